@@ -1,0 +1,105 @@
+# Everything here needs only bash, make and Python 3.11 with pip and venv. `.venv` is made from the hash lock on first use.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+WORKERS ?= 2
+SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
+PACKAGES := xla_call_module graphdef_ir ops_jax convert savedmodel_io hub_io testing tools
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := third_party/locks/cpu.txt
+hash = $(firstword $(shell { $(1); } | sha256sum))
+# A stamp is named after what it was made from, so that a changed lock or pyproject.toml leads to a new one.
+LOCKED := $(VENV)/.locked-$(call hash,cat $(LOCK))
+READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(PACKAGES:%=%/pyproject.toml); echo $(CURDIR))
+
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+# Most of a test's time is XLA compiling small programs. What one run compiled, the next (and Bazel's) reads: 4 times
+# less for a file of op tests. The key holds the program, the versions and the flags, so a hit never changes a result.
+JAX_CACHE := $(CURDIR)/.jax_cache
+test bazel-test: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
+test bazel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test bazel-test: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
+
+.PHONY: help
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+$(LOCKED): $(LOCK)
+	rm -rf $(VENV)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and f"Python 3.11 is needed, found {sys.version}; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing the locked packages into $(VENV) (about 1.5 GB, a few minutes on first use)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r $(LOCK)
+	touch $@
+
+$(READY): $(LOCKED)
+	rm -f $(VENV)/.editable-*
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(PACKAGES:%=-e ./%)
+	touch $@
+
+.PHONY: venv
+venv: $(READY)  ## make .venv from the lock, with the eight packages editable
+
+.PHONY: demo
+demo: $(READY)  ## convert a model in front of you
+	$(BIN)/python -m graftax.tools.demo
+
+.PHONY: check
+check: $(READY)  ## format, lint, layers and types, without running the code
+	@status=0; for tool in "ruff format --check ." "ruff check ." "lint-imports" "mypy"; do \
+	  echo "== $$tool"; PYTHONPATH=tools/checks $(BIN)/$$tool || status=1; done; exit $$status
+
+.PHONY: test
+test: $(READY)  ## the whole test suite: first the tests without TensorFlow, then those with it
+	@status=0; for ring in free tensorflow; do echo "== tests, ring $$ring"; \
+	  $(BIN)/pytest --ring=$$ring -n $(WORKERS) --dist loadfile || status=1; done; exit $$status
+
+BAZEL_TARGETS ?= //...
+
+.PHONY: bazel-test-tensorflow
+bazel-test-tensorflow:  ## the tests against TensorFlow under Bazel too
+	$(MAKE) bazel-test BAZEL_TARGETS="$(PACKAGES:%=//%:tests_tensorflow)"
+
+.PHONY: bazel-test
+bazel-test: $(READY)  ## the tests without TensorFlow under Bazel, each with only what it declares; builds the wheels too
+	@command -v bazel-4 >/dev/null || { echo "Installing Debian's Bazel 4"; $(SUDO) apt-get update -qq; \
+	  DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -qq -y --no-install-recommends bazel-bootstrap python3-venv >/dev/null; }
+	mkdir -p $(JAX_CACHE)
+	bazel-4 --max_idle_secs=30 test --repo_env=GRAFTAX_LOCKED_VENV=$(CURDIR)/$(VENV) \
+	  --test_env=JAX_COMPILATION_CACHE_DIR --test_env=JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS \
+	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) $(BAZEL_TARGETS)
+
+.PHONY: wheels
+wheels: $(READY)  ## the eight wheels in dist/, byte for byte the same from the same sources
+	rm -rf dist
+	$(BIN)/python tools/packaging/build_wheel.py --out dist $(PACKAGES)
+
+.PHONY: cleanroom
+cleanroom: $(READY)  ## install each wheel alone in a venv of its own and run its smoke test (slow; `make test` has a fast form)
+	$(BIN)/python tools/checks/cleanroom.py
+
+.PHONY: applications
+applications: $(READY)  ## every model of keras.applications, the large ones too (an hour)
+	GRAFTAX_ALL_APPLICATIONS=1 $(BIN)/pytest --ring=tensorflow testing/graftax/testing/keras_applications_test.py
+
+.PHONY: fix
+fix: $(READY)  ## format, and mend what the linter can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(READY)  ## measure speed and memory
+	$(BIN)/python -m graftax.tools.benchmarks
+
+.PHONY: lock
+lock: $(READY)  ## resolve third_party/locks/*.in again
+	$(BIN)/python third_party/locks/lock.py cpu cuda12 cuda13 tpu
+
+.PHONY: clean
+clean:  ## remove .venv, wheels and caches
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

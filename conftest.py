@@ -1,0 +1,106 @@
+"""Two rings of tests, so that few processes pay for TensorFlow and the rest prove that they do not need it.
+
+`--ring=free` runs the files that do not need TensorFlow and makes importing it fail, as on a machine without it.
+`--ring=tensorflow` runs the others. Without the option everything runs in one process.
+
+A test file needs TensorFlow when it says so in its own text: an import of TensorFlow, of a library built on it, or of a
+module of graftax.testing that compares with TensorFlow, anywhere in the file; or, when another helper imports it, the
+marker `pytestmark = pytest.mark.tensorflow`. In a module that is not a test, only the doctests and the imports at the
+top of the module count.
+"""
+
+import gc
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+import hypothesis
+import pytest
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# The same examples on every run: a failure seen once is seen again.
+hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("repository")
+
+_RINGS = ("all", "free", "tensorflow")
+_LIBRARIES = r"(?:tensorflow|tensorflow_hub|tf_keras|keras|tf2jax|jax\.experimental\.jax2tf)\b"
+_IMPORT = rf"(?:import\s+{_LIBRARIES}|from\s+{_LIBRARIES}|from\s+jax\.experimental\s+import\s+jax2tf\b)"
+_ANYWHERE = re.compile(
+  rf"^\s*(?:>>>\s+|\.\.\.\s+)?{_IMPORT}|importorskip\(\s*[\"']{_LIBRARIES}|mark\.tensorflow\b", re.MULTILINE
+)
+_AT_THE_TOP = re.compile(rf"^(?:{_IMPORT}|\s*(?:>>>|\.\.\.)\s+{_IMPORT})", re.MULTILINE)
+_TESTING = re.compile(r"^\s*(?:from|import)\s+graftax\.testing(?:\.(\w+)|\s+import\s+(.+))", re.MULTILINE)
+_TESTING_FOLDER = Path(__file__).parent / "testing/graftax/testing"
+
+
+def _compares_with_tensorflow(module: str) -> bool:
+  """Whether a module of graftax.testing (or a name that its `__init__` passes on) imports TensorFlow anywhere."""
+  path = _TESTING_FOLDER / f"{module}.py"
+  return not path.exists() or _ANYWHERE.search(path.read_text(encoding="utf-8")) is not None
+
+
+@cache
+def needs_tensorflow(path: Path) -> bool:
+  """Whether a file runs in the ring with TensorFlow."""
+  text = path.read_text(encoding="utf-8")
+  if not path.name.endswith("_test.py"):
+    return _AT_THE_TOP.search(text) is not None
+  helpers = {name for module, names in _TESTING.findall(text) for name in re.findall(r"\w+", module or names)}
+  return _ANYWHERE.search(text) is not None or any(_compares_with_tensorflow(name) for name in helpers)
+
+
+class _WithoutTensorFlow(PathFinder):
+  """Finds what is installed, except TensorFlow: to whoever asks, it is not there."""
+
+  @classmethod
+  def find_spec(
+    cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+  ) -> ModuleSpec | None:
+    return None if fullname.partition(".")[0] == "tensorflow" else super().find_spec(fullname, path, target)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+  parser.addoption("--ring", choices=_RINGS, default="all", help="which test files to run, by their need of TensorFlow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+  if config.getoption("ring") == "free":
+    sys.meta_path[:] = [_WithoutTensorFlow if finder is PathFinder else finder for finder in sys.meta_path]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+  """Say what a missing TensorFlow means in the ring that has none."""
+  reports = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
+  if config.getoption("ring") == "free" and any("No module named 'tensorflow" in str(r.longrepr) for r in reports):
+    terminalreporter.write_line(
+      "TensorFlow cannot be imported in this ring. A test that needs it says `pytestmark = pytest.mark.tensorflow` "
+      "(see conftest.py)."
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+  """Leave out the files of the other ring, data folders, and what only the clean room runs."""
+  if collection_path.is_dir():
+    return True if collection_path.name == "testdata" else None
+  if collection_path.name == "smoke.py":
+    return True
+  ring = config.getoption("ring")
+  if ring == "all" or collection_path.suffix != ".py":
+    return None
+  return True if needs_tensorflow(collection_path) != (ring == "tensorflow") else None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_programs_end_with_their_file() -> Iterator[None]:
+  """Drop what JAX compiled for a test file: over thousands of tests it would fill the memory of a small machine."""
+  yield
+  jax = sys.modules.get("jax")
+  if jax is not None:
+    jax.clear_caches()
+    gc.collect()

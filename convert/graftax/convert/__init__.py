@@ -1,0 +1,69 @@
+"""TensorFlow programs as JAX functions: plan once, then walk the plan under any JAX transform.
+
+The names of TF2JAX's API are all here, so `import graftax.convert as tf2jax` moves its users over.
+"""
+
+from graftax.convert.annotated import AnnotatedFunction
+from graftax.convert.api import (
+  convert,
+  convert_from_restored,
+  convert_functional,
+  convert_functional_from_restored,
+  convert_subgraph,
+)
+from graftax.convert.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
+from graftax.convert.convert_program import convert_program
+from graftax.convert.custom_gradient import CapturedTensor, CustomGradient
+from graftax.convert.errors import (
+  ConversionError,
+  InputError,
+  MissingInputError,
+  ParameterError,
+  TensorFlowNotFoundError,
+)
+from graftax.convert.named_tuples import named_tuple_class
+from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
+from graftax.convert.program import Capture, Program, UnavailableCapture
+from graftax.convert.structure import InputStructure, OutputStructure, bind_names, keyword_structure
+from graftax.convert.support import check_supported, unavailable_uses, unsupported_ops
+from graftax.convert.variable import Variable
+from graftax.ops_jax import ResourceHandle
+
+__all__ = [
+  "AnnotatedFunction",
+  "Capture",
+  "CapturedTensor",
+  "CompositeTensor",
+  "ConversionError",
+  "ConvertOptions",
+  "CustomGradient",
+  "IndexedSlices",
+  "InputError",
+  "InputStructure",
+  "MissingInputError",
+  "OutputStructure",
+  "ParameterError",
+  "Program",
+  "RaggedTensor",
+  "ResourceHandle",
+  "SparseTensor",
+  "TensorFlowNotFoundError",
+  "UnavailableCapture",
+  "Variable",
+  "bind_names",
+  "check_supported",
+  "convert",
+  "convert_from_restored",
+  "convert_functional",
+  "convert_functional_from_restored",
+  "convert_program",
+  "convert_subgraph",
+  "current_options",
+  "get_config",
+  "keyword_structure",
+  "named_tuple_class",
+  "override_config",
+  "unavailable_uses",
+  "unsupported_ops",
+  "update_config",
+]

@@ -1,0 +1,39 @@
+"""The one door to `graftax.savedmodel_io`, which stands above this package: opened only for the path of a
+SavedModel."""
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.program import Program
+
+# Any in this module: specs are anything with shape and dtype, and the modules behind the door are not typed here.
+
+_DEFAULT = "serving_default"
+
+
+def saved_model_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+  """A signature or restored function of a SavedModel on disk.
+
+  Args:
+    path: its folder.
+    args: specs that choose among the traces of a restored function.
+    kwargs: `signature`, the name of a signature or restored function, and `tags`; everything else is specs by name.
+
+  Raises:
+    ConversionError: graftax-savedmodel-io is not installed.
+  """
+  try:
+    io: Any = importlib.import_module("graftax.savedmodel_io")
+    conversion: Any = importlib.import_module("graftax.savedmodel_io.conversion")
+  except ModuleNotFoundError as e:
+    raise ConversionError(
+      f"convert: reading the SavedModel {str(path)!r} needs the package graftax-savedmodel-io, which is not "
+      f"installed ({e})."
+    ) from e
+  specs = dict(kwargs)
+  name, tags = specs.pop("signature", _DEFAULT), specs.pop("tags", None)
+  program: Program = conversion.program(io.load(path, tags), name, args, specs)
+  return program

@@ -1,0 +1,20 @@
+"""TF1 control flow out of the way, before anything else looks at a program."""
+
+import dataclasses
+
+from graftax.convert.program import Program
+from graftax.graphdef_ir import raise_control_flow
+
+__all__ = ["with_functional_control_flow"]
+
+
+def with_functional_control_flow(program: Program) -> Program:
+  """The program with If and While in place of Switch, Merge, Enter and their kin; itself where there are none.
+
+  Raises:
+    ControlFlowError: they do not form conditionals and loops.
+  """
+  function, library = raise_control_flow(program.function, program.library, program.signatures)
+  if function is program.function and library is program.library:
+    return program
+  return dataclasses.replace(program, function=function, library=library)

@@ -1,0 +1,61 @@
+"""Named tuple classes made while a program runs: equal ones are one class, and they can be pickled."""
+
+import functools
+import keyword
+import sys
+from collections import namedtuple
+from typing import Any
+
+__all__ = ["named_tuple_class", "portable"]
+
+# Any in this module: nested Python structures of the caller's own making.
+
+
+@functools.lru_cache(maxsize=1024)
+def named_tuple_class(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
+  """A named tuple class; the same name and fields give the same class, also after pickling in another process.
+
+  Raises:
+    ValueError: a field's name cannot be that of a Python attribute.
+
+  Example:
+    >>> named_tuple_class("Pair", ("left", "right"))(1, 2)
+    Pair(left=1, right=2)
+  """
+  usable = name if name.isidentifier() and not keyword.iskeyword(name) else "NamedTuple"
+  cls = namedtuple(usable, fields)  # type: ignore[misc]  # mypy wants to see the name
+  made: type[tuple[Any, ...]] = type(usable, (cls,), {"__slots__": (), "__reduce__": _reduce, "__module__": __name__})
+  return made
+
+
+def _reduce(value: Any) -> tuple[Any, ...]:
+  return _make, (type(value).__name__, value._fields, tuple(value))
+
+
+def _make(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+  return named_tuple_class(name, fields)(*values)
+
+
+def portable(structure: Any) -> Any:
+  """`structure` with named tuples whose class no other process could import turned into ones of `named_tuple_class`.
+
+  TensorFlow makes such classes when it loads a SavedModel; so do functions that define a class inside.
+  """
+  if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+    values = [portable(value) for value in structure]
+    cls = type(structure)
+    if _is_importable(cls) or cls.__reduce__ is _reduce:
+      return cls(*values)
+    return named_tuple_class(cls.__name__, tuple(cls._fields))(*values)
+  if type(structure) in (list, tuple):
+    return type(structure)(portable(value) for value in structure)
+  if type(structure) is dict:
+    return {key: portable(value) for key, value in structure.items()}
+  return structure
+
+
+def _is_importable(cls: type) -> bool:
+  found: Any = sys.modules.get(cls.__module__)
+  for part in cls.__qualname__.split("."):
+    found = getattr(found, part, None)
+  return found is cls

@@ -1,0 +1,153 @@
+"""What each option does, and that threads do not see each other's."""
+
+import concurrent.futures
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tensorflow as tf
+from jax.experimental import checkify, jax2tf
+
+import graftax.convert as gc
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+def _convert(tf_fn, *args, **options):
+  """The function, converted with some options; those of a call are read again at each call."""
+  converted = {}
+
+  def convert(names):
+    if not names:
+      converted["fn"] = gc.convert_functional(tf_fn, *args)
+      return
+    with gc.override_config(names[0], options[names[0]]):
+      convert(names[1:])
+
+  convert(list(options))
+  return converted["fn"]
+
+
+def test_strict_shape_check_is_read_at_each_call():
+  fn = _convert(tf.function(lambda x: x + 1.0), X)
+  with pytest.raises(gc.InputError, match=r"got shape \[1, 3\]"):
+    fn(X[:1])
+  with gc.override_config("strict_shape_check", False):
+    assert fn(X[:1]).shape == (1, 3)
+
+
+def test_strict_dtype_check_is_read_at_each_call():
+  fn = _convert(tf.function(lambda x: x + 1.0), X)
+  assert fn(X.astype(np.int32)).dtype == np.float32
+  with gc.override_config("strict_dtype_check", True), pytest.raises(gc.InputError, match="got dtype int32"):
+    fn(X.astype(np.int32))
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(tf.float32, 32), (tf.float64, 64)])
+def test_force_const_turns_constants_into_bfloat16(dtype, bits):
+  tf_fn = tf.function(lambda x: tf.cast(x, dtype) * 0.0 + tf.constant([3.14159], dtype))
+  option = f"force_const_float{bits}_to_bfloat16"
+  example = np.zeros(1, dtype.as_numpy_dtype)
+  with jax.enable_x64(bits == 64):
+    plain, forced = _convert(tf_fn, example), _convert(tf_fn, example, **{option: True})
+    assert plain(example)[0] == pytest.approx(3.14159)
+    assert float(forced(jnp.zeros(1, jnp.bfloat16))[0]) == 3.140625
+
+
+def test_resize_bilinear_precision_reaches_the_matrix_products():
+  tf_fn = tf.function(lambda x: tf.compat.v1.image.resize_bilinear(x, [4, 4]))
+  image = np.ones((1, 2, 2, 1), np.float32)
+  for precision, spelled in (("highest", "HIGHEST"), ("default", "DEFAULT")):
+    fn = _convert(tf_fn, image, resize_bilinear_precision=precision)
+    jaxpr = str(jax.make_jaxpr(fn)(image))
+    assert f"Precision.{spelled}" in jaxpr or (precision == "default" and "Precision.HIGHEST" not in jaxpr)
+
+
+def test_raise_on_prevent_gradient_can_be_switched_off():
+  tf_fn = tf.function(lambda x: tf.raw_ops.PreventGradient(input=x * x, message="prevented"))
+  with pytest.raises(LookupError, match="prevented"):
+    jax.grad(_convert(tf_fn, 0.0))(3.14)
+  assert jax.grad(_convert(tf_fn, 0.0, raise_on_prevent_gradient=False))(3.0) == 6.0
+
+
+def test_convert_custom_gradient_can_be_switched_off():
+  @tf.function
+  @tf.custom_gradient
+  def tf_fn(x):
+    return x * x, lambda dy: dy * 100.0
+
+  assert jax.grad(_convert(tf_fn, 0.0))(3.0) == 100.0
+  assert jax.grad(_convert(tf_fn, 0.0, convert_custom_gradient=False))(3.0) == 6.0
+
+
+def test_enable_checkify_for_asserts_turns_asserts_into_checks():
+  @tf.function
+  def inner(x):
+    tf.debugging.Assert(tf.reduce_all(x < 10.0), ["too large"])
+    return x * 2.0
+
+  @tf.function
+  def tf_fn(x):
+    tf.debugging.assert_positive(x, message="not positive")
+    return inner(x)
+
+  np.testing.assert_allclose(_convert(tf_fn, X)(X), X * 2)
+  checked = jax.jit(checkify.checkify(_convert(tf_fn, X, enable_checkify_for_asserts=True)))
+  for x, message in ((np.abs(X) + 1, None), (X, "not positive"), (np.abs(X) + 10, "too large")):
+    error, result = checked(x)
+    np.testing.assert_allclose(result, x * 2)
+    assert error.get() is None if message is None else message in error.get()
+
+
+def test_xlacallmodule_strict_checks_is_read_at_each_call():
+  tf_fn = tf.function(jax2tf.convert(jnp.sin, native_serialization_platforms=["tpu"]), autograph=False)
+  fn = _convert(tf_fn, X)
+  with pytest.raises(ValueError, match="tpu"):
+    jax.block_until_ready(fn(X))
+  with gc.override_config("xlacallmodule_strict_checks", False):
+    np.testing.assert_allclose(fn(X), np.sin(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(
+  "option",
+  ["disable_assert_in_tensor_list_get_item", "infer_relu_from_jax2tf", "infer_cumulative_reduction_from_jax2tf"],
+)
+def test_options_that_change_nothing_change_nothing(option, value):
+  @tf.function
+  def tf_fn(x):
+    rows = tf.map_fn(lambda row: row * 2.0, x)
+    return jax2tf.convert(lambda y: jax.nn.relu(jnp.cumsum(y, axis=0)))(rows)
+
+  fn = _convert(tf_fn, X, **{option: value})
+  np.testing.assert_allclose(fn(X), np.maximum(np.cumsum(X * 2, axis=0), 0), rtol=1e-6, atol=1e-6)
+  np.testing.assert_allclose(jax.grad(lambda x: fn(x).sum())(np.zeros_like(X)), np.zeros_like(X))
+
+
+def test_threads_that_convert_with_different_options_get_what_they_would_get_alone():
+  @tf.function
+  @tf.custom_gradient
+  def square(x):
+    return x * x, lambda dy: dy * 100.0
+
+  @tf.function
+  def tf_fn(x):
+    return square(x) + tf.constant(3.14159)
+
+  tf_fn.get_concrete_function(tf.TensorSpec([]))
+  settings = [(custom, forced) for custom in (True, False) for forced in (True, False)] * 2
+  barrier = threading.Barrier(len(settings))
+
+  def work(setting, together):
+    custom, forced = setting
+    if together:
+      barrier.wait(timeout=60)
+    fn = _convert(tf_fn, 0.0, convert_custom_gradient=custom, force_const_float32_to_bfloat16=forced)
+    return float(jax.grad(fn)(3.0)), float(fn(jnp.bfloat16(0))), str(fn(jnp.bfloat16(0)).dtype)
+
+  alone = [work(setting, False) for setting in settings]
+  assert len(set(alone)) == 4
+  with concurrent.futures.ThreadPoolExecutor(len(settings)) as pool:
+    assert list(pool.map(lambda setting: work(setting, True), settings)) == alone

@@ -1,0 +1,94 @@
+"""What can be converted, told apart: live functions, graphs, files."""
+
+import inspect
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graftax.convert._saved_model import saved_model_program
+from graftax.convert.annotated import AnnotatedFunction
+from graftax.convert.errors import ConversionError
+from graftax.convert.graph_program import graph_program
+from graftax.convert.live import EXPECTED, program_from_concrete, trace
+from graftax.convert.program import Program
+from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
+
+__all__ = ["as_program"]
+
+# Any in this module: anything at all may be handed to `convert`.
+
+_GRAPH_OPTIONS = ("inputs", "outputs", "variables")
+
+
+def as_program(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+  """Whatever `convert` takes as a program.
+
+  Raises:
+    ConversionError: it is none of the things that can be converted, or the arguments do not fit it.
+  """
+  _refuse(source)
+  if isinstance(source, Program):
+    _refuse_arguments(source.name, args, kwargs, ())
+    return source
+  if isinstance(source, str | os.PathLike):
+    return _file_program(Path(source), args, kwargs)
+  if isinstance(source, Graph | bytes | bytearray | memoryview) or _is_graph_def(source):
+    return _graph(source, "GraphDef", args, kwargs)
+  return program_from_concrete(*trace(source, args, kwargs))
+
+
+def _refuse(source: Any) -> None:
+  if isinstance(source, AnnotatedFunction):
+    raise ConversionError(
+      f"convert: {source.name!r} is a JAX function already, the result of a conversion; use it as it is."
+    )
+  if inspect.isclass(source):
+    raise ConversionError(f"convert: got the class {source.__name__}, {EXPECTED}. Pass an instance.")
+  if _is_jax(source):
+    raise ConversionError(f"convert: got {source!r}, which is a JAX function already; use it as it is.")
+
+
+def _is_jax(source: Any) -> bool:
+  # Functions that jax2tf has made are TensorFlow's.
+  module = type(source).__module__ if not inspect.isfunction(source) else ""
+  return callable(source) and module.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _is_graph_def(source: Any) -> bool:
+  return getattr(getattr(source, "DESCRIPTOR", None), "name", "") == "GraphDef"
+
+
+def _file_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+  if path.is_dir() or path.name in ("saved_model.pb", "saved_model.pbtxt"):
+    return saved_model_program(path if path.is_dir() else path.parent, args, kwargs)
+  try:
+    data = path.read_bytes()
+  except OSError as e:
+    raise ConversionError(
+      f"convert: cannot read {str(path)!r} ({e.strerror or e}); expected the folder of a SavedModel or a "
+      f"frozen graph's .pb file."
+    ) from e
+  return _graph(data, str(path), args, kwargs)
+
+
+def _graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+  _refuse_arguments(name, args, kwargs, _GRAPH_OPTIONS)
+  if isinstance(source, Graph):
+    graph = source
+  else:
+    try:
+      graph = graph_from_proto(source) if _is_graph_def(source) else parse_graph(bytes(source))
+    except ParseError as e:
+      raise ConversionError(f"convert: {name}: {e} Expected a serialized GraphDef.") from e
+  inputs, outputs = kwargs.get("inputs"), kwargs.get("outputs")
+  return graph_program(graph, inputs, outputs, variables=kwargs.get("variables"), name=Path(name).stem)
+
+
+def _refuse_arguments(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: tuple[str, ...]) -> None:
+  unknown = [key for key in kwargs if key not in known]
+  if args or unknown:
+    raise ConversionError(
+      f"convert: {name}: got {len(args)} positional and the unknown named arguments {unknown!r}; expected only "
+      f"{list(known)!r}."
+    )

@@ -1,0 +1,266 @@
+"""A part of a program: what lies between some of its tensors."""
+
+import dataclasses
+import difflib
+import inspect
+import keyword
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from graftax.convert.custom_gradient import attach_custom_gradients
+from graftax.convert.effects import needed_nodes
+from graftax.convert.errors import ConversionError
+from graftax.convert.program import Program
+from graftax.convert.structure import InputStructure, OutputStructure, keyword_structure
+from graftax.graphdef_ir import (
+  DType,
+  Function,
+  GraftaxError,
+  Node,
+  Parameter,
+  PartialShape,
+  Result,
+  TensorRef,
+  TensorSpec,
+  inline_calls,
+  reachable_functions,
+)
+from graftax.graphdef_ir.passes.control_flow_raising import RAISED_OPS
+
+__all__ = ["TensorNames", "cut", "inlined"]
+
+# One tensor, several in order, or several by name.
+TensorNames = str | Sequence[str] | Mapping[str, str]
+
+_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
+
+
+def inlined(program: Program) -> Function:
+  """The program's function with the bodies of the functions that it calls in place of the calls.
+
+  Node `inner` of the function that node `outer` calls is named `outer/inner`.
+
+  Raises:
+    GraphError: the calls cannot be inlined.
+  """
+  library = {name: program.library[name] for name in reachable_functions(program.function, program.library)}
+  everything = [program.function, *library.values()]
+
+  def attached(function: Function) -> Function:
+    # While functions are still who they were: gradients name what they capture by function.
+    return attach_custom_gradients(function, program.gradients, lambda: everything)
+
+  bodies = {name: attached(function) for name, function in library.items()}
+  return inline_calls(attached(program.function), bodies, signatures=program.signatures)
+
+
+def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = None) -> Program:
+  """The part of a program that computes `outputs` from `inputs`.
+
+  Args:
+    program: the whole.
+    inputs: names of tensors (`"node"`, `"node:1"`) that become the inputs: one, several in the order in which they are
+      passed, or a dict by the names under which they are passed. Nodes of called functions are named `call/node`. An
+      input of the program that is still needed must be among them. Nothing that is only needed to compute them is run.
+    outputs: likewise for the results; None keeps those of the program.
+
+  Raises:
+    ConversionError: there is no such tensor, or an input is missing.
+  """
+  feeds = [_parse(name, program) for name in _flat(inputs)]
+  if len(set(feeds)) < len(feeds):
+    raise ConversionError(f"{program.name}: an input is given twice in {inputs!r}; expected each tensor once.")
+  fetches = None if outputs is None else [_parse(name, program) for name in _flat(outputs)]
+  whole = _with_tensors(program, [*feeds, *(fetches or ())])
+  specs = [_spec(ref, whole, program) for ref in feeds]
+  part = _feed(_fetch(whole, fetches, program), feeds, specs, program)
+  _check_fed(part, len(feeds), whole, program)
+  captured = {parameter.name for parameter in part.parameters[len(feeds) :]}
+  names = whole.parameters[len(whole.parameters) - len(program.captures) :]
+  captures = tuple(c for c, p in zip(program.captures, names, strict=True) if p.name in captured)
+  return dataclasses.replace(
+    program,
+    function=part,
+    captures=captures,
+    inputs=_input_structure(inputs, feeds, specs),
+    outputs=program.outputs if outputs is None else _output_structure(outputs, part.results),
+  )
+
+
+def _flat(names: TensorNames) -> list[str]:
+  """Tensor names in the order in which they are passed: dicts by sorted key."""
+  if isinstance(names, str):
+    return [names]
+  return [names[key] for key in sorted(names)] if isinstance(names, Mapping) else list(names)
+
+
+def _parse(name: str, program: Program) -> TensorRef:
+  try:
+    return TensorRef.parse(name)
+  except GraftaxError as e:
+    raise ConversionError(f"{program.name}: {e}") from e
+
+
+def _with_tensors(program: Program, refs: Sequence[TensorRef]) -> Function:
+  """The program's function, its calls inlined where it does not have all of these tensors itself."""
+  function = program.function
+  missing = _missing(function, refs)
+  if missing:
+    function = inlined(program)
+    missing = _missing(function, refs)
+  if missing:
+    known = [*(parameter.name for parameter in function.parameters), *(node.name for node in function.nodes)]
+    raise ConversionError(f"{program.name}: has no tensors {missing!r}{_similar(missing, known)}")
+  return function
+
+
+def _missing(function: Function, refs: Iterable[TensorRef]) -> list[str]:
+  known = {parameter.name for parameter in function.parameters} | {node.name for node in function.nodes}
+  return [str(ref) for ref in refs if ref.node not in known]
+
+
+def _similar(missing: Sequence[str], known: Sequence[str]) -> str:
+  found = [name for text in missing for name in difflib.get_close_matches(text.partition(":")[0], known, n=3)]
+  return f"; similar names are {found!r}." if found else f"; it has {len(known)} nodes, such as {known[:5]!r}."
+
+
+def _spec(ref: TensorRef, function: Function, program: Program) -> TensorSpec:
+  parameters = {parameter.name: i for i, parameter in enumerate(function.parameters)}
+  if ref.node in parameters:
+    position = parameters[ref.node]
+    own = program.inputs.specs
+    if position < len(own):
+      return own[position]
+    parameter = function.parameters[position]
+    return TensorSpec(parameter.shape, parameter.dtype, parameter.name)
+  node = function.node(ref.node)
+  return TensorSpec(_shape(node, ref.index), _dtype(node, ref, program), ref.node)
+
+
+def _dtype(node: Node, ref: TensorRef, program: Program) -> DType:
+  signature = program.library.signature(node.op) or program.signatures.get(node.op)
+  if signature is None:
+    raise ConversionError(
+      f"{program.name}: {str(ref)!r}: the dtype of op {node.op!r} is not known; it has no signature."
+    )
+  types = tuple(signature.output_types(signature.with_defaults(node.attrs)))
+  if ref.index >= len(types):
+    raise ConversionError(f"{program.name}: {str(ref)!r}: node {node.name!r} ({node.op}) has {len(types)} outputs.")
+  return types[ref.index]
+
+
+def _shape(node: Node, index: int) -> PartialShape:
+  shape = node.attrs.get("shape") if node.op in _PLACEHOLDERS else None
+  shapes = node.attrs.get("_output_shapes")
+  if shape is None and isinstance(shapes, tuple) and index < len(shapes):
+    shape = shapes[index]
+  return shape if isinstance(shape, PartialShape) else PartialShape(None)
+
+
+def _fetch(function: Function, fetches: Sequence[TensorRef] | None, program: Program) -> Function:
+  if fetches is None:
+    return function
+  results = tuple(Result(str(ref), ref, _spec(ref, function, program).dtype) for ref in fetches)
+  return dataclasses.replace(function, results=results)
+
+
+def _feed(function: Function, feeds: Sequence[TensorRef], specs: Sequence[TensorSpec], program: Program) -> Function:
+  """`function` with the tensors `feeds` as its first parameters; the others follow as far as they are read."""
+  taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
+  names = {ref: ref.node if _is_parameter(ref, function) else _new_name(ref, taken) for ref in feeds}
+  renamed = {ref: TensorRef(name) for ref, name in names.items()}
+  nodes = [
+    dataclasses.replace(node, inputs=tuple(renamed.get(ref, ref) for ref in node.inputs)) for node in function.nodes
+  ]
+  results = tuple(dataclasses.replace(result, ref=renamed.get(result.ref, result.ref)) for result in function.results)
+  fed = dataclasses.replace(function, nodes=tuple(nodes), results=results)
+  kept = _kept(fed, function, {ref.node for ref in feeds}, program)
+  read = {ref.node for node in nodes if node.name in kept for ref in node.inputs} | {
+    result.ref.node for result in results
+  }
+  parameters = [Parameter(names[ref], spec.dtype, spec.shape) for ref, spec in zip(feeds, specs, strict=True)]
+  parameters += (p for p in function.parameters if p.name in read and p.name not in {ref.node for ref in feeds})
+  return dataclasses.replace(
+    fed,
+    parameters=tuple(parameters),
+    nodes=tuple(_without_control(node, kept) for node in nodes if node.name in kept),
+    control_results=tuple(name for name in function.control_results if name in kept),
+  )
+
+
+def _is_parameter(ref: TensorRef, function: Function) -> bool:
+  return any(parameter.name == ref.node for parameter in function.parameters)
+
+
+def _new_name(ref: TensorRef, taken: set[str]) -> str:
+  name = f"{ref.node}/{ref.index}"
+  while name in taken:
+    name += "_"
+  taken.add(name)
+  return name
+
+
+def _kept(fed: Function, original: Function, fed_nodes: Collection[str], program: Program) -> set[str]:
+  """Nodes that results need, and effects; of what computes the fed tensors, only what results need all the same."""
+  nodes = {node.name: node for node in fed.nodes}
+  for_results = _ancestors([result.ref.node for result in fed.results], nodes)
+  # Effects up there belong to what the caller does instead.
+  bypassed = _ancestors(fed_nodes, {node.name: node for node in original.nodes}) - for_results
+  rest = dataclasses.replace(fed, nodes=tuple(node for node in fed.nodes if node.name not in bypassed))
+  # In TF1 control flow, control edges say in which branch or loop a constant is.
+  with_control = any(node.op in RAISED_OPS for node in fed.nodes)
+  return _ancestors(needed_nodes(rest, program.library, program.signatures), nodes, with_control)
+
+
+def _ancestors(names: Iterable[str], nodes: Mapping[str, Node], with_control: bool = False) -> set[str]:
+  """`names` and all that they depend on, through control edges too where asked, as far as it is among `nodes`."""
+  seen: set[str] = set()
+  stack = list(names)
+  while stack:
+    name = stack.pop()
+    if name in nodes and name not in seen:
+      seen.add(name)
+      stack += (ref.node for ref in nodes[name].inputs)
+      stack += nodes[name].control_inputs if with_control else ()
+  return seen
+
+
+def _without_control(node: Node, kept: Collection[str]) -> Node:
+  return dataclasses.replace(node, control_inputs=tuple(name for name in node.control_inputs if name in kept))
+
+
+def _check_fed(part: Function, num_inputs: int, whole: Function, program: Program) -> None:
+  own = {parameter.name for parameter in whole.parameters[: len(whole.parameters) - len(program.captures)]}
+  missing = [parameter.name for parameter in part.parameters[num_inputs:] if parameter.name in own]
+  missing += (node.name for node in part.nodes if node.op in _PLACEHOLDERS)
+  if missing:
+    raise ConversionError(
+      f"{program.name}: the part between the given inputs and outputs also needs {missing!r}; add these to the inputs."
+    )
+
+
+def _input_structure(names: TensorNames, feeds: Sequence[TensorRef], specs: Sequence[TensorSpec]) -> InputStructure:
+  if isinstance(names, Mapping):
+    return keyword_structure(dict(zip(sorted(names), specs, strict=True)), {})
+  taken: set[str] = set()
+  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  parameters = [inspect.Parameter(_python_name(ref, taken), kind) for ref in feeds]
+  return InputStructure(tuple(specs), {}, inspect.Signature(parameters))
+
+
+def _python_name(ref: TensorRef, taken: set[str]) -> str:
+  """A name for a Python parameter that reminds of the tensor's."""
+  name = re.sub(r"\W", "_", str(ref)).lower()
+  if not name.isidentifier() or keyword.iskeyword(name):
+    name = f"tensor_{name}"
+  while name in taken:
+    name += "_"
+  taken.add(name)
+  return name
+
+
+def _output_structure(names: TensorNames, results: Sequence[Result]) -> OutputStructure:
+  specs = [TensorSpec(PartialShape(None), result.dtype, result.name) for result in results]
+  if isinstance(names, str):
+    return OutputStructure(specs[0])
+  return OutputStructure(dict(zip(sorted(names), specs, strict=True)) if isinstance(names, Mapping) else tuple(specs))

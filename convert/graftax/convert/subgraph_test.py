@@ -1,0 +1,102 @@
+"""Parts of programs, on programs written by hand. No TensorFlow."""
+
+import numpy as np
+import pytest
+
+from graftax.convert import ConversionError, convert_program, convert_subgraph
+from graftax.convert.subgraph import cut
+from graftax.graphdef_ir import DType, FunctionRef
+from graftax.testing.programs import const, function, node, program
+
+F = {"T": DType.FLOAT}
+READ = {"dtype": DType.FLOAT}
+
+
+def _program():
+  """z = (x + y) * v, of which x + y is computed in a function, and v is counted up."""
+  add = function(
+    "add", ["a", "b"], [node("sum", "Add", "a", "b", **F), node("twice", "Add", "sum", "sum", **F)], ["sum", "twice"]
+  )
+  nodes = [
+    node("call", "PartitionedCall", "x", "y", f=FunctionRef("add"), Tin=(DType.FLOAT,) * 2, Tout=(DType.FLOAT,) * 2),
+    node("read", "ReadVariableOp", "v", **READ),
+    node("z", "Mul", "call", "read", **F),
+    const("one", np.float32(1)),
+    node("count", "AssignAddVariableOp", "v", "one", control=("read",), **READ),
+  ]
+  return program(function("f", ["x", "y", "*v"], nodes, ["z", "call:1"], ["count"]), [add], {"v": 3.0})
+
+
+def _run(inputs, outputs, *args, **kwargs):
+  fn, params = convert_subgraph(_program(), inputs, outputs)
+  results, new_params = fn(params, *args, **kwargs)
+  return results, {name: float(value) for name, value in new_params.items()}
+
+
+def test_the_whole_is_its_own_part():
+  assert _run(["x", "y"], None, 1.0, 2.0) == ((9.0, 6.0), {"v": 4.0})
+
+
+def test_a_tensor_of_a_called_function_becomes_an_input():
+  assert _run(["call/sum"], None, 5.0) == ((15.0, 10.0), {"v": 4.0})
+  assert _run(["call/sum"], "call/twice", 5.0) == (10.0, {"v": 4.0})
+
+
+def test_outputs_of_calls_become_inputs_without_looking_inside():
+  assert _run(["call", "call:1"], ["z", "call:1"], 2.0, 7.0) == ((6.0, 7.0), {"v": 4.0})
+  assert "call/sum" not in [n.name for n in cut(_program(), ["call", "call:1"]).function.nodes]
+
+
+def test_inputs_and_outputs_take_the_structure_of_their_names():
+  fn, params = convert_subgraph(_program(), {"right": "y", "left": "x"}, {"product": "z"})
+  assert str(fn.signature) == "(*, left, right)"
+  assert fn(params, right=2.0, left=1.0)[0] == {"product": 9.0}
+  fn, params = convert_subgraph(_program(), "call/sum", "z")
+  assert str(fn.signature) == "(call_sum)" and fn(params, 2.0)[0] == 6.0
+
+
+def test_a_capture_can_be_an_input_and_an_input_an_output():
+  assert _run(["x", "y", "one"], ["x", "one"], 1.0, 2.0, 4.0)[0] == (1.0, 4.0)
+  fn, params = convert_subgraph(_program(), ["x", "read"], "x")
+  assert fn(params, 1.0, 5.0)[0] == 1.0
+
+
+def test_effects_of_what_is_left_out_do_not_happen():
+  nodes = [
+    node("r", "ReadVariableOp", "v", **READ),
+    node("w", "AssignAddVariableOp", "v", "x", **READ),
+    node("y", "Mul", "r", "x", **F),
+    node("z", "Neg", "y", control=("w",), **F),
+  ]
+  root = program(function("f", ["x", "*v"], nodes, ["z"], ["w"]), variables={"v": 3.0})
+  with pytest.raises(ConversionError, match=r"also needs \['x'\]"):
+    cut(root, ["y"])  # the assignment, which has nothing to do with y, needs x
+  fn, params = convert_subgraph(root, ["y", "x"])
+  results, new_params = fn(params, 10.0, 1.0)
+  assert results == (-10.0,) and float(new_params["v"]) == 4.0
+
+
+@pytest.mark.parametrize(
+  ("inputs", "outputs", "message"),
+  [
+    (["call/sun"], None, r"has no tensors \['call/sun'\]; similar names are .*'call/sum'"),
+    (["call:7"], None, "'call:7'"),
+    (["z:1"], None, r"node 'z' \(Mul\) has 1 outputs"),
+    (["x"], None, r"also needs \['y'\]; add these to the inputs"),
+    (["x", "x"], None, "given twice"),
+    (["x:y:z"], None, "malformed"),
+    (["x", "y"], ["nothing"], r"has no tensors \['nothing'\]"),
+  ],
+)
+def test_wrong_names_are_refused(inputs, outputs, message):
+  with pytest.raises((ConversionError, ValueError), match=message):
+    cut(_program(), inputs, outputs)
+
+
+def test_parts_that_cannot_run_are_left_out():
+  nodes = [node("h", "NoSuchOp", "x"), node("y", "Neg", "h", **F), node("z", "Exp", "y", **F)]
+  root = program(function("f", ["x"], nodes, ["z"]))
+  with pytest.raises(NotImplementedError, match="NoSuchOp"):
+    convert_program(root)
+  fn, params = convert_subgraph(root, ["y"])
+  assert fn(params, 0.0)[0] == (1.0,)

@@ -1,0 +1,148 @@
+"""Tables that a graph makes and fills itself, as constants."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from graftax.convert.known_values import known_values
+from graftax.convert.program import Capture, Program, UnavailableCapture
+from graftax.graphdef_ir import (
+  DType,
+  Function,
+  FunctionLibrary,
+  GraftaxError,
+  Graph,
+  Node,
+  OpSignatures,
+  Parameter,
+  TensorRef,
+)
+from graftax.ops_jax import LookupTable, ResourceHandle
+
+__all__ = ["filled_table", "graph_filled_tables", "table_capture", "with_tables"]
+
+_TABLES = frozenset({
+  "HashTable", "HashTableV2", "MutableDenseHashTable", "MutableDenseHashTableV2", "MutableHashTable",
+  "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableHashTableV2",
+})  # fmt: skip
+_FILLS = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
+_FILLS_FROM_FILE = frozenset({"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"})
+_PASS_THROUGH = frozenset({"Identity"})
+
+
+def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTable | UnavailableCapture:
+  """A table from numbers to numbers as a constant; any other as what JAX cannot hold.
+
+  Args:
+    name: how messages call it.
+    keys: `[n, ...]`.
+    values: `[n, ...]`.
+  """
+  strings = [what for what, array in (("keys", keys), ("values", values)) if array.dtype == object]
+  if strings:
+    return UnavailableCapture(f"table {name!r} has string {' and '.join(strings)}")
+  return LookupTable(name, keys=keys, values=values)
+
+
+def filled_table(
+  name: str, initializer: Function, captures: Sequence[Capture], library: FunctionLibrary, signatures: OpSignatures
+) -> LookupTable | UnavailableCapture:
+  """The table that a function fills.
+
+  Args:
+    name: how messages call the table.
+    initializer: a function of no inputs that fills it, and no other table.
+    captures: what the function closes over.
+    library: the functions that it calls.
+    signatures: signatures of all ops.
+  """
+  fills = [node for node in initializer.nodes if node.op in _FILLS | _FILLS_FROM_FILE]
+  return _filled(name, fills, initializer, captures, library, signatures)
+
+
+def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
+  """Node that makes a table -> the table that other nodes of the same graph fill it with."""
+  function = Function("graph", (), (), graph.nodes)
+  fills = {node.name: _fills_of(node, function) for node in graph.nodes if node.op in _TABLES}
+  return {
+    name: _filled(name, nodes, function, (), graph.library, graph.signatures) for name, nodes in fills.items() if nodes
+  }
+
+
+def with_tables(program: Program) -> Program:
+  """The program with the tables that its function makes as captures, where the function also says how to fill them."""
+  function = program.function
+  makers = [node for node in function.nodes if node.op in _TABLES]
+  if not makers:
+    return program
+  fills = {maker.name: _fills_of(maker, function) for maker in makers}
+  tables = {
+    name: _filled(name, nodes, function, program.captures, program.library, program.signatures)
+    for name, nodes in fills.items()
+    if nodes
+  }
+  filling = {node.name for nodes in fills.values() for node in nodes}
+  taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
+  parameters = {name: _free(f"{name}/table", taken) for name in tables}
+  renamed = {TensorRef(name): TensorRef(parameter) for name, parameter in parameters.items()}
+  nodes = tuple(
+    dataclasses.replace(
+      node,
+      inputs=tuple(renamed.get(ref, ref) for ref in node.inputs),
+      control_inputs=tuple(c for c in node.control_inputs if c not in tables and c not in filling),
+    )
+    for node in function.nodes
+    if node.name not in tables and node.name not in filling
+  )
+  results = tuple(dataclasses.replace(r, ref=renamed.get(r.ref, r.ref)) for r in function.results)
+  made = tuple(Parameter(parameter, DType.RESOURCE) for parameter in parameters.values())
+  control_results = tuple(name for name in function.control_results if name not in filling and name not in tables)
+  return dataclasses.replace(
+    program,
+    function=dataclasses.replace(
+      function, parameters=(*function.parameters, *made), results=results, nodes=nodes, control_results=control_results
+    ),
+    captures=(*program.captures, *tables.values()),
+  )
+
+
+def _fills_of(maker: Node, function: Function) -> list[Node]:
+  handles = {TensorRef(maker.name)}
+  for node in function.nodes:
+    if node.op in _PASS_THROUGH and node.inputs[0] in handles:
+      handles.add(TensorRef(node.name))
+  return [node for node in function.nodes if node.op in _FILLS | _FILLS_FROM_FILE and node.inputs[0] in handles]
+
+
+def _filled(
+  name: str,
+  fills: Sequence[Node],
+  function: Function,
+  captures: Sequence[Capture],
+  library: FunctionLibrary,
+  signatures: OpSignatures,
+) -> LookupTable | UnavailableCapture:
+  if len(fills) != 1 or fills[0].op in _FILLS_FROM_FILE:
+    how = "a text file" if fills and fills[0].op in _FILLS_FROM_FILE else f"{len(fills)} places"
+    return UnavailableCapture(f"table {name!r} is filled from {how}")
+  _, keys, values = fills[0].inputs
+  # A handle that stands for itself: the table is being made.
+  bound = [ResourceHandle(name, "table") if isinstance(c, UnavailableCapture) else c for c in captures]
+  try:
+    return table_capture(name, *known_values(function, (keys, values), bound, library, signatures))
+  except GraftaxError as e:
+    return UnavailableCapture(
+      f"table {name!r} is filled with what cannot be computed while converting ({_first_line(e)})"
+    )
+
+
+def _first_line(error: Exception) -> str:
+  return str(error).partition("\n")[0]
+
+
+def _free(name: str, taken: set[str]) -> str:
+  while name in taken:
+    name += "_"
+  taken.add(name)
+  return name

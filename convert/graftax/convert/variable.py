@@ -1,0 +1,48 @@
+"""A parameter value that remembers the TensorFlow variable it came from."""
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Variable"]
+
+
+class Variable(np.ndarray):
+  """A numpy array with a variable's name and trainability.
+
+  It is an ordinary leaf for `jax.tree` functions and an ordinary array for numpy and JAX; no data is copied, so a
+  memory-mapped array stays memory-mapped. Pickling keeps the name and the flag. What is computed from it is a plain
+  array.
+
+  Attributes:
+    name: TensorFlow's variable name, with its ":0".
+    trainable: whether TensorFlow would train it.
+  """
+
+  name: str
+  trainable: bool
+
+  def __new__(cls, value: np.ndarray, name: str, trainable: bool = True) -> "Variable":
+    variable = np.asarray(value).view(cls)
+    variable.name = name
+    variable.trainable = trainable
+    return variable
+
+  def __array_finalize__(self, source: Any) -> None:
+    self.name = getattr(source, "name", "")
+    self.trainable = getattr(source, "trainable", True)
+
+  def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+    # The sum of two variables is no variable.
+    plain = np.asarray(array)
+    return plain[()] if return_scalar else plain
+
+  def __reduce__(self) -> Any:
+    return _unpickle, (np.array(self), self.name, self.trainable)
+
+  def __repr__(self) -> str:
+    return f"Variable(name={self.name!r}, trainable={self.trainable}, shape={self.shape}, dtype={self.dtype})"
+
+
+def _unpickle(value: np.ndarray, name: str, trainable: bool) -> Variable:
+  return Variable(value, name, trainable)

@@ -1,0 +1,92 @@
+"""TensorFlow GraphDefs and FunctionDefs as a typed, immutable graph, read without TensorFlow.
+
+    >>> graph = parse_graph(schema.GraphDef(node=[schema.NodeDef(name="x", op="NoOp")]).SerializeToString())
+    >>> [node.name for node in graph.nodes]
+    ['x']
+
+Modules, from the bottom up:
+
+- `errors`, `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
+- `signatures`: what every op takes and gives;
+- `graph`, `library`: nodes, functions, graphs;
+- `parse`, `serialize`: from messages and back;
+- `traverse`, `validation`, `text`, `subgraph`: order, check, print and cut graphs;
+- `passes`: rewrite functions.
+"""
+
+from graftax.graphdef_ir import errors, schema
+from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
+from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import GraftaxError, GraphError, ParseError, UnsupportedError
+from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
+from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
+from graftax.graphdef_ir.passes import bind_attributes, fold_constants, inline_calls, prune, raise_control_flow
+from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
+from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
+from graftax.graphdef_ir.signatures import OpArg, OpAttr, OpSignature, OpSignatures, op_signature
+from graftax.graphdef_ir.subgraph import extract_subgraph
+from graftax.graphdef_ir.tensors import Tensor
+from graftax.graphdef_ir.text import format_function, format_graph, format_node
+from graftax.graphdef_ir.traverse import (
+  ancestors,
+  consumers,
+  function_references,
+  reachable_functions,
+  topological_order,
+)
+from graftax.graphdef_ir.validation import validate, validate_function
+
+__all__ = [
+  "UNRESOLVED_OUTPUT",
+  "AttrPlaceholder",
+  "AttrValue",
+  "DType",
+  "Function",
+  "FunctionLibrary",
+  "FunctionRef",
+  "GraftaxError",
+  "Graph",
+  "GraphError",
+  "Node",
+  "OpArg",
+  "OpAttr",
+  "OpSignature",
+  "OpSignatures",
+  "Parameter",
+  "ParseError",
+  "PartialShape",
+  "Result",
+  "Source",
+  "Tensor",
+  "TensorRef",
+  "TensorSpec",
+  "UnsupportedError",
+  "ancestors",
+  "bind_attributes",
+  "consumers",
+  "errors",
+  "extract_subgraph",
+  "fold_constants",
+  "format_function",
+  "format_graph",
+  "format_node",
+  "function_from_proto",
+  "function_references",
+  "function_to_proto",
+  "graph_from_proto",
+  "graph_to_proto",
+  "inline_calls",
+  "node_to_proto",
+  "op_signature",
+  "parse_function",
+  "parse_graph",
+  "parse_message",
+  "prune",
+  "raise_control_flow",
+  "reachable_functions",
+  "schema",
+  "topological_order",
+  "validate",
+  "validate_function",
+]

@@ -1,0 +1,216 @@
+"""Attribute values of nodes, functions and function arguments.
+
+`AttrValue` is the union of everything an attribute can be. Lists are tuples, strings are bytes, types are `DType`.
+
+    >>> attr_from_proto(schema.AttrValue(list=schema.AttrValue.ListValue(i=[1, 2])))
+    (1, 2)
+    >>> attr_from_proto(schema.AttrValue(placeholder="T"))
+    AttrPlaceholder(name='T')
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from graftax.graphdef_ir import schema
+from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import ParseError
+from graftax.graphdef_ir.shapes import PartialShape, shape_from_proto, shape_to_proto
+from graftax.graphdef_ir.tensors import Tensor
+
+__all__ = [
+  "AttrDecoder",
+  "AttrPlaceholder",
+  "AttrValue",
+  "FunctionRef",
+  "attr_from_proto",
+  "attr_to_proto",
+  "attrs_from_proto",
+]
+
+# Function attributes can hold function attributes; no real graph goes deeper than two or three.
+_MAX_DEPTH = 32
+
+_MAX_REMEMBERED_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+  """A function by name, with the attributes it is called with."""
+
+  name: str
+  attrs: "Mapping[str, AttrValue]" = field(default_factory=dict)
+
+  def __hash__(self) -> int:
+    return hash(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class AttrPlaceholder:
+  """Stands for the attribute `name` of the function around it (written `$name`)."""
+
+  name: str
+
+
+AttrValue: TypeAlias = (
+  bytes | int | float | bool | DType | PartialShape | Tensor | FunctionRef | AttrPlaceholder | tuple["AttrValue", ...]
+)
+
+
+class AttrDecoder:
+  """Decodes attributes, giving equal ones the same object.
+
+  A model with thousands of nodes has a few dozen different types, shapes and flags; looking the encoded value up is
+  several times faster than decoding it, and keeps the garbage collector quiet.
+  """
+
+  __slots__ = ("_known",)
+
+  def __init__(self) -> None:
+    self._known: dict[bytes, AttrValue] = {}
+
+  def attrs(self, messages: Mapping[str, schema.AttrValue]) -> dict[str, AttrValue]:
+    """As `attrs_from_proto`."""
+    decoded = {}
+    for name in sorted(messages):
+      message = messages[name]
+      if _is_empty_note(name, message):
+        continue
+      try:
+        decoded[name] = (
+          self._small(message) if message.ByteSize() <= _MAX_REMEMBERED_BYTES else attr_from_proto(message)
+        )
+      except ParseError as e:
+        raise ParseError(f"attribute {name!r}: {e}") from e
+    return decoded
+
+  def _small(self, message: schema.AttrValue) -> AttrValue:
+    key = message.SerializeToString()
+    value = self._known.get(key)
+    if value is None:
+      value = self._known[key] = attr_from_proto(message)
+    return value
+
+
+def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -> dict[str, AttrValue]:
+  """A dict of decoded values, in name order (a message map has no order of its own).
+
+  Raises:
+    ParseError: naming the attribute.
+  """
+  decoded = {}
+  for name in sorted(messages):
+    if _is_empty_note(name, messages[name]):
+      continue
+    try:
+      decoded[name] = attr_from_proto(messages[name], depth)
+    except ParseError as e:
+      raise ParseError(f"attribute {name!r}: {e}") from e
+  return decoded
+
+
+def _is_empty_note(name: str, message: schema.AttrValue) -> bool:
+  """Whether there is a name and nothing more, as TensorFlow writes `_input_shapes` of a function without parameters."""
+  return name.startswith("_") and message.WhichOneof("value") is None
+
+
+def attr_from_proto(message: schema.AttrValue, depth: int = 0) -> AttrValue:
+  """One decoded value.
+
+  Raises:
+    ParseError: no value is set, a list mixes kinds, or a value is not valid.
+  """
+  kind = message.WhichOneof("value")
+  if kind in _PLAIN_KINDS:
+    value: AttrValue = getattr(message, kind)
+    return value
+  if kind == "type":
+    return _dtype(message.type)
+  if kind == "list":
+    return _list_from_proto(message.list, depth)
+  if kind == "placeholder":
+    return AttrPlaceholder(message.placeholder)
+  if kind == "func":
+    return _function_ref(message.func, depth)
+  if kind is None:
+    raise ParseError("has no value; expected one of s, i, f, b, type, shape, tensor, list, func, placeholder.")
+  return _ELEMENT_DECODERS[kind](getattr(message, kind))
+
+
+def attr_to_proto(value: AttrValue) -> schema.AttrValue:
+  """The message for a value; the inverse of `attr_from_proto`.
+
+  Raises:
+    TypeError: `value` is not an AttrValue.
+  """
+  if isinstance(value, tuple):
+    lists = schema.AttrValue.ListValue()
+    for element in value:
+      kind, encoded = _encode(element)
+      getattr(lists, kind).append(encoded)
+    return schema.AttrValue(list=lists)
+  kind, encoded = _encode(value)
+  return schema.AttrValue(**{kind: encoded})
+
+
+def _dtype(number: int) -> DType:
+  try:
+    return _DTYPES[number]
+  except KeyError:
+    raise ParseError(f"dtype number {number} is unknown.") from None
+
+
+def _function_ref(message: schema.NameAttrList, depth: int) -> FunctionRef:
+  if depth > _MAX_DEPTH:
+    raise ParseError(f"functions with attributes are nested more than {_MAX_DEPTH} deep.")
+  return FunctionRef(message.name, attrs_from_proto(message.attr, depth + 1))
+
+
+def _list_from_proto(message: schema.AttrValue.ListValue, depth: int) -> tuple[AttrValue, ...]:
+  fields = message.ListFields()
+  if not fields:
+    return ()
+  if len(fields) > 1:
+    raise ParseError(f"list mixes {sorted(descriptor.name for descriptor, _ in fields)}; expected one kind.")
+  descriptor, elements = fields[0]
+  kind = descriptor.name
+  if kind in _PLAIN_KINDS:
+    return tuple(elements)
+  if kind == "func":
+    return tuple(_function_ref(element, depth) for element in elements)
+  return tuple(map(_ELEMENT_DECODERS[kind], elements))
+
+
+def _encode(value: AttrValue) -> tuple[str, Any]:
+  match value:
+    case bool():
+      return "b", value
+    case DType():
+      return "type", int(value)
+    case int():
+      return "i", value
+    case float():
+      return "f", value
+    case bytes():
+      return "s", value
+    case PartialShape():
+      return "shape", shape_to_proto(value)
+    case Tensor():
+      return "tensor", value.to_proto()
+    case AttrPlaceholder():
+      return "placeholder", value.name
+    case FunctionRef():
+      message = schema.NameAttrList(name=value.name)
+      for name, attr in value.attrs.items():
+        message.attr[name].CopyFrom(attr_to_proto(attr))
+      return "func", message
+  raise TypeError(f"attribute value {value!r} of type {type(value).__name__}; expected one of the AttrValue types.")
+
+
+_PLAIN_KINDS = frozenset("sifb")
+_DTYPES = {int(dtype): dtype for dtype in DType}
+_ELEMENT_DECODERS: dict[str, Callable[[Any], AttrValue]] = {
+  "type": _dtype,
+  "shape": shape_from_proto,
+  "tensor": Tensor.from_proto,
+}

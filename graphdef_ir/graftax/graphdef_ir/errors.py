@@ -1,0 +1,134 @@
+"""Everything this package raises on purpose.
+
+`GraftaxError` is the root of every graftax error. Below it are two families: `GraphError` (the graph or the call is
+wrong; also a `ValueError`) and `UnsupportedError` (valid TensorFlow that we do not handle; also a
+`NotImplementedError`).
+
+    >>> issubclass(CycleError, GraphError), issubclass(CycleError, ValueError)
+    (True, True)
+"""
+
+__all__ = [
+  "ArityError",
+  "AttributeValueError",
+  "ControlFlowError",
+  "CycleError",
+  "DanglingInputError",
+  "DeadBranchError",
+  "DuplicateNameError",
+  "FunctionResultError",
+  "GraftaxError",
+  "GraphError",
+  "IrreducibleControlFlowError",
+  "MissingAttributeError",
+  "MissingFunctionError",
+  "NoSuchNodeError",
+  "OutputIndexError",
+  "ParseError",
+  "RecursiveFunctionError",
+  "TensorError",
+  "TypeMismatchError",
+  "UnboundAttributeError",
+  "UnknownOpError",
+  "UnsupportedDTypeError",
+  "UnsupportedError",
+  "UnsupportedFunctionError",
+]
+
+
+class GraftaxError(Exception):
+  """Root of all errors that graftax raises on purpose."""
+
+
+class GraphError(GraftaxError, ValueError):
+  """A graph, or something asked of it, is wrong."""
+
+
+class ParseError(GraphError):
+  """Bytes are not the message they should be, or the message contradicts itself."""
+
+
+class TensorError(ParseError):
+  """A TensorProto whose shape, element type and values do not fit together."""
+
+
+class NoSuchNodeError(GraphError, LookupError):
+  """A node was asked for by a name that the graph or function does not have."""
+
+
+class DanglingInputError(GraphError):
+  """An input names a node that is not there."""
+
+
+class OutputIndexError(GraphError):
+  """An input names an output that its node does not have."""
+
+
+class ArityError(GraphError):
+  """A node has more or fewer inputs than its op takes."""
+
+
+class TypeMismatchError(GraphError):
+  """An input has another element type than its op takes."""
+
+
+class CycleError(GraphError):
+  """Nodes depend on each other in a circle that is not a TF1 while loop."""
+
+
+class ControlFlowError(GraphError):
+  """Switch, Merge, Enter, Exit and their kin do not form conditionals and loops."""
+
+
+class IrreducibleControlFlowError(ControlFlowError):
+  """Nodes run under conditions, or in a loop frame, that no If and no While expresses."""
+
+
+class DeadBranchError(ControlFlowError):
+  """A tensor is asked for that only one branch of a conditional makes."""
+
+
+class DuplicateNameError(GraphError):
+  """Two nodes, or a node and a parameter, share a name."""
+
+
+class MissingFunctionError(GraphError, KeyError):
+  """A function is called that the library does not have."""
+
+  __str__ = Exception.__str__  # KeyError would show the message quoted and escaped
+
+
+class MissingAttributeError(GraphError):
+  """A node lacks an attribute that has no default."""
+
+
+class AttributeValueError(GraphError):
+  """An attribute has a value that its op does not allow."""
+
+
+class UnboundAttributeError(AttributeValueError):
+  """An attribute stands for one of the function around it, and that one has no value yet."""
+
+
+class FunctionResultError(GraphError):
+  """A function's result names a tensor that its body does not make."""
+
+
+class RecursiveFunctionError(GraphError):
+  """Functions call each other in a circle, so calls cannot be replaced by bodies."""
+
+
+class UnknownOpError(GraphError, LookupError):
+  """No signature is known for an op."""
+
+
+class UnsupportedError(GraftaxError, NotImplementedError):
+  """Valid TensorFlow that graftax does not handle."""
+
+
+class UnsupportedDTypeError(UnsupportedError):
+  """An element type without a numpy counterpart, such as RESOURCE and VARIANT."""
+
+
+class UnsupportedFunctionError(UnsupportedError):
+  """A function whose signature cannot be written as a flat list of tensors."""

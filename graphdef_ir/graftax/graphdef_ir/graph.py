@@ -1,0 +1,192 @@
+"""The graph itself: immutable nodes, functions and graphs.
+
+>>> x = Node("x", "Placeholder", attrs={"dtype": DType.FLOAT})
+>>> y = Node("y", "Neg", inputs=(TensorRef("x"),))
+>>> graph = Graph((x, y))
+>>> [str(ref) for ref in graph.node("y").inputs]
+['x']
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from graftax.graphdef_ir.attributes import AttrValue
+from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import NoSuchNodeError, ParseError
+from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
+from graftax.graphdef_ir.signatures import OpSignatures
+
+__all__ = ["UNRESOLVED_OUTPUT", "Function", "Graph", "Node", "Parameter", "Result", "Source", "TensorRef"]
+
+UNRESOLVED_OUTPUT = 2**31 - 1
+"""`TensorRef.index` where an op of unknown signature has several output arguments; `validate` refuses it."""
+
+_MAX_INDEX_DIGITS = 9
+
+
+class TensorRef(NamedTuple):
+  """Output `index` of a node, counted flat over all its output arguments; or parameter `node` of a function (index 0).
+
+  A named tuple rather than a dataclass: refs are made and hashed by the million, and this is four times faster.
+  """
+
+  node: str
+  index: int = 0  # type: ignore[assignment]  # tuple.index is of no use here
+
+  @classmethod
+  def parse(cls, text: str) -> "TensorRef":
+    """The ref written `"node"` or `"node:1"`, as GraphDefs and SignatureDefs spell it.
+
+    Raises:
+      ParseError: `text` is empty, a control input, or its index is not a small number.
+    """
+    node, colon, index = text.rpartition(":")
+    if not colon:
+      node, index = text, "0"
+    if not node or node.startswith("^") or not (index.isascii() and index.isdigit()) or len(index) > _MAX_INDEX_DIGITS:
+      raise ParseError(f"tensor name {text!r} is malformed; expected 'node' or 'node:1'.")
+    return cls(node, int(index))
+
+  def __str__(self) -> str:
+    return f"{self.node}:{self.index}" if self.index else self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+  """Where a rewritten node came from: names of original nodes, and of the functions they were in ("" is the graph)."""
+
+  node_names: tuple[str, ...] = ()
+  function_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+  """One op in a graph or function body. `attrs` holds what was written down; defaults are not filled in."""
+
+  name: str
+  op: str
+  inputs: tuple[TensorRef, ...] = ()
+  control_inputs: tuple[str, ...] = ()
+  attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+  device: str = ""
+  source: Source | None = None
+
+  def __hash__(self) -> int:
+    return hash((self.name, self.op, self.inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+  """An argument of a function.
+
+  `handle_spec` is, for a RESOURCE, shape and dtype of the variable behind it, where the producer recorded them.
+  `dtype` is INVALID where it depends on an attribute of the call; `bind_attributes` settles it.
+  """
+
+  name: str
+  dtype: DType
+  shape: PartialShape = PartialShape(None)
+  attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+  handle_spec: TensorSpec | None = None
+  type_attr: str | None = None
+
+  def __hash__(self) -> int:
+    return hash((self.name, self.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+  """A value that a function returns: its name, the tensor in the body, and the type."""
+
+  name: str
+  ref: TensorRef
+  dtype: DType
+  type_attr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+  """A function body with flat parameters and results. `print(function)` shows it as text.
+
+  `control_results` are nodes that must run even if no result needs them. `attrs` belong to the function itself.
+  """
+
+  name: str
+  parameters: tuple[Parameter, ...]
+  results: tuple[Result, ...]
+  nodes: tuple[Node, ...]
+  control_results: tuple[str, ...] = ()
+  attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+  is_stateful: bool = False
+  _index: dict[str, Node] | None = field(default=None, init=False, repr=False, compare=False)
+
+  def node(self, name: str) -> Node:
+    """The node of that name.
+
+    Raises:
+      NoSuchNodeError: there is none (parameters are not nodes).
+    """
+    return _find(self, f"function {self.name!r}", name)
+
+  def __hash__(self) -> int:
+    return hash((self.name, self.parameters, self.results))
+
+  def __str__(self) -> str:
+    from graftax.graphdef_ir.text import format_function
+
+    return format_function(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+  """A GraphDef: nodes, the functions they call, and the signatures of the ops it uses.
+
+  `producer` is the GraphDef version of the TensorFlow that wrote it, 0 if not recorded.
+  """
+
+  nodes: tuple[Node, ...]
+  library: FunctionLibrary = field(default_factory=FunctionLibrary)
+  producer: int = 0
+  signatures: OpSignatures = field(default_factory=OpSignatures, repr=False, compare=False)
+  _index: dict[str, Node] | None = field(default=None, init=False, repr=False, compare=False)
+
+  def node(self, name: str) -> Node:
+    """The node of that name.
+
+    Raises:
+      NoSuchNodeError: there is none.
+    """
+    return _find(self, "graph", name)
+
+  def subgraph(
+    self,
+    inputs: Sequence[TensorRef | str],
+    outputs: Sequence[TensorRef | str],
+    *,
+    targets: Sequence[str] = (),
+    name: str = "subgraph",
+  ) -> Function:
+    """The function that feeds `inputs`, fetches `outputs` and runs `targets`; see `graftax.graphdef_ir.subgraph`."""
+    from graftax.graphdef_ir.subgraph import extract_subgraph
+
+    return extract_subgraph(self, inputs, outputs, targets=targets, name=name)
+
+  def __hash__(self) -> int:
+    return hash(self.nodes)
+
+  def __str__(self) -> str:
+    from graftax.graphdef_ir.text import format_graph
+
+    return format_graph(self)
+
+
+def _find(owner: Function | Graph, where: str, name: str) -> Node:
+  if owner._index is None:
+    # A cache, not state: filling it twice from two threads gives the same dict.
+    object.__setattr__(owner, "_index", {node.name: node for node in owner.nodes})
+  node = (owner._index or {}).get(name)
+  if node is None:
+    raise NoSuchNodeError(f"{where} has no node {name!r} among its {len(owner.nodes)} nodes.")
+  return node

@@ -1,0 +1,120 @@
+"""The functions of a graph, each parsed when it is first asked for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from graftax.graphdef_ir import schema
+from graftax.graphdef_ir.errors import DuplicateNameError, MissingFunctionError
+from graftax.graphdef_ir.signatures import OpArg, OpSignature, signature_from_op_def
+
+if TYPE_CHECKING:
+  from graftax.graphdef_ir.graph import Function
+
+__all__ = ["FunctionLibrary"]
+
+
+class FunctionLibrary(Mapping[str, "Function"]):
+  """Functions by name. A model may hold thousands of which few are called, so bodies are parsed on first access.
+
+  `gradient_functions` maps a function's name to that of its custom gradient (TF1's `GradientDef`);
+  `registered_gradients` maps a `_gradient_op_type` to the function that computes it (SavedModels with
+  `experimental_custom_gradients`).
+  """
+
+  __slots__ = ("_functions", "_parse", "_pending", "_replaced", "gradient_functions", "registered_gradients")
+
+  def __init__(
+    self,
+    functions: "Mapping[str, Function] | None" = None,
+    gradient_functions: Mapping[str, str] | None = None,
+    registered_gradients: Mapping[str, str] | None = None,
+  ) -> None:
+    self._functions = dict(functions or {})
+    self._pending: Mapping[str, schema.FunctionDef] = {}
+    self._parse: Callable[[schema.FunctionDef], Function] | None = None
+    self._replaced: frozenset[str] = frozenset()
+    self.gradient_functions: Mapping[str, str] = dict(gradient_functions or {})
+    self.registered_gradients: Mapping[str, str] = dict(registered_gradients or {})
+
+  @classmethod
+  def from_protos(
+    cls,
+    message: schema.FunctionDefLibrary,
+    parse: "Callable[[schema.FunctionDef], Function]",
+  ) -> "FunctionLibrary":
+    """The functions of `message`, each to be parsed by `parse`.
+
+    Raises:
+      DuplicateNameError: two functions that differ have the same name.
+    """
+    library = cls(
+      gradient_functions={gradient.function_name: gradient.gradient_func for gradient in message.gradient},
+      registered_gradients={entry.registered_op_type: entry.gradient_func for entry in message.registered_gradients},
+    )
+    library._pending = _by_name(message)
+    library._parse = parse
+    return library
+
+  def __getitem__(self, name: str) -> "Function":
+    function = self._functions.get(name)
+    if function is not None:
+      return function
+    message = self._pending.get(name)
+    if message is None or self._parse is None:
+      raise MissingFunctionError(f"function {name!r} is not in the library of {len(self)} functions.")
+    # setdefault, so that threads that race for the same function all get the same object.
+    return self._functions.setdefault(name, self._parse(message))
+
+  def __contains__(self, name: object) -> bool:
+    return name in self._functions or name in self._pending
+
+  def __iter__(self) -> Iterator[str]:
+    yield from self._pending
+    yield from (name for name in tuple(self._functions) if name not in self._pending)
+
+  def __len__(self) -> int:
+    return len(self._pending.keys() | self._functions.keys())
+
+  def signature(self, name: str) -> OpSignature | None:
+    """What the function takes and gives, without parsing its body; None if there is no such function.
+
+    A function can be called by using its name as an op; then this is that op's signature.
+    """
+    function = self._functions.get(name)
+    if function is None:
+      message = self._pending.get(name)
+      return None if message is None else signature_from_op_def(message.signature)
+    return OpSignature(
+      name=name,
+      inputs=tuple(OpArg(parameter.name, dtype=parameter.dtype) for parameter in function.parameters),
+      outputs=tuple(OpArg(result.name, dtype=result.dtype) for result in function.results),
+      is_stateful=function.is_stateful,
+    )
+
+  def stored_message(self, name: str) -> schema.FunctionDef | None:
+    """The message a function is parsed from, which must not be changed; None where there is none (any more)."""
+    message = self._pending.get(name)
+    return None if message is None or name in self._replaced else message
+
+  def replace(self, functions: "Mapping[str, Function]") -> "FunctionLibrary":
+    """A library with these functions added or put in place of those of the same name; the rest stays unparsed."""
+    library = FunctionLibrary({**self._functions, **functions}, self.gradient_functions, self.registered_gradients)
+    library._pending = self._pending
+    library._parse = self._parse
+    library._replaced = self._replaced | functions.keys()
+    return library
+
+  def __repr__(self) -> str:
+    return f"FunctionLibrary({len(self)} functions)"
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    return FunctionLibrary, (dict(self.items()), dict(self.gradient_functions), dict(self.registered_gradients))
+
+
+def _by_name(message: schema.FunctionDefLibrary) -> dict[str, schema.FunctionDef]:
+  functions: dict[str, schema.FunctionDef] = {}
+  for function in message.function:
+    name = function.signature.name
+    if functions.setdefault(name, function) is not function and functions[name] != function:
+      raise DuplicateNameError(f"function library: two different functions are named {name!r}; expected unique names.")
+  return functions

@@ -1,0 +1,270 @@
+"""TF1 while loops: which nodes run in which frame, and one While node in place of each frame.
+
+A frame is what lies between Enter and Exit nodes. Its loop variables are the Merges that a NextIteration feeds back
+into; what else enters is the same in every iteration.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeAlias
+
+from graftax.graphdef_ir.attributes import FunctionRef
+from graftax.graphdef_ir.errors import IrreducibleControlFlowError
+from graftax.graphdef_ir.graph import Node, Source, TensorRef
+from graftax.graphdef_ir.passes._conditionals import cleaned, raise_conditionals, within_its_conditions
+from graftax.graphdef_ir.passes._raising_workspace import (
+  ENTERS,
+  EXITS,
+  MERGES,
+  NEXT_ITERATIONS,
+  SWITCHES,
+  Region,
+  Workspace,
+  rewired,
+)
+from graftax.graphdef_ir.traverse import predecessors, topological_order
+
+__all__ = ["collapse_loops"]
+
+# Names of the frames around a node, outermost first.
+_Path: TypeAlias = tuple[str, ...]
+
+_MAX_DEPTH = 50
+
+
+def collapse_loops(workspace: Workspace, region: Region) -> Region:
+  """The region with a While node in place of each frame, inner frames within the bodies of outer ones.
+
+  Raises:
+    IrreducibleControlFlowError: a frame is no loop of the form that `tf.while_loop` makes.
+  """
+  order = topological_order(tuple(region.nodes.values()))
+  paths = _frame_paths(workspace, order)
+  members: dict[_Path, dict[str, Node]] = {}
+  for node in order:
+    members.setdefault(paths[node.name], {})[node.name] = node
+  enters: dict[_Path, dict[str, Node]] = {}
+  for node in order:
+    if node.op in ENTERS:
+      enters.setdefault(_path_after(node, paths[node.name]), {})[node.name] = node
+  outer = Region(members.get((), {}), region.results, region.roots)
+  exits: dict[TensorRef, TensorRef] = {}
+  for path in sorted(enters, key=len, reverse=True):
+    parent = members.setdefault(path[:-1], {})
+    # As they are now, which may be after a loop whose result they take has been replaced.
+    loop = _Loop(workspace, path, members.get(path, {}), {name: parent[name] for name in enters[path]})
+    loop.replace_in(parent, outer, exits)
+  return Region(
+    {node.name: node for node in topological_order(tuple(outer.nodes.values()))}, outer.results, outer.roots
+  )
+
+
+def _frame_paths(workspace: Workspace, order: Sequence[Node]) -> dict[str, _Path]:
+  """For each node, the frame it runs in: the innermost of those that its inputs come from."""
+  paths: dict[str, _Path] = {}
+  after: dict[str, _Path] = {}
+  for node in order:
+    path: _Path = ()
+    deepest = ""
+    for name in predecessors(node):
+      other = after.get(name, ())  # a parameter, or the back edge of a loop
+      if len(other) > len(path):
+        path, deepest, other, name = other, name, path, deepest
+      if path[: len(other)] != other:
+        raise IrreducibleControlFlowError(
+          f"function {workspace.function.name!r}, node {node.name!r} ({node.op}): its inputs {deepest!r} and {name!r} "
+          f"are in the frames {'/'.join(path)!r} and {'/'.join(other)!r}, neither of which is in the other."
+        )
+    if len(path) > _MAX_DEPTH:
+      raise IrreducibleControlFlowError(
+        f"function {workspace.function.name!r}, node {node.name!r}: loops are nested more than {_MAX_DEPTH} deep."
+      )
+    paths[node.name] = path
+    after[node.name] = _path_after(node, path)
+  return paths
+
+
+def _path_after(node: Node, path: _Path) -> _Path:
+  if node.op in ENTERS:
+    name = node.attrs.get("frame_name", b"")
+    return (*path, name.decode(errors="replace") if isinstance(name, bytes) else str(name))
+  return path[:-1] if node.op in EXITS else path
+
+
+def _without_exits(node: Node, exits: Mapping[TensorRef, TensorRef]) -> Node:
+  inputs = tuple(exits.get(ref, ref) for ref in node.inputs)
+  waits = tuple(dict.fromkeys(exits.get(TensorRef(name), TensorRef(name)).node for name in node.control_inputs))
+  if inputs == node.inputs and waits == node.control_inputs:
+    return node
+  return dataclasses.replace(node, inputs=inputs, control_inputs=waits)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Variable:
+  """A loop variable: its Merge, the tensor it starts as, and the one that is its next value."""
+
+  head: TensorRef
+  initial: TensorRef
+  following: TensorRef
+
+
+class _Loop:
+  """One frame: its loop variables, its condition and its body."""
+
+  def __init__(self, workspace: Workspace, path: _Path, members: dict[str, Node], enters: dict[str, Node]) -> None:
+    self._workspace = workspace
+    self._frame = path[-1]
+    self._members = members
+    self._enters = enters
+    self._loop_cond = self._find_loop_cond()
+    self._variables = self._find_variables()
+    self._renamed = {TensorRef(name): node.inputs[0] for name, node in enters.items()}
+    self._renamed |= self._find_switches()
+    # What marks the loop's edges is gone afterwards, and nothing inside has to wait for it.
+    self._edges = {
+      name for name, node in members.items() if node.op in NEXT_ITERATIONS or node.op in EXITS or node.op == "LoopCond"
+    }
+    self._edges |= {ref.node for ref in self._renamed} | {variable.head.node for variable in self._variables}
+
+  def replace_in(self, parent: dict[str, Node], outer: Region, exits: dict[TensorRef, TensorRef]) -> None:
+    """Puts a While node into `parent`, the frame around this one, in place of everything in this one.
+
+    Args:
+      parent: nodes of the frame around this one, by name.
+      outer: the region that all frames are in.
+      exits: Exit -> the output of a While that stands for it; those of this frame are added.
+    """
+    cond, body = self._regions()
+    node = self._while_node(cond, body)
+    for name, member in self._members.items():
+      if member.op in EXITS:
+        exits[TensorRef(name)] = TensorRef(node.name, self._position_of(member))
+    for name in self._enters:
+      parent.pop(name, None)
+    parent[node.name] = node
+    for name, member in parent.items():
+      parent[name] = _without_exits(member, exits)
+    outer.results = [exits.get(ref, ref) for ref in outer.results]
+    outer.roots = [node.name if name in self._members else name for name in outer.roots]
+
+  def _find_loop_cond(self) -> Node:
+    found = [node for node in self._members.values() if node.op == "LoopCond"]
+    if len(found) != 1:
+      self._fail(f"has {len(found)} LoopCond nodes {[node.name for node in found]}; expected one")
+    return found[0]
+
+  def _find_variables(self) -> list[_Variable]:
+    variables = []
+    for node in self._members.values():
+      if node.op not in MERGES:
+        continue
+      sources = [(self._members.get(ref.node) or self._enters.get(ref.node)) for ref in node.inputs]
+      following = [source for source in sources if source is not None and source.op in NEXT_ITERATIONS]
+      if not following:
+        continue
+      initial = [source for source in sources if source is not None and source.op in ENTERS]
+      if len(node.inputs) != 2 or len(initial) != 1 or len(following) != 1:
+        self._fail(
+          f"loop variable {node.name!r} is a Merge of {[str(ref) for ref in node.inputs]}; expected an Enter and a "
+          f"NextIteration"
+        )
+      variables.append(_Variable(TensorRef(node.name), initial[0].inputs[0], following[0].inputs[0]))
+    return variables
+
+  def _find_switches(self) -> dict[TensorRef, TensorRef]:
+    """Output of a loop variable's Switch -> the variable, on the side where the loop goes on."""
+    heads = {variable.head for variable in self._variables}
+    found = {}
+    for node in self._members.values():
+      if node.op in SWITCHES and self._is_loop_cond(node.inputs[1]):
+        if node.inputs[0] not in heads:
+          self._fail(
+            f"Switch {node.name!r} on the loop's condition has input {str(node.inputs[0])!r}, no loop variable"
+          )
+        found[TensorRef(node.name, 1)] = node.inputs[0]
+        found[TensorRef(node.name, 0)] = node.inputs[0]  # for Exits; the body has no use for it
+    return found
+
+  def _is_loop_cond(self, ref: TensorRef) -> bool:
+    while ref.node in self._members and self._members[ref.node].op == "Identity":
+      ref = self._members[ref.node].inputs[0]
+    return ref.node == self._loop_cond.name
+
+  def _position_of(self, exit_node: Node) -> int:
+    head = self._renamed.get(exit_node.inputs[0])
+    for position, variable in enumerate(self._variables):
+      if variable.head == head and exit_node.inputs[0].index == 0:
+        return position
+    self._fail(f"Exit {exit_node.name!r} of {str(exit_node.inputs[0])!r}, which is no loop variable's last value")
+
+  def _regions(self) -> tuple[Region, Region]:
+    cond_result = self._loop_cond.inputs[0]
+    cond_names = self._needed([cond_result.node])
+    followings = [variable.following for variable in self._variables]
+    effects = [
+      name
+      for name, node in self._members.items()
+      if name not in self._edges and name not in cond_names and self._workspace.has_effect(node)
+    ]
+    waited_for = [
+      name
+      for node in self._members.values()
+      if node.op in NEXT_ITERATIONS
+      for name in node.control_inputs
+      if name in self._members
+    ]
+    body_names = self._needed([*(ref.node for ref in followings), *effects, *waited_for])
+    both = [name for name in self._members if name in cond_names & body_names]
+    twice = [name for name in both if self._workspace.has_effect(self._members[name])]
+    if twice:
+      self._fail(f"nodes {twice} have effects and belong to the loop's condition as well as to its body")
+    cond = self._region(cond_names, [cond_result], [])
+    return cond, self._region(body_names, followings, effects)
+
+  def _needed(self, roots: list[str]) -> set[str]:
+    pending, found = list(roots), set[str]()
+    while pending:
+      name = pending.pop()
+      if name in self._members and name not in self._edges and name not in found:
+        found.add(name)
+        pending.extend(predecessors(self._members[name]))
+    return found
+
+  def _region(self, names: set[str], results: list[TensorRef], effects: list[str]) -> Region:
+    kept = [name for name in self._members if name in names]
+    nodes = topological_order([rewired(self._members[name], self._renamed, names) for name in kept])
+    region = Region({node.name: node for node in nodes}, [self._renamed.get(ref, ref) for ref in results], effects)
+    region = within_its_conditions(self._workspace, region)
+    return cleaned(raise_conditionals(self._workspace, region))
+
+  def _while_node(self, cond: Region, body: Region) -> Node:
+    workspace = self._workspace
+    heads = [variable.head for variable in self._variables]
+    invariants = [ref for ref in dict.fromkeys([*cond.free(), *body.free()]) if ref not in heads]
+    # Merges are gone, but they are what the variables are called.
+    parameters = workspace.parameters([*heads, *invariants], [cond, body], values=heads)
+    scope = self._loop_cond.name.rpartition("/")[0] or self._loop_cond.name
+    cond_name = workspace.add_function(f"{scope}/cond", cond, parameters)
+    body_name = workspace.add_function(f"{scope}/body", body, parameters, passes_through=invariants)
+    is_stateful = any(workspace.functions[name].is_stateful for name in (cond_name, body_name))
+    node = workspace.new_node(
+      scope,
+      "While" if is_stateful else "StatelessWhile",
+      [*(variable.initial for variable in self._variables), *invariants],
+      T=tuple(parameter.dtype.base for parameter in parameters.values()),
+      cond=FunctionRef(cond_name),
+      body=FunctionRef(body_name),
+    )
+    node = dataclasses.replace(node, control_inputs=self._outer_controls(), source=Source((self._frame,)))
+    return node
+
+  def _outer_controls(self) -> tuple[str, ...]:
+    found = [name for enter in self._enters.values() for name in enter.control_inputs]
+    known = self._members.keys() | self._enters.keys()
+    found += [name for node in self._members.values() for name in node.control_inputs if name not in known]
+    return tuple(dict.fromkeys(found))
+
+  def _fail(self, problem: str) -> NoReturn:
+    raise IrreducibleControlFlowError(
+      f"function {self._workspace.function.name!r}, frame {self._frame!r}: {problem}; such a loop has no While form."
+    )

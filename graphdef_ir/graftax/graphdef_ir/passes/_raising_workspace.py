@@ -1,0 +1,164 @@
+"""What the stages of control flow raising share: regions, element types, effects, and functions made of regions."""
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from graftax.graphdef_ir._unique_names import unique_name
+from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import UnknownOpError
+from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
+from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
+
+__all__ = ["ENTERS", "EXITS", "MERGES", "NEXT_ITERATIONS", "RAISED_OPS", "SWITCHES", "Region", "Workspace", "rewired"]
+
+ENTERS = frozenset({"Enter", "RefEnter"})
+EXITS = frozenset({"Exit", "RefExit"})
+MERGES = frozenset({"Merge", "RefMerge"})
+NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
+SWITCHES = frozenset({"Switch", "RefSwitch"})
+RAISED_OPS = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | {"LoopCond"}
+
+# Outputs of these are references where the input is; a loop variable or the result of a conditional is a value.
+_FORWARDS_REFERENCE = frozenset({"RefEnter", "RefIdentity", "RefSwitch"})
+_TAKES_VALUE = frozenset({"RefExit", "RefMerge", "RefNextIteration"})
+
+# TensorFlow marks these stateful, but running them twice, or not at all, changes nothing for anybody else.
+_WITHOUT_EFFECT = frozenset({
+  "IsVariableInitialized", "Placeholder", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "StackV2",
+  "TensorArrayGatherV3", "TensorArrayReadV3", "TensorArraySizeV3", "TensorArrayV3", "VarHandleOp", "VarIsInitializedOp",
+  "Variable", "VariableShape", "VariableV2",
+})  # fmt: skip
+
+
+@dataclasses.dataclass(slots=True)
+class Region:
+  """A part of a function: nodes in an order in which they can run, and what is wanted of them.
+
+  Tensors that its nodes read and do not make are free; they become parameters when the region becomes a function.
+
+  Attributes:
+    nodes: by name.
+    results: tensors to return, made here or free.
+    roots: names of nodes that must run for their effects.
+  """
+
+  nodes: dict[str, Node]
+  results: list[TensorRef]
+  roots: list[str]
+
+  def free(self) -> Iterator[TensorRef]:
+    """Tensors made elsewhere, with repetitions."""
+    for node in self.nodes.values():
+      yield from (ref for ref in node.inputs if ref.node not in self.nodes)
+    yield from (ref for ref in self.results if ref.node not in self.nodes)
+
+
+class Workspace:
+  """One function while its control flow is raised, and the functions that this makes."""
+
+  def __init__(self, function: Function, library: FunctionLibrary, signatures: OpSignatures) -> None:
+    self.function = function
+    self.library = library
+    self.functions: dict[str, Function] = {}
+    self._signatures = signatures
+    self._parameters = {parameter.name: parameter for parameter in function.parameters}
+    self._nodes = {node.name: node for node in function.nodes}
+    self._taken = set(self._nodes) | set(self._parameters)
+
+  def new_node(self, wanted_name: str, op: str, inputs: Sequence[TensorRef], **attrs: object) -> Node:
+    """A node with a name of its own."""
+    node = Node(unique_name(wanted_name, self._taken), op, tuple(inputs), attrs=attrs)  # type: ignore[arg-type]
+    self._nodes[node.name] = node
+    return node
+
+  def dtype(self, ref: TensorRef) -> DType:
+    """Element type of a tensor, with the reference mark where it is a TF1 reference.
+
+    Raises:
+      UnknownOpError: the op that makes it is unknown.
+    """
+    if ref.node in self._parameters:
+      return self._parameters[ref.node].dtype
+    node = self._nodes[ref.node]
+    if node.op in _FORWARDS_REFERENCE:
+      return self.dtype(node.inputs[0])
+    signature = self._signature(node)
+    if signature is None:
+      raise UnknownOpError(
+        f"function {self.function.name!r}, node {node.name!r}: op {node.op!r} has no known signature, so the type of "
+        f"{str(ref)!r}, which enters or leaves a conditional or loop, is unknown. Pass its OpDef as an extra op."
+      )
+    dtype = signature.output_types(node.attrs)[ref.index]
+    makes_ref = node.op not in _TAKES_VALUE and any(arg.is_ref for arg in signature.outputs)
+    is_ref = makes_ref and list(_spread(signature, node))[ref.index].is_ref
+    return DType[f"{dtype.name}_REF"] if is_ref else dtype
+
+  def has_effect(self, node: Node) -> bool:
+    """Whether it matters that, or how often, a node runs."""
+    if node.op in _WITHOUT_EFFECT or node.op in RAISED_OPS or node.op == "RefIdentity":
+      return False
+    signature = self._signature(node)
+    return signature is None or signature.is_stateful or any(arg.is_ref for arg in signature.inputs)
+
+  def add_function(
+    self,
+    name: str,
+    region: Region,
+    parameters: Mapping[TensorRef, Parameter],
+    passes_through: Sequence[TensorRef] = (),
+  ) -> str:
+    """Makes a function of a region; returns its name.
+
+    Args:
+      name: what to call it, within the function being raised.
+      region: the nodes, and the tensors to return as values.
+      parameters: of the function; all free tensors are among them.
+      passes_through: parameters to return after the region's results, references as references.
+    """
+    renamed = {ref: TensorRef(parameter.name) for ref, parameter in parameters.items()}
+    nodes = tuple(rewired(node, renamed, region.nodes) for node in region.nodes.values())
+    returned = [(renamed.get(ref, ref), self.dtype(ref).base) for ref in region.results]
+    returned += [(renamed[ref], parameters[ref].dtype) for ref in passes_through]
+    results = [Result(f"result_{position}", ref, dtype) for position, (ref, dtype) in enumerate(returned)]
+    roots = tuple(dict.fromkeys(name for name in region.roots if name in region.nodes))
+    is_stateful = any(map(self.has_effect, nodes))
+    unique = unique_name(f"{self.function.name}/{name}", {*self.library, *self.functions})
+    self.functions[unique] = Function(
+      unique, tuple(parameters.values()), tuple(results), nodes, roots, is_stateful=is_stateful
+    )
+    return unique
+
+  def parameters(
+    self, refs: Iterable[TensorRef], regions: Sequence[Region], values: Collection[TensorRef] = ()
+  ) -> dict[TensorRef, Parameter]:
+    """A parameter for each tensor, with names that none of the regions uses; `values` are never references."""
+    taken = {name for region in regions for name in region.nodes}
+    parameters: dict[TensorRef, Parameter] = {}
+    for ref in dict.fromkeys(refs):
+      stem = f"{ref.node}_{ref.index}" if ref.index else ref.node
+      dtype = self.dtype(ref)
+      name = unique_name(re.sub(r"[^A-Za-z0-9_]", "_", stem), taken)
+      parameters[ref] = Parameter(name, dtype.base if ref in values else dtype)
+    return parameters
+
+  def _signature(self, node: Node) -> OpSignature | None:
+    return self.library.signature(node.op) or self._signatures.find(node.op)
+
+
+def rewired(node: Node, renamed: Mapping[TensorRef, TensorRef], kept: Collection[str]) -> Node:
+  """A node with other inputs, that waits for none but `kept` nodes."""
+  inputs = tuple(renamed.get(ref, ref) for ref in node.inputs)
+  control_inputs = tuple(dict.fromkeys(name for name in node.control_inputs if name in kept))
+  # A value that has left its variable stays what it is.
+  op = "Identity" if node.op == "RefIdentity" else node.op
+  if (inputs, control_inputs, op) == (node.inputs, node.control_inputs, node.op):
+    return node
+  return dataclasses.replace(node, op=op, inputs=inputs, control_inputs=control_inputs)
+
+
+def _spread(signature: OpSignature, node: Node) -> Iterator[OpArg]:
+  for arg, size in zip(signature.outputs, signature.output_sizes(node.attrs), strict=True):
+    for _ in range(size):
+      yield arg

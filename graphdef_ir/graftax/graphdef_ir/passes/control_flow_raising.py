@@ -1,0 +1,87 @@
+"""TensorFlow 1's dataflow control flow (Switch, Merge, Enter, Exit, NextIteration, LoopCond) as If and While nodes.
+
+Loops come first, innermost first: each frame becomes a While node. What is left has no circles; there, conditionals
+become If nodes, outermost first, and what is in their branches is treated in the same way.
+"""
+
+import dataclasses
+
+from graftax.graphdef_ir.graph import Function
+from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.passes._conditionals import raise_conditionals
+from graftax.graphdef_ir.passes._loop_frames import collapse_loops
+from graftax.graphdef_ir.passes._raising_workspace import RAISED_OPS, Region, Workspace
+from graftax.graphdef_ir.passes._stacks import stacks_as_lists
+from graftax.graphdef_ir.passes.pruning import prune
+from graftax.graphdef_ir.signatures import OpSignatures
+from graftax.graphdef_ir.traverse import reachable_functions
+
+__all__ = ["RAISED_OPS", "raise_control_flow"]
+
+
+def raise_control_flow(
+  function: Function, library: FunctionLibrary, signatures: OpSignatures | None = None
+) -> tuple[Function, FunctionLibrary]:
+  """The function with functional conditionals and loops, and a library with their branches, conditions and bodies.
+
+  Functions that it calls are treated too. Where nothing is to do, both come back as they are. A conditional is a
+  StatelessIf, or an If where a branch has effects; loops likewise. TF1 reference variables that a branch or a loop
+  reads or assigns are parameters of a reference type; stacks become tensor lists.
+
+      >>> from graftax.graphdef_ir import DType, Node, Parameter, Result, TensorRef
+      >>> t = {"T": DType.FLOAT}
+      >>> nodes = (
+      ...   Node("switch", "Switch", (TensorRef("x"), TensorRef("p")), attrs=t),
+      ...   Node("neg", "Neg", (TensorRef("switch", 1),), attrs=t),
+      ...   Node("merge", "Merge", (TensorRef("switch", 0), TensorRef("neg")), attrs={**t, "N": 2}),
+      ... )
+      >>> parameters = (Parameter("x", DType.FLOAT), Parameter("p", DType.BOOL))
+      >>> f = Function("f", parameters, (Result("y", TensorRef("merge"), DType.FLOAT),), nodes)
+      >>> raised, library = raise_control_flow(f, FunctionLibrary())
+      >>> [(node.op, node.attrs["then_branch"].name) for node in raised.nodes]
+      [('StatelessIf', 'f/merge/then')]
+      >>> print(library["f/merge/then"])
+      function f/merge/then(x: float32[unknown rank]) -> (result_0: float32)
+        neg = Neg(x) {T=float32}
+        return neg
+
+  Args:
+    function: the function.
+    library: the functions it calls.
+    signatures: of the ops it uses; TensorFlow's if None.
+
+  Raises:
+    IrreducibleControlFlowError: Switches and Merges do not pair up to conditionals, or a frame is no loop; the message
+      names the nodes.
+    DeadBranchError: a result exists only in one branch of a conditional.
+    UnknownOpError: the type of a tensor that enters a branch or loop cannot be told.
+  """
+  signatures = OpSignatures() if signatures is None else signatures
+  for name in reachable_functions(function, library):
+    raised, added = _raise(library[name], library, signatures)
+    if raised is not library[name]:
+      library = library.replace({**added, name: raised})
+  raised, added = _raise(function, library, signatures)
+  return raised, library.replace(added) if added else library
+
+
+def _raise(
+  function: Function, library: FunctionLibrary, signatures: OpSignatures
+) -> tuple[Function, dict[str, Function]]:
+  if not any(node.op in RAISED_OPS for node in function.nodes):
+    return function, {}
+  pruned = prune(function)
+  workspace = Workspace(pruned, library, signatures)
+  region = Region(
+    {node.name: node for node in pruned.nodes},
+    [result.ref for result in pruned.results],
+    list(pruned.control_results),
+  )
+  region = raise_conditionals(workspace, collapse_loops(workspace, region))
+  results = tuple(
+    dataclasses.replace(result, ref=ref) for result, ref in zip(pruned.results, region.results, strict=True)
+  )
+  raised = dataclasses.replace(
+    pruned, nodes=tuple(region.nodes.values()), results=results, control_results=tuple(dict.fromkeys(region.roots))
+  )
+  return stacks_as_lists(raised, workspace.functions)

@@ -1,0 +1,105 @@
+"""Shapes in which some dimensions, or even the rank, may be unknown.
+
+>>> shape = PartialShape((None, 3))
+>>> str(shape), shape.rank, shape.is_static
+('[?, 3]', 2, False)
+>>> shape.is_compatible_with(PartialShape((8, 3)))
+True
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from graftax.graphdef_ir import schema
+from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import GraphError, ParseError
+
+__all__ = ["PartialShape", "TensorSpec", "shape_from_proto", "shape_to_proto"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartialShape:
+  """Dimensions from the outermost in. `None` in place of a size: not known; in place of `dims`: rank not known."""
+
+  dims: tuple[int | None, ...] | None = None
+
+  @classmethod
+  def of(cls, *dims: int | None) -> "PartialShape":
+    """`PartialShape.of(None, 3)` is `PartialShape((None, 3))`."""
+    return cls(dims)
+
+  @property
+  def rank(self) -> int | None:
+    return None if self.dims is None else len(self.dims)
+
+  @property
+  def is_static(self) -> bool:
+    """Whether every dimension is known."""
+    return self.dims is not None and None not in self.dims
+
+  def as_tuple(self) -> tuple[int, ...]:
+    """All sizes.
+
+    Raises:
+      GraphError: some are not known.
+    """
+    if self.dims is None or any(size is None for size in self.dims):
+      raise GraphError(f"shape {self} is not fully known; expected a size for every dimension.")
+    return tuple(size for size in self.dims if size is not None)
+
+  def is_compatible_with(self, other: "PartialShape | Iterable[int | None]") -> bool:
+    """Whether some fully known shape fits both."""
+    theirs = other.dims if isinstance(other, PartialShape) else tuple(other)
+    if self.dims is None or theirs is None:
+      return True
+    return len(self.dims) == len(theirs) and all(
+      a is None or b is None or a == b for a, b in zip(self.dims, theirs, strict=True)
+    )
+
+  def __str__(self) -> str:
+    if self.dims is None:
+      return "[unknown rank]"
+    return "[" + ", ".join("?" if size is None else str(size) for size in self.dims) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+  """Shape and element type of a tensor that is not here, with the name it goes by, if any."""
+
+  shape: PartialShape
+  dtype: DType
+  name: str | None = None
+
+  def __str__(self) -> str:
+    return f"{self.dtype}{self.shape}"
+
+
+_SCALAR = PartialShape(())
+_UNKNOWN = PartialShape(None)
+
+
+def shape_from_proto(message: schema.TensorShapeProto) -> PartialShape:
+  """Raises ParseError for sizes below -1."""
+  if message.unknown_rank:
+    return _UNKNOWN
+  sizes = [dim.size for dim in message.dim]
+  if not sizes:
+    return _SCALAR
+  if min(sizes) >= 0:
+    return PartialShape(tuple(sizes))
+  if min(sizes) < -1:
+    raise ParseError(
+      f"TensorShapeProto: size {min(sizes)!r} of dimension {sizes.index(min(sizes))}; expected -1 or more."
+    )
+  return PartialShape(tuple(None if size == -1 else size for size in sizes))
+
+
+def shape_to_proto(shape: PartialShape | Iterable[int | None]) -> schema.TensorShapeProto:
+  """The message for a shape; unknown sizes become -1."""
+  dims = shape.dims if isinstance(shape, PartialShape) else tuple(shape)
+  if dims is None:
+    return schema.TensorShapeProto(unknown_rank=True)
+  message = schema.TensorShapeProto()
+  for size in dims:
+    message.dim.add(size=-1 if size is None else size)
+  return message

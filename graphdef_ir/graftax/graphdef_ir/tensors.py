@@ -1,0 +1,141 @@
+"""Constant tensors, decoded only when asked for.
+
+>>> tensor = Tensor.from_numpy(np.array([[1, 2], [3, 4]], np.int32))
+>>> tensor
+Tensor(int32[2, 2])
+>>> Tensor.from_proto(tensor.to_proto()).numpy()
+array([[1, 2],
+       [3, 4]], dtype=int32)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graftax.graphdef_ir import schema
+from graftax.graphdef_ir._tensor_decoding import decode_tensor
+from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import TensorError, UnsupportedDTypeError
+from graftax.graphdef_ir.shapes import shape_to_proto
+
+__all__ = ["Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tensor:
+  """A tensor of known value. Made by `from_proto` or `from_numpy`, compared bit by bit."""
+
+  dtype: DType
+  shape: tuple[int, ...]
+  _source: "schema.TensorProto | np.ndarray[Any, Any]"
+
+  @classmethod
+  def from_proto(cls, message: schema.TensorProto) -> "Tensor":
+    """A tensor that keeps `message` and decodes it on demand; do not change the message afterwards.
+
+    Raises:
+      TensorError: dimensions are unknown or negative, or the element type is not one TensorFlow has.
+    """
+    try:
+      dtype = DType(message.dtype)
+    except ValueError:
+      raise TensorError(f"TensorProto: dtype number {message.dtype} is unknown.") from None
+    shape = tuple(dim.size for dim in message.tensor_shape.dim)
+    if message.tensor_shape.unknown_rank or (shape and min(shape) < 0):
+      raise TensorError(f"TensorProto: shape {list(shape)} is not fully known; a value needs a static shape.")
+    return cls(dtype, shape, message)
+
+  @classmethod
+  def from_numpy(cls, array: Any, dtype: DType | None = None) -> "Tensor":
+    """A tensor of `array`, which is not copied; do not change it afterwards.
+
+    Args:
+      array: anything `np.asarray` takes. Strings become bytes (UTF-8).
+      dtype: needed only for quantized types, whose arrays look like plain integers.
+
+    Raises:
+      UnsupportedDTypeError: TensorFlow has no such element type, or `dtype` has other elements than `array`.
+    """
+    value = np.asarray(array)
+    if value.dtype.kind in "SU" and not isinstance(array, np.ndarray):
+      value = np.asarray(array, object)  # numpy's own string types drop trailing zero bytes
+    dtype = DType.from_numpy(value.dtype) if dtype is None else dtype
+    if dtype == DType.STRING:
+      value = _as_bytes_objects(value)
+    if value.dtype != dtype.numpy:
+      raise UnsupportedDTypeError(
+        f"array of dtype {value.dtype.name!r} cannot be a {dtype} tensor; cast it to {dtype.numpy.name!r}."
+      )
+    return cls(dtype, value.shape, value)
+
+  def numpy(self) -> "np.ndarray[Any, Any]":
+    """The value, read-only; may share memory with the message. Strings come as bytes in an object array.
+
+    One element that stands for many (a splat) stays one element in memory: the array has stride 0.
+
+    Raises:
+      TensorError: values and shape do not fit, or the value would take more than 2 GiB after expansion.
+      UnsupportedDTypeError: resources and variants have no array form.
+    """
+    if isinstance(self._source, np.ndarray):
+      view = self._source.view()
+      view.flags.writeable = False
+      return view
+    return decode_tensor(self._source, self.dtype, self.shape)
+
+  def to_proto(self) -> schema.TensorProto:
+    """The message; shared with this tensor if it was made from one."""
+    if not isinstance(self._source, np.ndarray):
+      return self._source
+    message = schema.TensorProto(dtype=int(self.dtype), tensor_shape=shape_to_proto(self.shape))
+    if self.dtype == DType.STRING:
+      message.string_val.extend(self._source.ravel().tolist())
+    else:
+      message.tensor_content = self._source.tobytes()
+    return message
+
+  @property
+  def size(self) -> int:
+    """The number of elements."""
+    return math.prod(self.shape)
+
+  def __eq__(self, other: object) -> bool:
+    if not isinstance(other, Tensor):
+      return NotImplemented
+    if self.dtype != other.dtype or self.shape != other.shape:
+      return False
+    if self._source is other._source:
+      return True
+    mine, theirs = self.to_proto(), other.to_proto()
+    if mine.SerializeToString(deterministic=True) == theirs.SerializeToString(deterministic=True):
+      return True
+    if self.dtype.base in (DType.RESOURCE, DType.VARIANT):
+      return False
+    a, b = self.numpy(), other.numpy()
+    return bool(np.array_equal(a, b)) if self.dtype == DType.STRING else a.tobytes() == b.tobytes()
+
+  def __hash__(self) -> int:
+    return hash((self.dtype, self.shape))
+
+  def __repr__(self) -> str:
+    return f"Tensor({self.dtype}{list(self.shape)})"
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    return _unpickle, (self.to_proto().SerializeToString(),)
+
+
+def _unpickle(data: bytes) -> Tensor:
+  return Tensor.from_proto(schema.TensorProto.FromString(data))
+
+
+def _as_bytes_objects(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+  result = np.empty(array.shape, object)
+  for index, element in np.ndenumerate(array):
+    if not isinstance(element, (str, bytes)):
+      raise UnsupportedDTypeError(
+        f"element {element!r} at {index} of an object array is not a string; expected str or bytes."
+      )
+    result[index] = element.encode() if isinstance(element, str) else bytes(element)
+  return result

@@ -1,0 +1,142 @@
+"""Walking graphs: order, consumers, ancestors, and which functions are called.
+
+>>> a, b = Node("a", "NoOp"), Node("b", "NoOp", control_inputs=("a",))
+>>> [node.name for node in topological_order((b, a))]
+['a', 'b']
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
+from graftax.graphdef_ir.errors import CycleError
+from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
+
+__all__ = ["ancestors", "consumers", "function_references", "predecessors", "reachable_functions", "topological_order"]
+
+_LOOP_HEADS = frozenset({"Merge", "RefMerge"})
+_LOOP_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
+
+
+def predecessors(node: Node) -> Iterator[str]:
+  """Names of everything that runs before a node, data first, with repetitions."""
+  for ref in node.inputs:
+    yield ref.node
+  yield from node.control_inputs
+
+
+def topological_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
+  """The nodes with every node after its inputs; otherwise in the order they came in, so the result is stable.
+
+  The edge from NextIteration to Merge that closes a TF1 while loop does not count. Inputs that are not among `nodes`
+  (parameters, fed tensors) do not either.
+
+  Raises:
+    CycleError: nodes depend on each other in a circle; the message shows it.
+  """
+  position = {node.name: index for index, node in enumerate(nodes)}
+  before = [[position[name] for name in _forward_predecessors(node, nodes, position)] for node in nodes]
+  if all(not earlier or max(earlier) < index for index, earlier in enumerate(before)):
+    return tuple(nodes)
+
+  num_missing = [len(earlier) for earlier in before]
+  after: list[list[int]] = [[] for _ in nodes]
+  for index, earlier in enumerate(before):
+    for other in earlier:
+      after[other].append(index)
+  ready = [index for index, missing in enumerate(num_missing) if missing == 0]  # sorted, hence a heap
+  order = []
+  while ready:
+    index = heapq.heappop(ready)
+    order.append(nodes[index])
+    for later in after[index]:
+      num_missing[later] -= 1
+      if num_missing[later] == 0:
+        heapq.heappush(ready, later)
+  if len(order) < len(nodes):
+    raise CycleError(_describe_cycle(nodes, before, num_missing))
+  return tuple(order)
+
+
+def consumers(nodes: Iterable[Node]) -> dict[TensorRef, tuple[Node, ...]]:
+  """For each tensor that is read, the nodes that read it; a node that reads it twice is listed once."""
+  readers: dict[TensorRef, list[Node]] = {}
+  for node in nodes:
+    for ref in dict.fromkeys(node.inputs):
+      readers.setdefault(ref, []).append(node)
+  return {ref: tuple(found) for ref, found in readers.items()}
+
+
+def ancestors(nodes: Mapping[str, Node], roots: Iterable[str]) -> set[str]:
+  """Names of the nodes that `roots` need, through data and control inputs, roots included."""
+  pending = list(roots)
+  found: set[str] = set()
+  while pending:
+    name = pending.pop()
+    if name not in found and name in nodes:
+      found.add(name)
+      pending.extend(predecessors(nodes[name]))
+  return found
+
+
+def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterator[FunctionRef]:
+  """Every function that an attribute value, or a mapping of them, refers to, inner ones after outer ones."""
+  if isinstance(value, FunctionRef):
+    yield value
+    yield from function_references(value.attrs)
+  elif isinstance(value, tuple):
+    for element in value:
+      yield from function_references(element)
+  elif isinstance(value, Mapping):
+    for element in value.values():
+      yield from function_references(element)
+
+
+def reachable_functions(root: Function | Graph, library: Mapping[str, Function]) -> tuple[str, ...]:
+  """Names of the library's functions that `root` calls, directly or not, in order of first mention (depth first).
+
+  Functions that are mentioned but missing from the library are left out; `validate` reports those.
+  """
+  found: dict[str, None] = {}
+  pending = [_mentioned(root, library)]
+  while pending:
+    name = next(pending[-1], None)
+    if name is None:
+      pending.pop()
+    elif name not in found and name in library:
+      found[name] = None
+      pending.append(_mentioned(library[name], library))
+  return tuple(found)
+
+
+def _mentioned(body: Function | Graph, library: Mapping[str, Function]) -> Iterator[str]:
+  for node in body.nodes:
+    if node.op in library:
+      yield node.op
+    for reference in function_references(node.attrs):
+      yield reference.name
+
+
+def _forward_predecessors(node: Node, nodes: Sequence[Node], position: Mapping[str, int]) -> Iterator[str]:
+  is_loop_head = node.op in _LOOP_HEADS
+  for name in predecessors(node):
+    index = position.get(name)
+    if index is not None and not (is_loop_head and nodes[index].op in _LOOP_BACK_EDGES):
+      yield name
+
+
+def _describe_cycle(nodes: Sequence[Node], before: Sequence[Sequence[int]], num_missing: Sequence[int]) -> str:
+  """Walks backwards from a node that never became ready until a node repeats."""
+  index = next(i for i, missing in enumerate(num_missing) if missing > 0)
+  path: list[int] = []
+  seen: dict[int, int] = {}
+  while index not in seen:
+    seen[index] = len(path)
+    path.append(index)
+    index = next(other for other in before[index] if num_missing[other] > 0)
+  cycle = [nodes[i].name for i in reversed(path[seen[index] :])]
+  shown = cycle if len(cycle) <= 12 else [*cycle[:10], f"... {len(cycle) - 11} more ...", cycle[-1]]
+  return (
+    f"nodes depend on each other in a circle: {' -> '.join([*shown, cycle[0]])}; only TF1 while loops may, through "
+    "NextIteration into Merge."
+  )

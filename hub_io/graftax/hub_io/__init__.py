@@ -1,0 +1,1 @@
+"""TF-Hub modules and Kaggle cache layouts as JAX functions. Nothing is implemented yet."""

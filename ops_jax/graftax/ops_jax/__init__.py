@@ -1,0 +1,48 @@
+"""TensorFlow ops as JAX functions: one registry, one lowering per op, files by domain.
+
+The lowerings are registered when the first one is asked for; `register` adds or replaces one from outside.
+"""
+
+from graftax.ops_jax.binding import Kernel, bind, static_value
+from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
+from graftax.ops_jax.errors import (
+  InvalidInputError,
+  RegistrationError,
+  StaticInputError,
+  UnsupportedAttrError,
+  UnsupportedOpError,
+)
+from graftax.ops_jax.lookup_tables import LookupTable
+from graftax.ops_jax.options import LoweringOptions
+from graftax.ops_jax.registry import InputParameter, Lowering, lowering, register, supported_ops
+from graftax.ops_jax.values import Array, Static, Value, is_known, is_symbolic, materialize, namespace, shape_vector
+
+__all__ = [
+  "Array",
+  "Context",
+  "CountedLoop",
+  "InputParameter",
+  "InvalidInputError",
+  "Kernel",
+  "LookupTable",
+  "Lowering",
+  "LoweringOptions",
+  "PureFunction",
+  "RegistrationError",
+  "ResourceHandle",
+  "Static",
+  "StaticInputError",
+  "UnsupportedAttrError",
+  "UnsupportedOpError",
+  "Value",
+  "bind",
+  "is_known",
+  "is_symbolic",
+  "lowering",
+  "materialize",
+  "namespace",
+  "register",
+  "shape_vector",
+  "static_value",
+  "supported_ops",
+]

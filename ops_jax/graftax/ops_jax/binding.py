@@ -1,0 +1,221 @@
+"""From a node and its lowering to a kernel: attributes decoded, inputs grouped, once per node and not once per call."""
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
+from graftax.ops_jax import wide
+from graftax.ops_jax.context import Context
+from graftax.ops_jax.errors import StaticInputError, UnsupportedAttrError
+from graftax.ops_jax.registry import Lowering
+from graftax.ops_jax.values import Value, is_known, is_symbolic, materialize
+
+__all__ = ["Kernel", "bind", "static_value"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kernel:
+  """A lowering made ready for one node.
+
+  Attributes:
+    run: `(context, flat inputs) -> tuple of flat outputs`.
+    is_pure: false where the lowering asks for the context, and so may read state.
+  """
+
+  run: Callable[[Context, Sequence[Value]], tuple[Value, ...]]
+  is_pure: bool
+
+
+def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function_name: str = "") -> Kernel:
+  """A kernel for `node`.
+
+  Args:
+    node: the node.
+    signature: the op's signature, for list inputs and attribute defaults; None for an op that no table knows, whose
+      inputs are then passed one by one.
+    lowering: what to run.
+    function_name: for messages.
+
+  Raises:
+    UnsupportedAttrError: the node sets an attribute that the lowering neither takes nor ignores, or to a value that
+      the annotated type cannot hold.
+  """
+  given = dict(node.attrs) if signature is None else signature.with_defaults(node.attrs)
+  attrs = _decode_attrs(node, given, signature, lowering, function_name)
+  function = functools.partial(lowering.function, **attrs) if attrs else lowering.function
+  group = _input_grouping(signature, given)
+  prepare = _input_preparation(node, lowering, function_name)
+
+  target = given.get("type") if node.op == "Bitcast" else None
+  bitcast_to = target if isinstance(target, DType) else None
+
+  def run(context: Context, flat_inputs: Sequence[Value]) -> tuple[Value, ...]:
+    if wide.needs_words(node.op, flat_inputs):
+      return wide.run_by_words(node.op, functools.partial(run, context), flat_inputs, bitcast_to)
+    inputs = prepare(flat_inputs if group is None else group(flat_inputs))
+    outputs = function(context, *inputs) if lowering.needs_context else function(*inputs)
+    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+
+  return Kernel(run, is_pure=not lowering.needs_context)
+
+
+def static_value(value: Value, static_type: Any, what: str) -> Any:
+  """`value` as a Python or numpy value of `static_type`.
+
+  Args:
+    value: known, or a JAX array that is not being traced.
+    static_type: `int`, `float`, `bool`, `str`, `bytes`, `np.ndarray` or `tuple[T, ...]` of these; the entries of
+      `tuple[int, ...]` may be symbolic dimensions.
+    what: which input this is, for messages.
+
+  Raises:
+    StaticInputError: the value is traced.
+  """
+  if isinstance(value, jax.core.Tracer):
+    raise StaticInputError(
+      f"{what} must be known while tracing, but depends on traced data ({value.aval}). Pass it as a constant or a "
+      f"static argument, or compute it from shapes."
+    )
+  array = np.asarray(value)
+  if static_type is np.ndarray:
+    return array
+  if typing.get_origin(static_type) is tuple:
+    (item_type, _) = typing.get_args(static_type)
+    return tuple(_static_item(item, item_type) for item in array.reshape(-1))
+  if array.size != 1:
+    raise StaticInputError(f"{what} must be a scalar; got shape {array.shape}.")
+  return _static_item(array.reshape(-1)[0], static_type)
+
+
+def _static_item(item: Any, item_type: Any) -> Any:
+  if item_type is int:
+    return item if jax.export.is_symbolic_dim(item) else int(item)
+  if item_type is str:
+    return item.decode() if isinstance(item, bytes) else str(item)
+  return item_type(item)
+
+
+def _decode_attrs(
+  node: Node, given: Mapping[str, AttrValue], signature: OpSignature | None, lowering: Lowering, function_name: str
+) -> dict[str, Any]:
+  # What the op itself does not declare, TensorFlow does not read either: notes of whoever wrote the graph.
+  declared = node.attrs.keys() if signature is None else node.attrs.keys() & signature.attrs.keys()
+  unknown = [
+    name for name in declared if name not in lowering.attrs and name not in lowering.ignores and name[0] != "_"
+  ]
+  if unknown:
+    raise UnsupportedAttrError(
+      f"{node.op} node {node.name!r} (function {function_name!r}): attributes {sorted(unknown)!r} are not supported; "
+      f"the lowering takes {sorted(lowering.attrs)!r}. Register one that takes them with "
+      f"@register({node.op!r}, override=True)."
+    )
+  decoded = {}
+  for name, annotation in lowering.attrs.items():
+    if name in given:
+      try:
+        decoded[name] = _decode_attr(given[name], annotation)
+      except (TypeError, ValueError) as e:
+        raise UnsupportedAttrError(
+          f"{node.op} node {node.name!r} (function {function_name!r}): attribute {name}={given[name]!r} does not "
+          f"decode to {annotation}: {e}"
+        ) from e
+  return decoded
+
+
+def _decode_attr(value: AttrValue, annotation: Any) -> Any:
+  origin = typing.get_origin(annotation)
+  if origin in (typing.Union, types.UnionType):
+    annotation = next(option for option in typing.get_args(annotation) if option is not type(None))
+    origin = typing.get_origin(annotation)
+  if origin is tuple:
+    item_type = typing.get_args(annotation)[0]
+    if not isinstance(value, tuple):
+      raise TypeError(f"expected a list, got {type(value).__name__}")
+    return tuple(_decode_attr(item, item_type) for item in value)
+  return _decode_scalar(value, annotation)
+
+
+def _decode_scalar(value: AttrValue, annotation: Any) -> Any:
+  match value:
+    case bytes() if annotation is str:
+      return value.decode()
+    case DType() if annotation is np.dtype:
+      return value.base.numpy
+    case Tensor() if annotation is np.ndarray:
+      return value.numpy()
+    case bool() | int() | float() | bytes() | DType() | PartialShape() | Tensor() | FunctionRef():
+      if annotation is Any or isinstance(value, annotation):
+        return value
+      if annotation is float and isinstance(value, int):
+        return float(value)
+  raise TypeError(f"got {type(value).__name__}")
+
+
+def _input_grouping(
+  signature: OpSignature | None, attrs: Mapping[str, AttrValue]
+) -> Callable[[Sequence[Value]], Sequence[Value]] | None:
+  """From flat inputs to one per argument, lists where the op has them; None where that is the same."""
+  if signature is None or not any(arg.is_list for arg in signature.inputs):
+    return None
+  slices: list[int | slice] = []
+  start = 0
+  for arg, size in zip(signature.inputs, signature.input_sizes(attrs), strict=True):
+    slices.append(slice(start, start + size) if arg.is_list else start)
+    start += size
+  return lambda flat: [list(flat[s]) if isinstance(s, slice) else flat[s] for s in slices]
+
+
+def _input_preparation(
+  node: Node, lowering: Lowering, function_name: str
+) -> Callable[[Sequence[Value]], Sequence[Value]]:
+  """Decodes static inputs, and turns symbolic shape vectors into arrays where they meet traced values."""
+  num_inputs = len(lowering.inputs)
+  statics = [
+    (
+      position,
+      parameter.static_type,
+      f"{node.op} node {node.name!r} (function {function_name!r}): input {parameter.name!r}",
+    )
+    for position, parameter in enumerate(lowering.inputs)
+    if parameter.static_type is not None
+  ]
+  free = [position for position, parameter in enumerate(lowering.inputs) if parameter.static_type is None]
+
+  def prepare(inputs: Sequence[Value]) -> Sequence[Value]:
+    if len(inputs) != num_inputs:
+      raise AssertionError(
+        f"internal: {node.op} node {node.name!r} has {len(inputs)} inputs; its lowering takes {num_inputs}."
+      )
+    prepared = list(inputs)
+    for position, static_type, what in statics:
+      prepared[position] = static_value(inputs[position], static_type, what)
+    # Only shape vectors are object arrays, so nearly always one look at each type is all.
+    for i in free:
+      if _holds_symbolic(prepared[i]):
+        if not all(_all_known(prepared[i]) for i in free):
+          prepared = [_materialized(value) if i in free else value for i, value in enumerate(prepared)]
+        break
+    return prepared
+
+  return prepare
+
+
+def _holds_symbolic(value: Value) -> bool:
+  if isinstance(value, np.ndarray):
+    return is_symbolic(value)
+  return isinstance(value, list) and any(map(_holds_symbolic, value))
+
+
+def _all_known(value: Value) -> bool:
+  return all(map(_all_known, value)) if isinstance(value, list) else is_known(value)
+
+
+def _materialized(value: Value) -> Value:
+  return [_materialized(item) for item in value] if isinstance(value, list) else materialize(value)

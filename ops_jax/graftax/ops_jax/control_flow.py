@@ -1,0 +1,349 @@
+"""Calls, conditionals and loops: TensorFlow's functional control flow on `jax.lax`'s.
+
+State that a branch or a loop body writes is an operand and a result of the JAX construct; what it only reads, and every
+known value, is closed over, so that shapes stay known inside.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+
+from graftax.graphdef_ir import FunctionRef
+from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
+from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
+from graftax.ops_jax.loop_lists import LoopLists, fit_lists
+from graftax.ops_jax.optional import OptionalValue, completed
+from graftax.ops_jax.registry import register
+from graftax.ops_jax.values import Array, Value, is_known, materialize
+
+__all__ = ["call", "case", "for_loop", "if_", "while_"]
+
+_CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
+_BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
+
+
+@register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS)
+def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...]:
+  """The results of a library function.
+
+  Source op: `tf.raw_ops.PartitionedCall`.
+  """
+  return ctx.call(f, args)
+
+
+@register("If", "StatelessIf", ignores=_BRANCH_ATTRS)
+def if_(
+  ctx: Context, cond: Array, input: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
+) -> tuple[Value, ...]:
+  """The results of one of two functions.
+
+  Source op: `tf.raw_ops.If`.
+
+  Args:
+    ctx: the program around the node.
+    cond: a scalar is true when it is not zero; any other shape is true when it has elements.
+    input: arguments of both functions.
+    then_branch: called when `cond` is true.
+    else_branch: called otherwise.
+
+  Returns:
+    The results, whose shapes and dtypes must agree between the branches.
+
+  Raises:
+    InvalidInputError: the branches give different shapes or dtypes, which only a known condition allows.
+  """
+  truth = _truth(cond)
+  if not isinstance(truth, jax.core.Tracer):
+    return ctx.call(then_branch if bool(truth) else else_branch, input)
+  return _switch(ctx, truth.astype(np.int32), (else_branch, then_branch), input)
+
+
+@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"))
+def case(
+  ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
+) -> tuple[Value, ...]:
+  """The results of the function at `branch_index`.
+
+  Source op: `tf.raw_ops.Case`.
+
+  Args:
+    ctx: the program around the node.
+    branch_index: int32 scalar; out of range, negative too, means the last branch.
+    input: arguments of every function.
+    branches: the functions.
+
+  Returns:
+    The results, whose shapes and dtypes must agree between the branches.
+  """
+  last = len(branches) - 1
+  if not isinstance(branch_index, jax.core.Tracer):
+    index = int(branch_index)
+    return ctx.call(branches[index if 0 <= index <= last else last], input)
+  # `lax.switch` clamps, which would send a negative index to the first branch.
+  return _switch(ctx, jnp.where(branch_index < 0, last, branch_index), branches, input)
+
+
+@register("While", "StatelessWhile", ignores=("T", "output_shapes", "parallel_iterations"))
+def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
+  """The loop variables after `while cond(vars): vars = body(vars)`.
+
+  Source op: `tf.raw_ops.While`.
+
+  Args:
+    ctx: the program around the node.
+    input: initial loop variables; each keeps its shape and dtype.
+    cond: from loop variables to a scalar.
+    body: from loop variables to loop variables.
+
+  Returns:
+    The loop variables after the last iteration.
+
+  Differs from TF: reverse-mode derivatives need a trip count that is known while tracing, or a bound for it
+  (`maximum_iterations` of the loop, or the option `max_while_iterations`): then the loop is a `jax.lax.scan`. Any other
+  loop is a `jax.lax.while_loop`, which JAX differentiates in forward mode only.
+  """
+  counted = ctx.counted_loop(cond, body, input)
+  loop = _Loop(ctx, ctx.pure(body, input), input, counted)
+  if counted is None:
+    bound = ctx.loop_bound(cond, body, input)
+    if bound is None:
+      bound = ctx.options.max_while_iterations
+    pure_cond = ctx.pure(cond, input)
+    return loop.while_loop(pure_cond) if bound is None else loop.bounded(pure_cond, bound)
+  return loop.unroll(counted) if counted.unroll else loop.scan(counted)
+
+
+@register("For", ignores=("T",))
+def for_loop(
+  ctx: Context, start: Array, limit: Array, delta: Array, input: list[Array], *, body: FunctionRef
+) -> tuple[Value, ...]:
+  """The loop variables after `for i in range(start, limit, delta): vars = body(i, vars)`.
+
+  Source op: `tf.raw_ops.For`.
+
+  Args:
+    ctx: the program around the node.
+    start: int32 scalar, first value of the counter.
+    limit: int32 scalar, where the counter stops, itself excluded.
+    delta: int32 scalar, the counter's step.
+    input: initial loop variables.
+    body: from the counter and the loop variables to the loop variables.
+
+  Raises:
+    UnsupportedOpError: a bound depends on traced data.
+  """
+  if any(isinstance(bound, jax.core.Tracer) for bound in (start, limit, delta)):
+    raise UnsupportedOpError(f"For node {ctx.node_name!r}: its bounds depend on traced data; they must be known.")
+  counter = np.arange(int(start), int(limit), int(delta), dtype=np.int32)
+  args = [np.int32(int(start)), *input]
+  pure = ctx.pure(body, args)
+
+  def with_counter(state: Sequence[Value], loop_vars: Sequence[Value], key: Any) -> Any:
+    results, new_state = pure.apply(state, loop_vars, key)
+    return (loop_vars[0], *results), new_state
+
+  shifted = PureFunction(pure.written, (0, *(None if p is None else p for p in pure.passes_through)), with_counter)
+  counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
+  return _Loop(ctx, shifted, args, counted).scan(counted)[1:]
+
+
+class _Loop:
+  """One loop: which variables change, and the two ways to run it.
+
+  A variable that the body returns untouched, a resource handle, or a known counter is no part of the carry.
+  """
+
+  def __init__(self, ctx: Context, body: PureFunction, initial: Sequence[Value], counted: CountedLoop | None):
+    self.ctx = ctx
+    self.body = body
+    self.initial = list(initial)
+    counters = counted.counters if counted else {}
+    self.carried = [
+      i
+      for i, value in enumerate(initial)
+      if body.passes_through[i] != i and i not in counters and not isinstance(value, ResourceHandle)
+    ]
+    self.key = ctx.rng() if ctx.key is not None else None
+
+  def unroll(self, counted: CountedLoop) -> tuple[Value, ...]:
+    """The loop as its iterations, one after the other."""
+    variables = self.initial
+    state: Sequence[Value] = [self.ctx.read(handle) for handle in self.body.written]
+    for number in range(counted.num_iterations):
+      known = {i: values[number] for i, values in counted.counters.items()}
+      arguments = [known.get(i, value) for i, value in enumerate(variables)]
+      results, state = self.body.apply(state, arguments, self._key_at(number))
+      variables = list(results)
+    for handle, value in zip(self.body.written, state, strict=True):
+      self.ctx.write(handle, value)
+    return tuple(counted.final.get(i, value) for i, value in enumerate(variables))
+
+  def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
+    """The loop as `jax.lax.scan` over its counters."""
+    positions = list(counted.counters)
+    if counted.num_iterations == 0:
+      return tuple(self.initial)
+
+    def step(carry: Any, xs: Any) -> Any:
+      number, counters = xs
+      known = dict(zip(positions, counters, strict=True))
+      return self._next(carry, known, number), None
+
+    carry, lists = self._initial_carry(counted)
+    numbers = np.arange(counted.num_iterations, dtype=np.int32)
+    carry, _ = jax.lax.scan(step, carry, (numbers, [counted.counters[i] for i in positions]))
+    return self._finish(carry, lists, counted)
+
+  def while_loop(self, cond: PureFunction) -> tuple[Value, ...]:
+    """The loop as `jax.lax.while_loop`."""
+
+    def keep_going(carry: Any) -> Array:
+      number, inner = carry
+      return self._holds(cond, inner, number)
+
+    def step(carry: Any) -> Any:
+      number, inner = carry
+      return number + 1, self._next(inner, {}, number)
+
+    start, lists = self._initial_carry(None)
+    _, carry = jax.lax.while_loop(keep_going, step, (np.int32(0), start))
+    return self._finish(carry, lists, None)
+
+  def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:
+    """The loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
+
+    def step(carry: Any, number: Array) -> Any:
+      return jax.lax.cond(self._holds(cond, carry, number), lambda: self._next(carry, {}, number), lambda: carry), None
+
+    carry, lists = self._initial_carry(None)
+    carry, _ = jax.lax.scan(step, carry, np.arange(bound, dtype=np.int32))
+    unfinished = self._holds(cond, carry, np.int32(bound))
+    if self.ctx.options.enable_checkify_for_asserts:
+      checkify.check(
+        jnp.logical_not(unfinished), f"{self.ctx.node_name}: the loop is not done after {bound} iterations"
+      )
+    values, state = carry
+    values = jax.tree.map(lambda leaf: _invalid_if(unfinished, leaf), values)
+    return self._finish((values, state), lists, None)
+
+  def _holds(self, cond: PureFunction, carry: Any, number: Value) -> Array:
+    values, _ = carry
+    ((truth,), _) = cond.apply((), self._all_variables(values, {}), self._key_at(number))
+    return _truth(truth)
+
+  def _next(self, carry: Any, known: dict[int, Value], number: Value) -> Any:
+    values, state = carry
+    results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
+    return [_as_operand(results[i]) for i in self.carried], [_as_operand(value) for value in new_state]
+
+  def _all_variables(self, values: Sequence[Value], known: dict[int, Value]) -> list[Value]:
+    variables = list(self.initial)
+    for position, value in [*zip(self.carried, values, strict=True), *known.items()]:
+      variables[position] = value
+    return variables
+
+  def _initial_carry(self, counted: CountedLoop | None) -> tuple[Any, LoopLists]:
+    state = [_as_operand(self.ctx.read(handle)) for handle in self.body.written]
+
+    def body(values: Sequence[Value], number: int | None) -> Sequence[Value]:
+      known = {} if counted is None or number is None else {i: c[number] for i, c in counted.counters.items()}
+      results, _ = self.body.apply(state, self._all_variables(values, known), self._key_at(number or 0))
+      return [results[i] for i in self.carried]
+
+    what = f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
+    values = [_as_operand(self.initial[i]) for i in self.carried]
+    lists = fit_lists(values, body, counted.num_iterations if counted else None, what)
+    return (lists.values, state), lists
+
+  def _finish(self, carry: Any, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
+    values, state = carry
+    for handle, value in zip(self.body.written, state, strict=True):
+      self.ctx.write(handle, value)
+    return tuple(self._all_variables(lists.restore(values), dict(counted.final) if counted else {}))
+
+  def _key_at(self, number: Value) -> jax.Array | None:
+    # Each iteration draws its own numbers.
+    return None if self.key is None else jax.random.fold_in(self.key, number)
+
+
+def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: Sequence[Value]) -> tuple[Value, ...]:
+  pures = [ctx.pure(branch, args) for branch in branches]
+  written = tuple(dict.fromkeys(handle for pure in pures for handle in pure.written))
+  state = {handle: _as_operand(ctx.read(handle)) for handle in written}
+  key = ctx.rng() if ctx.key is not None else None
+  statics: list[dict[int, Value]] = []
+  optionals: dict[int, OptionalValue] = {}
+
+  def traced(pure: PureFunction) -> Callable[[], Any]:
+    def run() -> Any:
+      found, new_values = pure.apply([state[handle] for handle in pure.written], args, key)
+      results = completed(found, optionals)
+      after = {**state, **dict(zip(pure.written, new_values, strict=True))}
+      statics.append({i: value for i, value in enumerate(results) if _is_static(value)})
+      operands = [_as_operand(value) for value in results if not _is_static(value)]
+      return operands, [_as_operand(after[handle]) for handle in written]
+
+    return run
+
+  try:
+    try:
+      operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
+    except TypeError:
+      if not optionals:
+        raise
+      # Now it is known what the optionals hold that the first branches leave empty.
+      statics.clear()
+      operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
+  except TypeError as e:
+    raise InvalidInputError(
+      f"{ctx.node_name!r} (function {ctx.function_name!r}): branches {[b.name for b in branches]!r} give results of "
+      f"different shapes or dtypes, and which one runs depends on traced data: {e}"
+    ) from e
+  for handle, value in zip(written, new_state, strict=True):
+    ctx.write(handle, value)
+  return _merge(operands, statics, branches, ctx)
+
+
+def _merge(
+  operands: list[Value], statics: list[dict[int, Value]], branches: Sequence[FunctionRef], ctx: Context
+) -> tuple[Value, ...]:
+  if any(other != statics[0] for other in statics[1:]):
+    raise InvalidInputError(
+      f"{ctx.node_name!r} (function {ctx.function_name!r}): branches {[b.name for b in branches]!r} return different "
+      f"resources; which one is used must not depend on traced data."
+    )
+  merged = iter(operands)
+  total = len(operands) + len(statics[0])
+  return tuple(statics[0][i] if i in statics[0] else next(merged) for i in range(total))
+
+
+def _invalid_if(condition: Array, value: Array) -> Array:
+  """`value`, or NaN where it is a floating-point number and the condition holds."""
+  if not jnp.issubdtype(value.dtype, jnp.inexact):
+    return value
+  return jnp.where(condition, jnp.full_like(value, jnp.nan), value)
+
+
+def _is_static(value: Value) -> bool:
+  return isinstance(value, ResourceHandle)
+
+
+def _truth(value: Value) -> Array:
+  """A condition as a bool scalar: not zero, or, unless it is a scalar, not empty."""
+  if np.ndim(value):
+    return np.bool_(np.size(value) > 0)
+  return np.bool_(value != 0) if is_known(value) else value != 0
+
+
+def _as_operand(value: Value) -> Value:
+  """A value as `jax.lax` control flow takes it: arrays with a strong type."""
+
+  def strong(leaf: Any) -> Any:
+    leaf = jnp.asarray(materialize(leaf))
+    return jax.lax.convert_element_type(leaf, leaf.dtype)
+
+  return jax.tree.map(strong, value)

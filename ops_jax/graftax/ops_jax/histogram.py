@@ -1,0 +1,111 @@
+"""Counts of values: by integer value, and by bins of equal width."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import INT32, canonical_dtype
+from graftax.ops_jax.registry import register
+from graftax.ops_jax.values import Array, Static, is_known
+
+__all__ = ["bincount", "dense_bincount", "histogram_fixed_width"]
+
+
+@register("Bincount", ignores=("T",))
+def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
+  """How often, or with which total weight, each of `0 ... size-1` occurs.
+
+  Source op: `tf.raw_ops.Bincount`.
+
+  Args:
+    arr: any shape, int32, not negative; values from `size` on are left out.
+    size: number of counts. Must be known.
+    weights: of the shape of `arr`, or empty for plain counts.
+
+  Returns:
+    `[size]`, of the dtype of `weights`.
+
+  Raises:
+    InvalidInputError: a known value is negative, or the shapes differ.
+
+  Differs from TF: traced negative values are left out rather than an error.
+  """
+  _check("Bincount", arr, size, weights)
+  return _count(jnp.reshape(arr, -1), size, jnp.reshape(weights, -1))
+
+
+@register("DenseBincount", ignores=("T", "Tidx"))
+def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_output: bool = False) -> Array:
+  """`bincount` of a vector, or of each row of a matrix.
+
+  Source op: `tf.raw_ops.DenseBincount`.
+
+  Args:
+    input: `[n]` or `[batch, n]`, integer, not negative; values from `size` on are left out.
+    size: number of counts. Must be known.
+    weights: of the shape of `input`, or empty for plain counts.
+    binary_output: only tell whether a value occurs, as 1 or 0, whatever its weight.
+
+  Returns:
+    `[size]` or `[batch, size]`, of the dtype of `weights`.
+
+  Raises:
+    InvalidInputError: a known value is negative, or the shapes differ.
+
+  Differs from TF: traced negative values are left out rather than an error.
+  """
+  _check("DenseBincount", input, size, weights)
+  input, weights = jnp.asarray(input), jnp.asarray(weights)
+  if binary_output:
+    weights = weights.reshape(-1)[:0]
+  rows = input.reshape(-1, input.shape[-1]) if input.ndim == 2 else input.reshape(1, -1)
+  batch = jnp.broadcast_to(jnp.arange(rows.shape[0], dtype=rows.dtype)[:, None], rows.shape)
+  values = weights.reshape(rows.shape) if weights.size else jnp.ones(rows.shape, weights.dtype)
+  counts = jnp.zeros((rows.shape[0], size), weights.dtype)
+  counts = counts.at[batch, rows].add(values, mode="drop", wrap_negative_indices=False)
+  counts = jnp.minimum(counts, 1) if binary_output else counts
+  return counts if input.ndim == 2 else counts[0]
+
+
+@register("HistogramFixedWidth", ignores=("T",))
+def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int], *, dtype: np.dtype = INT32) -> Array:
+  """How many values fall into each of `nbins` bins of equal width.
+
+  Source op: `tf.raw_ops.HistogramFixedWidth`.
+
+  Args:
+    values: any shape; those outside of the range count in the first or the last bin.
+    value_range: `[low, high]`, of the same dtype.
+    nbins: number of bins. Must be known.
+    dtype: of the result.
+
+  Returns:
+    `[nbins]` of `dtype`.
+
+  Raises:
+    InvalidInputError: `nbins` is not positive, or the known range is empty.
+  """
+  if nbins <= 0:
+    raise InvalidInputError(f"HistogramFixedWidth: nbins must be positive; got {nbins}.")
+  if is_known(value_range) and not value_range[0] < value_range[1]:
+    raise InvalidInputError(f"HistogramFixedWidth: the range {value_range!r} is empty.")
+  low, high = value_range[0], value_range[1]
+  values = jnp.reshape(values, -1)
+  wide = values.astype(np.float32) if jnp.issubdtype(values.dtype, jnp.integer) else values
+  fraction = (wide - low) / (high - low)
+  bins = jnp.clip(jnp.floor(fraction * nbins), 0, nbins - 1).astype(np.int32)
+  return jnp.zeros(nbins, canonical_dtype(dtype)).at[bins].add(1)
+
+
+def _count(values: Array, size: int, weights: Array) -> Array:
+  updates = weights if weights.size else jnp.ones(values.shape, weights.dtype)
+  return jnp.zeros(size, weights.dtype).at[values].add(updates, mode="drop", wrap_negative_indices=False)
+
+
+def _check(op: str, values: Array, size: int, weights: Array) -> None:
+  if size < 0:
+    raise InvalidInputError(f"{op}: size must not be negative; got {size}.")
+  if is_known(values) and np.any(np.asarray(values) < 0):
+    raise InvalidInputError(f"{op}: values must not be negative; got {np.min(values)}.")
+  if weights.shape != values.shape and weights.size:
+    raise InvalidInputError(f"{op}: weights of shape {weights.shape} do not fit values of shape {values.shape}.")

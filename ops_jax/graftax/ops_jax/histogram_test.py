@@ -1,0 +1,41 @@
+"""Counts against TensorFlow."""
+
+import numpy as np
+import pytest
+
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+
+_VALUES = np.array([1, 2, 2, 7, 0], np.int32)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+def test_counts_match_tensorflow(dtype):
+  for weights in (np.zeros(0, dtype), np.array([1, 2, 3, 4, 5], dtype)):
+    check_raw_op("Bincount", [_VALUES, np.int32(4), weights], vmap=("arr",))
+    check_raw_op("DenseBincount", [_VALUES, np.int32(4), weights], vmap=("input",))
+    matrix = np.stack([_VALUES, _VALUES[::-1]]).astype(np.int64)
+    matrix_weights = np.stack([weights, weights]) if weights.size else weights
+    for binary in (False, True):
+      check_raw_op("DenseBincount", [matrix, np.int64(4), matrix_weights], {"binary_output": binary}, vmap=("input",))
+
+
+def test_counts_of_nothing_match_tensorflow():
+  check_raw_op("Bincount", [_VALUES[:0], np.int32(4), np.zeros(0, np.float32)], vmap=False)
+
+
+def test_known_negative_values_are_refused():
+  for op, name in (("Bincount", "arr"), ("DenseBincount", "input")):
+    case = raw_op(op, [_VALUES - 1, np.int32(4), np.zeros(0, np.float32)], static=(name,))
+    with pytest.raises(ValueError, match="must not be negative"):
+      case.run(np.zeros(0, np.float32))
+  check_raw_op_rejects("Bincount", [_VALUES, np.int32(4), np.ones(2, np.float32)], match="do not fit")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("output", [np.int32, np.int64])
+def test_bins_of_equal_width_match_tensorflow(dtype, output):
+  values = np.array([-5, 0, 1, 2, 5, 10, 4], dtype)
+  check_raw_op(
+    "HistogramFixedWidth", [values, np.array([0, 5], dtype), np.int32(5)], {"dtype": output}, vmap=("values",)
+  )
+  check_raw_op_rejects("HistogramFixedWidth", [values, np.array([0, 5], dtype), np.int32(0)], match="must be positive")

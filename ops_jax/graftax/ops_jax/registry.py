@@ -1,0 +1,156 @@
+"""The one registry: TensorFlow op name -> lowering, where the Python signature is the schema.
+
+Positional parameters are the op's tensor inputs, in the op's order; keyword-only parameters are its attributes;
+`Static[...]` marks an input that must be known while tracing; a first parameter annotated `Context` asks for the
+program around the node.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from graftax.ops_jax.context import Context
+from graftax.ops_jax.errors import RegistrationError
+from graftax.ops_jax.values import STATIC_MARKER
+
+__all__ = ["InputParameter", "Lowering", "lowering", "register", "supported_ops"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InputParameter:
+  """One tensor input of a lowering.
+
+  Attributes:
+    name: the op's input argument name.
+    static_type: what to decode a known value to, or None where the input may be traced.
+  """
+
+  name: str
+  static_type: Any | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lowering:
+  """A JAX implementation of a TensorFlow op, with the schema read from its signature.
+
+  Attributes:
+    function: the Python function.
+    inputs: its tensor inputs, in the op's order.
+    attrs: attribute name -> annotated type.
+    ignores: attributes that carry nothing the function needs (types that the inputs show anyway).
+    needs_context: whether the first argument is the `Context`.
+  """
+
+  function: Callable[..., Any]
+  inputs: tuple[InputParameter, ...]
+  attrs: Mapping[str, Any]
+  ignores: frozenset[str]
+  needs_context: bool
+
+
+_LOWERINGS: dict[str, Lowering] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False) -> Callable[[_Function], _Function]:
+  """A decorator that makes a Python function the lowering of TensorFlow ops.
+
+  Args:
+    *op_names: TensorFlow's op names; all share the function.
+    ignores: attributes that the function does not need. An attribute that is neither a keyword-only parameter nor
+      listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
+    override: replace an existing lowering, for users who know better than we do.
+
+  Returns:
+    The decorator; it returns the function unchanged, so that lowerings stay ordinary functions.
+
+  Raises:
+    RegistrationError: an op has a lowering already, or the signature is not one of a lowering.
+
+  Example:
+    >>> import jax.numpy as jnp
+    >>> @register("MyCompanyScale", ignores=("T",))
+    ... def scale(x, *, factor: float):
+    ...   return x * factor
+    >>> "MyCompanyScale" in supported_ops()
+    True
+  """
+
+  def decorate(function: _Function) -> _Function:
+    # Ours come first, so that a user's override is never overridden by them in turn. One of ours may be imported alone,
+    # and must not wait for modules that wait for it.
+    if not _is_ours(function.__module__):
+      _load_domains()
+    entry = _read_signature(function, frozenset(ignores))
+    for op in op_names:
+      if op in _LOWERINGS and not override:
+        raise RegistrationError(
+          f"register({op!r}): {_describe(_LOWERINGS[op].function)} lowers this op already; "
+          f"pass override=True to put {_describe(function)} in its place."
+        )
+    _LOWERINGS.update(dict.fromkeys(op_names, entry))
+    return function
+
+  return decorate
+
+
+def lowering(op: str) -> Lowering | None:
+  """The lowering registered for `op`, or None."""
+  _load_domains()
+  return _LOWERINGS.get(op)
+
+
+def supported_ops() -> frozenset[str]:
+  """Names of all TensorFlow ops that have a lowering.
+
+  Example:
+    >>> {"Conv2D", "MatMul", "Cumsum"} <= supported_ops()
+    True
+  """
+  _load_domains()
+  return frozenset(_LOWERINGS)
+
+
+def _is_ours(module: str) -> bool:
+  return module.startswith(f"{__package__}.") and not module.endswith("_test")
+
+
+def _load_domains() -> None:
+  # Importing all of them takes as long as importing the rest of graftax, so it waits until it is needed. While they are
+  # being imported, this returns at once.
+  importlib.import_module("graftax.ops_jax.domains")
+
+
+def _read_signature(function: Callable[..., Any], ignores: frozenset[str]) -> Lowering:
+  hints = typing.get_type_hints(function, include_extras=True)
+  inputs: list[InputParameter] = []
+  attrs: dict[str, Any] = {}
+  needs_context = False
+  for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+    hint = hints.get(parameter.name)
+    if parameter.kind is parameter.KEYWORD_ONLY:
+      if hint is None:
+        raise RegistrationError(f"{_describe(function)}: attribute {parameter.name!r} has no type annotation.")
+      attrs[parameter.name] = hint
+    elif hint is Context:
+      if position:
+        raise RegistrationError(f"{_describe(function)}: the Context must be the first parameter.")
+      needs_context = True
+    elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+      inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint)))
+    else:
+      raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
+  return Lowering(function, tuple(inputs), attrs, ignores, needs_context)
+
+
+def _static_type(hint: Any) -> Any | None:
+  if STATIC_MARKER in getattr(hint, "__metadata__", ()):
+    return hint.__origin__
+  return None
+
+
+def _describe(function: Callable[..., Any]) -> str:
+  return f"{function.__module__}.{function.__qualname__}"

@@ -1,0 +1,132 @@
+"""Special functions against TensorFlow."""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+from graftax.ops_jax import lowering
+from graftax.testing.raw_ops import check_raw_op
+
+_ANY = np.array([-30.3, -7.2, -2.5, -1.0, -0.3, -1e-3, 0.0, 1e-3, 0.3, 1.0, 2.5, 7.9, 8.1, 30.3])
+_POSITIVE = np.array([1e-3, 0.1, 0.5, 1.0, 1.5, 1.9, 2.1, 5.0, 7.9, 8.1, 20.0, 60.0])
+_UNIT = np.array([0.001, 0.02, 0.13, 0.14, 0.3, 0.5, 0.7, 0.86, 0.87, 0.99])
+_DOMAINS = {
+  "Lgamma": _POSITIVE,
+  "Digamma": _POSITIVE,
+  "Erfinv": 2 * _UNIT - 1,
+  "Ndtri": _UNIT,
+  "BesselI0": _ANY,
+  "BesselI0e": _ANY,
+  "BesselI1": _ANY,
+  "BesselI1e": _ANY,
+  "BesselJ0": _ANY,
+  "BesselJ1": _ANY,
+  "BesselY0": _POSITIVE,
+  "BesselY1": _POSITIVE,
+  "BesselK0": _POSITIVE,
+  "BesselK0e": _POSITIVE,
+  "BesselK1": _POSITIVE,
+  "BesselK1e": _POSITIVE,
+  "Dawsn": _ANY,
+  "Expint": _POSITIVE,
+  "FresnelCos": _ANY,
+  "FresnelSin": _ANY,
+  "Spence": _POSITIVE,
+}
+# Both sides are polynomial approximations; in float32 each is off by up to 1e-5 near zeros of the function.
+_TOLERANCES = {np.float64: (1e-9, 1e-10), np.float32: (1e-4, 2e-5), np.float16: (4e-3, 4e-3)}
+
+
+@pytest.mark.parametrize("op", _DOMAINS)
+def test_values_and_gradients(op):
+  tolerance = _TOLERANCES[np.float64]
+  check_raw_op(op, [_DOMAINS[op]], grad=True, tolerance=tolerance, grad_tolerance=(1e-7, 1e-7))
+
+
+@pytest.mark.parametrize("op", _DOMAINS)
+def test_float32(op):
+  x = np.clip(_DOMAINS[op], -9, 9).astype(np.float32)
+  check_raw_op(op, [x], vmap=False, known=False, tolerance=_TOLERANCES[np.float32])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("op", _DOMAINS)
+def test_narrow_types_are_rounded_float32(op, dtype):
+  # TensorFlow's kernels for these types, where it has any, convert to float32 too.
+  x = np.clip(_DOMAINS[op], -9, 9).astype(dtype)
+  function = lowering(op).function
+  got = function(jnp.asarray(x))
+  assert got.dtype == dtype
+  np.testing.assert_array_equal(got, function(jnp.asarray(x, np.float32)).astype(dtype))
+
+
+@pytest.mark.parametrize("op", sorted(op for op in _DOMAINS if op.startswith(("Bessel", "Lgamma", "Digamma"))))
+def test_float16(op):
+  x = np.clip(_DOMAINS[op], -9, 9).astype(np.float16)
+  check_raw_op(op, [x], vmap=False, known=False, tolerance=_TOLERANCES[np.float16])
+
+
+@pytest.mark.parametrize("op", sorted(set(_DOMAINS) - {"Expint", "Dawsn", "FresnelCos", "FresnelSin", "Spence"}))
+def test_edges_of_the_domain(op):
+  x = np.array([0.0, np.nan] if op.startswith(("Bessel", "Lgamma")) else [np.nan])
+  check_raw_op(op, [x], vmap=False)
+
+
+def test_poles_and_ends():
+  check_raw_op("Expint", [np.array([-2.0, 0.0, np.inf, np.nan])], vmap=False)
+  for op in ("Dawsn", "FresnelCos", "FresnelSin"):
+    check_raw_op(op, [np.array([np.inf, -np.inf, np.nan])], vmap=False)
+  check_raw_op("Lgamma", [np.array([0.0, -1.0, -2.5, np.inf])], vmap=False)
+  check_raw_op("Erfinv", [np.array([-1.0, 1.0, 2.0])], vmap=False)
+  check_raw_op("Ndtri", [np.array([0.0, 1.0])], vmap=False)
+  check_raw_op("Spence", [np.array([0.0, -1.0])], vmap=False)
+  for op in ("BesselY0", "BesselY1", "BesselK0", "BesselK1", "BesselK0e", "BesselK1e"):
+    check_raw_op(op, [np.array([0.0, -1.0])], vmap=False)
+
+
+_A = np.array([[0.1], [0.7], [2.0], [15.0]])
+_X = np.array([[0.01, 0.5, 1.0, 2.5, 20.0]])
+
+
+@pytest.mark.parametrize("op", ["Igamma", "Igammac"])
+def test_incomplete_gamma(op):
+  check_raw_op(op, [_A, _X], grad=True, tolerance=(1e-9, 1e-11), grad_tolerance=(1e-6, 1e-8))
+  check_raw_op(op, [_A.astype(np.float32), _X.astype(np.float32)], vmap=False, tolerance=(2e-4, 1e-5))
+  check_raw_op(op, [np.array([0.0, -1.0, np.nan, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, -1.0, np.inf])], vmap=False)
+
+
+@pytest.mark.parametrize("op", ["IgammaGradA", "RandomGammaGrad"])
+def test_gradients_of_incomplete_gamma(op):
+  check_raw_op(op, [_A, _X], tolerance=(1e-6, 1e-8))
+  # TensorFlow's float32 derivative underflows to 0 far out in the tail.
+  check_raw_op(op, [_A[:3].astype(np.float32), _X.astype(np.float32)], vmap=False, tolerance=(2e-3, 1e-4))
+
+
+def test_incomplete_beta():
+  x = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+  a, b = np.array([0.5, 1.0, 2.0, 3.0, 4.0]), np.array([2.0, 1.0, 0.5, 3.0, 9.0])
+  check_raw_op("Betainc", [a, b, x], tolerance=(1e-9, 1e-11))
+  check_raw_op("Betainc", [a[1:4], b[1:4], x[1:4]], grad=True, tolerance=(1e-9, 1e-9), forward=False)
+  check_raw_op("Betainc", [np.float64(2), np.float64(3), x], tolerance=(1e-9, 1e-11))
+  check_raw_op("Betainc", [a.astype(np.float32), b.astype(np.float32), x.astype(np.float32)], tolerance=(1e-4, 1e-5))
+
+
+def test_polygamma_and_zeta():
+  order, x = np.array([[0.0], [1.0], [3.0], [6.0]]), np.array([[0.3, 1.0, 5.5]])
+  check_raw_op("Polygamma", [order, x], grad=True, tolerance=(1e-9, 1e-9), forward=False)
+  check_raw_op("Polygamma", [np.array([-1.0, 0.5]), np.array([2.0, 2.0])])
+  check_raw_op("Polygamma", [order.astype(np.float32), x.astype(np.float32)], tolerance=(1e-4, 1e-5))
+  check_raw_op("Zeta", [np.array([[1.5], [2.0], [7.0]]), x], grad=True, tolerance=(1e-9, 1e-9), forward=False)
+  check_raw_op("Zeta", [np.array([1.0, 0.5, 2.0]), np.array([1.0, 1.0, 0.0])], vmap=False)
+
+
+def test_bessel_functions_of_large_arguments():
+  scipy_special = pytest.importorskip("scipy.special")
+  x = np.linspace(0.01, 200, 5001)
+  with jax.enable_x64(True):
+    for op, name in (("J0", "j0"), ("J1", "j1"), ("Y0", "y0"), ("Y1", "y1"), ("K0e", "k0e"), ("K1e", "k1e")):
+      want = getattr(scipy_special, name)(x)
+      got = lowering(f"Bessel{op}").function(jnp.asarray(x))
+      np.testing.assert_allclose(got, want, rtol=1e-12, atol=2e-14 * max(1, np.abs(want).max()), err_msg=op)

@@ -1,0 +1,92 @@
+"""The value model: what is known while tracing stays numpy, everything else is JAX.
+
+`np.ndarray` (and numpy scalars) mean *known*: constants, shapes, and arithmetic on them. `jax.Array` and tracers mean
+*traced*. A shape vector of a program with symbolic dimensions is a numpy array of dtype object that holds `int`s and
+JAX dimension expressions; numpy's elementwise operators, `concatenate` and indexing work on it unchanged.
+"""
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = [
+  "Array",
+  "Static",
+  "Value",
+  "is_known",
+  "is_string",
+  "is_symbolic",
+  "materialize",
+  "namespace",
+  "shape_vector",
+]
+
+Array: TypeAlias = jax.Array | np.ndarray
+
+# Any: besides arrays, resource handles and tensor lists travel along graph edges.
+Value: TypeAlias = Any
+
+
+class _StaticMarker:
+  """Tells a `Static[...]` annotation from any other `Annotated`."""
+
+
+_T = TypeVar("_T")
+STATIC_MARKER = _StaticMarker()
+Static = Annotated[_T, STATIC_MARKER]
+
+
+def is_known(value: Value) -> bool:
+  """Whether `value` is known while tracing.
+
+  Example:
+    >>> is_known(np.float32(1)), is_known(jnp.float32(1))
+    (True, False)
+  """
+  return isinstance(value, (np.ndarray, np.generic))
+
+
+def is_string(value: Value) -> bool:
+  """Whether `value` is a TensorFlow string tensor: known, and made of `bytes`."""
+  return isinstance(value, np.ndarray) and value.dtype == object and value.size > 0 and isinstance(value.flat[0], bytes)
+
+
+def is_symbolic(value: Value) -> bool:
+  """Whether `value` is a known shape vector with at least one symbolic dimension."""
+  return (
+    isinstance(value, np.ndarray) and value.dtype == object and any(jax.export.is_symbolic_dim(d) for d in value.flat)
+  )
+
+
+def namespace(*values: Value) -> ModuleType:
+  """`numpy` when every value is known, else `jax.numpy`.
+
+  A lowering for shape arithmetic calls its functions through this, so that known inputs give known outputs.
+
+  Example:
+    >>> namespace(np.int32(1), np.int32(2)).__name__, namespace(np.int32(1), jnp.int32(2)).__name__
+    ('numpy', 'jax.numpy')
+  """
+  return np if all(map(is_known, values)) else jnp
+
+
+def shape_vector(dims: Iterable[int | Any], dtype: Any = np.int32) -> np.ndarray:
+  """`[rank]` of `dtype` from the dimensions of a shape; of dtype object where a dimension is symbolic."""
+  dims = tuple(dims)
+  if all(isinstance(d, (int, np.integer)) for d in dims):
+    return np.array(dims, dtype)
+  vector = np.empty(len(dims), object)
+  vector[:] = dims
+  return vector
+
+
+def materialize(value: Value, dtype: Any = np.int32) -> Value:
+  """`value` with symbolic dimensions turned into a traced array of `dtype`; anything else unchanged."""
+  if not is_symbolic(value):
+    return value
+  dims = [jnp.asarray(d, dtype) for d in value.flat]
+  return jnp.stack(dims).reshape(value.shape)

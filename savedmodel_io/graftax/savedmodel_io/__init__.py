@@ -1,0 +1,29 @@
+"""SavedModels and TensorFlow checkpoints, read without TensorFlow.
+
+`load` reads a SavedModel, `CheckpointReader` a checkpoint. Both map the data files into memory and copy nothing that
+they need not.
+"""
+
+from graftax.savedmodel_io.checkpoint import CheckpointReader, read_checkpoint
+from graftax.savedmodel_io.checkpoint_state import checkpoint_paths, latest_checkpoint
+from graftax.savedmodel_io.functions import ConcreteFunction, Resource, RestoredFunction
+from graftax.savedmodel_io.saved_model import SavedModel, load
+from graftax.savedmodel_io.saved_model_file import is_saved_model
+from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.variables import VariableInfo, Variables
+
+__all__ = [
+  "CheckpointReader",
+  "ConcreteFunction",
+  "Resource",
+  "RestoredFunction",
+  "SavedModel",
+  "Signature",
+  "VariableInfo",
+  "Variables",
+  "checkpoint_paths",
+  "is_saved_model",
+  "latest_checkpoint",
+  "load",
+  "read_checkpoint",
+]

@@ -1,0 +1,82 @@
+"""The asset files of a SavedModel, such as vocabularies."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from graftax.graphdef_ir import schema
+from graftax.savedmodel_io.errors import DamagedSavedModelError
+
+__all__ = ["Asset", "Assets", "read_assets"]
+
+_FOLDER = "assets"
+_COLLECTION = "saved_model_assets"
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+  """One asset file.
+
+  Attributes:
+    filename: its name within the model's `assets` folder.
+    path: where it lies.
+    tensor: the graph tensor that holds its path when the model runs, such as `"Const:0"`, or "".
+  """
+
+  filename: str
+  path: Path
+  tensor: str
+
+
+class Assets(Mapping[str, Path]):
+  """File name -> path of the asset files, in the order in which the object graph counts them."""
+
+  def __init__(self, assets: tuple[Asset, ...]):
+    self.entries = assets
+    self._paths = {asset.filename: asset.path for asset in assets}
+
+  def __getitem__(self, filename: str) -> Path:
+    return self._paths[filename]
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._paths)
+
+  def __len__(self) -> int:
+    return len(self._paths)
+
+  def __repr__(self) -> str:
+    return f"Assets({self._paths!r})"
+
+
+def read_assets(meta_graph: schema.MetaGraphDef, directory: str) -> Assets:
+  """The asset files that a MetaGraph refers to; whether they exist shows when they are opened.
+
+  Raises:
+    DamagedSavedModelError: a record is damaged, or its file name leads out of the `assets` folder.
+  """
+  records = list(meta_graph.asset_file_def) or _collection_records(meta_graph)
+  return Assets(tuple(_read_asset(record, directory) for record in records))
+
+
+def _collection_records(meta_graph: schema.MetaGraphDef) -> list[schema.AssetFileDef]:
+  """The records of models before 2018, which kept them in a collection."""
+  if _COLLECTION not in meta_graph.collection_def:
+    return []
+  records = meta_graph.collection_def[_COLLECTION].any_list.value
+  try:
+    return [schema.AssetFileDef.FromString(record.value) for record in records]
+  except DecodeError as e:
+    raise DamagedSavedModelError(f"collection {_COLLECTION!r} holds a record that cannot be parsed: {e}") from e
+
+
+def _read_asset(record: schema.AssetFileDef, directory: str) -> Asset:
+  name = os.path.normpath(record.filename) if record.filename and "\0" not in record.filename else ".."
+  # A record could name /etc/passwd or ../../key; only files below the folder are the model's.
+  if os.path.isabs(name) or name.split(os.sep)[0] in (os.pardir, os.curdir):
+    raise DamagedSavedModelError(
+      f"{directory}: asset file name {record.filename!r} is not one of a file in the folder {_FOLDER!r}"
+    )
+  return Asset(record.filename, Path(directory, _FOLDER, name), record.tensor_info.name)

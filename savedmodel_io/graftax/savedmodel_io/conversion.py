@@ -1,0 +1,201 @@
+"""A SavedModel's signature or restored function as a `Program`, for `graftax.convert` to turn into JAX."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graftax.convert import (
+  Capture,
+  CapturedTensor,
+  ConversionError,
+  CustomGradient,
+  InputStructure,
+  OutputStructure,
+  Program,
+  ResourceHandle,
+  UnavailableCapture,
+  Variable,
+  keyword_structure,
+)
+from graftax.graphdef_ir import DType, Function, TensorRef
+from graftax.savedmodel_io.captures import (
+  AssetCapture,
+  ConstantCapture,
+  ResourceCapture,
+  TensorCapture,
+  VariableCapture,
+)
+from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
+from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
+from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.tables import graph_tables, restored_table
+from graftax.savedmodel_io.trace_choice import choose_trace, narrowed, plain, plain_tree
+
+if TYPE_CHECKING:
+  from graftax.savedmodel_io.saved_model import SavedModel
+
+__all__ = ["program"]
+
+# A reference type has the number of its base type plus this.
+_REF_OFFSET = 100
+
+# Any in this module: structures are whatever nesting the saved function had.
+
+
+def program(model: "SavedModel", name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program:
+  """What `SavedModel.convert` converts.
+
+  Args:
+    model: a loaded model.
+    name: a signature's name, or the attribute path of a restored function.
+    args: specs of positional arguments, to choose among several traces of a function.
+    kwargs: specs by keyword, likewise; for a signature they narrow the shapes of its inputs.
+
+  Raises:
+    UnknownSignatureError: the model has neither a signature nor a function of that name.
+    AmbiguousFunctionError: several traces fit the specs, or none does.
+    ConversionError: the function captures something that JAX cannot hold.
+  """
+  if name in model.signatures:
+    return _signature_program(model, model.signatures[name], args, kwargs)
+  if name in model.functions:
+    return _function_program(model, model.functions[name], args, kwargs)
+  raise UnknownSignatureError(
+    f"{model.path}: no signature or function {name!r}; signatures: {list(model.signatures)}, functions: "
+    f"{list(model.functions)}"
+  )
+
+
+def _signature_program(
+  model: "SavedModel", signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Program:
+  unknown = sorted(set(kwargs) - set(signature.inputs))
+  if unknown or args:
+    problem = f"has no inputs {unknown}" if unknown else f"takes its inputs by name, got {len(args)} positional specs"
+    raise AmbiguousFunctionError(f"signature {signature.name!r} {problem}; its inputs are {list(signature.inputs)}")
+  inputs = {key: narrowed(plain(spec, key), kwargs.get(key), key) for key, spec in signature.inputs.items()}
+  # A signature input that has a default may be left out.
+  defaults = {key: value.numpy() for key, value in signature.defaults.items()}
+  structure = keyword_structure(inputs, defaults)
+  if signature.function is None:
+    outputs = {key: plain(spec, key) for key, spec in signature.outputs.items()}
+    return _graph_program(model, signature, structure, OutputStructure(outputs))
+  return _program(model, signature.name, signature.function, structure, _outputs(signature.function))
+
+
+def _function_program(
+  model: "SavedModel", function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Program:
+  concrete, inputs = choose_trace(function, args, kwargs)
+  return _program(model, function.path, concrete, inputs, _outputs(concrete))
+
+
+def _outputs(concrete: ConcreteFunction) -> OutputStructure:
+  return OutputStructure(plain_tree(concrete.outputs))
+
+
+def _program(
+  model: "SavedModel", name: str, concrete: ConcreteFunction, inputs: InputStructure, outputs: OutputStructure
+) -> Program:
+  captures = tuple(_capture(model, capture, name) for capture in concrete.captures)
+  return Program(
+    name=name,
+    function=model.graph.library[concrete.name],
+    library=model.graph.library,
+    signatures=model.graph.signatures,
+    captures=captures,
+    variables=_variables(model, (c.name for c in captures if isinstance(c, ResourceHandle) and c.kind == "variable")),
+    gradients=_gradients(model),
+    inputs=inputs,
+    outputs=outputs,
+  )
+
+
+def _graph_program(
+  model: "SavedModel", signature: Signature, inputs: InputStructure, outputs: OutputStructure
+) -> Program:
+  """A TF1 signature: the part of the graph between its inputs and outputs, with the variables fed as captures."""
+  feeds = [ref for key in inputs.kwargs for ref in signature.input_tensors[key]]
+  fetches = [ref for key in outputs.nested for ref in signature.output_tensors[key]]
+  whole = model.graph.subgraph(feeds, fetches, name=signature.name)
+  used = {node.name for node in whole.nodes}
+  names = {info.graph_node: name for name, info in model.variables.infos.items() if info.graph_node in used}
+  tables = graph_tables(model, used)
+  captured = [TensorRef(node) for node in (*names, *tables) if node is not None]
+  function = model.graph.subgraph([*feeds, *captured], fetches, name=signature.name)
+  return Program(
+    name=signature.name,
+    function=_with_references(function, len(feeds), len(feeds) + len(names)),
+    library=model.graph.library,
+    signatures=model.graph.signatures,
+    captures=(*(ResourceHandle(name) for name in names.values()), *tables.values()),
+    variables=_variables(model, names.values()),
+    inputs=inputs,
+    outputs=outputs,
+  )
+
+
+def _with_references(function: Function, start: int, stop: int) -> Function:
+  """`function` with the parameters `start` to `stop`, which are variables, marked as what they are in a TF1 graph."""
+  references = [
+    parameter
+    if parameter.dtype is DType.RESOURCE
+    else replace(parameter, dtype=DType(parameter.dtype.base + _REF_OFFSET))
+    for parameter in function.parameters[start:stop]
+  ]
+  return replace(function, parameters=(*function.parameters[:start], *references, *function.parameters[stop:]))
+
+
+def _capture(model: "SavedModel", capture: Any, function: str) -> Capture:
+  match capture:
+    case VariableCapture():
+      info = model.variables.infos[capture.name]
+      if info.dtype is DType.STRING:
+        return UnavailableCapture(f"variable {capture.name!r} holds strings")
+      return ResourceHandle(capture.name)
+    case ConstantCapture():
+      return capture.value.numpy()
+    case AssetCapture():
+      return np.asarray(str(capture.path).encode(), object)
+    case ResourceCapture():
+      return restored_table(model, capture.name)
+  raise ConversionError(
+    f"function {function!r} captures {capture}, which is neither a variable nor a constant and has no JAX counterpart."
+  )
+
+
+def _gradients(model: "SavedModel") -> dict[str, CustomGradient]:
+  """The derivatives that TensorFlow traced when it saved the model, by the name that nodes refer to them."""
+  gradients = {}
+  for op_type, name in model.graph.library.registered_gradients.items():
+    concrete = model.concrete_function(name)
+    results: list[int | None] = []
+    for leaf in concrete.outputs:
+      results.append(None if leaf is None else sum(r is not None for r in results))
+    gradients[op_type] = CustomGradient(
+      name,
+      # The first argument is the op itself, which TensorFlow passes as None.
+      takes=tuple(leaf is not None for leaf in concrete.args[1:]),
+      results=tuple(results),
+      captures=tuple(_gradient_capture(model, capture, name) for capture in concrete.captures),
+    )
+  return gradients
+
+
+def _gradient_capture(model: "SavedModel", capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
+  if isinstance(capture, TensorCapture):
+    return CapturedTensor(capture.function, TensorRef.parse(capture.tensor))
+  found = _capture(model, capture, function)
+  if isinstance(found, UnavailableCapture):
+    raise ConversionError(f"gradient function {function!r}: {found.what}, which has no JAX counterpart.")
+  return found
+
+
+def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable]:
+  infos = model.variables.infos
+  return {
+    name: Variable(model.variables[name], f"{infos[name].tf_name}:0", infos[name].trainable)
+    for name in dict.fromkeys(names)
+  }

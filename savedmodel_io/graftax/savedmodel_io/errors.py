@@ -1,0 +1,87 @@
+"""The errors of this package: one hierarchy under `GraftaxError`, split by what the caller can do about them."""
+
+from graftax.graphdef_ir.errors import GraftaxError
+
+__all__ = [
+  "AmbiguousFunctionError",
+  "CheckpointError",
+  "CheckpointKeyError",
+  "CheckpointNotFoundError",
+  "DamagedCheckpointError",
+  "DamagedSavedModelError",
+  "MissingShardError",
+  "NotASavedModelError",
+  "SavedModelError",
+  "SavedModelNotFoundError",
+  "UnknownFunctionError",
+  "UnknownSignatureError",
+  "UnknownTagsError",
+  "UnsupportedCheckpointError",
+  "UnsupportedSavedModelError",
+]
+
+
+class CheckpointError(GraftaxError):
+  """A checkpoint could not be read."""
+
+
+class CheckpointNotFoundError(CheckpointError, FileNotFoundError):
+  """No checkpoint lies at the given path prefix."""
+
+
+class MissingShardError(CheckpointError, FileNotFoundError):
+  """The index names a data shard that is not on disk."""
+
+
+class DamagedCheckpointError(CheckpointError, ValueError):
+  """The bytes of a checkpoint contradict the format, their checksum or each other."""
+
+
+class UnsupportedCheckpointError(CheckpointError, NotImplementedError):
+  """A well-formed checkpoint uses something we do not read (byte order, version, tensor kind)."""
+
+
+class CheckpointKeyError(CheckpointError, KeyError):
+  """The checkpoint holds no tensor of that key."""
+
+  __str__ = Exception.__str__  # KeyError would print the repr of the message
+
+
+class SavedModelError(GraftaxError):
+  """A SavedModel could not be read or used."""
+
+
+class SavedModelNotFoundError(SavedModelError, FileNotFoundError):
+  """The folder, or the saved_model.pb in it, does not exist."""
+
+
+class NotASavedModelError(SavedModelError, ValueError):
+  """The file exists, but is something else than a SavedModel."""
+
+
+class DamagedSavedModelError(SavedModelError, ValueError):
+  """A SavedModel whose parts contradict the format or each other."""
+
+
+class UnsupportedSavedModelError(SavedModelError, NotImplementedError):
+  """A well-formed SavedModel uses something we do not read."""
+
+
+class UnknownTagsError(SavedModelError, ValueError):
+  """No MetaGraph carries exactly the tags asked for, or several could be meant."""
+
+
+class UnknownSignatureError(SavedModelError, KeyError):
+  """The SavedModel has no signature of that name."""
+
+  __str__ = Exception.__str__
+
+
+class UnknownFunctionError(SavedModelError, KeyError):
+  """The SavedModel has no restored function at that attribute path."""
+
+  __str__ = Exception.__str__
+
+
+class AmbiguousFunctionError(SavedModelError, TypeError):
+  """The arguments match none, or the wrong number, of the concrete functions of a restored function."""

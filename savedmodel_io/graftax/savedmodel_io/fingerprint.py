@@ -1,0 +1,58 @@
+"""`fingerprint.pb`: hashes that identify a SavedModel."""
+
+import os
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from graftax.graphdef_ir import schema
+from graftax.savedmodel_io.errors import DamagedSavedModelError
+
+__all__ = ["Fingerprint", "read_fingerprint"]
+
+_FILENAME = "fingerprint.pb"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+  """What TensorFlow wrote beside the model to tell it from others. The hashes are unsigned 64-bit integers.
+
+  Attributes:
+    saved_model_checksum: hash of saved_model.pb.
+    graph_def_program_hash: hash of the graph, free of names that change from save to save.
+    signature_def_hash: hash of the signatures.
+    saved_object_graph_hash: hash of the object graph.
+    checkpoint_hash: hash of the checkpoint's index.
+    uuid: identifier drawn when the model was saved; "" in older files.
+  """
+
+  saved_model_checksum: int
+  graph_def_program_hash: int
+  signature_def_hash: int
+  saved_object_graph_hash: int
+  checkpoint_hash: int
+  uuid: str
+
+
+def read_fingerprint(directory: str) -> Fingerprint | None:
+  """The fingerprint of the SavedModel in a folder; None when it was saved without one.
+
+  Raises:
+    DamagedSavedModelError: the file cannot be parsed.
+  """
+  path = os.path.join(directory, _FILENAME)
+  try:
+    with open(path, "rb") as f:
+      proto = schema.FingerprintDef.FromString(f.read())
+  except FileNotFoundError:
+    return None
+  except DecodeError as e:
+    raise DamagedSavedModelError(f"{path}: cannot be parsed: {e}") from e
+  return Fingerprint(
+    saved_model_checksum=proto.saved_model_checksum,
+    graph_def_program_hash=proto.graph_def_program_hash,
+    signature_def_hash=proto.signature_def_hash,
+    saved_object_graph_hash=proto.saved_object_graph_hash,
+    checkpoint_hash=proto.checkpoint_hash,
+    uuid=proto.uuid,
+  )

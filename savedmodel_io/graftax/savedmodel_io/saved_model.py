@@ -1,0 +1,235 @@
+"""Loading SavedModels: `load(path)` and the `SavedModel` it returns."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable, convert_program
+from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
+from graftax.savedmodel_io.assets import Assets, read_assets
+from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.conversion import program
+from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
+from graftax.savedmodel_io.fingerprint import Fingerprint, read_fingerprint
+from graftax.savedmodel_io.functions import ConcreteFunction
+from graftax.savedmodel_io.graph_variables import read_graph_variables
+from graftax.savedmodel_io.object_graph import (
+  BareFunctionObject,
+  FunctionObject,
+  ObjectGraph,
+  read_object_graph,
+)
+from graftax.savedmodel_io.object_variables import read_object_variables
+from graftax.savedmodel_io.restored_functions import FunctionReader, Resources, RestoredFunctions
+from graftax.savedmodel_io.saved_model_file import choose_meta_graph, read_saved_model
+from graftax.savedmodel_io.signatures import Signatures, init_op, read_signatures
+from graftax.savedmodel_io.trackable_graph import match_checkpoint, read_trackable_graph
+from graftax.savedmodel_io.variables import Variables
+
+__all__ = ["SavedModel", "load"]
+
+_CHECKPOINT = ("variables", "variables")
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+  """A SavedModel on disk, decoded as far as it has been asked for.
+
+  Attributes:
+    path: the folder.
+    tags: the tags of the MetaGraph that was chosen.
+    tensorflow_version: the TensorFlow that wrote it, or "".
+    checkpoint: the model's variables as a checkpoint; None where the model has none.
+    variables: variable name -> array, memory-mapped.
+    assets: file name -> path.
+    objects: the saved objects by attribute name; has no nodes in a TF1 model.
+  """
+
+  path: str
+  tags: frozenset[str]
+  tensorflow_version: str
+  checkpoint: CheckpointReader | None = field(repr=False)
+  variables: Variables = field(repr=False)
+  assets: Assets = field(repr=False)
+  objects: ObjectGraph = field(repr=False)
+  _meta_graph: schema.MetaGraphDef = field(repr=False)
+  _checkpoint_keys: Mapping[int, Mapping[str, str]] = field(repr=False)
+
+  @cached_property
+  def signatures(self) -> Signatures:
+    """Signature name -> named inputs and outputs."""
+    return read_signatures(self._meta_graph, self._functions)
+
+  @cached_property
+  def functions(self) -> RestoredFunctions:
+    """Attribute path -> restored function with all its concrete functions. Empty in a TF1 model."""
+    return RestoredFunctions(self._functions)
+
+  @cached_property
+  def resources(self) -> Resources:
+    """Attribute path -> table or other resource, with the functions that make and fill it."""
+    return Resources(self._functions)
+
+  @cached_property
+  def graph(self) -> Graph:
+    """The whole graph with its function library, whose functions are parsed when they are asked for.
+
+    Raises:
+      ParseError: the graph contradicts itself.
+    """
+    return graph_from_proto(self._meta_graph.graph_def, extra_ops=self._meta_graph.meta_info_def.stripped_op_list)
+
+  @cached_property
+  def fingerprint(self) -> Fingerprint | None:
+    """The hashes that TensorFlow wrote beside the model; None where it wrote none."""
+    return read_fingerprint(self.path)
+
+  @property
+  def is_tf1(self) -> bool:
+    """Whether its functions are parts of one graph rather than restored functions."""
+    return not _has_functions(self.objects)
+
+  @property
+  def init_op(self) -> str | None:
+    """The graph node that fills a TF1 model's tables; None where there is none."""
+    return init_op(self._meta_graph)
+
+  @cached_property
+  def function_aliases(self) -> Mapping[str, tuple[str, ...]]:
+    """Alias -> names of the graph functions it stands for, as given to `tf.saved_model.SaveOptions`."""
+    aliases: dict[str, list[str]] = {}
+    for function, alias in sorted(self._meta_graph.meta_info_def.function_aliases.items()):
+      aliases.setdefault(alias, []).append(function)
+    return {alias: tuple(functions) for alias, functions in aliases.items()}
+
+  def convert(
+    self, name: str = "serving_default", /, *specs: Any, options: ConvertOptions | Any = None, **named_specs: Any
+  ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
+    """A signature or a restored function as a JAX function, with its parameters.
+
+    Args:
+      name: name of a signature, or attribute path of a restored function, such as `"encoder.layers.0.call"`.
+      *specs: anything with shape and dtype, or Python values, as the function is called: they choose among the traces
+        of a restored function, with the function's defaults for what is left out. Not needed where there is one trace.
+      options: choices for the conversion. Anything that is no `ConvertOptions` is the spec of an input named `options`.
+      **named_specs: the same by keyword; for a signature they narrow the shapes of its inputs.
+
+    Returns:
+      `(fn, params)`. For a signature, `fn(params, **inputs)` returns `(dict of outputs, new_params)`; a restored
+      function takes its own arguments and returns its own nested result. `params` maps variable names to memory-mapped
+      arrays: nothing is read from disk until it is used.
+
+    Raises:
+      UnknownSignatureError: the model has neither a signature nor a function of that name; the message lists them.
+      AmbiguousFunctionError: the specs fit none of the function's traces, or none were given to choose among several.
+      UnsupportedOpError: ops without a lowering; one error lists all.
+      ConversionError: the function captures something other than variables and constants.
+    """
+    if options is not None and not isinstance(options, ConvertOptions):
+      named_specs["options"], options = options, None
+    return convert_program(self.program(name, *specs, **named_specs), options)
+
+  def program(self, name: str = "serving_default", /, *specs: Any, **named_specs: Any) -> Program:
+    """What `convert` converts, for `graftax.convert.convert_subgraph`; raises as `convert` does, save for ops."""
+    return program(self, name, specs, named_specs)
+
+  def concrete_function(self, name: str) -> ConcreteFunction:
+    """One concrete function, by its name in the graph's function library.
+
+    Raises:
+      DamagedSavedModelError: there is none, or its record is damaged.
+    """
+    return self._functions.concrete_function(name)
+
+  @cached_property
+  def _functions(self) -> FunctionReader:
+    names = {info.node_id: name for name, info in self.variables.infos.items() if info.node_id is not None}
+    return FunctionReader(self.objects, names, self.assets, self._constant, self._checkpoint_keys)
+
+  @cached_property
+  def _constants(self) -> dict[str, schema.NodeDef]:
+    return {node.name: node for node in self._meta_graph.graph_def.node if node.op == "Const"}
+
+  def _constant(self, name: str) -> Tensor:
+    node = self._constants.get(name)
+    if node is None or "value" not in node.attr:
+      raise DamagedSavedModelError(f"{self.path}: the graph has no Const node {name!r}, which a function captures")
+    try:
+      return Tensor.from_proto(node.attr["value"].tensor)
+    except GraftaxError as e:
+      raise DamagedSavedModelError(f"{self.path}: Const node {name!r}: {e}") from e
+
+
+def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, *, verify: bool = False) -> SavedModel:
+  """A SavedModel, read without TensorFlow.
+
+  Reads `saved_model.pb` and the checkpoint's index, matches every variable to the checkpoint and checks that all data
+  is there. Values, graph and functions are read when they are asked for.
+
+  Args:
+    path: the folder that holds `saved_model.pb`.
+    tags: the tags of the MetaGraph to read, one or several; None takes the only one, or "serve" among several.
+    verify: check the checksum of each variable when it is read, which touches all its bytes.
+
+  Raises:
+    SavedModelNotFoundError: the folder or the file is not there.
+    NotASavedModelError: the file is something else.
+    UnknownTagsError: no MetaGraph has these tags.
+    MissingShardError: a part of the checkpoint is not there.
+    DamagedSavedModelError, DamagedCheckpointError: the files are cut off, damaged, or of different models.
+    UnsupportedSavedModelError, UnsupportedCheckpointError: valid files that we do not read.
+
+  Example:
+      >>> load("no/such/folder")  # doctest: +IGNORE_EXCEPTION_DETAIL
+      Traceback (most recent call last):
+      SavedModelNotFoundError: no/such/folder: no such folder; expected the folder that holds saved_model.pb
+  """
+  directory = os.fspath(path)
+  meta_graph = choose_meta_graph(read_saved_model(directory), tags, directory)
+  checkpoint = _open_checkpoint(directory, verify=verify)
+  try:
+    objects = read_object_graph(meta_graph.object_graph_def)
+    keys = match_checkpoint(objects, None if checkpoint is None else read_trackable_graph(checkpoint))
+    if _has_functions(objects):
+      infos = read_object_variables(objects, checkpoint, keys)
+    else:
+      infos = read_graph_variables(meta_graph, checkpoint)
+    variables = Variables(infos, checkpoint)
+    assets = read_assets(meta_graph, directory)
+  except DamagedSavedModelError as e:
+    raise DamagedSavedModelError(f"{directory}: {e}") from e
+  _check_complete(variables, checkpoint, directory)
+  return SavedModel(
+    path=directory,
+    tags=frozenset(meta_graph.meta_info_def.tags),
+    tensorflow_version=meta_graph.meta_info_def.tensorflow_version,
+    checkpoint=checkpoint,
+    variables=variables,
+    assets=assets,
+    objects=objects,
+    _meta_graph=meta_graph,
+    _checkpoint_keys=keys,
+  )
+
+
+def _open_checkpoint(directory: str, *, verify: bool) -> CheckpointReader | None:
+  try:
+    return CheckpointReader(os.path.join(directory, *_CHECKPOINT), verify=verify)
+  except CheckpointNotFoundError:
+    return None  # a model without variables; one with them fails in _check_complete
+
+
+def _has_functions(objects: ObjectGraph) -> bool:
+  return any(isinstance(node.content, FunctionObject | BareFunctionObject) for node in objects.nodes)
+
+
+def _check_complete(variables: Variables, checkpoint: CheckpointReader | None, directory: str) -> None:
+  """A model whose variables have all lost their values has lost its checkpoint."""
+  if checkpoint is None and variables.infos and not len(variables):
+    prefix = os.path.join(directory, *_CHECKPOINT)
+    raise CheckpointNotFoundError(
+      f"{prefix}.index: no such file, but the model has {len(variables.infos)} variables; copy the folder "
+      f"{_CHECKPOINT[0]!r} along with saved_model.pb"
+    )

@@ -1,0 +1,124 @@
+"""`saved_model.pb`: finding, checking and parsing it, and choosing a MetaGraph by its tags."""
+
+import os
+from collections.abc import Iterable
+
+from google.protobuf.message import DecodeError
+
+from graftax.graphdef_ir import schema
+from graftax.savedmodel_io.errors import (
+  DamagedSavedModelError,
+  NotASavedModelError,
+  SavedModelNotFoundError,
+  UnknownTagsError,
+  UnsupportedSavedModelError,
+)
+
+__all__ = ["choose_meta_graph", "is_saved_model", "read_saved_model"]
+
+_BINARY = "saved_model.pb"
+_TEXT = "saved_model.pbtxt"
+_CHUNKED = "saved_model.cpb"
+_SCHEMA_VERSION = 1
+# The message begins with field 1 (schema version, a varint) or field 2 (MetaGraphs), whichever was written first.
+_FIRST_BYTES = (b"\x08", b"\x12")
+_SERVE = frozenset(["serve"])
+
+
+def is_saved_model(path: str | os.PathLike[str]) -> bool:
+  """Whether a folder holds a SavedModel, by its file names alone."""
+  return any(os.path.isfile(os.path.join(path, name)) for name in (_BINARY, _TEXT, _CHUNKED))
+
+
+def read_saved_model(directory: str) -> schema.SavedModel:
+  """The parsed `saved_model.pb` (or `.pbtxt`) of a folder.
+
+  Raises:
+    SavedModelNotFoundError: the folder or the file is not there.
+    NotASavedModelError: the file is something else.
+    DamagedSavedModelError: the file is cut off or damaged.
+    UnsupportedSavedModelError: the file is of a later format version, or split into chunks.
+  """
+  binary, text, chunked = (os.path.join(directory, name) for name in (_BINARY, _TEXT, _CHUNKED))
+  if os.path.isfile(binary):
+    path, model = binary, _parse_binary(binary)
+  elif os.path.isfile(text):
+    path, model = text, _parse_text(text)
+  elif os.path.isfile(chunked):
+    raise UnsupportedSavedModelError(
+      f"{chunked}: a SavedModel above 2 GB, split into chunks, is not supported; save it with the large constants as "
+      "variables"
+    )
+  else:
+    raise SavedModelNotFoundError(_describe_missing(directory))
+  if not model.meta_graphs:
+    raise NotASavedModelError(f"{path}: parses, but holds no MetaGraph; it is cut off, or not a SavedModel")
+  if model.saved_model_schema_version != _SCHEMA_VERSION:
+    raise UnsupportedSavedModelError(
+      f"{path}: SavedModel schema version {model.saved_model_schema_version}; we read version {_SCHEMA_VERSION}"
+    )
+  return model
+
+
+def choose_meta_graph(model: schema.SavedModel, tags: str | Iterable[str] | None, path: str) -> schema.MetaGraphDef:
+  """The MetaGraph with exactly these tags.
+
+  Args:
+    model: the SavedModel.
+    tags: one tag or several; None takes the only MetaGraph, or the one tagged "serve" among several.
+    path: where the model lies, for messages.
+
+  Raises:
+    UnknownTagsError: none or several have these tags; the message lists what there is.
+  """
+  tag_sets = [frozenset(meta_graph.meta_info_def.tags) for meta_graph in model.meta_graphs]
+  if tags is None:
+    if len(tag_sets) == 1:
+      return model.meta_graphs[0]
+    wanted = _SERVE
+  else:
+    wanted = frozenset([tags] if isinstance(tags, str) else tags)
+  found = [meta_graph for meta_graph, have in zip(model.meta_graphs, tag_sets, strict=True) if have == wanted]
+  if len(found) != 1:
+    asked = "no tags given" if tags is None else f"tags {sorted(wanted)}"
+    raise UnknownTagsError(
+      f"{path}: {asked}: {len(found)} MetaGraphs match exactly; there are {[sorted(have) for have in tag_sets]}. "
+      "Pass tags= with one of these sets."
+    )
+  return found[0]
+
+
+def _parse_binary(path: str) -> schema.SavedModel:
+  with open(path, "rb") as f:
+    # A wrong file may be gigabytes long: one byte tells most of them apart.
+    first = f.read(1)
+    if first not in _FIRST_BYTES:
+      raise NotASavedModelError(f"{path}: not a SavedModel: it begins with {first!r}, expected one of {_FIRST_BYTES}")
+    data = first + f.read()
+  try:
+    return schema.SavedModel.FromString(data)
+  except DecodeError as e:
+    raise DamagedSavedModelError(f"{path}: {len(data)} bytes cannot be parsed as a SavedModel: {e}") from e
+
+
+def _parse_text(path: str) -> schema.SavedModel:
+  from google.protobuf import text_format  # text SavedModels are rare; the parser is slow to import
+
+  with open(path, "rb") as f:
+    data = f.read()
+  try:
+    # The schema leaves out fields that we never read.
+    message = schema.SavedModel()
+    text_format.Parse(data, message, allow_unknown_field=True)  # type: ignore[type-var]  # ours are duck-typed
+    return message
+  except (text_format.ParseError, UnicodeDecodeError, RecursionError) as e:
+    raise DamagedSavedModelError(f"{path}: cannot be parsed as a SavedModel in text form: {e}") from e
+
+
+def _describe_missing(directory: str) -> str:
+  if not os.path.exists(directory):
+    return f"{directory}: no such folder; expected the folder that holds {_BINARY}"
+  if os.path.isfile(directory):
+    return f"{directory}: a file; expected the folder that holds {_BINARY}"
+  inside = sorted(os.listdir(directory))[:10]
+  return f"{directory}: holds neither {_BINARY} nor {_TEXT}; it holds {inside}"

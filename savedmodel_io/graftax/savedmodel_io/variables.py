@@ -1,0 +1,169 @@
+"""The variables of a SavedModel: names, where their values lie, and the values themselves when asked for."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graftax.graphdef_ir import DType, PartialShape, Tensor
+from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.tensor_slice import TensorSlice
+
+__all__ = ["VariableInfo", "Variables", "with_unique_names"]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableInfo:
+  """A variable and where its value lies.
+
+  Attributes:
+    name: its key in `Variables`: TensorFlow's name, made unique.
+    tf_name: TensorFlow's name without ":0", which several variables may share.
+    dtype: element type.
+    shape: its shape; dimensions may be unknown.
+    trainable: whether TensorFlow trains it.
+    path: attribute names from the saved object to it, shortest way; () in a TF1 model.
+    node_id: its object in the object graph; None in a TF1 model.
+    graph_node: its VariableV2 or VarHandleOp node in a TF1 model's graph; None otherwise.
+    checkpoint_key: the tensor of the checkpoint that holds its value; None where no tensor does.
+    part: the part of that tensor, for a piece of a partitioned variable.
+    initial_value: what it starts from where the checkpoint does not have it.
+  """
+
+  name: str
+  tf_name: str
+  dtype: DType
+  shape: PartialShape
+  trainable: bool
+  path: tuple[str, ...] = ()
+  node_id: int | None = None
+  graph_node: str | None = None
+  checkpoint_key: str | None = None
+  part: TensorSlice | None = None
+  initial_value: Tensor | None = None
+
+  @property
+  def has_value(self) -> bool:
+    """Whether the saved files hold a value for it."""
+    return self.checkpoint_key is not None or self.initial_value is not None
+
+
+class Variables(Mapping[str, np.ndarray]):
+  """Variable name -> value, read-only. Numeric values stored whole are views of the memory-mapped checkpoint.
+
+  Attributes:
+    infos: name -> what is known about the variable, without touching its value; includes those without a value.
+  """
+
+  infos: Mapping[str, VariableInfo]
+
+  def __init__(self, infos: Iterable[VariableInfo], reader: CheckpointReader | None):
+    self.infos = {info.name: info for info in infos}
+    self._names = tuple(info.name for info in self.infos.values() if info.has_value)
+    self._reader = reader
+    for name in self._names:
+      _check_entry(self.infos[name], reader)
+
+  def info(self, name: str) -> VariableInfo:
+    """What is known about one variable; KeyError if there is none."""
+    return self.infos[name]
+
+  def read(self, name: str, region: tuple[slice, ...] | None = None, *, verify: bool | None = None) -> np.ndarray:
+    """The value of a variable, or a box of it.
+
+    Args:
+      name: the variable.
+      region: one slice of step 1 per dimension; None reads all.
+      verify: check the checksum of what is read.
+
+    Raises:
+      KeyError: there is no such variable.
+      DamagedSavedModelError: nothing was saved for it.
+      DamagedCheckpointError: the checkpoint is damaged.
+    """
+    info = self.infos[name]
+    if info.checkpoint_key is not None and self._reader is not None:
+      if info.part is not None:
+        value = self._reader.read_region(info.checkpoint_key, _part_slices(info, self._reader), verify=verify)
+        return value if region is None else value[region]
+      if region is not None:
+        return self._reader.read_region(info.checkpoint_key, region, verify=verify)
+      return self._reader.read(info.checkpoint_key, verify=verify)
+    if info.initial_value is not None:
+      value = info.initial_value.numpy()
+      return value if region is None else value[region]
+    raise DamagedSavedModelError(f"variable {name!r}: the checkpoint holds no value for it")
+
+  def __getitem__(self, name: str) -> np.ndarray:
+    return self.read(name)
+
+  def __contains__(self, name: object) -> bool:
+    return name in self.infos and self.infos[str(name)].has_value
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._names)
+
+  def __len__(self) -> int:
+    return len(self._names)
+
+  def __repr__(self) -> str:
+    return f"Variables({len(self)} of them: {', '.join(self._names[:5])}{', ...' if len(self) > 5 else ''})"
+
+
+def with_unique_names(infos: Iterable[VariableInfo], first: Iterable[int] = ()) -> list[VariableInfo]:
+  """The same variables, in the same order, each with a `name` of its own.
+
+  The first of several variables with one TensorFlow name keeps it, the next ones get `_1`, `_2`, ... as in TF2JAX,
+  passing over names that are taken. Variables without a name take their path. Which is first: one of `first` before
+  all others, then by order. So the names do not depend on the function that is converted.
+
+  Args:
+    infos: the variables; their `name` is ignored.
+    first: node ids that come first among equals: variables that functions use, rather than copies that none does.
+  """
+  ordered = list(infos)
+  preferred = frozenset(first)
+  by_priority = sorted(range(len(ordered)), key=lambda i: (ordered[i].node_id not in preferred, i))
+  taken = {info.tf_name for info in ordered if info.tf_name}
+  given: set[str] = set()
+  next_number: dict[str, int] = {}
+  for i in by_priority:
+    base = ordered[i].tf_name or "/".join(ordered[i].path) or "variable"
+    name = base
+    while name in given or (name in taken and name != ordered[i].tf_name):
+      next_number[base] = next_number.get(base, 0) + 1
+      name = f"{base}_{next_number[base]}"
+    given.add(name)
+    ordered[i] = replace(ordered[i], name=name)
+  return ordered
+
+
+def _check_entry(info: VariableInfo, reader: CheckpointReader | None) -> None:
+  """The checkpoint's tensor fits the variable; otherwise checkpoint and graph are of different models."""
+  if info.checkpoint_key is None:
+    return
+  if reader is None:
+    raise DamagedSavedModelError(f"variable {info.name!r}: the model has no checkpoint")
+  if info.checkpoint_key not in reader:
+    raise DamagedSavedModelError(
+      f"variable {info.name!r}: the checkpoint has no tensor {info.checkpoint_key!r}, which its own object graph names"
+    )
+  entry = reader.entry(info.checkpoint_key)
+  shape = entry.shape
+  if info.part is not None:
+    try:
+      shape = tuple(stop - start for start, stop in info.part.bounds(shape))
+    except ValueError as e:
+      raise DamagedSavedModelError(f"variable {info.name!r}: {e}") from e
+  if entry.dtype != info.dtype.base or not info.shape.is_compatible_with(shape):
+    raise DamagedSavedModelError(
+      f"variable {info.name!r} is {info.dtype.base.tf_name} {info.shape}, but the checkpoint's tensor "
+      f"{info.checkpoint_key!r} is {entry.dtype.tf_name} {list(shape)}; graph and checkpoint are of different models"
+    )
+
+
+def _part_slices(info: VariableInfo, reader: CheckpointReader) -> tuple[slice, ...]:
+  if info.part is None or info.checkpoint_key is None:
+    raise AssertionError(f"internal: variable {info.name!r} is not a part")
+  return tuple(slice(*bound) for bound in info.part.bounds(reader.shape(info.checkpoint_key)))

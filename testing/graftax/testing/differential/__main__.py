@@ -1,0 +1,54 @@
+"""`python -m graftax.testing.differential`: run the programs and print a table."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+
+from graftax.testing.differential.catalogue import KINDS, all_programs
+from graftax.testing.differential.converters import CONVERTERS
+from graftax.testing.differential.report import failures, table, totals
+from graftax.testing.differential.runner import CheckResult
+from graftax.testing.differential.worker import run_isolated
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Runs the command; 1 if a check of graftax failed."""
+  options = _parser().parse_args(arguments)
+  programs = [p for p in all_programs(options.kind or KINDS) if not options.program or p.name in options.program]
+  if not programs:
+    print("no such programs", file=sys.stderr)
+    return 2
+  results: dict[str, list[CheckResult]] = {}
+  for name in ["graftax", *options.against]:
+    results[name] = []
+    for result in run_isolated(programs, name, options.timeout):
+      results[name].append(result)
+      if not result.passed:
+        print(f"{name}: {result.kind}/{result.program} {result.check}: {result.detail}", file=sys.stderr)
+  if options.json:
+    found = {
+      name: {**totals(own), "results": [dataclasses.asdict(result) for result in own]} for name, own in results.items()
+    }
+    print(json.dumps(found, indent=2))
+  else:
+    print("\n\n".join([table(results), table(results, by="check"), failures(results["graftax"])]).rstrip())
+  return int(any(not result.passed for result in results["graftax"]))
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+    prog="python -m graftax.testing.differential", description="Converted TensorFlow programs against TensorFlow."
+  )
+  parser.add_argument("--kind", action="append", choices=KINDS, help="only programs of this kind; may be repeated")
+  parser.add_argument("--program", action="append", help="only the program of this name; may be repeated")
+  others = [name for name in CONVERTERS if name != "graftax"]
+  parser.add_argument("--against", action="append", default=[], choices=others, help="run another converter, too")
+  parser.add_argument("--json", action="store_true", help="print all results as JSON instead of a table")
+  parser.add_argument("--timeout", type=float, default=180.0, metavar="SECONDS", help="for one check (default: 180)")
+  return parser
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,247 @@
+"""The checks, one function each: ask TensorFlow, ask the converted function, compare."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tree
+
+from graftax.testing.differential.compare import Difference, compare, compare_flat
+from graftax.testing.differential.converters import Converter
+from graftax.testing.differential.oracle import Oracle, cotangent, is_real
+from graftax.testing.differential.program import Program
+
+__all__ = ["RUN_CHECK", "Subject"]
+
+# Any in this module: nested arrays.
+
+_BATCH_SIZES = (1, 2, 5)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+  """A program, in TensorFlow and converted.
+
+  Attributes:
+    program: the program.
+    oracle: what TensorFlow says.
+    converter: what converts it.
+    function: the converted function.
+    params: its parameters.
+  """
+
+  program: Program
+  oracle: Oracle
+  converter: Converter
+  function: Callable[..., Any]
+  params: Mapping[str, Any]
+
+  @classmethod
+  def convert(cls, program: Program, oracle: Oracle, converter: Converter) -> "Subject":
+    """The program converted for its example inputs."""
+    function, params = converter.convert(oracle.function, oracle.specs(program.inputs))
+    return cls(program, oracle, converter, function, params)
+
+  def call(self, params: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
+    """Result and new parameters for flat inputs."""
+    return self.function(params, *tree.unflatten_as(self.program.inputs, list(leaves)))
+
+  @property
+  def leaves(self) -> list[np.ndarray]:
+    """The inputs, flat."""
+    return tree.flatten(self.program.inputs)
+
+  def tolerance(self, order: int = 0) -> tuple[float, float]:
+    """For values (0) or derivatives of an order."""
+    rtol, atol = self.program.tolerance
+    return rtol * 10**order, atol * 10**order
+
+
+def _value(subject: Subject) -> None:
+  outputs, _ = subject.call(subject.params, [jnp.asarray(leaf) for leaf in subject.leaves])
+  compare(outputs, subject.oracle.value(subject.program.inputs), subject.tolerance())
+
+
+def _jit(subject: Subject) -> None:
+  outputs, _ = jax.jit(subject.call)(subject.params, subject.leaves)
+  # Structures of Python values do not survive `jit`.
+  expected = [leaf for leaf in tree.flatten(subject.oracle.value(subject.program.inputs)) if leaf is not None]
+  compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, expected), subject.tolerance(), _numbered(expected))
+
+
+def _grad(subject: Subject) -> None:
+  points, loss = _loss_of_inputs(subject)
+  gradients = jax.jit(jax.grad(loss))(points)
+  expected = subject.oracle.gradient(subject.program.inputs)
+  compare_flat(gradients, expected, subject.tolerance(1), [f"gradient {i}" for i in range(len(expected))])
+
+
+def _second_order(subject: Subject) -> None:
+  points, loss = _loss_of_inputs(subject)
+
+  def total(points: Sequence[Any]) -> Any:
+    return sum(jnp.sum(g) for g in jax.grad(loss)(points))
+
+  gradients = jax.jit(jax.grad(total))(points)
+  expected = subject.oracle.second_derivative(subject.program.inputs)
+  compare_flat(gradients, expected, subject.tolerance(2), [f"second derivative {i}" for i in range(len(expected))])
+
+
+def _param_grad(subject: Subject) -> None:
+  names = _parameter_names(subject)
+  trained = {id(v): n for n, v in zip(names, subject.oracle.variables, strict=True)}
+  trainable = [trained[id(variable)] for variable in subject.oracle.trainable_variables]
+
+  def loss(values: Mapping[str, Any]) -> Any:
+    return _weighted_sum(subject.call({**subject.params, **values}, subject.leaves)[0])
+
+  gradients = jax.jit(jax.grad(loss))({name: jnp.asarray(subject.params[name]) for name in trainable})
+  expected = subject.oracle.parameter_gradient(subject.program.inputs)
+  compare_flat([gradients[name] for name in trainable], expected, subject.tolerance(1), trainable)
+
+
+def _state(subject: Subject) -> None:
+  names = _parameter_names(subject)
+  expected = subject.oracle.state(subject.program.inputs)
+  for call in (subject.call, jax.jit(subject.call)):
+    _, params = call(subject.params, subject.leaves)
+    compare_flat([params[name] for name in names], expected, subject.tolerance(1), names)
+
+
+def _vmap(subject: Subject) -> None:
+  others = [np.roll(leaf.reshape(-1), 1).reshape(leaf.shape) for leaf in subject.leaves]
+  stacked = [np.stack(pair) for pair in zip(subject.leaves, others, strict=True)]
+  outputs = jax.vmap(lambda *leaves: subject.call(subject.params, leaves)[0])(*stacked)
+  examples = [
+    tree.flatten(subject.oracle.value(tree.unflatten_as(subject.program.inputs, leaves)))
+    for leaves in (subject.leaves, others)
+  ]
+  expected = [np.stack(pair) for pair in zip(*examples, strict=True) if pair[0] is not None]
+  compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, expected), subject.tolerance(), _numbered(expected))
+
+
+def _batch(subject: Subject) -> None:
+  function, params = _with_open_batch(subject)
+  for size in _BATCH_SIZES:
+    inputs = _resized(subject.program, size)
+    try:
+      outputs, _ = function(params, *tree.map_structure(jnp.asarray, inputs))
+      compare(outputs, subject.oracle.value(inputs), subject.tolerance())
+    except Difference as e:
+      raise Difference(f"batch of {size}: {e}") from e
+
+
+def _export(subject: Subject) -> None:
+  function, params = _with_open_batch(subject)
+  (batch,) = jax.export.symbolic_shape("batch")
+  batched = _batched(subject.program)
+
+  def shape(leaf: np.ndarray, position: int) -> Any:
+    is_open = position in batched and leaf.ndim
+    return jax.ShapeDtypeStruct((batch, *leaf.shape[1:]) if is_open else leaf.shape, _canonical(leaf))
+
+  specs = [
+    shape(leaf, position) for position, value in enumerate(subject.program.inputs) for leaf in tree.flatten(value)
+  ]
+
+  def flat(*leaves: Any) -> list[Any]:
+    return jax.tree.leaves(function(params, *tree.unflatten_as(subject.program.inputs, list(leaves)))[0])
+
+  exported = jax.export.deserialize(jax.export.export(jax.jit(flat))(*specs).serialize())
+  for size in _BATCH_SIZES[1:]:
+    inputs = _resized(subject.program, size)
+    outputs = exported.call(*[leaf.astype(_canonical(leaf)) for leaf in tree.flatten(inputs)])
+    nested = subject.oracle.value(inputs)
+    expected = [leaf for leaf in jax.tree.leaves(nested) if leaf is not None]
+    compare_flat(outputs, expected, subject.tolerance(), _numbered(expected))
+
+
+RUN_CHECK: Mapping[str, Callable[[Subject], None]] = {
+  "value": _value,
+  "jit": _jit,
+  "grad": _grad,
+  "param_grad": _param_grad,
+  "vmap": _vmap,
+  "second_order": _second_order,
+  "state": _state,
+  "batch": _batch,
+  "export": _export,
+}
+"""The checks by name; each raises where the converted program differs from TensorFlow."""
+
+
+def _loss_of_inputs(subject: Subject) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+  leaves = subject.leaves
+  positions = [i for i, leaf in enumerate(leaves) if is_real(leaf)]
+
+  def loss(points: Sequence[Any]) -> Any:
+    arguments: list[Any] = [jnp.asarray(leaf) for leaf in leaves]
+    for position, point in zip(positions, points, strict=True):
+      arguments[position] = point
+    return _weighted_sum(subject.call(subject.params, arguments)[0])
+
+  return [jnp.asarray(leaves[i]) for i in positions], loss
+
+
+def _weighted_sum(outputs: Any) -> Any:
+  """The loss that `Oracle` takes too: every real number of the result times a fixed weight."""
+  total = jnp.zeros([])
+  for leaf in tree.flatten(outputs):
+    if not hasattr(leaf, "dtype") or not jnp.issubdtype(leaf.dtype, jnp.inexact):
+      continue
+    parts = [leaf.real, leaf.imag] if jnp.issubdtype(leaf.dtype, jnp.complexfloating) else [leaf]
+    for seed, part in enumerate(parts):
+      total += jnp.sum(part * cotangent(part.shape, seed).astype(part.dtype))
+  return total
+
+
+def _parameter_names(subject: Subject) -> list[str]:
+  """The parameter of each of TensorFlow's variables: by order where the shapes agree with that, else by name."""
+  variables, params = subject.oracle.variables, subject.params
+  if len(params) != len(variables):
+    raise Difference(f"{len(params)} parameters {list(params)} instead of {len(variables)} variables")
+  shapes = [tuple(variable.shape) for variable in variables]
+  if [np.shape(value) for value in params.values()] == shapes:
+    return list(params)
+  names = [variable.name.removesuffix(":0") for variable in variables]
+  if sorted(names) != sorted(params):
+    raise Difference(f"parameters {list(params)} are not the variables {names}")
+  return names
+
+
+def _in_jax_order(outputs: Any, expected: Sequence[np.ndarray]) -> list[np.ndarray]:
+  """`expected`, in the order in which dm-tree flattens, as JAX orders the leaves of `outputs`."""
+  numbers = iter(range(len(expected)))
+  numbered = tree.map_structure(lambda leaf: leaf if leaf is None else next(numbers), outputs)
+  return [expected[i] for i in jax.tree.leaves(numbered)]
+
+
+def _numbered(expected: Sequence[Any]) -> list[str]:
+  return [f"result {i}" for i in range(len(expected))]
+
+
+def _batched(program: Program) -> tuple[int, ...]:
+  return tuple(range(len(program.inputs))) if program.batched is None else program.batched
+
+
+def _with_open_batch(subject: Subject) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+  oracle = subject.oracle
+  return subject.converter.convert(oracle.function, oracle.specs(subject.program.inputs, _batched(subject.program)))
+
+
+def _resized(program: Program, size: int) -> tuple[Any, ...]:
+  def resized(leaf: np.ndarray) -> np.ndarray:
+    return np.resize(leaf, (size, *leaf.shape[1:])) if leaf.ndim else leaf
+
+  batched = _batched(program)
+  return tuple(
+    tree.map_structure(resized, value) if position in batched else value
+    for position, value in enumerate(program.inputs)
+  )
+
+
+def _canonical(leaf: np.ndarray) -> np.dtype:
+  return np.dtype(jax.dtypes.canonicalize_dtype(leaf.dtype))

@@ -1,0 +1,69 @@
+"""Whether two nested results are the same, and by how much they differ where not."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import tree
+
+__all__ = ["Difference", "compare", "compare_flat"]
+
+# Any in this module: nested results.
+
+
+class Difference(AssertionError):
+  """Two results differ."""
+
+
+def compare(actual: Any, expected: Any, tolerance: tuple[float, float]) -> None:
+  """Returns when `actual` has the structure, shapes, dtypes and values of `expected`.
+
+  Raises:
+    Difference: it has not; the message says where and by how much.
+  """
+  try:
+    tree.assert_same_structure(actual, expected, check_types=False)
+  except (TypeError, ValueError) as e:
+    raise Difference(f"structure: {str(e).splitlines()[0]}") from e
+  paths = [path for path, _ in tree.flatten_with_path(expected)]
+  # A list may stand for a tuple, but not for a dict.
+  if [path for path, _ in tree.flatten_with_path(actual)] != paths:
+    raise Difference(f"structure: {type(actual).__name__} instead of {type(expected).__name__}, or so within")
+  names = ["/".join(map(str, path)) or "result" for path in paths]
+  compare_flat(tree.flatten(actual), tree.flatten(expected), tolerance, names)
+
+
+def compare_flat(
+  actual: Sequence[Any], expected: Sequence[Any], tolerance: tuple[float, float], names: Sequence[str]
+) -> None:
+  """As `compare`, for flat lists; `names` are for messages."""
+  if len(actual) != len(expected):
+    raise Difference(f"{len(actual)} results instead of {len(expected)}")
+  for name, got, want in zip(names, actual, expected, strict=True):
+    if isinstance(want, np.ndarray | np.generic):
+      _compare_arrays(name, np.asarray(got), np.asarray(want), tolerance)
+    elif got != want:
+      raise Difference(f"{name}: {got!r} instead of {want!r}")
+
+
+def _compare_arrays(name: str, got: np.ndarray, want: np.ndarray, tolerance: tuple[float, float]) -> None:
+  dtype = np.dtype(jax.dtypes.canonicalize_dtype(want.dtype)) if want.dtype != object else want.dtype
+  if got.dtype != dtype:
+    raise Difference(f"{name}: dtype {got.dtype} instead of {dtype}")
+  if got.shape != want.shape:
+    raise Difference(f"{name}: shape {got.shape} instead of {want.shape}")
+  if want.dtype.kind in "biuSO":
+    if not np.array_equal(got, want):
+      raise Difference(f"{name}: {np.sum(got != want)} of {want.size} elements differ")
+    return
+  wide = np.complex128 if want.dtype.kind == "c" else np.float64
+  got, want = got.astype(wide), want.astype(wide)
+  rtol, atol = tolerance
+  finite = np.abs(want[np.isfinite(want)])
+  scale = max(1.0, float(finite.max(initial=0.0)))
+  if not np.allclose(got, want, rtol=rtol, atol=atol * scale, equal_nan=True):
+    error = np.abs(got - want)
+    raise Difference(
+      f"{name}: off by up to {np.nanmax(error):.3g} where values go up to {scale:.3g} (rtol={rtol:g}, atol={atol:g})"
+    )

@@ -1,0 +1,45 @@
+"""What is put to the test: graftax, or TF2JAX where that is installed."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["CONVERTERS", "Converter"]
+
+# Any in this module: functions and parameters of two libraries.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Converter:
+  """A way to convert a TensorFlow function.
+
+  Attributes:
+    name: what reports call it.
+    convert: `(tf function, specs) -> (fn, params)` with `fn(params, *args) -> (outputs, new_params)`.
+  """
+
+  name: str
+  convert: Callable[[Any, tuple[Any, ...]], tuple[Callable[..., Any], Mapping[str, Any]]]
+
+
+def _graftax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+  from graftax.convert import convert
+
+  return convert(function, *specs)
+
+
+def _tf2jax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+  import tensorflow as tf
+  import tf2jax
+
+  if not hasattr(function, "get_concrete_function"):
+    concrete = function
+    function = tf.function(lambda *args: concrete(*args), autograph=False)
+  return tf2jax.convert(function, *specs)
+
+
+CONVERTERS: Mapping[str, Converter] = {
+  "graftax": Converter("graftax", _graftax),
+  "tf2jax": Converter("tf2jax", _tf2jax),
+}
+"""The converters that can be compared, by name."""

@@ -1,0 +1,39 @@
+"""Checks that fail today, each with its cause. A check that passes again must leave this list; the suite says so."""
+
+import dataclasses
+from collections.abc import Mapping
+
+__all__ = ["OPEN_FAILURES", "OpenFailure"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenFailure:
+  """Checks of one program that fail.
+
+  Attributes:
+    checks: their names.
+    cause: why, and what would help.
+  """
+
+  checks: frozenset[str]
+  cause: str
+
+
+OPEN_FAILURES: Mapping[str, OpenFailure] = {
+  "embeddings/hashing_by_arithmetic": OpenFailure(
+    frozenset(["jit"]),
+    "tf.math.bincount computes the number of its bins as min(maxlength, max(minlength, largest + 1)). It is known if "
+    "both bounds are the same, but nothing here reasons about bounds of traced values.",
+  ),
+  "gradients/gradient_through_a_condition_in_a_loop": OpenFailure(
+    frozenset(["value", "jit", "grad", "vmap"]),
+    "TensorFlow's gradient of a loop keeps the optionals of the conditional inside in tensor lists of variants; a "
+    "TensorList holds arrays of one shape only.",
+  ),
+  "linalg/matrix_exponential": OpenFailure(
+    frozenset(["grad"]),
+    "tf.linalg.expm squares in a loop whose length depends on the norm of the matrix; JAX has no reverse mode for it "
+    "unless the option max_while_iterations gives a bound.",
+  ),
+}
+"""`kind/program` -> what fails."""

@@ -1,0 +1,1 @@
+"""TensorFlow programs by kind: each module declares some with its `define`."""

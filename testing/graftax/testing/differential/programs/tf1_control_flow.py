@@ -1,0 +1,138 @@
+"""TensorFlow 1 graphs with Switch, Merge, Enter and Exit, imported into a function."""
+
+from graftax.testing.differential.program import Collector, integers, normal
+
+define = Collector("tf1_control_flow")
+
+_ALL = ("value", "jit", "vmap")
+_X = normal(4, 3)
+
+
+def _imported(tf, build, *shapes):
+  """`build` as a graph with TF1 control flow, imported into a function of placeholders of these shapes."""
+  v1 = tf.compat.v1
+  was_v2 = v1.control_flow_v2_enabled()
+  v1.disable_control_flow_v2()
+  try:
+    with tf.Graph().as_default() as graph:
+      fed = [v1.placeholder(dtype, shape, name=f"x{i}") for i, (shape, dtype) in enumerate(shapes)]
+      tf.identity(build(*fed), name="y")
+  finally:
+    if was_v2:
+      v1.enable_control_flow_v2()
+  definition = graph.as_graph_def()
+  assert any(node.op in ("Merge", "RefMerge") for node in definition.node), "the graph has no TF1 control flow"
+
+  def run(*args):
+    return v1.import_graph_def(definition, {f"x{i}:0": x for i, x in enumerate(args)}, ["y:0"])[0]
+
+  specs = [tf.TensorSpec(shape, dtype) for shape, dtype in shapes]
+  wrapped = v1.wrap_function(run, specs)
+  return tf.function(lambda *args: wrapped(*args), autograph=False)
+
+
+@define(_X, checks=_ALL)
+def v1_cond(tf):
+  cond = tf.compat.v1.cond
+  return _imported(tf, lambda x: cond(tf.reduce_sum(x) > 0.5, lambda: tf.sin(x), lambda: x * 2.0), ([4, 3], tf.float32))
+
+
+@define(_X, checks=_ALL)
+def v1_nested_conds(tf):
+  cond = tf.compat.v1.cond
+
+  def build(x):
+    inner = lambda: cond(x[0, 0] > 0.0, lambda: tf.exp(x), lambda: tf.cos(x))  # noqa: E731
+    return cond(x[1, 1] > 0.1, inner, lambda: x * 3.0)
+
+  return _imported(tf, build, ([4, 3], tf.float32))
+
+
+@define(_X, checks=_ALL)
+def v1_while(tf):
+  loop = tf.compat.v1.while_loop
+  return _imported(
+    tf, lambda x: loop(lambda i, y: i < 5, lambda i, y: (i + 1, tf.sin(y) + x), [0, x])[1], ([4, 3], tf.float32)
+  )
+
+
+@define(_X, integers(low=1, high=5), checks=_ALL)
+def v1_while_with_traced_bound(tf):
+  loop = tf.compat.v1.while_loop
+  return _imported(
+    tf,
+    lambda x, n: loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 1.5), [0, x])[1],
+    ([4, 3], tf.float32),
+    ([], tf.int32),
+  )
+
+
+@define(_X, checks=_ALL)
+def v1_nested_while_and_cond(tf):
+  loop, cond = tf.compat.v1.while_loop, tf.compat.v1.cond
+
+  def build(x):
+    def outer(i, total):
+      total = loop(lambda j, t: j < i, lambda j, t: (j + 1, t + x[j]), [0, total])[1]
+      return i + 1, cond(tf.equal(i % 2, 0), lambda: total * 2.0, lambda: total - x[0])
+
+    return loop(lambda i, t: i < 4, outer, [0, tf.zeros([3])])[1]
+
+  return _imported(tf, build, ([4, 3], tf.float32))
+
+
+@define(_X, checks=_ALL)
+def v1_case(tf):
+  def build(x):
+    total = tf.reduce_sum(x)
+    pairs = [(total > 3.0, lambda: x), (total > -1.0, lambda: x * 2.0)]
+    return tf.compat.v1.case(pairs, default=lambda: x * 3.0)
+
+  return _imported(tf, build, ([4, 3], tf.float32))
+
+
+@define(_X, checks=_ALL)
+def v1_tensor_arrays(tf):
+  loop = tf.compat.v1.while_loop
+
+  def build(x):
+    rows = tf.TensorArray(tf.float32, size=4).unstack(x)
+    out = tf.TensorArray(tf.float32, size=4)
+    _, out = loop(
+      lambda i, a: i < 4, lambda i, a: (i + 1, a.write(3 - i, rows.read(i) * tf.cast(i, tf.float32))), [0, out]
+    )
+    return out.stack()
+
+  return _imported(tf, build, ([4, 3], tf.float32))
+
+
+@define(_X, checks=_ALL)
+def v1_map_fn_and_scan(tf):
+  v1 = tf.compat.v1
+
+  def build(x):
+    return v1.scan(lambda a, row: tf.tanh(a + row), v1.map_fn(lambda row: tf.reduce_sum(row) * row, x))
+
+  return _imported(tf, build, ([4, 3], tf.float32))
+
+
+@define(normal(2, 5, 3), integers(2, low=1, high=6), checks=_ALL)
+def v1_dynamic_rnn(tf):
+  v1 = tf.compat.v1
+
+  class Cell:
+    output_size = 3
+    state_size = 3
+
+    def __call__(self, inputs, state, scope=None):
+      new = tf.tanh(inputs @ tf.constant(normal(3, 3, seed=1)) + state)
+      return new * 2.0, new
+
+    def zero_state(self, batch_size, dtype):
+      return tf.zeros([batch_size, 3], dtype)
+
+  def build(x, lengths):
+    outputs, state = v1.nn.dynamic_rnn(Cell(), x, sequence_length=lengths, dtype=tf.float32)
+    return outputs + state[:, None]
+
+  return _imported(tf, build, ([2, 5, 3], tf.float32), ([2], tf.int32))

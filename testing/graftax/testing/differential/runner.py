@@ -1,0 +1,139 @@
+"""Running programs: all checks of one, with what went wrong in words."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from graftax.testing.differential.checks import RUN_CHECK, Subject
+from graftax.testing.differential.compare import Difference
+from graftax.testing.differential.converters import CONVERTERS, Converter
+from graftax.testing.differential.oracle import Oracle
+from graftax.testing.differential.program import CHECKS, Program
+
+__all__ = ["CheckResult", "ProgramError", "check_program", "run_program"]
+
+# Any in this module: arguments of the caller's own program.
+
+_MAX_DETAIL = 400
+
+
+class ProgramError(AssertionError):
+  """A converted program differs from the original; the message lists every check that failed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckResult:
+  """How one check of one program went.
+
+  Attributes:
+    program: the program's name.
+    kind: the program's kind.
+    check: the check's name.
+    passed: whether converted program and TensorFlow agree.
+    detail: what differs, or the error; empty where they agree.
+    seconds: how long it took.
+  """
+
+  program: str
+  kind: str
+  check: str
+  passed: bool
+  detail: str = ""
+  seconds: float = 0.0
+
+
+def check_program(
+  function: Any,
+  *inputs: Any,
+  checks: Sequence[str] = ("value", "jit"),
+  name: str = "program",
+  tolerance: tuple[float, float] = (1e-5, 2e-6),
+  x64: bool = False,
+  batched: tuple[int, ...] | None = None,
+) -> None:
+  """Returns when a TensorFlow function and what it is converted to agree.
+
+      >>> import numpy as np
+      >>> import tensorflow as tf
+      >>> x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+      >>> check_program(tf.nn.softmax, x, checks=["value", "jit", "grad", "vmap", "batch"])
+
+  Args:
+    function: a `tf.function`, a Keras model, or any callable that TensorFlow can trace.
+    *inputs: example arguments: numpy arrays, nested as the function takes them.
+    checks: what to compare, out of `CHECKS`; see `Program`.
+    name: what messages call it.
+    tolerance: `(rtol, atol)` for values; atol counts relative to the largest element.
+    x64: whether to switch 64-bit types on in JAX.
+    batched: for batch and export, positions of the arguments with a batch axis in front; None for all.
+
+  Raises:
+    ProgramError: some checks failed; each is listed with what differs.
+  """
+  program = Program(
+    name=name,
+    kind="user",
+    build=lambda: function,
+    inputs=inputs,
+    checks=tuple(checks),
+    tolerance=tolerance,
+    x64=x64,
+    batched=batched,
+  )
+  failed = [result for result in run_program(program) if not result.passed]
+  if failed:
+    listed = "\n".join(f"  {result.check}: {result.detail}" for result in failed)
+    raise ProgramError(f"{name}: {len(failed)} of {len(checks)} checks failed:\n{listed}")
+
+
+def run_program(
+  program: Program, converter: Converter = CONVERTERS["graftax"], on_start: Callable[[str], None] | None = None
+) -> list[CheckResult]:
+  """The results of all checks of a program; errors are results, too.
+
+  Args:
+    program: the program.
+    converter: what to test.
+    on_start: told the name of each check before it begins.
+
+  Raises:
+    Exception: whatever TensorFlow raises when it builds or traces the program: that is the program's own fault.
+  """
+  oracle = Oracle(program)
+  wanted = [check for check in CHECKS if check in program.checks]
+  with jax.enable_x64(program.x64):
+    if on_start is not None:
+      on_start(wanted[0])
+    try:
+      subject = Subject.convert(program, oracle, converter)
+    except Exception as e:
+      return [CheckResult(program.name, program.kind, check, False, f"convert: {_describe(e)}") for check in wanted]
+    results = []
+    for check in wanted:
+      if on_start is not None:
+        on_start(check)
+      results.append(_run_check(subject, check))
+  return results
+
+
+def _run_check(subject: Subject, check: str) -> CheckResult:
+  start = time.perf_counter()
+  try:
+    RUN_CHECK[check](subject)
+    detail = ""
+  except Difference as e:
+    detail = str(e)
+  except Exception as e:
+    detail = _describe(e)
+  seconds = round(time.perf_counter() - start, 3)
+  program = subject.program
+  return CheckResult(program.name, program.kind, check, not detail, detail[:_MAX_DETAIL], seconds)
+
+
+def _describe(e: Exception) -> str:
+  notes = "; ".join(getattr(e, "__notes__", ()))
+  text = " ".join(f"{type(e).__name__}: {e}{f' [{notes}]' if notes else ''}".split())
+  return text if len(text) <= _MAX_DETAIL else f"{text[: _MAX_DETAIL // 2]} ... {text[-_MAX_DETAIL // 2 :]}"

@@ -1,0 +1,113 @@
+"""Whether the suite sees what is wrong: converted programs with broken lowerings make it red."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from graftax.ops_jax import lowering, register
+from graftax.testing import Program, ProgramError, check_program, run_program
+from graftax.testing.differential.__main__ import main
+from graftax.testing.differential.catalogue import all_programs
+
+_X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+@contextlib.contextmanager
+def _broken(op: str, function: Callable[..., Any]) -> Iterator[None]:
+  """Another lowering for `op` for a while."""
+  original = lowering(op)
+  assert original is not None
+  register(op, ignores=("T",), override=True)(function)
+  try:
+    yield
+  finally:
+    register(op, ignores=original.ignores, override=True)(original.function)
+
+
+def _run(kind: str, name: str) -> dict[str, str]:
+  (program,) = [program for program in all_programs([kind]) if program.name == name]
+  return {result.check: result.detail for result in run_program(program)}
+
+
+def test_a_wrong_value_makes_every_check_red():
+  assert not any(_run("control_flow", "counted_while").values())
+  with _broken("Sin", lambda x: jnp.sin(x) * 1.001):
+    details = _run("control_flow", "counted_while")
+  assert all("off by" in detail for detail in details.values())
+  assert not any(_run("control_flow", "counted_while").values())
+
+
+def test_a_wrong_derivative_makes_derivatives_red():
+  @jax.custom_jvp
+  def tanh(x):
+    return jnp.tanh(x)
+
+  tanh.defjvp(lambda primals, tangents: (tanh(*primals), tangents[0]))
+  with _broken("Tanh", lambda x: tanh(x)):
+    details = _run("control_flow", "loop_in_cond")
+  assert {check for check, detail in details.items() if detail} == {"grad"}
+
+
+def test_a_lowering_that_cannot_be_batched_makes_vmap_red():
+  def exp(x):
+    return jax.pure_callback(np.exp, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+  with _broken("Exp", exp):
+    details = {r.check: r.detail for r in run_program(_program(tf.exp, ("value", "jit", "vmap")))}
+  assert {check for check, detail in details.items() if detail} == {"vmap"}
+
+
+def test_a_wrong_assignment_makes_state_red():
+  original = lowering("AssignAddVariableOp")
+  assert original is not None
+  kernel = original.function
+
+  def assign(ctx, resource, value):
+    return kernel(ctx, resource, value * 2)
+
+  assign.__annotations__ = dict(kernel.__annotations__)
+  register("AssignAddVariableOp", ignores=original.ignores, override=True)(assign)
+  try:
+    details = _run("state", "variables_in_functions_that_call_each_other") | _run("state", "counter")
+  finally:
+    register("AssignAddVariableOp", ignores=original.ignores, override=True)(kernel)
+  assert details["state"]
+
+
+def _program(function: Any, checks: tuple[str, ...]) -> Program:
+  return Program(name="p", kind="user", build=lambda: function, inputs=(_X,), checks=checks)
+
+
+def test_users_check_programs_of_their_own():
+  model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.Dense(2)])
+  check_program(model, _X, checks=["value", "jit", "grad", "param_grad", "vmap", "batch", "export"])
+
+
+def test_failed_checks_are_one_error_that_lists_them():
+  with _broken("Sin", lambda x: jnp.cos(x)), pytest.raises(ProgramError) as caught:
+    check_program(lambda x: (tf.sin(x), x), _X, checks=["value", "jit"], name="mine")
+  assert str(caught.value).splitlines()[0] == "mine: 2 of 2 checks failed:"
+  assert "  value: 0: off by up to" in str(caught.value)
+
+
+def test_conversion_that_fails_fails_every_check():
+  results = run_program(_program(lambda x: tf.strings.as_string(x), ("value", "jit")))
+  assert [result.passed for result in results] == [False, False]
+  assert "convert: UnsupportedOpError" in results[0].detail
+
+
+def test_unknown_checks_are_refused():
+  with pytest.raises(ValueError, match=r"program 'p': unknown checks \['values'\]; expected some of \['value', 'jit'"):
+    _program(tf.sin, ("values",))
+
+
+def test_the_command_prints_a_table_and_tells_by_its_exit_code(capsys: pytest.CaptureFixture[str]):
+  assert main(["--kind", "ragged", "--program", "elementwise_and_back"]) == 0
+  assert "| ragged | 1 | 3 of 3 |" in capsys.readouterr().out
+  assert main(["--kind", "ragged", "--program", "none of that name"]) == 2

@@ -1,0 +1,265 @@
+"""Every model of `keras.applications`, exported by Keras, run by TensorFlow, then loaded and run without it.
+
+Two processes share the work: `export_model` needs TensorFlow; `check_export` runs in a child in which importing
+TensorFlow fails.
+
+    python -m graftax.testing.keras_applications MobileNetV2 ResNet50      # some
+    python -m graftax.testing.keras_applications                          # all
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["APPLICATIONS", "HEAVY", "Application", "CheckedModel", "Checker", "export_model"]
+
+# Any in this module: Keras ships no type information.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Application:
+  """One constructor of `keras.applications`.
+
+  Attributes:
+    name: the constructor's name.
+    image_size: height and width of the input, in pixels: about the smallest that the model takes.
+    gradient: compare derivatives too, with respect to the input and to all trainable parameters.
+  """
+
+  name: str
+  image_size: int = 64
+  gradient: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckedModel:
+  """How far a converted model is from TensorFlow's.
+
+  Attributes:
+    output_error: largest difference of outputs, relative to the largest output.
+    gradient_error: the same of derivatives, the worst over input and parameters; None where not compared.
+    load_s: time to load and convert, in seconds.
+    compile_s: time to trace, compile and run once, in seconds.
+  """
+
+  output_error: float
+  gradient_error: float | None
+  load_s: float
+  compile_s: float
+
+
+APPLICATIONS: tuple[Application, ...] = (
+  Application("MobileNet", gradient=True),
+  Application("MobileNetV2", gradient=True),
+  Application("MobileNetV3Small"),
+  Application("MobileNetV3Large"),
+  Application("EfficientNetB0", gradient=True),
+  Application("EfficientNetB1"),
+  Application("EfficientNetB2"),
+  Application("EfficientNetB3"),
+  Application("EfficientNetB4"),
+  Application("EfficientNetB5"),
+  Application("EfficientNetB6"),
+  Application("EfficientNetB7"),
+  Application("EfficientNetV2B0"),
+  Application("EfficientNetV2B1"),
+  Application("EfficientNetV2B2"),
+  Application("EfficientNetV2B3"),
+  Application("EfficientNetV2S"),
+  Application("EfficientNetV2M"),
+  Application("EfficientNetV2L"),
+  Application("ResNet50", gradient=True),
+  Application("ResNet101"),
+  Application("ResNet152"),
+  Application("ResNet50V2"),
+  Application("ResNet101V2"),
+  Application("ResNet152V2"),
+  Application("DenseNet121"),
+  Application("DenseNet169"),
+  Application("DenseNet201"),
+  Application("InceptionV3", 75),
+  Application("InceptionResNetV2", 75),
+  Application("Xception", 71),
+  Application("NASNetMobile"),
+  Application("NASNetLarge"),
+  Application("VGG16"),
+  Application("VGG19"),
+  Application("ConvNeXtTiny"),
+  Application("ConvNeXtSmall"),
+  Application("ConvNeXtBase"),
+  Application("ConvNeXtLarge"),
+  Application("ConvNeXtXLarge"),
+)
+
+HEAVY = frozenset({
+  "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtXLarge", "DenseNet169", "DenseNet201", "EfficientNetB3",
+  "EfficientNetB4", "EfficientNetB5", "EfficientNetB6", "EfficientNetB7", "EfficientNetV2L", "EfficientNetV2M",
+  "EfficientNetV2S", "NASNetLarge", "ResNet101", "ResNet101V2", "ResNet152", "ResNet152V2", "VGG19",
+})  # fmt: skip
+"""Larger siblings of models that are tested anyway: the same ops, minutes more."""
+
+_BATCH_SIZE = 2
+
+
+def export_model(application: Application, folder: Path) -> None:
+  """Writes `model/` (a SavedModel) and `expected.npz` (input, output, derivatives by TensorFlow) into `folder`."""
+  import keras
+  import tensorflow as tf
+
+  keras.utils.set_random_seed(0)
+  model = getattr(keras.applications, application.name)(
+    weights=None,
+    input_shape=(application.image_size, application.image_size, 3),
+    classes=10,
+    classifier_activation=None,
+  )
+  _randomize(model)
+  model.export(str(folder / "model"), verbose=False)
+  images = np.random.default_rng(1).uniform(0, 1, (_BATCH_SIZE, *model.input_shape[1:])).astype(np.float32)
+  expected: dict[str, Any] = {"images": images}
+  restored = tf.saved_model.load(str(folder / "model"))
+  with tf.GradientTape() as tape:
+    batch = tf.constant(images)
+    tape.watch(batch)
+    outputs = restored.serve(batch)
+    loss = tf.reduce_sum(outputs * _loss_weights(outputs.shape))
+  expected["outputs"] = outputs.numpy()
+  if application.gradient:
+    trainable = [variable for variable in restored.variables if variable.trainable]
+    input_gradient, *gradients = tape.gradient(loss, [batch, *trainable])
+    expected["gradient"] = input_gradient.numpy()
+    expected |= {f"gradient/{v.name.removesuffix(':0')}": g.numpy() for v, g in zip(trainable, gradients, strict=True)}
+  np.savez(folder / "expected.npz", **expected)
+  keras.backend.clear_session()
+
+
+def _randomize(model: Any) -> None:
+  """Random statistics and scales, so that batch normalization does something and outputs differ from one another."""
+  rng = np.random.default_rng(0)
+  for variable in model.variables:
+    leaf = variable.path.rpartition("/")[2]
+    if leaf in ("moving_mean", "bias", "beta"):
+      variable.assign(rng.normal(0, 0.05, variable.shape))
+    elif leaf in ("moving_variance", "gamma"):
+      variable.assign(rng.uniform(0.8, 1.2, variable.shape))
+
+
+def _loss_weights(shape: Any) -> np.ndarray:
+  return np.cos(np.arange(np.prod(shape), dtype=np.float32)).reshape(tuple(shape))
+
+
+class Checker:
+  """A child process without TensorFlow that loads, converts and compares exports, one after the other."""
+
+  def __init__(self) -> None:
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    self._process = subprocess.Popen(
+      [sys.executable, "-m", "graftax.testing.keras_applications", "--serve"],
+      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+  def check(self, folder: Path) -> CheckedModel:
+    """Compares one export with TensorFlow's numbers.
+
+    Raises:
+      RuntimeError: loading, converting or running failed; the message is the child's.
+    """
+    assert self._process.stdin is not None and self._process.stdout is not None
+    self._process.stdin.write(f"{folder}\n")
+    self._process.stdin.flush()
+    answer = json.loads(self._process.stdout.readline() or '{"error": "the child process died"}')
+    if "error" in answer:
+      raise RuntimeError(f"{folder}: {answer['error']}")
+    return CheckedModel(**answer)
+
+  def close(self) -> None:
+    """Ends the child."""
+    self._process.communicate()
+
+
+@contextlib.contextmanager
+def checker() -> Iterator[Checker]:
+  """A `Checker` that is closed afterwards."""
+  child = Checker()
+  try:
+    yield child
+  finally:
+    child.close()
+
+
+def check_export(folder: Path) -> CheckedModel:
+  """Loads and converts one export in this process, and compares it with TensorFlow's numbers."""
+  import jax
+  import jax.numpy as jnp
+
+  import graftax.savedmodel_io as savedmodel_io
+
+  expected = np.load(folder / "expected.npz")
+  start = time.perf_counter()
+  fn, params = savedmodel_io.load(folder / "model").convert()
+  (input_name,) = fn.structured_inputs[1]
+  load_s = time.perf_counter() - start
+
+  def run(params: Any, images: Any) -> Any:
+    (outputs,) = fn(params, **{input_name: images})[0].values()
+    return outputs
+
+  start = time.perf_counter()
+  outputs = np.asarray(jax.jit(run)(params, expected["images"]))
+  compile_s = time.perf_counter() - start
+  gradient_error = None
+  if "gradient" in expected:
+
+    def loss(params: Any, images: Any) -> Any:
+      outputs = run(params, images)
+      return jnp.sum(outputs * _loss_weights(outputs.shape))
+
+    by_params, by_images = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, expected["images"])
+    gradient_error = max(
+      [_relative_error(by_images, expected["gradient"])]
+      + [_relative_error(by_params[key[9:]], expected[key]) for key in expected.files if key.startswith("gradient/")]
+    )
+  return CheckedModel(_relative_error(outputs, expected["outputs"]), gradient_error, load_s, compile_s)
+
+
+def _relative_error(got: Any, expected: np.ndarray) -> float:
+  return float(np.max(np.abs(np.asarray(got) - expected)) / np.max(np.abs(expected)))
+
+
+def _serve() -> None:
+  sys.modules["tensorflow"] = None  # type: ignore[assignment]  # importing it now fails
+  for line in sys.stdin:
+    try:
+      answer = dataclasses.asdict(check_export(Path(line.strip())))
+    except Exception as e:
+      # The parent raises it again, with the name of the model.
+      answer = {"error": f"{type(e).__name__}: {e}"}
+    print(json.dumps(answer), flush=True)
+
+
+def _main(names: list[str]) -> None:
+  chosen = [application for application in APPLICATIONS if not names or application.name in names]
+  with checker() as child:
+    for application in chosen:
+      with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        export_model(application, Path(folder))
+        export_s = time.perf_counter() - start
+        try:
+          print(application.name, f"export_s={export_s:.1f}", child.check(Path(folder)), flush=True)
+        except RuntimeError as e:
+          print(application.name, "FAILED", e, flush=True)
+
+
+if __name__ == "__main__":
+  _serve() if sys.argv[1:] == ["--serve"] else _main(sys.argv[1:])

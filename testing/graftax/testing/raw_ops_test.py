@@ -1,0 +1,121 @@
+"""`check_raw_op` must accept what is right and, above all, refuse what is wrong."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.ops_jax import InvalidInputError, Lowering, lowering, register
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+from graftax.testing.tolerance import tolerance
+
+_X = np.array([1.0, -2.0, 0.5], np.float32)
+
+
+def _lowering_of(function) -> Lowering:
+  register("TestOnly", ignores=("T",), override=True)(function)
+  entry = lowering("TestOnly")
+  assert entry is not None
+  return entry
+
+
+def _check_square(function, **kwargs) -> None:
+  check_raw_op("Square", [_X], lowering=_lowering_of(function), **kwargs)
+
+
+def test_a_right_lowering_passes_every_check():
+  _check_square(lambda x: x * x, grad=True, grad_order=2)
+
+
+@pytest.mark.parametrize(
+  ("function", "message"),
+  [
+    (lambda x: x * x + 1e-3, "traced inputs"),
+    (lambda x: (x * x).astype(np.float16), "dtype float16"),
+    (lambda x: jnp.expand_dims(x * x, 0), "shape"),
+    (lambda x: (x * x, x), "2 outputs"),
+    (lambda x: "text", "neither a numpy"),
+    (lambda x: x * x if isinstance(x, jax.Array) else -x, "known inputs"),
+    (lambda x: x * x if not isinstance(x, jax.core.Tracer) else -x, "jit"),
+  ],
+)
+def test_a_wrong_value_is_refused(function, message):
+  with pytest.raises(AssertionError, match=message):
+    _check_square(function)
+
+
+def test_a_wrong_gradient_is_refused():
+  with pytest.raises(AssertionError, match="gradient with respect to x"):
+    _check_square(lambda x: jax.lax.stop_gradient(x * x), grad=True)
+
+
+def test_a_wrong_second_derivative_is_refused():
+  def square(x):
+    return _square_with_linear_gradient(x)
+
+  _check_square(square, grad=True)
+  with pytest.raises(AssertionError, match="second derivative"):
+    _check_square(square, grad=True, grad_order=2)
+
+
+@jax.custom_jvp
+def _square_with_linear_gradient(x):
+  return x * x
+
+
+@_square_with_linear_gradient.defjvp
+def _square_jvp(primals, tangents):
+  (x,), (t,) = primals, tangents
+  return x * x, 2 * jax.lax.stop_gradient(x) * t
+
+
+def test_a_batch_that_mixes_examples_is_refused():
+  @jax.custom_batching.custom_vmap
+  def square(x):
+    return x * x
+
+  @square.def_vmap
+  def _(axis_size, in_batched, x):
+    return jnp.roll(x * x, 1, axis=0), True
+
+  with pytest.raises(AssertionError, match="vmap over"):
+    _check_square(square, jit=False)
+
+
+def test_a_64_bit_result_without_64_bit_types_is_refused():
+  def shape(input):
+    return np.asarray(input.shape, np.float64 if not jax.config.jax_enable_x64 else np.int32)
+
+  register("TestOnly", ignores=("T", "out_type"), override=True)(shape)
+  with pytest.raises(AssertionError, match="64-bit types off"):
+    check_raw_op("Shape", [_X], lowering=lowering("TestOnly"))
+
+
+def test_renamed_and_list_arguments_reach_tensorflow():
+  check_raw_op("Sum", [np.ones((2, 3), np.float32), np.array([1], np.int32)], {"keep_dims": True}, grad=True)
+  check_raw_op("AddN", [[_X, _X, _X]], grad=True)
+
+
+def test_rejection_needs_both_sides():
+  x = np.ones((2, 3), np.float32)
+  check_raw_op_rejects("Sum", [x, np.array([5], np.int32)], match="out of range")
+  with pytest.raises(AssertionError, match="does not contain"):
+    check_raw_op_rejects("Sum", [x, np.array([5], np.int32)], match="something else")
+  with pytest.raises(AssertionError, match="TensorFlow accepts"):
+    check_raw_op_rejects("Sum", [x, np.array([0], np.int32)])
+
+
+def test_static_inputs_stay_known():
+  def double(x):
+    if isinstance(x, jax.Array):
+      raise InvalidInputError("traced")
+    return x * x
+
+  register("TestOnly", ignores=("T",), override=True)(double)
+  check_raw_op("Square", [_X], static=("x",), lowering=lowering("TestOnly"))
+  assert raw_op("Square", [_X], static=("x",)).dynamic_inputs == ()
+
+
+def test_tolerance_is_exact_for_integers_and_wider_for_narrow_floats():
+  assert tolerance(np.int64) == (0.0, 0.0)
+  assert tolerance(np.float16)[0] > tolerance(np.float32)[0] > tolerance(np.float64)[0]

@@ -1,0 +1,60 @@
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from graftax.testing import stablehlo_conformance
+
+
+def _write(
+  folder: pathlib.Path, name: str, expected: str, check: str = "check.expect_eq", kind: str = "f32"
+) -> pathlib.Path:
+  path = folder / f"{name}.mlir"
+  path.write_text(f"""module {{ func.func public @main() -> tensor<2x{kind}> {{
+    %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2x{kind}>
+    %1 = stablehlo.add %0, %0 : tensor<2x{kind}>
+    %2 = stablehlo.constant dense<{expected}> : tensor<2x{kind}>
+    stablehlo.custom_call @{check}(%1, %2) {{has_side_effect = true}} : (tensor<2x{kind}>, tensor<2x{kind}>) -> ()
+    return %1 : tensor<2x{kind}> }} }}""")
+  return path
+
+
+@pytest.mark.parametrize(
+  "expected, check, status",
+  [
+    ("[2.0, 4.0]", "check.expect_eq", "right"),
+    ("[2.0, 4.0001]", "check.expect_eq", "wrong"),
+    ("[2.0, 4.0001]", "check.expect_close", "right"),
+    ("[2.0, 4.1]", "check.expect_almost_eq", "wrong"),
+    ("[2.0, 0x7FC00000]", "check.expect_close", "wrong"),
+  ],
+)
+def test_checks_decide(tmp_path, expected, check, status):
+  assert stablehlo_conformance.run_file(_write(tmp_path, "m", expected, check)).status == status
+
+
+def test_module_that_does_not_parse_or_checks_nothing_is_an_error(tmp_path):
+  bad = tmp_path / "bad.mlir"
+  bad.write_text("module { nonsense }")
+  assert stablehlo_conformance.run_file(bad).status == "error"
+  bad.write_text("module { func.func public @main() { return } }")
+  assert "checks nothing" in stablehlo_conformance.run_file(bad).detail
+
+
+def test_script_counts_and_fails_where_a_module_is_wrong(tmp_path, capsys):
+  before = jax.config.jax_enable_x64
+  try:
+    _write(tmp_path, "a", "[2.0, 4.0]")
+    assert stablehlo_conformance.main([str(tmp_path)]) == 0
+    _write(tmp_path, "b", "[2.0, 5.0]")
+    assert stablehlo_conformance.main([str(tmp_path)]) == 1
+  finally:
+    jax.config.update("jax_enable_x64", before)
+  out = capsys.readouterr().out
+  assert "1 right, 1 wrong, 0 error" in out and "wrong: b.mlir" in out
+
+
+def test_nan_equals_nan():
+  nan = np.array([np.nan, 1], np.float32)
+  assert stablehlo_conformance.compare("check.expect_eq", nan, nan) == ""

@@ -1,0 +1,65 @@
+"""A hash-locked dependency closure as one py_library per distribution."""
+
+load("//third_party/bazel:interpreter.bzl", "find_python", "run")
+
+_HEADER = """\
+load("@rules_python//python:defs.bzl", "py_library")
+
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["index.json"])
+"""
+
+# The links are source directories: thousands of files cost one runfiles entry. Bazel does not look inside them, so the
+# pin, which changes with the lock, is what makes tests run again.
+_LIBRARY = """
+py_library(
+    name = "{name}.root",
+    data = glob(["roots/{name}/*", "roots/{name}/*/*"], exclude_directories = 0) + ["lock.pin"],
+    imports = ["roots/{name}"],
+)
+
+py_library(
+    name = "{name}",
+    deps = [{deps}],
+)
+"""
+
+def _make_venv(repository_ctx, lock):
+    """Path of a virtual environment with what the lock lists: one made before for the same lock, or a new one."""
+    digest = repository_ctx.execute(["sha256sum", lock]).stdout.split(" ")[0]
+    existing = repository_ctx.os.environ.get("GRAFTAX_LOCKED_VENV")
+    if existing and repository_ctx.path(existing + "/.locked-" + digest).exists:
+        return existing
+    venv = str(repository_ctx.path("venv"))
+    run(repository_ctx, [find_python(repository_ctx), "-m", "venv", venv], "making a venv")
+    repository_ctx.report_progress("installing " + str(lock))
+    pip = [venv + "/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "-r", str(lock)]
+    run(repository_ctx, pip, "installing %s" % lock)
+    return venv
+
+def _pypi_closure_impl(repository_ctx):
+    lock = repository_ctx.path(repository_ctx.attr.lock)
+    venv = _make_venv(repository_ctx, lock)
+    split = [venv + "/bin/python", repository_ctx.path(repository_ctx.attr._splitter), venv, "roots"]
+    split += ["--requirements", repository_ctx.path(repository_ctx.attr.requirements)]
+    run(repository_ctx, split, "splitting the installed packages")
+    index = json.decode(repository_ctx.read("roots/index.json"))
+    build = _HEADER
+    for name, closure in sorted(index.items()):
+        deps = ", ".join(['":%s.root"' % required for required in closure])
+        build += _LIBRARY.format(name = name, deps = deps)
+    repository_ctx.file("lock.pin", repository_ctx.read(lock), executable = False)
+    repository_ctx.file("BUILD", build, executable = False)
+
+pypi_closure = repository_rule(
+    implementation = _pypi_closure_impl,
+    doc = "Installs one lock and offers each distribution as a target with exactly its own requirements.",
+    attrs = {
+        "lock": attr.label(mandatory = True, allow_single_file = True),
+        "requirements": attr.label(mandatory = True, allow_single_file = True),
+        "_splitter": attr.label(default = "//third_party:import_roots.py", allow_single_file = True),
+    },
+    environ = ["PATH", "PYTHON_BIN_PATH", "GRAFTAX_LOCKED_VENV"],
+)

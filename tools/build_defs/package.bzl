@@ -1,0 +1,77 @@
+"""The targets of one package folder: its library, its tests and its wheel."""
+
+load("@rules_python//python:defs.bzl", "py_library", "py_test")
+load("//tools/build_defs:wheel.bzl", "python_wheel")
+
+_NOT_SHIPPED = [
+    "**/*_test.py",
+    "**/conftest.py",
+    "**/testdata/**",
+    "**/__pycache__/**",
+]
+
+# What conftest.py and pytest's settings need.
+_TEST_RUNNER = [
+    "@pypi//hypothesis",
+    "@pypi//pytest",
+]
+
+# Importable in tests against TensorFlow and nowhere else.
+_TENSORFLOW = [
+    "@pypi//flax",
+    "@pypi//keras",
+    "@pypi//optax",
+    "@pypi//pillow",
+    "@pypi//scikit-learn",
+    "@pypi//tensorflow-cpu",
+    "@pypi//tf2jax",
+]
+
+def _pytest_target(name, package, ring, srcs, data, deps):
+    py_test(
+        name = name,
+        timeout = "eternal" if ring == "tensorflow" else "long",
+        srcs = srcs + ["//tools/build_defs:run_pytest.py"],
+        args = ["--ring=" + ring, package + "/graftax"],
+        data = data + ["//:pytest_settings"],
+        # `make test` runs this ring already, and once is what 40 minutes on two cores allow; `make bazel-test-tensorflow`
+        # runs it here.
+        tags = ["manual"] if ring == "tensorflow" else [],
+        main = "//tools/build_defs:run_pytest.py",
+        deps = deps + _TEST_RUNNER,
+    )
+
+def graftax_package(name, version, deps, visibility, test_deps = []):
+    """Declares what every package has.
+
+    Args:
+      name: of the folder and of the library.
+      version: what pyproject.toml says.
+      deps: of the library; the same as in pyproject.toml.
+      visibility: of the library: the packages above that may import this one.
+      test_deps: of tests besides, in both rings.
+    """
+    sources = native.glob(["graftax/**/*.py"], exclude = _NOT_SHIPPED)
+    files = native.glob(["graftax/**"], exclude = _NOT_SHIPPED + ["**/*.py", "**/*.pyc"])
+    py_library(
+        name = name,
+        srcs = sources,
+        data = files,
+        imports = ["."],
+        visibility = visibility,
+        deps = deps,
+    )
+    python_wheel(
+        name = "wheel",
+        srcs = sources + files,
+        distribution = "graftax-" + name.replace("_", "-"),
+        pyproject = "pyproject.toml",
+        readme = "README.md",
+        version = version,
+        visibility = ["//tools:__subpackages__"],
+    )
+    tests = native.glob(["graftax/**/*_test.py", "graftax/**/conftest.py"])
+    test_data = native.glob(["graftax/**/testdata/**"])
+    _pytest_target("tests", name, "free", tests, test_data, [":" + name] + test_deps)
+    oracle = ["//testing"] if name != "testing" and "//testing" not in deps + test_deps else []
+    _pytest_target("tests_tensorflow", name, "tensorflow", tests, test_data, [":" + name] + test_deps + oracle + _TENSORFLOW)

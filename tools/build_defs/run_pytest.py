@@ -1,0 +1,30 @@
+"""Run pytest inside a Bazel test with the repository's own settings."""
+
+import os
+import sys
+
+import pytest
+
+
+def main() -> int:
+  scratch = os.environ["TEST_TMPDIR"]
+  os.environ.setdefault("HOME", scratch)
+  # CI runs the slow tests once, under `make test`: what Bazel adds is that each target sees only what it declares.
+  options = [
+    "-p",
+    "no:cacheprovider",
+    f"--basetemp={scratch}/pytest",
+    f"--rootdir={os.getcwd()}",
+    "--verbose",
+    "-m",
+    "not slow",
+  ]
+  if "XML_OUTPUT_FILE" in os.environ:
+    options.append(f"--junit-xml={os.environ['XML_OUTPUT_FILE']}")
+  status = pytest.main([*options, *sys.argv[1:]])
+  # A package may have no test in one of the rings.
+  return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
+
+
+if __name__ == "__main__":
+  sys.exit(main())

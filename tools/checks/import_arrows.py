@@ -1,0 +1,87 @@
+"""An import-linter contract for packages that form a graph rather than a stack, with other rules for test modules.
+
+import-linter's own `layers` contract knows neither: here each package names exactly the siblings it may import, and a
+`*_test.py` module may import more than the module it tests.
+"""
+
+from fnmatch import fnmatchcase
+
+import grimp
+from importlinter import Contract, ContractCheck, fields, output
+
+_NAMESPACE = "graftax."
+
+
+def _package(module: str) -> str:
+  """`ops_jax` for `graftax.ops_jax.conv`."""
+  return module.removeprefix(_NAMESPACE).partition(".")[0]
+
+
+def _is_test(module: str) -> bool:
+  return module.endswith(("_test", ".conftest"))
+
+
+def _is_private(module: str) -> bool:
+  return any(part.startswith("_") and not part.startswith("__") for part in module.split("."))
+
+
+def parse_arrows(lines: list[str]) -> dict[str, frozenset[str]]:
+  """`{"convert": {"graphdef_ir", ...}}` from lines like `convert -> graphdef_ir ops_jax`."""
+  arrows = {}
+  for line in lines:
+    importer, _, imported = line.partition("->")
+    arrows[importer.strip()] = frozenset(imported.split())
+  return arrows
+
+
+class ArrowsContract(Contract):
+  """Kept when every import between packages, of JAX and of TensorFlow is one that the settings allow."""
+
+  type_name = "arrows"
+
+  arrows = fields.ListField(subfield=fields.StringField())
+  test_arrows = fields.ListField(subfield=fields.StringField())
+  no_jax = fields.ListField(subfield=fields.StringField())
+  tensorflow_doors = fields.ListField(subfield=fields.StringField())
+
+  def check(self, graph: grimp.ImportGraph, verbose: bool) -> ContractCheck:
+    problems = []
+    for importer in sorted(m for m in graph.modules if m.startswith(_NAMESPACE)):
+      for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+        problem = self._problem(importer, imported)
+        if problem:
+          details = graph.get_import_details(importer=importer, imported=imported)
+          lines = ", ".join(str(line) for line in sorted({d["line_number"] for d in details}))
+          problems.append(f"{importer} (line {lines}) imports {imported}: {problem}")
+    return ContractCheck(kept=not problems, metadata={"problems": problems})
+
+  def _problem(self, importer: str, imported: str) -> str | None:
+    """Why this import is not allowed, or None when it is."""
+    if imported.startswith(_NAMESPACE):
+      return self._sibling_problem(importer, imported)
+    if _is_test(importer):
+      return None
+    library = imported.partition(".")[0]
+    if library in ("jax", "jaxlib") and _package(importer) in self.no_jax:  # type: ignore[operator]
+      return "this package runs without JAX"
+    if library == "tensorflow" and not any(fnmatchcase(importer, door) for door in self.tensorflow_doors):  # type: ignore[attr-defined]
+      return f"TensorFlow is imported in {', '.join(self.tensorflow_doors)} alone"  # type: ignore[arg-type]
+    return None
+
+  def _sibling_problem(self, importer: str, imported: str) -> str | None:
+    source, target = _package(importer), _package(imported)
+    if source == target:
+      return None
+    arrows = parse_arrows(self.arrows)  # type: ignore[arg-type]
+    allowed = arrows[source]
+    if _is_test(importer):
+      allowed |= frozenset(self.test_arrows)  # type: ignore[arg-type]
+    if target not in allowed:
+      return f"{source} may import {', '.join(sorted(allowed)) or 'no sibling'}"
+    if _is_private(imported):
+      return "a module whose path has an underscore is private to its package"
+    return None
+
+  def render_broken_contract(self, check: ContractCheck) -> None:
+    for problem in check.metadata["problems"]:
+      output.print_error(problem)

@@ -1,0 +1,83 @@
+"""The ring of tests without TensorFlow keeps it out, and files find their ring."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cleanroom import ROOT
+
+# Written out below, it would count as a need of this file.
+_LIBRARY = "tensorflow"
+
+_PROBE = """
+import importlib.util
+
+import pytest
+
+
+def test_tensorflow_is_not_there():
+  assert importlib.util.find_spec("tensorflow") is None
+  with pytest.raises(ModuleNotFoundError, match="No module named 'tensorflow'"):
+    importlib.import_module("tensorflow")
+"""
+
+
+@pytest.fixture(scope="module")
+def settings() -> ModuleType:
+  """conftest.py of the root, as a module."""
+  spec = importlib.util.spec_from_file_location("root_conftest", ROOT / "conftest.py")
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module
+
+
+def test_the_free_ring_has_no_tensorflow(tmp_path):
+  (tmp_path / "probe_test.py").write_text(_PROBE)
+  command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}", "--ring=free"]
+  command += ["-p", "no:cacheprovider", "-p", "conftest", str(tmp_path / "probe_test.py")]
+  result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+  assert "1 passed" in result.stdout
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "def test_a():\n  import tensorflow as tf\n",
+    "from tensorflow import keras\n",
+    "import keras\n",
+    "from jax.experimental import jax2tf\n",
+    f"pytest.importorskip('{_LIBRARY}')\n",
+    f"pytestmark = pytest.mark.{_LIBRARY}\n",
+    "from graftax.testing.raw_ops import check_raw_op\n",
+    'def test_a():\n  """\n  >>> import tensorflow as tf\n  """\n',
+  ],
+)
+def test_a_test_that_needs_tensorflow_is_found(settings, text, tmp_path):
+  (tmp_path / "a_test.py").write_text(text)
+  assert settings.needs_tensorflow(tmp_path / "a_test.py")
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [
+    ("a_test.py", "from graftax.testing.tolerance import tolerance\n"),
+    ("a_test.py", "message = 'import tensorflow to do this'\n"),
+    ("a_test.py", "import tensorflowjs\n"),
+    ("a.py", "def a():\n  import tensorflow as tf\n"),
+  ],
+)
+def test_a_file_that_does_not_need_it_is_free(settings, name, text, tmp_path):
+  (tmp_path / name).write_text(text)
+  assert not settings.needs_tensorflow(tmp_path / name)
+
+
+def test_a_module_whose_example_needs_it_is_found(settings, tmp_path):
+  (tmp_path / "a.py").write_text('"""\n>>> import tensorflow as tf\n"""\n')
+  assert settings.needs_tensorflow(tmp_path / "a.py")
+
+
+def test_these_tests_are_free(settings):
+  assert not settings.needs_tensorflow(Path(__file__))

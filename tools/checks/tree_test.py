@@ -1,0 +1,176 @@
+"""Rules that hold for the whole tree and that no single tool checks."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from cleanroom import PACKAGES, ROOT
+from import_arrows import parse_arrows
+from pip._vendor.packaging.requirements import Requirement
+from pip._vendor.packaging.utils import canonicalize_name
+
+_TEXT = {".py", ".pyi", ".md", ".toml", ".bzl", ".in", ".txt", ".proto", ".sh", ""}
+_NOT_OURS = re.compile(
+  r"^(\.(?!ci\b|bazelrc$|gitignore$|ruff\.toml$)|bazel-|dist$|build$|__pycache__$|LICENSE$|testdata$)"
+)
+_PRIVATE_JAX = re.compile(r"\bjax\.(_src)\b")
+_MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home|tmp)/[\w.-]+")
+_REGISTRY_HOST = re.compile(r"files\.python(?:hosted)|pypi\.(?:org)|(?:--|extra-)index-url", re.IGNORECASE)
+_MLIR = ("jax.extend.mlir", "jax.interpreters.mlir")
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+  for path in sorted(folder.iterdir()):
+    if not _NOT_OURS.match(path.name):
+      if path.is_dir():
+        yield from _walk(path)
+      else:
+        yield path
+
+
+def _sources(package: str) -> list[Path]:
+  """Modules that ship, tests left out."""
+  found = (ROOT / package / "graftax").rglob("*.py")
+  return sorted(
+    p for p in found if not p.name.endswith("_test.py") and p.name != "conftest.py" and "testdata" not in p.parts
+  )
+
+
+@cache
+def _imported_modules(path: Path) -> frozenset[str]:
+  """Dotted names of all modules imported anywhere in the file, those of `from a import b` as `a` and as `a.b`."""
+  names: set[str] = set()
+  for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    if isinstance(node, ast.Import):
+      names |= {alias.name for alias in node.names}
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+      names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+  return frozenset(names)
+
+
+@cache
+def _project(package: str) -> dict:
+  return tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
+
+
+def _declared(package: str, *, extras: bool) -> set[str]:
+  """Canonical names of what pyproject.toml requires."""
+  project = _project(package)
+  lines = list(project["dependencies"])
+  if extras:
+    lines += [line for group in project.get("optional-dependencies", {}).values() for line in group]
+  return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+def _build_call(package: str) -> dict[str, object]:
+  """Arguments of `graftax_package` in the BUILD file; what BUILD files say here is Python syntax too."""
+  for node in ast.walk(ast.parse((ROOT / package / "BUILD").read_text())):
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "graftax_package":
+      return {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords}
+  raise AssertionError(f"{package}/BUILD does not call graftax_package")
+
+
+def _arrows() -> dict[str, frozenset[str]]:
+  settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+  return parse_arrows(settings["contracts"][0]["arrows"])
+
+
+def test_the_namespace_has_no_init_file():
+  assert not list(ROOT.glob("*/graftax/__init__.py"))
+
+
+def test_bazel_does_not_write_one_either():
+  assert "build --incompatible_default_to_explicit_init_py" in (ROOT / ".bazelrc").read_text().splitlines()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_import_starts_at_the_repository_root(package):
+  wrong = {
+    f"{path.relative_to(ROOT)}: {name}"
+    for path in (ROOT / package).rglob("*.py")
+    for name in _imported_modules(path)
+    if name.partition(".")[0] in PACKAGES
+  }
+  assert not wrong
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_mlir_is_imported_in_one_module_at_most(package):
+  users = {
+    str(path.relative_to(ROOT))
+    for path in _sources(package)
+    if any(name.startswith(_MLIR) for name in _imported_modules(path))
+  }
+  assert len(users) <= 1, users
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_third_party_imports_are_declared(package):
+  distributions = packages_distributions()
+  declared = _declared(package, extras=True)
+  if "tensorflow" in declared:
+    declared.add("tensorflow-cpu")
+  undeclared = set()
+  for path in _sources(package):
+    for name in (
+      {module.partition(".")[0] for module in _imported_modules(path)} - {"graftax"} - sys.stdlib_module_names
+    ):
+      owners = {canonicalize_name(d) for d in distributions.get(name, [name])}
+      if not owners & declared:
+        undeclared.add(f"{path.relative_to(ROOT)}: {name}")
+  assert not undeclared
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_bazel_and_pyproject_declare_the_same(package):
+  call = _build_call(package)
+  deps = {str(d).rpartition("/")[2] for d in call["deps"]}  # type: ignore[attr-defined]
+  assert {d if d in PACKAGES else canonicalize_name(d) for d in deps} == {
+    d.removeprefix("graftax-").replace("-", "_") if d.startswith("graftax-") else d
+    for d in _declared(package, extras=False)
+  }
+  assert call["version"] == _project(package)["version"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_declared_siblings_are_those_the_arrows_allow(package):
+  siblings = {d for d in _declared(package, extras=True) if d.startswith("graftax-")}
+  assert {d.removeprefix("graftax-").replace("-", "_") for d in siblings} == _arrows()[package]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_only_packages_above_see_a_library(package):
+  visible = {str(v).removeprefix("//").removesuffix(":__pkg__") for v in _build_call(package)["visibility"]}  # type: ignore[attr-defined]
+  above = {p for p, below in _arrows().items() if package in below}
+  # Tests of every package may use the test helpers.
+  assert visible == ({":__subpackages__"} if package == "testing" else above or {"visibility:private"})
+
+
+def _offences(pattern: re.Pattern[str]) -> list[str]:
+  found = []
+  for path in _walk(ROOT):
+    if path.suffix in _TEXT and path != Path(__file__):
+      try:
+        text = path.read_text(encoding="utf-8")
+      except UnicodeDecodeError:
+        continue
+      found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in pattern.finditer(text)]
+  return found
+
+
+def test_private_jax_is_not_used():
+  assert not [o for o in _offences(_PRIVATE_JAX) if o.partition(":")[0].endswith(".py")]
+
+
+def test_no_path_of_a_machine_is_written_down():
+  assert not _offences(_MACHINE_PATH)
+
+
+def test_no_registry_is_named():
+  assert not _offences(_REGISTRY_HOST)

@@ -1,0 +1,134 @@
+"""Input arrays from .npy and .npz files, and results to them."""
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from graftax.graphdef_ir import TensorSpec
+from graftax.tools.atomic import check_new_file, new_file
+from graftax.tools.errors import ArrayFileError
+
+__all__ = ["check_output_path", "fit_to_spec", "read_inputs", "save_outputs"]
+
+
+def read_inputs(arguments: Sequence[str]) -> dict[str, np.ndarray]:
+  """Arrays by input name.
+
+  Args:
+    arguments: each `name=file.npy`, `name=file.npz:key`, or `file.npz`, whose keys are input names.
+
+  Raises:
+    ArrayFileError: a file is missing or is none of numpy's, or an input is given twice.
+  """
+  found: dict[str, np.ndarray] = {}
+  for argument in arguments:
+    for name, array in _read_argument(argument).items():
+      if name in found:
+        raise ArrayFileError(f"--input {argument}: input {name!r} is given twice.")
+      found[name] = array
+  return found
+
+
+def fit_to_spec(name: str, array: np.ndarray, spec: TensorSpec) -> tuple[np.ndarray, str | None]:
+  """The array as the input takes it, and a remark when its dtype had to be changed.
+
+  Raises:
+    ArrayFileError: another shape, or a dtype that would lose more than precision.
+  """
+  if not spec.shape.is_compatible_with(array.shape):
+    raise ArrayFileError(f"input {name!r}: the file holds shape {list(array.shape)}; expected {spec}.")
+  wanted = spec.dtype.numpy
+  if array.dtype == wanted:
+    return array, None
+  if wanted.hasobject or not np.can_cast(array.dtype, wanted, "same_kind"):
+    raise ArrayFileError(
+      f"input {name!r}: the file holds {array.dtype.name}, which does not turn into {spec.dtype.tf_name} without "
+      f"losing values; expected {spec}. Convert the array first, with array.astype({wanted.name!r})."
+    )
+  return array.astype(wanted), f"input {name!r}: {array.dtype.name} was converted to {wanted.name}"
+
+
+def check_output_path(path: Path, output_names: Sequence[str]) -> None:
+  """Returns when `save_outputs` can write these outputs there.
+
+  Raises:
+    ArrayFileError: the suffix is another one, or a .npy file is asked for with several outputs.
+    OSError: there can be no file of that name.
+  """
+  check_new_file(path)
+  if path.suffix not in (".npy", ".npz"):
+    raise ArrayFileError(f"--output {path}: unknown suffix {path.suffix!r}; expected .npz, or .npy for one output.")
+  if path.suffix == ".npy" and len(output_names) != 1:
+    raise ArrayFileError(
+      f"--output {path}: a .npy file holds one array, but the outputs are {list(output_names)}; write a .npz file."
+    )
+
+
+def save_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> list[str]:
+  """Writes outputs to a .npz file under their names, or a single one to a .npy file; returns remarks.
+
+  Types that numpy cannot save (bfloat16, float8, int4) are widened, which is exact.
+  """
+  remarks = []
+  arrays = {}
+  for name, value in outputs.items():
+    arrays[name] = _savable(value)
+    if arrays[name].dtype != value.dtype:
+      remarks.append(f"output {name!r}: {value.dtype.name} was saved as {arrays[name].dtype.name}")
+  with new_file(path) as scratch:
+    if path.suffix == ".npy":
+      np.save(scratch, next(iter(arrays.values())), allow_pickle=False)
+    else:
+      _save_npz(scratch, arrays)
+  return remarks
+
+
+def _save_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+  # np.savez takes arrays as keyword arguments beside its own, so an output called "file" would be lost on it.
+  with zipfile.ZipFile(path, "w") as archive:
+    for name, array in arrays.items():
+      with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+        np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+
+
+def _read_argument(argument: str) -> dict[str, np.ndarray]:
+  name, equals, location = argument.partition("=")
+  if not equals:
+    name, location = "", argument
+  path, _, key = location.rpartition(":") if ".npz:" in location else (location, "", "")
+  loaded = _load(Path(path), argument)
+  if isinstance(loaded, dict):
+    return _choose(loaded, name, key, argument)
+  if not name:
+    raise ArrayFileError(f"--input {argument}: a .npy file has no name; expected NAME={argument}.")
+  return {name: loaded}
+
+
+def _choose(arrays: dict[str, np.ndarray], name: str, key: str, argument: str) -> dict[str, np.ndarray]:
+  if not name and not key:
+    return arrays
+  key = key or (next(iter(arrays)) if len(arrays) == 1 else name)
+  if key not in arrays:
+    raise ArrayFileError(f"--input {argument}: the file has no array {key!r}; it has {list(arrays)}.")
+  return {name or key: arrays[key]}
+
+
+def _load(path: Path, argument: str) -> np.ndarray | dict[str, np.ndarray]:
+  if not path.is_file():
+    raise ArrayFileError(f"--input {argument}: no such file {str(path)!r}.")
+  try:
+    # Pickled arrays would run code from the file.
+    loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
+    return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+  except (ValueError, EOFError, OSError, zipfile.BadZipFile) as e:
+    raise ArrayFileError(f"--input {argument}: not a .npy or .npz file of numbers: {e}") from e
+
+
+def _savable(value: np.ndarray) -> np.ndarray:
+  if value.dtype.kind != "V" and value.dtype.isbuiltin == 1:
+    return value
+  if "float" in value.dtype.name:
+    return value.astype(np.float32)
+  return value.astype(np.uint8 if value.dtype.name.startswith("uint") else np.int8)

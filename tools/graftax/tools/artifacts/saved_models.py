@@ -1,0 +1,199 @@
+"""Writes the tiny SavedModels and checkpoints that the tests of savedmodel_io read, with an installed TensorFlow.
+
+    python -m graftax.tools.artifacts.saved_models savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21
+
+A new run goes to a new dated folder beside the old ones: what an older TensorFlow wrote must stay readable. Values are
+small and written down here, so that the tests can state them without TensorFlow.
+"""
+
+import argparse
+import os
+import shutil
+from typing import Any
+
+import numpy as np
+
+__all__ = ["main"]
+
+# Any in this module: TensorFlow ships no type information.
+
+_DTYPES = (
+  "float32 float64 float16 bfloat16 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool complex64 complex128".split()
+)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument("folder", help="new folder to write to")
+  folder = parser.parse_args().folder
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  import tensorflow as tf
+
+  os.makedirs(folder)
+  _write_raw_checkpoint(tf, os.path.join(folder, "dtypes"))
+  _write_sharded_checkpoint(tf, os.path.join(folder, "sharded"))
+  _write_object_checkpoint(tf, os.path.join(folder, "training"))
+  for version in ("V1", "V2"):
+    _write_partitioned_checkpoint(tf, os.path.join(folder, f"partitioned_{version.lower()}"), version)
+  _write_module(tf, os.path.join(folder, "module"))
+  _write_keras_export(tf, os.path.join(folder, "keras_export"))
+  _write_tf1_model(tf, os.path.join(folder, "tf1_partitioned"))
+
+
+def _write_raw_checkpoint(tf: Any, folder: str) -> None:
+  """Every dtype as [0, 1, 3] (bool: false, true, true), a scalar, an empty tensor and strings."""
+  tensors = {name: tf.cast(tf.constant([0, 1, 3]), getattr(tf, name)) for name in _DTYPES}
+  tensors["float8_e5m2"] = tf.cast(tf.constant([0.0, 1.0, 3.0]), tf.dtypes.experimental.float8_e5m2)
+  tensors["float8_e4m3fn"] = tf.cast(tf.constant([0.0, 1.0, 3.0]), tf.dtypes.experimental.float8_e4m3fn)
+  tensors["scalar"] = tf.constant(2.5)
+  tensors["empty"] = tf.zeros([2, 0, 3])
+  tensors["strings"] = tf.constant([[b"", b"ab"], [b"\x00\xff", b"x" * 200]])
+  tensors["no_strings"] = tf.zeros([0], tf.string)
+  tensors["one_string"] = tf.constant(b"one")
+  tensors["\u00e9t\u00e9/kernel"] = tf.reshape(tf.range(6.0), [2, 3])
+  _save(tf, os.path.join(folder, "ckpt"), tensors)
+
+
+def _write_sharded_checkpoint(tf: Any, folder: str) -> None:
+  """Two shards: `a` = 0..5 as [2, 3] int32, and `b` = [1.5, -2]."""
+  parts = [os.path.join(folder, "part_0"), os.path.join(folder, "part_1")]
+  _save(tf, parts[0], {"a": tf.reshape(tf.range(6), [2, 3])})
+  _save(tf, parts[1], {"b": tf.constant([1.5, -2.0])})
+  tf.raw_ops.MergeV2Checkpoints(
+    checkpoint_prefixes=parts, destination_prefix=os.path.join(folder, "ckpt"), delete_old_dirs=False
+  )
+  for name in os.listdir(folder):
+    if name.startswith("part_"):
+      os.remove(os.path.join(folder, name))
+
+
+def _save(tf: Any, prefix: str, tensors: dict[str, Any]) -> None:
+  os.makedirs(os.path.dirname(prefix), exist_ok=True)
+  tf.raw_ops.SaveV2(
+    prefix=prefix, tensor_names=list(tensors), shape_and_slices=[""] * len(tensors), tensors=list(tensors.values())
+  )
+
+
+def _write_object_checkpoint(tf: Any, folder: str) -> None:
+  """What a training loop leaves: two checkpoints, the newest of step 2, and the `checkpoint` file."""
+  step = tf.Variable(0, dtype=tf.int64)
+  weight = tf.Variable([1.0, 2.0])
+  manager = tf.train.CheckpointManager(tf.train.Checkpoint(step=step, net=[weight]), folder, max_to_keep=5)
+  for _ in range(2):
+    step.assign_add(1)
+    weight.assign_add([1.0, 1.0])
+    manager.save()
+
+
+def _write_partitioned_checkpoint(tf: Any, folder: str, version: str) -> None:
+  """`rows` = 0..19 as [5, 4] in 3 pieces by row, `columns` = 0..5 as [2, 3] in 2 by column, `whole` = strings."""
+  os.makedirs(folder)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    _partitioned(tf, "rows", np.arange(20, dtype=np.float32).reshape(5, 4), 3, 0)
+    _partitioned(tf, "columns", np.arange(6, dtype=np.int64).reshape(2, 3), 2, 1)
+    tf.compat.v1.get_variable("whole", initializer=tf.constant([b"ab", b""]))
+    session.run(tf.compat.v1.global_variables_initializer())
+    saver = tf.compat.v1.train.Saver(write_version=getattr(tf.compat.v1.train.SaverDef, version))
+    saver.save(session, os.path.join(folder, "model.ckpt"), write_meta_graph=False, write_state=False)
+
+
+def _partitioned(tf: Any, name: str, value: np.ndarray, pieces: int, axis: int) -> Any:
+  def initializer(shape: Any, dtype: Any, partition_info: Any) -> Any:
+    begin = partition_info.var_offset
+    return tf.constant(value[tuple(slice(b, b + int(s)) for b, s in zip(begin, shape, strict=True))], dtype)
+
+  return tf.compat.v1.get_variable(
+    name,
+    value.shape,
+    tf.as_dtype(value.dtype),
+    initializer,
+    partitioner=tf.compat.v1.fixed_size_partitioner(pieces, axis=axis),
+    use_resource=False,
+  )
+
+
+def _write_module(tf: Any, folder: str) -> None:
+  """Functions at several depths, equal variable names, a table, an asset, constants and nested results."""
+  vocabulary = folder + "_words.txt"
+  with open(vocabulary, "w") as f:
+    f.write("red\ngreen\n")
+
+  class Layer(tf.Module):
+    def __init__(self, value: float):
+      super().__init__()
+      self.w = tf.Variable(value, name="w")
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def call(self, x: Any) -> Any:
+      return x * self.w
+
+  class Model(tf.Module):
+    def __init__(self) -> None:
+      super().__init__()
+      self.w = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="w")
+      self.frozen = tf.Variable([5, 6], trainable=False, name="frozen", dtype=tf.int64)
+      self.offset = tf.constant([10.0, 20.0])
+      self.layers = [Layer(7.0), Layer(8.0)]
+      keys_values = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([1, 2], tf.int64))
+      self.table = tf.lookup.StaticHashTable(keys_values, -1)
+      lines = tf.lookup.TextFileInitializer(
+        vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+      )
+      self.words = tf.lookup.StaticHashTable(lines, -1)
+
+    @tf.function
+    def nested(self, x: Any, training: bool = False, *, scale: float = 2.0) -> Any:
+      return {"y": x @ self.w + self.offset * scale, "rest": (x, [x, None])}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="words")])
+    def look_up(self, words: Any) -> Any:
+      return {"count": self.table.lookup(words), "line": self.words.lookup(words)}
+
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32), tf.SparseTensorSpec([3, 4], tf.int32)])
+    def composites(self, ragged: Any, sparse: Any) -> Any:
+      return ragged, sparse
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
+    def predict(self, x: Any) -> Any:
+      return {"y": x @ self.w + tf.cast(self.frozen, tf.float32)}
+
+  model = Model()
+  model.nested(tf.zeros([1, 2]))
+  model.nested(tf.zeros([3, 2]), training=True, scale=3.0)
+  tf.saved_model.save(model, folder, signatures={"serving_default": model.predict, "look_up": model.look_up})
+  os.remove(vocabulary)
+
+
+def _write_keras_export(tf: Any, folder: str) -> None:
+  """A dense layer [2, 1] of ones on batch normalization, exported for inference as Keras 3 does it."""
+  import keras
+
+  model = keras.Sequential(
+    [
+      keras.Input((2,), name="features"),
+      keras.layers.BatchNormalization(name="norm"),
+      keras.layers.Dense(1, name="head", kernel_initializer="ones"),
+    ]
+  )
+  model.export(folder, verbose=False)
+
+
+def _write_tf1_model(tf: Any, folder: str) -> None:
+  """A TF1 graph: a variable in two pieces, a resource variable, a frozen one, a table and two tag sets."""
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    x = tf.compat.v1.placeholder(tf.float32, [None, 4], name="x")
+    matrix = _partitioned(tf, "matrix", np.arange(12, dtype=np.float32).reshape(4, 3), 2, 0)
+    bias = tf.compat.v1.get_variable("bias", initializer=[1.0, 2.0, 3.0], use_resource=True)
+    fixed = tf.compat.v1.get_variable("fixed", initializer=[0.5], trainable=False, use_resource=False)
+    y = tf.add(tf.matmul(x, tf.convert_to_tensor(matrix)) + bias, fixed, name="y")
+    session.run(tf.compat.v1.global_variables_initializer())
+    signature = tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})
+    builder = tf.compat.v1.saved_model.Builder(folder)
+    builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, strip_default_attrs=True)
+    builder.add_meta_graph(["serve", "gpu"], {"serving_default": signature}, strip_default_attrs=True)
+    builder.save()
+  shutil.rmtree(os.path.join(folder, "assets"), ignore_errors=True)
+
+
+if __name__ == "__main__":
+  main()

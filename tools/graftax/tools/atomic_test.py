@@ -1,0 +1,68 @@
+import os
+
+import pytest
+
+from graftax.tools.atomic import new_file, new_folder
+from graftax.tools.errors import OutputExistsError
+
+
+def test_a_file_appears_whole(tmp_path):
+  target = tmp_path / "x.npz"
+  with new_file(target) as path:
+    path.write_text("half")
+    assert path.suffix == ".npz"
+    assert not target.exists()
+  assert target.read_text() == "half"
+  assert os.listdir(tmp_path) == ["x.npz"]
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+  target = tmp_path / "x.npz"
+  target.write_text("old")
+  with pytest.raises(RuntimeError), new_file(target) as path:
+    path.write_text("new")
+    raise RuntimeError
+  assert target.read_text() == "old"
+  assert os.listdir(tmp_path) == ["x.npz"]
+
+
+def test_a_file_is_not_written_over_a_folder(tmp_path):
+  with pytest.raises(IsADirectoryError, match="is a folder"), new_file(tmp_path):
+    pass
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match="nowhere"), new_file(tmp_path / "nowhere" / "x.npz"):
+    pass
+  with pytest.raises(FileNotFoundError, match="nowhere"), new_folder(tmp_path / "nowhere" / "x"):
+    pass
+
+
+def test_a_folder_appears_whole(tmp_path):
+  with new_folder(tmp_path / "out") as path:
+    (path / "a").write_text("1")
+    assert not (tmp_path / "out").exists()
+  assert (tmp_path / "out" / "a").read_text() == "1"
+  assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(tmp_path):
+  (tmp_path / "out").mkdir()
+  with new_folder(tmp_path / "out") as path:  # empty: nothing is lost
+    (path / "a").write_text("1")
+  with pytest.raises(OutputExistsError, match="--force"), new_folder(tmp_path / "out"):
+    pass
+  with new_folder(tmp_path / "out", replace=True) as path:
+    (path / "b").write_text("2")
+  assert os.listdir(tmp_path / "out") == ["b"]
+  assert os.listdir(tmp_path) == ["out"]
+
+
+def test_an_error_leaves_the_old_folder(tmp_path):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "a").write_text("1")
+  with pytest.raises(RuntimeError), new_folder(tmp_path / "out", replace=True) as path:
+    (path / "b").write_text("2")
+    raise RuntimeError
+  assert os.listdir(tmp_path / "out") == ["a"]
+  assert os.listdir(tmp_path) == ["out"]

@@ -1,0 +1,42 @@
+"""What a benchmark is: contestants that do the same work, and the ratio that is aimed at."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["BASELINE", "OURS", "Benchmark", "Goal"]
+
+OURS = "graftax"
+BASELINE = "tf2jax"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+  """Largest ratio of ours to the baseline that is good enough; None where a quantity is only watched."""
+
+  time: float | None = None
+  peak_memory: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+  """One comparison.
+
+  Attributes:
+    name: short, for the command line.
+    title: what is measured.
+    make_data: makes the folder of data it needs, once; not measured. None where there is none.
+    commands: contestant -> module and arguments of the process to measure; "{data}" stands for the folder. All must
+      report the same values (see `reporting`).
+    stages: names of the stages whose times are summed; empty measures from the start of the process to its report.
+    goal: what is aimed at.
+    tolerance: largest difference between the values that contestants report.
+  """
+
+  name: str
+  title: str
+  make_data: Callable[[Path], None] | None
+  commands: Mapping[str, tuple[str, ...]]
+  stages: tuple[str, ...] = ()
+  goal: Goal = Goal()
+  tolerance: float = 1e-3

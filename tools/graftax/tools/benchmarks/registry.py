@@ -1,0 +1,13 @@
+"""All benchmarks, in the order in which they run."""
+
+from graftax.tools.benchmarks import depthwise, import_time, large_graph, resnet50_first_result
+from graftax.tools.benchmarks.benchmark import Benchmark
+
+__all__ = ["BENCHMARKS"]
+
+BENCHMARKS: tuple[Benchmark, ...] = (
+  resnet50_first_result.BENCHMARK,
+  large_graph.BENCHMARK,
+  depthwise.BENCHMARK,
+  import_time.BENCHMARK,
+)

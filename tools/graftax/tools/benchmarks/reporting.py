@@ -1,0 +1,74 @@
+"""The measured process's side: stage times, and a report to the process that measures it."""
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+__all__ = ["Report", "Stages", "now_s", "parse_report", "peak_memory_bytes"]
+
+Report = dict[str, object]
+"""JSON: `time_s` on the system-wide clock, `cpu_s`, `peak_bytes`, `stages` and `values`."""
+
+_MARK = "graftax-benchmark-report "
+
+
+class Stages:
+  """Times of named stages of this process, and the report at its end.
+
+  Example:
+    >>> stages = Stages()
+    >>> with stages.stage("sleep"):
+    ...   time.sleep(0.01)
+    >>> stages.times_s["sleep"] >= 0.01
+    True
+  """
+
+  def __init__(self) -> None:
+    self.times_s: dict[str, float] = {}
+
+  @contextlib.contextmanager
+  def stage(self, name: str) -> Iterator[None]:
+    """Measures the block."""
+    start = time.perf_counter()
+    yield
+    self.times_s[name] = time.perf_counter() - start
+
+  def report(self, values: Sequence[float] = ()) -> None:
+    """Says that the measured work is done, and what it computed; what this process does afterwards does not count."""
+    content: Report = {
+      "time_s": now_s(),
+      "cpu_s": sum(os.times()[:2]),
+      "peak_bytes": peak_memory_bytes(),
+      "stages": self.times_s,
+      "values": [float(value) for value in values],
+    }
+    print(_MARK + json.dumps(content), file=sys.stdout, flush=True)
+
+
+def parse_report(output: str) -> Report | None:
+  """The report in what a process printed, or None."""
+  for line in output.splitlines():
+    if line.startswith(_MARK):
+      report: Report = json.loads(line.removeprefix(_MARK))
+      return report
+  return None
+
+
+def now_s() -> float:
+  """Seconds on a clock that all processes of the machine share."""
+  return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def peak_memory_bytes() -> int:
+  """Largest resident memory of this process so far."""
+  # getrusage on Linux may count the process that started this one, so the kernel's own record of this one comes first.
+  with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
+    for line in status:
+      if line.startswith("VmHWM:"):
+        return int(line.split()[1]) * 1024
+  unit = 1 if sys.platform == "darwin" else 1024
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,204 @@
+"""The `graftax` command: what it takes and how it fails. The work is in modules that are imported when it starts.
+
+Exit codes: 0 done, 1 the model or a file is not what it should be (one message, no traceback), 2 wrong usage.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, ParamSpec, TypeVar
+
+import typer
+
+__all__ = ["app", "main"]
+
+_HELP = """
+TensorFlow SavedModels as JAX programs, without TensorFlow.
+
+- `graftax inspect my_model`
+
+- `graftax run my_model --input x=x.npy --output y.npz`
+
+- `graftax convert my_model --out my_model_jax`
+
+In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
+"""
+
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+# Rows of a table without --all.
+_NUM_ROWS = 30
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+app = typer.Typer(
+  name="graftax",
+  help=_HELP,
+  no_args_is_help=True,
+  rich_markup_mode="markdown",
+  add_completion=False,
+  pretty_exceptions_enable=False,
+)
+
+ModelPath = Annotated[Path, typer.Argument(metavar="PATH", help="Folder of the SavedModel, with saved_model.pb in it.")]
+Tags = Annotated[
+  list[str] | None,
+  typer.Option("--tag", help="Tag of the MetaGraph to read; several times for several. Not needed where there is one."),
+]
+SignatureName = Annotated[str, typer.Option("--signature", "-s", help="Name of the signature.")]
+
+
+def main() -> None:
+  """Entry point of the command."""
+  app()
+
+
+def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+  """Shows what graftax, a file or the user says went wrong as one message. Anything else is our bug, with traceback."""
+
+  @functools.wraps(command)
+  def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    from graftax.graphdef_ir.errors import GraftaxError
+    from graftax.tools.console import remarks
+
+    try:
+      return command(*args, **kwargs)
+    except BrokenPipeError:
+      raise  # the reader of our output has gone; click ends quietly
+    except (GraftaxError, OSError) as e:
+      remarks().print(f"error: {_message(e)}", style="red", markup=False, soft_wrap=True)
+      raise typer.Exit(1) from None
+
+  return wrapped
+
+
+def _message(error: Exception) -> str:
+  notes = getattr(error, "__notes__", ())
+  return "\n".join([str(error) or type(error).__name__, *notes])
+
+
+@app.command("inspect")
+@_reports_errors
+def inspect_command(
+  path: ModelPath,
+  tags: Tags = None,
+  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
+  show_all: Annotated[
+    bool, typer.Option("--all", help="Print all functions and parameters, not the first 30.")
+  ] = False,
+) -> None:
+  """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
+
+  Reads no parameter's values, so it is quick for models of any size.
+
+  - `graftax inspect my_model`
+
+  - `graftax inspect my_model --json | jq '.ops[] | select(.supported | not)'`
+  """
+  from graftax.savedmodel_io import load
+  from graftax.tools.console import progress, results
+  from graftax.tools.model_report import report_model
+
+  with progress() as bar:
+    bar.add_task(f"reading {path}", total=None)
+    report = report_model(load(path, tags or None))
+  if as_json:
+    typer.echo(json.dumps(report.to_json(), indent=2))
+    return
+  from graftax.tools.model_view import print_report
+
+  print_report(report, results(), num_rows=None if show_all else _NUM_ROWS)
+
+
+@app.command("run")
+@_reports_errors
+def run_command(
+  path: ModelPath,
+  inputs: Annotated[
+    list[str] | None,
+    typer.Option(
+      "--input", "-i", metavar="NAME=FILE",
+      help="An input from FILE.npy, from FILE.npz:KEY, or all inputs from one FILE.npz.",
+    ),
+  ] = None,
+  output: Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write the outputs to this .npz, or one output to this .npy. Else print them."),
+  ] = None,
+  signature: SignatureName = "serving_default",
+  tags: Tags = None,
+  batch_size: Annotated[
+    int | None, typer.Option(min=1, help="Examples to run at a time, where all at once need too much memory.")
+  ] = None,
+  seed: Annotated[int, typer.Option(help="For signatures that draw random numbers.")] = 0,
+) -> None:  # fmt: skip
+  """Runs a signature with JAX on arrays from files.
+
+  - `graftax run my_model --input images=images.npy`
+
+  - `graftax run my_model -i images=data.npz:x_test -o predictions.npz --batch-size 256`
+  """
+  from graftax.tools.run_model import run_model
+
+  run_model(path, inputs or (), output, signature=signature, tags=tags, batch_size=batch_size, seed=seed)
+
+
+@app.command("convert")
+@_reports_errors
+def convert_command(
+  path: ModelPath,
+  out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
+  signature: SignatureName = "serving_default",
+  tags: Tags = None,
+  batch: Annotated[
+    str, typer.Option(metavar="SIZE|symbolic", help="Batch size where it is left open; `symbolic` takes any.")
+  ] = "symbolic",
+  shapes: Annotated[
+    list[str] | None,
+    typer.Option(
+      "--shape", metavar="NAME=SIZES",
+      help="Sizes of an input that are left open, such as images=8,224,224,3. A word takes any size, ? is the default.",
+    ),
+  ] = None,
+  platforms: Annotated[str, typer.Option(help="Where the program shall run, separated by commas.")] = "cpu,cuda,tpu",
+  gradient: Annotated[bool, typer.Option("--gradient", help="Include the derivative, for jax.grad.")] = False,
+  force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it is there.")] = False,
+) -> None:  # fmt: skip
+  """Writes a signature as a program that plain JAX loads, without graftax and without TensorFlow.
+
+  The folder holds program.jax (jax.export), parameters.safetensors, manifest.json and load.py, which loads them.
+
+  - `graftax convert my_model --out my_model_jax`
+
+  - `graftax convert my_model --out my_model_jax --shape images=batch,224,224,3 --gradient`
+  """
+  from graftax.tools.console import format_bytes, remarks
+  from graftax.tools.export_model import export_model
+
+  exported = export_model(
+    path,
+    out,
+    signature=signature,
+    tags=tags,
+    batch=batch,
+    shapes=shapes or (),
+    platforms=_platform_names(platforms),
+    gradient=gradient,
+    force=force,
+  )
+  typer.echo(exported.code, nl=False)
+  sizes = ", ".join(f"{name} {format_bytes(size)}" for name, size in exported.size_bytes.items())
+  remarks().print(f"{exported.folder}: {sizes}. The code above is in {exported.folder / 'load.py'}.", markup=False)
+
+
+def _platform_names(text: str) -> list[str]:
+  names = [name.strip() for name in text.split(",") if name.strip()]
+  unknown = sorted(set(names) - set(_PLATFORMS))
+  if unknown or not names:
+    raise typer.BadParameter(f"unknown platforms {unknown}; expected some of {', '.join(_PLATFORMS)}")
+  return names
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,246 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax import export
+from safetensors.flax import load_file
+from typer.testing import CliRunner
+
+from graftax.graphdef_ir import schema
+from graftax.tools.cli import app
+from graftax.tools.examples.digits import load_digits, model_path
+
+_MODEL = str(model_path())
+
+
+def _run(*arguments):
+  return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def _process(*arguments, **options):
+  environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+  return subprocess.run(
+    [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300, **options
+  )
+
+
+@pytest.fixture
+def images(tmp_path):
+  path = tmp_path / "images.npy"
+  np.save(path, load_digits().test_images[:5])
+  return path
+
+
+@pytest.fixture
+def model_with_unknown_op(tmp_path):
+  """The digits model with an op in place of MaxPool that nobody has."""
+  folder = tmp_path / "unknown_op"
+  (folder / "variables").mkdir(parents=True)
+  for file in (model_path() / "variables").iterdir():
+    (folder / "variables" / file.name).write_bytes(file.read_bytes())
+  message = schema.SavedModel.FromString((model_path() / "saved_model.pb").read_bytes())
+  graph = message.meta_graphs[0].graph_def
+  for node in (node for function in graph.library.function for node in function.node_def):
+    if node.op == "MaxPool":
+      node.op = "CompanySecret"
+  (folder / "saved_model.pb").write_bytes(message.SerializeToString())
+  return folder
+
+
+def test_help_teaches_with_examples():
+  assert "graftax convert my_model --out my_model_jax" in _run("--help").stdout
+  for command in ("inspect", "run", "convert"):
+    shown = _run(command, "--help")
+    assert shown.exit_code == 0
+    assert f"graftax {command} my_model" in shown.stdout
+
+
+def test_help_starts_without_jax():
+  code = (
+    "import sys; import graftax.tools.cli; print([m for m in ('jax', 'numpy', 'google.protobuf') if m in sys.modules])"
+  )
+  assert _process("-c", code).stdout.strip() == "[]"
+
+
+def test_wrong_usage_is_2():
+  assert _run("inspect").exit_code == 2
+  assert _run("inspect", _MODEL, "--no-such-option").exit_code == 2
+  assert _run("run", _MODEL, "--batch-size", "0").exit_code == 2
+  assert _run("convert", _MODEL).exit_code == 2
+  abacus = _run("convert", _MODEL, "--out", "never_made", "--platforms", "cpu,abacus")
+  assert abacus.exit_code == 2
+  assert "unknown platforms ['abacus']" in " ".join(abacus.stderr.split())
+
+
+def test_inspect_shows_signatures_parameters_and_ops():
+  shown = _run("inspect", _MODEL)
+  assert shown.exit_code == 0
+  for text in ("serving_default", "images: float32[?, 8, 8, 1]", "digits/conv1/kernel", "[3, 3, 1, 16]", "576 B",
+               "not trainable", "in no signature", "19 ops, 19 of them supported", "Conv2D x2"):  # fmt: skip
+    assert text in shown.stdout
+
+
+def test_inspect_json_holds_the_same():
+  report = json.loads(_run("inspect", _MODEL, "--json").stdout)
+  assert report["signatures"][1]["name"] == "serving_default"
+  assert report["signatures"][1]["inputs"] == [{"name": "images", "dtype": "float32", "shape": [None, 8, 8, 1]}]
+  assert {"op": "Conv2D", "count": 2, "supported": True} in report["ops"]
+  kernel = next(p for p in report["parameters"] if p["name"] == "digits/conv1/kernel")
+  assert kernel["size_bytes"] == 576
+  assert kernel["is_used"]
+
+
+def test_inspect_names_ops_without_a_lowering(model_with_unknown_op):
+  shown = _run("inspect", model_with_unknown_op)
+  assert shown.exit_code == 0
+  assert "no: CompanySecret without a lowering" in " ".join(shown.stdout.split())
+  assert "19 ops, 18 of them supported" in shown.stdout
+
+
+def test_run_writes_tensorflows_numbers(tmp_path, images):
+  ran = _run("run", _MODEL, "-i", f"images={images}", "-o", tmp_path / "y.npz")
+  assert ran.exit_code == 0
+  with np.load(tmp_path / "y.npz") as outputs:
+    assert sorted(outputs) == ["logits", "probabilities"]
+    np.testing.assert_allclose(outputs["logits"], load_digits().tensorflow_logits[:5], atol=1e-4)
+
+
+def test_run_in_batches_gives_the_same(tmp_path, images):
+  for name, options in {"whole": [], "parts": ["--batch-size", "2"]}.items():
+    assert _run("run", _MODEL, "-i", f"images={images}", "-o", tmp_path / f"{name}.npz", *options).exit_code == 0
+  with np.load(tmp_path / "whole.npz") as whole, np.load(tmp_path / "parts.npz") as parts:
+    # Measured: 4e-6, from convolutions that sum in another order for another batch size.
+    np.testing.assert_allclose(parts["logits"], whole["logits"], atol=1e-4)
+
+
+def test_run_without_output_prints(images):
+  ran = _run("run", _MODEL, "-i", f"images={images}")
+  assert ran.exit_code == 0
+  assert "logits float32[5, 10]" in ran.stdout
+
+
+def test_run_converts_float64_with_a_remark(tmp_path):
+  np.save(tmp_path / "x.npy", load_digits().test_images[:1].astype(np.float64))
+  ran = _run("run", _MODEL, "-i", f"images={tmp_path / 'x.npy'}")
+  assert ran.exit_code == 0
+  assert "note: input 'images': float64 was converted to float32" in ran.stderr
+
+
+@pytest.fixture
+def exported(tmp_path):
+  converted = _run("convert", _MODEL, "--out", tmp_path / "out", "--gradient")
+  assert converted.exit_code == 0, converted.stderr
+  return tmp_path / "out", converted
+
+
+def test_convert_writes_what_jax_loads_alone(exported):
+  folder, converted = exported
+  assert sorted(os.listdir(folder)) == ["load.py", "manifest.json", "parameters.safetensors", "program.jax"]
+  assert (folder / "load.py").read_text() == converted.stdout
+  program = export.deserialize((folder / "program.jax").read_bytes())
+  params = load_file(folder / "parameters.safetensors")
+  data = load_digits()
+  for num_images in (1, 6):
+    logits = program.call(params, {"images": data.test_images[:num_images]})["logits"]
+    np.testing.assert_allclose(logits, data.tensorflow_logits[:num_images], atol=1e-4)
+
+
+def test_an_export_with_gradient_can_be_differentiated(exported):
+  folder, _ = exported
+  program = export.deserialize((folder / "program.jax").read_bytes())
+  params = load_file(folder / "parameters.safetensors")
+  images = load_digits().test_images[:2]
+  gradient = jax.grad(lambda params: program.call(params, {"images": images})["logits"].sum())(params)
+  np.testing.assert_array_equal(gradient["digits/head/bias"], np.full(10, 2))
+
+
+def test_the_loading_code_runs_without_graftax(exported):
+  folder, _ = exported
+  code = (
+    "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__'); print('graftax' in str(sys.modules.keys()))"
+  )
+  ran = _process("-c", code, folder / "load.py")
+  assert ran.returncode == 0, ran.stderr
+  assert ran.stdout.splitlines() == ["logits float32 (2, 10)", "probabilities float32 (2, 10)", "False"]
+
+
+def test_convert_takes_a_fixed_batch(tmp_path):
+  assert _run("convert", _MODEL, "--out", tmp_path / "out", "--batch", "4", "--platforms", "cpu").exit_code == 0
+  manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+  assert manifest["inputs"]["images"]["shape"] == ["4", "8", "8", "1"]
+  assert manifest["platforms"] == ["cpu"]
+
+
+def test_convert_keeps_what_is_there_unless_forced(tmp_path):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "mine").write_text("precious")
+  refused = _run("convert", _MODEL, "--out", tmp_path / "out")
+  assert refused.exit_code == 1
+  assert "--force" in refused.stderr
+  assert os.listdir(tmp_path / "out") == ["mine"]
+  assert _run("convert", _MODEL, "--out", tmp_path / "out", "--force", "--platforms", "cpu").exit_code == 0
+  assert "program.jax" in os.listdir(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["inspect", "{tmp}/nowhere"], "nowhere: no such folder"),
+    (["inspect", "{tmp}"], "saved_model.pb"),
+    (["inspect", "{tmp}/damaged"], "damaged"),
+    (["inspect", _MODEL, "--tag", "train"], "train"),
+    (["run", _MODEL], "missing ['images'], unknown []"),
+    (["run", _MODEL, "-i", "picture={tmp}/images.npy"], "missing ['images'], unknown ['picture']"),
+    (["run", _MODEL, "-i", "images={tmp}/nothing.npy"], "no such file"),
+    (["run", _MODEL, "-s", "serving", "-i", "images={tmp}/images.npy"], "no signature 'serving'; there are: 'serve'"),
+    (["run", _MODEL, "-i", "images={tmp}/images.npy", "-o", "{tmp}/y.txt"], "unknown suffix '.txt'"),
+    (["run", _MODEL, "-i", "images={tmp}/images.npy", "-o", "{tmp}/nowhere/y.npz"], "nowhere: no such folder"),
+    (["convert", "{tmp}/nowhere", "-o", "{tmp}/out"], "no such folder"),
+    (["convert", _MODEL, "-o", "{tmp}/nowhere/out"], "nowhere: no such folder"),
+    (["convert", _MODEL, "-o", "{tmp}/out", "-s", "train"], "no signature 'train'"),
+    (["convert", _MODEL, "-o", "{tmp}/out", "--shape", "images=1,2"], "does not fit the signature"),
+  ],
+)
+def test_what_is_wrong_is_one_message_and_leaves_nothing_behind(tmp_path, images, arguments, message):
+  (tmp_path / "damaged").mkdir()
+  (tmp_path / "damaged" / "saved_model.pb").write_bytes((model_path() / "saved_model.pb").read_bytes()[:5000])
+  before = sorted(os.listdir(tmp_path))
+  ran = _run(*(argument.format(tmp=tmp_path) for argument in arguments))
+  assert ran.exit_code == 1
+  assert message in ran.stderr
+  assert ran.stderr.startswith("error: ")
+  assert "Traceback" not in ran.output
+  assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_unsupported_ops_are_one_message(tmp_path, model_with_unknown_op, images):
+  for arguments in (["run", "-i", f"images={images}"], ["convert", "--out", tmp_path / "out"]):
+    ran = _run(arguments[0], model_with_unknown_op, *arguments[1:])
+    assert ran.exit_code == 1
+    assert "CompanySecret x1" in ran.stderr
+  assert not (tmp_path / "out").exists()
+
+
+def test_the_command_works_as_a_process(tmp_path, images):
+  output = tmp_path / "y.npz"
+  ran = _process("-m", "graftax.tools.cli", "run", _MODEL, "-i", f"images={images}", "-o", output)
+  assert ran.returncode == 0, ran.stderr
+  assert ran.stdout == ""
+  assert output.exists()
+  failed = _process("-m", "graftax.tools.cli", "inspect", tmp_path)
+  assert failed.returncode == 1
+  assert failed.stdout == ""
+  assert failed.stderr.startswith("error: ")
+  assert len(failed.stderr.splitlines()) == 1
+
+
+def test_paths_with_brackets_are_shown_as_they_are(tmp_path):
+  folder = Path(tmp_path / "[bold]model")
+  folder.symlink_to(model_path())
+  assert "[bold]model" in _run("inspect", folder).stdout
+  assert "[red]nothing" in _run("inspect", tmp_path / "[red]nothing").stderr

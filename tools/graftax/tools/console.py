@@ -1,0 +1,54 @@
+"""Where the command's results and its remarks go."""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+  from rich.console import Console
+  from rich.progress import Progress
+
+__all__ = ["format_bytes", "progress", "remarks", "results"]
+
+# Tables are made for reading; a pipe has no width, so it gets one in which names of layers fit.
+_PIPE_WIDTH = 160
+_UNIT = 1000
+_PREFIXES = "kMGTPE"
+
+
+def results() -> "Console":
+  """Standard output."""
+  return _console(stderr=False)
+
+
+def remarks() -> "Console":
+  """Standard error, for progress, notes and errors, so that results can be piped."""
+  return _console(stderr=True)
+
+
+def progress() -> "Progress":
+  """A progress display on standard error that vanishes when it is done, and that a file or pipe never sees."""
+  from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+  console = remarks()
+  columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+  return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def format_bytes(size_bytes: int) -> str:
+  """A size for people, in powers of 1000.
+
+  Example:
+    >>> format_bytes(999), format_bytes(102_227_848)
+    ('999 B', '102.2 MB')
+  """
+  if size_bytes < _UNIT:
+    return f"{size_bytes} B"
+  power = min((len(str(size_bytes)) - 1) // 3, len(_PREFIXES))
+  return f"{size_bytes / _UNIT**power:.1f} {_PREFIXES[power - 1]}B"
+
+
+def _console(*, stderr: bool) -> "Console":
+  from rich.console import Console
+
+  stream = sys.stderr if stderr else sys.stdout
+  return Console(file=stream, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False)

@@ -1,0 +1,25 @@
+"""What the `graftax` command raises besides the errors of the packages below."""
+
+from graftax.graphdef_ir.errors import GraftaxError
+
+__all__ = ["ArrayFileError", "CommandError", "ExportError", "OutputExistsError", "ShapeOptionError"]
+
+
+class CommandError(GraftaxError):
+  """A command could not do what it was asked for."""
+
+
+class ArrayFileError(CommandError, ValueError):
+  """A file that should hold an input array does not, or the array does not fit the input."""
+
+
+class OutputExistsError(CommandError, FileExistsError):
+  """Something is in the place where the result should go."""
+
+
+class ShapeOptionError(CommandError, ValueError):
+  """A shape given on the command line does not fit the signature."""
+
+
+class ExportError(CommandError, ValueError):
+  """A signature cannot be written as a jax.export artifact with the shapes or the parameters it has."""

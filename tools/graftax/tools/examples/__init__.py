@@ -1,0 +1,1 @@
+"""Small models that ship with the package, for the demo and for trying the `graftax` command."""

@@ -1,0 +1,193 @@
+"""`graftax convert`: a signature as a jax.export artifact and its parameters as safetensors."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+
+from graftax.convert import AnnotatedFunction, MissingInputError, Variable
+from graftax.graphdef_ir import GraftaxError
+from graftax.savedmodel_io import SavedModel, load
+from graftax.tools.atomic import check_new_folder, new_folder
+from graftax.tools.console import progress, remarks
+from graftax.tools.errors import ExportError
+from graftax.tools.loading_code import loading_code
+from graftax.tools.safetensors_file import write_safetensors
+from graftax.tools.shape_options import input_shapes
+
+__all__ = ["PARAMETERS_FILE", "PROGRAM_FILE", "ExportedModel", "export_model"]
+
+PROGRAM_FILE = "program.jax"
+PARAMETERS_FILE = "parameters.safetensors"
+_MANIFEST_FILE = "manifest.json"
+_CODE_FILE = "load.py"
+# What the example in load.py puts for an open size.
+_EXAMPLE_SIZES = {"batch": 2}
+_OTHER_EXAMPLE_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExportedModel:
+  """What was written.
+
+  Attributes:
+    folder: where.
+    code: Python code that loads and calls it with JAX alone; also in `load.py`.
+    size_bytes: of the program and of the parameters.
+  """
+
+  folder: Path
+  code: str
+  size_bytes: Mapping[str, int]
+
+
+def export_model(
+  path: Path,
+  out: Path,
+  *,
+  signature: str,
+  tags: Sequence[str] | None,
+  batch: str,
+  shapes: Sequence[str],
+  platforms: Sequence[str],
+  gradient: bool,
+  force: bool,
+) -> ExportedModel:
+  """Writes a folder that JAX loads without graftax; see the command's help.
+
+  Raises:
+    GraftaxError: the model cannot be read, converted, or exported with these shapes.
+  """
+  check_new_folder(out, replace=force)
+  model = load(path, tags or None)
+  specs = model.signatures[signature].inputs
+  arguments = input_shapes(specs, batch=batch, shapes=shapes)
+  with progress() as bar:
+    task = bar.add_task(f"converting {signature}", total=None)
+    fn, variables = model.convert(signature)
+    bar.update(task, description="exporting")
+    parameters = {name: _as_jax_holds_it(name, value) for name, value in variables.items()}
+    exported = _export(fn, parameters, arguments, platforms)
+    program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
+    bar.update(task, description="writing parameters", total=sum(p.nbytes for p in parameters.values()), completed=0)
+    manifest = _manifest(model, signature, exported, variables, gradient)
+    code = loading_code(manifest)
+    with new_folder(out, replace=force) as folder:
+      (folder / PROGRAM_FILE).write_bytes(program)
+      (folder / _MANIFEST_FILE).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+      (folder / _CODE_FILE).write_text(code, encoding="utf-8")
+      write_safetensors(
+        folder / PARAMETERS_FILE, parameters, {"format": "jax"}, lambda num_bytes: bar.advance(task, num_bytes)
+      )
+      sizes = {name: (folder / name).stat().st_size for name in (PROGRAM_FILE, PARAMETERS_FILE)}
+  return ExportedModel(out, code, sizes)
+
+
+def _export(
+  fn: AnnotatedFunction,
+  parameters: Mapping[str, np.ndarray],
+  arguments: Mapping[str, jax.ShapeDtypeStruct],
+  platforms: Sequence[str],
+) -> export.Exported:
+  """Exports `(params, inputs) -> outputs`, or `(params, inputs, rng)` for a function that draws random numbers."""
+
+  def call(params: Mapping[str, Any], inputs: Mapping[str, Any], *rng: jax.Array) -> dict[str, Any]:
+    key = jax.random.wrap_key_data(rng[0]) if rng else None
+    outputs, new_params = fn(params, rng=key, **inputs)
+    assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
+    return outputs
+
+  assigned: list[str] = []
+  specs = {name: jax.ShapeDtypeStruct(value.shape, value.dtype) for name, value in parameters.items()}
+  exporter = export.export(jax.jit(call), platforms=tuple(platforms) or None)
+  try:
+    try:
+      exported = exporter(specs, dict(arguments))
+    except MissingInputError:
+      exported = exporter(specs, dict(arguments), jax.ShapeDtypeStruct((2,), np.uint32))
+  except GraftaxError:
+    raise
+  except Exception as e:  # whatever JAX says of sizes it cannot decide, or of platforms it does not know
+    raise _export_error(e, fn.name, arguments, platforms) from e
+  if assigned:
+    remarks().print(
+      f"note: the signature assigns the variables {assigned}; the exported program does not return their new values",
+      style="yellow",
+      markup=False,
+    )
+  return exported
+
+
+def _export_error(
+  error: Exception, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str]
+) -> ExportError:
+  shapes = ", ".join(f"{name}{_shape_text(argument)}" for name, argument in arguments.items())
+  reason = str(error).strip().partition("\n")[0]
+  hint = f"Try one platform of {', '.join(platforms)} alone with --platforms." if len(platforms) > 1 else ""
+  if any(not isinstance(size, int) for argument in arguments.values() for size in argument.shape):
+    hint = "Give numbers in place of the open sizes, with --batch 8 or --shape NAME=8,224,224,3."
+  return ExportError(
+    f"signature {signature!r} cannot be exported for {shapes}: {type(error).__name__}: {reason} {hint}"
+  )
+
+
+def _as_jax_holds_it(name: str, value: np.ndarray) -> np.ndarray:
+  """The parameter with the dtype that JAX gives it: without 64-bit types unless they are enabled."""
+  if value.dtype.hasobject:
+    raise ExportError(f"parameter {name!r} holds strings, which JAX programs cannot take.")
+  dtype = jax.dtypes.canonicalize_dtype(value.dtype)
+  if dtype == value.dtype:
+    return np.asarray(value)
+  narrow = np.asarray(value).astype(dtype)
+  if dtype.kind in "iu" and not np.array_equal(narrow.astype(value.dtype), value):
+    raise ExportError(
+      f"parameter {name!r} holds {value.dtype.name} values that do not fit {dtype.name}; enable 64-bit types with the "
+      f"environment variable JAX_ENABLE_X64=1."
+    )
+  remarks().print(
+    f"note: parameter {name!r} becomes {dtype.name}; JAX_ENABLE_X64=1 keeps {value.dtype.name}",
+    style="yellow", markup=False,
+  )  # fmt: skip
+  return narrow
+
+
+def _manifest(
+  model: SavedModel, signature: str, exported: export.Exported, variables: Mapping[str, Variable], gradient: bool
+) -> dict[str, Any]:
+  (args, _), outputs = (
+    jax.tree.unflatten(exported.in_tree, exported.in_avals),
+    jax.tree.unflatten(exported.out_tree, exported.out_avals),
+  )
+  return {
+    "format": "graftax-export",
+    "version": 1,
+    "signature": signature,
+    "inputs": {name: _tensor(aval) for name, aval in args[1].items()},
+    "outputs": {name: _tensor(aval) for name, aval in outputs.items()},
+    "rng": len(args) > 2,
+    "parameters": {name: {"trainable": value.trainable} for name, value in variables.items()},
+    "gradient": gradient,
+    "platforms": list(exported.platforms),
+    "x64": bool(jax.config.jax_enable_x64),
+    "jax_version": jax.__version__,
+    "calling_convention_version": exported.calling_convention_version,
+    "tensorflow_version": model.tensorflow_version,
+    "program_file": PROGRAM_FILE,
+    "parameters_file": PARAMETERS_FILE,
+  }
+
+
+def _tensor(aval: Any) -> dict[str, Any]:
+  example = [
+    size if isinstance(size, int) else _EXAMPLE_SIZES.get(str(size), _OTHER_EXAMPLE_SIZE) for size in aval.shape
+  ]
+  return {"dtype": aval.dtype.name, "shape": [str(size) for size in aval.shape], "example_shape": example}
+
+
+def _shape_text(argument: jax.ShapeDtypeStruct) -> str:
+  return "[" + ", ".join(str(size) for size in argument.shape) + "]"

@@ -1,0 +1,82 @@
+import json
+import runpy
+
+import jax
+import numpy as np
+import pytest
+from jax import export
+
+from graftax.savedmodel_io import load
+from graftax.tools.errors import ExportError
+from graftax.tools.examples.digits import model_path
+from graftax.tools.export_model import PROGRAM_FILE, export_model
+from graftax.tools.run_model import run_model
+
+_RANDOM = [
+  ("x", "Placeholder", []),
+  ("shape", "Shape", ["x"]),
+  ("noise", "RandomStandardNormal", ["shape"]),
+  ("y", "AddV2", ["x", "noise"]),
+]
+
+
+def _export(path, out, **options):
+  defaults = {
+    "signature": "serving_default", "tags": None, "batch": "symbolic", "shapes": (), "platforms": ("cpu",),
+    "gradient": False, "force": False,
+  }  # fmt: skip
+  return export_model(path, out, **{**defaults, **options})
+
+
+def test_a_signature_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
+  model = write_model(_RANDOM, {"x": "x:0"}, {"y": "y:0"})
+  exported = _export(model, tmp_path / "out")
+  assert json.loads((tmp_path / "out" / "manifest.json").read_text())["rng"] is True
+  program = export.deserialize((tmp_path / "out" / PROGRAM_FILE).read_bytes())
+  key = jax.random.key(3)
+  fn, params = load(model).convert()
+  x = np.zeros(5, np.float32)
+  drawn = program.call({}, {"x": x}, jax.random.key_data(key))["y"]
+  np.testing.assert_allclose(drawn, fn(params, x=x, rng=key)[0]["y"], rtol=1e-6)
+  assert "jnp.zeros(2, jnp.uint32)" in exported.code
+  assert runpy.run_path(str(tmp_path / "out" / "load.py"), run_name="__main__")["outputs"]["y"].shape == (2,)
+
+
+def test_a_run_with_random_numbers_depends_on_the_seed(write_model, tmp_path):
+  model = write_model(_RANDOM, {"x": "x:0"}, {"y": "y:0"})
+  np.save(tmp_path / "x.npy", np.zeros(4, np.float32))
+  drawn = []
+  for seed in (0, 0, 1):
+    output = tmp_path / "y.npy"
+    run_model(
+      model, [f"x={tmp_path / 'x.npy'}"], output, signature="serving_default", tags=None, batch_size=None, seed=seed
+    )
+    drawn.append(np.load(output).tolist())
+  assert drawn[0] == drawn[1]
+  assert drawn[0] != drawn[2]
+
+
+def test_sizes_that_jax_cannot_decide_are_an_error_that_tells_the_way_out(write_model, tmp_path):
+  model = write_model(
+    [("x", "Placeholder", []), ("z", "Placeholder", []), ("y", "AddV2", ["x", "z"])],
+    {"x": "x:0", "z": "z:0"},
+    {"y": "y:0"},
+  )
+  with pytest.raises(ExportError, match=r"x\[m\], z\[n\].*--batch 8"):
+    _export(model, tmp_path / "out", shapes=["x=m", "z=n"])
+  assert not (tmp_path / "out").exists()
+  _export(model, tmp_path / "out", shapes=["x=m", "z=m"])
+
+
+def test_a_program_runs_on_every_platform_it_is_exported_for(tmp_path):
+  _export(model_path(), tmp_path / "out", platforms=("cpu", "cuda", "rocm", "tpu"))
+  program = export.deserialize((tmp_path / "out" / PROGRAM_FILE).read_bytes())
+  assert program.platforms == ("cpu", "cuda", "rocm", "tpu")
+
+
+def test_parameters_are_described(tmp_path):
+  _export(model_path(), tmp_path / "out")
+  manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+  assert len(manifest["parameters"]) == 14
+  assert manifest["parameters"]["digits/norm1/moving_mean"] == {"trainable": False}
+  assert manifest["outputs"]["logits"] == {"dtype": "float32", "shape": ["batch", "10"], "example_shape": [2, 10]}

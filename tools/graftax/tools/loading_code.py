@@ -1,0 +1,51 @@
+"""The Python code that comes with an exported model: it loads and calls it, with JAX and safetensors alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["loading_code"]
+
+_TEMPLATE = '''"""{title}
+
+Needs jax and safetensors; neither graftax nor TensorFlow. Written for jax {jax_version}.
+"""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jax import export
+from safetensors.flax import load_file
+
+{x64}folder = Path(__file__).resolve().parent
+program = export.deserialize((folder / "{program_file}").read_bytes())
+params = load_file(folder / "{parameters_file}")
+predict = jax.jit(program.call)
+
+if __name__ == "__main__":
+  inputs = {{
+{inputs}
+  }}
+  outputs = predict(params, inputs{rng})
+  for name, value in outputs.items():
+    print(name, value.dtype, value.shape)
+'''
+
+
+def loading_code(manifest: Mapping[str, Any]) -> str:
+  """The text of `load.py` for an export with this manifest. Any: the manifest is JSON."""
+  inputs = [_input_line(name, tensor) for name, tensor in manifest["inputs"].items()]
+  return _TEMPLATE.format(
+    title=f"Signature {manifest['signature']!r} of a TensorFlow SavedModel, as a JAX function.",
+    jax_version=manifest["jax_version"],
+    program_file=manifest["program_file"],
+    parameters_file=manifest["parameters_file"],
+    x64='jax.config.update("jax_enable_x64", True)\n' if manifest["x64"] else "",
+    inputs="\n".join(inputs) or "    # takes none",
+    rng=", jnp.zeros(2, jnp.uint32)" if manifest["rng"] else "",
+  )
+
+
+def _input_line(name: str, tensor: Mapping[str, Any]) -> str:
+  shape = ", ".join(str(size) for size in tensor["example_shape"]) + ("," if len(tensor["example_shape"]) == 1 else "")
+  return f"    {name!r}: jnp.zeros(({shape}), {tensor['dtype']!r}),  # {tensor['dtype']}[{', '.join(tensor['shape'])}]"

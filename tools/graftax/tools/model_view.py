@@ -1,0 +1,149 @@
+"""A `ModelReport` as tables."""
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from graftax.graphdef_ir import PartialShape
+from graftax.tools.console import format_bytes
+from graftax.tools.model_report import (
+  FunctionReport,
+  ModelReport,
+  OpReport,
+  ParameterReport,
+  SignatureReport,
+  TensorReport,
+)
+
+__all__ = ["ops_summary", "parameters_summary", "print_report", "signature_table"]
+
+
+def print_report(report: ModelReport, console: Console, *, num_rows: int | None) -> None:
+  """Prints a report.
+
+  Args:
+    report: what is known about a model.
+    console: where to print.
+    num_rows: rows of the tables of functions and parameters; None prints all.
+  """
+  _print_heading(report, console)
+  console.print(signature_table(report.signatures))
+  if report.functions:
+    console.print(_function_table(report.functions, num_rows))
+  if report.parameters:
+    console.print(Text(f"Parameters: {parameters_summary(report.parameters)}", "bold"))
+    console.print(_parameter_table(report.parameters, num_rows))
+  if report.assets:
+    console.print(Text.assemble(("Assets  ", "bold"), ", ".join(report.assets)))
+  _print_ops(report.ops, console)
+
+
+def signature_table(signatures: Sequence[SignatureReport]) -> Table:
+  """One row per signature, with what it takes, returns, and whether it can be converted."""
+  table = _table("Signatures", "name", "inputs", "outputs", "converts")
+  for signature in signatures:
+    table.add_row(
+      Text(signature.name, "cyan"),
+      _tensor_lines(signature.inputs),
+      _tensor_lines(signature.outputs),
+      _verdict(signature.unsupported_ops, signature.problem),
+    )
+  return table
+
+
+def parameters_summary(parameters: Sequence[ParameterReport]) -> str:
+  """Number and size of parameters in one line."""
+  used = [parameter for parameter in parameters if parameter.is_used]
+  total = sum(parameter.size_bytes or 0 for parameter in parameters)
+  summary = f"{len(parameters)} of {format_bytes(total)}"
+  if len(used) < len(parameters):
+    used_total = sum(parameter.size_bytes or 0 for parameter in used)
+    summary += f", of which signatures use {len(used)} of {format_bytes(used_total)}"
+  return summary
+
+
+def ops_summary(ops: Sequence[OpReport]) -> str:
+  """Number of nodes and of different ops, and how many of them are supported, in one line."""
+  supported = sum(op.supported for op in ops)
+  return f"{sum(op.count for op in ops)} nodes of {len(ops)} ops, {supported} of them supported"
+
+
+def _print_heading(report: ModelReport, console: Console) -> None:
+  console.print(Text(report.path, "bold"))
+  facts = [f"{report.format} SavedModel", f"tags {', '.join(report.tags) or 'none'}"]
+  if report.tensorflow_version:
+    facts.append(f"written by TensorFlow {report.tensorflow_version}")
+  facts.append(f"graph {format_bytes(report.graph_size_bytes)}")
+  console.print(Text(" · ".join(facts), "dim"))
+  console.print()
+
+
+def _function_table(functions: Sequence[FunctionReport], num_rows: int | None) -> Table:
+  table = _table("Functions", "path", "traces", "converts")
+  for function in functions[:num_rows]:
+    table.add_row(
+      Text.assemble((function.path, "cyan"), function.signature),
+      Text("\n".join(function.traces)),
+      _verdict(function.unsupported_ops, function.problem),
+    )
+  _add_rest(table, len(functions), num_rows)
+  return table
+
+
+def _parameter_table(parameters: Sequence[ParameterReport], num_rows: int | None) -> Table:
+  table = _table(None, "name", "dtype", "shape")
+  table.add_column("size", justify="right")
+  table.add_column("")
+  # What no signature uses comes last: optimizer slots, and the copies that Keras keeps.
+  for parameter in sorted(parameters, key=lambda parameter: not parameter.is_used)[:num_rows]:
+    remarks = [] if parameter.trainable else ["not trainable"]
+    remarks += [] if parameter.has_value else ["no saved value"]
+    remarks += [] if parameter.is_used else ["in no signature"]
+    table.add_row(
+      Text(parameter.name, "cyan" if parameter.is_used else "dim"),
+      parameter.dtype,
+      Text(str(PartialShape(parameter.shape))),
+      "?" if parameter.size_bytes is None else format_bytes(parameter.size_bytes),
+      Text(", ".join(remarks), "dim"),
+    )
+  _add_rest(table, len(parameters), num_rows)
+  return table
+
+
+def _print_ops(ops: Sequence[OpReport], console: Console) -> None:
+  console.print(Text.assemble((f"Ops: {ops_summary(ops)}", "bold")))
+  missing = [op for op in ops if not op.supported]
+  if missing:
+    console.print(Text.assemble(("  no lowering  ", "bold red"), _counts(missing)))
+  console.print(Text.assemble(("  supported    ", "green"), _counts(op for op in ops if op.supported)))
+
+
+def _counts(ops: Iterable[OpReport]) -> str:
+  return ", ".join(f"{op.op} x{op.count}" if op.count > 1 else op.op for op in ops) or "none"
+
+
+def _tensor_lines(tensors: Sequence[TensorReport]) -> Text:
+  return Text("\n").join(Text.assemble(f"{tensor.name}: ", (str(tensor), "magenta")) for tensor in tensors)
+
+
+def _verdict(unsupported_ops: Sequence[str], problem: str | None) -> Text:
+  if unsupported_ops:
+    return Text(f"no: {', '.join(unsupported_ops)} without a lowering", "red")
+  if problem is not None:
+    return Text(f"no: {problem}", "red")
+  return Text("yes", "green")
+
+
+def _add_rest(table: Table, num_items: int, num_rows: int | None) -> None:
+  if num_rows is not None and num_items > num_rows:
+    table.add_row(Text(f"... {num_items - num_rows} more, shown with --all", "dim"))
+
+
+def _table(title: str | None, *columns: str) -> Table:
+  table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+  for column in columns:
+    table.add_column(column, overflow="fold")
+  return table

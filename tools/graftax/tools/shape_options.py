@@ -1,0 +1,91 @@
+"""Input shapes from a signature and from `--batch` and `--shape`: numbers, or names that stand for any size."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import jax
+from jax import export
+
+from graftax.graphdef_ir import TensorSpec
+from graftax.tools.errors import ExportError, ShapeOptionError
+
+__all__ = ["SYMBOLIC", "input_shapes"]
+
+SYMBOLIC = "symbolic"
+_BATCH = "batch"
+_SIZE = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z0-9_]*|\?")
+
+
+def input_shapes(
+  specs: Mapping[str, TensorSpec], *, batch: str, shapes: Sequence[str]
+) -> dict[str, jax.ShapeDtypeStruct]:
+  """A shape and dtype for each input.
+
+  Sizes that the signature leaves open become symbols: `batch` for a first dimension, in all inputs the same, and a
+  symbol of its own for every other.
+
+  Args:
+    specs: input name -> what the signature says.
+    batch: a number for open first dimensions, or `"symbolic"`.
+    shapes: each `name=2,?,width,3`: numbers, names of symbols, or `?` for what would be there by default.
+
+  Raises:
+    ShapeOptionError: an option is malformed or does not fit the signature, or an input of unknown rank has no shape.
+    ExportError: an input has no numeric dtype.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, PartialShape
+    >>> specs = {"x": TensorSpec(PartialShape((None, 3)), DType.FLOAT)}
+    >>> input_shapes(specs, batch="symbolic", shapes=())
+    {'x': ShapeDtypeStruct(shape=(batch, 3), dtype=float32)}
+  """
+  if batch != SYMBOLIC and not batch.isdecimal():
+    raise ShapeOptionError(f"--batch {batch!r}: expected a number or {SYMBOLIC!r}.")
+  given = dict(_parse(option, specs) for option in shapes)
+  scope = export.SymbolicScope()
+  result = {}
+  for name, spec in specs.items():
+    if not isinstance(spec, TensorSpec):
+      raise ExportError(f"input {name!r} takes a {type(spec).__name__}; only plain tensors can be exported.")
+    sizes = ", ".join(_sizes(name, spec, given.get(name), _BATCH if batch == SYMBOLIC else batch))
+    result[name] = jax.ShapeDtypeStruct(export.symbolic_shape(sizes, scope=scope), _dtype(name, spec))
+  return result
+
+
+def _parse(option: str, specs: Mapping[str, TensorSpec]) -> tuple[str, list[str]]:
+  name, equals, text = option.partition("=")
+  sizes = [size.strip() for size in text.split(",")] if text else []
+  malformed = [size for size in sizes if not _SIZE.fullmatch(size)]
+  if not equals or malformed:
+    raise ShapeOptionError(f"--shape {option!r}: expected NAME=2,?,width,3 (numbers, names, or ? for the default).")
+  if name not in specs:
+    raise ShapeOptionError(f"--shape {option!r}: no input {name!r}; the signature has {list(specs)}.")
+  known = tuple(int(size) if size.isdecimal() else None for size in sizes)
+  if not specs[name].shape.is_compatible_with(known):
+    raise ShapeOptionError(f"--shape {option!r}: does not fit the signature, which takes {specs[name]}.")
+  return name, sizes
+
+
+def _sizes(name: str, spec: TensorSpec, given: list[str] | None, batch: str) -> list[str]:
+  dims = spec.shape.dims
+  if dims is None:
+    if given is None:
+      raise ShapeOptionError(f"input {name!r} has unknown rank; give its shape, such as --shape {name}=8,3.")
+    dims = (None,) * len(given)
+  symbol = re.sub(r"\W", "_", name)
+  default = [str(size) if size is not None else f"{symbol}_{axis}" if axis else batch for axis, size in enumerate(dims)]
+  if given is None:
+    return default
+  return [_pick(size, known, other) for size, known, other in zip(given, dims, default, strict=True)]
+
+
+def _pick(given: str, known: int | None, default: str) -> str:
+  # A symbol where the signature knows the size would promise too much.
+  return default if given == "?" or known is not None else given
+
+
+def _dtype(name: str, spec: TensorSpec) -> "jax.numpy.dtype":
+  dtype = spec.dtype.numpy
+  if dtype.hasobject:
+    raise ExportError(f"input {name!r} takes strings, which JAX programs cannot; export another signature.")
+  return jax.dtypes.canonicalize_dtype(dtype)

@@ -1,0 +1,99 @@
+"""Build the wheel of one package, byte for byte the same from the same sources.
+
+    python tools/packaging/build_wheel.py --out dist ops_jax convert
+
+Tests, their data and caches stay out: the package is copied without them to an empty folder and built there by its own
+PEP 517 backend.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+
+from flit_core import buildapi
+
+_ROOT = Path(__file__).resolve().parents[2]
+# The zip format cannot say anything earlier.
+_EPOCH_1980 = "315532800"
+_NOT_SHIPPED = ("*_test.py", "conftest.py", "testdata", "__pycache__", "*.pyc", ".*")
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+  """PEP 517 backends build the folder they are called in."""
+  before, epoch = Path.cwd(), os.environ.get("SOURCE_DATE_EPOCH")
+  os.chdir(folder)
+  os.environ["SOURCE_DATE_EPOCH"] = _EPOCH_1980
+  try:
+    yield
+  finally:
+    os.chdir(before)
+    os.environ.pop("SOURCE_DATE_EPOCH")
+    if epoch is not None:
+      os.environ["SOURCE_DATE_EPOCH"] = epoch
+
+
+def shipped_files(package: Path) -> list[Path]:
+  """What a wheel of the package is made from, relative to the package folder."""
+  paths = (p.relative_to(package) for p in sorted((package / "graftax").rglob("*")) if p.is_file())
+  shipped = [p for p in paths if not any(fnmatch(part, pattern) for part in p.parts for pattern in _NOT_SHIPPED)]
+  return [Path("pyproject.toml"), Path("README.md"), *shipped]
+
+
+def _stage(package: Path, files: Iterable[Path], license_file: Path, target: Path) -> None:
+  for file in files:
+    (target / file).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(package / file, target / file)
+  shutil.copyfile(license_file, target / "LICENSE")
+
+
+def wheel_name(package: Path) -> str:
+  """File name that the package's pyproject.toml declares."""
+  project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+  return f"{project['name'].replace('-', '_')}-{project['version']}-py3-none-any.whl"
+
+
+def build(package: Path, out: Path, license_file: Path = _ROOT / "LICENSE", files: list[Path] | None = None) -> Path:
+  """Path of the wheel just built in `out`.
+
+  Args:
+    package: folder with pyproject.toml and README.md.
+    out: folder for the wheel; made if missing.
+    license_file: goes into the wheel.
+    files: what the wheel is made from, relative to `package`; by default all that ships.
+
+  Raises:
+    ValueError: the backend named the wheel differently from what pyproject.toml declares.
+  """
+  out = out.resolve()
+  out.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory() as folder:
+    _stage(package, shipped_files(package) if files is None else files, license_file, Path(folder))
+    with _inside(Path(folder)):
+      name = buildapi.build_wheel(str(out))
+  if name != wheel_name(package):
+    raise ValueError(f"{package.name}: the backend built {name!r}, pyproject.toml declares {wheel_name(package)!r}")
+  return out / name
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description="Build wheels of packages, reproducibly.")
+  parser.add_argument("packages", nargs="+", type=Path, help="package folders, such as ops_jax")
+  parser.add_argument("--out", type=Path, required=True, help="folder for the wheels")
+  parser.add_argument("--license", type=Path, default=_ROOT / "LICENSE")
+  parser.add_argument("--files", type=Path, help="a file that lists what the wheel of one package is made from")
+  arguments = parser.parse_args()
+  for package in arguments.packages:
+    files = [Path(f).relative_to(package) for f in arguments.files.read_text().split("\n")] if arguments.files else None
+    wheel = build(package, arguments.out, arguments.license, files)
+    print(f"{wheel.name}  {wheel.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,152 @@
+"""Facts about the IR that lowerings ask for: definitions, uses, and which parameters must stay known."""
+
+from typing import Any
+
+import numpy as np
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+
+__all__ = ["definitions", "iota_offset", "is_zero", "program_uses", "splat_value", "static_parameters"]
+
+_STATIC_OPERANDS: dict[str, tuple[int, ...] | None] = {
+  # None: every operand; a tuple: those positions.
+  "stablehlo.while": None,
+  "stablehlo.case": (0,),
+  "stablehlo.if": (0,),
+  "stablehlo.dynamic_broadcast_in_dim": (1,),
+  "stablehlo.dynamic_iota": (0,),
+  "stablehlo.dynamic_reshape": (1,),
+  "stablehlo.dynamic_pad": (2, 3, 4),
+  "stablehlo.real_dynamic_slice": (1, 2, 3),
+  "stablehlo.dynamic_gather": (2,),
+  "stablehlo.dynamic_conv": (2,),
+  "stablehlo.rng": (2,),
+  "stablehlo.custom_call": None,
+  "stablehlo.composite": None,
+}
+
+
+def definitions(context: Context) -> dict[int, ir.Op]:
+  """The op that defines each value of the program; passes that renumber ops add theirs."""
+  found = context.analyses.get("definitions")
+  if found is None:
+    bodies = [function.body for function in context.program.functions.values()]
+    found = context.analyses["definitions"] = {n: op for body in bodies for op in ir.walk(body) for n in op.results}
+  return found
+
+
+def program_uses(context: Context) -> dict[int, list[tuple[ir.Op | None, int]]]:
+  """(op, operand position) of every use of each value; a use as a result of a region is (None, position)."""
+  found = context.analyses.get("uses")
+  if found is None:
+    found = context.analyses["uses"] = {}
+    for function in context.program.functions.values():
+      _collect_uses(function.body, found)
+  return found
+
+
+def _collect_uses(region: ir.Region, found: dict[int, list[tuple[ir.Op | None, int]]]) -> None:
+  for op in region.ops:
+    for position, number in enumerate(op.operands):
+      found.setdefault(number, []).append((op, position))
+    for inner in op.regions:
+      _collect_uses(inner, found)
+  for position, number in enumerate(region.returns):
+    found.setdefault(number, []).append((None, position))
+
+
+def is_zero(context: Context, number: int) -> bool:
+  """Whether a value is a constant of zeros, or a broadcast of one."""
+  op = definitions(context).get(number)
+  while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+    op = definitions(context).get(op.operands[0])
+  return op is not None and op.name == "stablehlo.constant" and _all_zero(op.attrs["value"])
+
+
+def _all_zero(value: Any) -> bool:
+  first = value[(0,) * value.ndim] if value.size and not any(value.strides) else None
+  return bool(first == 0) if first is not None else not np.any(value)
+
+
+def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
+  """(axis, offset) of a value that counts along an axis: an iota, perhaps plus a constant, perhaps broadcast."""
+  op = definitions(context).get(number)
+  if op is None:
+    return None
+  if op.name == "stablehlo.iota":
+    return op.attrs["iota_dimension"], 0
+  if op.name == "stablehlo.broadcast_in_dim":
+    inner = iota_offset(context, op.operands[0])
+    return None if inner is None else (op.attrs["broadcast_dimensions"][inner[0]], inner[1])
+  if op.name == "stablehlo.add":
+    for own, other in (op.operands, op.operands[::-1]):
+      inner, constant = iota_offset(context, own), splat_value(context, other)
+      if inner is not None and constant is not None:
+        return inner[0], inner[1] + constant
+  return None
+
+
+def splat_value(context: Context, number: int) -> int | None:
+  """The single integer that every entry of a constant, or of a broadcast of one, has."""
+  op = definitions(context).get(number)
+  while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+    op = definitions(context).get(op.operands[0])
+  if op is None or op.name != "stablehlo.constant" or op.type.dtype.kind not in "iu":
+    return None
+  value = op.attrs["value"]
+  if value.size and (not any(value.strides) or value.size == 1):
+    return int(value[(0,) * value.ndim])
+  return None
+
+
+def static_parameters(context: Context, function: ir.Function) -> frozenset[int]:
+  """Positions of the parameters that decide a shape, a trip count or a branch somewhere in the function."""
+  key = ("static", function.name)
+  if key not in context.analyses:
+    context.analyses[key] = frozenset()  # stands while a recursive program is looked at
+    context.analyses[key] = _find_static_parameters(context, function)
+  return context.analyses[key]
+
+
+def _find_static_parameters(context: Context, function: ir.Function) -> frozenset[int]:
+  wanted: set[int] = set()
+  _collect_wanted(context, function.body, wanted)
+  positions = {number: index for index, number in enumerate(function.body.args)}
+  small = (
+    index for number, index in positions.items() if number in wanted and _is_small_integer(function.types[index])
+  )
+  return frozenset(small)
+
+
+def _is_small_integer(kind: ir.Type) -> bool:
+  if not isinstance(kind, ir.TensorType) or kind.dtype.kind not in "iub":
+    return False
+  size = 1
+  for dim in kind.shape:
+    size *= dim or 1
+  return size <= 16
+
+
+def _collect_wanted(context: Context, region: ir.Region, wanted: set[int]) -> None:
+  """Adds the values that flow through integer ops into an operand that must be known."""
+  for op in reversed(region.ops):
+    for inner in op.regions:
+      _collect_wanted(context, inner, wanted)
+      if op.name == "stablehlo.while":
+        wanted.update(inner.captures)
+    wanted.update(_demanded(context, op))
+    if any(number in wanted for number in op.results) and _yields_integers(op):
+      wanted.update(op.operands)
+
+
+def _demanded(context: Context, op: ir.Op) -> Any:
+  if op.name == "func.call":
+    callee = context.program.functions[op.attrs["callee"]]
+    return (op.operands[index] for index in static_parameters(context, callee))
+  positions = _STATIC_OPERANDS.get(op.name, ())
+  return op.operands if positions is None else (op.operands[i] for i in positions if i < len(op.operands))
+
+
+def _yields_integers(op: ir.Op) -> bool:
+  return all(isinstance(kind, ir.TensorType) and kind.dtype.kind in "iub" for kind in op.types)

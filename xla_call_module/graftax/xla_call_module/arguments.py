@@ -1,0 +1,100 @@
+"""Checks the arguments of a call against the module's signature and arranges them as `main` takes them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.xla_call_module import errors, ir, values
+from graftax.xla_call_module.module import ArgumentSpec, Module
+
+__all__ = ["check", "for_main", "refuse_64_bits"]
+
+
+def check(module: Module, args: Sequence[Any]) -> list[Any]:
+  """The arguments as arrays of the declared dtypes.
+
+  Python scalars take the declared dtype; arrays must have it. Random keys are passed as their data.
+
+  Raises:
+    ArgumentError: wrong number, shape or dtype.
+  """
+  if len(args) != len(module.inputs):
+    raise errors.ArgumentError(
+      f"module takes {len(module.inputs)} arguments ({', '.join(map(str, module.inputs))}); got {len(args)}."
+    )
+  return [_check_one(i, spec, arg) for i, (spec, arg) in enumerate(zip(module.inputs, args, strict=True))]
+
+
+def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
+  if isinstance(arg, (bool, int, float, complex)):
+    arg = _from_scalar(position, spec, arg)
+  elif not hasattr(arg, "dtype"):
+    arg = np.asarray(arg)
+  if jax.dtypes.issubdtype(arg.dtype, jax.dtypes.prng_key):
+    arg = jax.random.key_data(arg)
+  if arg.dtype == jax.dtypes.float0:
+    arg = np.zeros(arg.shape, np.bool_)
+  shape = tuple(np.shape(arg))
+  agrees = len(shape) == len(spec.shape) and all(
+    want is None or not isinstance(dim, int) or dim == want for dim, want in zip(shape, spec.shape, strict=True)
+  )
+  if not agrees or arg.dtype != spec.dtype:
+    raise errors.ArgumentError(
+      f"argument {position}: got {arg.dtype}[{', '.join(map(str, shape))}], the module takes {spec}."
+      + (" Convert it first; arguments are never converted silently." if agrees else "")
+    )
+  return arg
+
+
+def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
+  value = np.asarray(arg)
+  ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+  wanted = (
+    "f"
+    if jnp.issubdtype(spec.dtype, jnp.floating)
+    else "i"
+    if jnp.issubdtype(spec.dtype, jnp.integer)
+    else spec.dtype.kind
+  )
+  fits = ranks.get(value.dtype.kind, 9) <= ranks.get(wanted, 0)
+  if fits and wanted == "i":
+    limits = jnp.iinfo(spec.dtype)
+    fits = int(limits.min) <= int(arg) <= int(limits.max)
+  if not fits:
+    raise errors.ArgumentError(f"argument {position}: the Python scalar {arg!r} does not fit {spec}.")
+  return value.astype(spec.dtype)
+
+
+def refuse_64_bits(module: Module) -> None:
+  """Raises X64Error where an argument or a result is of a 64-bit type."""
+  for what, specs in (("argument", module.inputs), ("result", module.outputs)):
+    for position, spec in enumerate(specs):
+      if spec.dtype.itemsize > 8 or (spec.dtype.itemsize == 8 and spec.dtype.kind in "iuf"):
+        raise errors.X64Error(
+          f"{what} {position} of the module is {spec} and 64-bit types are disabled in JAX. Set jax_enable_x64, or"
+          " lift with x64='enable' to trace this module with 64-bit types on; values are never truncated."
+        )
+
+
+def for_main(module: Module, args: Sequence[Any], platform_index: int | None) -> list[Any]:
+  """What `main` takes: platform index, dimension arguments, and a token wherever its type says so."""
+  kept = [args[i] for i in module.kept]
+  leading: list[Any] = []
+  if module.has_platform_index:
+    leading.append(np.asarray(platform_index or 0, np.int32))
+  types = [kind for kind in module.program.main.types if not isinstance(kind, ir.TokenType)]
+  for (argument, axis), kind in zip(module.dim_args, types[len(leading) :], strict=False):
+    leading.append(_dimension(np.shape(args[argument])[axis], kind))
+  plain = iter([*leading, *kept])
+  return [values.TOKEN if isinstance(kind, ir.TokenType) else next(plain) for kind in module.program.main.types]
+
+
+def _dimension(size: Any, kind: Any) -> Any:
+  if isinstance(size, int):
+    return np.asarray(size, kind.dtype)
+  dims = np.empty((), object)
+  dims[()] = size
+  return values.SymbolicArray(dims, kind.dtype)

@@ -1,0 +1,126 @@
+"""Reads the attributes that MLIR bindings show only as text, such as `#stablehlo.scatter<...>`, and type spellings."""
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.xla_call_module import ir
+
+__all__ = ["element_dtype", "element_spelling", "parse_attribute", "parse_type", "type_spelling"]
+
+_COMPLEX: dict[str, np.dtype] = {"complex<f32>": np.dtype(np.complex64), "complex<f64>": np.dtype(np.complex128)}
+_PLAIN = {
+    "i1": "bool_", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8", "ui16": "uint16",
+    "ui32": "uint32", "ui64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
+    "i2": "int2", "i4": "int4", "ui2": "uint2", "ui4": "uint4", "f8E3M4": "float8_e3m4", "f8E4M3": "float8_e4m3",
+    "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+    "f8E5M2": "float8_e5m2", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E8M0FNU": "float8_e8m0fnu",
+    "f4E2M1FN": "float4_e2m1fn",
+}  # fmt: skip
+
+
+@functools.cache
+def element_dtype(text: str) -> np.dtype | None:
+  """The numpy dtype of an MLIR element type, or None where numpy and this JAX have none."""
+  if text in _COMPLEX:
+    return _COMPLEX[text]
+  scalar: Any = getattr(jnp, _PLAIN.get(text, ""), None)
+  return None if scalar is None else np.dtype(scalar)
+
+
+def element_spelling(dtype: np.dtype) -> str:
+  """MLIR's spelling of an element type."""
+  for text in (*_COMPLEX, *_PLAIN):
+    if element_dtype(text) == dtype:
+      return text
+  raise TypeError(f"dtype {dtype} has no element type in StableHLO")
+
+
+def type_spelling(shape: Sequence[int], dtype: Any) -> str:
+  """MLIR's spelling of a static tensor type."""
+  return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element_spelling(np.dtype(dtype))}>"
+
+
+_TENSOR = re.compile(r"^tensor<((?:(?:\d+|\?)x)*)([^,]+?)(?:, *(.*))?>$")
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_type(text: str) -> ir.Type:
+  """The type that an MLIR spelling names; what has no counterpart becomes an `OpaqueType`."""
+  if text == "!stablehlo.token":
+    return ir.TokenType()
+  if text.startswith("tuple<"):
+    return ir.TupleType(tuple(parse_type(part) for part in _split(text[6:-1])))
+  match = _TENSOR.match(text)
+  dtype = element_dtype(match[2]) if match else None
+  if match is None or dtype is None:
+    return ir.OpaqueType(text)
+  dims = tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1])
+  return ir.TensorType(dims, dtype)
+
+
+def _split(text: str) -> list[str]:
+  """Comma-separated parts, commas inside brackets or quotes left alone."""
+  parts, depth, start, quoted = [], 0, 0, False
+  for position, char in enumerate(text):
+    if char == '"':
+      quoted = not quoted
+    elif quoted:
+      continue
+    elif char in "<[({":
+      depth += 1
+    elif char in "])}" or (char == ">" and text[position - 1] != "-"):
+      depth -= 1
+    elif char == "," and depth == 0:
+      parts.append(text[start:position].strip())
+      start = position + 1
+  last = text[start:].strip()
+  return parts + [last] if last else parts
+
+
+_ENUM = re.compile(r"^#(?:stablehlo|chlo)<[a-z_]+ ([A-Za-z0-9_]+)>$")
+_STRUCT = re.compile(r"^#([a-z]+)\.([a-z_]+)<(.*)>$", re.S)
+
+
+def parse_attribute(text: str) -> Any:
+  """The value of an attribute given as text: a str for an enum, a dict for a struct; other text unchanged."""
+  if match := _ENUM.match(text):
+    return match[1]
+  match = _STRUCT.match(text)
+  if not match:
+    return text
+  dialect, kind, body = match.groups()
+  if dialect == "sdy":
+    return text
+  if kind == "conv":
+    return _conv_dimensions(body)
+  return {key.strip(): _field(value.strip()) for key, value in (part.split("=", 1) for part in _split(body))}
+
+
+def _field(text: str) -> Any:
+  if text.startswith("["):
+    return tuple(_field(part) for part in _split(text[1:-1]))
+  if re.fullmatch(r"-?\d+", text):
+    return int(text)
+  if text in ("true", "false"):
+    return text == "true"
+  dtype = element_dtype(text)
+  if dtype is not None:
+    return dtype
+  return parse_attribute(text)
+
+
+def _conv_dimensions(body: str) -> dict[str, tuple[int, ...]]:
+  """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]` as JAX's specs: batch, feature, then the spatial axes in order."""
+  lhs, rest = body.split("]x[")
+  rhs, out = rest.split("]->[")
+  specs = {}
+  for name, spec, leading in (("lhs", lhs, "bf"), ("rhs", rhs, "oi"), ("out", out, "bf")):
+    labels = [label.strip() for label in spec.strip("[] ").split(",")]
+    spatial = [str(axis) for axis in range(len(labels) - 2)]
+    specs[name] = tuple(labels.index(label) for label in (*leading, *spatial))
+  return specs

@@ -1,0 +1,68 @@
+"""What every lowering sees: the program, the options, and the records that one lifted module accumulates."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from graftax.xla_call_module import errors, ir
+
+__all__ = ["Context", "Options", "Record"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+  """How a module is lifted; see `lift`."""
+
+  mesh: jax.sharding.Mesh | None = None
+  check_platform: bool = True
+  check_shapes: bool = True
+  x64: str = "error"
+  loops: str = "scan"
+  platform: str | None = None
+  call_tf_function: Callable[..., Any] | None = None
+  function_list: tuple[Any, ...] = ()
+  custom_calls: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+  on_unsupported: Callable[..., Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+  """Something that lifting did not carry over verbatim: what, where, and what was done instead."""
+
+  kind: str
+  op: str
+  location: str
+  note: str
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Context:
+  """State of one lifted module. `analyses` and `calls` are caches; `records` is what `explain` shows."""
+
+  program: ir.Program
+  options: Options
+  platform_index: int | None = None
+  narrow: bool = False
+  records: dict[tuple[str, str, str], Record] = dataclasses.field(default_factory=dict)
+  calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
+  analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
+  assertions: list[Any] = dataclasses.field(default_factory=list)
+
+  def record(self, kind: str, op: ir.Op, note: str) -> None:
+    """Notes once per place that something was dropped or replaced."""
+    self.records.setdefault((kind, op.name, op.location), Record(kind, op.name, op.location, note))
+
+  def unsupported(self, op: ir.Op, reason: str) -> errors.UnsupportedOpError:
+    """The error for an op that does not lift, ready to raise."""
+    where = f" at {op.location}" if op.location else ""
+    return errors.UnsupportedOpError(
+        f"{op.name}{where} does not lift: {reason} Register a lowering with graftax.xla_call_module.register, or run"
+        " the module through embed() instead.",
+        op=op.name, location=op.location,
+    )  # fmt: skip
+
+  def for_platform(self, index: int | None) -> "Context":
+    """The same module with the platform index fixed; calls are traced apart, records are shared."""
+    return dataclasses.replace(self, platform_index=index, calls={})

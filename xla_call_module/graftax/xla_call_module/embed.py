@@ -1,0 +1,184 @@
+"""`embed`: a module, or one op of it, as an opaque primitive; the fallback for what does not lift."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
+
+from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms
+from graftax.xla_call_module.module import Module
+
+__all__ = ["embed", "embed_op"]
+
+
+class _Embedded:
+  """What the primitive carries: a module and how to specialise it. Compared by identity."""
+
+  def __init__(self, module: Module):
+    self.module = module
+    self.jitted = jax.jit(lambda *args: _embed_p.bind(*args, embedded=self))
+    self._texts: dict[Any, str] = {}
+
+  def text(self, avals: Sequence[Any], platform: str | None) -> str:
+    """The module for static argument types on one platform, with plain arguments and results."""
+    key = (tuple((aval.shape, np.dtype(aval.dtype)) for aval in avals), platform)
+    if key not in self._texts:
+      self._texts[key] = self._specialise(key[0], platform)
+    return self._texts[key]
+
+  def _specialise(self, shapes: Sequence[tuple[Any, np.dtype]], platform: str | None) -> str:
+    module = self.module
+    leading: list[tuple[int, str]] = []
+    if module.has_platform_index:
+      leading.append((module.platforms.index(platform) if platform in module.platforms else 0, "tensor<i32>"))
+    plain = [kind for kind in module.program.main.types if not isinstance(kind, ir.TokenType)]
+    for (argument, axis), kind in zip(module.dim_args, plain[len(leading) :], strict=False):
+      leading.append((shapes[argument][0][axis], attributes.type_spelling((), kind.dtype)))
+    types = [attributes.type_spelling(shape, dtype) for shape, dtype in shapes]
+    return mlir.specialise(module.data, types, leading=leading, kept=module.kept, refine=module.is_polymorphic)
+
+  def result_specs(self, avals: Sequence[Any]) -> list[tuple[tuple[Any, ...], np.dtype]]:
+    if all(None not in spec.shape for spec in self.module.outputs):
+      return [(spec.shape, spec.dtype) for spec in self.module.outputs]
+    kinds = mlir.main_result_types(self.text(avals, self.module.platforms[0] if self.module.platforms else None))
+    return [(kind.shape, kind.dtype) for kind in kinds]
+
+
+_embed_p = Primitive("stablehlo_embed")
+_embed_p.multiple_results = True
+
+
+@_embed_p.def_impl
+def _impl(*args: Any, embedded: _Embedded) -> Any:
+  return embedded.jitted(*args)
+
+
+@_embed_p.def_abstract_eval
+def _abstract(*avals: Any, embedded: _Embedded) -> Any:
+  for aval in avals:
+    if not all(isinstance(dim, int) for dim in aval.shape):
+      raise errors.RefinementError(
+        f"an embedded module needs static shapes; got {aval.shape}. lift() keeps symbolic dimensions."
+      )
+  return [jax.core.ShapedArray(shape, dtype) for shape, dtype in embedded.result_specs(avals)]
+
+
+def _jvp(primals: Any, tangents: Any, *, embedded: _Embedded) -> Any:
+  raise errors.DerivativeError(
+    f"embedded {embedded.module} has no derivative: it is opaque and carries no gradient function. Use lift(), or"
+    " export it with its gradient (vjp_order=1, with_gradient=True)."
+  )
+
+
+def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
+  """One call per batch element, in a loop."""
+  moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+  is_batched = [d is not None for d in dims]
+
+  def one(batched: Sequence[Any]) -> Any:
+    rest = iter(batched)
+    return _embed_p.bind(
+      *(next(rest) if flag else x for x, flag in zip(moved, is_batched, strict=True)), embedded=embedded
+    )
+
+  results = lax.map(one, [x for x, flag in zip(moved, is_batched, strict=True) if flag])
+  return results, [0] * len(results)
+
+
+def _lower(context: Any, *operands: Any, embedded: _Embedded) -> Any:
+  wanted = [{"gpu": "cuda"}.get(name, name) for name in mlir.lowering_platforms(context)]
+  text = embedded.text(context.avals_in, wanted[0] if wanted else None)
+  return mlir.inline_into_lowering(context, text, "embedded", operands)
+
+
+ad.primitive_jvps[_embed_p] = _jvp
+batching.primitive_batchers[_embed_p] = _batch
+mlir.register_lowering(_embed_p, _lower)
+
+
+class _EmbeddedPullback:
+  """The stored gradient function, embedded when it is first used."""
+
+  def __init__(self, module: Module, check_platform: bool):
+    self._module, self._check_platform = module, check_platform
+    self._call: Callable[..., Any] | None = None
+
+  def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
+    if self._call is None:
+      gradient = self._module.gradient
+      assert gradient is not None, "internal: a pullback without a stored gradient"
+      self._call = embed(gradient, check_platform=self._check_platform)
+    return self._call(*args)
+
+
+def embed(
+  module: Module, *, gradient: str = "auto", check_platform: bool = True
+) -> Callable[..., tuple[jax.Array, ...]]:
+  """The module as one opaque operation of flat arrays that returns a tuple of arrays.
+
+  It lowers on every platform that the module was lowered for. `vmap` runs it once per element. Reverse mode uses the
+  gradient function that the artifact carries, embedded likewise; without one, and in forward mode, differentiation
+  raises DerivativeError.
+
+  Args:
+    module: what to embed.
+    gradient: "auto" or "saved", see `lift`; "primal" leaves the stored gradient function out.
+    check_platform: refuse to lower for a platform that the module was not lowered for.
+  """
+  embedded = _Embedded(module)
+
+  def primal(*args: Any) -> list[Any]:
+    results = _embed_p.bind(*args, embedded=embedded)
+    return platforms.checked(results, module.platforms) if check_platform and module.checks_platform else list(results)
+
+  pullback = None
+  if module.has_gradient and gradient != "primal":
+    pullback = _EmbeddedPullback(module, check_platform)
+  if gradient == "saved" or pullback is not None:
+    call = gradients.with_policy(primal, module, pullback, "saved")
+  else:
+    call = primal
+
+  @functools.wraps(primal)
+  def run(*args: Any) -> tuple[jax.Array, ...]:
+    return tuple(call(*arguments.check(module, args)))
+
+  run.__name__ = module.program.name or "embedded"
+  return run
+
+
+def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -> list[Any]:
+  """The results of one op of a module, run as an opaque operation on values of the environment.
+
+  Raises:
+    UnsupportedOpError: the op makes nothing, or a type that JAX cannot hold.
+  """
+  kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType) and kind.is_static]
+  if not op.results or len(kinds) != len(op.types):
+    made = ", ".join(map(str, op.types)) or "nothing"
+    raise errors.UnsupportedOpError(
+      f"{op.name} at {op.location} cannot be embedded: it makes {made}.", op=op.name, location=op.location
+    )
+  try:
+    text, reads = mlir.extract_op(module_data, op.results[0])
+  except KeyError:  # inlined or rewritten, so the module has no such op
+    raise errors.UnsupportedOpError(
+      f"{op.name} at {op.location} cannot be embedded alone: it was inlined.", op=op.name, location=op.location
+    ) from None
+  embedded = _Embedded(Module.from_text(text))
+  return list(_embed_p.bind(*(_in_scope(environment, number, op) for number in reads), embedded=embedded))
+
+
+def _in_scope(environment: dict[int, Any], number: int, op: ir.Op) -> Any:
+  if number not in environment:
+    raise errors.UnsupportedOpError(
+        f"{op.name} at {op.location} cannot be embedded alone: a value it reads was rewritten.", op=op.name,
+        location=op.location,
+    )  # fmt: skip
+  return jnp.asarray(environment[number])

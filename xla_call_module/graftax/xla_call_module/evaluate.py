@@ -1,0 +1,171 @@
+"""Runs the IR: walks the ops of a region, folds what is known, and hands the rest to the registered lowerings."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.xla_call_module import analysis, errors, fold, ir, narrow, registry, values
+from graftax.xla_call_module.context import Context
+
+__all__ = ["call_function", "region_function", "run_function", "run_ops", "run_region"]
+
+Environment = dict[int, Any]
+_INLINE_OPS = 8
+
+
+def run_function(context: Context, function: ir.Function, arguments: Sequence[Any]) -> list[Any]:
+  """The results of a function of the program for argument values (known, traced or tokens)."""
+  environment = dict(zip(function.body.args, arguments, strict=True))
+  run_ops(context, function.body.ops, environment)
+  return [environment[number] for number in function.body.returns]
+
+
+def run_region(context: Context, region: ir.Region, outer: Environment, arguments: Sequence[Any]) -> list[Any]:
+  """The values that a region returns; what it captures is read from the environment around it."""
+  environment = {number: outer[number] for number in region.captures}
+  environment.update(zip(region.args, arguments, strict=True))
+  run_ops(context, region.ops, environment)
+  return [environment[number] for number in region.returns]
+
+
+def region_function(context: Context, region: ir.Region, outer: Environment) -> Callable[..., Any]:
+  """A region as a function of its arguments; one result is returned bare, several as a tuple."""
+
+  def run(*arguments: Any) -> Any:
+    results = [values.materialize(value) for value in run_region(context, region, outer, arguments)]
+    return results[0] if len(results) == 1 else tuple(results)
+
+  return run
+
+
+def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) -> None:
+  """Evaluates ops in order, entering their results into the environment."""
+  table = registry.ops
+  for op in ops:
+    if op.results and op.results[0] in environment:
+      continue  # a recognised pattern has produced it already
+    operands = [environment[number] for number in op.operands]
+    folded = fold.try_fold(op, operands)
+    if folded is not None:
+      environment[op.results[0]] = folded
+      continue
+    rule = table.get(op.name)
+    try:
+      if rule is None:
+        raise context.unsupported(op, "the op is not known here.")
+      if context.narrow and narrow.concerns(op, operands):
+        result = narrow.evaluate(context, op, operands)
+      else:
+        if not rule.takes_known:
+          operands = [values.materialize(value) for value in operands]
+        if op.regions or op.name in _NEED_ENVIRONMENT:
+          result = rule.function(context, op, *operands, environment=environment)
+        else:
+          result = rule.function(context, op, *operands)
+    except errors.UnsupportedOpError as error:
+      if context.options.on_unsupported is None:
+        raise
+      scope = {number: values.materialize(value) for number, value in environment.items()}
+      result = context.options.on_unsupported(op, error, scope)
+    except errors.StableHloError:
+      raise
+    except Exception as error:
+      _annotate(error, op)
+      raise
+    if isinstance(result, values.Recovered):
+      environment.update(result.others)
+      result = result.results
+    if len(op.results) == 1:
+      environment[op.results[0]] = result[0] if type(result) in (tuple, list) else result
+    else:
+      environment.update(zip(op.results, result, strict=True))
+
+
+_NEED_ENVIRONMENT = frozenset({"stablehlo.custom_call", "stablehlo.reduce", "stablehlo.case"})
+
+
+def _annotate(error: Exception, op: ir.Op) -> None:
+  note = f"while lifting {op.name}" + (f" at {op.location}" if op.location else "")
+  if not any(earlier.startswith("while lifting") for earlier in getattr(error, "__notes__", ())):
+    error.add_note(note)
+
+
+def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list[Any]:
+  """Calls a private function: small ones inline, others as a named `jax.jit`.
+
+  Known arguments that the callee needs as such (trip counts, shapes) are closed over; a function is traced once for
+  each set of those.
+  """
+  function = context.program.functions[name]
+  is_known = all(isinstance(value, (np.ndarray, values.SymbolicArray)) for value in arguments)
+  if len(function.body.ops) <= _INLINE_OPS or (arguments and is_known):
+    return run_function(context, function, arguments)
+  wanted = analysis.static_parameters(context, function)
+  static = {
+    index: value
+    for index, value in enumerate(arguments)
+    if isinstance(value, (values.Token, values.SymbolicArray)) or (index in wanted and values.is_known(value))
+  }
+  traced = [values.materialize(value) for index, value in enumerate(arguments) if index not in static]
+  wide = [index for index, value in enumerate(traced) if isinstance(value, narrow.Wide)]
+  if wide:
+    return run_function(context, function, arguments)
+  key = (name, tuple((index, _static_key(value)) for index, value in static.items()))
+  call = context.calls.get(key)
+  if call is None:
+    call = context.calls[key] = _Call(context, function, static)
+  return call(traced)
+
+
+def _static_key(value: Any) -> Any:
+  if isinstance(value, np.ndarray):
+    return value.dtype.str, value.shape, value.tobytes()
+  if isinstance(value, values.SymbolicArray):
+    return value.dtype.str, value.shape, tuple(value.dims.flat)
+  return None
+
+
+class _Call:
+  """One function of the program under `jax.jit`, with its static arguments closed over.
+
+  Results that are known (shape arithmetic, tokens) do not pass through jit; they are kept from the trace.
+  """
+
+  def __init__(self, context: Context, function: ir.Function, static: dict[int, Any]):
+    self.context, self.function, self.static = context, function, static
+    self.known: dict[Any, dict[int, Any]] = {}
+
+    def body(*traced: Any) -> list[Any]:
+      rest = iter(traced)
+      arguments = [static[i] if i in static else next(rest) for i in range(len(function.body.args))]
+      results = run_function(context, function, arguments)
+      known = {
+        i: value
+        for i, value in enumerate(results)
+        if isinstance(value, (values.Token, values.SymbolicArray, narrow.Wide)) or _is_small_known(value)
+      }
+      if any(isinstance(value, narrow.Wide) for value in known.values()):
+        raise errors.X64Error(
+          f"function {function.name!r} returns 64-bit integers and 64-bit types are disabled; set jax_enable_x64 or"
+          " pass x64='enable'."
+        )
+      self.known[_signature(traced)] = known
+      return [values.materialize(value) for i, value in enumerate(results) if i not in known]
+
+    body.__name__ = body.__qualname__ = function.name.replace(".", "_")
+    self.jitted = jax.jit(body)
+
+  def __call__(self, traced: Sequence[Any]) -> list[Any]:
+    outputs = iter(self.jitted(*traced))
+    known = self.known[_signature(traced)]
+    return [known[i] if i in known else next(outputs) for i in range(len(self.function.result_types))]
+
+
+def _is_small_known(value: Any) -> bool:
+  return isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= 16
+
+
+def _signature(traced: Sequence[Any]) -> tuple[Any, ...]:
+  return tuple((np.shape(value), value.dtype) for value in traced)

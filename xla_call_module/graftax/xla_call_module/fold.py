@@ -1,0 +1,185 @@
+"""Evaluates ops on known integers in numpy, so that trip counts, shapes and indices stay known while tracing."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.values import Known, SymbolicArray, to_known
+
+__all__ = ["MAX_FOLDED_SIZE", "evaluate", "try_fold"]
+
+MAX_FOLDED_SIZE = 64
+
+# Until jax>=0.10.1: the exception of comparing symbolic dimensions moved from jax.core to jax.errors.
+_Inconclusive = getattr(jax.errors, "InconclusiveDimensionOperation", None) or jax.core.InconclusiveDimensionOperation
+
+
+def try_fold(op: ir.Op, operands: Sequence[Any]) -> Known | None:
+  """The result where the op works on small known integers only, else None."""
+  rule = _RULES.get(op.name)
+  if rule is None or not operands:
+    return None
+  if op.name == "stablehlo.broadcast_in_dim" and isinstance(operands[0], np.ndarray) and operands[0].size == 1:
+    return _splat(op, operands[0])
+  symbolic = False
+  for value in operands:
+    if isinstance(value, SymbolicArray):
+      symbolic = True
+    elif not isinstance(value, np.ndarray) or value.dtype.kind not in "iub" or value.size > MAX_FOLDED_SIZE:
+      return None
+  result = op.types[0]
+  if not isinstance(result, ir.TensorType) or result.dtype.kind not in "iub":
+    return None
+  if symbolic:
+    return _fold_symbolic(op, operands, result.dtype, rule)
+  return evaluate(op, operands)
+
+
+def _splat(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
+  """A known scalar broadcast stays one element with zero strides, whatever its dtype."""
+  result = op.types[0]
+  if not isinstance(result, ir.TensorType) or not result.is_static:
+    return None
+  return np.broadcast_to(x.reshape(()), tuple(dim or 0 for dim in result.shape))
+
+
+def _fold_symbolic(op: ir.Op, operands: Sequence[Any], dtype: np.dtype, rule: Callable[..., Any]) -> Known | None:
+  if op.name in _BITS:
+    return None
+  objects = [value.dims if isinstance(value, SymbolicArray) else value.astype(object) for value in operands]
+  try:
+    result = rule(op, *objects)
+  except _Inconclusive:
+    return None
+  return None if result is None else to_known(np.asarray(result, object), dtype)
+
+
+def evaluate(op: ir.Op, operands: Sequence[np.ndarray]) -> np.ndarray | None:
+  """Numpy value of a foldable op, without a limit on size; None where the rule declines or the op has no rule."""
+  rule = _RULES.get(op.name)
+  if rule is None:
+    return None
+  with np.errstate(all="ignore"):
+    result = rule(op, *operands)
+  if result is None or not isinstance(op.types[0], ir.TensorType):
+    return None
+  return np.asarray(result).astype(op.types[0].dtype, copy=False)
+
+
+def _divide(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+  if x.dtype == object or y.dtype == object:
+    return np.asarray(x // y)  # sizes: not negative, so rounding down is rounding to zero
+  if not np.all(y):
+    return None
+  quotient = np.floor_divide(x, y)
+  return quotient + ((quotient < 0) & (quotient * y != x)).astype(quotient.dtype)
+
+
+def _remainder(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+  if x.dtype == object or y.dtype == object:
+    return np.asarray(x % y)
+  return np.fmod(x, y) if np.all(y) else None
+
+
+def _sign(op: ir.Op, x: np.ndarray) -> np.ndarray:
+  if x.dtype != object:
+    return np.sign(x)
+  return np.array([int(dim > 0) - int(dim < 0) for dim in x.flat], object).reshape(x.shape)
+
+
+def _compare(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  return _COMPARE[op.attrs["comparison_direction"]](x, y)
+
+
+_COMPARE = {
+    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
+}  # fmt: skip
+
+
+def _convert(op: ir.Op, x: np.ndarray) -> np.ndarray:
+  if x.dtype == object:
+    return x
+  dtype = op.type.dtype
+  return x != 0 if dtype.kind == "b" else x.astype(dtype)
+
+
+def _broadcast_in_dim(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
+  result = op.type
+  if not result.is_static or int(np.prod(result.shape, dtype=np.int64)) > MAX_FOLDED_SIZE:
+    return None
+  shape = [1] * result.rank
+  for axis, dim in zip(op.attrs["broadcast_dimensions"], x.shape, strict=True):
+    shape[axis] = dim
+  return np.array(np.broadcast_to(x.reshape(shape), result.shape))
+
+
+def _reshape(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
+  return x.reshape(op.type.shape) if op.type.is_static else None
+
+
+def _slice(op: ir.Op, x: np.ndarray) -> np.ndarray:
+  bounds = zip(op.attrs["start_indices"], op.attrs["limit_indices"], op.attrs["strides"], strict=True)
+  return x[tuple(slice(*bound) for bound in bounds)]
+
+
+def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
+  def run(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    bits = x.dtype.itemsize * 8
+    return function(x, y) if np.all((y >= 0) & (y < bits)) else None
+
+  return run
+
+
+def _shift_right_logical(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  unsigned = np.dtype(f"u{x.dtype.itemsize}")
+  return (x.astype(unsigned) >> y.astype(unsigned)).astype(x.dtype)
+
+
+def _select(op: ir.Op, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  return np.where(condition.astype(bool), x, y)
+
+
+def _logical(bitwise: Callable[..., Any]) -> Callable[..., Any]:
+  return lambda op, x, y: bitwise(x, y)
+
+
+_BITS = frozenset({
+    "stablehlo.and", "stablehlo.or", "stablehlo.xor", "stablehlo.not", "stablehlo.shift_left",
+    "stablehlo.shift_right_arithmetic", "stablehlo.shift_right_logical",
+})  # fmt: skip
+
+_RULES: dict[str, Callable[..., Any]] = {
+  "stablehlo.add": lambda op, x, y: x | y if x.dtype.kind == "b" else x + y,
+  "stablehlo.subtract": lambda op, x, y: None if x.dtype.kind == "b" else x - y,
+  "stablehlo.multiply": lambda op, x, y: x & y if x.dtype.kind == "b" else x * y,
+  "stablehlo.divide": _divide,
+  "stablehlo.remainder": _remainder,
+  "stablehlo.maximum": lambda op, x, y: np.maximum(x, y),
+  "stablehlo.minimum": lambda op, x, y: np.minimum(x, y),
+  "stablehlo.negate": lambda op, x: None if x.dtype.kind == "b" else 0 - x if x.dtype == object else np.negative(x),
+  "stablehlo.abs": lambda op, x: np.abs(x),
+  "stablehlo.sign": _sign,
+  "stablehlo.and": _logical(np.bitwise_and),
+  "stablehlo.or": _logical(np.bitwise_or),
+  "stablehlo.xor": _logical(np.bitwise_xor),
+  "stablehlo.not": lambda op, x: np.invert(x),
+  "stablehlo.shift_left": _shift(np.left_shift),
+  "stablehlo.shift_right_arithmetic": _shift(
+    lambda x, y: np.right_shift(x.view(f"i{x.dtype.itemsize}"), y.view(f"i{x.dtype.itemsize}")).view(x.dtype)
+  ),
+  "stablehlo.shift_right_logical": _shift(_shift_right_logical),
+  "stablehlo.compare": _compare,
+  "stablehlo.select": _select,
+  "stablehlo.clamp": lambda op, low, x, high: np.minimum(np.maximum(x, low), high),
+  "stablehlo.convert": _convert,
+  "stablehlo.broadcast_in_dim": _broadcast_in_dim,
+  "stablehlo.reshape": _reshape,
+  "stablehlo.slice": _slice,
+  "stablehlo.concatenate": lambda op, *xs: np.concatenate(xs, op.attrs["dimension"]),
+  "stablehlo.transpose": lambda op, x: np.transpose(x, op.attrs["permutation"]),
+  "stablehlo.reverse": lambda op, x: np.flip(x, op.attrs["dimensions"]),
+}

@@ -1,0 +1,147 @@
+"""StableHLO as plain frozen Python data: no MLIR object, nothing to keep alive, safe to share between threads."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+  "Function",
+  "Op",
+  "OpaqueType",
+  "Program",
+  "Region",
+  "Symbol",
+  "TensorType",
+  "TokenType",
+  "Type",
+  "TupleType",
+  "walk",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorType:
+  """Shape and dtype of a tensor; a dimension that is not known before refinement is None."""
+
+  shape: tuple[int | None, ...]
+  dtype: np.dtype
+
+  @property
+  def rank(self) -> int:
+    return len(self.shape)
+
+  @property
+  def is_static(self) -> bool:
+    return None not in self.shape
+
+  def __str__(self) -> str:
+    dims = ", ".join("?" if dim is None else str(dim) for dim in self.shape)
+    return f"{self.dtype.name}[{dims}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenType:
+  """The type of a value that only orders effects."""
+
+  def __str__(self) -> str:
+    return "token"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TupleType:
+  """Several values as one, as HLO's tuples arrive."""
+
+  elements: tuple["Type", ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpaqueType:
+  """A type without a counterpart in JAX (quantized, dynamic rank), kept as its text for the error."""
+
+  text: str
+
+  def __str__(self) -> str:
+    return self.text
+
+
+Type = TensorType | TokenType | TupleType | OpaqueType
+# Where ops, regions and functions hold types, `Any` stands for `Type`: nearly every one is a TensorType, and a lowering
+# that reads `.shape` or `.dtype` of another is stopped by AttributeError, not by a check at each place.
+_Types = tuple[Any, ...]
+
+
+class Symbol(str):
+  """The name of a function that an attribute refers to."""
+
+  __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Op:
+  """One operation. Values are numbered, and a number is unique in its program.
+
+  `attrs` holds decoded Python values: numbers, strings, tuples, dicts, `Symbol`s, and numpy arrays for dense elements.
+  """
+
+  name: str
+  operands: tuple[int, ...]
+  results: tuple[int, ...]
+  types: _Types
+  attrs: Mapping[str, Any]
+  regions: tuple["Region", ...]
+  location: str
+
+  @property
+  def type(self) -> Any:
+    return self.types[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Region:
+  """One block: arguments, operations in order, what the terminator returns, and what it reads from outside."""
+
+  args: tuple[int, ...]
+  types: _Types
+  ops: tuple[Op, ...]
+  returns: tuple[int, ...]
+  captures: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Function:
+  """A `func.func`; `types` and `attrs` are per argument, `result_types` and `result_attrs` per result."""
+
+  name: str
+  body: Region
+  attrs: tuple[Mapping[str, Any], ...]
+  result_types: _Types
+  result_attrs: tuple[Mapping[str, Any], ...]
+  is_public: bool
+
+  @property
+  def types(self) -> _Types:
+    return self.body.types
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Program:
+  """A module: its functions by name, its attributes, and the meshes that sharding annotations speak of."""
+
+  name: str
+  functions: Mapping[str, Function]
+  attrs: Mapping[str, Any]
+  meshes: Mapping[str, Any]
+
+  @property
+  def main(self) -> Function:
+    return self.functions["main"]
+
+
+def walk(region: Region) -> Iterator[Op]:
+  """Every op of a region in order, each before the ops of its own regions."""
+  for op in region.ops:
+    yield op
+    for inner in op.regions:
+      yield from walk(inner)

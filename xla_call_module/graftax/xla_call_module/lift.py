@@ -1,0 +1,182 @@
+"""`lift`: a module as an ordinary JAX function."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowerings, narrow, platforms, values  # noqa: F401
+from graftax.xla_call_module.context import Context, Options, Record
+from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.patterns import templates
+
+__all__ = ["Lifted", "lift"]
+
+
+class Lifted:
+  """A lifted module: call it with flat arrays, get a tuple of arrays; every JAX transformation applies.
+
+  Attributes:
+    module: what was lifted.
+    records: what was dropped or replaced while tracing (sharding annotations without a mesh, undecided shape
+      assertions, custom calls through FFI); filled by the first call.
+  """
+
+  def __init__(self, module: Module, options: Options, gradient: str):
+    self.module, self.options = module, options
+    self._contexts: dict[tuple[bool, int | None], Context] = {}
+    self._records: dict[Any, Record] = {}
+    self._uses_64_bits = narrow.uses_64_bits(module.program)
+    self._program = templates.recover(module.program)
+    self._jitted = jax.jit(self._run)
+    pullback = _Pullback(module, options) if module.has_gradient and gradient != "primal" else None
+    self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
+    self.__name__ = module.program.name or "lifted"
+
+  @property
+  def records(self) -> tuple[Record, ...]:
+    return tuple(self._records.values())
+
+  def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
+    is_narrow = self._uses_64_bits and not jax.config.jax_enable_x64
+    if is_narrow and self.options.x64 == "enable":
+      with jax.enable_x64(True):
+        return tuple(self._call(*arguments.check(self.module, args)))
+    if is_narrow:
+      arguments.refuse_64_bits(self.module)
+    return tuple(self._call(*arguments.check(self.module, args)))
+
+  def _run(self, *args: Any) -> list[jax.Array]:
+    """The primal under `jax.jit`."""
+    module, options = self.module, self.options
+    if not module.has_platform_index:
+      results = self._evaluate(None, *args)
+    elif options.platform is not None:
+      results = self._evaluate(module.platforms.index(options.platform), *args)
+    else:
+      branches = {name: _Fixed(self._evaluate, index) for index, name in enumerate(module.platforms)}
+      results = lax.platform_dependent(*args, default=_Fixed(self._evaluate, 0), **branches)
+    if options.check_platform and module.checks_platform and options.platform is None:
+      results = platforms.checked(results, module.platforms)
+    return results
+
+  def _evaluate(self, platform_index: int | None, *args: Any) -> list[jax.Array]:
+    context = self._context(platform_index)
+    main = self._program.main
+    full = arguments.for_main(self.module, args, platform_index)
+    results = evaluate.run_function(context, main, full)
+    return [_output(context, value) for value in results if value is not values.TOKEN]
+
+  def _context(self, platform_index: int | None) -> Context:
+    is_narrow = self._uses_64_bits and not jax.config.jax_enable_x64
+    key = (is_narrow, platform_index)
+    if key not in self._contexts:
+      self._contexts[key] = Context(self._program, self.options, platform_index, is_narrow, self._records)
+    return self._contexts[key]
+
+
+class _Pullback:
+  """The stored gradient function, lifted when it is first used; its own gradient serves second order likewise."""
+
+  def __init__(self, module: Module, options: Options):
+    self._module, self._options = module, options
+    self._lifted: Lifted | None = None
+
+  def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
+    if self._lifted is None:
+      gradient = self._module.gradient
+      assert gradient is not None, "internal: a pullback without a stored gradient"
+      self._lifted = Lifted(gradient, self._options, "auto")
+    return self._lifted(*args)
+
+
+class _Fixed:
+  """`function(index, *args)` with the index given; a callable with a name, as JAX wants for a branch."""
+
+  def __init__(self, function: Callable[..., Any], index: int):
+    self._function, self._index = function, index
+    self.__name__ = f"platform_{index}"
+
+  def __call__(self, *args: Any) -> Any:
+    return self._function(self._index, *args)
+
+
+def _output(context: Context, value: Any) -> jax.Array:
+  if isinstance(value, (narrow.Wide, narrow.Pair)):
+    raise errors.X64Error(
+      f"a result of the module is of type {value.dtype.name} and 64-bit types are disabled in JAX. Set"
+      " jax_enable_x64, or lift with x64='enable'."
+    )
+  return jnp.asarray(values.materialize(value))
+
+
+def lift(
+    module: Module, *, mesh: jax.sharding.Mesh | None = None, gradient: str = "auto", x64: str = "error",
+    check_platform: bool = True, check_shapes: bool | None = None, platform: str | None = None, loops: str = "scan",
+    call_tf_function: Callable[..., Sequence[Any]] | None = None,
+    custom_calls: Mapping[str, Callable[..., Any]] | None = None, on_unsupported: Callable[..., Any] | None = None,
+) -> Lifted:  # fmt: skip
+  """The module as a function of flat arrays that returns a tuple of arrays, all of it ordinary JAX.
+
+  Args:
+    module: what to lift.
+    mesh: turn sharding annotations into constraints on this mesh; without one they are dropped and recorded.
+    gradient: whose derivative reverse mode uses. StableHLO does not keep `custom_jvp`, `custom_vjp` and
+      `stop_gradient`, so the derivative of the lifted code can differ from the one the author defined.
+      "saved": the gradient function that the artifact carries (an error where it has none); forward mode is refused.
+      "primal": the lifted code is differentiated. "auto": "saved" for reverse mode where there is one, with forward
+      mode on the lifted code; otherwise "primal".
+    x64: what to do with 64-bit modules while 64-bit types are disabled. "error": X64Error, except for integers that
+      provably fit 32 bits. "enable": trace and run the module with 64-bit types on.
+    check_platform: refuse to lower for a platform that the module was not lowered for. Also off where the module
+      disables its "platform" check.
+    check_shapes: evaluate shape assertions; by default as the module says.
+    platform: for modules of several platforms, take this one's code whatever the function is lowered for.
+    loops: "scan" turns loops of known length into `lax.scan`; "while" keeps every loop a `lax.while_loop`.
+    call_tf_function: called as `call_tf_function(function_list[i], *arrays)` for TF functions that the module calls.
+    custom_calls: more custom-call targets: name to `function(op, *operands)`, which returns results in order.
+    on_unsupported: called as `on_unsupported(op, error, environment)` for an op that does not lift; returns its
+      results. `environment` maps the numbers of values to values.
+
+  Raises:
+    ValueError: an option has no such value.
+    PlatformError: `platform` is not one of the module's.
+
+  Example:
+    >>> import jax
+    >>> from graftax.xla_call_module import Module, lift
+    >>> exported = jax.export.export(jax.jit(lambda x: x * x))(jax.ShapeDtypeStruct((), "float32"))
+    >>> square = lift(Module.from_exported(exported))
+    >>> float(jax.grad(lambda x: square(x)[0])(3.0))
+    6.0
+  """
+  for name, value, allowed in (
+      ("gradient", gradient, ("auto", "saved", "primal")), ("x64", x64, ("error", "enable")),
+      ("loops", loops, ("scan", "while")),
+  ):  # fmt: skip
+    if value not in allowed:
+      raise ValueError(f"{name}={value!r}; expected one of {allowed}.")
+  if platform is not None and module.has_platform_index and platform not in module.platforms:
+    raise errors.PlatformError(f"platform={platform!r}: the module was lowered for {module.platforms}.")
+  options = Options(
+      mesh=mesh, check_platform=check_platform, x64=x64, loops=loops, platform=platform,
+      check_shapes=module.checks_shapes if check_shapes is None else check_shapes,
+      call_tf_function=call_tf_function, function_list=module.function_list, custom_calls=dict(custom_calls or {}),
+      on_unsupported=on_unsupported,
+  )  # fmt: skip
+  return Lifted(module, options, gradient)
+
+
+def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tuple[gradients.GradientDifference, ...]:
+  """Where the artifact's gradient function and the derivative of the lifted code differ at given arguments.
+
+  Differences are expected where the author defined a derivative (straight-through, clipped, relu at 0); empty where
+  they agree within `tolerance`, relative and absolute.
+
+  Raises:
+    DerivativeError: the artifact carries no gradient function.
+  """
+  saved, primal = lift(module, gradient="saved"), lift(module, gradient="primal")
+  return gradients.compare_gradients(saved, primal, module, arguments.check(module, args), tolerance)

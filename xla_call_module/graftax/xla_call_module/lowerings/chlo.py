@@ -1,0 +1,68 @@
+"""CHLO ops that are more than one elementwise function: scan, ragged dot, the high half of a product, select."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.evaluate import run_region
+from graftax.xla_call_module.registry import register
+from graftax.xla_call_module.values import materialize
+
+__all__: list[str] = []
+
+
+@register("chlo.mulhi")
+def _mulhi(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
+  return lax.mulhi(x, y)
+
+
+@register("chlo.broadcast_select")
+def _broadcast_select(context: Context, op: ir.Op, condition: Array, x: Array, y: Array) -> Array:
+  return lax.select_n(*jnp.broadcast_arrays(condition, y, x))
+
+
+@register("chlo.scan", takes_known=True)
+def _scan(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
+  """`body(*slices, *carries) -> (*outputs, *carries)` along one axis."""
+  num_inputs = op.attrs["operandSegmentSizes"][0]
+  num_outputs = op.attrs["resultSegmentSizes"][0]
+  axis, region = op.attrs["dimension"], op.regions[0]
+  inputs = tuple(jnp.moveaxis(jnp.asarray(materialize(x)), axis, 0) for x in operands[:num_inputs])
+  inits = tuple(jnp.asarray(materialize(x)) for x in operands[num_inputs:])
+
+  def step(carries: Any, slices: Any) -> Any:
+    results = [jnp.asarray(materialize(v)) for v in run_region(context, region, environment, (*slices, *carries))]
+    return tuple(results[num_outputs:]), tuple(results[:num_outputs])
+
+  length = op.attrs.get("scan_dim_size") if not inputs else None
+  carries, outputs = lax.scan(step, inits, inputs, length=length, reverse=bool(op.attrs.get("is_reverse", False)))
+  return (*(jnp.moveaxis(x, 0, axis) for x in outputs), *carries)
+
+
+_RAGGED_FIELDS = (
+    "lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions", "rhs_contracting_dimensions",
+    "lhs_ragged_dimensions", "rhs_group_dimensions",
+)  # fmt: skip
+
+
+@register("chlo.ragged_dot")
+def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -> Array:
+  """The op holds its dimension numbers as a struct, the composite as a list of arrays."""
+  numbers = op.attrs["ragged_dot_dimension_numbers"]
+  if not isinstance(numbers, dict):
+    numbers = dict(zip(_RAGGED_FIELDS, numbers, strict=True))
+  fields = {name: tuple(int(axis) for axis in np.asarray(numbers.get(name, ())).reshape(-1)) for name in _RAGGED_FIELDS}
+  contracting = (fields["lhs_contracting_dimensions"], fields["rhs_contracting_dimensions"])
+  batching = (fields["lhs_batching_dimensions"], fields["rhs_batching_dimensions"])
+  dimension_numbers = lax.RaggedDotDimensionNumbers(
+    (contracting, batching), fields["lhs_ragged_dimensions"], fields["rhs_group_dimensions"]
+  )
+  config = [str(item) for item in op.attrs.get("precision_config", ())]
+  precision = None if all(item == "DEFAULT" for item in config) else tuple(getattr(lax.Precision, i) for i in config)
+  return lax.ragged_dot_general(
+    x, y, sizes, dimension_numbers, precision=precision, preferred_element_type=op.type.dtype
+  )

@@ -1,0 +1,23 @@
+"""`composite`: CHLO functions by name, everything else through the decomposition that the module carries."""
+
+import dataclasses
+from typing import Any
+
+from graftax.xla_call_module import ir, registry
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.evaluate import call_function
+from graftax.xla_call_module.registry import register
+from graftax.xla_call_module.values import materialize
+
+__all__: list[str] = []
+
+
+@register("stablehlo.composite", takes_known=True)
+def _composite(context: Context, op: ir.Op, *operands: Any) -> Any:
+  name = op.attrs["name"]
+  attributes = op.attrs.get("composite_attributes", {})
+  rule = registry.composites.get(name) or (registry.ops.get(name) if name.startswith("chlo.") else None)
+  if rule is not None:
+    named = dataclasses.replace(op, name=name, attrs=attributes)
+    return rule.function(context, named, *(operands if rule.takes_known else map(materialize, operands)))
+  return call_function(context, op.attrs["decomposition"], operands)

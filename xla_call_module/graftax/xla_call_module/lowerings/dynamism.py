@@ -1,0 +1,116 @@
+"""Ops of polymorphic modules. Their shape operands are known while tracing, possibly up to symbolic dimensions."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lowerings.contraction import convolution
+from graftax.xla_call_module.lowerings.gather_scatter import gather
+from graftax.xla_call_module.lowerings.random import rng_bit_generator
+from graftax.xla_call_module.lowerings.window import Window, reduce_window
+from graftax.xla_call_module.registry import register, register_custom_call
+from graftax.xla_call_module.values import as_dims, materialize
+
+__all__: list[str] = []
+
+
+def _dims(context: Context, op: ir.Op, value: Any, what: str) -> tuple[Any, ...]:
+  dims = as_dims(value)
+  if dims is None:
+    raise context.unsupported(op, f"its {what} depends on data, so the result has no static shape.")
+  return dims
+
+
+@register("stablehlo.dynamic_broadcast_in_dim", takes_known=True)
+def _dynamic_broadcast_in_dim(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
+  return lax.broadcast_in_dim(materialize(x), _dims(context, op, shape, "shape"), op.attrs["broadcast_dimensions"])
+
+
+@register("stablehlo.dynamic_reshape", takes_known=True)
+def _dynamic_reshape(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
+  return jnp.reshape(materialize(x), _dims(context, op, shape, "shape"))
+
+
+@register("stablehlo.dynamic_iota", takes_known=True)
+def _dynamic_iota(context: Context, op: ir.Op, shape: Any) -> Array:
+  return lax.broadcasted_iota(op.type.dtype, _dims(context, op, shape, "shape"), op.attrs["iota_dimension"])
+
+
+@register("stablehlo.dynamic_pad", takes_known=True)
+def _dynamic_pad(context: Context, op: ir.Op, x: Any, value: Any, low: Any, high: Any, interior: Any) -> Array:
+  config = zip(*(_dims(context, op, part, "padding") for part in (low, high, interior)), strict=True)
+  return lax.pad(materialize(x), materialize(value), list(config))
+
+
+@register("stablehlo.real_dynamic_slice", takes_known=True)
+def _real_dynamic_slice(context: Context, op: ir.Op, x: Any, start: Any, limit: Any, strides: Any) -> Array:
+  x = materialize(x)
+  limits, steps = _dims(context, op, limit, "limit"), _dims(context, op, strides, "stride")
+  starts = as_dims(start)
+  if starts is not None:
+    return lax.slice(x, starts, limits, steps)
+  raise context.unsupported(op, "its start depends on data.")
+
+
+@register("stablehlo.dynamic_gather", takes_known=True)
+def _dynamic_gather(context: Context, op: ir.Op, x: Any, indices: Any, sizes: Any) -> Array:
+  return gather(op, materialize(x), materialize(indices), _dims(context, op, sizes, "slice size"))
+
+
+@register("stablehlo.dynamic_conv", takes_known=True)
+def _dynamic_conv(context: Context, op: ir.Op, x: Any, kernel: Any, padding: Any) -> Array:
+  flat = _dims(context, op, padding, "padding")
+  pairs = list(zip(flat[::2], flat[1::2], strict=True))
+  return convolution(op, materialize(x), materialize(kernel), pairs)
+
+
+@register_custom_call("stablehlo.dynamic_reduce_window", takes_known=True)
+def _dynamic_reduce_window(context: Context, op: ir.Op, *operands: Any) -> Any:
+  """Operands: arrays, initial values, then window sizes, strides, base and window dilations, and padding."""
+  sizes, strides, base, dilation, padding = (_dims(context, op, value, "window") for value in operands[-5:])
+  (callee,) = op.attrs["called_computations"]
+  region = context.program.functions[callee].body
+  pairs = tuple(zip(padding[::2], padding[1::2], strict=True))
+  return reduce_window(context, op, operands[:-5], Window(sizes, strides, base, dilation, pairs), region, {})
+
+
+@register_custom_call("stablehlo.dynamic_rng_bit_generator", takes_known=True)
+def _dynamic_rng_bit_generator(context: Context, op: ir.Op, state: Any, shape: Any) -> Any:
+  return rng_bit_generator(context, op, materialize(state), _dims(context, op, shape, "shape"))
+
+
+@register_custom_call("stablehlo.dynamic_top_k", takes_known=True)
+def _dynamic_top_k(context: Context, op: ir.Op, x: Any, k: Any) -> Any:
+  (size,) = _dims(context, op, k, "k")
+  return lax.top_k(materialize(x), size)
+
+
+@register_custom_call("shape_assertion", takes_known=True)
+def _shape_assertion(context: Context, op: ir.Op, holds: Any, *arguments: Any) -> tuple[()]:
+  """Evaluated now where the shapes are static; an assertion on symbolic dimensions is recorded."""
+  if not context.options.check_shapes:
+    context.record("shape assertion", op, "not evaluated: shape checks are disabled")
+    return ()
+  if isinstance(holds, np.ndarray):
+    if not holds.all():
+      raise errors.ShapeAssertionError(_assertion_message(op, arguments))
+    return ()
+  context.record("shape assertion", op, "not decided: it depends on symbolic dimensions or on data")
+  return ()
+
+
+def _assertion_message(op: ir.Op, arguments: tuple[Any, ...]) -> str:
+  template = op.attrs.get("error_message", "")
+  template = template.decode(errors="replace") if isinstance(template, bytes) else str(template)
+  shown = []
+  for value in arguments:
+    dims = as_dims(value)
+    shown.append(dims[0] if dims else "?")
+  for position, value in enumerate(shown):
+    template = template.replace(f"{{{position}}}", str(value))
+  where = f" at {op.location}" if op.location else ""
+  return f"shape assertion{where} of the exported module does not hold: {template}"

@@ -1,0 +1,226 @@
+"""Elementwise ops: arithmetic, comparison, conversion, bits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.extend.core import primitives
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.registry import register
+
+__all__: list[str] = []
+
+
+def _plain(function: Callable[..., Array]) -> Callable[..., Array]:
+  return lambda context, op, *operands: function(*operands)
+
+
+_PLAIN = {
+    "stablehlo.atan2": lax.atan2, "stablehlo.ceil": lax.ceil, "stablehlo.complex": lax.complex,
+    "stablehlo.count_leading_zeros": lax.clz, "stablehlo.divide": lax.div, "stablehlo.floor": lax.floor,
+    "stablehlo.is_finite": lax.is_finite, "stablehlo.maximum": lax.max, "stablehlo.minimum": lax.min,
+    "stablehlo.negate": lax.neg, "stablehlo.not": lax.bitwise_not, "stablehlo.or": lax.bitwise_or,
+    "stablehlo.and": lax.bitwise_and, "stablehlo.popcnt": lax.population_count, "stablehlo.remainder": lax.rem,
+    "stablehlo.shift_left": lax.shift_left, "stablehlo.shift_right_arithmetic": lax.shift_right_arithmetic,
+    "stablehlo.shift_right_logical": lax.shift_right_logical, "stablehlo.sign": lax.sign,
+    "stablehlo.subtract": lax.sub, "stablehlo.xor": lax.bitwise_xor, "stablehlo.clamp": lax.clamp,
+    "chlo.acos": lax.acos, "chlo.acosh": lax.acosh, "chlo.asin": lax.asin, "chlo.asinh": lax.asinh,
+    "chlo.atan": lax.atan, "chlo.atanh": lax.atanh, "chlo.bessel_i1e": lax.bessel_i1e, "chlo.conj": lax.conj,
+    "chlo.cosh": lax.cosh, "chlo.digamma": lax.digamma, "chlo.erf": lax.erf, "chlo.erf_inv": lax.erf_inv,
+    "chlo.erfc": lax.erfc, "chlo.lgamma": lax.lgamma, "chlo.next_after": lax.nextafter,
+    "chlo.polygamma": lax.polygamma, "chlo.sinh": lax.sinh, "chlo.square": lax.square, "chlo.tan": lax.tan,
+    "chlo.zeta": lax.zeta,
+}  # fmt: skip
+
+for _name, _function in _PLAIN.items():
+  register(_name)(_plain(_function))
+
+
+_ACCURATE = {
+    "stablehlo.cbrt": lax.cbrt, "stablehlo.cosine": lax.cos, "stablehlo.exponential": lax.exp,
+    "stablehlo.exponential_minus_one": lax.expm1, "stablehlo.log": lax.log, "stablehlo.log_plus_one": lax.log1p,
+    "stablehlo.logistic": lax.logistic, "stablehlo.rsqrt": lax.rsqrt, "stablehlo.sine": lax.sin,
+    "stablehlo.sqrt": lax.sqrt, "stablehlo.tan": lax.tan, "stablehlo.tanh": lax.tanh,
+}  # fmt: skip
+
+
+def _accurate(function: Callable[..., Array]) -> Callable[..., Array]:
+  def run(context: Context, op: ir.Op, x: Array) -> Array:
+    accuracy = _accuracy(op.attrs.get("result_accuracy"))
+    return function(x) if accuracy is None else function(x, accuracy=accuracy)
+
+  return run
+
+
+def _accuracy(attr: Any) -> Any:
+  """`result_accuracy` as `lax.AccuracyMode` or `lax.Tolerance`; None for the default."""
+  if not isinstance(attr, dict):
+    return None
+  mode = attr.get("mode", "DEFAULT")
+  if mode == "HIGHEST":
+    return lax.AccuracyMode.HIGHEST
+  if mode == "TOLERANCE":
+    return lax.Tolerance(float(attr["atol"]), float(attr["rtol"]), int(attr["ulps"]))
+  return None
+
+
+for _name, _function in _ACCURATE.items():
+  register(_name)(_accurate(_function))
+
+
+@register("stablehlo.add")
+def _add(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
+  return lax.bitwise_or(x, y) if op.type.dtype == np.bool_ else lax.add(x, y)
+
+
+@register("stablehlo.multiply")
+def _multiply(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
+  return lax.bitwise_and(x, y) if op.type.dtype == np.bool_ else lax.mul(x, y)
+
+
+@register("stablehlo.abs")
+def _abs(context: Context, op: ir.Op, x: Array) -> Array:
+  return jnp.asarray(x) if x.dtype.kind in "ub" else lax.abs(x)
+
+
+@register("stablehlo.real")
+def _real(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.real(x) if x.dtype.kind == "c" else jnp.asarray(x)
+
+
+@register("stablehlo.imag")
+def _imag(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.imag(x) if x.dtype.kind == "c" else lax.full_like(x, 0)
+
+
+@register("stablehlo.round_nearest_even")
+def _round_nearest_even(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
+@register("stablehlo.round_nearest_afz")
+def _round_nearest_afz(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)
+
+
+@register("stablehlo.power")
+def _power(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
+  if op.type.dtype.kind in "iu":
+    return _integer_power(x, y)
+  return lax.pow(x, y)
+
+
+def _integer_power(x: Array, y: Array) -> Array:
+  """`x ** y` in integers, wrapping. A negative exponent gives 0, except for bases 1 and -1, as StableHLO has it."""
+  x, y = jnp.asarray(x), jnp.asarray(y)
+  one, zero = lax.full_like(x, 1), lax.full_like(x, 0)
+  exponent = lax.max(y, zero) if y.dtype.kind == "i" else y
+  result, square = one, x
+  for bit in range(jnp.iinfo(x.dtype).bits - (y.dtype.kind == "i")):
+    taken = lax.ne(lax.bitwise_and(lax.shift_right_logical(exponent, lax.full_like(y, bit)), one), zero)
+    result = lax.select(taken, lax.mul(result, square), result)
+    square = lax.mul(square, square)
+  if y.dtype.kind == "u":
+    return result
+  odd = lax.ne(lax.bitwise_and(y, one), zero)
+  unit = lax.select(lax.eq(x, one), one, lax.select(lax.eq(x, -one), lax.select(odd, -one, one), zero))
+  return lax.select(lax.lt(y, zero), unit, result)
+
+
+_COMPARE = {"EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge}
+
+
+@register("stablehlo.compare", "chlo.broadcast_compare")
+def _compare(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
+  direction = op.attrs["comparison_direction"]
+  if op.attrs.get("compare_type") == "TOTALORDER" and jnp.issubdtype(x.dtype, jnp.floating):
+    return _total_order(direction, x, y)
+  return _COMPARE[direction](x, y)
+
+
+def _total_order(direction: str, x: Array, y: Array) -> Array:
+  """IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+  match direction:
+    case "LT":
+      return primitives.lt_to_p.bind(x, y)
+    case "GT":
+      return primitives.lt_to_p.bind(y, x)
+    case "LE":
+      return primitives.le_to_p.bind(x, y)
+    case "GE":
+      return primitives.le_to_p.bind(y, x)
+    case "EQ":
+      return primitives.eq_to_p.bind(x, y)
+    case _:
+      return lax.bitwise_not(primitives.eq_to_p.bind(x, y))
+
+
+@register("stablehlo.select")
+def _select(context: Context, op: ir.Op, condition: Array, x: Array, y: Array) -> Array:
+  return lax.select_n(condition, y, x)
+
+
+@register("stablehlo.convert")
+def _convert(context: Context, op: ir.Op, x: Array) -> Array:
+  dtype = op.type.dtype
+  if x.dtype.kind == "c" and dtype.kind != "c":
+    x = lax.real(x)
+  return lax.convert_element_type(x, dtype)
+
+
+@register("stablehlo.bitcast_convert")
+def _bitcast_convert(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.bitcast_convert_type(x, op.type.dtype)
+
+
+@register("stablehlo.reduce_precision")
+def _reduce_precision(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.reduce_precision(x, op.attrs["exponent_bits"], op.attrs["mantissa_bits"])
+
+
+@register("chlo.is_inf")
+def _is_inf(context: Context, op: ir.Op, x: Array) -> Array:
+  return jnp.isinf(x)
+
+
+@register("chlo.is_pos_inf")
+def _is_pos_inf(context: Context, op: ir.Op, x: Array) -> Array:
+  return jnp.isposinf(x)
+
+
+@register("chlo.is_neg_inf")
+def _is_neg_inf(context: Context, op: ir.Op, x: Array) -> Array:
+  return jnp.isneginf(x)
+
+
+@register("chlo.constant", "chlo.constant_like")
+def _constant_like(context: Context, op: ir.Op, *operands: Array) -> Array:
+  value = op.attrs["value"]
+  return lax.full_like(operands[0], value) if operands else jnp.asarray(value)
+
+
+_BROADCAST = {
+    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "max": lax.max, "min": lax.min, "pow": lax.pow,
+    "rem": lax.rem, "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "atan2": lax.atan2,
+    "next_after": lax.nextafter, "polygamma": lax.polygamma, "zeta": lax.zeta, "complex": lax.complex,
+    "shift_left": lax.shift_left, "shift_right_arithmetic": lax.shift_right_arithmetic,
+    "shift_right_logical": lax.shift_right_logical,
+}  # fmt: skip
+
+
+def _broadcasting(function: Callable[..., Array]) -> Callable[..., Array]:
+  def run(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
+    return function(*jnp.broadcast_arrays(x, y))
+
+  return run
+
+
+for _name, _function in _BROADCAST.items():
+  register(f"chlo.broadcast_{_name}" if _name not in ("sub", "mul", "div", "max", "min", "pow", "rem") else {
+      "sub": "chlo.broadcast_subtract", "mul": "chlo.broadcast_multiply", "div": "chlo.broadcast_divide",
+      "max": "chlo.broadcast_maximum", "min": "chlo.broadcast_minimum", "pow": "chlo.broadcast_power",
+      "rem": "chlo.broadcast_remainder"}[_name])(_broadcasting(_function))  # fmt: skip

@@ -1,0 +1,65 @@
+import jax
+import numpy as np
+import pytest
+
+from graftax.xla_call_module import DerivativeError, Module, lift
+
+
+def _scatter(body: str, unique: bool = False) -> Module:
+  return Module.from_text(f"""module {{
+    func.func public @main(%x: tensor<5xf32>, %i: tensor<3x1xi32>, %u: tensor<3xf32>)
+      -> tensor<5xf32> {{
+    %r = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+        scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {str(unique).lower()}}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      {body}
+      stablehlo.return %s : tensor<f32>
+    }}) : (tensor<5xf32>, tensor<3x1xi32>, tensor<3xf32>) -> tensor<5xf32>
+    return %r : tensor<5xf32> }} }}""")
+
+
+_X, _U = np.arange(5, dtype=np.float32), np.array([10, 20, 30], np.float32)
+_I = np.array([[1], [3], [7]], np.int32)
+_OWN = """%t = stablehlo.multiply %a, %b : tensor<f32>
+      %s = stablehlo.subtract %t, %b : tensor<f32>"""
+
+
+def test_update_out_of_bounds_is_dropped():
+  got = lift(_scatter("%s = stablehlo.add %a, %b : tensor<f32>"))(_X, _I, _U)[0]
+  np.testing.assert_array_equal(got, [0, 11, 2, 23, 4])
+  negative = np.array([[-1], [0], [4]], np.int32)
+  got = lift(_scatter("%s = stablehlo.add %a, %b : tensor<f32>"))(_X, negative, _U)[0]
+  np.testing.assert_array_equal(got, [20, 1, 2, 3, 34])
+
+
+def test_reducer_of_its_own_gives_the_value_and_refuses_a_derivative():
+  function = lift(_scatter(_OWN))
+  np.testing.assert_array_equal(function(_X, _I, _U)[0], [0, 0, 2, 40, 4])
+  with pytest.raises(DerivativeError, match=r"stablehlo\.scatter at .*none of update, add"):
+    jax.grad(lambda x: function(x, _I, _U)[0].sum())(_X)
+
+
+def test_reducer_of_its_own_with_unique_indices_differentiates():
+  function = lift(_scatter(_OWN, unique=True))
+  np.testing.assert_array_equal(function(_X, _I, _U)[0], [0, 0, 2, 40, 4])
+  gradient = jax.grad(lambda x, u: function(x, _I, u)[0].sum(), (0, 1))(_X, _U)
+  np.testing.assert_array_equal(gradient[0], [1, 10, 1, 20, 1])
+  np.testing.assert_array_equal(gradient[1], [0, 2, 0])
+
+
+def test_gather_clamps_its_start():
+  text = """module { func.func public @main(%x: tensor<5xf32>, %i: tensor<3x1xi32>) -> tensor<3x2xf32> {
+    %r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], start_index_map = [0],
+        index_vector_dim = 1>, slice_sizes = array<i64: 2>}> : (tensor<5xf32>, tensor<3x1xi32>) -> tensor<3x2xf32>
+    return %r : tensor<3x2xf32> } }"""
+  got = lift(Module.from_text(text))(_X, np.array([[-4], [1], [9]], np.int32))[0]
+  np.testing.assert_array_equal(got, [[0, 1], [1, 2], [3, 4]])
+
+
+def test_dynamic_slice_clamps_negative_starts():
+  text = """module { func.func public @main(%x: tensor<5xf32>, %i: tensor<i32>) -> tensor<2xf32> {
+    %r = stablehlo.dynamic_slice %x, %i, sizes = [2] : (tensor<5xf32>, tensor<i32>) -> tensor<2xf32>
+    return %r : tensor<2xf32> } }"""
+  function = lift(Module.from_text(text))
+  np.testing.assert_array_equal(function(_X, np.int32(-1))[0], [0, 1])
+  np.testing.assert_array_equal(function(_X, np.int32(9))[0], [3, 4])

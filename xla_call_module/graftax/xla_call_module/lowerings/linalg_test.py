@@ -1,0 +1,79 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.xla_call_module import Module, lift
+
+_A = np.array([[4, 1, 0.5, 0.2], [1, 5, 0.3, 0.1], [0.5, 0.3, 6, 0.7], [0.2, 0.1, 0.7, 7]], np.float32)
+_TALL = np.arange(12, dtype=np.float32).reshape(4, 3) % 5 + np.eye(4, 3, dtype=np.float32)
+_BAND = np.array([0.5, 1, 0.7, 0.3], np.float32)
+
+_CASES = {
+  "cholesky": (lambda a: jnp.linalg.cholesky(a), _A),
+  "lu": (lambda a: lax.linalg.lu(a)[0], _A),
+  "solve": (lambda a: jnp.linalg.solve(a, a[0]), _A),
+  "qr": (lambda a: jnp.abs(jnp.linalg.qr(a)[1]), _TALL),
+  "eigh": (lambda a: jnp.linalg.eigh(a)[0], _A),
+  "tridiagonal_solve": (lambda d: lax.linalg.tridiagonal_solve(d, d + 4, d, d[:, None]), _BAND),
+  "triangular_solve": (lambda a: lax.linalg.triangular_solve(a, a, left_side=True, lower=True), _A),
+}
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+@pytest.mark.parametrize("name", list(_CASES))
+def test_custom_calls_of_every_platform_lift_to_differentiable_twins(name, platform):
+  function, x = _CASES[name]
+  exported = jax.export.export(jax.jit(function), platforms=[platform])(jax.ShapeDtypeStruct(x.shape, x.dtype))
+  lifted = lift(Module.from_exported(exported), check_platform=False, gradient="primal")
+  got, want = jax.jit(lambda x: lifted(x)[0])(x), jax.jit(function)(x)
+  np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+  def total(f):
+    return jax.jit(jax.grad(lambda x: jnp.sum(jnp.cos(f(x)))))
+
+  np.testing.assert_allclose(total(lambda x: lifted(x)[0])(x), total(function)(x), rtol=2e-3, atol=2e-4)
+  np.testing.assert_allclose(jax.vmap(lambda x: lifted(x)[0])(x[None])[0], want, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_singular_values_of_cpu_and_gpu_custom_calls(platform):
+  def function(a):
+    return jnp.linalg.svd(a, full_matrices=False)
+
+  exported = jax.export.export(jax.jit(function), platforms=[platform])(jax.ShapeDtypeStruct(_TALL.shape, np.float32))
+  u, s, vt = lift(Module.from_exported(exported), check_platform=False, gradient="primal")(_TALL)
+  np.testing.assert_allclose((u * s) @ vt, _TALL, atol=1e-5)
+
+
+def test_failed_cholesky_is_nan_as_in_jax():
+  bad = -_A
+  exported = jax.export.export(jax.jit(jnp.linalg.cholesky))(jax.ShapeDtypeStruct(bad.shape, bad.dtype))
+  got = lift(Module.from_exported(exported), gradient="primal")(bad)[0]
+  np.testing.assert_array_equal(got, jnp.linalg.cholesky(bad))
+  assert np.isnan(got).any()
+
+
+def test_qr_whose_reflectors_are_read_is_not_taken_for_qr():
+  text = """module { func.func public @main(%a: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
+    %0:2 = stablehlo.custom_call @Qr(%a) : (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)
+    %1 = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%0#0, %0#1) :
+        (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+    return %0#0, %1 : tensor<4x3xf32>, tensor<4x3xf32> } }"""
+  lifted = lift(Module.from_text(text))
+  assert "ffi_call" in str(jax.make_jaxpr(lifted)(_TALL))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+def test_approximate_top_k(platform):
+  x = np.sin(np.arange(200, dtype=np.float32)).reshape(2, 100)
+
+  def function(x):
+    return lax.approx_max_k(x, 3)
+
+  exported = jax.export.export(jax.jit(function), platforms=[platform])(jax.ShapeDtypeStruct(x.shape, x.dtype))
+  for got, want in zip(
+    lift(Module.from_exported(exported), check_platform=False, gradient="primal")(x), function(x), strict=True
+  ):
+    np.testing.assert_array_equal(got, want)

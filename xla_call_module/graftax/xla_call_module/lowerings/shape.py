@@ -1,0 +1,149 @@
+"""Ops that make or move elements: constants, iota, broadcasting, reshaping, slicing, padding, tuples."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.registry import register
+from graftax.xla_call_module.values import TOKEN, SymbolicArray, materialize
+
+__all__: list[str] = []
+
+
+@register("stablehlo.constant", takes_known=True)
+def _constant(context: Context, op: ir.Op) -> np.ndarray:
+  value = op.attrs["value"]
+  if value is None:
+    raise context.unsupported(op, f"its type {op.types[0]} has no counterpart in JAX.")
+  return value
+
+
+@register("stablehlo.iota")
+def _iota(context: Context, op: ir.Op) -> Array:
+  return lax.broadcasted_iota(op.type.dtype, op.type.shape, op.attrs["iota_dimension"])
+
+
+@register("stablehlo.broadcast_in_dim")
+def _broadcast_in_dim(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.broadcast_in_dim(x, op.type.shape, op.attrs["broadcast_dimensions"])
+
+
+@register("stablehlo.broadcast")
+def _broadcast(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.broadcast(x, op.attrs["broadcast_sizes"])
+
+
+@register("stablehlo.reshape")
+def _reshape(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.reshape(x, op.type.shape)
+
+
+@register("stablehlo.transpose")
+def _transpose(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.transpose(x, op.attrs["permutation"])
+
+
+@register("stablehlo.reverse")
+def _reverse(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.rev(x, op.attrs["dimensions"])
+
+
+@register("stablehlo.concatenate")
+def _concatenate(context: Context, op: ir.Op, *xs: Array) -> Array:
+  return lax.concatenate(xs, op.attrs["dimension"]) if len(xs) > 1 else jnp.asarray(xs[0])
+
+
+@register("stablehlo.slice")
+def _slice(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.slice(x, op.attrs["start_indices"], op.attrs["limit_indices"], op.attrs["strides"])
+
+
+@register("stablehlo.pad")
+def _pad(context: Context, op: ir.Op, x: Array, value: Array) -> Array:
+  config = zip(op.attrs["edge_padding_low"], op.attrs["edge_padding_high"], op.attrs["interior_padding"], strict=True)
+  return lax.pad(x, value, list(config))
+
+
+@register("stablehlo.dynamic_slice", takes_known=True)
+def _dynamic_slice(context: Context, op: ir.Op, x: Array, *starts: Any) -> Array:
+  sizes = op.attrs["slice_sizes"]
+  return lax.dynamic_slice(materialize(x), _clamped(starts, np.shape(x), sizes), sizes, allow_negative_indices=False)
+
+
+@register("stablehlo.dynamic_update_slice", takes_known=True)
+def _dynamic_update_slice(context: Context, op: ir.Op, x: Array, update: Array, *starts: Any) -> Array:
+  clamped = _clamped(starts, np.shape(x), np.shape(update))
+  return lax.dynamic_update_slice(materialize(x), materialize(update), clamped, allow_negative_indices=False)
+
+
+def _clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -> list[Any]:
+  """Start indices; known ones are clamped here, as StableHLO does and as JAX does for traced ones only."""
+  clamped = []
+  for start, dim, size in zip(starts, shape, sizes, strict=True):
+    if isinstance(start, np.ndarray) and isinstance(dim, int):
+      start = np.asarray(min(max(int(start), 0), dim - size), start.dtype)
+    clamped.append(materialize(start))
+  return clamped
+
+
+@register("stablehlo.get_dimension_size", takes_known=True)
+def _get_dimension_size(context: Context, op: ir.Op, x: Any) -> Any:
+  size = np.shape(x)[op.attrs["dimension"]]
+  if isinstance(size, int):
+    return np.asarray(size, op.type.dtype)
+  dims = np.empty((), object)
+  dims[()] = size
+  return SymbolicArray(dims, op.type.dtype)
+
+
+@register("stablehlo.set_dimension_size", takes_known=True)
+def _set_dimension_size(context: Context, op: ir.Op, x: Any, size: Any) -> Any:
+  if isinstance(size, np.ndarray) and int(size) == np.shape(x)[op.attrs["dimension"]]:
+    return x
+  raise context.unsupported(op, "it makes a dimension of bounded dynamic size, which JAX does not have.")
+
+
+@register("stablehlo.tuple", takes_known=True)
+def _tuple(context: Context, op: ir.Op, *elements: Any) -> Any:
+  return [_Tuple(elements)]
+
+
+class _Tuple(tuple[Any, ...]):
+  """A `stablehlo.tuple` value; a type of its own, so that a rule's several results are not taken for one."""
+
+  __slots__ = ()
+
+
+@register("stablehlo.get_tuple_element", takes_known=True)
+def _get_tuple_element(context: Context, op: ir.Op, elements: Any) -> Any:
+  return [elements[op.attrs["index"]]]
+
+
+@register("stablehlo.optimization_barrier")
+def _optimization_barrier(context: Context, op: ir.Op, *operands: Any) -> Any:
+  arrays = [x for x in operands if x is not TOKEN]
+  results = iter(lax.optimization_barrier(tuple(arrays)))
+  return tuple(x if x is TOKEN else next(results) for x in operands)
+
+
+@register("stablehlo.create_token", "stablehlo.after_all", takes_known=True)
+def _token(context: Context, op: ir.Op, *tokens: Any) -> Any:
+  return TOKEN
+
+
+@register("stablehlo.torch_index_select")
+def _torch_index_select(context: Context, op: ir.Op, x: Array, index: Array) -> Array:
+  axis, num_batch = op.attrs["dim"], op.attrs["batch_dims"]
+
+  def take(a: Array, i: Array) -> Array:
+    return jnp.take(a, i, axis=axis - num_batch, mode="clip")
+
+  for _ in range(num_batch):
+    take = jax.vmap(take)
+  return take(x, index)

@@ -1,0 +1,131 @@
+"""Sharding annotations, old and Shardy: constraints where a mesh is given, otherwise dropped with a record."""
+
+import re
+from typing import Any
+
+import jax
+from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.evaluate import region_function, run_region
+from graftax.xla_call_module.registry import register, register_custom_call
+from graftax.xla_call_module.values import materialize
+
+__all__ = ["partition_spec"]
+
+
+def partition_spec(text: str) -> PartitionSpec | None:
+  """The spec in `<@mesh, [{"x", "y"}, {?}], ...>`; None where it names no mesh axis. Sub-axes are not represented."""
+  body = re.search(r"\[(\{.*?\}(?:\s*,\s*\{.*?\})*)?\]", text)
+  if body is None:
+    return None
+  if '":(' in text:
+    raise ValueError(f"sharding {text!r} splits a mesh axis, which PartitionSpec cannot say")
+  dims = re.findall(r"\{(.*?)\}", body[1] or "")
+  entries: list[Any] = []
+  for dim in dims:
+    axes = tuple(re.findall(r'"([^"]+)"', dim))
+    open_dim = dim.rstrip().endswith("?")
+    entries.append(axes if axes else PartitionSpec.UNCONSTRAINED if open_dim else None)
+  if all(entry in (None, PartitionSpec.UNCONSTRAINED) for entry in entries):
+    return None
+  return PartitionSpec(*(entry[0] if isinstance(entry, tuple) and len(entry) == 1 else entry for entry in entries))
+
+
+def constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
+  """The value with the sharding that a Shardy annotation names, on the mesh that the caller gave."""
+  spec = partition_spec(text)
+  if spec is None:
+    return x
+  mesh = context.options.mesh
+  if mesh is None:
+    context.record("sharding", op, f"dropped {text}: no mesh was given")
+    return x
+  names = {
+    name for entry in spec if isinstance(entry, (str, tuple)) for name in ([entry] if isinstance(entry, str) else entry)
+  }
+  if not names <= set(mesh.axis_names):
+    raise errors.ArgumentError(
+      f"{op.name} at {op.location} shards over mesh axes {sorted(names)}; the mesh given has axes"
+      f" {list(mesh.axis_names)}. Give a mesh with those axes, or none to drop the annotations."
+    )
+  return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, spec))
+
+
+@register("sdy.sharding_constraint", takes_known=True)
+def _sharding_constraint(context: Context, op: ir.Op, x: Any) -> Any:
+  return constrain(context, op, x, str(op.attrs["sharding"]))
+
+
+@register("sdy.reshard", takes_known=True)
+def _reshard(context: Context, op: ir.Op, x: Any) -> Any:
+  return constrain(context, op, x, str(op.attrs["sharding"]))
+
+
+@register("sdy.manual_computation")
+def _manual_computation(context: Context, op: ir.Op, *operands: Array, environment: dict[int, Any]) -> Any:
+  """A region that runs per device: a `shard_map` over the mesh given, or inline on a mesh of one device."""
+  mesh = context.options.mesh
+  region = op.regions[0]
+  if mesh is None or mesh.size == 1:
+    local = [kind.shape for kind in region.types]
+    if any(tuple(x.shape) != shape for x, shape in zip(operands, local, strict=True)):
+      raise context.unsupported(op, f"it runs per device on shapes {local}; give a mesh with its axes.")
+    return run_region(context, region, environment, operands)
+  body = region_function(context, region, environment)
+  ins, outs = (_specs(str(op.attrs[name])) for name in ("in_shardings", "out_shardings"))
+  mapped = jax.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs if len(outs) > 1 else outs[0], check_vma=False)
+  return mapped(*operands)
+
+
+def _specs(text: str) -> tuple[PartitionSpec, ...]:
+  parts = re.findall(r"<@[^>]*>", text)
+  return tuple(partition_spec(part) or PartitionSpec() for part in parts)
+
+
+@register_custom_call(
+    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding", "xla.sdy.Sharding",
+    "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", takes_known=True,
+)  # fmt: skip
+def _sharding_call(context: Context, op: ir.Op, x: Any) -> Any:
+  target = op.attrs["call_target_name"]
+  frontend = op.attrs.get("mhlo.frontend_attributes", {})
+  shardy = frontend.get("xla.sdy.sharding") if isinstance(frontend, dict) else None
+  if shardy:
+    return constrain(context, op, x, str(shardy).replace("\\22", '"').replace("\\", ""))
+  text = str(op.attrs.get("mhlo.sharding", ""))
+  shape = getattr(op.types[0], "shape", None)
+  if shape is not None and tuple(getattr(x, "shape", ())) != tuple(shape) and None not in shape:
+    raise context.unsupported(op, f"{target} changes the shape from {x.shape} to {shape}: it needs the manual mesh.")
+  if context.options.mesh is not None and "devices=" in text:
+    return _constrain_hlo(context, op, x, text)
+  if "devices=" in text:
+    context.record("sharding", op, f"dropped {text}: no mesh was given")
+  return x
+
+
+_TILES = re.compile(r"^\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\]|[\d,]+)(T\([\d,]+\))?( last_tile_dim_replicate)?")
+
+
+def _constrain_hlo(context: Context, op: ir.Op, x: Any, text: str) -> Any:
+  """An HLO sharding `{devices=[2,1]<=[2]}` as a constraint, where products of mesh axes give its tiles in order."""
+  match = _TILES.match(text)
+  mesh: Mesh | None = context.options.mesh
+  if match is None or mesh is None or match[3]:
+    context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
+    return x
+  tiles = [int(part) for part in match[1].split(",")][: x.ndim]
+  axes, entries = list(mesh.axis_names), []
+  for size in tiles:
+    taken: list[str] = []
+    product = 1
+    while product < size and axes:
+      taken.append(axes.pop(0))
+      product *= mesh.shape[taken[-1]]
+    if product != size:
+      context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
+      return x
+    entries.append(tuple(taken) or None)
+  return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, PartitionSpec(*entries)))

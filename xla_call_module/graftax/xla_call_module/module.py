@@ -1,0 +1,328 @@
+"""A StableHLO module with what is known about how to call it."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.xla_call_module import bytecode, errors, ir, mlir
+
+__all__ = ["ArgumentSpec", "Module", "OLDEST_CALL_MODULE_VERSION", "NEWEST_CALL_MODULE_VERSION"]
+
+OLDEST_CALL_MODULE_VERSION = 2
+NEWEST_CALL_MODULE_VERSION = 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArgumentSpec:
+  """Shape and dtype of one argument or result; a dimension that a polymorphic module leaves open is None."""
+
+  shape: tuple[int | None, ...]
+  dtype: np.dtype
+
+  def __str__(self) -> str:
+    return str(ir.TensorType(self.shape, self.dtype))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Module:
+  """A StableHLO module: its bytes or text, its decoded program, and its calling convention.
+
+  Attributes:
+    data: a portable artifact, MLIR bytecode, or MLIR text.
+    program: the decoded functions.
+    inputs: what a caller passes, in order, without platform index, dimension arguments and tokens.
+    outputs: what a caller gets.
+    platforms: lower-case platforms that it was lowered for ("cpu", "cuda", "rocm", "tpu"); empty where unknown.
+    version: the version of the calling convention, 2 to 10; None for a plain module.
+    disabled_checks: safety checks that its exporter turned off ("platform", "shape_assertions", "custom_call:NAME").
+    kept: positions of the inputs that `main` takes; `jax.export` drops those that are not used.
+    dim_args: (argument, axis) pairs that old modules take as leading i32 or i64 scalars.
+    has_platform_index: whether `main` takes the index of the platform first.
+    function_list: names of TF functions that the module calls.
+    stored_gradient: the module that computes its reverse-mode derivative, where the artifact has one, or a function
+      that makes it when it is first asked for.
+  """
+
+  data: bytes | str
+  program: ir.Program
+  inputs: tuple[ArgumentSpec, ...]
+  outputs: tuple[ArgumentSpec, ...]
+  platforms: tuple[str, ...] = ()
+  version: int | None = None
+  disabled_checks: tuple[str, ...] = ()
+  kept: tuple[int, ...] = ()
+  dim_args: tuple[tuple[int, int], ...] = ()
+  has_platform_index: bool = False
+  function_list: tuple[str, ...] = ()
+  stored_gradient: "Module | Callable[[], Module] | None" = None
+
+  @property
+  def has_gradient(self) -> bool:
+    """Whether the artifact carries a gradient function."""
+    return self.stored_gradient is not None
+
+  @property
+  def gradient(self) -> "Module | None":
+    """The module of the gradient function: arguments and cotangents of results to cotangents of arguments."""
+    return self.stored_gradient() if callable(self.stored_gradient) else self.stored_gradient
+
+  @property
+  def is_polymorphic(self) -> bool:
+    """Whether some dimension is left open until it is called."""
+    return any(None in spec.shape for spec in self.inputs) or bool(self.dim_args)
+
+  @property
+  def checks_platform(self) -> bool:
+    return bool(self.platforms) and "platform" not in self.disabled_checks
+
+  @property
+  def checks_shapes(self) -> bool:
+    return "shape_assertions" not in self.disabled_checks
+
+  def __str__(self) -> str:
+    arguments = ", ".join(map(str, self.inputs))
+    results = ", ".join(map(str, self.outputs))
+    where = f" for {'/'.join(self.platforms)}" if self.platforms else ""
+    return f"Module({arguments}) -> ({results}){where}"
+
+  __repr__ = __str__
+
+  @staticmethod
+  def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None) -> "Module":
+    """A module from MLIR text of the StableHLO, CHLO, func and sdy dialects.
+
+    Raises:
+      DecodeError: the text does not parse or verify.
+    """
+    return _plain(text, mlir.decode_text(text), gradient)
+
+  @staticmethod
+  def from_bytes(
+    data: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True
+  ) -> "Module":
+    """A module from a StableHLO portable artifact, MLIR bytecode, or MLIR text in UTF-8.
+
+    Args:
+      guard: parse the bytes in a helper process first. MLIR's reader can crash on damaged bytes; with the guard that
+        is a DecodeError. Leave it out for bytes that you wrote yourself.
+
+    Raises:
+      DecodeError: garbage, truncated or damaged bytes.
+      VersionError: written by a newer StableHLO than the installed jaxlib reads.
+    """
+    data = bytes(data)
+    if not bytecode.is_bytecode(data):
+      return Module.from_text(_as_text(data), gradient=gradient)
+    return _plain(data, _decode(data, guard), gradient)
+
+  @staticmethod
+  def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None) -> "Module":
+    """A module from a serialized `HloModuleProto`."""
+    return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
+
+  @staticmethod
+  def from_exported(exported: Any, *, guard: bool = True) -> "Module":
+    """A module from a `jax.export.Exported`, or from its serialized bytes, with its gradient where it has one.
+
+    Raises:
+      DecodeError: the bytes are not a serialized Exported.
+      ImportError: serialized bytes were given and `flatbuffers` is not installed.
+    """
+    if isinstance(exported, (bytes, bytearray, memoryview)):
+      exported = _deserialize_exported(bytes(exported))
+      return _from_exported(exported, guard)
+    return _from_exported(exported, False)
+
+  @staticmethod
+  def from_call_module(
+      *, version: int, module: bytes, platforms: Sequence[str | bytes] = (), function_list: Sequence[Any] = (),
+      disabled_checks: Sequence[str | bytes] = (), dim_args_spec: Sequence[str | bytes] = (),
+      has_token_input_output: bool = False, use_shardy_partitioner: bool = False, Sout: Any = None, Tout: Any = None,
+      Tin: Any = None, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True,
+  ) -> "Module":  # fmt: skip
+    """A module from the attributes of an XlaCallModule node, versions 2 to 10.
+
+    Args:
+      version: the node's `version`.
+      module: the node's `module`: text up to version 3, a portable artifact from version 4.
+      platforms: upper- or lower-case platform names.
+      function_list: the TF functions that the module calls, by name or however the `call_tf_function` of `lift`
+        knows them.
+      disabled_checks: as recorded by the exporter.
+      dim_args_spec: `"argument.axis"` entries of versions up to 4.
+      has_token_input_output: accepted; tokens are recognised by their type.
+      use_shardy_partitioner: accepted; both kinds of annotation are read whatever it says.
+      Sout, Tout, Tin: accepted; the module's own signature holds.
+      gradient: the node's gradient function as a module.
+
+    Raises:
+      VersionError: a version that cannot be read.
+      DecodeError: the module does not parse.
+    """
+    if version < OLDEST_CALL_MODULE_VERSION or version > NEWEST_CALL_MODULE_VERSION:
+      hint = (
+        "version 1 holds MHLO, which jaxlib no longer reads"
+        if version < 2
+        else "export with an older calling convention"
+      )
+      raise errors.VersionError(
+        f"XlaCallModule version {version} is not supported; expected {OLDEST_CALL_MODULE_VERSION} to"
+        f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
+      )
+    base = Module.from_bytes(module, guard=guard)
+    names = tuple(_platform(name) for name in platforms)
+    return _with_convention(
+        base, version=version, platforms=names, disabled_checks=tuple(_check_name(check) for check in disabled_checks),
+        dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec), function_list=tuple(function_list),
+        stored_gradient=gradient,
+    )  # fmt: skip
+
+
+def _as_text(data: bytes) -> str:
+  try:
+    return data.decode()
+  except UnicodeDecodeError:
+    raise errors.DecodeError(
+      f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8."
+    ) from None
+
+
+def _decode(data: bytes, guard: bool) -> ir.Program:
+  bytecode.check_structure(data)
+  if bytecode.is_portable(data):
+    bytecode.check_version(data, mlir.current_version())
+  if guard:
+    from graftax.xla_call_module import guard as guard_process
+
+    guard_process.check(data)
+  return mlir.decode_bytes(data)
+
+
+def _main(program: ir.Program) -> ir.Function:
+  if "main" not in program.functions:
+    raise errors.UnsupportedModuleError(
+      f"module {program.name!r} has no function 'main'; it has {sorted(map(repr, program.functions))}."
+    )
+  return program.main
+
+
+def _specs(types: Sequence[ir.Type], what: str) -> tuple[ArgumentSpec, ...]:
+  specs = []
+  for kind in types:
+    if isinstance(kind, ir.TokenType):
+      continue
+    if not isinstance(kind, ir.TensorType):
+      raise errors.UnsupportedModuleError(f"main has a {what} of type {kind}, which has no counterpart in JAX.")
+    specs.append(ArgumentSpec(kind.shape, kind.dtype))
+  return tuple(specs)
+
+
+def _plain(data: bytes | str, program: ir.Program, gradient: Any) -> Module:
+  main = _main(program)
+  inputs = _specs(main.types, "argument")
+  outputs = _specs(main.result_types, "result")
+  return Module(data, program, inputs, outputs, kept=tuple(range(len(inputs))), stored_gradient=gradient)
+
+
+def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: Any) -> Module:
+  """Takes the platform index and the dimension arguments off the front of the inputs."""
+  has_index = len(platforms) > 1
+  hidden = has_index + len(dim_args)
+  if hidden > len(base.inputs) or any(spec.shape for spec in base.inputs[:hidden]):
+    raise errors.DecodeError(
+      f"main takes {base.inputs}; for platforms {platforms} and {len(dim_args)} dimension arguments its first"
+      f" {hidden} arguments must be integer scalars."
+    )
+  inputs = base.inputs[hidden:]
+  return dataclasses.replace(
+      base, inputs=inputs, kept=tuple(range(len(inputs))), dim_args=dim_args, platforms=platforms,
+      has_platform_index=has_index, **fields,
+  )  # fmt: skip
+
+
+def _text(value: str | bytes) -> str:
+  return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _platform(name: str | bytes) -> str:
+  lowered = _text(name).lower()
+  return "cuda" if lowered == "gpu" else lowered
+
+
+def _check_name(check: Any) -> str:
+  text = _text(check)
+  match = re.match(r"^custom_call:(.*)$", text)
+  return f"custom_call:{match[1]}" if match else text
+
+
+def _dim_arg(spec: str | bytes) -> tuple[int, int]:
+  match = re.fullmatch(r"(\d+)\.(\d+)", _text(spec))
+  if match is None:
+    raise errors.DecodeError(f"dim_args_spec entry {spec!r} is not of the form 'argument.axis'.")
+  return int(match[1]), int(match[2])
+
+
+# ----------------------------------------------------------------------------------------------------------- exported
+
+
+def _deserialize_exported(data: bytes) -> Any:
+  try:
+    return jax.export.deserialize(bytearray(data))
+  except ImportError:  # flatbuffers, which JAX needs for this and does not require
+    raise
+  except Exception as error:
+    raise errors.DecodeError(
+      f"{len(data)} bytes are not a serialized jax.export.Exported that this JAX reads: {error}"
+    ) from None
+
+
+def _from_exported(exported: Any, guard: bool) -> Module:
+  data = exported.mlir_module_serialized
+  program = _decode(data, guard)
+  main = _main(program)
+  inputs = tuple(_aval_spec(aval) for aval in exported.in_avals)
+  outputs = tuple(_aval_spec(aval) for aval in exported.out_avals)
+  kept = tuple(exported.module_kept_var_idx)
+  platforms = tuple(_platform(name) for name in exported.platforms)
+  taken = sum(1 for kind in main.types if not isinstance(kind, ir.TokenType))
+  has_index = len(platforms) > 1
+  if taken != len(kept) + has_index:
+    raise errors.DecodeError(f"main takes {taken} arguments; the Exported keeps {len(kept)} for {platforms}.")
+  checks = tuple(_exported_check(check) for check in exported.disabled_safety_checks)
+  return Module(
+      data, program, inputs, outputs, platforms=platforms, version=exported.calling_convention_version,
+      disabled_checks=checks, kept=kept, has_platform_index=has_index,
+      stored_gradient=_gradient_of(exported, guard) if exported.has_vjp() else None,
+  )  # fmt: skip
+
+
+def _gradient_of(exported: Any, guard: bool) -> Callable[[], Module]:
+  """Makes the gradient's module once, when it is asked for: a live Exported derives ever higher orders on request."""
+
+  @functools.cache
+  def make() -> Module:
+    return _from_exported(exported.vjp(), guard)
+
+  return make
+
+
+def _aval_spec(aval: Any) -> ArgumentSpec:
+  shape, dtype = aval.shape, aval.dtype
+  if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
+    shape, dtype = (*shape, *data.shape), data.dtype
+  if dtype == jax.dtypes.float0:  # main holds these as booleans
+    dtype = np.bool_
+  return ArgumentSpec(tuple(dim if isinstance(dim, int) else None for dim in shape), np.dtype(dtype))
+
+
+def _exported_check(check: Any) -> str:
+  target = check.is_custom_call() if hasattr(check, "is_custom_call") else None
+  if target:
+    return f"custom_call:{target}"
+  return next((name for name in ("platform", "shape_assertions") if name in str(check)), str(check))

@@ -1,0 +1,168 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.xla_call_module import (
+  ArgumentError,
+  DecodeError,
+  Module,
+  PlatformError,
+  UnsupportedOpError,
+  VersionError,
+  embed,
+  lift,
+  mlir,
+)
+
+_X = np.arange(3, dtype=np.float32)
+_SINE = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.sine %a : tensor<3xf32>
+  return %0 : tensor<3xf32> } }"""
+
+
+def _spec(*shape):
+  return jax.ShapeDtypeStruct(shape, np.float32)
+
+
+def test_text_bytecode_portable_artifact_hlo_and_exported_are_one_module():
+  pytest.importorskip("flatbuffers")
+  hlo = jax.jit(jnp.sin).lower(_X).compiler_ir("hlo").as_serialized_hlo_module_proto()
+  exported = jax.export.export(jax.jit(jnp.sin))(_spec(3))
+  modules = [
+      Module.from_text(_SINE), Module.from_bytes(_SINE.encode()), Module.from_bytes(mlir.serialize(_SINE)),
+      Module.from_bytes(mlir.serialize(_SINE, version="1.0.0")), Module.from_hlo(hlo), Module.from_exported(exported),
+      Module.from_exported(exported.serialize()),
+  ]  # fmt: skip
+  for module in modules:
+    np.testing.assert_allclose(lift(module)(_X)[0], np.sin(_X), rtol=1e-6)
+
+
+def test_exported_module_knows_platforms_convention_and_dropped_arguments():
+  exported = jax.export.export(jax.jit(lambda x, unused: x * 2), platforms=["cpu", "tpu"])(_spec(3), _spec(2))
+  module = Module.from_exported(exported)
+  assert module.platforms == ("cpu", "tpu") and module.has_platform_index and module.kept == (0,)
+  assert module.version == exported.calling_convention_version
+  np.testing.assert_array_equal(lift(module)(_X, np.ones(2, np.float32))[0], _X * 2)
+  np.testing.assert_array_equal(embed(module)(_X, np.ones(2, np.float32))[0], _X * 2)
+
+
+@pytest.mark.parametrize(
+  "version, data", [(2, _SINE.encode()), (3, _SINE.encode()), *((v, None) for v in range(4, 11))]
+)
+def test_call_module_versions_2_to_10(version, data):
+  module = Module.from_call_module(version=version, module=data or mlir.serialize(_SINE), platforms=[b"CPU"])
+  np.testing.assert_allclose(lift(module)(_X)[0], np.sin(_X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("version", [0, 1, 11])
+def test_other_call_module_versions_are_refused(version):
+  with pytest.raises(VersionError, match=f"XlaCallModule version {version} is not supported"):
+    Module.from_call_module(version=version, module=b"")
+
+
+def test_dimension_arguments_of_old_modules_are_supplied():
+  text = """module { func.func public @main(%b: tensor<i64>, %a: tensor<?xf32>) -> tensor<?xf32> {
+    %s = stablehlo.reshape %b : (tensor<i64>) -> tensor<1xi64>
+    %c = stablehlo.constant dense<2.0> : tensor<f32>
+    %d = stablehlo.dynamic_broadcast_in_dim %c, %s, dims = [] : (tensor<f32>, tensor<1xi64>) -> tensor<?xf32>
+    %r = stablehlo.multiply %a, %d : tensor<?xf32>
+    return %r : tensor<?xf32> } }"""
+  module = Module.from_call_module(version=4, module=mlir.serialize(text), dim_args_spec=["0.0"], platforms=["CPU"])
+  for function in (lift(module), embed(module)):
+    np.testing.assert_array_equal(function(_X)[0], _X * 2)
+
+
+_BY_PLATFORM = """module { func.func public @main(%p: tensor<i32>, %a: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = "stablehlo.case"(%p) ({
+    %s = stablehlo.sine %a : tensor<3xf32>
+    stablehlo.return %s : tensor<3xf32> }, {
+    %c = stablehlo.cosine %a : tensor<3xf32>
+    stablehlo.return %c : tensor<3xf32> }) : (tensor<i32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32> } }"""
+
+
+def test_module_of_several_platforms_takes_its_code_at_lowering():
+  module = Module.from_call_module(version=9, module=mlir.serialize(_BY_PLATFORM), platforms=["CPU", "TPU"])
+  assert len(module.inputs) == 1
+  function = lift(module)
+  np.testing.assert_allclose(function(_X)[0], np.sin(_X), rtol=1e-6)
+  np.testing.assert_allclose(lift(module, platform="tpu")(_X)[0], np.cos(_X), rtol=1e-6)
+  for platform, op in (("cpu", "stablehlo.sine"), ("tpu", "stablehlo.cosine")):
+    assert op in jax.export.export(jax.jit(function), platforms=[platform])(_spec(3)).mlir_module()
+  with pytest.raises(PlatformError, match="lowered for cpu, tpu and is now being lowered for cuda"):
+    jax.export.export(jax.jit(function), platforms=["cuda"])(_spec(3))
+
+
+@pytest.mark.parametrize("make", [lift, embed])
+def test_platform_that_the_module_was_not_lowered_for_is_an_error_naming_both(make):
+  module = Module.from_call_module(version=9, module=mlir.serialize(_SINE), platforms=["TPU"])
+  with pytest.raises(ValueError, match="lowered for tpu and is now being lowered for cpu"):
+    make(module)(_X)
+  np.testing.assert_allclose(make(module, check_platform=False)(_X)[0], np.sin(_X), rtol=1e-6)
+  unchecked = Module.from_call_module(
+    version=9, module=mlir.serialize(_SINE), platforms=["TPU"], disabled_checks=["platform"]
+  )
+  np.testing.assert_allclose(make(unchecked)(_X)[0], np.sin(_X), rtol=1e-6)
+
+
+_CALLS_TF = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.custom_call @tf.call_tf_function(%a)
+      {tf.backend_config = {called_index = 1 : i64, has_token_input_output = false}} : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32> } }"""
+
+
+def test_called_tf_functions_go_through_the_callback_and_differentiate():
+  module = Module.from_call_module(version=5, module=mlir.serialize(_CALLS_TF), function_list=["f", "g"])
+  seen = []
+
+  def call(function, x):
+    seen.append(function)
+    return [jnp.sin(x)]
+
+  function = lift(module, call_tf_function=call)
+  np.testing.assert_allclose(jax.grad(lambda x: function(x)[0].sum())(_X), np.cos(_X), rtol=1e-6)
+  assert set(seen) == {"g"}
+  with pytest.raises(UnsupportedOpError, match="calls the TF function 'g'; pass call_tf_function"):
+    lift(module)(_X)
+
+
+def test_wrong_arguments_are_named():
+  function = lift(Module.from_text(_SINE))
+  with pytest.raises(ArgumentError, match=r"takes 1 arguments \(float32\[3\]\); got 2"):
+    function(_X, _X)
+  with pytest.raises(ArgumentError, match=r"argument 0: got float32\[4\], the module takes float32\[3\]"):
+    function(np.ones(4, np.float32))
+  with pytest.raises(ArgumentError, match=r"argument 0: got float16\[3\], the module takes float32\[3\]"):
+    function(_X.astype(np.float16))
+
+
+@pytest.mark.parametrize(
+  "data", [b"", b"garbage", b"\xff\xfe\x00\x01", b"ML\xefR", b"ML\xefR\x0dStableHLO_v1.0.0\x00\x01"]
+)
+def test_bytes_that_are_no_module_are_a_decode_error(data):
+  with pytest.raises((DecodeError, NotImplementedError)):
+    Module.from_bytes(data)
+
+
+def test_module_of_a_newer_stablehlo_names_both_versions():
+  data = mlir.serialize(_SINE)
+  with pytest.raises(VersionError, match=r"written by StableHLO 9\.\d+\.\d+; the installed jaxlib reads up to"):
+    Module.from_bytes(data.replace(b"StableHLO_v1.", b"StableHLO_v9."))
+
+
+def test_op_without_a_lowering_is_named_with_its_place():
+  text = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.custom_call @xla_python_cpu_callback(%a) : (tensor<3xf32>) -> tensor<3xf32>  loc("model.py":7:3)
+    return %0 : tensor<3xf32> } }"""
+  with pytest.raises(UnsupportedOpError, match=r"stablehlo\.custom_call at model\.py:7:3 does not lift") as caught:
+    lift(Module.from_text(text))(_X)
+  assert caught.value.op == "stablehlo.custom_call" and caught.value.location == "model.py:7:3"
+
+
+def test_random_key_arguments_are_passed_as_their_data():
+  exported = jax.export.export(jax.jit(lambda k: jax.random.uniform(k, (3,))))(
+    jax.eval_shape(lambda: jax.random.key(0))
+  )
+  function = lift(Module.from_exported(exported))
+  np.testing.assert_array_equal(function(jax.random.key(5))[0], jax.random.uniform(jax.random.key(5), (3,)))

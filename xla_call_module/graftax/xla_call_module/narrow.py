@@ -1,0 +1,257 @@
+"""64-bit integers while 64-bit types are disabled: kept in 32 bits where bounds prove that nothing is lost.
+
+JAX itself writes 64-bit integers into modules that are otherwise 32-bit (splitting a random key counts in ui64), so a
+module is not refused for having them. Each such value carries bounds; an op whose result might leave 32 bits raises.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from graftax.xla_call_module import errors, ir, registry, values
+from graftax.xla_call_module.context import Context
+
+__all__ = ["Pair", "Wide", "concerns", "evaluate", "uses_64_bits"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Wide:
+  """A 64-bit integer array held as a 32-bit one (`value`, unsigned as `dtype` is), with what its entries can be."""
+
+  value: Any
+  dtype: np.dtype
+  low: int
+  high: int
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    return np.shape(self.value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+  """A 64-bit integer array as two 32-bit words along a last axis, low word first: what a bit cast makes."""
+
+  words: Any
+  dtype: np.dtype
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    return np.shape(self.words)[:-1]
+
+
+def _is_64_bit(kind: Any) -> bool:
+  return isinstance(kind, ir.TensorType) and (
+    kind.dtype.itemsize == 16 or (kind.dtype.itemsize == 8 and kind.dtype.kind in "iuf")
+  )
+
+
+def uses_64_bits(program: ir.Program) -> bool:
+  """Whether any value of the program is of a 64-bit type."""
+  return any(
+    any(map(_is_64_bit, function.types)) or any(any(map(_is_64_bit, op.types)) for op in ir.walk(function.body))
+    for function in program.functions.values()
+  )
+
+
+def concerns(op: ir.Op, operands: Sequence[Any]) -> bool:
+  """Whether the op reads or makes a 64-bit value."""
+  if any(map(_is_64_bit, op.types)):
+    return op.name not in ("stablehlo.constant", "func.call", "stablehlo.get_dimension_size")
+  if op.name in _TAKE_SHAPES and not any(isinstance(value, (Wide, Pair)) for value in operands):
+    return False
+  for value in operands:
+    if isinstance(value, (Wide, Pair)) or (
+      isinstance(value, np.ndarray) and value.dtype.itemsize == 8 and value.dtype.kind in "iu"
+    ):
+      return op.name != "func.call"
+  return False
+
+
+_TAKE_SHAPES = frozenset({
+    "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_reshape", "stablehlo.dynamic_iota",
+    "stablehlo.dynamic_pad", "stablehlo.real_dynamic_slice", "stablehlo.dynamic_gather", "stablehlo.dynamic_conv",
+    "stablehlo.custom_call",
+})  # fmt: skip
+
+
+def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
+  """The result of an op on 64-bit integers, computed in 32 bits where that is exact.
+
+  Raises:
+    X64Error: the bounds do not prove it, or the op has no such form.
+  """
+  rule = _RULES.get(op.name)
+  if rule is None and op.name in _INDEX_OPS and not any(map(_is_64_bit, op.types)):
+    indices = [_index(op, value) for value in operands]
+    return registry.ops[op.name].function(context, op, *map(values.materialize, indices))
+  if op.name == "stablehlo.rng_bit_generator" and isinstance(operands[0], Pair) and not _is_64_bit(op.types[1]):
+    return registry.ops[op.name].function(context, op, *operands)
+  if any(isinstance(value, Pair) for value in operands) and op.name != "stablehlo.bitcast_convert":
+    raise _error(op)
+  if rule is None:
+    raise _error(op)
+  wide = [_widen(op, value) for value in operands]
+  return rule(op, *wide)
+
+
+def _error(op: ir.Op, why: str = "") -> errors.X64Error:
+  where = f" at {op.location}" if op.location else ""
+  made = ", ".join(map(str, op.types)) or "nothing"
+  return errors.X64Error(
+    f"{op.name}{where} works in 64 bits (makes {made}){why} and 64-bit types are disabled in JAX. Set jax_enable_x64,"
+    " or lift with x64='enable' to trace this module with 64-bit types on; values are never truncated."
+  )
+
+
+def _widen(op: ir.Op, value: Any) -> Any:
+  """A known 64-bit integer array as a `Wide`; other values unchanged."""
+  if not isinstance(value, np.ndarray) or value.dtype.itemsize != 8 or value.dtype.kind not in "iu":
+    return value
+  low, high = (int(value.min()), int(value.max())) if value.size else (0, 0)
+  return _checked(op, value, value.dtype, low, high)
+
+
+def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> Wide:
+  narrow = np.dtype(f"{dtype.kind}4")
+  limits = np.iinfo(narrow)
+  if low < limits.min or high > limits.max:
+    raise _error(op, f" with values between {low} and {high}, which do not fit {narrow.name},")
+  if isinstance(value, np.ndarray) and not any(value.strides) and value.size:
+    scalar = value.reshape(-1)[:1].astype(narrow) if value.ndim == 0 else value[(0,) * value.ndim].astype(narrow)
+    value = np.broadcast_to(scalar.reshape(()), value.shape)
+  elif isinstance(value, np.ndarray):
+    value = value.astype(narrow)
+  return Wide(value, dtype, low, high)
+
+
+def _index(op: ir.Op, value: Any) -> Any:
+  wide = _widen(op, value)
+  return wide.value if isinstance(wide, Wide) else value
+
+
+_INDEX_OPS = frozenset({
+    "stablehlo.gather", "stablehlo.scatter", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice",
+})  # fmt: skip
+
+
+def _structural(op: ir.Op, wide: Wide, *rest: Any) -> Wide:
+  """Ops that only move entries: the ordinary lowering on the 32-bit array."""
+  shapes = [value.value if isinstance(value, Wide) else value for value in rest]
+  result = registry.ops[op.name].function(None, op, values.materialize(wide.value), *shapes)
+  return Wide(result, wide.dtype, wide.low, wide.high)
+
+
+def _iota(op: ir.Op) -> Wide:
+  dtype = op.type.dtype
+  size = op.type.shape[op.attrs["iota_dimension"]]
+  checked = _checked(op, None, dtype, 0, max(size - 1, 0))
+  value = lax.broadcasted_iota(np.dtype(f"{dtype.kind}4"), op.type.shape, op.attrs["iota_dimension"])
+  return dataclasses.replace(checked, value=value)
+
+
+def _dynamic_iota(op: ir.Op, shape: Any) -> Wide:
+  dims = values.as_dims(shape.value if isinstance(shape, Wide) else shape)
+  if dims is None or not isinstance(dims[op.attrs["iota_dimension"]], int):
+    raise _error(op)
+  return _iota(dataclasses.replace(op, types=(ir.TensorType(dims, op.type.dtype),)))
+
+
+def _arithmetic(function: Callable[..., Any], bound: Callable[..., int]) -> Callable[..., Any]:
+  def run(op: ir.Op, x: Wide, y: Wide) -> Wide:
+    corners = [bound(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
+    checked = _checked(op, None, x.dtype, min(corners), max(corners))
+    return dataclasses.replace(checked, value=function(_operand(x), _operand(y)))
+
+  return run
+
+
+def _operand(x: Wide) -> Any:
+  return values.materialize(x.value)
+
+
+def _one(x: Wide) -> int | None:
+  return x.low if x.low == x.high else None
+
+
+def _shift_right_logical(op: ir.Op, x: Wide, y: Wide) -> Wide:
+  shift = _one(y)
+  if x.low < 0 or shift is None or shift < 0:
+    raise _error(op)
+  narrow = np.dtype(f"{x.dtype.kind}4")
+  if shift >= 32:
+    return Wide(np.broadcast_to(np.zeros((), narrow), x.shape), x.dtype, 0, 0)
+  value = lax.shift_right_logical(_operand(x), lax.full(x.shape, shift, narrow))
+  return Wide(value, x.dtype, x.low >> shift, x.high >> shift)
+
+
+def _and(op: ir.Op, x: Wide, y: Wide) -> Wide:
+  if x.low < 0 or y.low < 0:
+    raise _error(op)
+  return Wide(lax.bitwise_and(_operand(x), _operand(y)), x.dtype, 0, min(x.high, y.high))
+
+
+def _convert(op: ir.Op, x: Any) -> Any:
+  dtype = op.type.dtype
+  if isinstance(x, Wide) and not _is_64_bit(op.type):
+    return lax.convert_element_type(_operand(x), dtype)
+  if isinstance(x, Wide):
+    return dataclasses.replace(_checked(op, None, dtype, x.low, x.high), value=_operand(x).astype(f"{dtype.kind}4"))
+  if dtype.kind not in "iu" or x.dtype.kind not in "iub":
+    raise _error(op)
+  limits = np.iinfo(x.dtype) if x.dtype.kind != "b" else np.iinfo(np.int8)
+  low = 0 if x.dtype.kind == "b" else int(limits.min)
+  checked = _checked(op, None, dtype, low, int(limits.max))
+  return dataclasses.replace(checked, value=lax.convert_element_type(x, np.dtype(f"{dtype.kind}4")))
+
+
+def _compare(op: ir.Op, x: Wide, y: Wide) -> Any:
+  function = {"EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge}
+  return function[op.attrs["comparison_direction"]](_operand(x), _operand(y))
+
+
+def _select(op: ir.Op, condition: Any, x: Wide, y: Wide) -> Wide:
+  value = lax.select_n(values.materialize(condition), _operand(y), _operand(x))
+  return Wide(value, x.dtype, min(x.low, y.low), max(x.high, y.high))
+
+
+def _concatenate(op: ir.Op, *xs: Wide) -> Wide:
+  value = lax.concatenate([_operand(x) for x in xs], op.attrs["dimension"])
+  return Wide(value, xs[0].dtype, min(x.low for x in xs), max(x.high for x in xs))
+
+
+def _bitcast(op: ir.Op, x: Any) -> Any:
+  """Between two ui32 and one 64-bit integer, held as the two words."""
+  if isinstance(x, Pair) and op.type.dtype.itemsize == 4:
+    return lax.bitcast_convert_type(x.words, op.type.dtype)
+  if isinstance(x, (Wide, Pair)) or x.dtype.itemsize != 4 or op.type.dtype.kind not in "iu":
+    raise _error(op)
+  return Pair(lax.bitcast_convert_type(x, np.uint32), op.type.dtype)
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+  "stablehlo.bitcast_convert": _bitcast,
+  "stablehlo.iota": _iota,
+  "stablehlo.dynamic_iota": _dynamic_iota,
+  "stablehlo.dynamic_broadcast_in_dim": _structural,
+  "stablehlo.dynamic_reshape": _structural,
+  "stablehlo.add": _arithmetic(lax.add, lambda a, b: a + b),
+  "stablehlo.subtract": _arithmetic(lax.sub, lambda a, b: a - b),
+  "stablehlo.multiply": _arithmetic(lax.mul, lambda a, b: a * b),
+  "stablehlo.maximum": _arithmetic(lax.max, max),
+  "stablehlo.minimum": _arithmetic(lax.min, min),
+  "stablehlo.shift_right_logical": _shift_right_logical,
+  "stablehlo.and": _and,
+  "stablehlo.convert": _convert,
+  "stablehlo.compare": _compare,
+  "stablehlo.select": _select,
+  "stablehlo.concatenate": _concatenate,
+  "stablehlo.broadcast_in_dim": _structural,
+  "stablehlo.reshape": _structural,
+  "stablehlo.transpose": _structural,
+  "stablehlo.slice": _structural,
+  "stablehlo.reverse": _structural,
+}

@@ -1,0 +1,99 @@
+"""Recognises small regions exactly: a reducer that is one op, or a region equal to one that JAX writes itself."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.xla_call_module import ir
+
+__all__ = ["Reducer", "canonical", "exported_region", "reducer"]
+
+_BINARY = {
+    "stablehlo.add": "add", "stablehlo.multiply": "multiply", "stablehlo.maximum": "maximum",
+    "stablehlo.minimum": "minimum", "stablehlo.and": "and", "stablehlo.or": "or", "stablehlo.xor": "xor",
+}  # fmt: skip
+_ON_BOOLS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
+
+Reducer = str
+
+
+def reducer(region: ir.Region) -> Reducer | None:
+  """ "add", "multiply", ... where the region applies that op to its two arguments; on booleans "and", "or", "xor"."""
+  if len(region.ops) != 1 or len(region.args) != 2 or region.returns != region.ops[0].results:
+    return None
+  op = region.ops[0]
+  if sorted(op.operands) != sorted(region.args) or op.type.dtype != region.types[0].dtype:
+    return None
+  name = _BINARY.get(op.name)
+  return _ON_BOOLS.get(name, name) if name and op.type.dtype == np.bool_ else name
+
+
+def canonical(region: ir.Region, outer: Mapping[int, Any] | None = None) -> tuple[Any, ...] | None:
+  """A hashable form that two regions share exactly when they compute the same ops on the same arguments.
+
+  Operations are listed in the order in which the results reach them, so neither names, nor dead code, nor the order of
+  independent ops matter. Captured values must be known; None is returned where one is not.
+  """
+  position = {number: ("argument", index, region.types[index]) for index, number in enumerate(region.args)}
+  defined = {op.results[0]: op for op in region.ops if len(op.results) == 1}
+  listing: list[Any] = []
+  seen: dict[int, Any] = {}
+
+  def visit(number: int) -> Any:
+    if number in position:
+      return position[number]
+    if number in seen:
+      return seen[number]
+    op = defined.get(number)
+    if op is None or op.name == "stablehlo.constant":
+      entry = _constant(op.attrs["value"] if op else (outer or {}).get(number))
+    elif op.regions:
+      entry = None
+    else:
+      operands = tuple(visit(operand) for operand in op.operands)
+      listing.append((op.name, _attributes(op), op.types, operands))
+      entry = ("op", len(listing) - 1)
+    seen[number] = entry
+    if entry is None:
+      raise LookupError
+    return entry
+
+  try:
+    returns = tuple(visit(number) for number in region.returns)
+  except LookupError:
+    return None
+  return (tuple(listing), returns)
+
+
+def _constant(value: Any) -> Any:
+  return ("constant", value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else None
+
+
+def _attributes(op: ir.Op) -> tuple[Any, ...]:
+  items = ((name, value) for name, value in op.attrs.items() if not name.startswith("mhlo.") and name != "compare_type")
+  compare = op.attrs.get("compare_type")
+  kept = ("TOTALORDER",) if compare == "TOTALORDER" else ()
+  return (*sorted((name, str(value)) for name, value in items), *kept)
+
+
+def exported_region(function: Callable[..., Any], op_name: str, *specs: jax.ShapeDtypeStruct) -> Any:
+  """The canonical form of the first `op_name`'s region in what JAX exports for a function; None where it has none."""
+  return _exported_region(function, op_name, tuple((spec.shape, spec.dtype) for spec in specs))
+
+
+@functools.lru_cache(maxsize=256)
+def _exported_region(function: Callable[..., Any], op_name: str, specs: tuple[Any, ...]) -> Any:
+  from graftax.xla_call_module import mlir
+
+  arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specs]
+  text = jax.jit(function).lower(*arguments).as_text()
+  program = mlir.decode_text(text)
+  for candidate in program.functions.values():
+    constants = {op.results[0]: op.attrs["value"] for op in ir.walk(candidate.body) if op.name == "stablehlo.constant"}
+    for op in ir.walk(candidate.body):
+      if op.name == op_name:
+        return canonical(op.regions[0], constants)
+  return None

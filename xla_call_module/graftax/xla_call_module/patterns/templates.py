@@ -1,0 +1,230 @@
+"""Finds special functions that were exported expanded (lgamma, erf_inv, igamma ...) and puts the function back.
+
+`jax.export` writes such a function as hundreds of arithmetic ops, whose derivative is NaN at some points or, where they
+hold a loop of unknown length, missing. A template is what JAX exports for the function itself; where a program holds
+the same expression, its root becomes a call of the `lax` function, which has JAX's own derivative. The match is exact.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from graftax.xla_call_module import ir, mlir
+from graftax.xla_call_module.registry import register
+
+__all__ = ["recover"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Entry:
+  """A function, and a constant (float32 and float64 form) without which a program cannot hold its expansion."""
+
+  name: str
+  num_args: int
+  constants: tuple[float, float]
+  has_loop: bool = False
+
+  @property
+  def function(self) -> Callable[..., Any]:
+    return getattr(lax, self.name)
+
+
+_LOG_PI = (1.1447298526763916, 1.1447298858494002)
+_TWELFTH = (0.0833333358168602, 0.08333333333333333)
+
+# A function comes before those that its expansion contains.
+_ENTRIES = (
+  _Entry("betainc", 3, _LOG_PI, True),
+  _Entry("igamma_grad_a", 2, _LOG_PI, True),
+  _Entry("igamma", 2, _LOG_PI, True),
+  _Entry("igammac", 2, _LOG_PI, True),
+  _Entry("polygamma", 2, _TWELFTH),
+  _Entry("zeta", 2, _TWELFTH),
+  _Entry("lgamma", 1, _LOG_PI),
+  _Entry("digamma", 1, (2.0149030685424805, 2.0149030205422647)),
+  _Entry("erfc", 1, (1.1283791065216064, 49267.39426086359)),
+  _Entry("erf_inv", 1, (2.832976818084717, 1.6536545626831027)),
+  _Entry("bessel_i0e", 1, (0.8044903874397278, 0.8044904110141088)),
+  _Entry("bessel_i1e", 1, (0.7785762548446655, 0.7785762350182801)),
+)
+
+
+@register("graftax.lax")
+def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
+  return getattr(lax, op.attrs["function"])(*operands)
+
+
+def recover(program: ir.Program) -> ir.Program:
+  """The program with recognised expansions replaced by ops `graftax.lax`; the same object where there are none."""
+  present = _float_constants(program)
+  if not present:
+    return program
+  has_loop = any(op.name == "stablehlo.while" for op in _all_ops(program))
+  wanted = [e for e in _ENTRIES if (not e.has_loop or has_loop) and any(c in present for c in e.constants)]
+  if not wanted:
+    return program
+  replaced: dict[int, ir.Op] = {}
+  defined = {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
+  for entry in wanted:
+    for kind in _kinds(program, [number for c in entry.constants for number in present.get(c, ())]):
+      _replace_all(program, defined, entry, kind, replaced)
+  return _rewritten(program, replaced) if replaced else program
+
+
+def _all_ops(program: ir.Program) -> Iterator[ir.Op]:
+  for function in program.functions.values():
+    yield from ir.walk(function.body)
+
+
+def _float_constants(program: ir.Program) -> dict[float, list[int]]:
+  """Numbers of the values of every splat float constant that some template asks for."""
+  asked = {constant for entry in _ENTRIES for constant in entry.constants}
+  found: dict[float, list[int]] = {}
+  for op in _all_ops(program):
+    if op.name == "stablehlo.constant":
+      value = op.attrs["value"]
+      if value is not None and value.dtype.kind == "f" and value.size and not any(value.strides):
+        scalar = float(value[(0,) * value.ndim])
+        if scalar in asked:
+          found.setdefault(scalar, []).append(op.results[0])
+  return found
+
+
+def _kinds(program: ir.Program, numbers: list[int]) -> list[ir.TensorType]:
+  """The types in which an expansion may stand: those that the constant is used in, and narrower floats of its shape."""
+  shapes: dict[Any, None] = {}
+  watched = set(numbers)
+  for op in _all_ops(program):
+    if op.name == "stablehlo.broadcast_in_dim" and op.operands[0] in watched:
+      shapes[op.type] = None
+    elif watched.intersection(op.operands):
+      shapes[op.types[0]] = None
+  narrow = {op.types[0].dtype for op in _all_ops(program) if op.name == "stablehlo.convert" and _is_narrow(op.types[0])}
+  kinds = [kind for kind in shapes if isinstance(kind, ir.TensorType) and kind.is_static and kind.dtype.kind == "f"]
+  return kinds + [ir.TensorType(kind.shape, dtype) for kind in kinds for dtype in narrow]
+
+
+def _is_narrow(kind: ir.Type) -> bool:
+  return isinstance(kind, ir.TensorType) and kind.dtype.name in ("float16", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Template:
+  program: ir.Program
+  defined: Mapping[int, tuple[ir.Op, int]]
+  arguments: tuple[int, ...]
+  root: int
+
+
+@functools.lru_cache(maxsize=256)
+def _template(entry: _Entry, shape: tuple[int, ...], dtype: np.dtype) -> _Template | None:
+  specs = [jax.ShapeDtypeStruct(shape, dtype)] * entry.num_args
+  try:
+    exported = jax.export.export(jax.jit(entry.function))(*specs)
+  except (TypeError, ValueError, NotImplementedError):
+    return None
+  program = mlir.decode_bytes(exported.mlir_module_serialized)
+  defined = {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
+  root = program.main.body.returns[0]
+  if root not in defined or defined[root][0].name == "stablehlo.composite":
+    return None
+  return _Template(program, defined, program.main.body.args, root)
+
+
+def _replace_all(
+  program: ir.Program, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
+) -> None:
+  template = _template(entry, kind.shape, kind.dtype)
+  if template is None:
+    return
+  root, _ = template.defined[template.root]
+  for op in _all_ops(program):
+    if op.name != root.name or op.types != root.types or op.results[0] in replaced:
+      continue
+    matcher = _Matcher(template, program, defined)
+    if matcher.match(template.root, op.results[0]):
+      operands = tuple(matcher.bound[number] for number in template.arguments)
+      replaced[op.results[0]] = ir.Op(
+        "graftax.lax", operands, op.results, op.types, {"function": entry.name}, (), op.location
+      )
+
+
+class _Matcher:
+  """Unifies a template's expression with one of the program; `bound` maps template values to program values."""
+
+  def __init__(self, template: _Template, program: ir.Program, defined: Mapping[int, tuple[ir.Op, int]]):
+    self._template, self._program, self._defined = template, program, defined
+    self.bound: dict[int, int] = {}
+
+  def match(self, wanted: int, found: int) -> bool:
+    if wanted in self.bound:
+      return self.bound[wanted] == found
+    if wanted in self._template.arguments:
+      self.bound[wanted] = found
+      return True
+    if wanted not in self._template.defined or found not in self._defined:
+      return False
+    (left, i), (right, j) = self._template.defined[wanted], self._defined[found]
+    if i != j or left.name != right.name or left.types != right.types or len(left.operands) != len(right.operands):
+      return False
+    if not self._same_attributes(left, right):
+      return False
+    if not all(map(self.match, left.operands, right.operands)):
+      return False
+    if not all(map(self._match_regions, left.regions, right.regions)):
+      return False
+    self.bound.update(zip(left.results, right.results, strict=True))
+    return True
+
+  def _match_regions(self, left: ir.Region, right: ir.Region) -> bool:
+    if left.types != right.types or len(left.returns) != len(right.returns):
+      return False
+    self.bound.update(zip(left.args, right.args, strict=True))
+    return all(map(self.match, left.returns, right.returns))
+
+  def _same_attributes(self, left: ir.Op, right: ir.Op) -> bool:
+    if left.name == "stablehlo.constant":
+      return left.attrs["value"].tobytes() == right.attrs["value"].tobytes()
+    if left.name in ("func.call", "stablehlo.composite"):
+      key = "callee" if left.name == "func.call" else "decomposition"
+      callees = self._template.program.functions[left.attrs[key]], self._program.functions[right.attrs[key]]
+      return self._match_regions(callees[0].body, callees[1].body)
+    return {k: str(v) for k, v in left.attrs.items()} == {k: str(v) for k, v in right.attrs.items()}
+
+
+def _rewritten(program: ir.Program, replaced: Mapping[int, ir.Op]) -> ir.Program:
+  functions = {
+    name: dataclasses.replace(function, body=_rewritten_region(function.body, replaced))
+    for name, function in program.functions.items()
+  }
+  return dataclasses.replace(program, functions=functions)
+
+
+def _rewritten_region(region: ir.Region, replaced: Mapping[int, ir.Op]) -> ir.Region:
+  """Puts the new ops in and leaves out what nothing needs any more."""
+  ops = []
+  needed = set(region.returns)
+  for op in reversed(region.ops):
+    op = replaced.get(op.results[0], op) if op.results else op
+    if op.results and not needed.intersection(op.results) and not _has_effect(op):
+      continue
+    if op.regions:
+      op = dataclasses.replace(op, regions=tuple(_rewritten_region(inner, replaced) for inner in op.regions))
+    needed.update(op.operands)
+    needed.update(capture for inner in op.regions for capture in inner.captures)
+    ops.append(op)
+  # A replaced op may read, from around the region, what only its expansion read before.
+  own = {*region.args, *(number for op in ops for number in op.results)}
+  captures = tuple(dict.fromkeys(number for number in (*region.captures, *sorted(needed)) if number in needed - own))
+  return dataclasses.replace(region, ops=tuple(reversed(ops)), captures=captures)
+
+
+def _has_effect(op: ir.Op) -> bool:
+  if op.name == "func.call":
+    return True
+  return op.name == "stablehlo.custom_call" or any(_has_effect(inner) for region in op.regions for inner in region.ops)

@@ -1,0 +1,47 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.xla_call_module import Module, lift
+
+_ONE = {"lgamma": 1, "digamma": 1, "erfc": 1, "erf_inv": 1, "bessel_i0e": 1, "bessel_i1e": 1}
+_TWO = {"zeta": 2, "polygamma": 2, "igamma": 2, "igammac": 2}
+_X = np.array([0.2, 0.5, 0.9], np.float32)
+
+
+def _lifted(function, *specs):
+  return lift(Module.from_exported(jax.export.export(jax.jit(function))(*specs)), gradient="primal")
+
+
+@pytest.mark.parametrize("name", [*_ONE, *_TWO])
+def test_expanded_function_is_recovered(name):
+  num_args = (_ONE | _TWO)[name]
+  lifted = _lifted(
+    lambda *xs: getattr(lax, name)(*(x + 1.0 for x in xs)) * 2, *[jax.ShapeDtypeStruct((3,), np.float32)] * num_args
+  )
+  jaxpr = str(jax.make_jaxpr(lifted)(*[_X] * num_args))
+  assert f"{name} " in jaxpr and len(jaxpr.splitlines()) < 20
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16])
+def test_narrow_floats_are_recovered(dtype):
+  lifted = _lifted(lax.lgamma, jax.ShapeDtypeStruct((3,), dtype))
+  assert "lgamma " in str(jax.make_jaxpr(lifted)(_X.astype(dtype)))
+
+
+def test_recovered_function_inside_a_loop():
+  def function(x):
+    return lax.scan(lambda c, a: (c + lax.erf_inv(a), c), jnp.float32(0), x)[0]
+
+  lifted = _lifted(function, jax.ShapeDtypeStruct((3,), np.float32))
+  np.testing.assert_allclose(jax.grad(lambda x: lifted(x)[0])(_X), jax.grad(function)(_X), rtol=1e-5)
+
+
+def test_expression_that_differs_in_one_constant_is_left_alone():
+  exported = jax.export.export(jax.jit(lax.erf_inv))(jax.ShapeDtypeStruct((3,), np.float32))
+  text = exported.mlir_module()
+  assert "1.50140941" in text
+  lifted = lift(Module.from_text(text.replace("1.50140941", "1.50140953")))
+  assert "erf_inv" not in str(jax.make_jaxpr(lifted)(_X))

@@ -1,0 +1,57 @@
+"""Refuses, at lowering, a platform that a module was not lowered for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
+
+from graftax.xla_call_module import errors, mlir
+
+__all__ = ["checked"]
+
+_check_p = Primitive("stablehlo_platform_check")
+
+
+def checked(results: Sequence[Any], platforms: tuple[str, ...]) -> list[Any]:
+  """The same results; lowering them for any platform but the given ones raises PlatformError."""
+  if not results:
+    return list(results)
+  return [_check_p.bind(results[0], platforms=platforms), *results[1:]]
+
+
+def _refuse(wanted: Sequence[str], platforms: tuple[str, ...]) -> None:
+  if not set(wanted) <= set(platforms):
+    raise errors.PlatformError(
+      f"the module was lowered for {', '.join(platforms)} and is now being lowered for {', '.join(wanted)}."
+      " Export it for that platform too, or lift with check_platform=False if its code suits both."
+    )
+
+
+@_check_p.def_impl
+def _impl(x: Any, *, platforms: tuple[str, ...]) -> Any:
+  return jax.jit(lambda value: _check_p.bind(value, platforms=platforms))(x)
+
+
+@_check_p.def_abstract_eval
+def _abstract(x: Any, *, platforms: tuple[str, ...]) -> Any:
+  return x
+
+
+def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+  return _check_p.bind(primals[0], **params), tangents[0]
+
+
+def _batch(args: Any, dims: Any, **params: Any) -> Any:
+  return _check_p.bind(args[0], **params), dims[0]
+
+
+def _lower(context: Any, x: Any, *, platforms: tuple[str, ...]) -> Any:
+  _refuse([{"gpu": "cuda"}.get(name, name) for name in mlir.lowering_platforms(context)], platforms)
+  return [x]
+
+
+ad.primitive_jvps[_check_p] = _jvp
+batching.primitive_batchers[_check_p] = _batch
+mlir.register_lowering(_check_p, _lower)

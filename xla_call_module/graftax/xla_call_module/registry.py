@@ -1,0 +1,62 @@
+"""One table: name of a StableHLO op (or custom-call target, or composite) to the function that lowers it to JAX."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = [
+  "Rule",
+  "Table",
+  "composites",
+  "custom_calls",
+  "ops",
+  "register",
+  "register_composite",
+  "register_custom_call",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+  """`function(context, op, *operands) -> value | tuple`. Where `takes_known`, known operands stay numpy arrays."""
+
+  function: Callable[..., Any]
+  takes_known: bool
+
+
+class Table(dict[str, Rule]):
+  """Lowering rules by name."""
+
+  def add(
+    self, names: Iterable[str], *, takes_known: bool = False, override: bool = False
+  ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that enters a rule under each name; a second rule for a name needs `override=True`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+      for name in names:
+        if name in self and not override:
+          raise ValueError(f"a lowering for {name!r} is registered already; pass override=True to replace it.")
+        self[name] = Rule(function, takes_known)
+      return function
+
+    return decorate
+
+
+ops = Table()
+custom_calls = Table()
+composites = Table()
+
+
+def register(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
+  """Registers the lowering of ops such as `"stablehlo.add"`."""
+  return ops.add(names, takes_known=takes_known, override=override)
+
+
+def register_custom_call(*targets: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
+  """Registers the lowering of `stablehlo.custom_call`s by their target."""
+  return custom_calls.add(targets, takes_known=takes_known, override=override)
+
+
+def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
+  """Registers the lowering of `stablehlo.composite`s by their name."""
+  return composites.add(names, takes_known=takes_known, override=override)
