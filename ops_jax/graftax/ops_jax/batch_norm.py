@@ -86,12 +86,15 @@ def fused_batch_norm_v3(
   # TensorFlow computes 16-bit inputs in float32.
   wide = x.astype(jnp.float32)
   if is_training:
-    used_mean, used_variance = _moments(wide, axes)
+    center, spread = _moments(wide, axes)
+    used = [lax.squeeze(lax.stop_gradient(moment), axes) for moment in (center, spread)]
   else:
-    used_mean, used_variance = (_along_channels(v, wide, axes) for v in (mean, variance))
-  y = (wide - used_mean) * lax.rsqrt(used_variance + epsilon) * _along_channels(scale, wide, axes)
-  y = (y + _along_channels(offset, wide, axes)).astype(x.dtype)
-  used = [lax.squeeze(lax.stop_gradient(v), axes).astype(scale.dtype) for v in (used_mean, used_variance)]
+    center, spread = (_along_channels(v, wide, axes) for v in (mean, variance))
+    used = [mean, variance]
+  # The factor first, as in TensorFlow's kernel: for one value per channel and not for each of x.
+  factor = lax.rsqrt(spread + epsilon) * _along_channels(scale, wide, axes)
+  y = ((wide - center) * factor + _along_channels(offset, wide, axes)).astype(x.dtype)
+  used = [v.astype(scale.dtype) for v in used]
   returned = _running_statistics(x, axes, used, (mean, variance), exponential_avg_factor) if is_training else used
   return (y, *returned, *used, jnp.zeros((0,), scale.dtype))
 

@@ -6,6 +6,7 @@ program around the node.
 """
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import typing
@@ -51,7 +52,13 @@ class Lowering:
   needs_context: bool
 
 
-_LOWERINGS: dict[str, Lowering] = {}
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Registration:
+  function: Callable[..., Any]
+  ignores: frozenset[str]
+
+
+_REGISTRATIONS: dict[str, _Registration] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -82,16 +89,18 @@ def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False
   def decorate(function: _Function) -> _Function:
     # Ours come first, so that a user's override is never overridden by them in turn. One of ours may be imported alone,
     # and must not wait for modules that wait for it.
+    registration = _Registration(function, frozenset(ignores))
     if not _is_ours(function.__module__):
       _load_domains()
-    entry = _read_signature(function, frozenset(ignores))
+      # So that a wrong one fails here. Ours are read when a graph needs them, since reading all takes long.
+      _read_signature(registration)
     for op in op_names:
-      if op in _LOWERINGS and not override:
+      if op in _REGISTRATIONS and not override:
         raise RegistrationError(
-          f"register({op!r}): {_describe(_LOWERINGS[op].function)} lowers this op already; "
+          f"register({op!r}): {_describe(_REGISTRATIONS[op].function)} lowers this op already; "
           f"pass override=True to put {_describe(function)} in its place."
         )
-    _LOWERINGS.update(dict.fromkeys(op_names, entry))
+    _REGISTRATIONS.update(dict.fromkeys(op_names, registration))
     return function
 
   return decorate
@@ -100,7 +109,8 @@ def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False
 def lowering(op: str) -> Lowering | None:
   """The lowering registered for `op`, or None."""
   _load_domains()
-  return _LOWERINGS.get(op)
+  registration = _REGISTRATIONS.get(op)
+  return None if registration is None else _read_signature(registration)
 
 
 def supported_ops() -> frozenset[str]:
@@ -111,7 +121,7 @@ def supported_ops() -> frozenset[str]:
     True
   """
   _load_domains()
-  return frozenset(_LOWERINGS)
+  return frozenset(_REGISTRATIONS)
 
 
 def _is_ours(module: str) -> bool:
@@ -124,7 +134,9 @@ def _load_domains() -> None:
   importlib.import_module("graftax.ops_jax.domains")
 
 
-def _read_signature(function: Callable[..., Any], ignores: frozenset[str]) -> Lowering:
+@functools.cache
+def _read_signature(registration: _Registration) -> Lowering:
+  function = registration.function
   hints = typing.get_type_hints(function, include_extras=True)
   inputs: list[InputParameter] = []
   attrs: dict[str, Any] = {}
@@ -143,7 +155,7 @@ def _read_signature(function: Callable[..., Any], ignores: frozenset[str]) -> Lo
       inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint)))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  return Lowering(function, tuple(inputs), attrs, ignores, needs_context)
+  return Lowering(function, tuple(inputs), attrs, registration.ignores, needs_context)
 
 
 def _static_type(hint: Any) -> Any | None:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +11,11 @@ from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Value, materialize
-from graftax.xla_call_module import Lifted, Module, UnsupportedModuleError, lift
-from graftax.xla_call_module import call as call_or_embed
+
+# The package below takes as long to import as all lowerings together, and few graphs hold a module: the functions that
+# meet one import it.
+if TYPE_CHECKING:
+  from graftax.xla_call_module import Lifted, Module
 
 __all__ = ["xla_call_module"]
 
@@ -55,6 +58,8 @@ def xla_call_module(
   Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
   that has no JAX counterpart runs as it is, and then has no derivative.
   """
+  from graftax.xla_call_module import lift
+
   parsed = _module(version, module, platforms, disabled_checks, dim_args_spec, function_list, has_token_input_output)
   check_platform = ctx.options.xlacallmodule_strict_checks
 
@@ -79,7 +84,9 @@ def _module(
   dim_args_spec: tuple[str, ...],
   function_list: tuple[FunctionRef, ...],
   has_token_input_output: bool,
-) -> Module:
+) -> "Module":
+  from graftax.xla_call_module import Module
+
   return Module.from_call_module(
     version=version,
     module=module,
@@ -92,15 +99,19 @@ def _module(
 
 
 @functools.lru_cache(maxsize=256)
-def _lifted(module: Module, check_platform: bool) -> Lifted:
+def _lifted(module: "Module", check_platform: bool) -> "Lifted":
+  from graftax.xla_call_module import lift
+
   return lift(module, check_platform=check_platform)
 
 
-def _run(module: Module, check_platform: bool, args: Sequence[Array]) -> Sequence[Array]:
+def _run(module: "Module", check_platform: bool, args: Sequence[Array]) -> Sequence[Array]:
+  from graftax.xla_call_module import UnsupportedModuleError, call
+
   try:
     return _lifted(module, check_platform)(*args)
   except UnsupportedModuleError:
-    return call_or_embed(module, *args, check_platform=check_platform)
+    return call(module, *args, check_platform=check_platform)
 
 
 def _result(value: Array, dtype: DType) -> Array:
