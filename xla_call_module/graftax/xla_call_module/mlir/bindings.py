@@ -1,0 +1,94 @@
+"""MLIR contexts and parsing: what every other file here starts from."""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax.extend.mlir
+import jax.interpreters.mlir as jax_mlir
+from jax.extend.mlir import ir as mlir_ir
+from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401  (loading registers the dialects)
+
+from graftax.xla_call_module import bytecode, errors
+
+__all__ = [
+  "SUPPORTED_JAX",
+  "current_version",
+  "downcast",
+  "function_type",
+  "mlir_context",
+  "parse",
+  "register_passes",
+  "symbol_name",
+]
+
+SUPPORTED_JAX = ("0.10.0", "0.10.2")
+
+
+@functools.cache
+def register_passes() -> None:
+  stablehlo.register_stablehlo_passes()
+
+
+@contextlib.contextmanager
+def mlir_context() -> Iterator[list[str]]:
+  """A fresh MLIR context that collects diagnostics instead of printing them."""
+  context = jax_mlir.make_ir_context()
+  messages: list[str] = []
+
+  def collect(diagnostic: Any) -> bool:
+    messages.append(f"{diagnostic.location}: {diagnostic.message}")
+    return True
+
+  handler = context.attach_diagnostic_handler(collect)
+  try:
+    with context, mlir_ir.Location.unknown():
+      yield messages
+  finally:
+    handler.detach()
+
+
+def current_version() -> tuple[int, ...]:
+  """The newest StableHLO version that the installed jaxlib reads."""
+  return tuple(int(part) for part in stablehlo.get_current_version().split("."))
+
+
+def parse(data: bytes | str, messages: list[str]) -> Any:
+  """An MLIR module in the current context from text, MLIR bytecode or a portable artifact."""
+  if isinstance(data, bytes) and bytecode.is_portable(data):
+    bytecode.check_version(data, current_version())
+  try:
+    if isinstance(data, bytes) and bytecode.is_portable(data):
+      # Until jax>=0.10.2: the binding returned the module as bytecode or text instead of a module.
+      found = jax.extend.mlir.deserialize_portable_artifact(data)
+      return mlir_ir.Module.parse(found) if isinstance(found, (bytes, str)) else found
+    return mlir_ir.Module.parse(data)
+  except errors.StableHloError:
+    raise
+  except Exception as error:  # the bindings raise several unrelated types
+    details = "; ".join(messages[:3]) or _diagnostics(error)
+    kind = "text" if isinstance(data, str) else f"{len(data)} bytes"
+    raise errors.DecodeError(
+      f"StableHLO module ({kind}) does not parse: {details}; expected MLIR text, MLIR bytecode, or a StableHLO"
+      f" portable artifact of version {'.'.join(map(str, current_version()))} or older."
+    ) from None
+
+
+def _diagnostics(error: Exception) -> str:
+  found = getattr(error, "error_diagnostics", None)
+  return "; ".join(f"{item.location}: {item.message}" for item in found[:3]) if found else str(error).split("\n")[0]
+
+
+def downcast(attr: Any) -> Any:
+  """The attribute itself, downcast where the bindings hand out the base class."""
+  return attr.maybe_downcast() if type(attr).__name__ == "Attribute" and hasattr(attr, "maybe_downcast") else attr
+
+
+def function_type(op: Any) -> Any:
+  return downcast(op.attributes["function_type"]).value
+
+
+def symbol_name(op: Any) -> str:
+  names = op.operation.attributes
+  return downcast(names["sym_name"]).value if "sym_name" in names else ""

@@ -1,0 +1,258 @@
+"""From an MLIR module to our IR."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.mlir import ir as mlir_ir
+
+from graftax.xla_call_module import attributes, bytecode, errors, ir
+from graftax.xla_call_module.mlir.bindings import downcast, function_type, mlir_context, parse
+
+__all__ = ["Decoder", "decode_bytes", "decode_text", "main_result_types"]
+
+
+def decode_text(text: str) -> ir.Program:
+  """The program that MLIR text spells.
+
+  Raises:
+    DecodeError: the text does not parse or does not verify.
+  """
+  return _decode(text)
+
+
+def decode_bytes(data: bytes) -> ir.Program:
+  """The program in a StableHLO portable artifact (VHLO) or in MLIR bytecode.
+
+  Raises:
+    DecodeError: garbage, a truncated file, or a module that does not verify.
+    VersionError: written by a newer StableHLO than the installed jaxlib reads.
+  """
+  return _decode(data)
+
+
+def main_result_types(text: str) -> tuple[Any, ...]:
+  """The result types of `main` in MLIR text."""
+  return _decode(text).main.result_types
+
+
+def _decode(data: bytes | str) -> ir.Program:
+  with mlir_context() as messages:
+    module = parse(data, messages)
+    try:
+      return Decoder().program(module)
+    except errors.StableHloError:
+      raise
+    except Exception as error:  # what verifies may still hold names or attributes that cannot be read
+      raise errors.DecodeError(
+        f"StableHLO module parses but cannot be read: {type(error).__name__}: {error}. The bytes are damaged, or were"
+        " not written by StableHLO."
+      ) from error
+
+
+_TERMINATORS = frozenset({"stablehlo.return", "func.return", "sdy.return"})
+
+
+class Decoder:
+  """Walks one MLIR module. Types and attributes are uniqued by MLIR, so each is decoded once."""
+
+  def __init__(self, *, keep_ops: bool = False) -> None:
+    self.kept: dict[int, tuple[Any, dict[Any, int]]] = {}
+    self._keep_ops = keep_ops
+    self._types: dict[Any, ir.Type] = {}
+    self._attributes: dict[Any, Any] = {}
+    self._locations: dict[Any, str] = {}
+    self._next = 0
+
+  def program(self, module: Any) -> ir.Program:
+    functions, meshes = {}, {}
+    for view in module.body.operations:
+      op = view.operation
+      attrs = self.attrs(op)
+      if op.name == "func.func":
+        functions[attrs["sym_name"]] = self.function(op, attrs)
+      elif op.name == "sdy.mesh":
+        meshes[attrs["sym_name"]] = attrs["mesh"]
+      else:
+        raise errors.UnsupportedModuleError(
+          f"module {module.operation.name!r}: top-level op {op.name!r} is not supported; expected func.func or"
+          " sdy.mesh."
+        )
+    top = self.attrs(module.operation)
+    return ir.Program(top.pop("sym_name", ""), functions, top, meshes)
+
+  def function(self, op: Any, attrs: Mapping[str, Any]) -> ir.Function:
+    blocks = list(op.regions[0].blocks)
+    if len(blocks) != 1:
+      what = "is only declared" if not blocks else f"has {len(blocks)} blocks"
+      raise errors.UnsupportedModuleError(f"function {attrs['sym_name']!r} {what}; expected one block.")
+    body = self.region(op.regions[0], {})
+    nothing: Mapping[str, Any] = {}
+    result_types = tuple(self.type(t) for t in function_type(op).results)
+    return ir.Function(
+        name=attrs["sym_name"], body=body,
+        attrs=attrs.get("arg_attrs") or (nothing,) * len(body.args),
+        result_types=result_types,
+        result_attrs=attrs.get("res_attrs") or (nothing,) * len(result_types),
+        is_public=attrs.get("sym_visibility", "public") == "public",
+    )  # fmt: skip
+
+  def region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
+    """Decodes a single-block region; `numbers` holds every value of the function seen so far."""
+    blocks = list(region.blocks)
+    if not blocks:
+      return ir.Region((), (), (), (), ())
+    if len(blocks) != 1:
+      raise errors.UnsupportedModuleError(f"a region has {len(blocks)} blocks; StableHLO regions have one.")
+    arguments = list(blocks[0].arguments)
+    own = self.number(arguments, numbers)
+    inside, ops = set(own), []
+    captures: dict[int, None] = {}
+    returns: tuple[int, ...] = ()
+    for view in blocks[0].operations:
+      op = view.operation
+      operands = tuple([numbers[value] for value in op.operands])
+      regions = tuple([self.region(inner, numbers) for inner in op.regions]) if len(op.regions) else ()
+      for number in (*operands, *(number for inner in regions for number in inner.captures)):
+        if number not in inside:
+          captures[number] = None
+      name = op.name
+      if name in _TERMINATORS:
+        returns = operands
+        continue
+      results = list(op.results)
+      numbered = self.number(results, numbers)
+      inside.update(numbered)
+      if self._keep_ops and numbered:
+        self.kept[numbered[0]] = (op, numbers)
+      types = tuple([self.type(result.type) for result in results])
+      ops.append(ir.Op(name, operands, numbered, types, self.attrs(op), regions, self.location(op.location)))
+    types = tuple([self.type(argument.type) for argument in arguments])
+    return ir.Region(own, types, tuple(ops), returns, tuple(captures))
+
+  def number(self, values: Sequence[Any], numbers: dict[Any, int]) -> tuple[int, ...]:
+    """Numbers values in order; a number is unique in the program."""
+    first = self._next
+    self._next = first + len(values)
+    fresh = tuple(range(first, self._next))
+    numbers.update(zip(values, fresh, strict=True))
+    return fresh
+
+  def type(self, mlir_type: Any) -> ir.Type:
+    found = self._types.get(mlir_type)
+    if found is None:
+      found = self._types[mlir_type] = attributes.parse_type(str(mlir_type))
+    return found
+
+  def location(self, location: Any) -> str:
+    found = self._locations.get(location)
+    if found is None:
+      found = self._locations[location] = _location_text(str(location))
+    return found
+
+  def attrs(self, op: Any) -> dict[str, Any]:
+    if op.name == "stablehlo.constant":
+      return {"value": self.constant(op)}
+    try:
+      items = [(item.name, item.attr) if hasattr(item, "attr") else item for item in _items(op.attributes)]
+    except TypeError as error:
+      raise errors.UnsupportedModuleError(f"op {op.name!r} has an attribute that cannot be read: {error}") from None
+    return {name: self.attribute(attr) for name, attr in items}
+
+  def constant(self, op: Any) -> Any:
+    result = self.type(op.results[0].type)
+    if not isinstance(result, ir.TensorType):
+      return None  # the op itself raises when it is lowered, with its location
+    try:
+      attr = op.attributes["value"]
+    except TypeError:  # complex elements have no binding
+      return _dense_from_bytecode(op, result)
+    found = self._attributes.get(attr)
+    if found is None:
+      found = self._attributes[attr] = _dense(op, attr, result)
+    return found
+
+  def attribute(self, attr: Any) -> Any:
+    attr = downcast(attr)
+    found = self._attributes.get(attr, self)
+    if found is self:
+      found = self._attributes[attr] = self._decode_attribute(attr)
+    return found
+
+  def _decode_attribute(self, attr: Any) -> Any:
+    kind = type(attr).__name__
+    if kind in ("BoolAttr", "IntegerAttr", "FloatAttr"):
+      return attr.value
+    if kind == "StringAttr":
+      return _string(attr)
+    if kind == "FlatSymbolRefAttr":
+      return ir.Symbol(attr.value)
+    if kind == "ArrayAttr":
+      return tuple(self.attribute(item) for item in attr)
+    if kind == "DictAttr":
+      return {item.name: self.attribute(item.attr) for item in _dict_items(attr)}
+    if kind == "UnitAttr":
+      return True
+    if kind == "TypeAttr":
+      return self.type(attr.value) if not isinstance(attr.value, mlir_ir.FunctionType) else str(attr.value)
+    if kind.startswith("Dense") and kind.endswith("ArrayAttr"):
+      return tuple(attr)
+    if kind.startswith("Dense"):
+      return np.array(attr)
+    return attributes.parse_attribute(str(attr))
+
+
+def _items(op_attributes: Any) -> list[Any]:
+  if hasattr(op_attributes, "items"):
+    return list(op_attributes.items())
+  return [op_attributes[index] for index in range(len(op_attributes))]
+
+
+def _dict_items(attr: Any) -> list[Any]:
+  return [attr[index] for index in range(len(attr))]
+
+
+def _string(attr: Any) -> str | bytes:
+  data = attr.value_bytes
+  try:
+    return data.decode()
+  except UnicodeDecodeError:
+    return data
+
+
+def _location_text(text: str) -> str:
+  """`loc("jit(f)/sin"("f.py":3:4))` as `jit(f)/sin (f.py:3:4)`; long call chains keep their first frame."""
+  name = re.search(r'"([^"]*)"', text)
+  frame = re.search(r'"([^"]+)":(\d+):(\d+)', text)
+  if not name:
+    return ""
+  place = f"{frame[1]}:{frame[2]}:{frame[3]}" if frame else ""
+  return place if frame and name[1] == frame[1] else f"{name[1]} ({place})" if place else name[1]
+
+
+def _dense(op: Any, attr: Any, result: ir.TensorType) -> np.ndarray:
+  """The elements of a constant: read-only, one copy at most, and a splat stays one element with zero strides."""
+  shape = tuple(0 if dim is None else dim for dim in result.shape)
+  is_splat = getattr(attr, "is_splat", False)
+  try:
+    if is_splat:
+      view = np.asarray(memoryview(attr))
+      scalar = np.array(view[(0,) * view.ndim] if view.ndim else view[()], dtype=result.dtype)
+      return np.broadcast_to(scalar, shape)
+    elements = np.array(memoryview(attr), copy=True)
+  except (TypeError, BufferError, ValueError, SystemError):
+    return _dense_from_bytecode(op, result)
+  elements = elements if elements.dtype == result.dtype else elements.view(result.dtype)
+  elements = elements.reshape(shape)
+  elements.flags.writeable = False
+  return elements
+
+
+def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
+  """Elements of the types that the bindings do not hand out (bfloat16, 4-bit, complex), from one op's bytecode."""
+  stream = io.BytesIO()
+  # A detached clone has no uses; writing an op whose users lie outside what is written crashes in the MLIR writer.
+  op.clone().operation.write_bytecode(stream)
+  return bytecode.dense_elements(stream.getbuffer(), result)

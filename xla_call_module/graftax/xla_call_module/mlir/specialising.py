@@ -1,0 +1,143 @@
+"""New modules from one module: a `main` with plain arguments and refined shapes, or a single op."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.extend.mlir
+import jax.interpreters.mlir as jax_mlir
+from jax.extend.mlir import ir as mlir_ir
+from jax.extend.mlir.dialects import func, stablehlo
+
+from graftax.xla_call_module import errors
+from graftax.xla_call_module.mlir.bindings import function_type, mlir_context, parse, symbol_name
+from graftax.xla_call_module.mlir.decoding import Decoder
+
+__all__ = ["extract_op", "specialise"]
+
+
+def specialise(
+  data: bytes | str,
+  types: Sequence[str],
+  *,
+  leading: Sequence[tuple[int, str]] = (),
+  kept: Sequence[int] | None = None,
+  refine: bool = False,
+) -> str:
+  """Text of the module with a `main` of plain arguments and results put before its own.
+
+  The new `main` supplies the platform index and the dimension arguments as constants and every token, leaves out
+  arguments that the old one does not take, converts each argument to the declared type, and returns what is no token.
+
+  Args:
+    types: MLIR spelling of each argument type that a caller passes.
+    leading: (value, MLIR type) of each scalar that comes before them.
+    kept: which of the arguments the old `main` takes; by default all.
+    refine: propagate the static shapes of `types` through a polymorphic module.
+  """
+  with mlir_context() as messages:
+    module = parse(data, messages)
+    old = next(op for op in module.body.operations if symbol_name(op) == "main")
+    _add_plain_main(module, old.operation, types, leading, range(len(types)) if kept is None else kept)
+    if refine:
+      try:
+        module = mlir_ir.Module.parse(jax.extend.mlir.refine_polymorphic_shapes(jax_mlir.module_to_bytecode(module)))
+      except Exception as error:
+        raise errors.RefinementError(
+          f"module does not refine to argument types {list(types)}: {'; '.join(messages[:3]) or error}"
+        ) from None
+    return module.operation.get_asm(enable_debug_info=True)
+
+
+def _add_plain_main(module: Any, old: Any, types: Sequence[str], leading: Any, kept: Sequence[int]) -> None:
+  declared, outputs = list(function_type(old).inputs), list(function_type(old).results)
+  inner = _fresh_symbol(module)
+  old.attributes["sym_name"] = mlir_ir.StringAttr.get(inner)
+  old.attributes["sym_visibility"] = mlir_ir.StringAttr.get("private")
+  plain = [kind for kind in outputs if str(kind) != "!stablehlo.token"]
+  with mlir_ir.InsertionPoint(module.body):
+    main = func.FuncOp("main", mlir_ir.FunctionType.get([mlir_ir.Type.parse(text) for text in types], plain))
+    main.attributes["sym_visibility"] = mlir_ir.StringAttr.get("public")
+    block = main.add_entry_block()
+  with mlir_ir.InsertionPoint(block):
+    given = iter([block.arguments[i] for i in kept])
+    scalars = iter(leading)
+    values = []
+    for want in declared:
+      if str(want) == "!stablehlo.token":
+        values.append(stablehlo.create_token())
+      elif (scalar := next(scalars, None)) is not None:
+        values.append(_scalar_constant(*scalar))
+      else:
+        value = next(given)
+        values.append(value if value.type == want else stablehlo.convert(want, value))
+    call = func.CallOp(outputs, mlir_ir.FlatSymbolRefAttr.get(inner), values)
+    func.ReturnOp([result for result in call.results if str(result.type) != "!stablehlo.token"])
+
+
+def _fresh_symbol(module: Any) -> str:
+  """A function name that the module does not use."""
+  taken = {symbol_name(op) for op in module.body.operations}
+  return next(name for i in range(len(taken) + 1) if (name := f"_inner_main_{i}") not in taken)
+
+
+def _scalar_constant(value: int, spelling: str) -> Any:
+  kind = mlir_ir.Type.parse(spelling)
+  return stablehlo.constant(
+    mlir_ir.DenseElementsAttr.get_splat(kind, mlir_ir.IntegerAttr.get(kind.element_type, value))
+  )
+
+
+def extract_op(data: bytes | str, number: int) -> tuple[str, tuple[int, ...]]:
+  """Text of a module whose `main` is the one op that defines a value, and the numbers of the values it reads.
+
+  The numbers are those of the decoded program: operands in order, then what the op's regions capture.
+  """
+  with mlir_context() as messages:
+    module = parse(data, messages)
+    decoder = Decoder(keep_ops=True)
+    decoder.program(module)
+    op, numbers = decoder.kept[number]
+    reads = dict.fromkeys([*op.operands, *_captured(op)])
+    order = list(reads)
+    for view in list(module.body.operations):
+      if symbol_name(view) == "main":
+        view.operation.attributes["sym_name"] = mlir_ir.StringAttr.get(_fresh_symbol(module))
+        view.operation.attributes["sym_visibility"] = mlir_ir.StringAttr.get("private")
+    kinds = [result.type for result in op.results]
+    with mlir_ir.InsertionPoint(module.body):
+      main = func.FuncOp("main", mlir_ir.FunctionType.get([value.type for value in order], kinds))
+      block = main.add_entry_block()
+    with mlir_ir.InsertionPoint(block):
+      clone = op.clone().operation
+      _replace_operands(clone, dict(zip(order, block.arguments, strict=True)))
+      func.ReturnOp(list(clone.results))
+    return str(module), tuple(numbers[value] for value in order)
+
+
+def _captured(op: Any) -> list[Any]:
+  """Values that the regions of an op read from around it."""
+  inside: set[Any] = set()
+  found: list[Any] = []
+
+  def visit(region: Any) -> None:
+    for block in region.blocks:
+      inside.update(block.arguments)
+      for inner in block.operations:
+        found.extend(value for value in inner.operation.operands if value not in inside)
+        inside.update(inner.operation.results)
+        for nested in inner.operation.regions:
+          visit(nested)
+
+  for region in op.regions:
+    visit(region)
+  return found
+
+
+def _replace_operands(op: Any, replacement: Mapping[Any, Any]) -> None:
+  for position, value in enumerate(list(op.operands)):
+    if value in replacement:
+      op.operands[position] = replacement[value]
+  for region in op.regions:
+    for block in region.blocks:
+      for inner in block.operations:
+        _replace_operands(inner.operation, replacement)

@@ -1,0 +1,170 @@
+"""How often a `while` runs: the part of its condition and body that decides this is evaluated, trip by trip.
+
+Scalar integer ops of known values only; where traced data decides, there is no answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.xla_call_module import fold, ir
+
+__all__ = ["counter_sequences", "evaluate_scalars", "find_counters", "known_captures", "scalar_slice"]
+
+_MAX_SIMULATED_TRIPS = 20_000
+
+_SCALAR_OPS = frozenset({
+    f"stablehlo.{name}" for name in (
+        "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "negate", "abs", "sign", "and",
+        "or", "xor", "not", "compare", "select", "clamp", "convert", "constant", "reshape", "broadcast_in_dim",
+    )
+})  # fmt: skip
+
+
+def scalar_slice(region: ir.Region, number: int) -> tuple[list[ir.Op], set[int]] | None:
+  """The scalar integer ops that a value depends on, in order, and what they read from outside; None if others do."""
+  defined = {result: op for op in region.ops for result in op.results}
+  ops: dict[int, ir.Op] = {}
+  reads: set[int] = set()
+  pending = [number]
+  while pending:
+    current = pending.pop()
+    op = defined.get(current)
+    if op is None:
+      reads.add(current)
+      continue
+    if id(op) in ops:
+      continue
+    if op.name not in _SCALAR_OPS or not _is_integer_scalar(op.types[0]):
+      return None
+    ops[id(op)] = op
+    pending.extend(op.operands)
+  return [op for op in region.ops if id(op) in ops], reads
+
+
+def _is_integer_scalar(kind: ir.Type) -> bool:
+  return isinstance(kind, ir.TensorType) and kind.shape == () and kind.dtype.kind in "iub"
+
+
+def find_counters(cond: ir.Region, body: ir.Region, operands: Any, outer: Any, invariant: Any) -> list[int] | None:
+  """Positions of the carries that decide how often the loop runs; None where traced data does."""
+  start = scalar_slice(cond, cond.returns[0])
+  if start is None:
+    return None
+  pending, found = set(start[1]), set()
+  arguments = {number: i for i, number in enumerate(cond.args)}
+  body_arguments = {number: i for i, number in enumerate(body.args)}
+  while pending:
+    number = pending.pop()
+    position = arguments.get(number, body_arguments.get(number))
+    if position is None:
+      if not isinstance(outer.get(number), np.ndarray):
+        return None
+      continue
+    if position in found:
+      continue
+    if not isinstance(operands[position], np.ndarray) or not _is_integer_scalar(body.types[position]):
+      return None
+    if position in invariant:
+      continue
+    found.add(position)
+    inner = scalar_slice(body, body.returns[position])
+    if inner is None:
+      return None
+    pending |= inner[1]
+  return sorted(found)
+
+
+def evaluate_scalars(ops: Sequence[ir.Op], known: dict[int, Any]) -> dict[int, Any] | None:
+  """Values of scalar ops; counters may hold a whole sequence, and then so do the results."""
+  for op in ops:
+    if op.name == "stablehlo.constant":
+      known[op.results[0]] = op.attrs["value"]
+      continue
+    operands = [known[number] for number in op.operands]
+    moves = op.name in ("stablehlo.reshape", "stablehlo.broadcast_in_dim")
+    value = operands[0] if moves else fold.evaluate(op, operands)
+    if value is None:
+      return None
+    known[op.results[0]] = value
+  return known
+
+
+def known_captures(region: ir.Region, outer: Mapping[int, Any]) -> dict[int, Any]:
+  return {number: outer[number] for number in region.captures if isinstance(outer.get(number), np.ndarray)}
+
+
+def counter_sequences(
+  cond: ir.Region, body: ir.Region, counters: Sequence[int], operands: Any, outer: Any, invariant: Any
+) -> dict[int, np.ndarray] | None:
+  """The values of each counter before every trip and after the last; None where the loop runs for too long."""
+  test = scalar_slice(cond, cond.returns[0])
+  steps = {i: found[0] for i in counters if (found := scalar_slice(body, body.returns[i])) is not None}
+  if test is None or not counters or len(steps) != len(counters):
+    return None
+  fixed_cond = known_captures(cond, outer) | {cond.args[i]: operands[i] for i in invariant}
+  fixed_body = known_captures(body, outer) | {body.args[i]: operands[i] for i in invariant}
+  quick = _affine(cond, body, test[0], counters, operands, fixed_cond, fixed_body)
+  if quick is not None:
+    return quick
+  state = {i: np.asarray(operands[i]) for i in counters}
+  history = {i: [state[i]] for i in counters}
+  for _ in range(_MAX_SIMULATED_TRIPS):
+    known = evaluate_scalars(test[0], fixed_cond | {cond.args[i]: state[i] for i in counters})
+    if known is None:
+      return None
+    if not known[cond.returns[0]]:
+      return {i: np.stack(items) for i, items in history.items()}
+    after = {}
+    for i in counters:
+      known = evaluate_scalars(steps[i], fixed_body | {body.args[j]: state[j] for j in counters})
+      if known is None:
+        return None
+      after[i] = np.asarray(known[body.returns[i]])
+    state = after
+    for i in counters:
+      history[i].append(state[i])
+  return None
+
+
+def _affine(
+    cond: ir.Region, body: ir.Region, test: Sequence[ir.Op], counters: Any, operands: Any, fixed_cond: Any,
+    fixed_body: Any,
+) -> dict[int, np.ndarray] | None:  # fmt: skip
+  """The common case in closed form: one counter, `i < n` or `i > n`, and a constant step."""
+  if len(counters) != 1:
+    return None
+  (i,) = counters
+  comparison = [op for op in test if op.name != "stablehlo.constant"]
+  own = scalar_slice(body, body.returns[i])
+  if own is None:
+    return None
+  update = [op for op in own[0] if op.name != "stablehlo.constant"]
+  if len(comparison) != 1 or comparison[0].name != "stablehlo.compare" or len(update) != 1:
+    return None
+  constants = {op.results[0]: op.attrs["value"] for op in (*test, *own[0]) if op.name == "stablehlo.constant"}
+  left, right = comparison[0].operands
+  limit = constants.get(right, fixed_cond.get(right))
+  direction = comparison[0].attrs["comparison_direction"]
+  x, y = update[0].operands
+  step = constants.get(y, fixed_body.get(y)) if x == body.args[i] else constants.get(x, fixed_body.get(x))
+  if left != cond.args[i] or limit is None or step is None or body.args[i] not in (x, y):
+    return None
+  if update[0].name == "stablehlo.subtract" and x == body.args[i]:
+    stride = -int(step)
+  elif update[0].name == "stablehlo.add":
+    stride = int(step)
+  else:
+    return None
+  first, last = int(operands[i]), int(limit)
+  if direction in ("LE", "GE"):
+    last += 1 if direction == "LE" else -1
+  if direction not in ("LT", "LE", "GT", "GE") or (stride <= 0) == (direction[0] == "L"):
+    return None
+  num_trips = max(0, -((first - last) // stride))
+  dtype = np.asarray(operands[i]).dtype
+  limits = np.iinfo(dtype)
+  if not limits.min <= first + stride * num_trips <= limits.max:
+    return None
+  return {i: (first + stride * np.arange(num_trips + 1)).astype(dtype)}
