@@ -25,7 +25,7 @@ from graftax.convert.named_tuples import named_tuple_class
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.program import Capture, Program, UnavailableCapture
 from graftax.convert.structure import InputStructure, OutputStructure, bind_names, keyword_structure
-from graftax.convert.support import check_supported, unavailable_uses, unsupported_ops
+from graftax.convert.support import unavailable_uses, unsupported_ops
 from graftax.convert.variable import Variable
 from graftax.ops_jax import ResourceHandle
 
@@ -51,7 +51,6 @@ __all__ = [
   "UnavailableCapture",
   "Variable",
   "bind_names",
-  "check_supported",
   "convert",
   "convert_from_restored",
   "convert_functional",

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from graftax.convert.effects import needed_nodes
+from graftax.convert.effects import EffectAnalysis
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.convert.subgraph import inlined
-from graftax.graphdef_ir import DType, Function, GraftaxError, Node, OpSignatures, TensorRef
+from graftax.graphdef_ir import DType, Function, GraftaxError, Node, OpSignatures, TensorRef, ancestors
 from graftax.ops_jax import lowering
 
 __all__ = ["host_boundary"]
@@ -31,15 +31,15 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
     function = inlined(program)
   except GraftaxError:
     return ()
-  needed = needed_nodes(function, program.library, program.signatures)
+  needed = EffectAnalysis(program.library, program.signatures).needed_nodes(function)
   nodes = {node.name: node for node in function.nodes if node.name in needed}
-  on_host = {
-    name for name, node in nodes.items() if _cannot_run(node, program) or _reads_unavailable(node, program, function)
-  }
-  if not on_host or not all(_is_host_work(nodes[name], program, function) for name in on_host):
+  unavailable = _unavailable_parameters(program, function)
+  reads_unavailable = {name for name, node in nodes.items() if any(ref.node in unavailable for ref in node.inputs)}
+  on_host = reads_unavailable | {name for name, node in nodes.items() if _cannot_run(node, program)}
+  if not on_host or not all(_is_host_work(nodes[name], program) for name in on_host - reads_unavailable):
     return ()
   # The host runs what it must and everything above that.
-  above = _ancestors(on_host, nodes)
+  above = ancestors(nodes, on_host, control=False)
   below = _descendants(on_host, nodes)
   crossing = _crossing(function, nodes, above, below)
   if not crossing or any(_dtype(ref, nodes, program.signatures) in _NOT_NUMBERS for ref in crossing):
@@ -58,13 +58,8 @@ def _unavailable_parameters(program: Program, function: Function) -> set[str]:
   return {parameter.name for parameter, capture in captures if isinstance(capture, UnavailableCapture)}
 
 
-def _reads_unavailable(node: Node, program: Program, function: Function) -> bool:
-  unavailable = _unavailable_parameters(program, function)
-  return any(ref.node in unavailable for ref in node.inputs)
-
-
-def _is_host_work(node: Node, program: Program, function: Function) -> bool:
-  if _reads_unavailable(node, program, function) or any(word in node.op for word in _HOST_WORDS):
+def _is_host_work(node: Node, program: Program) -> bool:
+  if any(word in node.op for word in _HOST_WORDS):
     return True
   signature = program.signatures.get(node.op)
   if signature is None:
@@ -74,17 +69,6 @@ def _is_host_work(node: Node, program: Program, function: Function) -> bool:
     return DType.STRING in {*signature.input_types(attrs), *signature.output_types(attrs)}
   except GraftaxError:
     return False
-
-
-def _ancestors(names: Collection[str], nodes: Mapping[str, Node]) -> set[str]:
-  seen: set[str] = set()
-  stack = list(names)
-  while stack:
-    name = stack.pop()
-    if name in nodes and name not in seen:
-      seen.add(name)
-      stack += (ref.node for ref in nodes[name].inputs)
-  return seen
 
 
 def _descendants(names: Collection[str], nodes: Mapping[str, Node]) -> set[str]:

@@ -1,6 +1,6 @@
 """Which nodes of a function must run: what results need, and the side effects that outlive the call."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from graftax.graphdef_ir import (
   Function,
@@ -8,11 +8,12 @@ from graftax.graphdef_ir import (
   Node,
   OpSignatures,
   TensorRef,
+  ancestors,
   function_references,
   topological_order,
 )
 
-__all__ = ["first_argument", "needed_nodes", "referenced_functions", "written_parameters"]
+__all__ = ["EffectAnalysis", "first_argument", "referenced_functions"]
 
 # Effects on the host that JAX has no place for. They are dropped, and with them what only they read: string formatting,
 # summaries, progress prints. (`Assert` is kept where checkify is asked for; see `options`.)
@@ -50,37 +51,6 @@ _FIRST_ARGUMENT = {"Case": 1, "For": 2, "If": 1, "StatelessCase": 1, "StatelessI
 _PASS_THROUGH = frozenset({"Identity", "IdentityN", "StatelessWhile", "While"})
 
 
-def needed_nodes(
-  function: Function, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False
-) -> frozenset[str]:
-  """Names of the nodes that a call must run.
-
-  A node is needed when a result depends on its data, or when it has a side effect that TensorFlow would run and that
-  outlives the call, such as assigning a variable; then its inputs are needed too. Control edges order nodes, but do not
-  make a pure node needed.
-
-  Args:
-    function: the function.
-    library: the functions that it calls.
-    signatures: signatures of all ops.
-    keep_asserts: whether an `Assert` is such a side effect.
-  """
-  nodes = {node.name: node for node in function.nodes}
-  roots = [result.ref.node for result in function.results]
-  dropped = _DROPPED_EFFECTS - {"Assert"} if keep_asserts else _DROPPED_EFFECTS
-  roots += (
-    name
-    for name in _executed(function, nodes)
-    if _node_has_effects(nodes[name], library, signatures, frozenset(), dropped)
-  )
-  return frozenset(_data_ancestors(roots, nodes))
-
-
-def written_parameters(function: Function, library: FunctionLibrary, signatures: OpSignatures) -> frozenset[int]:
-  """Positions of the parameters through which `function`, or a function that it calls, may write a resource."""
-  return _written_parameters(function, library, signatures, frozenset())
-
-
 def first_argument(node: Node) -> int:
   """Position of the node input that is the first argument of the function it calls."""
   return _FIRST_ARGUMENT.get(node.op, 0)
@@ -93,94 +63,111 @@ def referenced_functions(node: Node, library: FunctionLibrary) -> Iterator[str]:
   yield from (reference.name for reference in function_references(node.attrs))
 
 
-def _function_has_effects(
-  function: Function,
-  library: FunctionLibrary,
-  signatures: OpSignatures,
-  callers: frozenset[str],
-  dropped: frozenset[str],
-) -> bool:
-  nodes = {node.name: node for node in function.nodes}
-  inside = callers | {function.name}
-  return any(
-    _node_has_effects(nodes[name], library, signatures, inside, dropped) for name in _executed(function, nodes)
-  )
+class EffectAnalysis:
+  """What must run and what is written, in the functions of one program; each library function is read once."""
+
+  def __init__(self, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False):
+    """Args:
+    library: the functions that nodes call.
+    signatures: signatures of all ops.
+    keep_asserts: whether a failing `Assert` is an effect.
+    """
+    self._library = library
+    self._signatures = signatures
+    self._dropped = _DROPPED_EFFECTS - {"Assert"} if keep_asserts else _DROPPED_EFFECTS
+    self._summaries: dict[str, tuple[bool, frozenset[str]]] = {}
+    self._acts: dict[str, bool] = {}
+    self._written: dict[str, frozenset[int]] = {}
+
+  def needed_nodes(self, function: Function) -> frozenset[str]:
+    """Names of the nodes that a call of `function` must run.
+
+    A node is needed when a result depends on its data, or when it has a side effect that TensorFlow would run and that
+    outlives the call, such as assigning a variable; then its inputs are needed too. Control edges order nodes, but do
+    not make a pure node needed.
+    """
+    nodes = {node.name: node for node in function.nodes}
+    roots = [result.ref.node for result in function.results]
+    roots += (name for name in _executed(function, nodes) if self._node_acts(nodes[name]))
+    return frozenset(ancestors(nodes, roots, control=False))
+
+  def written_parameters(self, name: str) -> frozenset[int]:
+    """Positions of the parameters through which a library function, or one that it calls, may write a resource."""
+    if name not in self._written:
+      # Already there while its own body is read: recursion is refused when a call is reached, and ends here.
+      self._written[name] = frozenset()
+      self._written[name] = self._find_written(self._library[name])
+    return self._written[name]
+
+  def _node_acts(self, node: Node) -> bool:
+    if node.op in self._library or node.op in _CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS:
+      return any(self._function_acts(name) for name in self._callees(node))
+    return self._acts_itself(node)
+
+  def _acts_itself(self, node: Node) -> bool:
+    if node.op in self._dropped or node.op in _UNNOTICED or node.op in _TENSOR_ARRAYS:
+      return False
+    signature = self._signatures.get(node.op)
+    # An op that no table knows may do anything: it must not be dropped unseen.
+    return signature is None or signature.is_stateful or any(arg.is_ref for arg in signature.outputs)
+
+  def _callees(self, node: Node) -> Iterator[str]:
+    return (name for name in referenced_functions(node, self._library) if name in self._library)
+
+  def _function_acts(self, name: str) -> bool:
+    """Whether an effect is reached from a library function, through any calls."""
+    if name not in self._acts:
+      stack, seen = [name], {name}
+      while stack:
+        acts, callees = self._summary(stack.pop())
+        if acts:
+          self._acts[name] = True
+          return True
+        stack.extend(callees - seen)
+        seen |= callees
+      self._acts.update(dict.fromkeys(seen, False))
+    return self._acts[name]
+
+  def _summary(self, name: str) -> tuple[bool, frozenset[str]]:
+    """Of one function: whether a node that TensorFlow would run has an effect of its own, and whom such nodes call."""
+    if name not in self._summaries:
+      function = self._library[name]
+      nodes = {node.name: node for node in function.nodes}
+      executed = [nodes[node] for node in _executed(function, nodes)]
+      calls = [n for n in executed if n.op in self._library or n.op in _CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS]
+      called = {node.name for node in calls}
+      acts = any(self._acts_itself(node) for node in executed if node.name not in called)
+      self._summaries[name] = acts, frozenset(callee for node in calls for callee in self._callees(node))
+    return self._summaries[name]
+
+  def _find_written(self, function: Function) -> frozenset[int]:
+    origins = {TensorRef(parameter.name): position for position, parameter in enumerate(function.parameters)}
+    written: set[int] = set()
+    for node in topological_order(function.nodes):
+      reached = {i: origins[ref] for i, ref in enumerate(node.inputs) if ref in origins}
+      if not reached:
+        continue
+      if node.op in _PASS_THROUGH:
+        # Resources pass through unchanged, so what is written to the output is written to the input.
+        origins.update((TensorRef(node.name, i), position) for i, position in reached.items())
+      if not self._node_acts(node):
+        continue
+      if 0 in reached and self._gives_reference(node):
+        origins[TensorRef(node.name)] = reached[0]
+      callees = list(self._callees(node))
+      if not callees:
+        written.update(reached.values())
+      for callee in callees:
+        inner = self.written_parameters(callee)
+        written.update(position for i, position in reached.items() if i - first_argument(node) in inner)
+    return frozenset(written)
+
+  def _gives_reference(self, node: Node) -> bool:
+    """Whether the node's first output is the TF1 reference that is its first input, as that of an assignment is."""
+    signature = self._signatures.get(node.op)
+    return signature is not None and bool(signature.outputs) and signature.outputs[0].is_ref
 
 
-def _node_has_effects(
-  node: Node,
-  library: FunctionLibrary,
-  signatures: OpSignatures,
-  callers: frozenset[str],
-  dropped: frozenset[str] = _DROPPED_EFFECTS,
-) -> bool:
-  if node.op in dropped or node.op in _UNNOTICED or node.op in _TENSOR_ARRAYS:
-    return False
-  if node.op in library or node.op in _CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS:
-    return any(
-      name not in callers
-      and name in library
-      and _function_has_effects(library[name], library, signatures, callers, dropped)
-      for name in referenced_functions(node, library)
-    )
-  signature = signatures.get(node.op)
-  return signature is not None and (signature.is_stateful or any(arg.is_ref for arg in signature.outputs))
-
-
-def _written_parameters(
-  function: Function, library: FunctionLibrary, signatures: OpSignatures, callers: frozenset[str]
-) -> frozenset[int]:
-  inside = callers | {function.name}
-  origins = {TensorRef(parameter.name): position for position, parameter in enumerate(function.parameters)}
-  written: set[int] = set()
-  for node in topological_order(function.nodes):
-    reached = {i: origins[ref] for i, ref in enumerate(node.inputs) if ref in origins}
-    if not reached:
-      continue
-    if node.op in _PASS_THROUGH:
-      # Resources pass through unchanged, so what is written to the output is written to the input.
-      origins.update((TensorRef(node.name, i), position) for i, position in reached.items())
-    if not _node_has_effects(node, library, signatures, callers):
-      continue
-    if 0 in reached and _gives_reference(node, signatures):
-      origins[TensorRef(node.name)] = reached[0]
-    offset = first_argument(node)
-    callees = [name for name in referenced_functions(node, library) if name in library and name not in inside]
-    if not callees:
-      written.update(reached.values())
-    for name in callees:
-      inner = _written_parameters(library[name], library, signatures, inside)
-      written.update(position for i, position in reached.items() if i - offset in inner)
-  return frozenset(written)
-
-
-def _gives_reference(node: Node, signatures: OpSignatures) -> bool:
-  """Whether the node's first output is the TF1 reference that is its first input, as that of an assignment is."""
-  signature = signatures.get(node.op)
-  return signature is not None and bool(signature.outputs) and signature.outputs[0].is_ref
-
-
-def _executed(function: Function, nodes: dict[str, Node]) -> Iterator[str]:
+def _executed(function: Function, nodes: Mapping[str, Node]) -> set[str]:
   """Names of the nodes that TensorFlow would run: those that a result or a control result depends on in any way."""
-  stack = [result.ref.node for result in function.results] + list(function.control_results)
-  seen = set()
-  while stack:
-    name = stack.pop()
-    if name in seen or name not in nodes:
-      continue
-    seen.add(name)
-    yield name
-    stack.extend(ref.node for ref in nodes[name].inputs)
-    stack.extend(nodes[name].control_inputs)
-
-
-def _data_ancestors(roots: list[str], nodes: dict[str, Node]) -> set[str]:
-  stack = list(roots)
-  seen: set[str] = set()
-  while stack:
-    name = stack.pop()
-    if name not in seen:
-      seen.add(name)
-      if name in nodes:
-        stack.extend(ref.node for ref in nodes[name].inputs)
-  return seen
+  return ancestors(nodes, [*(result.ref.node for result in function.results), *function.control_results])

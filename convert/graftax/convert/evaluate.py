@@ -137,7 +137,7 @@ class _Frame:
   def pure(self, function: FunctionRef, args: Sequence[Value]) -> PureFunction:
     evaluator = self._evaluator.enter(function.name, self._path())
     plan = evaluator.planner.plan(function.name)
-    positions = evaluator.planner.written_parameters(function.name)
+    positions = evaluator.planner.effects.written_parameters(function.name)
     written = tuple(dict.fromkeys(args[i] for i in sorted(positions) if isinstance(args[i], ResourceHandle)))
 
     def apply(

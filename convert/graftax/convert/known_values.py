@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from graftax.convert.effects import needed_nodes
+from graftax.convert.effects import EffectAnalysis
 from graftax.convert.evaluate import Evaluator
 from graftax.convert.options import ConvertOptions
 from graftax.convert.plan import Planner
@@ -39,7 +39,7 @@ def known_values(
   results = tuple(Result(f"result_{i}", ref, DType.INVALID) for i, ref in enumerate(refs))
   wanted = Function(function.name, function.parameters, results, function.nodes)
   # Effects, such as filling the table that this is about, have no place here.
-  needed = needed_nodes(wanted, library, signatures)
+  needed = EffectAnalysis(library, signatures).needed_nodes(wanted)
   wanted = Function(function.name, function.parameters, results, tuple(n for n in function.nodes if n.name in needed))
   with jax.enable_x64(True), jax.ensure_compile_time_eval():
     planner = Planner(library, signatures, ConvertOptions())

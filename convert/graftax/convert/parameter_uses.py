@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Collection
 
-from graftax.convert.effects import first_argument, needed_nodes, referenced_functions
+from graftax.convert.effects import EffectAnalysis, first_argument, referenced_functions
 from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures, TensorRef, topological_order
 
 __all__ = ["parameter_uses"]
@@ -27,6 +27,7 @@ def parameter_uses(
   found: dict[int, list[tuple[Node, str]]] = {position: [] for position in positions}
   # What each parameter of a function stands for: parameters of `function`.
   pending = [(function, {position: frozenset({position}) for position in positions})]
+  effects = EffectAnalysis(library, signatures)
   seen: dict[str, dict[int, frozenset[int]]] = collections.defaultdict(dict)
   while pending:
     current, origins = pending.pop()
@@ -35,7 +36,7 @@ def parameter_uses(
     if not any(new.values()):
       continue
     known.update({p: known.get(p, frozenset()) | o for p, o in origins.items()})
-    pending += _step(current, new, library, signatures, found)
+    pending += _step(current, new, library, effects, found)
   return found
 
 
@@ -43,12 +44,12 @@ def _step(
   function: Function,
   origins: dict[int, frozenset[int]],
   library: FunctionLibrary,
-  signatures: OpSignatures,
+  effects: EffectAnalysis,
   found: dict[int, list[tuple[Node, str]]],
 ) -> list[tuple[Function, dict[int, frozenset[int]]]]:
   """Adds the uses in one function to `found`; returns the functions that it hands the parameters on to."""
   refs = {TensorRef(function.parameters[position].name): origin for position, origin in origins.items()}
-  needed = needed_nodes(function, library, signatures)
+  needed = effects.needed_nodes(function)
   callees: list[tuple[Function, dict[int, frozenset[int]]]] = []
   for node in topological_order(function.nodes):
     reached = {i: refs[ref] for i, ref in enumerate(node.inputs) if ref in refs}

@@ -15,7 +15,7 @@ from graftax.convert.custom_gradient import (
   attach_custom_gradients,
   gradient_of,
 )
-from graftax.convert.effects import first_argument, needed_nodes, referenced_functions, written_parameters
+from graftax.convert.effects import EffectAnalysis, first_argument, referenced_functions
 from graftax.convert.options import ConvertOptions
 from graftax.graphdef_ir import (
   DType,
@@ -99,8 +99,8 @@ class Planner:
     self.signatures = signatures
     self.options = options
     self.gradients = (gradients or {}) if options.convert_custom_gradient else {}
+    self.effects = EffectAnalysis(library, signatures, keep_asserts=options.enable_checkify_for_asserts)
     self._plans: dict[str, Plan] = {}
-    self._written: dict[str, frozenset[int]] = {}
     self._root: Function | None = None
 
   def plan_root(self, function: Function) -> Plan:
@@ -113,12 +113,6 @@ class Planner:
     if name not in self._plans:
       self._plans[name] = self._build(self.library[name])
     return self._plans[name]
-
-  def written_parameters(self, name: str) -> frozenset[int]:
-    """Positions of the resource parameters that a library function may write to."""
-    if name not in self._written:
-      self._written[name] = written_parameters(self.library[name], self.library, self.signatures)
-    return self._written[name]
 
   def _build(self, function: Function) -> Plan:
     return _Builder(attach_custom_gradients(function, self.gradients, self._all_functions), self).build()
@@ -137,6 +131,7 @@ class _Builder:
     self.signatures = planner.signatures
     self.library = planner.library
     self.options = planner.options
+    self.effects = planner.effects
     self.gradients = planner.gradients
     self.slots: dict[TensorRef, int] = {}
     self.num_slots = 0
@@ -147,8 +142,7 @@ class _Builder:
   def build(self) -> Plan:
     parameters = tuple(self._new_slot(TensorRef(parameter.name)) for parameter in self.function.parameters)
     self.references.update(TensorRef(p.name) for p in self.function.parameters if p.dtype.is_ref)
-    keep_asserts = self.options.enable_checkify_for_asserts
-    needed = needed_nodes(self.function, self.library, self.signatures, keep_asserts=keep_asserts)
+    needed = self.effects.needed_nodes(self.function)
     for node in topological_order(self.function.nodes):
       if node.name in needed:
         self._add(node)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from graftax.convert.custom_gradient import attach_custom_gradients
-from graftax.convert.effects import needed_nodes
+from graftax.convert.effects import EffectAnalysis
 from graftax.convert.errors import ConversionError
 from graftax.convert.program import Program
 from graftax.convert.structure import InputStructure, OutputStructure, keyword_structure
@@ -22,6 +22,7 @@ from graftax.graphdef_ir import (
   Result,
   TensorRef,
   TensorSpec,
+  ancestors,
   inline_calls,
   reachable_functions,
 )
@@ -203,26 +204,14 @@ def _new_name(ref: TensorRef, taken: set[str]) -> str:
 def _kept(fed: Function, original: Function, fed_nodes: Collection[str], program: Program) -> set[str]:
   """Nodes that results need, and effects; of what computes the fed tensors, only what results need all the same."""
   nodes = {node.name: node for node in fed.nodes}
-  for_results = _ancestors([result.ref.node for result in fed.results], nodes)
+  for_results = ancestors(nodes, [result.ref.node for result in fed.results], control=False)
   # Effects up there belong to what the caller does instead.
-  bypassed = _ancestors(fed_nodes, {node.name: node for node in original.nodes}) - for_results
+  bypassed = ancestors({node.name: node for node in original.nodes}, fed_nodes, control=False) - for_results
   rest = dataclasses.replace(fed, nodes=tuple(node for node in fed.nodes if node.name not in bypassed))
   # In TF1 control flow, control edges say in which branch or loop a constant is.
   with_control = any(node.op in RAISED_OPS for node in fed.nodes)
-  return _ancestors(needed_nodes(rest, program.library, program.signatures), nodes, with_control)
-
-
-def _ancestors(names: Iterable[str], nodes: Mapping[str, Node], with_control: bool = False) -> set[str]:
-  """`names` and all that they depend on, through control edges too where asked, as far as it is among `nodes`."""
-  seen: set[str] = set()
-  stack = list(names)
-  while stack:
-    name = stack.pop()
-    if name in nodes and name not in seen:
-      seen.add(name)
-      stack += (ref.node for ref in nodes[name].inputs)
-      stack += nodes[name].control_inputs if with_control else ()
-  return seen
+  needed = EffectAnalysis(program.library, program.signatures).needed_nodes(rest)
+  return ancestors(nodes, needed, control=with_control)
 
 
 def _without_control(node: Node, kept: Collection[str]) -> Node:

@@ -4,13 +4,13 @@ import collections
 from collections.abc import Iterator
 
 from graftax.convert.boundary import host_boundary
-from graftax.convert.effects import needed_nodes, referenced_functions
+from graftax.convert.effects import EffectAnalysis, referenced_functions
 from graftax.convert.parameter_uses import parameter_uses
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures
 from graftax.ops_jax import UnsupportedOpError, lowering
 
-__all__ = ["check_program", "check_supported", "unavailable_uses", "unsupported_ops"]
+__all__ = ["check_program", "unavailable_uses", "unsupported_ops"]
 
 # Places shown per op; the count tells how many more there are.
 _NUM_EXAMPLES = 3
@@ -56,19 +56,6 @@ def check_program(program: Program, *, keep_asserts: bool = False) -> None:
     raise UnsupportedOpError(_message(program.name, missing, unavailable, hint))
 
 
-def check_supported(
-  function: Function, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False
-) -> None:
-  """Returns when every op that `function` needs has a lowering.
-
-  Raises:
-    UnsupportedOpError: some have none; the message lists every such op with counts and places.
-  """
-  missing = unsupported_ops(function, library, signatures, keep_asserts=keep_asserts)
-  if missing:
-    raise UnsupportedOpError(_message(function.name, missing, {}, ()))
-
-
 def _message(
   name: str,
   missing: dict[str, list[tuple[str, str]]],
@@ -104,10 +91,11 @@ def _reached_functions(
   function: Function, library: FunctionLibrary, signatures: OpSignatures, keep_asserts: bool
 ) -> Iterator[tuple[Function, list[Node]]]:
   """`function` and every function that it calls, each with the nodes that a call must run."""
+  effects = EffectAnalysis(library, signatures, keep_asserts=keep_asserts)
   stack, seen = [function], {function.name}
   while stack:
     current = stack.pop()
-    needed = needed_nodes(current, library, signatures, keep_asserts=keep_asserts)
+    needed = effects.needed_nodes(current)
     nodes = [node for node in current.nodes if node.name in needed]
     yield current, nodes
     for name in {name for node in nodes for name in referenced_functions(node, library)}:

@@ -67,15 +67,18 @@ def consumers(nodes: Iterable[Node]) -> dict[TensorRef, tuple[Node, ...]]:
   return {ref: tuple(found) for ref, found in readers.items()}
 
 
-def ancestors(nodes: Mapping[str, Node], roots: Iterable[str]) -> set[str]:
-  """Names of the nodes that `roots` need, through data and control inputs, roots included."""
+def ancestors(nodes: Mapping[str, Node], roots: Iterable[str], *, control: bool = True) -> set[str]:
+  """Names of the nodes that `roots` need, roots included, as far as they are among `nodes`.
+
+  Through data inputs, and through control inputs too unless `control` is false.
+  """
   pending = list(roots)
   found: set[str] = set()
   while pending:
     name = pending.pop()
     if name not in found and name in nodes:
       found.add(name)
-      pending.extend(predecessors(nodes[name]))
+      pending.extend(predecessors(nodes[name]) if control else (ref.node for ref in nodes[name].inputs))
   return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import tree
 
 from graftax.convert import Program, unavailable_uses, unsupported_ops
-from graftax.convert.effects import needed_nodes, referenced_functions
+from graftax.convert.effects import EffectAnalysis, referenced_functions
 from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
 from graftax.savedmodel_io import SavedModel
 from graftax.savedmodel_io.conversion import program
@@ -162,6 +162,7 @@ class _Survey:
   def __init__(self, model: SavedModel):
     self._model = model
     self._library, self._op_signatures = model.graph.library, model.graph.signatures
+    self._effects = EffectAnalysis(self._library, self._op_signatures)
     self._op_counts: dict[str, Counter[str]] = {}
     self._missing: set[str] = set()
     self.used: set[str] = set()
@@ -212,7 +213,7 @@ class _Survey:
 
   def _count(self, function: Function) -> Iterator[Function]:
     """Counts the ops of one function and yields the functions that it names."""
-    needed = needed_nodes(function, self._library, self._op_signatures)
+    needed = self._effects.needed_nodes(function)
     for node in function.nodes:
       if node.name in needed:
         if node.op not in self._library:
