@@ -13,7 +13,7 @@ from graftax.convert.api import (
 )
 from graftax.convert.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.convert_program import convert_program
-from graftax.convert.custom_gradient import CapturedTensor, CustomGradient
+from graftax.convert.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.errors import (
   ConversionError,
   InputError,
@@ -59,6 +59,7 @@ __all__ = [
   "convert_subgraph",
   "current_options",
   "get_config",
+  "gradient_name",
   "keyword_structure",
   "named_tuple_class",
   "override_config",

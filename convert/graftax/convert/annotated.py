@@ -58,6 +58,11 @@ class AnnotatedFunction:
     return self.outputs.nested
 
   @property
+  def rng_name(self) -> str:
+    """What the argument for random numbers is called: `rng`, or `rng_` where an input has that name already."""
+    return self.inputs.free_name("rng")
+
+  @property
   def signature(self) -> inspect.Signature:
     """The Python signature of the TensorFlow function, without `params` and `rng`."""
     return self.inputs.signature

@@ -84,7 +84,7 @@ class _Call:
   def __call__(self, params: Mapping[str, Value], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Value]]:
     _check_parameters(self.program, params)
     options = self._options_now()
-    rng = kwargs.pop(self._rng_name(), None)
+    rng = kwargs.pop(self.program.inputs.free_name("rng"), None)
     flat = flatten_call(
       self.program.inputs,
       args,
@@ -106,13 +106,6 @@ class _Call:
 
   def __deepcopy__(self, memo: Any) -> "_Call":
     return self
-
-  def _rng_name(self) -> str:
-    """`rng`, or `rng_` where the function has an argument named `rng` itself."""
-    name = "rng"
-    while name in self.program.inputs.arguments:
-      name += "_"
-    return name
 
   def _options_now(self) -> ConvertOptions:
     if not self.read_checks:

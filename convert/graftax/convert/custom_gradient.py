@@ -18,7 +18,14 @@ from graftax.convert.errors import ConversionError
 from graftax.graphdef_ir import Function, Node, TensorRef, function_references
 from graftax.ops_jax import ResourceHandle, Value, materialize
 
-__all__ = ["CapturedTensor", "CustomGradient", "apply_custom_gradient", "attach_custom_gradients", "gradient_of"]
+__all__ = [
+  "CapturedTensor",
+  "CustomGradient",
+  "apply_custom_gradient",
+  "attach_custom_gradients",
+  "gradient_name",
+  "gradient_of",
+]
 
 _OP_TYPE = "_gradient_op_type"
 
@@ -49,10 +56,16 @@ class CustomGradient:
   captures: tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]
 
 
+def gradient_name(node: Node) -> str | None:
+  """The name under which a node's derivative is registered, or None where it has none of its own."""
+  op_type = node.attrs.get(_OP_TYPE)
+  return op_type.decode(errors="replace") if isinstance(op_type, bytes) and node.op == "IdentityN" else None
+
+
 def gradient_of(node: Node, gradients: Mapping[str, CustomGradient]) -> CustomGradient | None:
   """The derivative that a node names, or None."""
-  op_type = node.attrs.get(_OP_TYPE)
-  return gradients.get(op_type.decode()) if isinstance(op_type, bytes) and node.op == "IdentityN" else None
+  name = gradient_name(node)
+  return None if name is None else gradients.get(name)
 
 
 def attach_custom_gradients(
@@ -88,9 +101,8 @@ def _attached(
       if ref is None:
         raise ConversionError(
           f"IdentityN node {node.name!r} (function {function.name!r}): its custom gradient captures "
-          f"{str(capture.ref)!r} "
-          f"of function {capture.function!r}, which cannot be seen from where it stands. Convert with "
-          f"convert_custom_gradient=False to differentiate the forward pass instead."
+          f"{str(capture.ref)!r} of function {capture.function!r}, which cannot be seen from where it stands. Convert "
+          f"with convert_custom_gradient=False to differentiate the forward pass instead."
         )
       refs.append(ref)
   return dataclasses.replace(node, inputs=(*node.inputs, *refs))

@@ -66,6 +66,12 @@ class InputStructure:
     arguments.update((name, self.kwargs[name]) for name in sorted(self.kwargs))
     return arguments
 
+  def free_name(self, name: str) -> str:
+    """`name`, with as many underscores behind it as it takes to be no argument's name."""
+    while name in self.arguments:
+      name += "_"
+    return name
+
   def __reduce__(self) -> tuple[Any, ...]:
     fields = (portable(self.args), portable(dict(self.kwargs)), self.signature, dict(self.defaults))
     return InputStructure, fields
@@ -186,7 +192,7 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
   try:
     named = {**structure.defaults, **bind_names(signature, args, kwargs)}
   except TypeError as e:
-    error = MissingInputError if "missing" in str(e) else InputError
+    error = MissingInputError if _binds_partially(signature, args, kwargs) else InputError
     raise error(f"{function}{signature}: {e}; the arguments are {list(expected)!r}.") from None
   missing, unknown = [n for n in expected if n not in named], [n for n in named if n not in expected]
   if missing or unknown:
@@ -195,6 +201,14 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
       f"{list(expected)!r}."
     )
   return named
+
+
+def _binds_partially(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+  try:
+    signature.bind_partial(*args, **kwargs)
+  except TypeError:
+    return False
+  return True
 
 
 def bind_names(
@@ -245,32 +259,48 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
     raise InputError(f"{where}: got a {type(value).__name__}; expected an array like {spec}.") from e
   if strict_shape_check and not spec.shape.is_compatible_with(shape):
     raise InputError(
-      f"{where}: got shape {list(shape)}; expected {spec.shape}. Pass an array of that shape, convert again "
-      f"with a spec "
-      f"that allows this one, or switch the check off with override_config('strict_shape_check', False)."
+      f"{where}: got shape {list(shape)}; expected {spec.shape}. Pass an array of that shape, convert again with a "
+      f"spec that allows this one, or switch the check off with override_config('strict_shape_check', False)."
     )
   if strict_dtype_check and getattr(value, "dtype", np.asarray(value).dtype) != spec.dtype.numpy:
     raise InputError(
       f"{where}: got dtype {getattr(value, 'dtype', np.asarray(value).dtype)}; expected {spec.dtype.tf_name}. Cast it, "
       f"or switch the check off with override_config('strict_dtype_check', False)."
     )
+  if not isinstance(value, jax.Array):
+    _check_fits(np.asarray(value), where)
   return value
 
 
-def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
-  if value is traced_with:
+def _check_fits(value: np.ndarray, where: str) -> None:
+  """Refuses integers that JAX would cut to 32 bits. (It rounds floats to float32, as everywhere in JAX.)"""
+  held = jax.dtypes.canonicalize_dtype(value.dtype) if value.dtype.kind in "iu" and value.size else value.dtype
+  if held == value.dtype:
     return
-  # Arrays and other values of no fixed meaning cannot be compared; a Python value can.
-  if isinstance(traced_with, bool | int | float | complex | str | bytes | None):
-    if isinstance(value, jax.core.Tracer):
-      raise InputError(
-        f"{where}: got a traced value, but the function was converted with the fixed value {traced_with!r}. "
-        f"Under jax.jit, "
-        f"name the argument in static_argnames, or bind it with functools.partial."
-      )
-    if value != traced_with:
-      raise InputError(
-        f"{where}: got {value!r}, but the function was converted with the fixed value {traced_with!r}. "
-        f"Convert it again "
-        f"with the new value, or with an array to make it an input."
-      )
+  limits, low, high = np.iinfo(held), value.min(), value.max()
+  if low < limits.min or high > limits.max:
+    raise InputError(
+      f"{where}: got {value.dtype} values from {low} to {high}, which {held} does not hold. JAX's 64-bit types are "
+      f"off; switch them on with jax.config.update('jax_enable_x64', True)."
+    )
+
+
+def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
+  # Objects that compare by identity, such as a module, have no meaning that could differ.
+  if value is traced_with or not (traced_with is None or _compares_by_value(traced_with)):
+    return
+  if isinstance(value, jax.core.Tracer):
+    raise InputError(
+      f"{where}: got a traced value, but the function was converted with the fixed value {_short(traced_with)}. Under "
+      f"jax.jit, name the argument in static_argnames, or bind it with functools.partial."
+    )
+  if np.ndim(value) or not (value is not None and _compares_by_value(value) and value == traced_with):
+    raise InputError(
+      f"{where}: got {_short(value)}, but the function was converted with the fixed value {_short(traced_with)}. "
+      f"Convert it again with the new value, or with an array to make it an input."
+    )
+
+
+def _compares_by_value(value: Any) -> bool:
+  kind: Any = type(value)
+  return kind.__hash__ is not None and kind.__eq__ is not object.__eq__

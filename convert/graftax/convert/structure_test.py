@@ -1,6 +1,7 @@
 import collections
 import inspect
 
+import jax
 import numpy as np
 import pytest
 
@@ -75,3 +76,23 @@ def test_dtypes_are_checked_only_on_request():
 def test_results_are_packed_around_fixed_leaves():
   nested = {"out": (SCALAR, None), "pair": Pair(SCALAR, 7)}
   assert OutputStructure(nested).pack([1, 2]) == {"out": (1, None), "pair": Pair(2, 7)}
+
+
+@pytest.mark.parametrize(
+  ("fixed", "given"), [(None, np.ones(3)), (0, np.zeros(1)), (np.dtype("int32"), "int32x"), (1, None)]
+)
+def test_other_values_than_the_fixed_ones_are_refused_whatever_they_are(fixed, given):
+  structure = _structure(lambda x, option=None: None, SCALAR, fixed)
+  assert _flatten(structure, 1, fixed) == [1]
+  with pytest.raises(InputError, match="'option'.*fixed value"):
+    _flatten(structure, 1, given)
+
+
+def test_integers_that_do_not_fit_32_bits_are_refused_while_64_bit_types_are_off():
+  structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.INT64))
+  (small,) = _flatten(structure, np.array([2**31 - 1, -(2**31)]))
+  assert small.dtype == np.int64
+  with pytest.raises(InputError, match=r"'x'.*from 5 to 1099511627776.*jax_enable_x64"):
+    _flatten(structure, np.array([5, 2**40]))
+  with jax.enable_x64(True):
+    _flatten(structure, np.array([5, 2**40]))

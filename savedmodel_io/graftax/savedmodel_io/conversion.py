@@ -17,9 +17,10 @@ from graftax.convert import (
   ResourceHandle,
   UnavailableCapture,
   Variable,
+  gradient_name,
   keyword_structure,
 )
-from graftax.graphdef_ir import DType, Function, TensorRef
+from graftax.graphdef_ir import DType, Function, TensorRef, reachable_functions
 from graftax.savedmodel_io.captures import (
   AssetCapture,
   ConstantCapture,
@@ -27,11 +28,12 @@ from graftax.savedmodel_io.captures import (
   TensorCapture,
   VariableCapture,
 )
-from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
+from graftax.savedmodel_io.errors import AmbiguousFunctionError, DamagedSavedModelError, UnknownSignatureError
 from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.tables import graph_tables, restored_table
 from graftax.savedmodel_io.trace_choice import choose_trace, narrowed, plain, plain_tree
+from graftax.savedmodel_io.variables import VariableInfo
 
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
@@ -107,7 +109,7 @@ def _program(
     signatures=model.graph.signatures,
     captures=captures,
     variables=_variables(model, (c.name for c in captures if isinstance(c, ResourceHandle) and c.kind == "variable")),
-    gradients=_gradients(model),
+    gradients=_gradients(model, model.graph.library[concrete.name]),
     inputs=inputs,
     outputs=outputs,
   )
@@ -121,7 +123,8 @@ def _graph_program(
   fetches = [ref for key in outputs.nested for ref in signature.output_tensors[key]]
   whole = model.graph.subgraph(feeds, fetches, name=signature.name)
   used = {node.name for node in whole.nodes}
-  names = {info.graph_node: name for name, info in model.variables.infos.items() if info.graph_node in used}
+  infos = model.variables.infos
+  names = {info.graph_node: name for name, info in infos.items() if info.graph_node in used}
   tables = graph_tables(model, used)
   captured = [TensorRef(node) for node in (*names, *tables) if node is not None]
   function = model.graph.subgraph([*feeds, *captured], fetches, name=signature.name)
@@ -130,8 +133,8 @@ def _graph_program(
     function=_with_references(function, len(feeds), len(feeds) + len(names)),
     library=model.graph.library,
     signatures=model.graph.signatures,
-    captures=(*(ResourceHandle(name) for name in names.values()), *tables.values()),
-    variables=_variables(model, names.values()),
+    captures=(*(_variable_capture(infos[name]) for name in names.values()), *tables.values()),
+    variables=_variables(model, (name for name in names.values() if infos[name].dtype.base is not DType.STRING)),
     inputs=inputs,
     outputs=outputs,
   )
@@ -151,10 +154,7 @@ def _with_references(function: Function, start: int, stop: int) -> Function:
 def _capture(model: "SavedModel", capture: Any, function: str) -> Capture:
   match capture:
     case VariableCapture():
-      info = model.variables.infos[capture.name]
-      if info.dtype is DType.STRING:
-        return UnavailableCapture(f"variable {capture.name!r} holds strings")
-      return ResourceHandle(capture.name)
+      return _variable_capture(model.variables.infos[capture.name])
     case ConstantCapture():
       return capture.value.numpy()
     case AssetCapture():
@@ -166,22 +166,42 @@ def _capture(model: "SavedModel", capture: Any, function: str) -> Capture:
   )
 
 
-def _gradients(model: "SavedModel") -> dict[str, CustomGradient]:
-  """The derivatives that TensorFlow traced when it saved the model, by the name that nodes refer to them."""
-  gradients = {}
-  for op_type, name in model.graph.library.registered_gradients.items():
-    concrete = model.concrete_function(name)
-    results: list[int | None] = []
-    for leaf in concrete.outputs:
-      results.append(None if leaf is None else sum(r is not None for r in results))
-    gradients[op_type] = CustomGradient(
-      name,
-      # The first argument is the op itself, which TensorFlow passes as None.
-      takes=tuple(leaf is not None for leaf in concrete.args[1:]),
-      results=tuple(results),
-      captures=tuple(_gradient_capture(model, capture, name) for capture in concrete.captures),
-    )
+def _variable_capture(info: VariableInfo) -> Capture:
+  if info.dtype.base is DType.STRING:
+    return UnavailableCapture(f"variable {info.name!r} holds strings")
+  return ResourceHandle(info.name)
+
+
+def _gradients(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
+  """The derivatives that TensorFlow traced when it saved the model and that `function` refers to, by their names."""
+  library = model.graph.library
+  gradients: dict[str, CustomGradient] = {}
+  pending = [function]
+  while pending:
+    current = pending.pop()
+    called = (library[name] for name in reachable_functions(current, library))
+    for node in (node for body in (current, *called) for node in body.nodes):
+      op_type = gradient_name(node)
+      if op_type is not None and op_type not in gradients and op_type in library.registered_gradients:
+        gradients[op_type] = _gradient(model, library.registered_gradients[op_type])
+        pending.append(library[gradients[op_type].function])
   return gradients
+
+
+def _gradient(model: "SavedModel", name: str) -> CustomGradient:
+  concrete = model.concrete_function(name)
+  if not isinstance(concrete.outputs, Sequence) or not isinstance(concrete.args, Sequence):
+    raise DamagedSavedModelError(f"gradient function {name!r}: its arguments and results are no sequences")
+  results: list[int | None] = []
+  for leaf in concrete.outputs:
+    results.append(None if leaf is None else sum(r is not None for r in results))
+  return CustomGradient(
+    name,
+    # The first argument is the op itself, which TensorFlow passes as None.
+    takes=tuple(leaf is not None for leaf in concrete.args[1:]),
+    results=tuple(results),
+    captures=tuple(_gradient_capture(model, capture, name) for capture in concrete.captures),
+  )
 
 
 def _gradient_capture(model: "SavedModel", capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:

@@ -152,7 +152,10 @@ def _strings(node: schema.NodeDef, index: int, nodes: _Nodes) -> list[str]:
   constant = _constant(node.input[index], nodes) if index < len(node.input) else None
   if constant is None or constant.dtype != DType.STRING:
     raise DamagedSavedModelError(f"{node.op} node {node.name!r}: input {index} is no constant of strings")
-  return [value.decode() for value in _decode(constant, node).ravel()]
+  try:
+    return [value.decode() for value in _decode(constant, node).ravel()]
+  except UnicodeDecodeError as e:
+    raise DamagedSavedModelError(f"{node.op} node {node.name!r}: input {index} is no text: {e}") from e
 
 
 def _decode(tensor: Tensor, node: schema.NodeDef) -> np.ndarray:

@@ -51,7 +51,10 @@ def decode_string_tensor(data: bytes, shape: tuple[int, ...], where: str, *, exp
   for i, length in enumerate(lengths):
     strings[i] = data[position : position + length]
     position += length
-  return strings.reshape(shape)
+  try:
+    return strings.reshape(shape)
+  except ValueError as e:  # a shape without elements whose other sizes no array can have
+    raise DamagedCheckpointError(f"{where}: shape {list(shape)} is damaged: {e}") from e
 
 
 def _decode_lengths(data: bytes, num_strings: int, where: str) -> tuple[list[int], int]:

@@ -8,7 +8,6 @@ import numpy as np
 from graftax.convert import Capture, ResourceHandle, UnavailableCapture
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
 from graftax.savedmodel_io.captures import AssetCapture, ConstantCapture, ResourceCapture
-from graftax.savedmodel_io.errors import CheckpointError
 from graftax.savedmodel_io.functions import Resource
 
 if TYPE_CHECKING:
@@ -50,11 +49,8 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
 def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, np.ndarray] | None:
   """Keys and values of a table that changes, which the checkpoint holds."""
   for key in resource.checkpoint_keys.values():
-    try:
-      if model.checkpoint is not None and f"{key}-keys" in model.checkpoint:
-        return np.asarray(model.checkpoint[f"{key}-keys"]), np.asarray(model.checkpoint[f"{key}-values"])
-    except CheckpointError:
-      return None
+    if model.checkpoint is not None and f"{key}-keys" in model.checkpoint:
+      return np.asarray(model.checkpoint[f"{key}-keys"]), np.asarray(model.checkpoint[f"{key}-values"])
   return None
 
 

@@ -1,6 +1,7 @@
 """Input arrays from .npy and .npz files, and results to them."""
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,7 +48,15 @@ def fit_to_spec(name: str, array: np.ndarray, spec: TensorSpec) -> tuple[np.ndar
       f"input {name!r}: the file holds {array.dtype.name}, which does not turn into {spec.dtype.tf_name} without "
       f"losing values; expected {spec}. Convert the array first, with array.astype({wanted.name!r})."
     )
-  return array.astype(wanted), f"input {name!r}: {array.dtype.name} was converted to {wanted.name}"
+  with np.errstate(over="ignore"):
+    fitted = array.astype(wanted)
+  lost = fitted != array if wanted.kind in "iu" else np.isfinite(array) & ~np.isfinite(fitted)
+  if np.any(lost):
+    raise ArrayFileError(
+      f"input {name!r}: the file holds {array.dtype.name} values that {spec.dtype.tf_name} does not hold, such as "
+      f"{array[lost].flat[0]}; expected {spec}."
+    )
+  return fitted, f"input {name!r}: {array.dtype.name} was converted to {wanted.name}"
 
 
 def check_output_path(path: Path, output_names: Sequence[str]) -> None:
@@ -121,8 +130,11 @@ def _load(path: Path, argument: str) -> np.ndarray | dict[str, np.ndarray]:
   try:
     # Pickled arrays would run code from the file.
     loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
-    return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-  except (ValueError, EOFError, OSError, zipfile.BadZipFile) as e:
+    if isinstance(loaded, np.ndarray):
+      return loaded
+    with loaded:
+      return dict(loaded)
+  except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as e:
     raise ArrayFileError(f"--input {argument}: not a .npy or .npz file of numbers: {e}") from e
 
 

@@ -29,28 +29,28 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+def new_folder(path: Path, *, replaces: str | None = None) -> Iterator[Path]:
   """A folder to fill, which takes the name `path` when the block ends without an error.
 
   Args:
     path: what it is to be called.
-    replace: when something is there already, put the new folder in its place.
+    replaces: a file name. A folder of that name that holds such a file is replaced; nothing else ever is.
 
   Raises:
-    OutputExistsError: `path` exists, is not an empty folder, and `replace` is false.
+    OutputExistsError: `path` exists, is not an empty folder, and may not be replaced.
     FileNotFoundError: the folder around it is not there.
   """
-  check_new_folder(path, replace=replace)
+  check_new_folder(path, replaces=replaces)
   with _scratch_folder(path) as scratch:
     fresh, old = scratch / "new", scratch / "old"
     fresh.mkdir()
     yield fresh
-    if path.exists():
-      os.rename(path, old)
     try:
+      if path.exists():
+        os.rename(path, old)
       os.rename(fresh, path)
-    except OSError:
-      if old.exists():
+    except BaseException:  # an interrupt must not lose the old folder either
+      if old.exists() and not path.exists():
         os.rename(old, path)
       raise
 
@@ -62,11 +62,18 @@ def check_new_file(path: Path) -> None:
   _check_parent(path)
 
 
-def check_new_folder(path: Path, *, replace: bool) -> None:
+def check_new_folder(path: Path, *, replaces: str | None = None) -> None:
   """Returns when `new_folder` could make `path`; to be called before long work."""
   _check_parent(path)
-  if path.exists() and not replace and not (path.is_dir() and not any(path.iterdir())):
+  if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    return
+  if replaces is None:
     raise OutputExistsError(f"{path} exists already; pass --force to replace it, or choose another name.")
+  if not (path / replaces).is_file():
+    raise OutputExistsError(
+      f"{path} exists already, and was not written by this command (it holds no {replaces}), so it is not replaced; "
+      f"choose another name."
+    )
 
 
 def _check_parent(path: Path) -> None:

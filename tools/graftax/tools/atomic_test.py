@@ -52,7 +52,9 @@ def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(tmp_path):
     (path / "a").write_text("1")
   with pytest.raises(OutputExistsError, match="--force"), new_folder(tmp_path / "out"):
     pass
-  with new_folder(tmp_path / "out", replace=True) as path:
+  with pytest.raises(OutputExistsError, match="holds no b"), new_folder(tmp_path / "out", replaces="b"):
+    pass
+  with new_folder(tmp_path / "out", replaces="a") as path:
     (path / "b").write_text("2")
   assert os.listdir(tmp_path / "out") == ["b"]
   assert os.listdir(tmp_path) == ["out"]
@@ -61,7 +63,7 @@ def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(tmp_path):
 def test_an_error_leaves_the_old_folder(tmp_path):
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "a").write_text("1")
-  with pytest.raises(RuntimeError), new_folder(tmp_path / "out", replace=True) as path:
+  with pytest.raises(RuntimeError), new_folder(tmp_path / "out", replaces="a") as path:
     (path / "b").write_text("2")
     raise RuntimeError
   assert os.listdir(tmp_path / "out") == ["a"]

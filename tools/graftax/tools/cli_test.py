@@ -182,9 +182,14 @@ def test_convert_keeps_what_is_there_unless_forced(tmp_path):
   refused = _run("convert", _MODEL, "--out", tmp_path / "out")
   assert refused.exit_code == 1
   assert "--force" in refused.stderr
+  # A folder that is none of ours is not replaced even so, nor is the model itself or what is around it.
+  for folder in (tmp_path / "out", _MODEL, Path(_MODEL).parent):
+    assert _run("convert", _MODEL, "--out", folder, "--force").exit_code == 1
   assert os.listdir(tmp_path / "out") == ["mine"]
-  assert _run("convert", _MODEL, "--out", tmp_path / "out", "--force", "--platforms", "cpu").exit_code == 0
-  assert "program.jax" in os.listdir(tmp_path / "out")
+  for _ in range(2):
+    ours = _run("convert", _MODEL, "--out", tmp_path / "ours", "--force", "--platforms", "cpu")
+    assert ours.exit_code == 0
+  assert "program.jax" in os.listdir(tmp_path / "ours")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import SavedModel, load
 from graftax.tools.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
-from graftax.tools.errors import ExportError
+from graftax.tools.errors import ExportError, OutputExistsError
 from graftax.tools.loading_code import loading_code
 from graftax.tools.safetensors_file import write_safetensors
 from graftax.tools.shape_options import input_shapes
@@ -63,7 +63,9 @@ def export_model(
   Raises:
     GraftaxError: the model cannot be read, converted, or exported with these shapes.
   """
-  check_new_folder(out, replace=force)
+  check_new_folder(out, replaces=_MANIFEST_FILE if force else None)
+  if path.resolve().is_relative_to(out.resolve()):
+    raise OutputExistsError(f"{out} holds the model {str(path)!r} itself; choose another folder to write to.")
   model = load(path, tags or None)
   specs = model.signatures[signature].inputs
   arguments = input_shapes(specs, batch=batch, shapes=shapes)
@@ -77,7 +79,7 @@ def export_model(
     bar.update(task, description="writing parameters", total=sum(p.nbytes for p in parameters.values()), completed=0)
     manifest = _manifest(model, signature, exported, variables, gradient)
     code = loading_code(manifest)
-    with new_folder(out, replace=force) as folder:
+    with new_folder(out, replaces=_MANIFEST_FILE if force else None) as folder:
       (folder / PROGRAM_FILE).write_bytes(program)
       (folder / _MANIFEST_FILE).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
       (folder / _CODE_FILE).write_text(code, encoding="utf-8")
@@ -98,7 +100,7 @@ def _export(
 
   def call(params: Mapping[str, Any], inputs: Mapping[str, Any], *rng: jax.Array) -> dict[str, Any]:
     key = jax.random.wrap_key_data(rng[0]) if rng else None
-    outputs, new_params = fn(params, rng=key, **inputs)
+    outputs, new_params = fn(params, **{fn.rng_name: key}, **inputs)
     assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
     return outputs
 

@@ -96,7 +96,7 @@ def _run(
 
   @jax.jit
   def call(params: Mapping[str, Any], rng: jax.Array, inputs: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    outputs, new_params = fn(params, rng=rng, **inputs)
+    outputs, new_params = fn(params, **{fn.rng_name: rng}, **inputs)
     # Parameters that were not assigned come back as the very objects that were given.
     assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
     return outputs
