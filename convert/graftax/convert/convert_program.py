@@ -1,5 +1,6 @@
 """Program -> (function, parameters): the one place where a converted function is put together."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -97,7 +98,8 @@ class _Call:
     key = None if rng is None else jnp.asarray(rng)
     evaluator = Evaluator(self.planner, options, state, key)
     inputs = [_as_input(value) for value in flat]
-    with without_garbage_collection():
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in (*inputs, *params.values()))
+    with without_garbage_collection() if is_traced else contextlib.nullcontext():
       results = evaluator.run(self.plan, [*inputs, *self.program.captures])
     return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
 

@@ -11,8 +11,8 @@ class Variable(np.ndarray):
   """A numpy array with a variable's name and trainability.
 
   It is an ordinary leaf for `jax.tree` functions and an ordinary array for numpy and JAX; no data is copied, so a
-  memory-mapped array stays memory-mapped. Pickling keeps the name and the flag. What is computed from it is a plain
-  array.
+  memory-mapped array stays memory-mapped. Pickling keeps the name and the flag, and so does a copy, a cast or a
+  slice; the result of arithmetic is a plain array.
 
   Attributes:
     name: TensorFlow's variable name, with its ":0".

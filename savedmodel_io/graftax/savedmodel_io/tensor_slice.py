@@ -28,11 +28,6 @@ class TensorSlice:
     """The slice a checkpoint entry describes."""
     return cls(tuple((e.start, e.length if e.HasField("length") else None) for e in proto.extent))
 
-  @classmethod
-  def full(cls, rank: int) -> "TensorSlice":
-    """The whole of a tensor of that rank."""
-    return cls(((0, None),) * rank)
-
   @property
   def is_full(self) -> bool:
     """Whether every dimension is taken whole."""
