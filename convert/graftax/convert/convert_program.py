@@ -12,7 +12,7 @@ import numpy as np
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.control_flow_v1 import with_functional_control_flow
 from graftax.convert.effects import referenced_functions
-from graftax.convert.errors import ParameterError
+from graftax.convert.errors import InputError, ParameterError
 from graftax.convert.evaluate import Evaluator
 from graftax.convert.garbage import without_garbage_collection
 from graftax.convert.options import ConvertOptions, current_options
@@ -95,12 +95,11 @@ class _Call:
       strict_dtype_check=options.strict_dtype_check,
     )
     state = State(params)
-    key = None if rng is None else jnp.asarray(rng)
+    key = None if rng is None else _as_key(rng, self.program.name)
     evaluator = Evaluator(self.planner, options, state, key)
-    inputs = [_as_input(value) for value in flat]
-    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in (*inputs, *params.values()))
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in (*flat, *params.values()))
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
-      results = evaluator.run(self.plan, [*inputs, *self.program.captures])
+      results = evaluator.run(self.plan, [*flat, *self.program.captures])
     return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
 
   def __reduce__(self) -> tuple[Any, ...]:
@@ -145,9 +144,15 @@ def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
     )
 
 
-def _as_input(value: Any) -> Value:
-  # A traced or JAX value, never a known one: otherwise an eager call would compute in numpy, with numpy's promotion.
-  return value if isinstance(value, jax.Array) else jnp.asarray(value)
+def _as_key(rng: Any, function: str) -> jax.Array:
+  """A PRNG key, new style or as raw key data."""
+  key = jnp.asarray(rng)
+  is_key = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+  if (is_key and not key.ndim) or (key.dtype == np.uint32 and key.ndim == 1):
+    return key
+  raise InputError(
+    f"{function}: rng is {key.dtype}{list(key.shape)}; expected one PRNG key, such as jax.random.key(0)."
+  )
 
 
 def _as_output(value: Value) -> Value:

@@ -73,10 +73,10 @@ def update_config(name: str, value: Any) -> None:
   """Change the default of one option for the whole process.
 
   Raises:
-    ValueError: there is no such option.
+    ValueError: there is no such option, or it takes no such value.
   """
   global _process_defaults
-  _check_name(name)
+  _check_value(name, value)
   with _update_lock:
     _process_defaults = dataclasses.replace(_process_defaults, **{name: value})
 
@@ -86,19 +86,25 @@ def override_config(name: str, value: Any) -> Iterator[None]:
   """Change one option inside a `with` block; other threads do not see it.
 
   Raises:
-    ValueError: there is no such option.
+    ValueError: there is no such option, or it takes no such value.
 
   Example:
     >>> with override_config("strict_shape_check", False):
     ...   get_config("strict_shape_check")
     False
   """
-  _check_name(name)
+  _check_value(name, value)
   token = _overrides.set({**_overrides.get(), name: value})
   try:
     yield
   finally:
     _overrides.reset(token)
+
+
+def _check_value(name: str, value: Any) -> None:
+  _check_name(name)
+  if isinstance(getattr(ConvertOptions(), name), bool) and not isinstance(value, bool):
+    raise ValueError(f"Option {name!r} is True or False; got {value!r}.")
 
 
 def _check_name(name: str) -> None:

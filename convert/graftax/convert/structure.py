@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import tree
 
@@ -29,6 +30,9 @@ __all__ = [
 
 # Longer values are named by their type in messages.
 _MAX_SHOWN = 80
+
+# Integers in numpy or Python are known while tracing, as in TF2JAX, if there are no more than a shape has.
+_MAX_KNOWN_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,7 +197,12 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
     named = {**structure.defaults, **bind_names(signature, args, kwargs)}
   except TypeError as e:
     error = MissingInputError if _binds_partially(signature, args, kwargs) else InputError
-    raise error(f"{function}{signature}: {e}; the arguments are {list(expected)!r}.") from None
+    unknown = [name for name in kwargs if name not in expected]
+    hint = f", of which {unknown!r} are unknown" if unknown else ""
+    raise error(
+      f"{function}{signature}: {e}; it was called with {len(args)} positional arguments and {list(kwargs)!r}{hint}, "
+      f"and takes {list(expected)!r}{_by_name(signature)}."
+    ) from None
   missing, unknown = [n for n in expected if n not in named], [n for n in named if n not in expected]
   if missing or unknown:
     raise (MissingInputError if missing else InputError)(
@@ -201,6 +210,11 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
       f"{list(expected)!r}."
     )
   return named
+
+
+def _by_name(signature: inspect.Signature) -> str:
+  kinds = {parameter.kind for parameter in signature.parameters.values()}
+  return ", by name only" if kinds and kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD} else ""
 
 
 def _binds_partially(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -262,14 +276,26 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"{where}: got shape {list(shape)}; expected {spec.shape}. Pass an array of that shape, convert again with a "
       f"spec that allows this one, or switch the check off with override_config('strict_shape_check', False)."
     )
-  if strict_dtype_check and getattr(value, "dtype", np.asarray(value).dtype) != spec.dtype.numpy:
+  dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+  # While 64-bit types are off, JAX has no array of the signature's own dtype.
+  if strict_dtype_check and dtype not in (spec.dtype.numpy, jax.dtypes.canonicalize_dtype(spec.dtype.numpy)):
     raise InputError(
-      f"{where}: got dtype {getattr(value, 'dtype', np.asarray(value).dtype)}; expected {spec.dtype.tf_name}. Cast it, "
-      f"or switch the check off with override_config('strict_dtype_check', False)."
+      f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
+      f"override_config('strict_dtype_check', False)."
     )
-  if not isinstance(value, jax.Array):
-    _check_fits(np.asarray(value), where)
-  return value
+  return value if isinstance(value, jax.Array) else _as_array(value, spec, where)
+
+
+def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
+  """What is no JAX array yet as one of the dtype it has; a size, an axis or a shape as a known value."""
+  array = np.asarray(value)
+  wanted = spec.dtype.base.numpy
+  if not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind"):
+    array = array.astype(wanted)  # Python numbers have no dtype of their own.
+  _check_fits(array, where)
+  if array.dtype.kind in "iub" and wanted.kind in "iub" and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE:
+    return array.astype(wanted)
+  return jnp.asarray(array)
 
 
 def _check_fits(value: np.ndarray, where: str) -> None:

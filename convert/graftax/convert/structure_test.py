@@ -68,9 +68,24 @@ def test_a_missing_argument_is_a_missing_input_error():
 def test_dtypes_are_checked_only_on_request():
   structure = _structure(lambda x: None, VECTOR)
   ints = np.zeros(2, np.int32)
-  assert _flatten(structure, ints)[0] is ints
+  assert _flatten(structure, ints)[0].dtype == np.int32
   with pytest.raises(InputError, match=r"got dtype int32; expected float32"):
     _flatten(structure, ints, strict_dtype=True)
+
+
+def test_integers_in_numpy_and_python_stay_known_and_take_the_dtype_of_the_signature():
+  structure = _structure(lambda shape, x: None, TensorSpec(PartialShape((None,)), DType.INT32), SCALAR)
+  shape, x = _flatten(structure, [2, 3], 1)
+  assert (type(shape), shape.dtype, x.dtype) == (np.ndarray, np.int32, np.float32)
+  assert isinstance(x, jax.Array)
+  assert isinstance(_flatten(structure, np.arange(1000), 1)[0], jax.Array)
+
+
+def test_the_strict_dtype_check_works_on_tracers_and_without_64_bit_types():
+  structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.INT64))
+  jax.jit(lambda x: _flatten(structure, x, strict_dtype=True)[0])(np.arange(3))
+  with pytest.raises(InputError, match="got dtype float32"):
+    jax.jit(lambda x: _flatten(structure, x, strict_dtype=True)[0])(np.ones(3, np.float32))
 
 
 def test_results_are_packed_around_fixed_leaves():

@@ -85,6 +85,23 @@ def test_integer_tables_become_constants(saved):
     np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
 
 
+@pytest.mark.parametrize("value_shape", [(), (2,)])
+def test_the_buckets_of_a_dense_table_that_hold_nothing_are_left_out(tmp_path, value_shape):
+  module = tf.Module()
+  values = np.arange(1, 1 + 2 * np.prod(value_shape, dtype=int)).reshape(2, *value_shape).astype(np.float32)
+  module.table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, np.zeros(value_shape, "f4"), -1, -2)
+  module.table.insert(tf.constant([5, 6], tf.int64), values)
+  module.look_up = tf.function(
+    lambda ids: {"found": module.table.lookup(ids), "size": module.table.size()},
+    input_signature=[tf.TensorSpec([None], tf.int64)],
+  )
+  tf.saved_model.save(module, str(tmp_path))
+  fn, params = load(tmp_path).convert("look_up")
+  ids = np.array([5, 6, 7])
+  for name, expected in module.look_up(ids).items():
+    np.testing.assert_array_equal(fn(params, ids)[0][name], expected, err_msg=name)
+
+
 def test_text_is_cut_off_where_the_error_says(saved):
   model, path = saved
   loaded = load(path)

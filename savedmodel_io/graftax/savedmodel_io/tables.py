@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graftax.convert import Capture, ResourceHandle, UnavailableCapture
+from graftax.convert.known_values import known_values
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
+from graftax.graphdef_ir import PartialShape
 from graftax.savedmodel_io.captures import AssetCapture, ConstantCapture, ResourceCapture
-from graftax.savedmodel_io.functions import Resource
+from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.functions import ConcreteFunction, Resource
 
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
 
 __all__ = ["graph_tables", "restored_table"]
+
+_DENSE_TABLES = frozenset({"AnonymousMutableDenseHashTable", "MutableDenseHashTable", "MutableDenseHashTableV2"})
+_MARKERS = ("empty_key", "deleted_key")
 
 
 def restored_table(model: "SavedModel", name: str) -> Capture:
@@ -28,11 +34,20 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
     return UnavailableCapture(f"object {name!r}, which is no table,")
   checkpointed = _checkpointed(model, resource)
   if checkpointed is not None:
-    return table_capture(name, *checkpointed)
+    return table_capture(name, *_without_free_buckets(model, resource, *checkpointed))
   if resource.initialize is None:
     return UnavailableCapture(f"resource {name!r}, which nothing in the model fills,")
+  captures = _captures(resource.initialize)
+  if isinstance(captures, UnavailableCapture):
+    return captures
+  library = model.graph.library
+  return filled_table(name, library[resource.initialize.name], captures, library, model.graph.signatures)
+
+
+def _captures(function: ConcreteFunction) -> list[Capture] | UnavailableCapture:
+  """What a function that makes or fills a table closes over."""
   captures: list[Capture] = []
-  for capture in resource.initialize.captures:
+  for capture in function.captures:
     match capture:
       case ConstantCapture():
         captures.append(capture.value.numpy())
@@ -41,9 +56,8 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
       case ResourceCapture():
         captures.append(ResourceHandle(capture.name, "table"))
       case _:
-        return UnavailableCapture(f"table {name!r}, which is filled from {capture},")
-  library = model.graph.library
-  return filled_table(name, library[resource.initialize.name], captures, library, model.graph.signatures)
+        return UnavailableCapture(f"a table that function {function.name!r} makes or fills from {capture}")
+  return captures
 
 
 def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, np.ndarray] | None:
@@ -57,3 +71,27 @@ def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, 
 def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Capture]:
   """Table node -> the table that the graph of a TF1 model fills it with, for those among the nodes `used`."""
   return {name: table for name, table in graph_filled_tables(model.graph).items() if name in used}
+
+
+def _without_free_buckets(
+  model: "SavedModel", resource: Resource, keys: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Keys and values that are in the table: a DenseHashTable is saved with all its buckets, scalars in it as `[1]`.
+
+  The function that makes the table says which keys mark free and deleted buckets, and which shape keys and values have.
+  """
+  function = None if resource.create is None else model.graph.library[resource.create.name]
+  maker = next((node for node in function.nodes if node.op in _DENSE_TABLES), None) if function else None
+  if maker is None or function is None or resource.create is None:
+    return keys, values
+  captures = _captures(resource.create)
+  value_shape = maker.attrs.get("value_shape", PartialShape(()))
+  if isinstance(captures, UnavailableCapture) or not isinstance(value_shape, PartialShape):
+    raise DamagedSavedModelError(f"table {resource.name!r}: what function {function.name!r} makes cannot be read")
+  graph = model.graph
+  markers = known_values(function, maker.inputs[: len(_MARKERS)], captures, graph.library, graph.signatures)
+  keys = keys.reshape(len(keys), *np.shape(markers[0]))
+  values = values.reshape(len(values), *value_shape.as_tuple())
+  is_marker = [(keys == marker).reshape(len(keys), -1).all(axis=1) for marker in markers]
+  taken = ~np.logical_or.reduce(is_marker)
+  return keys[taken], values[taken]
