@@ -167,16 +167,3 @@ def lift(
       on_unsupported=on_unsupported,
   )  # fmt: skip
   return Lifted(module, options, gradient)
-
-
-def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tuple[gradients.GradientDifference, ...]:
-  """Where the artifact's gradient function and the derivative of the lifted code differ at given arguments.
-
-  Differences are expected where the author defined a derivative (straight-through, clipped, relu at 0); empty where
-  they agree within `tolerance`, relative and absolute.
-
-  Raises:
-    DerivativeError: the artifact carries no gradient function.
-  """
-  saved, primal = lift(module, gradient="saved"), lift(module, gradient="primal")
-  return gradients.compare_gradients(saved, primal, module, arguments.check(module, args), tolerance)
