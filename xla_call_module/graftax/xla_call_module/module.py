@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from graftax.xla_call_module import bytecode, errors, ir, mlir
+from graftax.xla_call_module import guard as guard_process
 
 __all__ = ["ArgumentSpec", "Module", "OLDEST_CALL_MODULE_VERSION", "NEWEST_CALL_MODULE_VERSION"]
 
@@ -93,12 +94,19 @@ class Module:
   __repr__ = __str__
 
   @staticmethod
-  def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None) -> "Module":
+  def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = False) -> "Module":
     """A module from MLIR text of the StableHLO, CHLO, func and sdy dialects.
+
+    Args:
+      guard: parse the text in a helper process first, see `from_bytes`. Off, because text is mostly your own: turn it
+        on for text from elsewhere, which can end the process otherwise.
 
     Raises:
       DecodeError: the text does not parse or verify.
+      GuardError: the helper process does not start.
     """
+    if guard:
+      guard_process.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text), gradient)
 
   @staticmethod
@@ -113,16 +121,27 @@ class Module:
 
     Raises:
       DecodeError: garbage, truncated or damaged bytes.
+      GuardError: the helper process does not start.
       VersionError: written by a newer StableHLO than the installed jaxlib reads.
     """
     data = bytes(data)
     if not bytecode.is_bytecode(data):
-      return Module.from_text(_as_text(data), gradient=gradient)
+      return Module.from_text(_as_text(data), gradient=gradient, guard=guard)
     return _plain(data, _decode(data, guard), gradient)
 
   @staticmethod
-  def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None) -> "Module":
-    """A module from a serialized `HloModuleProto`."""
+  def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True) -> "Module":
+    """A module from a serialized `HloModuleProto`.
+
+    Args:
+      guard: convert the bytes in a helper process first, see `from_bytes`.
+
+    Raises:
+      DecodeError: they are not an HloModuleProto, or do not convert to StableHLO.
+      GuardError: the helper process does not start.
+    """
+    if guard:
+      guard_process.check_hlo(hlo)
     return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
 
   @staticmethod
@@ -197,8 +216,6 @@ def _decode(data: bytes, guard: bool) -> ir.Program:
   if bytecode.is_portable(data):
     bytecode.check_version(data, mlir.current_version())
   if guard:
-    from graftax.xla_call_module import guard as guard_process
-
     guard_process.check(data)
   return mlir.decode_bytes(data)
 
