@@ -92,7 +92,7 @@ def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
 
 
 def _lower(context: Any, *operands: Any, embedded: _Embedded) -> Any:
-  wanted = [{"gpu": "cuda"}.get(name, name) for name in mlir.lowering_platforms(context)]
+  wanted = [platforms.canonical(name) for name in mlir.lowering_platforms(context)]
   text = embedded.text(context.avals_in, wanted[0] if wanted else None)
   return mlir.inline_into_lowering(context, text, "embedded", operands)
 

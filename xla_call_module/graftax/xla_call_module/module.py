@@ -11,6 +11,7 @@ import numpy as np
 
 from graftax.xla_call_module import bytecode, errors, ir, mlir
 from graftax.xla_call_module import guard as guard_process
+from graftax.xla_call_module.platforms import canonical
 
 __all__ = ["ArgumentSpec", "Module", "OLDEST_CALL_MODULE_VERSION", "NEWEST_CALL_MODULE_VERSION"]
 
@@ -47,6 +48,7 @@ class Module:
     function_list: names of TF functions that the module calls.
     stored_gradient: the module that computes its reverse-mode derivative, where the artifact has one, or a function
       that makes it when it is first asked for.
+    plans: what `call` found out about running it; a cache.
   """
 
   data: bytes | str
@@ -61,6 +63,7 @@ class Module:
   has_platform_index: bool = False
   function_list: tuple[str, ...] = ()
   stored_gradient: "Module | Callable[[], Module] | None" = None
+  plans: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False)
 
   @property
   def has_gradient(self) -> bool:
@@ -194,7 +197,7 @@ class Module:
         f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
       )
     base = Module.from_bytes(module, guard=guard)
-    names = tuple(_platform(name) for name in platforms)
+    names = tuple(canonical(_text(name)) for name in platforms)
     return _with_convention(
         base, version=version, platforms=names, disabled_checks=tuple(_check_name(check) for check in disabled_checks),
         dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec), function_list=tuple(function_list),
@@ -250,12 +253,18 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
   """Takes the platform index and the dimension arguments off the front of the inputs."""
   has_index = len(platforms) > 1
   hidden = has_index + len(dim_args)
-  if hidden > len(base.inputs) or any(spec.shape for spec in base.inputs[:hidden]):
+  leading = base.inputs[:hidden]
+  if len(leading) < hidden or any(spec.shape or spec.dtype.kind not in "iu" for spec in leading):
     raise errors.DecodeError(
-      f"main takes {base.inputs}; for platforms {platforms} and {len(dim_args)} dimension arguments its first"
-      f" {hidden} arguments must be integer scalars."
+      f"main takes ({', '.join(map(str, base.inputs))}); for platforms {platforms} and {len(dim_args)} dimension"
+      f" arguments its first {hidden} arguments must be integer scalars."
     )
   inputs = base.inputs[hidden:]
+  for argument, axis in dim_args:
+    if argument >= len(inputs) or axis >= len(inputs[argument].shape):
+      raise errors.DecodeError(
+        f"dim_args_spec entry '{argument}.{axis}' names no axis of the arguments ({', '.join(map(str, inputs))})."
+      )
   return dataclasses.replace(
       base, inputs=inputs, kept=tuple(range(len(inputs))), dim_args=dim_args, platforms=platforms,
       has_platform_index=has_index, **fields,
@@ -264,11 +273,6 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
 
 def _text(value: str | bytes) -> str:
   return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _platform(name: str | bytes) -> str:
-  lowered = _text(name).lower()
-  return "cuda" if lowered == "gpu" else lowered
 
 
 def _check_name(check: Any) -> str:
@@ -305,7 +309,7 @@ def _from_exported(exported: Any, guard: bool) -> Module:
   inputs = tuple(_aval_spec(aval) for aval in exported.in_avals)
   outputs = tuple(_aval_spec(aval) for aval in exported.out_avals)
   kept = tuple(exported.module_kept_var_idx)
-  platforms = tuple(_platform(name) for name in exported.platforms)
+  platforms = tuple(canonical(name) for name in exported.platforms)
   taken = sum(1 for kind in main.types if not isinstance(kind, ir.TokenType))
   has_index = len(platforms) > 1
   if taken != len(kept) + has_index:
