@@ -48,7 +48,6 @@ class Context:
   records: dict[tuple[str, str, str], Record] = dataclasses.field(default_factory=dict)
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
-  assertions: list[Any] = dataclasses.field(default_factory=list)
 
   def record(self, kind: str, op: ir.Op, note: str) -> None:
     """Notes once per place that something was dropped or replaced."""
