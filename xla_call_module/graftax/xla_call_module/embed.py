@@ -178,7 +178,8 @@ def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -
 def _in_scope(environment: dict[int, Any], number: int, op: ir.Op) -> Any:
   if number not in environment:
     raise errors.UnsupportedOpError(
-        f"{op.name} at {op.location} cannot be embedded alone: a value it reads was rewritten.", op=op.name,
-        location=op.location,
-    )  # fmt: skip
+      f"{op.name} at {op.location} cannot be embedded alone: a value it reads was rewritten.",
+      op=op.name,
+      location=op.location,
+    )
   return jnp.asarray(environment[number])

@@ -114,11 +114,19 @@ def _output(context: Context, value: Any) -> jax.Array:
 
 
 def lift(
-    module: Module, *, mesh: jax.sharding.Mesh | None = None, gradient: str = "auto", x64: str = "error",
-    check_platform: bool = True, check_shapes: bool | None = None, platform: str | None = None, loops: str = "scan",
-    call_tf_function: Callable[..., Sequence[Any]] | None = None,
-    custom_calls: Mapping[str, Callable[..., Any]] | None = None, on_unsupported: Callable[..., Any] | None = None,
-) -> Lifted:  # fmt: skip
+  module: Module,
+  *,
+  mesh: jax.sharding.Mesh | None = None,
+  gradient: str = "auto",
+  x64: str = "error",
+  check_platform: bool = True,
+  check_shapes: bool | None = None,
+  platform: str | None = None,
+  loops: str = "scan",
+  call_tf_function: Callable[..., Sequence[Any]] | None = None,
+  custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+  on_unsupported: Callable[..., Any] | None = None,
+) -> Lifted:
   """The module as a function of flat arrays that returns a tuple of arrays, all of it ordinary JAX.
 
   Args:
@@ -155,18 +163,24 @@ def lift(
     6.0
   """
   for name, value, allowed in (
-      ("gradient", gradient, ("auto", "saved", "primal")), ("x64", x64, ("error", "enable")),
-      ("loops", loops, ("scan", "while")),
-  ):  # fmt: skip
+    ("gradient", gradient, ("auto", "saved", "primal")),
+    ("x64", x64, ("error", "enable")),
+    ("loops", loops, ("scan", "while")),
+  ):
     if value not in allowed:
       raise ValueError(f"{name}={value!r}; expected one of {allowed}.")
   if platform is not None and module.platforms and platforms.canonical(platform) not in module.platforms:
     raise errors.PlatformError(f"platform={platform!r}: the module was lowered for {', '.join(module.platforms)}.")
   options = Options(
-      mesh=mesh, check_platform=check_platform, x64=x64, loops=loops,
-      platform=None if platform is None else platforms.canonical(platform),
-      check_shapes=module.checks_shapes if check_shapes is None else check_shapes,
-      call_tf_function=call_tf_function, function_list=module.function_list, custom_calls=dict(custom_calls or {}),
-      on_unsupported=on_unsupported,
-  )  # fmt: skip
+    mesh=mesh,
+    check_platform=check_platform,
+    x64=x64,
+    loops=loops,
+    platform=None if platform is None else platforms.canonical(platform),
+    check_shapes=module.checks_shapes if check_shapes is None else check_shapes,
+    call_tf_function=call_tf_function,
+    function_list=module.function_list,
+    custom_calls=dict(custom_calls or {}),
+    on_unsupported=on_unsupported,
+  )
   return Lifted(module, options, gradient)

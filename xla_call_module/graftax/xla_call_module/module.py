@@ -162,11 +162,21 @@ class Module:
 
   @staticmethod
   def from_call_module(
-      *, version: int, module: bytes, platforms: Sequence[str | bytes] = (), function_list: Sequence[Any] = (),
-      disabled_checks: Sequence[str | bytes] = (), dim_args_spec: Sequence[str | bytes] = (),
-      has_token_input_output: bool = False, use_shardy_partitioner: bool = False, Sout: Any = None, Tout: Any = None,
-      Tin: Any = None, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True,
-  ) -> "Module":  # fmt: skip
+    *,
+    version: int,
+    module: bytes,
+    platforms: Sequence[str | bytes] = (),
+    function_list: Sequence[Any] = (),
+    disabled_checks: Sequence[str | bytes] = (),
+    dim_args_spec: Sequence[str | bytes] = (),
+    has_token_input_output: bool = False,
+    use_shardy_partitioner: bool = False,
+    Sout: Any = None,
+    Tout: Any = None,
+    Tin: Any = None,
+    gradient: "Module | Callable[[], Module] | None" = None,
+    guard: bool = True,
+  ) -> "Module":
     """A module from the attributes of an XlaCallModule node, versions 2 to 10.
 
     Args:
@@ -199,10 +209,14 @@ class Module:
     base = Module.from_bytes(module, guard=guard)
     names = tuple(canonical(_text(name)) for name in platforms)
     return _with_convention(
-        base, version=version, platforms=names, disabled_checks=tuple(_check_name(check) for check in disabled_checks),
-        dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec), function_list=tuple(function_list),
-        stored_gradient=gradient,
-    )  # fmt: skip
+      base,
+      version=version,
+      platforms=names,
+      disabled_checks=tuple(_check_name(check) for check in disabled_checks),
+      dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec),
+      function_list=tuple(function_list),
+      stored_gradient=gradient,
+    )
 
 
 def _as_text(data: bytes) -> str:
@@ -266,9 +280,14 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
         f"dim_args_spec entry '{argument}.{axis}' names no axis of the arguments ({', '.join(map(str, inputs))})."
       )
   return dataclasses.replace(
-      base, inputs=inputs, kept=tuple(range(len(inputs))), dim_args=dim_args, platforms=platforms,
-      has_platform_index=has_index, **fields,
-  )  # fmt: skip
+    base,
+    inputs=inputs,
+    kept=tuple(range(len(inputs))),
+    dim_args=dim_args,
+    platforms=platforms,
+    has_platform_index=has_index,
+    **fields,
+  )
 
 
 def _text(value: str | bytes) -> str:
@@ -316,10 +335,17 @@ def _from_exported(exported: Any, guard: bool) -> Module:
     raise errors.DecodeError(f"main takes {taken} arguments; the Exported keeps {len(kept)} for {platforms}.")
   checks = tuple(_exported_check(check) for check in exported.disabled_safety_checks)
   return Module(
-      data, program, inputs, outputs, platforms=platforms, version=exported.calling_convention_version,
-      disabled_checks=checks, kept=kept, has_platform_index=has_index,
-      stored_gradient=_gradient_of(exported, guard) if exported.has_vjp() else None,
-  )  # fmt: skip
+    data,
+    program,
+    inputs,
+    outputs,
+    platforms=platforms,
+    version=exported.calling_convention_version,
+    disabled_checks=checks,
+    kept=kept,
+    has_platform_index=has_index,
+    stored_gradient=_gradient_of(exported, guard) if exported.has_vjp() else None,
+  )
 
 
 def _gradient_of(exported: Any, guard: bool) -> Callable[[], Module]:

@@ -45,9 +45,10 @@ def _linear_jvp(operands: Any, tangents: Any, *, forward: Function, backward: Fu
     moved = [ad.instantiate_zeros(t) for t in tangents[num_args:]]
     out = _linear_p.bind(*operands[:num_args], *moved, **params)
   inexact = [
-      i for i, t in enumerate(tangents[:num_args])
-      if type(t) is not ad.Zero and getattr(t, "dtype", None) != jax.dtypes.float0
-  ]  # fmt: skip
+    i
+    for i, t in enumerate(tangents[:num_args])
+    if type(t) is not ad.Zero and getattr(t, "dtype", None) != jax.dtypes.float0
+  ]
   if inexact:
     extra = _along_arguments(forward, operands, [tangents[i] for i in inexact], inexact)
     out = [ad.add_tangents(a, b) for a, b in zip(out, extra, strict=True)]
@@ -99,9 +100,11 @@ def _linear_batch(operands: Any, dims: Any, *, forward: Function, backward: Func
       axes.append(0)
   num_outputs = len(jax.eval_shape(_Mapped(forward, axes), *[_spec(x) for x in moved]))
   results = _linear_p.bind(
-      *moved, forward=_Mapped(forward, axes), num_args=num_args,
-      backward=_Mapped(backward, [*axes[:num_args], *[0] * num_outputs]),
-  )  # fmt: skip
+    *moved,
+    forward=_Mapped(forward, axes),
+    num_args=num_args,
+    backward=_Mapped(backward, [*axes[:num_args], *[0] * num_outputs]),
+  )
   return results, [0] * len(results)
 
 

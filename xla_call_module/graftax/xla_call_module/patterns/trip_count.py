@@ -146,9 +146,14 @@ def _simulated(values: np.ndarray) -> Counter:
 
 
 def _affine(
-    cond: ir.Region, body: ir.Region, test: Sequence[ir.Op], counters: Any, operands: Any, fixed_cond: Any,
-    fixed_body: Any,
-) -> dict[int, Counter] | None:  # fmt: skip
+  cond: ir.Region,
+  body: ir.Region,
+  test: Sequence[ir.Op],
+  counters: Any,
+  operands: Any,
+  fixed_cond: Any,
+  fixed_body: Any,
+) -> dict[int, Counter] | None:
   """The common case in closed form: one counter, `i < n` or `i > n`, and a constant step."""
   if len(counters) != 1:
     return None
