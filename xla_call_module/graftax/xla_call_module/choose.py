@@ -121,7 +121,7 @@ def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan
   if plan is None:
     plan = _new_plan(module, args, options)
     if len(module.plans) >= _MAX_PLANS:
-      module.plans.pop(next(iter(module.plans)), None)
+      module.plans.pop(list(module.plans)[0], None)
     module.plans[key] = plan
   return plan
 

@@ -1,3 +1,5 @@
+import pickle
+
 import jax
 import numpy as np
 import pytest
@@ -98,6 +100,13 @@ def test_second_call_runs_what_the_first_one_traced():
   for i in range(20):
     call(module, _X, custom_calls={"my_double": lambda op, x, i=i: [x * i]})
   assert len(module.plans) <= 16
+
+
+def test_module_that_was_called_can_be_pickled():
+  module = Module.from_text(_COLLECTIVE)
+  call(module, _X)
+  again = pickle.loads(pickle.dumps(module))
+  np.testing.assert_allclose(call(again, _X)[0], np.sin(_X), rtol=1e-6)
 
 
 def test_own_answer_for_an_op_that_does_not_lift_comes_first():

@@ -30,6 +30,13 @@ class ArgumentSpec:
     return str(ir.TensorType(self.shape, self.dtype))
 
 
+class _Cache(dict[Any, Any]):
+  """Stays behind when what it belongs to is copied or pickled."""
+
+  def __reduce__(self) -> Any:
+    return _Cache, ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Module:
   """A StableHLO module: its bytes or text, its decoded program, and its calling convention.
@@ -63,7 +70,7 @@ class Module:
   has_platform_index: bool = False
   function_list: tuple[str, ...] = ()
   stored_gradient: "Module | Callable[[], Module] | None" = None
-  plans: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False)
+  plans: dict[Any, Any] = dataclasses.field(default_factory=_Cache, init=False)
 
   @property
   def has_gradient(self) -> bool:

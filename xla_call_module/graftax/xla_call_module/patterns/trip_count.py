@@ -142,7 +142,7 @@ def count_trips(
 
 
 def _simulated(values: np.ndarray) -> Counter:
-  return Counter(len(values) - 1, values[-1], lambda: values[:-1])
+  return Counter(len(values) - 1, np.asarray(values[-1]), lambda: values[:-1])
 
 
 def _affine(
