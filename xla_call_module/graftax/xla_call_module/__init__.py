@@ -4,6 +4,7 @@ module = Module.from_exported(exported)     # or from_bytes, from_text, from_hlo
 function = lift(module)                     # flat arrays in, tuple of arrays out
 """
 
+from graftax.xla_call_module.check_gradients import GradientDifference, check_gradients
 from graftax.xla_call_module.choose import Explanation, Obstacle, call, explain
 from graftax.xla_call_module.context import Record
 from graftax.xla_call_module.embed import embed
@@ -11,6 +12,7 @@ from graftax.xla_call_module.errors import (
   ArgumentError,
   DecodeError,
   DerivativeError,
+  GuardError,
   PlatformError,
   RefinementError,
   ShapeAssertionError,
@@ -20,8 +22,7 @@ from graftax.xla_call_module.errors import (
   VersionError,
   X64Error,
 )
-from graftax.xla_call_module.gradients import GradientDifference
-from graftax.xla_call_module.lift import Lifted, check_gradients, lift
+from graftax.xla_call_module.lift import Lifted, lift
 from graftax.xla_call_module.module import ArgumentSpec, Module
 from graftax.xla_call_module.registry import register, register_composite, register_custom_call
 
@@ -32,6 +33,7 @@ __all__ = [
   "DerivativeError",
   "Explanation",
   "GradientDifference",
+  "GuardError",
   "Lifted",
   "Module",
   "Obstacle",

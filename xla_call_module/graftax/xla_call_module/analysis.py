@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from graftax.xla_call_module import ir
+from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
 
-__all__ = ["definitions", "iota_offset", "is_zero", "program_uses", "splat_value", "static_parameters"]
+__all__ = ["definitions", "expanded_size", "iota_offset", "is_zero", "program_uses", "splat_value", "static_parameters"]
 
 _STATIC_OPERANDS: dict[str, tuple[int, ...] | None] = {
   # None: every operand; a tuple: those positions.
@@ -34,6 +34,28 @@ def definitions(context: Context) -> dict[int, ir.Op]:
     bodies = [function.body for function in context.program.functions.values()]
     found = context.analyses["definitions"] = {n: op for body in bodies for op in ir.walk(body) for n in op.results}
   return found
+
+
+def expanded_size(context: Context, function: ir.Function) -> int:
+  """How many ops a function has with every call in it replaced by the ops of its callee.
+
+  Raises:
+    UnsupportedModuleError: it calls itself.
+  """
+  key = ("expanded size", function.name)
+  if key not in context.analyses:
+    context.analyses[key] = None  # stands while its callees are looked at
+    context.analyses[key] = sum(1 + _callee_size(context, op) for op in ir.walk(function.body))
+  size = context.analyses[key]
+  if size is None:
+    raise errors.UnsupportedModuleError(f"function {function.name!r} calls itself, which functions in JAX cannot.")
+  return size
+
+
+def _callee_size(context: Context, op: ir.Op) -> int:
+  name = op.attrs.get("callee") if op.name == "func.call" else op.attrs.get("decomposition")
+  callee = context.program.functions.get(name) if isinstance(name, str) else None
+  return 0 if callee is None else expanded_size(context, callee)
 
 
 def program_uses(context: Context) -> dict[int, list[tuple[ir.Op | None, int]]]:

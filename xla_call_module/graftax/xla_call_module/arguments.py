@@ -39,7 +39,7 @@ def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
     arg = np.zeros(arg.shape, np.bool_)
   shape = tuple(np.shape(arg))
   agrees = len(shape) == len(spec.shape) and all(
-    want is None or not isinstance(dim, int) or dim == want for dim, want in zip(shape, spec.shape, strict=True)
+    want is None or dim == want for dim, want in zip(shape, spec.shape, strict=True)
   )
   if not agrees or arg.dtype != spec.dtype:
     raise errors.ArgumentError(

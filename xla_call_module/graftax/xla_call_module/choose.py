@@ -1,7 +1,7 @@
 """`call` and `explain`: lift where possible, embed single ops where not, and the whole module as the last resort."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -54,13 +54,18 @@ class Explanation:
 
 
 class _Fallback:
-  """Embeds each op that does not lift and remembers it."""
+  """Asks the caller's `on_unsupported` about each op that does not lift, else embeds the op and remembers it."""
 
-  def __init__(self, module: Module):
-    self.module = module
+  def __init__(self, module: Module, first: Callable[..., Any] | None):
+    self.module, self.first = module, first
     self.obstacles: dict[tuple[str, str, str], Obstacle] = {}
 
-  def __call__(self, op: ir.Op, error: errors.UnsupportedOpError, environment: dict[int, Any]) -> list[Any]:
+  def __call__(self, op: ir.Op, error: errors.UnsupportedOpError, environment: dict[int, Any]) -> Any:
+    if self.first is not None:
+      try:
+        return self.first(op, error, environment)
+      except errors.UnsupportedModuleError:
+        pass
     reason = str(error)
     try:
       results = embedding.embed_op(self.module.data, op, environment)
@@ -93,18 +98,49 @@ def explain(module: Module, *args: Any, **options: Any) -> Explanation:
 def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
   """Runs a module on arrays: lifted where it lifts, single ops embedded where they do not, embedded as the last resort.
 
-  Nothing is chosen silently: `explain(module)` says what runs how. Options are those of `lift`.
+  Nothing is chosen silently: `explain(module)` says what runs how, and a second call with arguments of the same types
+  runs what the first one compiled. Options are those of `lift`; `on_unsupported` is asked before an op is embedded, and
+  may raise the error that it gets to leave it to that.
+
+  Raises:
+    UnsupportedModuleError: the module does not lift, and embedding it would leave out a given option.
   """
   return _plan(module, args, options).function(*args)
 
 
+# What an embedded module cannot do.
+_OPTIONS_OF_LIFT = ("mesh", "x64", "platform", "check_shapes", "call_tf_function", "custom_calls")
+# Callers that make a new `on_unsupported` for every call would fill the cache without end.
+_MAX_PLANS = 16
+
+
 def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
+  """What was found out about the module for such options and arguments, kept with the module."""
+  key = _key(args, options)
+  plan = module.plans.get(key)
+  if plan is None:
+    plan = _new_plan(module, args, options)
+    if len(module.plans) >= _MAX_PLANS:
+      module.plans.pop(list(module.plans)[0], None)
+    module.plans[key] = plan
+  return plan
+
+
+def _key(args: Sequence[Any], options: dict[str, Any]) -> Any:
+  custom_calls = options.get("custom_calls") or {}
+  kept = {**options, "custom_calls": frozenset(custom_calls.items())}
+  types = tuple(type(arg) if isinstance(arg, _SCALARS) else _spec(arg) for arg in args)
+  return types, frozenset(kept.items()), jax.config.jax_enable_x64
+
+
+def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
   specs = [_spec(arg) for arg in args] if args else _static_specs(module)
-  fallback = _Fallback(module)
-  lifted = lift(module, on_unsupported=fallback, **options)
+  fallback = _Fallback(module, options.get("on_unsupported"))
+  lifted = lift(module, **{**options, "on_unsupported": fallback})
   try:
     jax.eval_shape(lifted, *specs)
   except errors.UnsupportedModuleError as error:
+    _refuse_to_leave_out(options, error)
     gradient = options.get("gradient", "auto")
     function = embedding.embed(module, gradient=gradient, check_platform=options.get("check_platform", True))
     reason = str(error)
@@ -113,8 +149,19 @@ def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan
   return _Plan(lifted, Explanation("lift with embedded ops" if obstacles else "lift", obstacles, lifted.records))
 
 
+def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModuleError) -> None:
+  given = [name for name in _OPTIONS_OF_LIFT if options.get(name) not in (None, "error")]
+  if given:
+    raise errors.UnsupportedModuleError(
+      f"the module does not lift, and embedding it as a whole would leave out {', '.join(given)}: {error}"
+    ) from error
+
+
+_SCALARS = (bool, int, float, complex)
+
+
 def _spec(arg: Any) -> Any:
-  if isinstance(arg, (bool, int, float, complex)):
+  if isinstance(arg, _SCALARS):
     return arg
   return jax.ShapeDtypeStruct(jnp.shape(arg), arg.dtype if hasattr(arg, "dtype") else jnp.asarray(arg).dtype)
 

@@ -1,7 +1,19 @@
+import pickle
+
 import jax
 import numpy as np
+import pytest
 
-from graftax.xla_call_module import Module, call, embed, explain, lift, register_custom_call, registry
+from graftax.xla_call_module import (
+  Module,
+  UnsupportedModuleError,
+  call,
+  embed,
+  explain,
+  lift,
+  register_custom_call,
+  registry,
+)
 
 _X = np.arange(4, dtype=np.float32)
 _CALLBACK = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -66,3 +78,59 @@ def test_registered_custom_call_lifts():
     del registry.custom_calls["my_double"]
   own = lift(Module.from_text(text), custom_calls={"my_double": lambda op, x: [x * 3]})
   np.testing.assert_array_equal(own(_X)[0], _X * 3)
+
+
+_OWN = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.custom_call @my_double(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32> } }"""
+
+
+def test_second_call_runs_what_the_first_one_traced():
+  traced = []
+
+  def double(op, x):
+    traced.append(x.shape)
+    return [x * 2]
+
+  module = Module.from_text(_OWN)
+  for _ in range(3):
+    np.testing.assert_array_equal(call(module, _X, custom_calls={"my_double": double})[0], _X * 2)
+  assert len(traced) <= 2  # abstractly, and to compile
+  np.testing.assert_array_equal(call(module, _X, custom_calls={"my_double": lambda op, x: [x * 3]})[0], _X * 3)
+  for i in range(20):
+    call(module, _X, custom_calls={"my_double": lambda op, x, i=i: [x * i]})
+  assert len(module.plans) <= 16
+
+
+def test_module_that_was_called_can_be_pickled():
+  module = Module.from_text(_COLLECTIVE)
+  call(module, _X)
+  again = pickle.loads(pickle.dumps(module))
+  np.testing.assert_allclose(call(again, _X)[0], np.sin(_X), rtol=1e-6)
+
+
+def test_own_answer_for_an_op_that_does_not_lift_comes_first():
+  module = Module.from_text(_CALLBACK)
+  (result,) = call(module, _X, on_unsupported=lambda op, error, environment: [environment[1] * 2])
+  np.testing.assert_allclose(result, np.sin(_X) * 2, rtol=1e-6)
+
+  def leave_it(op, error, environment):
+    raise error
+
+  assert explain(module, _X, on_unsupported=leave_it).plan == "lift with embedded ops"
+
+
+# A collective whose result is not used by number: its op makes a token, so only the whole module can be embedded.
+_WHOLE = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %t = stablehlo.create_token : !stablehlo.token
+  %0:2 = "stablehlo.recv"(%t) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}
+    : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+  return %0#0 : tensor<4xf32> } }"""
+
+
+def test_options_that_embedding_cannot_honour_are_not_dropped():
+  module = Module.from_text(_WHOLE)
+  assert explain(module).plan == "embed"
+  assert explain(module, loops="while").plan == "embed"
+  with pytest.raises(UnsupportedModuleError, match="embedding it as a whole would leave out x64, custom_calls"):
+    explain(module, x64="enable", custom_calls={"a": lambda op: []})

@@ -48,7 +48,6 @@ class Context:
   records: dict[tuple[str, str, str], Record] = dataclasses.field(default_factory=dict)
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
-  assertions: list[Any] = dataclasses.field(default_factory=list)
 
   def record(self, kind: str, op: ir.Op, note: str) -> None:
     """Notes once per place that something was dropped or replaced."""
@@ -58,10 +57,11 @@ class Context:
     """The error for an op that does not lift, ready to raise."""
     where = f" at {op.location}" if op.location else ""
     return errors.UnsupportedOpError(
-        f"{op.name}{where} does not lift: {reason} Register a lowering with graftax.xla_call_module.register, or run"
-        " the module through embed() instead.",
-        op=op.name, location=op.location,
-    )  # fmt: skip
+      f"{op.name}{where} does not lift: {reason} Register a lowering with graftax.xla_call_module.register, or run"
+      " the module through embed() instead.",
+      op=op.name,
+      location=op.location,
+    )
 
   def for_platform(self, index: int | None) -> "Context":
     """The same module with the platform index fixed; calls are traced apart, records are shared."""

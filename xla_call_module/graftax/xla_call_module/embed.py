@@ -92,7 +92,7 @@ def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
 
 
 def _lower(context: Any, *operands: Any, embedded: _Embedded) -> Any:
-  wanted = [{"gpu": "cuda"}.get(name, name) for name in mlir.lowering_platforms(context)]
+  wanted = [platforms.canonical(name) for name in mlir.lowering_platforms(context)]
   text = embedded.text(context.avals_in, wanted[0] if wanted else None)
   return mlir.inline_into_lowering(context, text, "embedded", operands)
 
@@ -178,7 +178,8 @@ def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -
 def _in_scope(environment: dict[int, Any], number: int, op: ir.Op) -> Any:
   if number not in environment:
     raise errors.UnsupportedOpError(
-        f"{op.name} at {op.location} cannot be embedded alone: a value it reads was rewritten.", op=op.name,
-        location=op.location,
-    )  # fmt: skip
+      f"{op.name} at {op.location} cannot be embedded alone: a value it reads was rewritten.",
+      op=op.name,
+      location=op.location,
+    )
   return jnp.asarray(environment[number])

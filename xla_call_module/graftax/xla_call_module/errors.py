@@ -4,6 +4,7 @@ __all__ = [
   "ArgumentError",
   "DecodeError",
   "DerivativeError",
+  "GuardError",
   "PlatformError",
   "RefinementError",
   "ShapeAssertionError",
@@ -25,6 +26,10 @@ class DecodeError(StableHloError, ValueError):
 
 class VersionError(DecodeError):
   """The artifact is of a version that this package or the installed jaxlib cannot read."""
+
+
+class GuardError(StableHloError, RuntimeError):
+  """The helper process that reads untrusted modules first does not start; the module may well be good."""
 
 
 class UnsupportedModuleError(StableHloError, NotImplementedError):

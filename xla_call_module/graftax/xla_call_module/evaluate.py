@@ -13,6 +13,7 @@ __all__ = ["call_function", "region_function", "run_function", "run_ops", "run_r
 
 Environment = dict[int, Any]
 _INLINE_OPS = 8
+_MAX_EXPANDED_OPS = 1000
 
 
 def run_function(context: Context, function: ir.Function, arguments: Sequence[Any]) -> list[Any]:
@@ -99,8 +100,10 @@ def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list
   each set of those.
   """
   function = context.program.functions[name]
-  is_known = all(isinstance(value, (np.ndarray, values.SymbolicArray)) for value in arguments)
-  if len(function.body.ops) <= _INLINE_OPS or (arguments and is_known):
+  is_known = bool(arguments) and all(isinstance(value, (np.ndarray, values.SymbolicArray)) for value in arguments)
+  # Small functions that call small functions, each twice, would be exponentially many ops inline.
+  inlines = analysis.expanded_size(context, function) <= _MAX_EXPANDED_OPS
+  if inlines and (len(function.body.ops) <= _INLINE_OPS or is_known):
     return run_function(context, function, arguments)
   wanted = analysis.static_parameters(context, function)
   static = {

@@ -70,9 +70,14 @@ def evaluate(op: ir.Op, operands: Sequence[np.ndarray]) -> np.ndarray | None:
   return np.asarray(result).astype(op.types[0].dtype, copy=False)
 
 
+def _are_sizes(x: np.ndarray, y: np.ndarray) -> bool:
+  """Whether symbolic `x` is nowhere negative and `y` positive, so that rounding down is rounding to zero."""
+  return all(dim >= 0 for dim in x.flat) and all(dim > 0 for dim in y.flat)
+
+
 def _divide(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
   if x.dtype == object or y.dtype == object:
-    return np.asarray(x // y)  # sizes: not negative, so rounding down is rounding to zero
+    return np.asarray(x // y) if _are_sizes(x, y) else None
   if not np.all(y):
     return None
   quotient = np.floor_divide(x, y)
@@ -81,7 +86,7 @@ def _divide(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
 def _remainder(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
   if x.dtype == object or y.dtype == object:
-    return np.asarray(x % y)
+    return np.asarray(x % y) if _are_sizes(x, y) else None
   return np.fmod(x, y) if np.all(y) else None
 
 
@@ -95,16 +100,33 @@ def _compare(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
   return _COMPARE[op.attrs["comparison_direction"]](x, y)
 
 
+def _is_equal(x: Any, y: Any) -> bool:
+  # `==` of symbolic dimensions means "always equal"; that they always differ is known only where they can be ordered.
+  return bool(x == y) or not (x < y or x > y)
+
+
+_equal_objects = np.frompyfunc(_is_equal, 2, 1)
+
+
+def _equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  return np.asarray(_equal_objects(x, y), bool) if x.dtype == object or y.dtype == object else np.equal(x, y)
+
+
 _COMPARE = {
-    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
-}  # fmt: skip
+  "EQ": _equal,
+  "NE": lambda x, y: ~_equal(x, y),
+  "LT": operator.lt,
+  "LE": operator.le,
+  "GT": operator.gt,
+  "GE": operator.ge,
+}
 
 
 def _convert(op: ir.Op, x: np.ndarray) -> np.ndarray:
-  if x.dtype == object:
-    return x
   dtype = op.type.dtype
-  return x != 0 if dtype.kind == "b" else x.astype(dtype)
+  if x.dtype == object and dtype.kind != "b":
+    return x
+  return ~_equal(x, np.zeros_like(x)) if dtype.kind == "b" else x.astype(dtype)
 
 
 def _broadcast_in_dim(op: ir.Op, x: np.ndarray) -> np.ndarray | None:

@@ -5,20 +5,17 @@ straight-through estimator, a clipped gradient or a gamma sample gives other num
 function stored beside the module is the truth for reverse mode.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
 
-from graftax.xla_call_module import errors, mlir
+from graftax.xla_call_module import errors, saved_linear
 from graftax.xla_call_module.module import ArgumentSpec, Module
 
-__all__ = ["GradientDifference", "compare_gradients", "with_policy"]
+__all__ = ["is_differentiable", "with_policy"]
 
 Function = Callable[..., Any]
 
@@ -42,7 +39,8 @@ def with_policy(primal: Function, module: Module, pullback: Function | None, gra
   return _saved(primal, transpose, module) if gradient == "saved" else _auto(primal, transpose, module)
 
 
-def _is_differentiable(spec: ArgumentSpec) -> bool:
+def is_differentiable(spec: ArgumentSpec) -> bool:
+  """Whether an argument or a result has a derivative: real and complex numbers do."""
   return bool(jnp.issubdtype(spec.dtype, jnp.inexact))
 
 
@@ -58,7 +56,7 @@ class _Transpose:
     specs = stored.inputs[len(self._module.inputs) :] if stored is not None else ()
     full = []
     for position, spec in enumerate(self._module.outputs):
-      if _is_differentiable(spec):
+      if is_differentiable(spec):
         full.append(next(given))
       elif position < len(specs):
         full.append(np.zeros([dim or 0 for dim in specs[position].shape], specs[position].dtype))
@@ -66,7 +64,7 @@ class _Transpose:
       full = list(cotangents)
     results = self._pullback(*args, *full)
     if len(results) == len(self._module.inputs):
-      return [r for r, spec in zip(results, self._module.inputs, strict=True) if _is_differentiable(spec)]
+      return [r for r, spec in zip(results, self._module.inputs, strict=True) if is_differentiable(spec)]
     return list(results)
 
 
@@ -77,10 +75,10 @@ def _saved(primal: Function, transpose: _Transpose, module: Module) -> Function:
     return list(primal(*args)), args
 
   def backward(args: Any, cotangents: Any) -> Any:
-    inexact = [ct for ct, spec in zip(cotangents, module.outputs, strict=True) if _is_differentiable(spec)]
+    inexact = [ct for ct, spec in zip(cotangents, module.outputs, strict=True) if is_differentiable(spec)]
     results = iter(transpose(args, inexact))
     return tuple(
-      next(results) if _is_differentiable(spec) else np.zeros(np.shape(arg), jax.dtypes.float0)
+      next(results) if is_differentiable(spec) else np.zeros(np.shape(arg), jax.dtypes.float0)
       for arg, spec in zip(args, module.inputs, strict=True)
     )
 
@@ -90,8 +88,8 @@ def _saved(primal: Function, transpose: _Transpose, module: Module) -> Function:
 
 def _auto(primal: Function, transpose: _Transpose, module: Module) -> Function:
   """Forward mode differentiates the primal; its tangent is one linear primitive whose transpose is the stored one."""
-  inputs = [i for i, spec in enumerate(module.inputs) if _is_differentiable(spec)]
-  outputs = [i for i, spec in enumerate(module.outputs) if _is_differentiable(spec)]
+  inputs = [i for i, spec in enumerate(module.inputs) if is_differentiable(spec)]
+  outputs = [i for i, spec in enumerate(module.outputs) if is_differentiable(spec)]
   if not inputs or not outputs:
     return primal
   call = jax.custom_jvp(lambda *args: list(primal(*args)))
@@ -101,9 +99,7 @@ def _auto(primal: Function, transpose: _Transpose, module: Module) -> Function:
   @call.defjvp
   def _(args: Any, tangents: Any) -> Any:
     results = list(primal(*args))  # as in custom_vjp: a second derivative sees the primal as it is
-    linear = _linear_p.bind(
-      *args, *(tangents[i] for i in inputs), forward=forward, backward=backward, num_args=len(args)
-    )
+    linear = saved_linear.bind(args, [tangents[i] for i in inputs], forward, backward)
     given = iter(linear)
     out = [
       next(given) if i in outputs else np.zeros(np.shape(result), jax.dtypes.float0) for i, result in enumerate(results)
@@ -142,156 +138,3 @@ class _Cotangent:
 
   def __call__(self, *operands: Any) -> list[Any]:
     return list(self._transpose(operands[: self._num_args], operands[self._num_args :]))
-
-
-# ------------------------------------------------------------------------------------------------ the linear primitive
-
-_linear_p = Primitive("stablehlo_saved_linear")
-_linear_p.multiple_results = True
-
-
-@_linear_p.def_impl
-def _linear_impl(*operands: Any, forward: Function, backward: Function, num_args: int) -> Any:
-  return forward(*operands)
-
-
-@_linear_p.def_abstract_eval
-def _linear_abstract(*avals: Any, forward: Function, backward: Function, num_args: int) -> Any:
-  specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-  return [jax.core.ShapedArray(out.shape, out.dtype) for out in jax.eval_shape(forward, *specs)]
-
-
-def _linear_jvp(operands: Any, tangents: Any, *, forward: Function, backward: Function, num_args: int) -> Any:
-  params = {"forward": forward, "backward": backward, "num_args": num_args}
-  results = _linear_p.bind(*operands, **params)
-  out = [jnp.zeros_like(result) for result in results]
-  if any(type(t) is not ad.Zero for t in tangents[num_args:]):
-    moved = [ad.instantiate_zeros(t) for t in tangents[num_args:]]
-    out = _linear_p.bind(*operands[:num_args], *moved, **params)
-  inexact = [
-      i for i, t in enumerate(tangents[:num_args])
-      if type(t) is not ad.Zero and getattr(t, "dtype", None) != jax.dtypes.float0
-  ]  # fmt: skip
-  if inexact:
-    extra = _along_arguments(forward, operands, [tangents[i] for i in inexact], inexact)
-    out = [ad.add_tangents(a, b) for a, b in zip(out, extra, strict=True)]
-  return results, out
-
-
-def _along_arguments(
-  forward: Function, operands: Sequence[Any], tangents: Sequence[Any], positions: Sequence[int]
-) -> Any:
-  def run(*moving: Any) -> Any:
-    full = list(operands)
-    for position, value in zip(positions, moving, strict=True):
-      full[position] = value
-    return forward(*full)
-
-  return jax.jvp(run, [operands[i] for i in positions], list(tangents))[1]
-
-
-def _linear_transpose(cotangents: Any, *operands: Any, forward: Function, backward: Function, num_args: int) -> Any:
-  given = [ad.instantiate_zeros(ct) for ct in cotangents]
-  results = backward(*operands[:num_args], *given)
-  undefined = [ad.is_undefined_primal(x) for x in operands[num_args:]]
-  return [None] * num_args + [r if wanted else None for r, wanted in zip(results, undefined, strict=True)]
-
-
-class _Mapped:
-  """A function mapped over axis 0 of every operand that is batched."""
-
-  def __init__(self, function: Function, axes: Sequence[int | None]):
-    self._function, self._axes = function, tuple(axes)
-
-  def __call__(self, *operands: Any) -> Any:
-    return jax.vmap(self._function, in_axes=self._axes, out_axes=0)(*operands)
-
-
-def _linear_batch(operands: Any, dims: Any, *, forward: Function, backward: Function, num_args: int) -> Any:
-  size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
-  moved: list[Any] = []
-  axes: list[int | None] = []
-  for position, (x, dim) in enumerate(zip(operands, dims, strict=True)):
-    if dim is not None:
-      moved.append(jnp.moveaxis(x, dim, 0))
-      axes.append(0)
-    elif position < num_args:
-      moved.append(x)
-      axes.append(None)
-    else:  # every tangent is batched, so that every cotangent is
-      moved.append(jnp.broadcast_to(x, (size, *x.shape)))
-      axes.append(0)
-  num_outputs = len(jax.eval_shape(_Mapped(forward, axes), *[_spec(x) for x in moved]))
-  results = _linear_p.bind(
-      *moved, forward=_Mapped(forward, axes), num_args=num_args,
-      backward=_Mapped(backward, [*axes[:num_args], *[0] * num_outputs]),
-  )  # fmt: skip
-  return results, [0] * len(results)
-
-
-def _spec(x: Any) -> jax.ShapeDtypeStruct:
-  return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-
-ad.primitive_jvps[_linear_p] = _linear_jvp
-ad.primitive_transposes[_linear_p] = _linear_transpose
-batching.primitive_batchers[_linear_p] = _linear_batch
-mlir.register_function_lowering(_linear_p, lambda *operands, forward, **_: forward(*operands))
-
-
-# --------------------------------------------------------------------------------------------------------- comparison
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class GradientDifference:
-  """How far the stored gradient and that of the lifted code are apart, for one argument.
-
-  Attributes:
-    argument: its position.
-    largest: the largest absolute difference.
-    where: index of that entry.
-    saved: the stored gradient there.
-    primal: the gradient of the lifted code there.
-    num_different: how many entries differ by more than the tolerance.
-  """
-
-  argument: int
-  largest: float
-  where: tuple[int, ...]
-  saved: float
-  primal: float
-  num_different: int
-
-
-def compare_gradients(
-  saved: Function, primal: Function, module: Module, args: Sequence[Any], tolerance: float
-) -> tuple[GradientDifference, ...]:
-  """Where the reverse-mode derivatives of two lifted functions differ, for cotangents of ones."""
-  inputs = [i for i, spec in enumerate(module.inputs) if _is_differentiable(spec)]
-
-  def total(function: Function) -> Callable[..., Any]:
-    def run(*inexact: Any) -> Any:
-      full = list(args)
-      for position, value in zip(inputs, inexact, strict=True):
-        full[position] = value
-      return sum(jnp.real(out).sum() for out in function(*full) if jnp.issubdtype(out.dtype, jnp.inexact))
-
-    return run
-
-  chosen = [jnp.asarray(args[i]) for i in inputs]
-  positions = tuple(range(len(chosen)))
-  pairs = zip(inputs, *(jax.grad(total(f), positions)(*chosen) for f in (saved, primal)), strict=True)
-  found = []
-  for argument, a, b in pairs:
-    a, b = np.asarray(a), np.asarray(b)
-    gap = np.abs(a.astype(np.complex128) - b.astype(np.complex128))
-    gap = np.where(np.isnan(gap), np.where(np.isnan(a) & np.isnan(b), 0.0, np.inf), gap)
-    far = gap > tolerance * (1 + np.abs(a.astype(np.complex128)))
-    if far.any():
-      where = tuple(int(i) for i in np.unravel_index(np.argmax(gap), gap.shape))
-      found.append(
-        GradientDifference(
-          argument, float(gap[where]), where, float(a[where].real), float(b[where].real), int(far.sum())
-        )
-      )
-  return tuple(found)

@@ -1,100 +1,30 @@
-"""Parses untrusted bytes in a helper process first, because MLIR's reader can crash on damaged ones.
+"""Parses untrusted MLIR in a helper process first, because MLIR's reader can crash on what is damaged.
 
-The helper starts on the first use (0.2 s), stays, and is started again after a crash. It gets bytes on its standard
-input and answers with one line: ok, or what was wrong.
+The helper (`mlir/guarded_reader.py`) starts on the first use (0.4 s), stays, and is started again after a crash. It
+gets bytes on its standard input and answers with one line: ok, or what was wrong.
 """
 
 import atexit
 import contextlib
+import os
 import selectors
 import struct
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
 
 from graftax.xla_call_module import errors
 
-__all__ = ["check"]
+__all__ = ["check", "check_hlo"]
 
+_START_TIMEOUT_S = 60.0
 _TIMEOUT_S = 60.0
 _SECONDS_PER_MIB = 2.0
-
-_HELPER = r"""
-import os, struct, sys
-answers = os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
-from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-try:
-  import resource
-  resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-except ImportError:
-  pass
-def make_context():
-  context = ir.Context()
-  registry = ir.DialectRegistry()
-  _jax_mlir_ext.register_dialects(registry)
-  context.append_dialect_registry(registry)
-  context.load_all_available_dialects()
-  for dialect in (sdy, chlo, stablehlo):
-    dialect.register_dialect(context)
-  return context
-def parse(data):
-  with make_context() as context:
-    context.emit_error_diagnostics = False
-    if b"StableHLO_v" in data[:64]:
-      module = stablehlo.deserialize_portable_artifact(context, data)
-    else:
-      module = ir.Module.parse(data)
-    if not module.operation.verify():
-      raise ValueError("the module does not verify")
-    str(module.operation.get_asm(large_elements_limit=8))
-    touch_op(module.operation)
-# What is read later is read here once: names that are not text end the process inside the bindings.
-def touch_op(op):
-  str(op.name), str(op.location)
-  for item in op.attributes:
-    touch_named(item if hasattr(item, "attr") else None, item, op.attributes)
-  for result in op.results:
-    str(result.type)
-  for region in op.regions:
-    for block in region:
-      for argument in block.arguments:
-        str(argument.type)
-      for inner in block.operations:
-        touch_op(inner.operation)
-def touch_named(named, name, attributes):
-  str(named.name if named is not None else name)
-  touch(named.attr if named is not None else attributes[name])
-def touch(attr):
-  attr = attr.maybe_downcast() if hasattr(attr, "maybe_downcast") else attr
-  kind = type(attr).__name__
-  if kind == "DictAttr":
-    for i in range(len(attr)):
-      touch_named(attr[i], None, None)
-  elif kind == "ArrayAttr":
-    for item in attr:
-      touch(item)
-  elif kind == "StringAttr":
-    attr.value_bytes
-  elif kind == "FlatSymbolRefAttr":
-    attr.value
-  elif not kind.startswith("Dense"):
-    str(attr)
-while True:
-  head = sys.stdin.buffer.read(8)
-  if len(head) < 8:
-    break
-  data = sys.stdin.buffer.read(struct.unpack("<Q", head)[0])
-  try:
-    parse(data)
-    answer = "ok"
-  except BaseException as error:
-    answer = (str(error).split("\n")[0] or type(error).__name__)[:500]
-  answers.write(answer.encode(errors="replace") + b"\n")
-  answers.flush()
-"""
+_CHUNK_BYTES = 1 << 16
 
 
 class _Helper:
@@ -104,19 +34,19 @@ class _Helper:
     self._lock = threading.Lock()
     self._process: subprocess.Popen[bytes] | None = None
 
-  def ask(self, data: bytes) -> str | None:
+  def ask(self, kind: bytes, data: bytes) -> str | None:
     """The helper's answer; None where it died or ran out of time."""
     with self._lock:
-      process = self._process
-      if process is None or process.poll() is not None:
-        process = self._process = _start()
+      if self._process is None or self._process.poll() is not None:
+        self.stop()
+        self._process = _start()
+      answer = None
       try:
-        return _converse(process, data)
-      except (OSError, ValueError):
-        return None
-      finally:
-        if process.poll() is not None:
+        answer = _converse(self._process, (struct.pack("<cQ", kind, len(data)), data), _time_limit_s(data))
+      finally:  # an interrupted conversation must not be taken up by the next question
+        if answer is None:
           self.stop()
+      return answer
 
   def stop(self) -> None:
     """Ends the helper; the next question starts a new one."""
@@ -124,34 +54,99 @@ class _Helper:
     if process is not None:
       process.kill()
       process.wait()
-      for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-          with contextlib.suppress(OSError):
-            pipe.close()
+      _close_pipes(process)
+
+  def forget(self) -> None:
+    """In a forked child: leaves the helper to the parent. The lock may have been held by a thread that is not here."""
+    self._lock = threading.Lock()
+    process, self._process = self._process, None
+    if process is not None:
+      process.returncode = 0  # it is not ours to wait for
+      _close_pipes(process)
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+  for pipe in (process.stdin, process.stdout):
+    if pipe is not None:
+      with contextlib.suppress(OSError):
+        pipe.close()
+
+
+def _command() -> list[str]:
+  # -I keeps the working directory, often a model's folder, off the search path, and with it PYTHONPATH: the helper
+  # takes this process's own search path instead, as far as that does not depend on the working directory either.
+  helper = Path(__file__).parent / "mlir" / "guarded_reader.py"
+  return [sys.executable or "python", "-I", str(helper), *(path for path in sys.path if os.path.isabs(path))]
 
 
 def _start() -> subprocess.Popen[bytes]:
-  return subprocess.Popen(
-    [sys.executable, "-c", _HELPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+  """A helper that is ready.
+
+  Raises:
+    GuardError: it does not start.
+  """
+  try:
+    process = subprocess.Popen(
+      _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+    )
+  except OSError as error:
+    raise _does_not_start(str(error)) from error
+  assert process.stdin is not None and process.stdout is not None
+  os.set_blocking(process.stdin.fileno(), False)
+  os.set_blocking(process.stdout.fileno(), False)
+  answer = _converse(process, (), _START_TIMEOUT_S)
+  if answer != "ready":
+    process.kill()
+    process.wait()
+    _close_pipes(process)
+    raise _does_not_start(answer or f"it ended, or said nothing for {_START_TIMEOUT_S:.0f} s")
+  return process
+
+
+def _does_not_start(reason: str) -> errors.GuardError:
+  return errors.GuardError(
+    f"the process that reads untrusted StableHLO first ({sys.executable!r}) does not start: {reason}. For data that you"
+    " trust, pass guard=False."
   )
 
 
-def _converse(process: subprocess.Popen[bytes], data: bytes) -> str | None:
+def _time_limit_s(data: bytes) -> float:
+  return _TIMEOUT_S + len(data) / 2**20 * _SECONDS_PER_MIB
+
+
+def _converse(process: subprocess.Popen[bytes], question: Sequence[bytes], limit_s: float) -> str | None:
+  """Writes the parts of a question and reads one line; None where the helper ends or the time is over."""
   assert process.stdin is not None and process.stdout is not None
-  process.stdin.write(struct.pack("<Q", len(data)))
-  process.stdin.write(data)
-  process.stdin.flush()
+  unwritten = [memoryview(part) for part in question if part]
+  line, deadline = b"", time.monotonic() + limit_s
   with selectors.DefaultSelector() as selector:
     selector.register(process.stdout, selectors.EVENT_READ)
-    if not selector.select(_TIMEOUT_S + len(data) / 2**20 * _SECONDS_PER_MIB):
-      process.kill()
-      process.wait()
-      return None
-  line = process.stdout.readline()
-  if not line:
-    process.wait()
-    return None
-  return line.decode(errors="replace").strip()
+    if unwritten:
+      selector.register(process.stdin, selectors.EVENT_WRITE)
+    while (left_s := deadline - time.monotonic()) > 0:
+      for key, _ in selector.select(left_s):
+        try:
+          if key.fileobj is process.stdin:
+            _write_some(process.stdin, unwritten)
+            if not unwritten:
+              selector.unregister(process.stdin)
+            continue
+          read = os.read(process.stdout.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+          continue
+        except OSError:
+          return None
+        line += read
+        if line.endswith(b"\n"):
+          return line.decode(errors="replace").strip()
+        if not read:
+          return None
+  return None
+
+
+def _write_some(stdin: IO[bytes], unwritten: list[memoryview]) -> None:
+  rest = unwritten[0][os.write(stdin.fileno(), unwritten[0][:_CHUNK_BYTES]) :]
+  unwritten[:1] = [rest] if rest else []
 
 
 _helper = _Helper()
@@ -163,13 +158,26 @@ def _stop() -> None:
     _helper.stop()
 
 
+if hasattr(os, "register_at_fork"):
+  os.register_at_fork(after_in_child=lambda: _helper.forget())
+
+
 def check(data: bytes) -> None:
-  """Raises DecodeError where MLIR's reader rejects the bytes, crashes on them, or does not come to an end."""
-  answer = _helper.ask(data)
-  if answer == "ok":
-    return
-  problem = answer or "MLIR's reader crashed or hung on them"
-  raise errors.DecodeError(
-    f"StableHLO bytes of length {len(data)} are damaged: {problem}; expected MLIR bytecode or a StableHLO portable"
-    " artifact."
-  )
+  """Raises DecodeError where MLIR's reader rejects bytecode or text, crashes on it, or does not come to an end.
+
+  Raises:
+    GuardError: the helper process does not start.
+  """
+  _check(b"m", data, "StableHLO", "MLIR bytecode, MLIR text or a StableHLO portable artifact")
+
+
+def check_hlo(data: bytes) -> None:
+  """As `check`, for a serialized HloModuleProto."""
+  _check(b"h", data, "HLO", "a serialized HloModuleProto")
+
+
+def _check(kind: bytes, data: bytes, name: str, expected: str) -> None:
+  answer = _helper.ask(kind, data)
+  if answer != "ok":
+    problem = answer or "the reader crashed or hung on them"
+    raise errors.DecodeError(f"{name} bytes of length {len(data)} are damaged: {problem}; expected {expected}.")

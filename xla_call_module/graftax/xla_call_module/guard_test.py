@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import DecodeError, Module, StableHloError, guard
+from graftax.xla_call_module import DecodeError, GuardError, Module, StableHloError, guard
 
 
 def _artifact() -> bytes:
@@ -44,18 +44,106 @@ def test_every_truncation_is_refused():
       Module.from_bytes(data[:size])
 
 
-def test_reader_that_dies_is_an_error_and_the_next_one_works(monkeypatch):
-  monkeypatch.setattr(guard, "_helper", guard._Helper())
-  real = guard._start
+@pytest.fixture
+def helper(monkeypatch):
+  """A helper of the test's own."""
+  own = guard._Helper()
+  monkeypatch.setattr(guard, "_helper", own)
+  yield own
+  own.stop()
 
-  def dying():
-    return subprocess.Popen(
-      [sys.executable, "-c", "import sys; sys.stdin.buffer.read(8); sys.exit(3)"], stdin=-1, stdout=-1
-    )
 
-  monkeypatch.setattr(guard, "_start", dying)
-  with pytest.raises(DecodeError, match="crashed or hung"):
-    guard.check(_artifact())
-  monkeypatch.setattr(guard, "_start", real)
+def _instead(monkeypatch, script):
+  monkeypatch.setattr(guard, "_command", lambda: [sys.executable, "-c", script])
+
+
+def test_reader_that_dies_is_an_error_and_the_next_one_works(helper, monkeypatch):
+  with monkeypatch.context() as patch:
+    _instead(patch, "import sys; print('ready', flush=True); sys.stdin.buffer.read(8); sys.exit(3)")
+    with pytest.raises(DecodeError, match="crashed or hung"):
+      guard.check(_artifact())
   guard.check(_artifact())
-  guard._helper.stop()
+
+
+def test_reader_that_takes_nothing_in_is_an_error_in_bounded_time(helper, monkeypatch):
+  _instead(monkeypatch, "import time; print('ready', flush=True); time.sleep(60)")
+  monkeypatch.setattr(guard, "_TIMEOUT_S", 0.2)
+  with pytest.raises(DecodeError, match="crashed or hung"):
+    guard.check(b" " * 500_000)
+
+
+@pytest.mark.parametrize(
+  "script, reason",
+  [("print('ImportError: no jaxlib')", "ImportError: no jaxlib"), ("", "it ended, or said nothing for 60 s")],
+  ids=["says why", "silent"],
+)
+def test_reader_that_does_not_start_is_no_fault_of_the_module(helper, monkeypatch, script, reason):
+  _instead(monkeypatch, script)
+  with pytest.raises(GuardError, match=f"does not start: {reason}"):
+    guard.check(_artifact())
+
+
+def test_interrupted_question_is_not_answered_later(helper, monkeypatch):
+  guard.check(_artifact())
+  with monkeypatch.context() as patch:
+    patch.setattr(guard.os, "read", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+      guard.check(_artifact())
+  with pytest.raises(DecodeError, match="does not|damaged"):
+    guard.check(b"nonsense")
+
+
+def test_reader_imports_nothing_from_the_working_directory(helper, tmp_path, monkeypatch):
+  for name in ("resource", "struct", "jaxlib"):
+    (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')")
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setenv("PYTHONPATH", "")
+  guard.check(_artifact())
+  assert not (tmp_path / "was_run").exists()
+
+
+def test_forked_child_has_a_reader_of_its_own():
+  script = """if True:
+    import os, signal, sys
+    from graftax.xla_call_module import guard
+    data = b"module {}"
+    guard.check(data)
+    with guard._helper._lock:  # as another thread may
+      child = os.fork()
+      if not child:
+        signal.alarm(30)
+        guard.check(data)
+        guard._helper.stop()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    guard.check(data)
+  """
+  subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True)
+
+
+_NESTED = "func.func public @main(%a: " + "tuple<" * 200_000
+
+
+@pytest.mark.parametrize(
+  "make",
+  [
+    lambda: Module.from_bytes(_NESTED.encode()),
+    lambda: Module.from_call_module(version=3, module=_NESTED.encode()),
+    lambda: Module.from_text(_NESTED, guard=True),
+  ],
+  ids=["bytes", "call module", "text"],
+)
+def test_text_that_ends_the_reader_is_a_typed_error(make):
+  with pytest.raises(DecodeError, match="crashed or hung"):
+    make()
+
+
+def test_damaged_hlo_is_a_typed_error():
+  hlo = jax.jit(jnp.sin).lower(np.ones(3, np.float32)).compiler_ir("hlo").as_serialized_hlo_module_proto()
+  Module.from_hlo(hlo)
+  rng = random.Random(3)
+  for _ in range(20):
+    try:
+      Module.from_hlo(_damaged(hlo, rng))
+    except StableHloError:
+      continue

@@ -58,7 +58,8 @@ class Lifted:
     else:
       branches = {name: _Fixed(self._evaluate, index) for index, name in enumerate(module.platforms)}
       results = lax.platform_dependent(*args, default=_Fixed(self._evaluate, 0), **branches)
-    if options.check_platform and module.checks_platform and options.platform is None:
+    is_chosen = module.has_platform_index and options.platform is not None
+    if options.check_platform and module.checks_platform and not is_chosen:
       results = platforms.checked(results, module.platforms)
     return results
 
@@ -113,11 +114,19 @@ def _output(context: Context, value: Any) -> jax.Array:
 
 
 def lift(
-    module: Module, *, mesh: jax.sharding.Mesh | None = None, gradient: str = "auto", x64: str = "error",
-    check_platform: bool = True, check_shapes: bool | None = None, platform: str | None = None, loops: str = "scan",
-    call_tf_function: Callable[..., Sequence[Any]] | None = None,
-    custom_calls: Mapping[str, Callable[..., Any]] | None = None, on_unsupported: Callable[..., Any] | None = None,
-) -> Lifted:  # fmt: skip
+  module: Module,
+  *,
+  mesh: jax.sharding.Mesh | None = None,
+  gradient: str = "auto",
+  x64: str = "error",
+  check_platform: bool = True,
+  check_shapes: bool | None = None,
+  platform: str | None = None,
+  loops: str = "scan",
+  call_tf_function: Callable[..., Sequence[Any]] | None = None,
+  custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+  on_unsupported: Callable[..., Any] | None = None,
+) -> Lifted:
   """The module as a function of flat arrays that returns a tuple of arrays, all of it ordinary JAX.
 
   Args:
@@ -133,7 +142,8 @@ def lift(
     check_platform: refuse to lower for a platform that the module was not lowered for. Also off where the module
       disables its "platform" check.
     check_shapes: evaluate shape assertions; by default as the module says.
-    platform: for modules of several platforms, take this one's code whatever the function is lowered for.
+    platform: for modules of several platforms, take this one's code whatever the function is lowered for. Modules of
+      one platform have no choice of code, so theirs is still lowered for that platform alone.
     loops: "scan" turns loops of known length into `lax.scan`; "while" keeps every loop a `lax.while_loop`.
     call_tf_function: called as `call_tf_function(function_list[i], *arrays)` for TF functions that the module calls.
     custom_calls: more custom-call targets: name to `function(op, *operands)`, which returns results in order.
@@ -153,30 +163,24 @@ def lift(
     6.0
   """
   for name, value, allowed in (
-      ("gradient", gradient, ("auto", "saved", "primal")), ("x64", x64, ("error", "enable")),
-      ("loops", loops, ("scan", "while")),
-  ):  # fmt: skip
+    ("gradient", gradient, ("auto", "saved", "primal")),
+    ("x64", x64, ("error", "enable")),
+    ("loops", loops, ("scan", "while")),
+  ):
     if value not in allowed:
       raise ValueError(f"{name}={value!r}; expected one of {allowed}.")
-  if platform is not None and module.has_platform_index and platform not in module.platforms:
-    raise errors.PlatformError(f"platform={platform!r}: the module was lowered for {module.platforms}.")
+  if platform is not None and module.platforms and platforms.canonical(platform) not in module.platforms:
+    raise errors.PlatformError(f"platform={platform!r}: the module was lowered for {', '.join(module.platforms)}.")
   options = Options(
-      mesh=mesh, check_platform=check_platform, x64=x64, loops=loops, platform=platform,
-      check_shapes=module.checks_shapes if check_shapes is None else check_shapes,
-      call_tf_function=call_tf_function, function_list=module.function_list, custom_calls=dict(custom_calls or {}),
-      on_unsupported=on_unsupported,
-  )  # fmt: skip
+    mesh=mesh,
+    check_platform=check_platform,
+    x64=x64,
+    loops=loops,
+    platform=None if platform is None else platforms.canonical(platform),
+    check_shapes=module.checks_shapes if check_shapes is None else check_shapes,
+    call_tf_function=call_tf_function,
+    function_list=module.function_list,
+    custom_calls=dict(custom_calls or {}),
+    on_unsupported=on_unsupported,
+  )
   return Lifted(module, options, gradient)
-
-
-def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tuple[gradients.GradientDifference, ...]:
-  """Where the artifact's gradient function and the derivative of the lifted code differ at given arguments.
-
-  Differences are expected where the author defined a derivative (straight-through, clipped, relu at 0); empty where
-  they agree within `tolerance`, relative and absolute.
-
-  Raises:
-    DerivativeError: the artifact carries no gradient function.
-  """
-  saved, primal = lift(module, gradient="saved"), lift(module, gradient="primal")
-  return gradients.compare_gradients(saved, primal, module, arguments.check(module, args), tolerance)

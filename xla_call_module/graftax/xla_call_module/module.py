@@ -10,6 +10,8 @@ import jax
 import numpy as np
 
 from graftax.xla_call_module import bytecode, errors, ir, mlir
+from graftax.xla_call_module import guard as guard_process
+from graftax.xla_call_module.platforms import canonical
 
 __all__ = ["ArgumentSpec", "Module", "OLDEST_CALL_MODULE_VERSION", "NEWEST_CALL_MODULE_VERSION"]
 
@@ -26,6 +28,13 @@ class ArgumentSpec:
 
   def __str__(self) -> str:
     return str(ir.TensorType(self.shape, self.dtype))
+
+
+class _Cache(dict[Any, Any]):
+  """Stays behind when what it belongs to is copied or pickled."""
+
+  def __reduce__(self) -> Any:
+    return _Cache, ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -46,6 +55,7 @@ class Module:
     function_list: names of TF functions that the module calls.
     stored_gradient: the module that computes its reverse-mode derivative, where the artifact has one, or a function
       that makes it when it is first asked for.
+    plans: what `call` found out about running it; a cache.
   """
 
   data: bytes | str
@@ -60,6 +70,7 @@ class Module:
   has_platform_index: bool = False
   function_list: tuple[str, ...] = ()
   stored_gradient: "Module | Callable[[], Module] | None" = None
+  plans: dict[Any, Any] = dataclasses.field(default_factory=_Cache, init=False)
 
   @property
   def has_gradient(self) -> bool:
@@ -93,12 +104,19 @@ class Module:
   __repr__ = __str__
 
   @staticmethod
-  def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None) -> "Module":
+  def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = False) -> "Module":
     """A module from MLIR text of the StableHLO, CHLO, func and sdy dialects.
+
+    Args:
+      guard: parse the text in a helper process first, see `from_bytes`. Off, because text is mostly your own: turn it
+        on for text from elsewhere, which can end the process otherwise.
 
     Raises:
       DecodeError: the text does not parse or verify.
+      GuardError: the helper process does not start.
     """
+    if guard:
+      guard_process.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text), gradient)
 
   @staticmethod
@@ -113,16 +131,27 @@ class Module:
 
     Raises:
       DecodeError: garbage, truncated or damaged bytes.
+      GuardError: the helper process does not start.
       VersionError: written by a newer StableHLO than the installed jaxlib reads.
     """
     data = bytes(data)
     if not bytecode.is_bytecode(data):
-      return Module.from_text(_as_text(data), gradient=gradient)
+      return Module.from_text(_as_text(data), gradient=gradient, guard=guard)
     return _plain(data, _decode(data, guard), gradient)
 
   @staticmethod
-  def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None) -> "Module":
-    """A module from a serialized `HloModuleProto`."""
+  def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True) -> "Module":
+    """A module from a serialized `HloModuleProto`.
+
+    Args:
+      guard: convert the bytes in a helper process first, see `from_bytes`.
+
+    Raises:
+      DecodeError: they are not an HloModuleProto, or do not convert to StableHLO.
+      GuardError: the helper process does not start.
+    """
+    if guard:
+      guard_process.check_hlo(hlo)
     return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
 
   @staticmethod
@@ -140,11 +169,21 @@ class Module:
 
   @staticmethod
   def from_call_module(
-      *, version: int, module: bytes, platforms: Sequence[str | bytes] = (), function_list: Sequence[Any] = (),
-      disabled_checks: Sequence[str | bytes] = (), dim_args_spec: Sequence[str | bytes] = (),
-      has_token_input_output: bool = False, use_shardy_partitioner: bool = False, Sout: Any = None, Tout: Any = None,
-      Tin: Any = None, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True,
-  ) -> "Module":  # fmt: skip
+    *,
+    version: int,
+    module: bytes,
+    platforms: Sequence[str | bytes] = (),
+    function_list: Sequence[Any] = (),
+    disabled_checks: Sequence[str | bytes] = (),
+    dim_args_spec: Sequence[str | bytes] = (),
+    has_token_input_output: bool = False,
+    use_shardy_partitioner: bool = False,
+    Sout: Any = None,
+    Tout: Any = None,
+    Tin: Any = None,
+    gradient: "Module | Callable[[], Module] | None" = None,
+    guard: bool = True,
+  ) -> "Module":
     """A module from the attributes of an XlaCallModule node, versions 2 to 10.
 
     Args:
@@ -175,12 +214,16 @@ class Module:
         f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
       )
     base = Module.from_bytes(module, guard=guard)
-    names = tuple(_platform(name) for name in platforms)
+    names = tuple(canonical(_text(name)) for name in platforms)
     return _with_convention(
-        base, version=version, platforms=names, disabled_checks=tuple(_check_name(check) for check in disabled_checks),
-        dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec), function_list=tuple(function_list),
-        stored_gradient=gradient,
-    )  # fmt: skip
+      base,
+      version=version,
+      platforms=names,
+      disabled_checks=tuple(_check_name(check) for check in disabled_checks),
+      dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec),
+      function_list=tuple(function_list),
+      stored_gradient=gradient,
+    )
 
 
 def _as_text(data: bytes) -> str:
@@ -197,8 +240,6 @@ def _decode(data: bytes, guard: bool) -> ir.Program:
   if bytecode.is_portable(data):
     bytecode.check_version(data, mlir.current_version())
   if guard:
-    from graftax.xla_call_module import guard as guard_process
-
     guard_process.check(data)
   return mlir.decode_bytes(data)
 
@@ -233,25 +274,31 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
   """Takes the platform index and the dimension arguments off the front of the inputs."""
   has_index = len(platforms) > 1
   hidden = has_index + len(dim_args)
-  if hidden > len(base.inputs) or any(spec.shape for spec in base.inputs[:hidden]):
+  leading = base.inputs[:hidden]
+  if len(leading) < hidden or any(spec.shape or spec.dtype.kind not in "iu" for spec in leading):
     raise errors.DecodeError(
-      f"main takes {base.inputs}; for platforms {platforms} and {len(dim_args)} dimension arguments its first"
-      f" {hidden} arguments must be integer scalars."
+      f"main takes ({', '.join(map(str, base.inputs))}); for platforms {platforms} and {len(dim_args)} dimension"
+      f" arguments its first {hidden} arguments must be integer scalars."
     )
   inputs = base.inputs[hidden:]
+  for argument, axis in dim_args:
+    if argument >= len(inputs) or axis >= len(inputs[argument].shape):
+      raise errors.DecodeError(
+        f"dim_args_spec entry '{argument}.{axis}' names no axis of the arguments ({', '.join(map(str, inputs))})."
+      )
   return dataclasses.replace(
-      base, inputs=inputs, kept=tuple(range(len(inputs))), dim_args=dim_args, platforms=platforms,
-      has_platform_index=has_index, **fields,
-  )  # fmt: skip
+    base,
+    inputs=inputs,
+    kept=tuple(range(len(inputs))),
+    dim_args=dim_args,
+    platforms=platforms,
+    has_platform_index=has_index,
+    **fields,
+  )
 
 
 def _text(value: str | bytes) -> str:
   return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _platform(name: str | bytes) -> str:
-  lowered = _text(name).lower()
-  return "cuda" if lowered == "gpu" else lowered
 
 
 def _check_name(check: Any) -> str:
@@ -288,17 +335,24 @@ def _from_exported(exported: Any, guard: bool) -> Module:
   inputs = tuple(_aval_spec(aval) for aval in exported.in_avals)
   outputs = tuple(_aval_spec(aval) for aval in exported.out_avals)
   kept = tuple(exported.module_kept_var_idx)
-  platforms = tuple(_platform(name) for name in exported.platforms)
+  platforms = tuple(canonical(name) for name in exported.platforms)
   taken = sum(1 for kind in main.types if not isinstance(kind, ir.TokenType))
   has_index = len(platforms) > 1
   if taken != len(kept) + has_index:
     raise errors.DecodeError(f"main takes {taken} arguments; the Exported keeps {len(kept)} for {platforms}.")
   checks = tuple(_exported_check(check) for check in exported.disabled_safety_checks)
   return Module(
-      data, program, inputs, outputs, platforms=platforms, version=exported.calling_convention_version,
-      disabled_checks=checks, kept=kept, has_platform_index=has_index,
-      stored_gradient=_gradient_of(exported, guard) if exported.has_vjp() else None,
-  )  # fmt: skip
+    data,
+    program,
+    inputs,
+    outputs,
+    platforms=platforms,
+    version=exported.calling_convention_version,
+    disabled_checks=checks,
+    kept=kept,
+    has_platform_index=has_index,
+    stored_gradient=_gradient_of(exported, guard) if exported.has_vjp() else None,
+  )
 
 
 def _gradient_of(exported: Any, guard: bool) -> Callable[[], Module]:

@@ -94,6 +94,29 @@ def test_module_of_several_platforms_takes_its_code_at_lowering():
     jax.export.export(jax.jit(function), platforms=["cuda"])(_spec(3))
 
 
+def test_platform_option_must_be_one_of_the_module_and_does_not_switch_the_check_off():
+  module = Module.from_call_module(version=9, module=mlir.serialize(_SINE), platforms=["CUDA"])
+  with pytest.raises(PlatformError, match="platform='tpu': the module was lowered for cuda"):
+    lift(module, platform="tpu")
+  with pytest.raises(PlatformError, match="lowered for cuda and is now being lowered for cpu"):
+    lift(module, platform="gpu")(_X)
+
+
+@pytest.mark.parametrize("spec", ["9.9", "0.1", "1.0"])
+def test_dimension_argument_that_names_no_axis_is_refused(spec):
+  text = """module { func.func public @main(%b: tensor<i64>, %a: tensor<?xf32>) -> tensor<?xf32> {
+    return %a : tensor<?xf32> } }"""
+  with pytest.raises(DecodeError, match=f"entry '{spec}' names no axis of the arguments"):
+    Module.from_call_module(version=4, module=mlir.serialize(text), dim_args_spec=[spec], platforms=["CPU"])
+
+
+def test_dimension_argument_of_a_floating_type_is_refused():
+  text = """module { func.func public @main(%b: tensor<f32>, %a: tensor<3xf32>) -> tensor<3xf32> {
+    return %a : tensor<3xf32> } }"""
+  with pytest.raises(DecodeError, match="first 1 arguments must be integer scalars"):
+    Module.from_call_module(version=4, module=mlir.serialize(text), dim_args_spec=["0.0"], platforms=["CPU"])
+
+
 @pytest.mark.parametrize("make", [lift, embed])
 def test_platform_that_the_module_was_not_lowered_for_is_an_error_naming_both(make):
   module = Module.from_call_module(version=9, module=mlir.serialize(_SINE), platforms=["TPU"])

@@ -74,7 +74,7 @@ def concerns(op: ir.Op, operands: Sequence[Any]) -> bool:
 _TAKE_SHAPES = frozenset({
     "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_reshape", "stablehlo.dynamic_iota",
     "stablehlo.dynamic_pad", "stablehlo.real_dynamic_slice", "stablehlo.dynamic_gather", "stablehlo.dynamic_conv",
-    "stablehlo.custom_call",
+    "stablehlo.custom_call", "stablehlo.rng",
 })  # fmt: skip
 
 

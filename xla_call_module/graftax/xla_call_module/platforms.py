@@ -9,9 +9,15 @@ from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import errors, mlir
 
-__all__ = ["checked"]
+__all__ = ["canonical", "checked"]
 
 _check_p = Primitive("stablehlo_platform_check")
+
+
+def canonical(name: str) -> str:
+  """A platform's name as modules record it: lower case, and "cuda" for "gpu"."""
+  lowered = name.lower()
+  return "cuda" if lowered == "gpu" else lowered
 
 
 def checked(results: Sequence[Any], platforms: tuple[str, ...]) -> list[Any]:
@@ -48,7 +54,7 @@ def _batch(args: Any, dims: Any, **params: Any) -> Any:
 
 
 def _lower(context: Any, x: Any, *, platforms: tuple[str, ...]) -> Any:
-  _refuse([{"gpu": "cuda"}.get(name, name) for name in mlir.lowering_platforms(context)], platforms)
+  _refuse([canonical(name) for name in mlir.lowering_platforms(context)], platforms)
   return [x]
 
 

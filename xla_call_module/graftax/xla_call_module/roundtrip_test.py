@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from graftax.testing.roundtrip_cases import CASES, Case, arguments
 from graftax.xla_call_module import Module, lift
-from graftax.xla_call_module.roundtrip_cases import CASES, Case, arguments
 
 _TOLERANCE = {"value": 2e-5, "vmap": 4e-5, "jvp": 2e-4, "grad": 2e-4, "vmap of grad": 4e-4, "second order": 1e-3}
 

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -89,11 +88,6 @@ def known_int(value: Any) -> int | None:
   if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iub":
     return int(value.reshape(-1)[0])
   return None
-
-
-def aval(value: Any) -> jax.ShapeDtypeStruct:
-  """Shape and dtype of an array-like value."""
-  return jax.ShapeDtypeStruct(np.shape(value), value.dtype)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

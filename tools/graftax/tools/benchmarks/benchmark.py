@@ -31,6 +31,9 @@ class Benchmark:
     stages: names of the stages whose times are summed; empty measures from the start of the process to its report.
     goal: what is aimed at.
     tolerance: largest difference between the values that contestants report.
+    baseline: the contestant that ours is compared with.
+    in_one_process: one process measures all contestants in turns and reports stages named "contestant/case"; the time
+      of a contestant is the geometric mean over its cases, so that the ratio is the geometric mean of their ratios.
   """
 
   name: str
@@ -40,3 +43,5 @@ class Benchmark:
   stages: tuple[str, ...] = ()
   goal: Goal = Goal()
   tolerance: float = 1e-3
+  baseline: str = BASELINE
+  in_one_process: bool = False

@@ -5,10 +5,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from graftax.tools.benchmarks.benchmark import Benchmark
+from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.reporting import now_s, parse_report
 
 __all__ = ["BenchmarkError", "Measurement", "median", "measure", "run_process"]
@@ -57,6 +57,8 @@ def measure(
   Raises:
     BenchmarkError: a process failed, or the values differ.
   """
+  if benchmark.in_one_process:
+    return _measure_in_one_process(benchmark, data, num_runs, progress)
   names = list(benchmark.commands)
   results: dict[str, list[Measurement]] = {name: [] for name in names}
   for turn in range(num_runs + 1):
@@ -67,6 +69,21 @@ def measure(
         results[name].append(measurement)
   _check_values(benchmark, results)
   return results
+
+
+def _measure_in_one_process(
+  benchmark: Benchmark, data: Path, num_runs: int, progress: Callable[[str], None]
+) -> dict[str, list[Measurement]]:
+  progress(" and ".join(benchmark.commands))
+  runs = [run_process(benchmark.commands[OURS], data) for _ in range(num_runs)]
+  return {name: [_share(run, name) for run in runs] for name in benchmark.commands}
+
+
+def _share(run: Measurement, contestant: str) -> Measurement:
+  """What a process reported for one of its contestants."""
+  prefix = f"{contestant}/"
+  stages = {name.removeprefix(prefix): s for name, s in run.stages.items() if name.startswith(prefix)}
+  return replace(run, time_s=statistics.geometric_mean(stages.values()), stages=stages)
 
 
 def run_process(command: Sequence[str], data: Path, stages: Sequence[str] = ()) -> Measurement:

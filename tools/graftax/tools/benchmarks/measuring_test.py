@@ -1,5 +1,6 @@
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from graftax.tools.benchmarks.benchmark import BASELINE, OURS, Benchmark, Goal
 from graftax.tools.benchmarks.measuring import BenchmarkError, Measurement, measure, median, run_process
 from graftax.tools.benchmarks.registry import BENCHMARKS
+from graftax.tools.benchmarks.summary import result_json, result_table
 
 _IMPORT = "graftax.tools.benchmarks.import_time"
 
@@ -68,11 +70,23 @@ def test_a_process_that_fails_or_says_nothing_is_an_error(programs, module, mess
     run_process((module,), Path())
 
 
+def test_contestants_of_one_process_are_compared_case_by_case(tmp_path, monkeypatch):
+  stages = {"graftax/a": 1.0, "original/a": 2.0, "graftax/b": 8.0, "original/b": 1.0}
+  lines = ["from graftax.tools.benchmarks.reporting import Stages", f"s = Stages(); s.times_s = {stages}; s.report()"]
+  (tmp_path / "both.py").write_text("\n".join(lines))
+  monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+  benchmark = replace(_benchmark(graftax=("both",), original=("both",)), baseline="original", in_one_process=True)
+  results = measure(benchmark, Path(), 2)
+  assert [run.stages for run in results["original"]] == [{"a": 2.0, "b": 1.0}] * 2
+  assert result_json(benchmark, results)["ratios"]["time"] == pytest.approx(2.0)  # of 0.5 and 8, the geometric mean
+  assert [str(cell) for cell in result_table(benchmark, results).columns[0].cells][-2:] == ["b", "a"]
+
+
 def test_the_median_ignores_one_slow_run():
   runs = [Measurement(time, 0, 0, {}, ()) for time in (1.0, 50.0, 2.0)]
   assert median(runs, "time_s") == 2
 
 
 def test_every_benchmark_has_both_contestants_and_a_name_of_its_own():
-  assert all({OURS, BASELINE} <= set(benchmark.commands) for benchmark in BENCHMARKS)
+  assert all({OURS, benchmark.baseline} <= set(benchmark.commands) for benchmark in BENCHMARKS)
   assert len({benchmark.name for benchmark in BENCHMARKS}) == len(BENCHMARKS)

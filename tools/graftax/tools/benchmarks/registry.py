@@ -1,6 +1,6 @@
 """All benchmarks, in the order in which they run."""
 
-from graftax.tools.benchmarks import depthwise, import_time, large_graph, resnet50_first_result
+from graftax.tools.benchmarks import depthwise, import_time, large_graph, lifted_run_time, resnet50_first_result
 from graftax.tools.benchmarks.benchmark import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -10,4 +10,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   large_graph.BENCHMARK,
   depthwise.BENCHMARK,
   import_time.BENCHMARK,
+  lifted_run_time.BENCHMARK,
 )

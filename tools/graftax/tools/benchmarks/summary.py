@@ -2,6 +2,7 @@
 
 import os
 import platform
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from graftax.tools.benchmarks.benchmark import BASELINE, OURS, Benchmark
+from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.measuring import Measurement, median
 from graftax.tools.console import format_bytes
 
@@ -46,10 +47,10 @@ def result_table(benchmark: Benchmark, results: _Results) -> Table:
       _seconds(median(runs, "cpu_s")),
       format_bytes(int(median(runs, "peak_bytes"))),
     )
-  ratios = _ratios(results)
+  ratios = _ratios(benchmark, results)
   table.add_section()
   table.add_row(
-    f"{OURS} / {BASELINE}",
+    f"{OURS} / {benchmark.baseline}",
     _ratio(ratios["time"], benchmark.goal.time),
     "",
     _ratio(ratios["cpu"], None),
@@ -57,6 +58,10 @@ def result_table(benchmark: Benchmark, results: _Results) -> Table:
   )
   if benchmark.goal.time or benchmark.goal.peak_memory:
     table.add_row("goal", _goal(benchmark.goal.time), "", "", _goal(benchmark.goal.peak_memory))
+  if benchmark.in_one_process:
+    table.add_section()
+    for case, ratio in _case_ratios(benchmark, results).items():
+      table.add_row(case, f"{ratio:.3f}", "", "", "")
   return table
 
 
@@ -66,7 +71,7 @@ def result_json(benchmark: Benchmark, results: _Results) -> dict[str, Any]:
     "name": benchmark.name,
     "title": benchmark.title,
     "goal": asdict(benchmark.goal),
-    "ratios": _ratios(results),
+    "ratios": _ratios(benchmark, results),
     "medians": {
       name: {quantity: median(runs, attribute) for quantity, attribute in _QUANTITIES.items()}
       for name, runs in results.items()
@@ -92,11 +97,18 @@ def machine() -> dict[str, Any]:
   }
 
 
-def _ratios(results: _Results) -> dict[str, float]:
+def _ratios(benchmark: Benchmark, results: _Results) -> dict[str, float]:
   return {
-    quantity: median(results[OURS], attribute) / median(results[BASELINE], attribute)
+    quantity: median(results[OURS], attribute) / median(results[benchmark.baseline], attribute)
     for quantity, attribute in _QUANTITIES.items()
   }
+
+
+def _case_ratios(benchmark: Benchmark, results: _Results) -> dict[str, float]:
+  """Case -> the median over the runs of ours relative to the baseline, the largest first."""
+  pairs = list(zip(results[OURS], results[benchmark.baseline], strict=True))
+  ratios = {case: statistics.median(a.stages[case] / b.stages[case] for a, b in pairs) for case in pairs[0][0].stages}
+  return dict(sorted(ratios.items(), key=lambda item: -item[1]))
 
 
 def _processor() -> str:

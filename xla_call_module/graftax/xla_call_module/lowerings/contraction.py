@@ -43,10 +43,14 @@ def _algorithm(op: ir.Op) -> Any:
   if preset and not found.get("allow_imprecise_accumulation", False) and hasattr(lax.DotAlgorithmPreset, preset):
     return getattr(lax.DotAlgorithmPreset, preset)
   return lax.DotAlgorithm(
-      lhs_precision_type=lhs, rhs_precision_type=rhs, accumulation_type=total, lhs_component_count=components,
-      rhs_component_count=found.get("rhs_component_count", 1), num_primitive_operations=products,
-      allow_imprecise_accumulation=found.get("allow_imprecise_accumulation", False),
-  )  # fmt: skip
+    lhs_precision_type=lhs,
+    rhs_precision_type=rhs,
+    accumulation_type=total,
+    lhs_component_count=components,
+    rhs_component_count=found.get("rhs_component_count", 1),
+    num_primitive_operations=products,
+    allow_imprecise_accumulation=found.get("allow_imprecise_accumulation", False),
+  )
 
 
 @register("stablehlo.dot_general")
@@ -84,11 +88,15 @@ def convolution(op: ir.Op, x: Array, kernel: Array, padding: Any) -> Array:
   if reversal is not None and any(reversal):
     kernel = lax.rev(kernel, [axis for axis, flag in zip(numbers["rhs"][2:], reversal, strict=True) if flag])
   return lax.conv_general_dilated(
-      x, kernel,
-      window_strides=op.attrs.get("window_strides", ones), padding=padding,
-      lhs_dilation=op.attrs.get("lhs_dilation", ones), rhs_dilation=op.attrs.get("rhs_dilation", ones),
-      dimension_numbers=lax.ConvDimensionNumbers(numbers["lhs"], numbers["rhs"], numbers["out"]),
-      feature_group_count=op.attrs.get("feature_group_count", 1),
-      batch_group_count=op.attrs.get("batch_group_count", 1),
-      precision=_precision(op), preferred_element_type=op.type.dtype,
-  )  # fmt: skip
+    x,
+    kernel,
+    window_strides=op.attrs.get("window_strides", ones),
+    padding=padding,
+    lhs_dilation=op.attrs.get("lhs_dilation", ones),
+    rhs_dilation=op.attrs.get("rhs_dilation", ones),
+    dimension_numbers=lax.ConvDimensionNumbers(numbers["lhs"], numbers["rhs"], numbers["out"]),
+    feature_group_count=op.attrs.get("feature_group_count", 1),
+    batch_group_count=op.attrs.get("batch_group_count", 1),
+    precision=_precision(op),
+    preferred_element_type=op.type.dtype,
+  )

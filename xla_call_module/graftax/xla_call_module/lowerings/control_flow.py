@@ -83,7 +83,7 @@ def _with_tokens(op: ir.Op, arrays: Any) -> tuple[Any, ...]:
 def _while(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   cond, body = op.regions
   loop = loops.read_loop(context, cond, body, operands, environment)
-  if loop.num_trips is None or context.options.loops == "while":
+  if loop.num_trips is None:
     return _while_loop(context, cond, loop, operands, environment)
   return _scan(context, loop, operands, environment)
 

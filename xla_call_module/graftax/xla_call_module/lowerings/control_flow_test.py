@@ -1,3 +1,5 @@
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,8 @@ from jax import lax
 from graftax.xla_call_module import Module, lift
 
 
-def _lift(function, *specs):
-  return lift(Module.from_exported(jax.export.export(jax.jit(function))(*specs)), gradient="primal")
+def _lift(function, *specs, loops="scan"):
+  return lift(Module.from_exported(jax.export.export(jax.jit(function))(*specs)), gradient="primal", loops=loops)
 
 
 def _primitives(function, *args):
@@ -91,6 +93,27 @@ def test_loop_of_known_length_is_a_scan_and_has_a_reverse_derivative(function):
   np.testing.assert_allclose(jax.grad(total(lifted))(x), forward, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("function", _LOOPS, ids=lambda f: f.__name__.strip("_"))
+def test_every_loop_stays_a_while_loop_when_asked_to(function):
+  x = jnp.linspace(0.2, 1.3, _N)
+  lifted = _lift(function, jax.ShapeDtypeStruct((_N,), np.float32), loops="while")
+  text = _primitives(lifted, x)
+  assert "while[" in text and "scan[" not in text
+  for got, want in zip(lifted(x), jax.tree.leaves(function(x)), strict=True):
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_counting_the_trips_of_a_long_loop_takes_no_memory():
+  lifted = _lift(lambda x: lax.fori_loop(0, 30_000_000, lambda i, c: c + i, x), jax.ShapeDtypeStruct((), np.int32))
+  tracemalloc.start()
+  try:
+    text = _primitives(lifted, np.int32(0))
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+  finally:
+    tracemalloc.stop()
+  assert "length=30000000" in text
+
+
 def test_scanned_slices_and_stacked_results_become_xs_and_ys():
   lifted = _lift(_forward, jax.ShapeDtypeStruct((_N,), np.float32))
   text = _primitives(lifted, np.ones(_N, np.float32))
@@ -112,21 +135,26 @@ def test_loop_whose_length_depends_on_data_stays_a_while_loop():
   np.testing.assert_array_equal(lifted(x)[0], function(x))
 
 
-def test_loop_of_no_trips_returns_its_initial_values():
-  lifted = _lift(lambda x: lax.fori_loop(3, 3, lambda i, c: c + 1, x), jax.ShapeDtypeStruct((2,), np.float32))
+@pytest.mark.parametrize("loops", ["scan", "while"])
+def test_loop_of_no_trips_returns_its_initial_values(loops):
+  lifted = _lift(
+    lambda x: lax.fori_loop(3, 3, lambda i, c: c + 1, x), jax.ShapeDtypeStruct((2,), np.float32), loops=loops
+  )
   np.testing.assert_array_equal(lifted(np.ones(2, np.float32))[0], np.ones(2))
 
 
-def test_partly_written_buffer_keeps_its_initial_values():
+@pytest.mark.parametrize("loops", ["scan", "while"])
+def test_partly_written_buffer_keeps_its_initial_values(loops):
   def function(x):
     return lax.fori_loop(0, 3, lambda i, c: c.at[i].set(i * 2.0), x)
 
-  lifted = _lift(function, jax.ShapeDtypeStruct((_N,), np.float32))
+  lifted = _lift(function, jax.ShapeDtypeStruct((_N,), np.float32), loops=loops)
   x = np.full(_N, 9, np.float32)
   np.testing.assert_array_equal(lifted(x)[0], [0, 2, 4, 9, 9])
 
 
-def test_counter_that_overflows_does_not_fool_the_trip_count():
+@pytest.mark.parametrize("loops", ["scan", "while"])
+def test_counter_that_overflows_does_not_fool_the_trip_count(loops):
   text = """module { func.func public @main(%x: tensor<f32>) -> tensor<f32> {
     %zero = stablehlo.constant dense<120> : tensor<i8>
     %one = stablehlo.constant dense<3> : tensor<i8>
@@ -143,7 +171,7 @@ def test_counter_that_overflows_does_not_fool_the_trip_count():
       stablehlo.return %i2, %c2 : tensor<i8>, tensor<f32>
     }
     return %r#1 : tensor<f32> } }"""
-  assert float(lift(Module.from_text(text))(np.float32(1))[0]) == 2.0**3
+  assert float(lift(Module.from_text(text), loops=loops)(np.float32(1))[0]) == 2.0**3
 
 
 _CASE = """module { func.func public @main(%i: tensor<i32>, %x: tensor<f32>) -> tensor<f32> {
@@ -163,7 +191,8 @@ def test_case_out_of_range_takes_the_last_branch(index, want):
   assert float(jax.vmap(function, (0, None))(np.array([index]), np.float32(5))[0][0]) == want
 
 
-def test_tokens_are_threaded_through_a_loop():
+@pytest.mark.parametrize("loops", ["scan", "while"])
+def test_tokens_are_threaded_through_a_loop(loops):
   text = """module { func.func public @main(%t: !stablehlo.token, %x: tensor<f32>) -> (!stablehlo.token, tensor<f32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
@@ -181,5 +210,6 @@ def test_tokens_are_threaded_through_a_loop():
   module = Module.from_text(text)
   assert len(module.inputs) == len(module.outputs) == 1
   x = np.float32(0.5)
-  np.testing.assert_allclose(lift(module)(x)[0], np.sin(np.sin(np.sin(np.sin(x)))), rtol=1e-6)
-  assert jax.grad(lambda x: lift(module)(x)[0])(x) > 0
+  np.testing.assert_allclose(lift(module, loops=loops)(x)[0], np.sin(np.sin(np.sin(np.sin(x)))), rtol=1e-6)
+  if loops == "scan":
+    assert jax.grad(lambda x: lift(module)(x)[0])(x) > 0

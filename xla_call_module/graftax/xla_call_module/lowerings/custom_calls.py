@@ -81,12 +81,15 @@ def _ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   config, version = backend_config(op), int(attrs.get("api_version", 1))
   is_typed = isinstance(config, dict)
   call = jax.ffi.ffi_call(
-      attrs["call_target_name"], [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in kinds],
-      has_side_effect=bool(attrs.get("has_side_effect", False)), vmap_method="sequential",
-      input_layouts=_layouts(attrs.get("operand_layouts")), output_layouts=_layouts(attrs.get("result_layouts")),
-      custom_call_api_version=4 if is_typed else version,
-      legacy_backend_config=None if is_typed else _text(config),
-  )  # fmt: skip
+    attrs["call_target_name"],
+    [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in kinds],
+    has_side_effect=bool(attrs.get("has_side_effect", False)),
+    vmap_method="sequential",
+    input_layouts=_layouts(attrs.get("operand_layouts")),
+    output_layouts=_layouts(attrs.get("result_layouts")),
+    custom_call_api_version=4 if is_typed else version,
+    legacy_backend_config=None if is_typed else _text(config),
+  )
   settings = {name: _ffi_attribute(value) for name, value in config.items()} if is_typed else {}
   context.record("custom call", op, f"{attrs['call_target_name']} is called through jax.ffi; it has no derivative")
   results = iter(call(*arrays, **settings))
@@ -160,10 +163,13 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
   axis = config["reduction_dim"]
   size = int(config.get("top_k", op.types[0].shape[axis]))
   values, order = function(
-      materialize(operands[0]), size, reduction_dimension=axis, recall_target=config["recall_target"],
-      reduction_input_size_override=config.get("reduction_input_size_override", -1),
-      aggregate_to_topk=bool(config.get("aggregate_to_topk", True)),
-  )  # fmt: skip
+    materialize(operands[0]),
+    size,
+    reduction_dimension=axis,
+    recall_target=config["recall_target"],
+    reduction_input_size_override=config.get("reduction_input_size_override", -1),
+    aggregate_to_topk=bool(config.get("aggregate_to_topk", True)),
+  )
   index = materialize(operands[1])
   own = jnp.take_along_axis(jnp.asarray(index), order, axis, mode="promise_in_bounds")
   return values, own

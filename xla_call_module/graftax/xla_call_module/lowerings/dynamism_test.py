@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from graftax.xla_call_module import Module, ShapeAssertionError, embed, lift
+from graftax.xla_call_module import ArgumentError, Module, ShapeAssertionError, embed, lift
 
 _ROWS = {
   "mean": lambda x: (x - x.mean(0)) / x.shape[0],
@@ -80,3 +80,64 @@ def test_batched_decomposition_of_open_batch_size():
   module = _module(function, "b, 3, 3")
   x = np.sin(np.arange(18, dtype=np.float32)).reshape(2, 3, 3)
   np.testing.assert_allclose(lift(module, gradient="primal")(x)[0], function(x), rtol=1e-5)
+
+
+def test_static_module_refuses_symbolic_shapes():
+  module = Module.from_exported(export.export(jax.jit(jnp.mean))(jax.ShapeDtypeStruct((3,), np.float32)))
+  with pytest.raises(ArgumentError, match=r"got float32\[b\], the module takes float32\[3\]"):
+    _module(lift(module), "b")
+
+
+_ON_SIZE = """module {{ func.func public @main(%x: tensor<?xf32>) -> tensor<i32> {{
+  %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %c = stablehlo.constant dense<{constant}> : tensor<i32>
+  {op}
+  %t = stablehlo.constant dense<10> : tensor<i32>
+  %f = stablehlo.constant dense<20> : tensor<i32>
+  %r = stablehlo.select %p, %t, %f : tensor<i1>, tensor<i32>
+  return %r : tensor<i32> }} }}"""
+_COMPARE = "%p = stablehlo.compare {}, %size, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>"
+_ROUNDED = """%low = stablehlo.subtract %size, %c : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %q = stablehlo.{} %low, %two : tensor<i32>
+  %want = stablehlo.constant dense<-1> : tensor<i32>
+  %p = stablehlo.compare EQ, %q, %want : (tensor<i32>, tensor<i32>) -> tensor<i1>"""
+
+
+@pytest.mark.parametrize(
+  "op, constant, holds",
+  [
+    (_COMPARE.format("EQ"), 1, lambda size: size == 1),
+    (_COMPARE.format("NE"), 2, lambda size: size != 2),
+    (_COMPARE.format("EQ"), 0, lambda size: False),
+    (_COMPARE.format("NE"), 0, lambda size: True),
+    (_COMPARE.format("LT"), 2, lambda size: size < 2),
+    ("%d = stablehlo.subtract %size, %c : tensor<i32>\n  %p = stablehlo.convert %d : (tensor<i32>) -> tensor<i1>", 2,
+     lambda size: size != 2),
+    (_ROUNDED.format("divide"), 4, lambda size: size in (1, 2)),
+    (_ROUNDED.format("remainder"), 4, lambda size: size in (1, 3)),
+  ],
+  ids=["eq", "ne", "never equal", "always different", "lt", "to bool", "divide", "remainder"],
+)  # fmt: skip
+def test_decision_on_a_symbolic_size_is_made_for_the_size_of_the_call(op, constant, holds):
+  lifted = lift(Module.from_text(_ON_SIZE.format(op=op, constant=constant)))
+  again = export.export(jax.jit(lifted))(jax.ShapeDtypeStruct(export.symbolic_shape("b"), np.float32))
+  for size in (1, 2, 3, 5):
+    want = 10 if holds(size) else 20
+    assert int(lifted(np.ones(size, np.float32))[0]) == want
+    assert int(again.call(np.ones(size, np.float32))[0]) == want
+
+
+def test_assertion_that_symbolic_sizes_leave_open_is_recorded():
+  text = """module { func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %c = stablehlo.constant dense<2> : tensor<i32>
+    %p = stablehlo.compare EQ, %size, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.custom_call @shape_assertion(%p, %size) {
+      error_message = "size is {0}", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()
+    return %x : tensor<?xf32> } }"""
+  lifted = lift(Module.from_text(text))
+  with pytest.raises(ShapeAssertionError, match="size is 3"):
+    lifted(np.ones(3, np.float32))
+  export.export(jax.jit(lifted))(jax.ShapeDtypeStruct(export.symbolic_shape("b"), np.float32))
+  assert [record.kind for record in lifted.records] == ["shape assertion"]

@@ -204,11 +204,11 @@ def _constant_like(context: Context, op: ir.Op, *operands: Array) -> Array:
 
 
 _BROADCAST = {
-    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "max": lax.max, "min": lax.min, "pow": lax.pow,
-    "rem": lax.rem, "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "atan2": lax.atan2,
-    "next_after": lax.nextafter, "polygamma": lax.polygamma, "zeta": lax.zeta, "complex": lax.complex,
-    "shift_left": lax.shift_left, "shift_right_arithmetic": lax.shift_right_arithmetic,
-    "shift_right_logical": lax.shift_right_logical,
+    "add": lax.add, "subtract": lax.sub, "multiply": lax.mul, "divide": lax.div, "maximum": lax.max,
+    "minimum": lax.min, "power": lax.pow, "remainder": lax.rem, "and": lax.bitwise_and, "or": lax.bitwise_or,
+    "xor": lax.bitwise_xor, "atan2": lax.atan2, "next_after": lax.nextafter, "polygamma": lax.polygamma,
+    "zeta": lax.zeta, "complex": lax.complex, "shift_left": lax.shift_left,
+    "shift_right_arithmetic": lax.shift_right_arithmetic, "shift_right_logical": lax.shift_right_logical,
 }  # fmt: skip
 
 
@@ -220,7 +220,4 @@ def _broadcasting(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 for _name, _function in _BROADCAST.items():
-  register(f"chlo.broadcast_{_name}" if _name not in ("sub", "mul", "div", "max", "min", "pow", "rem") else {
-      "sub": "chlo.broadcast_subtract", "mul": "chlo.broadcast_multiply", "div": "chlo.broadcast_divide",
-      "max": "chlo.broadcast_maximum", "min": "chlo.broadcast_minimum", "pow": "chlo.broadcast_power",
-      "rem": "chlo.broadcast_remainder"}[_name])(_broadcasting(_function))  # fmt: skip
+  register(f"chlo.broadcast_{_name}")(_broadcasting(_function))

@@ -49,9 +49,13 @@ def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) ->
     start_indices_batching_dims=numbers.get("start_indices_batching_dims", ()),
   )
   return lax.gather(
-      x, _index_vectors_last(indices, numbers.get("index_vector_dim", 0)), dimension_numbers, slice_sizes,
-      indices_are_sorted=op.attrs.get("indices_are_sorted", False), mode=_CLAMP,
-  )  # fmt: skip
+    x,
+    _index_vectors_last(indices, numbers.get("index_vector_dim", 0)),
+    dimension_numbers,
+    slice_sizes,
+    indices_are_sorted=op.attrs.get("indices_are_sorted", False),
+    mode=_CLAMP,
+  )
 
 
 _SCATTERS: dict[str, Callable[..., Array]] = {
@@ -72,9 +76,11 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
     scatter_indices_batching_dims=numbers.get("scatter_indices_batching_dims", ()),
   )
   settings = {
-      "dimension_numbers": dimension_numbers, "indices_are_sorted": op.attrs.get("indices_are_sorted", False),
-      "unique_indices": op.attrs.get("unique_indices", False), "mode": _DROP,
-  }  # fmt: skip
+    "dimension_numbers": dimension_numbers,
+    "indices_are_sorted": op.attrs.get("indices_are_sorted", False),
+    "unique_indices": op.attrs.get("unique_indices", False),
+    "mode": _DROP,
+  }
   if half > 1:
     return _scatter_several(context, op, operands[:half], indices, operands[half + 1 :], settings)
   x, updates = operands[0], operands[2]
@@ -148,8 +154,10 @@ def _gather_old(x: Array, indices: Array, updates: Array, numbers: lax.ScatterDi
     fixed = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims
     sizes.append(1 if fixed else updates.shape[next(window)])
   gather_numbers = lax.GatherDimensionNumbers(
-      offset_dims=numbers.update_window_dims, collapsed_slice_dims=numbers.inserted_window_dims,
-      start_index_map=numbers.scatter_dims_to_operand_dims, operand_batching_dims=numbers.operand_batching_dims,
-      start_indices_batching_dims=numbers.scatter_indices_batching_dims,
-  )  # fmt: skip
+    offset_dims=numbers.update_window_dims,
+    collapsed_slice_dims=numbers.inserted_window_dims,
+    start_index_map=numbers.scatter_dims_to_operand_dims,
+    operand_batching_dims=numbers.operand_batching_dims,
+    start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+  )
   return lax.gather(x, indices, gather_numbers, tuple(sizes), mode=_CLAMP)

@@ -189,9 +189,14 @@ def _geev(context: Context, op: ir.Op, x: Array) -> Any:
 def _trsm(context: Context, op: ir.Op, a: Array, b: Array, *rest: Array) -> Any:
   transpose = _char(op, "trans_x", "N")
   return lax.linalg.triangular_solve(
-      a, b, left_side=_char(op, "side", "L") == "L", lower=_char(op, "uplo", "L") == "L",
-      transpose_a=transpose in "TC", conjugate_a=transpose == "C", unit_diagonal=_char(op, "diag", "N") == "U",
-  )  # fmt: skip
+    a,
+    b,
+    left_side=_char(op, "side", "L") == "L",
+    lower=_char(op, "uplo", "L") == "L",
+    transpose_a=transpose in "TC",
+    conjugate_a=transpose == "C",
+    unit_diagonal=_char(op, "diag", "N") == "U",
+  )
 
 
 @register_custom_call("linalg.gehrd")

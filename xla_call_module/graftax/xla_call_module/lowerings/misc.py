@@ -30,9 +30,14 @@ def _cholesky(context: Context, op: ir.Op, x: Array) -> Array:
 def _triangular_solve(context: Context, op: ir.Op, a: Array, b: Array) -> Array:
   transpose = op.attrs["transpose_a"]
   return lax.linalg.triangular_solve(
-      a, b, left_side=op.attrs["left_side"], lower=op.attrs["lower"], unit_diagonal=op.attrs["unit_diagonal"],
-      transpose_a=transpose in ("TRANSPOSE", "ADJOINT"), conjugate_a=transpose == "ADJOINT",
-  )  # fmt: skip
+    a,
+    b,
+    left_side=op.attrs["left_side"],
+    lower=op.attrs["lower"],
+    unit_diagonal=op.attrs["unit_diagonal"],
+    transpose_a=transpose in ("TRANSPOSE", "ADJOINT"),
+    conjugate_a=transpose == "ADJOINT",
+  )
 
 
 def _along(feature: int, x: Array, vector: Array) -> Array:

@@ -124,9 +124,13 @@ def _is_iota(context: Context, number: int, axis: int, environment: dict[int, An
 
 
 def _reduce_general(
-    context: Context, op: ir.Op, arrays: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...],
-    environment: dict[int, Any],
-) -> Any:  # fmt: skip
+  context: Context,
+  op: ir.Op,
+  arrays: Sequence[Any],
+  inits: Sequence[Any],
+  axes: tuple[int, ...],
+  environment: dict[int, Any],
+) -> Any:
   """Any reducer: `lax.reduce` for the value, and the derivative of the same reduction as a tree of pairs."""
   combine = region_function(context, op.regions[0], environment)
   num = len(arrays)

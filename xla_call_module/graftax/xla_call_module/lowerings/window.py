@@ -41,10 +41,12 @@ class Window:
     ones = (1,) * rank
     padding = op.attrs.get("padding")
     return Window(
-        tuple(op.attrs["window_dimensions"]), tuple(op.attrs.get("window_strides", ones)),
-        tuple(op.attrs.get("base_dilations", ones)), tuple(op.attrs.get("window_dilations", ones)),
-        tuple((int(a), int(b)) for a, b in padding) if padding is not None else ((0, 0),) * rank,
-    )  # fmt: skip
+      tuple(op.attrs["window_dimensions"]),
+      tuple(op.attrs.get("window_strides", ones)),
+      tuple(op.attrs.get("base_dilations", ones)),
+      tuple(op.attrs.get("window_dilations", ones)),
+      tuple((int(a), int(b)) for a, b in padding) if padding is not None else ((0, 0),) * rank,
+    )
 
   @property
   def is_plain(self) -> bool:
@@ -105,9 +107,15 @@ def _reduce_window_monoid(name: str, x: Array, init: Any, window: Window) -> Arr
   combine, neutral = MONOIDS[name], identity(name, x.dtype)
   if is_identity(name, init, x.dtype):
     return lax.reduce_window(
-        x, neutral, combine, window.sizes, window.strides, window.padding, window.base_dilation,
-        window.window_dilation,
-    )  # fmt: skip
+      x,
+      neutral,
+      combine,
+      window.sizes,
+      window.strides,
+      window.padding,
+      window.base_dilation,
+      window.window_dilation,
+    )
   # Padding holds the initial value, and each window starts from it once more.
   init = materialize(init)
   x = lax.pad(
@@ -130,9 +138,15 @@ def _reduce_window_general(
   def run(arrays: Any, inits: Any) -> Any:
     xs, starts = (arrays, inits) if num > 1 else (arrays[0], inits[0])
     result = lax.reduce_window(
-        xs, starts, pairwise, window.sizes, window.strides, window.padding, window.base_dilation,
-        window.window_dilation,
-    )  # fmt: skip
+      xs,
+      starts,
+      pairwise,
+      window.sizes,
+      window.strides,
+      window.padding,
+      window.base_dilation,
+      window.window_dilation,
+    )
     return tuple(result) if num > 1 else (result,)
 
   @run.defjvp
@@ -143,9 +157,12 @@ def _reduce_window_general(
 
 
 def _unrolled(
-    op: ir.Op, combine: Callable[..., Any], arrays: Sequence[Any], inits: Sequence[Any],
-    window: Window,
-) -> Any:  # fmt: skip
+  op: ir.Op,
+  combine: Callable[..., Any],
+  arrays: Sequence[Any],
+  inits: Sequence[Any],
+  window: Window,
+) -> Any:
   """The same reduction as one slice per window position, combined in order; differentiable."""
   if int(np.prod(window.sizes)) > _MAX_DIFFERENTIABLE_WINDOW:
     raise errors.DerivativeError(
@@ -189,9 +206,13 @@ def _select_and_scatter(
   ):
     return _select_and_scatter_general(context, op, x, source, materialize(init), window, environment)
   result = primitives.select_and_scatter_add_p.bind(
-      source, x, select_prim=prim, window_dimensions=window.sizes, window_strides=window.strides,
-      padding=window.padding,
-  )  # fmt: skip
+    source,
+    x,
+    select_prim=prim,
+    window_dimensions=window.sizes,
+    window_strides=window.strides,
+    padding=window.padding,
+  )
   if is_identity("add", init, x.dtype):
     return result
   return lax.add(result, lax.broadcast(materialize(init), result.shape))

@@ -3,7 +3,7 @@
 Checked on the JAX versions listed in `SUPPORTED_JAX`.
 """
 
-from graftax.xla_call_module.mlir.artifacts import deserialize, from_hlo, run_passes, serialize, to_text
+from graftax.xla_call_module.mlir.artifacts import from_hlo, serialize, to_text
 from graftax.xla_call_module.mlir.bindings import SUPPORTED_JAX, current_version
 from graftax.xla_call_module.mlir.decoding import decode_bytes, decode_text, main_result_types
 from graftax.xla_call_module.mlir.lowering import (
@@ -19,7 +19,6 @@ __all__ = [
   "current_version",
   "decode_bytes",
   "decode_text",
-  "deserialize",
   "extract_op",
   "from_hlo",
   "inline_into_lowering",
@@ -27,7 +26,6 @@ __all__ = [
   "main_result_types",
   "register_function_lowering",
   "register_lowering",
-  "run_passes",
   "serialize",
   "specialise",
   "to_text",

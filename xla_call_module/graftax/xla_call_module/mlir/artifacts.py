@@ -4,19 +4,12 @@ from typing import Any
 
 import jax.extend.mlir
 import jax.interpreters.mlir as jax_mlir
-from jax.extend.mlir import passmanager
 from jax.extend.mlir.dialects import stablehlo
 
 from graftax.xla_call_module import errors
-from graftax.xla_call_module.mlir.bindings import mlir_context, parse, register_passes
+from graftax.xla_call_module.mlir.bindings import mlir_context, parse
 
-__all__ = ["deserialize", "from_hlo", "run_passes", "serialize", "to_text"]
-
-
-def deserialize(data: bytes | str) -> str:
-  """The module as text; large constants included."""
-  with mlir_context() as messages:
-    return str(parse(data, messages))
+__all__ = ["from_hlo", "serialize", "to_text"]
 
 
 def to_text(data: bytes | str) -> str:
@@ -50,15 +43,3 @@ def from_hlo(hlo: bytes) -> bytes:
     return jax.extend.mlir.hlo_to_stablehlo(hlo)
   except Exception as error:
     raise errors.DecodeError(f"HLO module of {len(hlo)} bytes does not convert to StableHLO: {error}") from None
-
-
-def run_passes(data: bytes | str, pipeline: str) -> str:
-  """The module as text after an MLIR pass pipeline such as `builtin.module(inline)`."""
-  register_passes()
-  with mlir_context() as messages:
-    module = parse(data, messages)
-    try:
-      passmanager.PassManager.parse(pipeline).run(module.operation)
-    except Exception as error:
-      raise errors.RefinementError(f"pipeline {pipeline!r} failed: {'; '.join(messages[:3]) or error}") from None
-    return module.operation.get_asm(enable_debug_info=True)

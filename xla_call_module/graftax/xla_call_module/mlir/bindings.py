@@ -1,7 +1,6 @@
 """MLIR contexts and parsing: what every other file here starts from."""
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,16 +18,10 @@ __all__ = [
   "function_type",
   "mlir_context",
   "parse",
-  "register_passes",
   "symbol_name",
 ]
 
 SUPPORTED_JAX = ("0.10.0", "0.10.2")
-
-
-@functools.cache
-def register_passes() -> None:
-  stablehlo.register_stablehlo_passes()
 
 
 @contextlib.contextmanager

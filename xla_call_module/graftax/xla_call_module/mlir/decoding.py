@@ -92,12 +92,13 @@ class Decoder:
     nothing: Mapping[str, Any] = {}
     result_types = tuple(self.type(t) for t in function_type(op).results)
     return ir.Function(
-        name=attrs["sym_name"], body=body,
-        attrs=attrs.get("arg_attrs") or (nothing,) * len(body.args),
-        result_types=result_types,
-        result_attrs=attrs.get("res_attrs") or (nothing,) * len(result_types),
-        is_public=attrs.get("sym_visibility", "public") == "public",
-    )  # fmt: skip
+      name=attrs["sym_name"],
+      body=body,
+      attrs=attrs.get("arg_attrs") or (nothing,) * len(body.args),
+      result_types=result_types,
+      result_attrs=attrs.get("res_attrs") or (nothing,) * len(result_types),
+      is_public=attrs.get("sym_visibility", "public") == "public",
+    )
 
   def region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
     """Decodes a single-block region; `numbers` holds every value of the function seen so far."""

@@ -53,7 +53,8 @@ def _renumbered(op: ir.Op, names: Mapping[int, int]) -> ir.Op:
 
 def _renumbered_region(region: ir.Region, names: Mapping[int, int]) -> ir.Region:
   return dataclasses.replace(
-      region, ops=tuple(_renumbered(op, names) for op in region.ops),
-      returns=tuple(names.get(number, number) for number in region.returns),
-      captures=tuple(names.get(number, number) for number in region.captures),
-  )  # fmt: skip
+    region,
+    ops=tuple(_renumbered(op, names) for op in region.ops),
+    returns=tuple(names.get(number, number) for number in region.returns),
+    captures=tuple(names.get(number, number) for number in region.captures),
+  )

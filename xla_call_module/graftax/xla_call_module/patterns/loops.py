@@ -14,7 +14,8 @@ from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.patterns.inlining import inline_small_calls
 from graftax.xla_call_module.patterns.trip_count import (
-  counter_sequences,
+  Counter,
+  count_trips,
   evaluate_scalars,
   find_counters,
   known_captures,
@@ -44,7 +45,8 @@ class Stacked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loop:
-  """A `while` as read. `num_trips` is None where it depends on traced data; then only `carried` is filled.
+  """A `while` as read. `num_trips` is None where it depends on traced data or was not asked for; then only `carried` is
+  filled, and `body` has all its ops.
 
   `carried` are positions of carries that change; `ops` are the ops of the body that something still needs.
   """
@@ -62,18 +64,23 @@ class Loop:
 def read_loop(
   context: Context, cond: ir.Region, body: ir.Region, operands: Sequence[Any], outer: Mapping[int, Any]
 ) -> Loop:
-  """Reads a loop for given initial values; `outer` holds what the regions capture."""
+  """Reads a loop for given initial values; `outer` holds what the regions capture.
+
+  With the option `loops="while"` no loop is counted.
+  """
   body = inline_small_calls(context, body)
   invariant = frozenset(i for i, number in enumerate(body.args) if body.returns[i] == number)
   changing = tuple(i for i in range(len(body.args)) if i not in invariant)
-  counters = find_counters(cond, body, operands, outer, invariant)
   dynamic = Loop(None, invariant, changing, (), (), False, body, {})
+  if context.options.loops == "while":
+    return dynamic
+  positions = find_counters(cond, body, operands, outer, invariant)
+  if positions is None:
+    return dynamic
+  counters = count_trips(cond, body, positions, operands, outer, invariant)
   if counters is None:
     return dynamic
-  sequences = counter_sequences(cond, body, counters, operands, outer, invariant)
-  if sequences is None:
-    return dynamic
-  return _scan_form(_Facts(body, operands, outer, invariant, sequences))
+  return _scan_form(_Facts(body, operands, outer, invariant, counters))
 
 
 @dataclasses.dataclass(slots=True)
@@ -82,11 +89,11 @@ class _Facts:
   operands: Sequence[Any]
   outer: Mapping[int, Any]
   invariant: frozenset[int]
-  sequences: dict[int, np.ndarray]
+  counters: dict[int, Counter]
 
   @property
   def num_trips(self) -> int:
-    return len(next(iter(self.sequences.values()))) - 1
+    return next(iter(self.counters.values())).num_trips
 
   def index_values(self, number: int) -> np.ndarray | None:
     """What an index is on every trip, where only counters decide it."""
@@ -98,8 +105,8 @@ class _Facts:
       number: value for number, value in self.outer.items() if number in found[1] and isinstance(value, np.ndarray)
     }
     for position, argument in enumerate(self.body.args):
-      if position in self.sequences:
-        known[argument] = self.sequences[position][:-1]
+      if position in self.counters:
+        known[argument] = self.counters[position].before()
       elif position in self.invariant and isinstance(self.operands[position], np.ndarray):
         known[argument] = self.operands[position]
     if not found[1] <= known.keys():
@@ -132,14 +139,17 @@ def _scan_form(facts: _Facts) -> Loop:
   wanted = "reverse" if reverse else "forward"
   chosen_scans = {item.number: item for item, way in scanned if way == wanted}
   chosen_stacks = {item.position: item for item, way in stacked if way == wanted}
-  carried, live = _liveness(facts, chosen_scans, chosen_stacks)
-  ops = tuple(op for op in body.ops if id(op) in live)
-  kept = tuple(item for item in chosen_scans.values() if item.number in live)
-  final = {i: sequence[-1] for i, sequence in facts.sequences.items()}
+  needed = _needed(facts, chosen_scans, chosen_stacks)
   return Loop(
-      facts.num_trips, facts.invariant, carried, kept, tuple(chosen_stacks.values()), reverse,
-      dataclasses.replace(body, ops=ops), final,
-  )  # fmt: skip
+    num_trips=facts.num_trips,
+    invariant=facts.invariant,
+    carried=tuple(sorted(needed.carried)),
+    scanned=tuple(item for item in chosen_scans.values() if item.number in needed.slices),
+    stacked=tuple(chosen_stacks.values()),
+    reverse=reverse,
+    body=dataclasses.replace(body, ops=tuple(op for op in body.ops if id(op) in needed.ops)),
+    final={i: counter.final for i, counter in facts.counters.items()},
+  )
 
 
 def _candidates(facts: _Facts) -> tuple[list[Any], list[Any]]:
@@ -180,15 +190,25 @@ def _update_shape(facts: _Facts, op: ir.Op) -> tuple[Any, ...] | None:
   return np.shape(facts.outer[number]) if number in facts.outer else None
 
 
-def _liveness(facts: _Facts, scans: dict[int, Scanned], stacks: dict[int, Stacked]) -> tuple[tuple[int, ...], set[int]]:
-  """Which carries must be carried, and the ops (by id) and scanned slices (by number) that are needed."""
+@dataclasses.dataclass(slots=True)
+class _Needed:
+  """Positions of carries that must be carried, ids of ops, and numbers of scanned slices."""
+
+  carried: set[int]
+  ops: set[int]
+  slices: set[int]
+
+
+def _needed(facts: _Facts, scans: Mapping[int, Scanned], stacks: Mapping[int, Stacked]) -> _Needed:
+  """What the carries, the stacked results and the ops with an effect depend on."""
   body = facts.body
   positions = {number: i for i, number in enumerate(body.args)}
   defined = {result: op for op in body.ops for result in op.results}
-  free = facts.invariant | stacks.keys() | facts.sequences.keys()
-  carried = {i for i in range(len(body.args)) if i not in free}
-  pending = [body.returns[i] for i in carried] + [item.number for item in stacks.values()]
-  live: set[int] = set()
+  free = facts.invariant | stacks.keys() | facts.counters.keys()
+  effects = [op for op in body.ops if _has_effect(op)]
+  needed = _Needed({i for i in range(len(body.args)) if i not in free}, {id(op) for op in effects}, set())
+  pending = [body.returns[i] for i in needed.carried] + [item.number for item in stacks.values()]
+  pending += [number for op in effects for number in _reads(op)]
   seen: set[int] = set()
   while pending:
     number = pending.pop()
@@ -196,50 +216,23 @@ def _liveness(facts: _Facts, scans: dict[int, Scanned], stacks: dict[int, Stacke
       continue
     seen.add(number)
     if number in scans:
-      live.add(number)
-      continue
-    if number in positions:
+      needed.slices.add(number)
+    elif number in positions:
       position = positions[number]
-      if position in facts.sequences and position not in carried:
-        carried.add(position)
+      if position in facts.counters and position not in needed.carried:
+        needed.carried.add(position)
         pending.append(body.returns[position])
-      continue
-    op = defined.get(number)
-    if op is None:
-      continue
-    live.add(id(op))
-    pending.extend(op.operands)
-    pending.extend(capture for inner in op.regions for capture in inner.captures)
-  for op in body.ops:  # what only has an effect stays
-    if id(op) not in live and _has_effect(op):
-      live.add(id(op))
-      extra, more = _closure(body, op, positions, facts, carried)
-      live |= extra
-      carried |= more
-  return tuple(sorted(carried)), live
+    elif number in defined:
+      needed.ops.add(id(defined[number]))
+      pending.extend(_reads(defined[number]))
+  return needed
+
+
+def _reads(op: ir.Op) -> list[int]:
+  return [*op.operands, *(number for inner in op.regions for number in inner.captures)]
 
 
 def _has_effect(op: ir.Op) -> bool:
-  return op.name == "stablehlo.custom_call" and bool(op.attrs.get("has_side_effect"))
-
-
-def _closure(body: ir.Region, op: ir.Op, positions: Any, facts: _Facts, carried: Any) -> tuple[set[int], set[int]]:
-  """Everything that an op with an effect depends on: ids of ops, and counters that must then be carried."""
-  defined = {result: other for other in body.ops for result in other.results}
-  live, more, pending, seen = set(), set(), list(op.operands), set()
-  while pending:
-    number = pending.pop()
-    if number in seen:
-      continue
-    seen.add(number)
-    if number in positions:
-      if positions[number] in facts.sequences:
-        more.add(positions[number])
-        pending.append(body.returns[positions[number]])
-      continue
-    source = defined.get(number)
-    if source is not None:
-      live.add(id(source))
-      pending.extend(source.operands)
-      pending.extend(capture for inner in source.regions for capture in inner.captures)
-  return live, more - set(carried)
+  if op.name == "stablehlo.custom_call":
+    return bool(op.attrs.get("has_side_effect"))
+  return any(_has_effect(nested) for inner in op.regions for nested in ir.walk(inner))

@@ -3,14 +3,15 @@
 Scalar integer ops of known values only; where traced data decides, there is no answer.
 """
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from graftax.xla_call_module import fold, ir
 
-__all__ = ["counter_sequences", "evaluate_scalars", "find_counters", "known_captures", "scalar_slice"]
+__all__ = ["Counter", "count_trips", "evaluate_scalars", "find_counters", "known_captures", "scalar_slice"]
 
 _MAX_SIMULATED_TRIPS = 20_000
 
@@ -20,6 +21,18 @@ _SCALAR_OPS = frozenset({
         "or", "xor", "not", "compare", "select", "clamp", "convert", "constant", "reshape", "broadcast_in_dim",
     )
 })  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counter:
+  """A carry that only counts: how often the loop runs, what the carry is in the end, and before every trip.
+
+  `before` makes an array as long as the loop; call it only where an array of that length is there anyway.
+  """
+
+  num_trips: int
+  final: np.ndarray
+  before: Callable[[], np.ndarray]
 
 
 def scalar_slice(region: ir.Region, number: int) -> tuple[list[ir.Op], set[int]] | None:
@@ -95,10 +108,10 @@ def known_captures(region: ir.Region, outer: Mapping[int, Any]) -> dict[int, Any
   return {number: outer[number] for number in region.captures if isinstance(outer.get(number), np.ndarray)}
 
 
-def counter_sequences(
+def count_trips(
   cond: ir.Region, body: ir.Region, counters: Sequence[int], operands: Any, outer: Any, invariant: Any
-) -> dict[int, np.ndarray] | None:
-  """The values of each counter before every trip and after the last; None where the loop runs for too long."""
+) -> dict[int, Counter] | None:
+  """Each counter by its position; None where the loop runs for too long to be counted trip by trip."""
   test = scalar_slice(cond, cond.returns[0])
   steps = {i: found[0] for i in counters if (found := scalar_slice(body, body.returns[i])) is not None}
   if test is None or not counters or len(steps) != len(counters):
@@ -115,7 +128,7 @@ def counter_sequences(
     if known is None:
       return None
     if not known[cond.returns[0]]:
-      return {i: np.stack(items) for i, items in history.items()}
+      return {i: _simulated(np.stack(items)) for i, items in history.items()}
     after = {}
     for i in counters:
       known = evaluate_scalars(steps[i], fixed_body | {body.args[j]: state[j] for j in counters})
@@ -128,10 +141,19 @@ def counter_sequences(
   return None
 
 
+def _simulated(values: np.ndarray) -> Counter:
+  return Counter(len(values) - 1, np.asarray(values[-1]), lambda: values[:-1])
+
+
 def _affine(
-    cond: ir.Region, body: ir.Region, test: Sequence[ir.Op], counters: Any, operands: Any, fixed_cond: Any,
-    fixed_body: Any,
-) -> dict[int, np.ndarray] | None:  # fmt: skip
+  cond: ir.Region,
+  body: ir.Region,
+  test: Sequence[ir.Op],
+  counters: Any,
+  operands: Any,
+  fixed_cond: Any,
+  fixed_body: Any,
+) -> dict[int, Counter] | None:
   """The common case in closed form: one counter, `i < n` or `i > n`, and a constant step."""
   if len(counters) != 1:
     return None
@@ -167,4 +189,5 @@ def _affine(
   limits = np.iinfo(dtype)
   if not limits.min <= first + stride * num_trips <= limits.max:
     return None
-  return {i: (first + stride * np.arange(num_trips + 1)).astype(dtype)}
+  final = np.asarray(first + stride * num_trips, dtype)
+  return {i: Counter(num_trips, final, lambda: (first + stride * np.arange(num_trips)).astype(dtype))}

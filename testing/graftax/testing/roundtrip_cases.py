@@ -1,4 +1,4 @@
-"""JAX functions that are exported and lifted again in the tests and the benchmark; not part of the public API."""
+"""JAX functions that are exported and lifted again, by the tests of xla_call_module and by the benchmark."""
 
 import dataclasses
 from collections.abc import Callable
@@ -39,12 +39,12 @@ def _case(name: str, function: Callable[..., Any], *specs: Any, **settings: Any)
   CASES.append(Case(name, function, specs, **settings))
 
 
-def arguments(case: Case, seed: int = 0) -> tuple[Any, ...]:
-  """Random arguments for a case."""
+def arguments(case: Case, seed: int = 0, shapes: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+  """Random arguments for a case, of its own shapes or of others that its function takes."""
   rng = np.random.default_rng(seed)
   return tuple(
     rng.uniform(case.low, case.high, spec).astype(np.float32) if isinstance(spec, tuple) else spec
-    for spec in case.specs
+    for spec in shapes or case.specs
   )
 
 

@@ -1,0 +1,86 @@
+"""Compares the gradient function that an artifact carries with the derivative of the lifted code."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.xla_call_module import arguments
+from graftax.xla_call_module.gradients import is_differentiable
+from graftax.xla_call_module.lift import lift
+from graftax.xla_call_module.module import Module
+
+__all__ = ["GradientDifference", "check_gradients"]
+
+Function = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GradientDifference:
+  """How far the stored gradient and that of the lifted code are apart, for one argument.
+
+  Attributes:
+    argument: its position.
+    largest: the largest absolute difference.
+    where: index of that entry.
+    saved: the stored gradient there.
+    primal: the gradient of the lifted code there.
+    num_different: how many entries differ by more than the tolerance.
+  """
+
+  argument: int
+  largest: float
+  where: tuple[int, ...]
+  saved: float
+  primal: float
+  num_different: int
+
+
+def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tuple[GradientDifference, ...]:
+  """Where the artifact's gradient function and the derivative of the lifted code differ at given arguments.
+
+  Differences are expected where the author defined a derivative (straight-through, clipped, relu at 0); empty where
+  they agree within `tolerance`, relative and absolute.
+
+  Raises:
+    DerivativeError: the artifact carries no gradient function.
+  """
+  saved, primal = lift(module, gradient="saved"), lift(module, gradient="primal")
+  return _compare(saved, primal, module, arguments.check(module, args), tolerance)
+
+
+def _compare(
+  saved: Function, primal: Function, module: Module, args: Sequence[Any], tolerance: float
+) -> tuple[GradientDifference, ...]:
+  """Where the reverse-mode derivatives of two lifted functions differ, for cotangents of ones."""
+  inputs = [i for i, spec in enumerate(module.inputs) if is_differentiable(spec)]
+
+  def total(function: Function) -> Callable[..., Any]:
+    def run(*inexact: Any) -> Any:
+      full = list(args)
+      for position, value in zip(inputs, inexact, strict=True):
+        full[position] = value
+      return sum(jnp.real(out).sum() for out in function(*full) if jnp.issubdtype(out.dtype, jnp.inexact))
+
+    return run
+
+  chosen = [jnp.asarray(args[i]) for i in inputs]
+  positions = tuple(range(len(chosen)))
+  pairs = zip(inputs, *(jax.grad(total(f), positions)(*chosen) for f in (saved, primal)), strict=True)
+  found = []
+  for argument, a, b in pairs:
+    a, b = np.asarray(a), np.asarray(b)
+    gap = np.abs(a.astype(np.complex128) - b.astype(np.complex128))
+    gap = np.where(np.isnan(gap), np.where(np.isnan(a) & np.isnan(b), 0.0, np.inf), gap)
+    far = gap > tolerance * (1 + np.abs(a.astype(np.complex128)))
+    if far.any():
+      where = tuple(int(i) for i in np.unravel_index(np.argmax(gap), gap.shape))
+      found.append(
+        GradientDifference(
+          argument, float(gap[where]), where, float(a[where].real), float(b[where].real), int(far.sum())
+        )
+      )
+  return tuple(found)

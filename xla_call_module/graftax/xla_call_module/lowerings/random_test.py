@@ -1,0 +1,60 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.xla_call_module import Module, UnsupportedOpError, lift
+from graftax.xla_call_module.lowerings import random
+
+_NORMAL = """module {{ func.func public @main(%mean: tensor<{0}>, %deviation: tensor<{0}>) -> tensor<10000x{0}> {{
+  %shape = stablehlo.constant dense<10000> : tensor<1xi64>
+  %r = stablehlo.rng %mean, %deviation, %shape, distribution = NORMAL
+    : (tensor<{0}>, tensor<{0}>, tensor<1xi64>) -> tensor<10000x{0}>
+  return %r : tensor<10000x{0}> }} }}"""
+
+
+@pytest.mark.parametrize("kind, dtype", [("f32", np.float32), ("f16", np.float16), ("bf16", jnp.bfloat16)])
+def test_normal_numbers_are_normal(kind, dtype):
+  found = lift(Module.from_text(_NORMAL.format(kind)))(dtype(3), dtype(2))[0].astype(np.float32)
+  assert np.isfinite(found).all()
+  # Ten thousand numbers: five standard errors of the mean and of the deviation.
+  np.testing.assert_allclose([found.mean(), found.std()], [3, 2], atol=0.1)
+
+
+@pytest.mark.parametrize("kind, dtype", [("f32", np.float32), ("f16", np.float16), ("bf16", jnp.bfloat16)])
+@pytest.mark.parametrize("end", [0, 1])
+def test_normal_numbers_are_finite_at_both_ends_of_the_uniform_ones(monkeypatch, kind, dtype, end):
+  monkeypatch.setattr(random.lax, "rng_uniform", lambda *bounds_and_shape: jnp.full((10000,), bounds_and_shape[end]))
+  assert np.isfinite(lift(Module.from_text(_NORMAL.format(kind)))(dtype(0), dtype(1))[0].astype(np.float32)).all()
+
+
+_BITS = """module {{ func.func public @main(%s: tensor<{0}>) -> (tensor<{0}>, tensor<5xui32>) {{
+  %new, %bits = stablehlo.rng_bit_generator %s, algorithm = {1} : (tensor<{0}>) -> (tensor<{0}>, tensor<5xui32>)
+  return %new, %bits : tensor<{0}>, tensor<5xui32> }} }}"""
+
+
+@pytest.mark.parametrize("algorithm", ["THREE_FRY", "PHILOX", "DEFAULT"])
+def test_bits_are_those_of_xla_for_the_same_state(algorithm):
+  state = np.array([1, 2, 3, 4], np.uint32)
+  want = jax.lax.rng_bit_generator(state, (5,), algorithm=random._ALGORITHMS[algorithm])
+  for got, expected in zip(lift(Module.from_text(_BITS.format("4xui32", algorithm)))(state), want, strict=True):
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_state_that_jax_does_not_take_is_refused(size):
+  with pytest.raises(UnsupportedOpError, match=f"its state has {size} words of 32 bits; JAX takes 4"):
+    lift(Module.from_text(_BITS.format(f"{size}xui32", "THREE_FRY")))(np.ones(size, np.uint32))
+
+
+def test_shape_may_be_the_size_of_an_argument():
+  text = """module { func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %shape = stablehlo.reshape %size : (tensor<i32>) -> tensor<1xi32>
+    %low = stablehlo.constant dense<2.0> : tensor<f32>
+    %high = stablehlo.constant dense<3.0> : tensor<f32>
+    %r = stablehlo.rng %low, %high, %shape, distribution = UNIFORM
+      : (tensor<f32>, tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
+    return %r : tensor<?xf32> } }"""
+  (found,) = lift(Module.from_text(text))(np.zeros(7, np.float32))
+  assert found.shape == (7,) and ((found >= 2) & (found < 3)).all()

@@ -1,0 +1,140 @@
+"""The helper process of `guard`: reads MLIR from its standard input and says whether it could, as long as it lives.
+
+Run by its path, with the search path of the process that starts it as arguments. It imports `jaxlib` alone, because
+`import jax` would cost a first use of the guard 0.9 s more.
+"""
+
+import os
+import struct
+import sys
+import threading
+from typing import Any, BinaryIO
+
+# Half of what a thread usually has: what is read here with so much can be read there with more.
+_STACK_SIZE_BYTES = 4 << 20
+
+
+def main() -> None:
+  """Answers "ready", then one line for each question: `kind` (b"m": MLIR, b"h": HLO), size, and that many bytes."""
+  sys.path[:] = sys.argv[1:]
+  answers = os.fdopen(os.dup(1), "wb")
+  os.dup2(2, 1)
+  try:
+    _prepare()
+    answer = "ready"
+  except BaseException as error:
+    answer = f"{type(error).__name__}: {error}"
+  _send(answers, answer)
+  if answer == "ready":
+    threading.stack_size(_STACK_SIZE_BYTES)
+    thread = threading.Thread(target=_serve, args=(sys.stdin.buffer, answers))
+    thread.start()
+    thread.join()
+
+
+def _prepare() -> None:
+  _make_context()
+  try:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+  except ImportError:
+    pass
+
+
+def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
+  while len(head := questions.read(9)) == 9:
+    kind, size = struct.unpack("<cQ", head)
+    data = questions.read(size)
+    try:
+      _read(_from_hlo(data) if kind == b"h" else data)
+      answer = "ok"
+    except BaseException as error:
+      answer = str(error) or type(error).__name__
+    _send(answers, answer)
+
+
+def _send(answers: BinaryIO, answer: str) -> None:
+  answers.write((answer.split("\n")[0] or "no reason given")[:500].encode(errors="replace") + b"\n")
+  answers.flush()
+
+
+def _make_context() -> Any:
+  from jaxlib.mlir import ir
+
+  # Until jaxlib registers the `func` dialect in public: only this and jax.interpreters.mlir.make_ir_context do, and
+  # that one needs all of jax. Checked on jaxlib 0.10.0 and 0.10.2.
+  from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+  from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401
+
+  context = ir.Context()
+  registry = ir.DialectRegistry()
+  _jax_mlir_ext.register_dialects(registry)
+  context.append_dialect_registry(registry)
+  context.load_all_available_dialects()
+  for dialect in (sdy, chlo, stablehlo):
+    dialect.register_dialect(context)
+  return context
+
+
+def _from_hlo(data: bytes) -> bytes:
+  import jax.extend.mlir
+
+  return jax.extend.mlir.hlo_to_stablehlo(data)
+
+
+def _read(data: bytes) -> None:
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+
+  with _make_context() as context:
+    context.emit_error_diagnostics = False
+    if b"StableHLO_v" in data[:64]:
+      module = stablehlo.deserialize_portable_artifact(context, data)
+    else:
+      module = ir.Module.parse(data)
+    if not module.operation.verify():
+      raise ValueError("the module does not verify")
+    str(module.operation.get_asm(large_elements_limit=8))
+    _touch_op(module.operation)
+
+
+def _touch_op(op: Any) -> None:
+  """Reads once what is read later: names that are not text end the process inside the bindings."""
+  str(op.name), str(op.location)
+  for item in op.attributes:
+    _touch_named(item if hasattr(item, "attr") else None, item, op.attributes)
+  for result in op.results:
+    str(result.type)
+  for region in op.regions:
+    for block in region:
+      for argument in block.arguments:
+        str(argument.type)
+      for inner in block.operations:
+        _touch_op(inner.operation)
+
+
+def _touch_named(named: Any, name: Any, attributes: Any) -> None:
+  str(named.name if named is not None else name)
+  _touch(named.attr if named is not None else attributes[name])
+
+
+def _touch(attr: Any) -> None:
+  attr = attr.maybe_downcast() if hasattr(attr, "maybe_downcast") else attr
+  kind = type(attr).__name__
+  if kind == "DictAttr":
+    for i in range(len(attr)):
+      _touch_named(attr[i], None, None)
+  elif kind == "ArrayAttr":
+    for item in attr:
+      _touch(item)
+  elif kind == "StringAttr":
+    attr.value_bytes  # noqa: B018
+  elif kind == "FlatSymbolRefAttr":
+    attr.value  # noqa: B018
+  elif not kind.startswith("Dense"):
+    str(attr)
+
+
+if __name__ == "__main__":
+  main()
