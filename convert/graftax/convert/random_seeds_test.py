@@ -43,7 +43,7 @@ _V1 = {
   "shuffle philox": lambda seed: _random.experimental.stateless_shuffle(tf.range(9), seed, alg=_PHILOX),
   "dropout": lambda seed: tf.nn.experimental.stateless_dropout(tf.ones([9]), 0.5, seed, rng_alg=_PHILOX),
   "categorical": lambda seed: _random.stateless_categorical(tf.constant([[0.0, 1, 2]]), 5, seed),
-  "binomial": lambda seed: _random.stateless_binomial([5], seed, [9.0], [0.3]),
+  "binomial": lambda seed: _random.stateless_binomial([5], seed, 9.0, 0.3),
   "poisson": lambda seed: _random.stateless_poisson([5], seed, 4.0, tf.int32),
   "v1 uniform": lambda seed: tf.raw_ops.StatelessRandomUniform(shape=[5], seed=seed),
   "v1 integers": lambda seed: tf.raw_ops.StatelessRandomUniformInt(shape=[5], seed=seed, minval=0, maxval=99),

@@ -87,9 +87,8 @@ def _bind_words(
   if by_words is not None and signature is not None:
     run_by_words = _bind_run(node, given, signature, by_words, function_name)
   where = f"{node.op} node {node.name!r} (function {function_name!r})"
-  return with_words(
-    node.op, where, run, run_by_words, is_unsigned=any(value is DType.UINT64 for value in given.values())
-  )
+  all_bits_count = node.op == "Bitcast" or any(value is DType.UINT64 for value in given.values())
+  return with_words(node.op, where, run, run_by_words, all_bits_count=all_bits_count)
 
 
 def static_value(value: Value, static_type: Any, what: str) -> Any:

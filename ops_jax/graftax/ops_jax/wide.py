@@ -63,7 +63,7 @@ class WideInts:
     return WideInts(self.low.reshape(shape), self.high.reshape(shape), self.dtype)
 
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    value = join(np.asarray(self.low), np.asarray(self.high), self.dtype)
+    value = np.asarray(join(np.asarray(self.low), np.asarray(self.high), self.dtype))
     return value if dtype is None else value.astype(dtype)
 
 
@@ -144,4 +144,9 @@ def map_words(function: Callable[..., Any], values: Sequence[Value], dtype: Any)
     dtype: int64 or uint64, of the result.
   """
   lows, highs = zip(*map(split, values), strict=True)
-  return jax.tree.map(lambda low, high: WideInts(low, high, np.dtype(dtype)), function(*lows), function(*highs))
+
+  def joined(low: Value, high: Value) -> WideInts:
+    # A lowering may have given them the type that the node has.
+    return WideInts(jnp.asarray(low).astype(np.uint32), jnp.asarray(high).astype(np.uint32), np.dtype(dtype))
+
+  return jax.tree.map(joined, function(*lows), function(*highs))

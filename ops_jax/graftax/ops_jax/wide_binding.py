@@ -60,7 +60,7 @@ def _names_wide_type(value: AttrValue) -> bool:
   return isinstance(value, DType) and value in _WIDE_TYPES
 
 
-def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, is_unsigned: bool) -> Run:
+def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, all_bits_count: bool) -> Run:
   """`run` for ordinary inputs, and what is exact for wide ones.
 
   Args:
@@ -68,8 +68,8 @@ def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, is_un
     where: the node, for messages.
     run: the op on ordinary inputs.
     run_by_words: the op when 64-bit integers are given as words, or None.
-    is_unsigned: whether uint64 is among the node's types. Unlike int64, which is nearly always a size or a position,
-      it stands for all of its bits, so that with 64-bit types off such integers are words from the start.
+    all_bits_count: whether 64-bit integers are words from the start while 64-bit types are off: where uint64 is among
+      the node's types, which unlike int64 is hardly ever a size or a position, and where bits are asked for.
 
   Raises:
     UnsupportedError: from the result, where words reach an op that would need them as numbers.
@@ -80,7 +80,7 @@ def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, is_un
     has_words = any(isinstance(value, WideInts) for value in inputs)
     if jax.config.jax_enable_x64:
       return run(context, [ordinary(value) for value in inputs] if has_words else inputs)
-    if not has_words and (run_by_words is None or not _needs_words(inputs, is_unsigned)):
+    if not has_words and (run_by_words is None or not _needs_words(inputs, all_bits_count)):
       return run(context, inputs)
     if run_by_words is not None:
       return run_by_words(context, inputs)
@@ -97,10 +97,10 @@ def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, is_un
   return choose
 
 
-def _needs_words(inputs: Sequence[Value], is_unsigned: bool) -> bool:
+def _needs_words(inputs: Sequence[Value], all_bits_count: bool) -> bool:
   if all(map(is_known, inputs)):
     return False
-  return is_unsigned or not all(fits(value) for value in inputs if is_known(value))
+  return all_bits_count or not all(fits(value) for value in inputs if is_known(value))
 
 
 def _is_elsewhere(inputs: Sequence[Value], moved: slice) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from graftax.ops_jax import word_arithmetic as words
 from graftax.ops_jax.axes import canonical_axes
-from graftax.ops_jax.errors import UnsupportedOpError
+from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
 from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value, is_known
@@ -286,33 +286,42 @@ def _cast_to_words(x: Value, dtype: np.dtype) -> WideInts:
   return _wide(words.from_float(x.astype(np.float32)), dtype)
 
 
-@_register("Bitcast", ignores=("T",))
-def bitcast(input: Value, *, type: np.dtype) -> Value:
+@_register("Bitcast")
+def bitcast(input: Value, *, T: np.dtype, type: np.dtype) -> Value:
   """The same bits as another dtype, from 64-bit integers or to them.
 
   Raises:
-    UnsupportedOpError: bits of 64-bit numbers that are not integers are asked for.
+    UnsupportedOpError: the other dtype is a 64-bit one too, and not of integers.
   """
-  if isinstance(input, WideInts):
-    return _bits_of(input, type)
-  if type not in (np.int64, np.uint64) or input.dtype.itemsize == 8:
-    raise UnsupportedOpError(
-      f"Bitcast: from {input.dtype} to {type} with 64-bit types off; enable them (jax_enable_x64)."
+  if T in (np.int64, np.uint64):
+    return _bits_of(widened(input, T), type)
+  if T.itemsize >= 8:
+    raise UnsupportedOpError(f"Bitcast: from {T} to {type} with 64-bit types off; enable them (jax_enable_x64).")
+  if input.ndim == 0 or input.shape[-1] * T.itemsize != 8:
+    raise InvalidInputError(
+      f"Bitcast: from {T} to {type} the last dimension must be {8 // T.itemsize}; got shape {input.shape}."
     )
-  pairs = jnp.asarray(input)
-  if pairs.dtype.itemsize < 4:
-    pairs = jax.lax.bitcast_convert_type(pairs.reshape(*pairs.shape[:-1], 2, -1), np.uint32)
-  pairs = jax.lax.bitcast_convert_type(pairs, np.uint32)
-  return WideInts(pairs[..., 0], pairs[..., 1], type)
+  low, high = _halves(jnp.asarray(input))
+  return WideInts(low, high, type)
+
+
+def _halves(parts: Array) -> Words:
+  """Low and high words of integers given in parts along the last axis."""
+  if parts.dtype.itemsize < 4:
+    parts = parts.reshape(*parts.shape[:-1], 2, parts.shape[-1] // 2)
+  parts = jax.lax.bitcast_convert_type(parts, np.uint32)
+  return parts[..., 0], parts[..., 1]
 
 
 def _bits_of(input: WideInts, dtype: np.dtype) -> Value:
   if dtype in (np.int64, np.uint64):
     return WideInts(input.low, input.high, dtype)
   if dtype.itemsize == 8:
-    raise UnsupportedOpError(f"Bitcast: from {input.dtype} to {dtype} with 64-bit types off; enable them.")
+    raise UnsupportedOpError(
+      f"Bitcast: from {input.dtype} to {dtype} with 64-bit types off; enable them (jax_enable_x64)."
+    )
   pairs = jax.lax.bitcast_convert_type(jnp.stack([input.low, input.high], axis=-1), dtype)
-  return pairs.reshape(*input.shape, -1)
+  return pairs.reshape(*input.shape, 8 // dtype.itemsize)
 
 
 @_register("ClipByValue", ignores=("T",))
