@@ -108,7 +108,7 @@ class _Call:
     key = None if rng is None else jnp.asarray(rng)
     evaluator = Evaluator(self.planner, options, state, key)
     inputs = [_as_input(value) for value in flat]
-    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in (*inputs, *params.values()))
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((inputs, dict(params))))
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
       results = evaluator.run(self.plan, [*inputs, *self.program.captures])
     return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
@@ -157,9 +157,7 @@ def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
 
 def _as_input(value: Any) -> Value:
   # A traced or JAX value, never a known one: otherwise an eager call would compute in numpy, with numpy's promotion.
-  if isinstance(value, jax.Array | WideInts):
-    return value
-  return exact(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
+  return value if isinstance(value, jax.Array | WideInts) else jnp.asarray(value)
 
 
 def _as_output(value: Value) -> Value:

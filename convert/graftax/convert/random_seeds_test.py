@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from graftax.convert import convert_functional
+from graftax.convert import InputError, convert_functional
 from graftax.ops_jax import as_wide
 
 _random = tf.random
@@ -90,12 +90,53 @@ def test_numbers_of_a_traced_seed_are_those_of_tensorflow(alg, dtype, x64):
   with jax.enable_x64(x64):
     converted = convert_functional(function, seeds[0])
     together = np.stack(seeds)
-    # What JAX itself cuts to 32 bits on the way in is not ours to know.
+    # As numpy arrays these are refused, or cut by JAX on their way into `jit`, which nobody can notice.
     batch = as_wide(together) if dtype == "int64" and not x64 else together
     batched = jax.jit(jax.vmap(converted))(batch)
     alone = jax.jit(converted)(jax.tree.map(lambda x: x[-1], batch))
-    eager = converted(seeds[-1])
+    eager = converted(jax.tree.map(lambda x: x[-1], batch))
   _compare(alone, want[-1], "jit")
   _compare(eager, want[-1], "eager")
   for i, seed in enumerate(seeds):
     _compare({name: np.asarray(value)[i] for name, value in batched.items()}, want[i], f"vmap, seed {seed}")
+
+
+def _in_a_loop(seed):
+  for i in tf.range(3):
+    seed = tf.random.fold_in(seed, tf.cast(i, tf.int64) + seed[1])
+  return tf.random.stateless_uniform([3], seed)
+
+
+def _in_a_loop_of_unknown_length(seed):
+  count = 0
+  while count < tf.cast(seed[1], tf.int32):
+    seed = tf.random.fold_in(seed, tf.cast(count, tf.int64) + seed[1])
+    count += 1
+  return tf.random.stateless_uniform([3], seed)
+
+
+def _in_a_branch(seed):
+  if seed[1] > 0:
+    seed = tf.random.split(seed, 2)[1]
+  return tf.random.stateless_uniform([3], seed, alg=_PHILOX)
+
+
+@pytest.mark.parametrize("draw", [_in_a_loop, _in_a_loop_of_unknown_length, _in_a_branch])
+@pytest.mark.parametrize("seed", [[1, 3], [2**40, 2]])
+def test_seeds_that_become_words_in_control_flow(draw, seed):
+  seed = np.array(seed)
+  function = tf.function(draw)
+  with jax.enable_x64(False):
+    converted = jax.jit(convert_functional(function, seed))
+    got = converted(as_wide(seed))
+    small = converted(seed) if seed.max() < 2**31 else got
+  np.testing.assert_array_equal(got, function(tf.constant(seed)).numpy())
+  np.testing.assert_array_equal(small, got)
+
+
+def test_a_numpy_seed_beyond_32_bits_is_refused_by_name():
+  function = tf.function(lambda seed: tf.random.stateless_uniform([3], seed), autograph=False)
+  with jax.enable_x64(False):
+    converted = convert_functional(function, np.array([1, 2]))
+    with pytest.raises(InputError, match=r"'seed'.*1099511627776.*as_wide"):
+      converted(np.array([2**40, 2]))

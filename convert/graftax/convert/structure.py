@@ -14,6 +14,7 @@ from graftax.convert.composite import CompositeTensor
 from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.named_tuples import portable
 from graftax.graphdef_ir import TensorSpec
+from graftax.ops_jax import WideInts
 
 __all__ = [
   "InputStructure",
@@ -267,7 +268,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"{where}: got dtype {getattr(value, 'dtype', np.asarray(value).dtype)}; expected {spec.dtype.tf_name}. Cast it, "
       f"or switch the check off with override_config('strict_dtype_check', False)."
     )
-  if not isinstance(value, jax.Array):
+  if not isinstance(value, jax.Array | WideInts):
     _check_fits(np.asarray(value), where)
   return value
 
@@ -281,7 +282,8 @@ def _check_fits(value: np.ndarray, where: str) -> None:
   if low < limits.min or high > limits.max:
     raise InputError(
       f"{where}: got {value.dtype} values from {low} to {high}, which {held} does not hold. JAX's 64-bit types are "
-      f"off; switch them on with jax.config.update('jax_enable_x64', True)."
+      f"off; switch them on with jax.config.update('jax_enable_x64', True), or pass graftax.ops_jax.as_wide(value), "
+      f"which random seeds and integer arithmetic take."
     )
 
 
