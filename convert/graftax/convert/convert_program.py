@@ -15,6 +15,7 @@ from graftax.convert.effects import referenced_functions
 from graftax.convert.errors import InputError, ParameterError
 from graftax.convert.evaluate import Evaluator
 from graftax.convert.garbage import without_garbage_collection
+from graftax.convert.generator_variables import generator_variables
 from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.plan import Plan, Planner
 from graftax.convert.program import Program
@@ -23,7 +24,8 @@ from graftax.convert.structure import flatten_call
 from graftax.convert.support import check_program
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import Function, FunctionLibrary
-from graftax.ops_jax import Value, materialize
+from graftax.ops_jax import Value, as_wide, materialize
+from graftax.ops_jax.wide import exact
 
 __all__ = ["convert_program"]
 
@@ -51,8 +53,15 @@ def convert_program(
     UnsupportedOpError: some ops have no lowering, or something that it captures cannot be had in JAX; all are listed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
-  annotated = _annotate(_plan(program, options or current_options(), read_checks=options is None))
-  return annotated, dict(program.variables)
+  call = _plan(program, options or current_options(), read_checks=options is None)
+  return _annotate(call), _parameters(program, call.generators)
+
+
+def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
+  """Values of the variables; with 64-bit types off, states of generators by words, which `jit` does not cut."""
+  if jax.config.jax_enable_x64:
+    return dict(program.variables)
+  return {name: as_wide(value) if name in generators else value for name, value in program.variables.items()}
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
@@ -63,7 +72,7 @@ def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Cal
   kept = dataclasses.replace(program, variables=dict.fromkeys(program.variables, _NO_VALUE))
   with without_garbage_collection():
     plan = planner.plan_root(program.function)
-  return _Call(kept, planner, plan, options, read_checks)
+  return _Call(kept, planner, plan, options, read_checks, generator_variables(program))
 
 
 def _annotate(call: "_Call") -> AnnotatedFunction:
@@ -81,6 +90,7 @@ class _Call:
   plan: Plan
   options: ConvertOptions
   read_checks: bool
+  generators: frozenset[str]
 
   def __call__(self, params: Mapping[str, Value], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Value]]:
     _check_parameters(self.program, params)
@@ -94,10 +104,10 @@ class _Call:
       strict_shape_check=options.strict_shape_check,
       strict_dtype_check=options.strict_dtype_check,
     )
-    state = State(params)
+    state = State(params, self.generators)
     key = None if rng is None else _as_key(rng, self.program.name)
     evaluator = Evaluator(self.planner, options, state, key)
-    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in (*flat, *params.values()))
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, dict(params))))
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
       results = evaluator.run(self.plan, [*flat, *self.program.captures])
     return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
@@ -158,4 +168,4 @@ def _as_key(rng: Any, function: str) -> jax.Array:
 def _as_output(value: Value) -> Value:
   if isinstance(value, np.ndarray) and value.dtype == object:
     value = materialize(value)
-  return jnp.asarray(value) if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object else value
+  return exact(value) if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object else value

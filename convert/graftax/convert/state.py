@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from graftax.convert.errors import ParameterError
-from graftax.ops_jax import ResourceHandle, Value
+from graftax.ops_jax import ResourceHandle, Value, WideInts, as_wide
+from graftax.ops_jax.wide import exact, widened
 
 __all__ = ["State"]
 
@@ -13,11 +16,13 @@ __all__ = ["State"]
 class State:
   """Values of the resources that a call can reach.
 
-  Values given as numpy arrays become JAX arrays when first read: a parameter is never *known* while tracing.
+  Values given as numpy arrays become JAX arrays when first read: a parameter is never *known* while tracing. With
+  64-bit types off, the states of generators become words (`WideInts`), and so does what does not fit into 32 bits.
   """
 
-  def __init__(self, values: Mapping[str, Value]):
+  def __init__(self, values: Mapping[str, Value], generators: frozenset[str] = frozenset()):
     self._given = values
+    self._generators = generators
     self._current: dict[str, Value] = {}
     self._written: set[str] = set()
 
@@ -32,13 +37,23 @@ class State:
         raise ParameterError(
           f"Variable {handle.name!r} is read, but has no value; the parameters are {sorted(self._given)!r}."
         )
-      self._current[handle.name] = jnp.asarray(self._given[handle.name])
+      self._current[handle.name] = self._as_jax(handle.name, self._given[handle.name])
     return self._current[handle.name]
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
     """Replace the value of a resource."""
-    self._current[handle.name] = jnp.asarray(value)
+    is_narrow_state = handle.name in self._generators and not isinstance(value, WideInts)
+    if is_narrow_state and not jax.config.jax_enable_x64:
+      value = widened(value, np.int64)
+    self._current[handle.name] = self._as_jax(handle.name, value)
     self._written.add(handle.name)
+
+  def _as_jax(self, name: str, value: Value) -> Value:
+    if isinstance(value, WideInts | jax.Array):
+      return value
+    if name in self._generators and not jax.config.jax_enable_x64:
+      return as_wide(value)
+    return exact(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
 
   def branch(self, values: Mapping[ResourceHandle, Value]) -> "State":
     """The state that a branch or a loop body sees: `values` are its operands, the rest is closed over.
@@ -46,7 +61,8 @@ class State:
     What the branch writes stays in the branch; control flow hands it back as results.
     """
     current = {name: self.read(ResourceHandle(name)) for name in self._current}
-    return State({**self._given, **current, **{handle.name: value for handle, value in values.items()}})
+    given = {**self._given, **current, **{handle.name: value for handle, value in values.items()}}
+    return State(given, self._generators)
 
   def results(self) -> dict[str, Value]:
     """All values after the call: those that were written anew, the others exactly as they were given."""

@@ -15,6 +15,7 @@ from graftax.convert.composite import CompositeTensor
 from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.named_tuples import portable
 from graftax.graphdef_ir import TensorSpec
+from graftax.ops_jax import WideInts
 
 __all__ = [
   "InputStructure",
@@ -283,7 +284,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
       f"override_config('strict_dtype_check', False)."
     )
-  return value if isinstance(value, jax.Array) else _as_array(value, spec, where)
+  return value if isinstance(value, jax.Array | WideInts) else _as_array(value, spec, where)
 
 
 def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
@@ -307,7 +308,8 @@ def _check_fits(value: np.ndarray, where: str) -> None:
   if low < limits.min or high > limits.max:
     raise InputError(
       f"{where}: got {value.dtype} values from {low} to {high}, which {held} does not hold. JAX's 64-bit types are "
-      f"off; switch them on with jax.config.update('jax_enable_x64', True)."
+      f"off; switch them on with jax.config.update('jax_enable_x64', True), or pass graftax.ops_jax.as_wide(value), "
+      f"which random seeds and integer arithmetic take."
     )
 
 

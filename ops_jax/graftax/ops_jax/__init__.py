@@ -16,6 +16,7 @@ from graftax.ops_jax.lookup_tables import LookupTable
 from graftax.ops_jax.options import LoweringOptions
 from graftax.ops_jax.registry import InputParameter, Lowering, lowering, register, supported_ops
 from graftax.ops_jax.values import Array, Static, Value, is_known, is_symbolic, materialize, namespace, shape_vector
+from graftax.ops_jax.wide import WideInts, as_wide
 
 __all__ = [
   "Array",
@@ -35,6 +36,8 @@ __all__ = [
   "UnsupportedAttrError",
   "UnsupportedOpError",
   "Value",
+  "WideInts",
+  "as_wide",
   "bind",
   "is_known",
   "is_symbolic",

@@ -11,11 +11,12 @@ import jax
 import numpy as np
 
 from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
-from graftax.ops_jax import wide
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import StaticInputError, UnsupportedAttrError
 from graftax.ops_jax.registry import Lowering
+from graftax.ops_jax.registry import lowering as registered_lowering
 from graftax.ops_jax.values import Value, is_known, is_symbolic, materialize
+from graftax.ops_jax.wide_binding import Run, has_64_bit_integers, with_words
 
 __all__ = ["Kernel", "bind", "static_value"]
 
@@ -48,22 +49,46 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
       the annotated type cannot hold.
   """
   given = dict(node.attrs) if signature is None else signature.with_defaults(node.attrs)
+  run = _bind_run(node, given, signature, lowering, function_name)
+  if has_64_bit_integers(signature, given):
+    run = _bind_words(node, given, signature, lowering, function_name, run)
+  return Kernel(run, is_pure=not lowering.needs_context)
+
+
+def _bind_run(
+  node: Node, given: Mapping[str, AttrValue], signature: OpSignature | None, lowering: Lowering, function_name: str
+) -> Run:
   attrs = _decode_attrs(node, given, signature, lowering, function_name)
   function = functools.partial(lowering.function, **attrs) if attrs else lowering.function
   group = _input_grouping(signature, given)
   prepare = _input_preparation(node, lowering, function_name)
 
-  target = given.get("type") if node.op == "Bitcast" else None
-  bitcast_to = target if isinstance(target, DType) else None
-
   def run(context: Context, flat_inputs: Sequence[Value]) -> tuple[Value, ...]:
-    if wide.needs_words(node.op, flat_inputs):
-      return wide.run_by_words(node.op, functools.partial(run, context), flat_inputs, bitcast_to)
     inputs = prepare(flat_inputs if group is None else group(flat_inputs))
     outputs = function(context, *inputs) if lowering.needs_context else function(*inputs)
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
-  return Kernel(run, is_pure=not lowering.needs_context)
+  return run
+
+
+def _bind_words(
+  node: Node,
+  given: Mapping[str, AttrValue],
+  signature: OpSignature | None,
+  lowering: Lowering,
+  function_name: str,
+  run: Run,
+) -> Run:
+  """`run`, and what is to run where 64-bit integers come as words."""
+  by_words = registered_lowering(node.op, by_words=True)
+  if by_words is not None and by_words.function is lowering.function:
+    return run
+  run_by_words = None
+  if by_words is not None and signature is not None:
+    run_by_words = _bind_run(node, given, signature, by_words, function_name)
+  where = f"{node.op} node {node.name!r} (function {function_name!r})"
+  all_bits_count = node.op == "Bitcast" or any(value is DType.UINT64 for value in given.values())
+  return with_words(node.op, where, run, run_by_words, all_bits_count=all_bits_count)
 
 
 def static_value(value: Value, static_type: Any, what: str) -> Any:
@@ -78,12 +103,19 @@ def static_value(value: Value, static_type: Any, what: str) -> Any:
   Raises:
     StaticInputError: the value is traced.
   """
-  if isinstance(value, jax.core.Tracer):
+  traced = [leaf for leaf in jax.tree.leaves(value) if isinstance(leaf, jax.core.Tracer)]
+  if traced:
     raise StaticInputError(
-      f"{what} must be known while tracing, but depends on traced data ({value.aval}). Pass it as a constant or a "
-      f"static argument, or compute it from shapes."
+      f"{what} must be known while tracing, but depends on traced data ({', '.join(str(t.aval) for t in traced)}). "
+      f"Pass it as a constant or a static argument, or compute it from shapes."
     )
-  array = np.asarray(value)
+  try:
+    return _decode_static(_as_array(value), static_type, what)
+  except (TypeError, ValueError) as e:
+    raise StaticInputError(f"{what} must be known while tracing, as {static_type}; got {value!r}: {e}") from e
+
+
+def _decode_static(array: np.ndarray, static_type: Any, what: str) -> Any:
   if static_type is np.ndarray:
     return array
   if typing.get_origin(static_type) is tuple:
@@ -92,6 +124,15 @@ def static_value(value: Value, static_type: Any, what: str) -> Any:
   if array.size != 1:
     raise StaticInputError(f"{what} must be a scalar; got shape {array.shape}.")
   return _static_item(array.reshape(-1)[0], static_type)
+
+
+def _as_array(value: Value) -> np.ndarray:
+  """An array of a value, or of a list of values, some of which may hold symbolic dimensions."""
+  if not isinstance(value, (list, tuple)):
+    return np.asarray(value)
+  items = [_as_array(item) for item in value]
+  dtype = object if any(item.dtype == object for item in items) else None
+  return np.stack([item.astype(dtype) if dtype else item for item in items]) if items else np.zeros(0, np.int64)
 
 
 def _static_item(item: Any, item_type: Any) -> Any:

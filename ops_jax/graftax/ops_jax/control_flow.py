@@ -19,6 +19,7 @@ from graftax.ops_jax.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.optional import OptionalValue, completed
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Value, is_known, materialize
+from graftax.ops_jax.wide import WideInts, exact, widened
 
 __all__ = ["call", "case", "for_loop", "if_", "while_"]
 
@@ -26,7 +27,7 @@ _CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
 _BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
 
 
-@register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS)
+@register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS, words="also")
 def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...]:
   """The results of a library function.
 
@@ -35,7 +36,7 @@ def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...
   return ctx.call(f, args)
 
 
-@register("If", "StatelessIf", ignores=_BRANCH_ATTRS)
+@register("If", "StatelessIf", ignores=_BRANCH_ATTRS, words="also")
 def if_(
   ctx: Context, cond: Array, input: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
 ) -> tuple[Value, ...]:
@@ -62,7 +63,7 @@ def if_(
   return _switch(ctx, truth.astype(np.int32), (else_branch, then_branch), input)
 
 
-@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"))
+@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), words="also")
 def case(
   ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
 ) -> tuple[Value, ...]:
@@ -87,7 +88,7 @@ def case(
   return _switch(ctx, jnp.where(branch_index < 0, last, branch_index), branches, input)
 
 
-@register("While", "StatelessWhile", ignores=("T", "output_shapes", "parallel_iterations"))
+@register("While", "StatelessWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
 def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
   """The loop variables after `while cond(vars): vars = body(vars)`.
 
@@ -107,6 +108,12 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   loop is a `jax.lax.while_loop`, which JAX differentiates in forward mode only.
   """
   counted = ctx.counted_loop(cond, body, input)
+  return _with_words_where_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
+
+
+def _run_while(
+  ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, counted: CountedLoop | None
+) -> tuple[Value, ...]:
   loop = _Loop(ctx, ctx.pure(body, input), input, counted)
   if counted is None:
     bound = ctx.loop_bound(cond, body, input)
@@ -117,7 +124,7 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   return loop.unroll(counted) if counted.unroll else loop.scan(counted)
 
 
-@register("For", ignores=("T",))
+@register("For", ignores=("T",), words="also")
 def for_loop(
   ctx: Context, start: Array, limit: Array, delta: Array, input: list[Array], *, body: FunctionRef
 ) -> tuple[Value, ...]:
@@ -148,7 +155,22 @@ def for_loop(
 
   shifted = PureFunction(pure.written, (0, *(None if p is None else p for p in pure.passes_through)), with_counter)
   counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
-  return _Loop(ctx, shifted, args, counted).scan(counted)[1:]
+  return _with_words_where_needed(args, lambda initial: _Loop(ctx, shifted, initial, counted).scan(counted))[1:]
+
+
+class _NeedsWords(Exception):
+  """Loop variables that the body makes words of; with their dtypes, by position."""
+
+
+def _with_words_where_needed(initial: Sequence[Value], run: Callable[[list[Value]], Any]) -> Any:
+  """`run(initial)`, with 64-bit integers as words where the loop makes words of them."""
+  variables = list(initial)
+  while True:
+    try:
+      return run(variables)
+    except _NeedsWords as e:
+      for position, dtype in e.args[0].items():
+        variables[position] = widened(variables[position], dtype)
 
 
 class _Loop:
@@ -238,7 +260,20 @@ class _Loop:
   def _next(self, carry: Any, known: dict[int, Value], number: Value) -> Any:
     values, state = carry
     results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
-    return [_as_operand(results[i]) for i in self.carried], [_as_operand(value) for value in new_state]
+    self._need_words(results, values)
+    return [_as_operand_like(results[i], value) for i, value in zip(self.carried, values, strict=True)], [
+      _as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
+    ]
+
+  def _need_words(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+    """Starts the loop over if the body makes words of what has entered it as an ordinary array."""
+    found = [
+      i
+      for i, value in zip(self.carried, values, strict=True)
+      if isinstance(results[i], WideInts) and not isinstance(value, WideInts)
+    ]
+    if found:
+      raise _NeedsWords({i: results[i].dtype for i in found})
 
   def _all_variables(self, values: Sequence[Value], known: dict[int, Value]) -> list[Value]:
     variables = list(self.initial)
@@ -277,6 +312,13 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
   key = ctx.rng() if ctx.key is not None else None
   statics: list[dict[int, Value]] = []
   optionals: dict[int, OptionalValue] = {}
+  words: dict[Any, np.dtype] = {}
+
+  def operand(value: Value, where: int | ResourceHandle) -> Value:
+    """The value, as words where another branch makes words of it."""
+    if isinstance(value, WideInts):
+      words[where] = value.dtype
+    return widened(value, words[where]) if where in words else _as_operand(value)
 
   def traced(pure: PureFunction) -> Callable[[], Any]:
     def run() -> Any:
@@ -284,8 +326,8 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
       results = completed(found, optionals)
       after = {**state, **dict(zip(pure.written, new_values, strict=True))}
       statics.append({i: value for i, value in enumerate(results) if _is_static(value)})
-      operands = [_as_operand(value) for value in results if not _is_static(value)]
-      return operands, [_as_operand(after[handle]) for handle in written]
+      operands = [operand(value, i) for i, value in enumerate(results) if not _is_static(value)]
+      return operands, [operand(after[handle], handle) for handle in written]
 
     return run
 
@@ -293,9 +335,9 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
     try:
       operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
     except TypeError:
-      if not optionals:
+      if not optionals and not words:
         raise
-      # Now it is known what the optionals hold that the first branches leave empty.
+      # Now it is known what the optionals hold that the first branches leave empty, and what is words in any branch.
       statics.clear()
       operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
   except TypeError as e:
@@ -343,7 +385,12 @@ def _as_operand(value: Value) -> Value:
   """A value as `jax.lax` control flow takes it: arrays with a strong type."""
 
   def strong(leaf: Any) -> Any:
-    leaf = jnp.asarray(materialize(leaf))
-    return jax.lax.convert_element_type(leaf, leaf.dtype)
+    leaf = exact(materialize(leaf))
+    return jax.tree.map(lambda array: jax.lax.convert_element_type(array, array.dtype), leaf)
 
   return jax.tree.map(strong, value)
+
+
+def _as_operand_like(value: Value, other: Value) -> Value:
+  """A value as an operand, of words if the other one is."""
+  return widened(value, other.dtype) if isinstance(other, WideInts) else _as_operand(value)

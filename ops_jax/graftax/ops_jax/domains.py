@@ -89,6 +89,7 @@ _DOMAINS: tuple[str, ...] = (
   "tridiagonal",
   "uniform_quantized",
   "unique",
+  "wide_ops",
   "xla",
   "xla_dot",
   "xla_random",

@@ -1,32 +1,26 @@
 """Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
 
 The generator's state is a variable of three int64: a 128-bit counter and a key. Every op moves the counter by 256 for
-each number, as TensorFlow does. With 64-bit types off a state stays exact while it is known or is `WideInts` (see
-`wide.as_wide`); JAX cuts an int64 state that is passed through `jit` to 32 bits, which keeps its meaning only as long
-as all its numbers are below 2**31 in magnitude.
+each number, as TensorFlow does. With 64-bit types off a traced state is `WideInts` (see `wide.as_wide`), so that it
+stays exact; one that has come through JAX as int32 is refused, since what JAX has cut off cannot be told.
 """
 
 import math
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax import philox, random_streams, wide
+from graftax.ops_jax import word_arithmetic as words
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax.registry import register
-from graftax.ops_jax.values import Array, Static, Value, is_known
+from graftax.ops_jax.values import Array, Static, Value
 
 __all__ = [
   "non_deterministic_ints",
   "rng_read_and_skip",
   "rng_skip",
-  "stateful_standard_normal_v2",
-  "stateful_truncated_normal",
-  "stateful_uniform",
-  "stateful_uniform_full_int",
   "stateful_uniform_int",
   "take_generator",
 ]
@@ -38,115 +32,48 @@ _PHILOX_ALGORITHMS = (1, 3)
 _BLOCKS_PER_NUMBER = 256
 
 
-@register("StatefulUniform", ignores=("shape_dtype",))
-def stateful_uniform(
-  ctx: Context,
-  resource: Value,
-  algorithm: Static[int],
-  shape: Static[tuple[int, ...]],
-  *,
-  dtype: np.dtype = _FLOAT32,
-) -> Array:
-  """Numbers in [0, 1), bit for bit those of TensorFlow; moves the generator on.
+# Op -> the distribution it draws from, its dtype unless it says otherwise, and what it returns.
+_DRAWS: dict[str, tuple[str, np.dtype, str]] = {
+  "StatefulUniform": ("uniform", _FLOAT32, "Numbers in [0, 1), bit for bit those of TensorFlow"),
+  "StatefulStandardNormalV2": ("normal", _FLOAT32, "Standard normal numbers, up to last bits those of TensorFlow"),
+  "StatefulTruncatedNormal": (
+    "truncated_normal",
+    _FLOAT32,
+    "Standard normal numbers of magnitude below 2, up to last bits those of TensorFlow",
+  ),
+  "StatefulUniformFullInt": (
+    "full_integers",
+    _UINT64,
+    "Integers over the whole range of int32, uint32, int64 or uint64, exactly those of TensorFlow",
+  ),
+}
 
-  Source op: `tf.raw_ops.StatefulUniform`.
+_FROM_STATE = """; moves the generator on.
 
-  Args:
-    ctx: the program.
-    resource: the generator's state.
-    algorithm: 1 (Philox), or 3 for the same.
-    shape: of the result.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
+  Args: `resource`, the generator's state; `algorithm` 1 (Philox), or 3 for the same; `shape` and `dtype` of the result.
   """
-  return random_streams.uniform(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
 
 
-@register("StatefulStandardNormalV2", ignores=("shape_dtype",))
-def stateful_standard_normal_v2(
-  ctx: Context,
-  resource: Value,
-  algorithm: Static[int],
-  shape: Static[tuple[int, ...]],
-  *,
-  dtype: np.dtype = _FLOAT32,
-) -> Array:
-  """Standard normal numbers; moves the generator on.
+def _register_draw(op: str, draw: str, default: np.dtype, doc: str) -> None:
+  def from_state(
+    ctx: Context,
+    resource: Value,
+    algorithm: Static[int],
+    shape: Static[tuple[int, ...]],
+    *,
+    dtype: np.dtype = default,
+  ) -> Value:
+    return getattr(random_streams, draw)(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
 
-  Source op: `tf.raw_ops.StatefulStandardNormalV2`.
-
-  Args:
-    ctx: the program.
-    resource: the generator's state.
-    algorithm: 1 (Philox), or 3 for the same.
-    shape: of the result.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: last bits, as `StatelessRandomNormal`.
-  """
-  return random_streams.normal(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
+  from_state.__doc__ = doc + _FROM_STATE
+  register(op, ignores=("shape_dtype",), words="also")(from_state)
 
 
-@register("StatefulTruncatedNormal", ignores=("shape_dtype",))
-def stateful_truncated_normal(
-  ctx: Context,
-  resource: Value,
-  algorithm: Static[int],
-  shape: Static[tuple[int, ...]],
-  *,
-  dtype: np.dtype = _FLOAT32,
-) -> Array:
-  """Standard normal numbers of magnitude below 2; moves the generator on.
-
-  Source op: `tf.raw_ops.StatefulTruncatedNormal`.
-
-  Args:
-    ctx: the program.
-    resource: the generator's state.
-    algorithm: 1 (Philox), or 3 for the same.
-    shape: of the result.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: last bits, as `StatelessRandomNormal`.
-  """
-  return random_streams.truncated_normal(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
+for _op, _row in _DRAWS.items():
+  _register_draw(_op, *_row)
 
 
-@register("StatefulUniformFullInt", ignores=("shape_dtype",))
-def stateful_uniform_full_int(
-  ctx: Context,
-  resource: Value,
-  algorithm: Static[int],
-  shape: Static[tuple[int, ...]],
-  *,
-  dtype: np.dtype = _UINT64,
-) -> Array:
-  """Integers over the whole range of a dtype, exactly those of TensorFlow; moves the generator on.
-
-  Source op: `tf.raw_ops.StatefulUniformFullInt`.
-
-  Args:
-    ctx: the program.
-    resource: the generator's state.
-    algorithm: 1 (Philox), or 3 for the same.
-    shape: of the result.
-    dtype: int32, int64, uint32 or uint64.
-
-  Returns:
-    `shape` of `dtype`.
-  """
-  return random_streams.full_integers(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
-
-
-@register("StatefulUniformInt", ignores=("shape_dtype",))
+@register("StatefulUniformInt", ignores=("shape_dtype",), words="also")
 def stateful_uniform_int(
   ctx: Context,
   resource: Value,
@@ -178,7 +105,7 @@ def stateful_uniform_int(
   )
 
 
-@register("RngSkip")
+@register("RngSkip", words="also")
 def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array) -> tuple[()]:
   """Nothing; moves the generator on as drawing `delta` numbers would.
 
@@ -194,7 +121,7 @@ def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array
   return ()
 
 
-@register("RngReadAndSkip")
+@register("RngReadAndSkip", words="also")
 def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Array) -> Value:
   """The generator's state; moves the generator on as drawing `delta` numbers would.
 
@@ -245,7 +172,7 @@ def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: i
 
   Raises:
     UnsupportedAttrError: another algorithm.
-    InvalidInputError: the state has another shape.
+    InvalidInputError: the state has another shape, or JAX has cut it to 32 bits.
   """
   low, high = _advance(ctx, resource, algorithm, np.array(num_numbers, np.uint64))
   return philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
@@ -264,30 +191,13 @@ def _advance(ctx: Context, resource: Value, algorithm: int, delta: Value) -> tup
       f"random generator op {ctx.node_name!r} (function {ctx.function_name!r}): the state has shape {state.shape}; "
       f"expected [3]."
     )
-  low, high = wide.split(state)
+  low, high = philox.split_whole(state, "generator's state")
   delta_low, delta_high = wide.split(delta)
   shift = _BLOCKS_PER_NUMBER.bit_length() - 1
   blocks = delta_low << np.uint32(shift), delta_high << np.uint32(shift) | delta_low >> np.uint32(32 - shift)
   generator = philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
   moved = philox.skip(generator, blocks)
-  new_low = _stack((moved.counter[0], moved.counter[2], low[2]))
-  new_high = _stack((moved.counter[1], moved.counter[3], high[2]))
-  ctx.write(resource, _like_state(state, new_low, new_high))
+  new_low = words.stack((moved.counter[0], moved.counter[2], low[2]))
+  new_high = words.stack((moved.counter[1], moved.counter[3], high[2]))
+  ctx.write(resource, wide.join(new_low, new_high, np.int64))
   return low, high
-
-
-def _like_state(state: Value, low: Value, high: Value) -> Value:
-  """A new state in the form that the old one had, so that loops can carry it."""
-  if isinstance(state, wide.WideInts):
-    return wide.WideInts(jnp.asarray(low), jnp.asarray(high), state.dtype)
-  if is_known(state) and is_known(low) and is_known(high):
-    return wide.join(low, high, np.int64)
-  if jax.config.jax_enable_x64:
-    return jnp.asarray(wide.join(low, high, np.int64))
-  return jax.lax.bitcast_convert_type(jnp.asarray(low), np.int32)
-
-
-def _stack(words: tuple[Any, ...]) -> Value:
-  if all(is_known(word) for word in words):
-    return np.stack(words)
-  return jnp.stack([jnp.asarray(word) for word in words])

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax import wide
+from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.values import Value, is_known
+from graftax.ops_jax.word_arithmetic import add
 
-__all__ = ["Philox", "blocks", "from_key_counter", "from_seed", "skip", "words"]
+__all__ = ["Philox", "blocks", "from_key_counter", "from_seed", "skip", "split_whole", "words"]
 
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _KEY_STEPS = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -48,17 +50,36 @@ def from_seed(seed: Value) -> Philox:
 
 
 def from_key_counter(key: Value, counter: Value) -> Philox:
-  """The generator that `key` (`[1]`) and `counter` (`[2]`), both uint64, describe."""
-  (key_low,), (key_high,) = wide.split(key)
-  low, high = wide.split(counter)
+  """The generator that `key` (`[1]`) and `counter` (`[2]`), both uint64, describe.
+
+  Raises:
+    InvalidInputError: JAX has cut one of them to 32 bits.
+  """
+  (key_low,), (key_high,) = split_whole(key, "key")
+  low, high = split_whole(counter, "counter")
   return Philox((key_low, key_high), (low[0], high[0], low[1], high[1]))
+
+
+def split_whole(value: Value, what: str) -> tuple[Value, Value]:
+  """Words of a key, a counter or a state, of which all 64 bits count.
+
+  Raises:
+    InvalidInputError: it has come through JAX as 32-bit integers.
+  """
+  if not isinstance(value, wide.WideInts) and not is_known(value) and value.dtype.itemsize < 8:
+    raise InvalidInputError(
+      f"random op: the {what} has 64-bit integers, but was passed as {value.dtype}, to which JAX cuts them while "
+      f"64-bit types are off. Pass graftax.ops_jax.as_wide(value), a pytree of 32-bit words, or enable these types "
+      f"(jax_enable_x64)."
+    )
+  return wide.split(value)
 
 
 def skip(generator: Philox, num_blocks: tuple[Value, Value]) -> Philox:
   """The generator `num_blocks` (an unsigned 64-bit integer by words) blocks further on."""
   c0, c1, c2, c3 = generator.counter
-  c0, c1, carry = wide.add((c0, c1), num_blocks)
-  c2, c3, _ = wide.add((c2, c3), (carry, np.uint32(0)))
+  c0, c1, carry = add((c0, c1), num_blocks)
+  c2, c3, _ = add((c2, c3), (carry, np.uint32(0)))
   return Philox(generator.key, (c0, c1, c2, c3))
 
 

@@ -8,10 +8,22 @@ import ml_dtypes
 import numpy as np
 
 from graftax.ops_jax import philox, wide
+from graftax.ops_jax import word_arithmetic as words
 from graftax.ops_jax.philox import Philox
 from graftax.ops_jax.values import Array, Value
+from graftax.ops_jax.word_arithmetic import Words
 
-__all__ = ["box_muller", "double_from_words", "full_integers", "integers", "normal", "truncated_normal", "uniform"]
+__all__ = [
+  "bounded_pairs",
+  "bounded_words",
+  "box_muller",
+  "double_from_words",
+  "full_integers",
+  "integers",
+  "normal",
+  "truncated_normal",
+  "uniform",
+]
 
 # Mantissa bits that a word fills, by dtype: a float in [1, 2) is made of them, and 1 is taken off.
 _MANTISSA_BITS = {np.dtype(np.float32): 23, np.dtype(np.float16): 10, np.dtype(ml_dtypes.bfloat16): 7}
@@ -46,38 +58,41 @@ def _narrow_uniform(words: Array, dtype: np.dtype) -> jax.Array:
   return ((words & ((1 << bits) - 1)).astype(np.float32) * np.float32(2.0**-bits)).astype(dtype)
 
 
-def full_integers(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-  """`shape` integers over the whole range of int32, uint32, int64 or uint64.
-
-  64-bit integers with 64-bit types off are the low words.
-  """
+def full_integers(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> Value:
+  """`shape` integers over the whole range of int32, uint32, int64 or uint64 (as words with 64-bit types off)."""
   size = math.prod(shape)
   if dtype.itemsize == 4:
     return jax.lax.bitcast_convert_type(philox.words(generator, size), dtype).reshape(shape)
-  pairs = philox.words(generator, 2 * size).reshape(size, 2)
-  return _narrowed(wide.join(pairs[:, 0], pairs[:, 1], dtype)).reshape(shape)
+  return wide.join(*_word_pairs(generator, shape), dtype)
 
 
-def integers(generator: Philox, shape: tuple[int, ...], low: Value, high: Value, dtype: np.dtype) -> jax.Array:
-  """`shape` integers of `dtype` in [low, high).
-
-  With 64-bit types off an int64 result is truncated; its bounds count with all 64 bits where they are known.
-  """
-  size = math.prod(shape)
-  low_words, high_words = wide.split(low), wide.split(high)
+def integers(generator: Philox, shape: tuple[int, ...], low: Value, high: Value, dtype: np.dtype) -> Value:
+  """`shape` integers of `dtype` in [low, high); as words where 64-bit types are off and bounds beyond 32 bits."""
   if dtype.itemsize == 4:
-    spread = jnp.asarray(high_words[0]) - jnp.asarray(low_words[0])
-    return jax.lax.bitcast_convert_type(low_words[0] + philox.words(generator, size) % spread, dtype).reshape(shape)
-  negated = wide.add((~low_words[0], ~low_words[1]), (np.uint32(1), np.uint32(0)))[:2]
-  spread = wide.add(high_words, negated)[:2]
-  pairs = philox.words(generator, 2 * size).reshape(size, 2)
-  rest = wide.remainder((pairs[:, 0], pairs[:, 1]), spread)
-  sum_low, sum_high, _ = wide.add(low_words, rest)
-  return _narrowed(wide.join(sum_low, sum_high, dtype)).reshape(shape)
+    return bounded_words(philox.words(generator, math.prod(shape)).reshape(shape), low, high, dtype)
+  return bounded_pairs(_word_pairs(generator, shape), low, high, dtype)
 
 
-def _narrowed(value: Value) -> Value:
-  return value.truncated() if isinstance(value, wide.WideInts) else value
+def bounded_words(random: Array, low: Value, high: Value, dtype: np.dtype) -> jax.Array:
+  """32-bit integers of `dtype` in [low, high) from random words, by their remainder."""
+  first, last = jnp.asarray(wide.split(low)[0]), jnp.asarray(wide.split(high)[0])
+  return jax.lax.bitcast_convert_type(first + random % (last - first), dtype)
+
+
+def bounded_pairs(random: Words, low: Value, high: Value, dtype: np.dtype) -> Value:
+  """64-bit integers of `dtype` in [low, high) from random words, by their remainder.
+
+  With 64-bit types off an ordinary array where the bounds leave nothing else, and words otherwise.
+  """
+  first = wide.split(low)
+  rest = words.remainder(random, words.subtract(wide.split(high), first))
+  numbers = wide.join(*words.add(first, rest)[:2], dtype)
+  return numbers.truncated() if isinstance(numbers, wide.WideInts) and wide.fits(low) and wide.fits(high) else numbers
+
+
+def _word_pairs(generator: Philox, shape: tuple[int, ...]) -> Words:
+  pairs = philox.words(generator, 2 * math.prod(shape)).reshape(*shape, 2)
+  return pairs[..., 0], pairs[..., 1]
 
 
 def normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import RegistrationError
@@ -59,10 +59,17 @@ class _Registration:
 
 
 _REGISTRATIONS: dict[str, _Registration] = {}
+# Lowerings that take 64-bit integers as words (`wide.WideInts`).
+_BY_WORDS: dict[str, _Registration] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False) -> Callable[[_Function], _Function]:
+def register(
+  *op_names: str,
+  ignores: Iterable[str] = (),
+  override: bool = False,
+  words: Literal["no", "also", "only"] = "no",
+) -> Callable[[_Function], _Function]:
   """A decorator that makes a Python function the lowering of TensorFlow ops.
 
   Args:
@@ -70,6 +77,9 @@ def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False
     ignores: attributes that the function does not need. An attribute that is neither a keyword-only parameter nor
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
     override: replace an existing lowering, for users who know better than we do.
+    words: what the function makes of 64-bit integers that come as `wide.WideInts`, since 64-bit types are off. "no":
+      it takes none. "also": it takes them like any other input. "only": it stands beside the op's ordinary lowering,
+      for nodes that are given some.
 
   Returns:
     The decorator; it returns the function unchanged, so that lowerings stay ordinary functions.
@@ -94,22 +104,24 @@ def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False
       _load_domains()
       # So that a wrong one fails here. Ours are read when a graph needs them, since reading all takes long.
       _read_signature(registration)
+    tables = [*([_REGISTRATIONS] if words != "only" else []), *([_BY_WORDS] if words != "no" else [])]
     for op in op_names:
-      if op in _REGISTRATIONS and not override:
+      if op in tables[0] and not override:
         raise RegistrationError(
-          f"register({op!r}): {_describe(_REGISTRATIONS[op].function)} lowers this op already; "
+          f"register({op!r}): {_describe(tables[0][op].function)} lowers this op already; "
           f"pass override=True to put {_describe(function)} in its place."
         )
-    _REGISTRATIONS.update(dict.fromkeys(op_names, registration))
+    for table in tables:
+      table.update(dict.fromkeys(op_names, registration))
     return function
 
   return decorate
 
 
-def lowering(op: str) -> Lowering | None:
-  """The lowering registered for `op`, or None."""
+def lowering(op: str, *, by_words: bool = False) -> Lowering | None:
+  """The lowering registered for `op`, or None; `by_words`, the one that takes 64-bit integers as words."""
   _load_domains()
-  registration = _REGISTRATIONS.get(op)
+  registration = (_BY_WORDS if by_words else _REGISTRATIONS).get(op)
   return None if registration is None else _read_signature(registration)
 
 

@@ -33,7 +33,7 @@ def read_variable_op(ctx: Context, resource: ResourceHandle) -> Array:
   return ctx.read(resource)
 
 
-@register("AssignVariableOp", ignores=("dtype", "validate_shape"))
+@register("AssignVariableOp", ignores=("dtype", "validate_shape"), words="also")
 def assign_variable_op(ctx: Context, resource: ResourceHandle, value: Array) -> tuple[()]:
   """Replaces the variable's value.
 

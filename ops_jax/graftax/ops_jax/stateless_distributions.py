@@ -29,7 +29,7 @@ __all__ = [
 _INT64 = np.dtype(np.int64)
 
 
-@register("StatelessRandomGammaV2", ignores=("T", "Tseed"))
+@register("StatelessRandomGammaV2", ignores=("T", "Tseed"), words="also")
 def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha: Array, *, dtype: np.dtype) -> Array:
   """Gamma-distributed numbers, with the derivative with respect to `alpha`.
 
@@ -53,7 +53,7 @@ def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha
   return _gamma(philox.from_seed(seed), shape, alpha, dtype)
 
 
-@register("StatelessRandomGammaV3", ignores=("shape_dtype",))
+@register("StatelessRandomGammaV3", ignores=("shape_dtype",), words="also")
 def stateless_random_gamma_v3(
   shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], alpha: Array, *, dtype: np.dtype
 ) -> Array:
@@ -101,7 +101,7 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
   return draw(alpha)
 
 
-@register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"))
+@register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"), words="also")
 def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: Array, *, dtype: np.dtype) -> Array:
   """Poisson-distributed numbers, exactly those of TensorFlow.
 
@@ -141,7 +141,7 @@ def _collect(numbers: Array, shape: tuple[int, ...], parameter: Array) -> Array:
   return numbers.reshape(parameter.size, -1).T.reshape(shape) if parameter.size else numbers.reshape(shape)
 
 
-@register("StatelessRandomBinomial", ignores=("S", "Tseed", "T"))
+@register("StatelessRandomBinomial", ignores=("S", "Tseed", "T"), words="also")
 def stateless_random_binomial(
   shape: Static[tuple[int, ...]], seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = _INT64
 ) -> Array:
@@ -164,7 +164,7 @@ def stateless_random_binomial(
   return _binomial(philox.from_seed(seed), shape, counts, probs, dtype)
 
 
-@register("StatefulRandomBinomial", ignores=("S", "T"))
+@register("StatefulRandomBinomial", ignores=("S", "T"), words="also")
 def stateful_random_binomial(
   ctx: Context,
   resource: Value,
@@ -207,7 +207,7 @@ def _binomial(generator: Philox, shape: tuple[int, ...], counts: Array, probs: A
   return numbers.astype(jax.dtypes.canonicalize_dtype(dtype))
 
 
-@register("StatelessMultinomial", ignores=("T", "Tseed"))
+@register("StatelessMultinomial", ignores=("T", "Tseed"), words="also")
 def stateless_multinomial(
   logits: Array, num_samples: Static[int], seed: Array, *, output_dtype: np.dtype = _INT64
 ) -> Array:
@@ -239,7 +239,7 @@ def stateless_multinomial(
   return places.astype(jax.dtypes.canonicalize_dtype(output_dtype))
 
 
-@register("StatelessParameterizedTruncatedNormal", ignores=("S", "Tseed"))
+@register("StatelessParameterizedTruncatedNormal", ignores=("S", "Tseed"), words="also")
 def stateless_parameterized_truncated_normal(
   shape: Static[tuple[int, ...]],
   seed: Array,

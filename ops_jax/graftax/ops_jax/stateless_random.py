@@ -8,26 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax import philox, random_streams, threefry, wide
+from graftax.ops_jax import word_arithmetic as words
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value
 
 __all__ = [
+  "AUTO_SELECT",
+  "PHILOX",
+  "THREEFRY",
   "algorithm",
   "stateless_random_get_alg",
   "stateless_random_get_key_counter",
   "stateless_random_get_key_counter_alg",
-  "stateless_random_normal",
-  "stateless_random_normal_v2",
-  "stateless_random_uniform",
-  "stateless_random_uniform_full_int",
-  "stateless_random_uniform_full_int_v2",
-  "stateless_random_uniform_int",
-  "stateless_random_uniform_int_v2",
-  "stateless_random_uniform_v2",
   "stateless_shuffle",
-  "stateless_truncated_normal",
-  "stateless_truncated_normal_v2",
 ]
 
 PHILOX, THREEFRY, AUTO_SELECT = 1, 2, 3
@@ -51,7 +45,7 @@ def algorithm(key: Value, counter: Value, alg: int) -> tuple[Any, ModuleType]:
   raise InvalidInputError(f"random op: algorithm {alg!r} is unknown; expected 1 (Philox), 2 (ThreeFry) or 3 (either).")
 
 
-@register("StatelessRandomGetKeyCounter", ignores=("Tseed",))
+@register("StatelessRandomGetKeyCounter", ignores=("Tseed",), words="also")
 def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
   """Key and counter of the Philox generator that belongs to a seed.
 
@@ -65,12 +59,12 @@ def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
   """
   generator = philox.from_seed(_checked_seed(seed))
   zero = np.uint32(0)
-  key = wide.join(_stack(generator.key[:1]), _stack(generator.key[1:]), np.uint64)
-  counter = wide.join(_stack((zero, generator.counter[2])), _stack((zero, generator.counter[3])), np.uint64)
+  key = wide.join(words.stack(generator.key[:1]), words.stack(generator.key[1:]), np.uint64)
+  counter = wide.join(words.stack((zero, generator.counter[2])), words.stack((zero, generator.counter[3])), np.uint64)
   return key, counter
 
 
-@register("StatelessRandomGetKeyCounterAlg", ignores=("Tseed",))
+@register("StatelessRandomGetKeyCounterAlg", ignores=("Tseed",), words="also")
 def stateless_random_get_key_counter_alg(seed: Array) -> tuple[Value, Value, Value]:
   """Key, counter and algorithm that TensorFlow uses for a seed on CPU.
 
@@ -94,224 +88,100 @@ def stateless_random_get_alg() -> Value:
   return np.array(PHILOX, np.int32)
 
 
-@register("StatelessRandomUniform", ignores=("T", "Tseed"))
-def stateless_random_uniform(shape: Static[tuple[int, ...]], seed: Array, *, dtype: np.dtype) -> Array:
-  """Numbers in [0, 1), bit for bit those of TensorFlow.
+# Distribution -> the op that draws it from a seed, the one that draws it from a key, and what they return.
+_DRAWS = {
+  "uniform": (
+    "StatelessRandomUniform",
+    "StatelessRandomUniformV2",
+    "Numbers in [0, 1) of float16, bfloat16, float32 or float64, bit for bit those of TensorFlow.",
+  ),
+  "normal": (
+    "StatelessRandomNormal",
+    "StatelessRandomNormalV2",
+    """Standard normal numbers of float16, bfloat16, float32 or float64.
 
-  Source op: `tf.raw_ops.StatelessRandomUniform`.
+    Differs from TF: logarithm, sine and cosine may differ in the last bit. Measured over 10001 numbers on CPU: float16,
+      bfloat16 and float64 equal; float32 equal in 94 of 100, within 8e-7 otherwise. ThreeFry in float16 draws in
+      float32 and rounds; XLA does not.""",
+  ),
+  "truncated_normal": (
+    "StatelessTruncatedNormal",
+    "StatelessTruncatedNormalV2",
+    """Standard normal numbers of magnitude below 2, of float16, bfloat16, float32 or float64.
 
-  Args:
-    shape: of the result.
-    seed: `[2]`, int32 or int64.
-    dtype: float16, bfloat16, float32 or float64.
+    Differs from TF: last bits, as for normal numbers.""",
+  ),
+  "full_integers": (
+    "StatelessRandomUniformFullInt",
+    "StatelessRandomUniformFullIntV2",
+    """Integers over the whole range of int32, uint32, int64 or uint64, exactly those of TensorFlow.
 
-  Returns:
-    `shape` of `dtype`.
-  """
-  return random_streams.uniform(philox.from_seed(_checked_seed(seed)), shape, dtype)
+    64-bit ones are `WideInts` when 64-bit types are off.""",
+  ),
+}
 
+# The same with bounds `minval` and `maxval`, the latter excluded.
+_BOUNDED_DRAWS = {
+  "integers": (
+    "StatelessRandomUniformInt",
+    "StatelessRandomUniformIntV2",
+    """Integers in [minval, maxval) of int32, uint32, int64 or uint64, exactly those of TensorFlow.
 
-@register("StatelessRandomUniformV2", ignores=("Tshape",))
-def stateless_random_uniform_v2(
-  shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype
-) -> Array:
-  """Numbers in [0, 1), bit for bit those of TensorFlow.
+    64-bit ones are `WideInts` when 64-bit types are off and the bounds are beyond 32 bits.""",
+  ),
+}
 
-  Source op: `tf.raw_ops.StatelessRandomUniformV2`.
-
-  Args:
-    shape: of the result.
-    key: `[1]`, uint64.
-    counter: `[2]`, uint64.
-    alg: 1 for Philox, 2 for ThreeFry, 3 for Philox.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-  """
-  generator, draws = algorithm(key, counter, alg)
-  return draws.uniform(generator, shape, dtype)
-
-
-@register("StatelessRandomNormal", ignores=("T", "Tseed"))
-def stateless_random_normal(shape: Static[tuple[int, ...]], seed: Array, *, dtype: np.dtype) -> Array:
-  """Standard normal numbers.
-
-  Source op: `tf.raw_ops.StatelessRandomNormal`.
-
-  Args:
-    shape: of the result.
-    seed: `[2]`, int32 or int64.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: logarithm, sine and cosine may differ in the last bit. Measured over 10001 numbers on CPU: float16,
-    bfloat16 and float64 equal; float32 equal in 94 of 100, within 8e-7 otherwise.
-  """
-  return random_streams.normal(philox.from_seed(_checked_seed(seed)), shape, dtype)
+_FROM_SEED = "\n\n  Args: `shape` of the result; `seed` `[2]`, any integer dtype; `dtype` of the result."
+_FROM_KEY = (
+  "\n\n  Args: `shape` of the result; `key` `[1]` and `counter` `[2]` (ThreeFry: `[1]` will do), uint64; `alg` 1 for "
+  "Philox, 2 for ThreeFry, 3 for Philox; `dtype` of the result."
+)
 
 
-@register("StatelessRandomNormalV2", ignores=("Tshape",))
-def stateless_random_normal_v2(
-  shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype
-) -> Array:
-  """Standard normal numbers.
+def _register_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
+  def from_seed(shape: Static[tuple[int, ...]], seed: Array, *, dtype: np.dtype) -> Value:
+    return getattr(random_streams, draw)(philox.from_seed(_checked_seed(seed)), shape, dtype)
 
-  Source op: `tf.raw_ops.StatelessRandomNormalV2`.
+  def from_key(
+    shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype
+  ) -> Value:
+    generator, draws = algorithm(key, counter, alg)
+    return getattr(draws, draw)(generator, shape, dtype)
 
-  Args:
-    shape: of the result.
-    key: `[1]`, uint64.
-    counter: `[2]`, uint64.
-    alg: 1 for Philox, 2 for ThreeFry, 3 for Philox.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: last bits, as `StatelessRandomNormal`. ThreeFry in float16 draws in float32 and rounds; XLA does not.
-  """
-  generator, draws = algorithm(key, counter, alg)
-  return draws.normal(generator, shape, dtype)
+  from_seed.__doc__, from_key.__doc__ = doc + _FROM_SEED, doc + _FROM_KEY
+  register(seed_op, ignores=("T", "Tseed"), words="also")(from_seed)
+  register(key_op, ignores=("Tshape",), words="also")(from_key)
 
 
-@register("StatelessTruncatedNormal", ignores=("T", "Tseed"))
-def stateless_truncated_normal(shape: Static[tuple[int, ...]], seed: Array, *, dtype: np.dtype) -> Array:
-  """Standard normal numbers of magnitude below 2.
+def _register_bounded_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
+  def from_seed(shape: Static[tuple[int, ...]], seed: Array, minval: Array, maxval: Array, *, dtype: np.dtype) -> Value:
+    return getattr(random_streams, draw)(philox.from_seed(_checked_seed(seed)), shape, minval, maxval, dtype)
 
-  Source op: `tf.raw_ops.StatelessTruncatedNormal`.
+  def from_key(
+    shape: Static[tuple[int, ...]],
+    key: Array,
+    counter: Array,
+    alg: Static[int],
+    minval: Array,
+    maxval: Array,
+    *,
+    dtype: np.dtype,
+  ) -> Value:
+    generator, draws = algorithm(key, counter, alg)
+    return getattr(draws, draw)(generator, shape, minval, maxval, dtype)
 
-  Args:
-    shape: of the result.
-    seed: `[2]`, int32 or int64.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: last bits, as `StatelessRandomNormal`.
-  """
-  return random_streams.truncated_normal(philox.from_seed(_checked_seed(seed)), shape, dtype)
-
-
-@register("StatelessTruncatedNormalV2", ignores=("Tshape",))
-def stateless_truncated_normal_v2(
-  shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype
-) -> Array:
-  """Standard normal numbers of magnitude below 2.
-
-  Source op: `tf.raw_ops.StatelessTruncatedNormalV2`.
-
-  Args:
-    shape: of the result.
-    key: `[1]`, uint64.
-    counter: `[2]`, uint64.
-    alg: 1 for Philox, 2 for ThreeFry, 3 for Philox.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: last bits, as `StatelessRandomNormal`. ThreeFry in float16 draws in float32 and rounds; XLA does not.
-  """
-  generator, draws = algorithm(key, counter, alg)
-  return draws.truncated_normal(generator, shape, dtype)
+  from_seed.__doc__, from_key.__doc__ = doc + _FROM_SEED, doc + _FROM_KEY
+  register(seed_op, ignores=("T", "Tseed"), words="also")(from_seed)
+  register(key_op, ignores=("Tshape",), words="also")(from_key)
 
 
-@register("StatelessRandomUniformInt", ignores=("T", "Tseed"))
-def stateless_random_uniform_int(
-  shape: Static[tuple[int, ...]], seed: Array, minval: Array, maxval: Array, *, dtype: np.dtype
-) -> Array:
-  """Integers in [minval, maxval), exactly those of TensorFlow.
-
-  Source op: `tf.raw_ops.StatelessRandomUniformInt`.
-
-  Args:
-    shape: of the result.
-    seed: `[2]`, int32 or int64.
-    minval: scalar of `dtype`.
-    maxval: scalar of `dtype`, more than `minval`.
-    dtype: int32 or int64.
-
-  Returns:
-    `shape` of `dtype`.
-  """
-  return random_streams.integers(philox.from_seed(_checked_seed(seed)), shape, minval, maxval, dtype)
+for _draw, _row in _DRAWS.items():
+  _register_draw(_draw, *_row)
+for _draw, _row in _BOUNDED_DRAWS.items():
+  _register_bounded_draw(_draw, *_row)
 
 
-@register("StatelessRandomUniformIntV2", ignores=("Tshape",))
-def stateless_random_uniform_int_v2(
-  shape: Static[tuple[int, ...]],
-  key: Array,
-  counter: Array,
-  alg: Static[int],
-  minval: Array,
-  maxval: Array,
-  *,
-  dtype: np.dtype,
-) -> Array:
-  """Integers in [minval, maxval), exactly those of TensorFlow.
-
-  Source op: `tf.raw_ops.StatelessRandomUniformIntV2`.
-
-  Args:
-    shape: of the result.
-    key: `[1]`, uint64.
-    counter: `[2]`, uint64.
-    alg: 1 for Philox, 2 for ThreeFry, 3 for Philox.
-    minval: scalar of `dtype`.
-    maxval: scalar of `dtype`, more than `minval`.
-    dtype: int32, int64, uint32 or uint64.
-
-  Returns:
-    `shape` of `dtype`.
-  """
-  generator, draws = algorithm(key, counter, alg)
-  return draws.integers(generator, shape, minval, maxval, dtype)
-
-
-@register("StatelessRandomUniformFullInt", ignores=("T", "Tseed"))
-def stateless_random_uniform_full_int(shape: Static[tuple[int, ...]], seed: Array, *, dtype: np.dtype) -> Array:
-  """Integers over the whole range of a dtype, exactly those of TensorFlow.
-
-  Source op: `tf.raw_ops.StatelessRandomUniformFullInt`.
-
-  Args:
-    shape: of the result.
-    seed: `[2]`, int32, int64, uint32 or uint64.
-    dtype: int32, int64, uint32 or uint64.
-
-  Returns:
-    `shape` of `dtype`; the low words of 64-bit integers when 64-bit types are off.
-  """
-  return random_streams.full_integers(philox.from_seed(_checked_seed(seed)), shape, dtype)
-
-
-@register("StatelessRandomUniformFullIntV2", ignores=("Tshape",))
-def stateless_random_uniform_full_int_v2(
-  shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype
-) -> Array:
-  """Integers over the whole range of a dtype, exactly those of TensorFlow.
-
-  Source op: `tf.raw_ops.StatelessRandomUniformFullIntV2`.
-
-  Args:
-    shape: of the result.
-    key: `[1]`, uint64.
-    counter: `[2]`, uint64.
-    alg: 1 for Philox, 2 for ThreeFry, 3 for Philox.
-    dtype: int32, int64, uint32 or uint64.
-
-  Returns:
-    `shape` of `dtype`; the low words of 64-bit integers when 64-bit types are off.
-  """
-  generator, draws = algorithm(key, counter, alg)
-  return draws.full_integers(generator, shape, dtype)
-
-
-@register("StatelessShuffle", ignores=("T",))
+@register("StatelessShuffle", ignores=("T",), words="also")
 def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]) -> Array:
   """Rows of a tensor in random order, exactly the order of TensorFlow.
 
@@ -331,29 +201,24 @@ def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]
   """
   if alg not in (PHILOX, AUTO_SELECT):
     raise InvalidInputError(f"StatelessShuffle: algorithm {alg!r}; TensorFlow shuffles with 1 (Philox) or 3 only.")
-  value = jnp.asarray(value)
   if value.ndim == 0 or value.shape[0] < 2:
     return value
   size = value.shape[0]
-  words = philox.words(philox.from_key_counter(key, counter), size)
+  random = philox.words(philox.from_key_counter(key, counter), size)
   index = jnp.arange(size, dtype=np.uint32)
-  partners = (index + words % (size - index)).astype(np.int32)
+  partners = (index + random % (size - index)).astype(np.int32)
 
   def swap(i: jax.Array, order: jax.Array) -> jax.Array:
     here, there = order[i], order[partners[i]]
     return order.at[i].set(there).at[partners[i]].set(here)
 
   order = jax.lax.fori_loop(0, size - 1, swap, jnp.arange(size, dtype=np.int32))
-  return jnp.take(value, order, axis=0)
+  if isinstance(value, wide.WideInts):
+    return wide.map_words(lambda half: jnp.take(half, order, axis=0), [value], value.dtype)
+  return jnp.take(jnp.asarray(value), order, axis=0)
 
 
 def _checked_seed(seed: Array) -> Array:
   if seed.shape != (2,):
     raise InvalidInputError(f"stateless random op: seed has shape {seed.shape}; expected [2].")
   return seed
-
-
-def _stack(words: tuple[Value, ...]) -> Value:
-  if all(isinstance(w, (np.ndarray, np.generic)) for w in words):
-    return np.stack(words)
-  return jnp.stack([jnp.asarray(w) for w in words])

@@ -105,15 +105,15 @@ def test_bounded_integers_are_exact(dtype, low, high):
 
 
 @pytest.mark.parametrize(("dtype", "low", "high"), _BOUNDS)
-def test_bounded_integers_without_64_bit_types_are_the_low_words(dtype, low, high):
+def test_bounded_integers_are_exact_without_64_bit_types(dtype, low, high):
   key, counter = _key_counter()
   inputs = [np.array([21], np.int32), key, counter, np.int32(1), np.array(low, dtype), np.array(high, dtype)]
   case = raw_op("StatelessRandomUniformIntV2", inputs)
   expected = case.oracle(case.inputs)[0].numpy()
   with jax.enable_x64(False):
     (known,) = jax.jit(lambda: case.run(*case.dynamic_inputs))()
-    assert known.dtype == np.int32
-    np.testing.assert_array_equal(known, expected.astype(np.int32))
+  assert isinstance(known, wide.WideInts) == (dtype is np.int64 and high >= 2**31)
+  np.testing.assert_array_equal(np.asarray(known), expected)
 
 
 @pytest.mark.parametrize("seed", [np.array([1, 2]), np.array([-5, 77])])
@@ -194,6 +194,24 @@ def test_shuffle_is_exact(shape):
   key, counter = _key_counter()
   value = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
   check_raw_op("StatelessShuffle", [value, key, counter, np.int32(1)])
+
+
+def test_a_key_that_jax_has_cut_is_refused():
+  draw = lowering("StatelessRandomUniformV2").function
+  key, counter = (np.array([1], np.uint64), np.array([2, 3], np.uint64))
+  for alg in (1, 2):
+    with jax.enable_x64(False), pytest.raises(InvalidInputError, match=r"the key .*uint32.*as_wide"):
+      jax.jit(lambda k, alg=alg: draw((5,), k, counter, alg, dtype=np.dtype(np.float32)))(key)
+
+
+def test_threefry_under_vmap_is_one_stream_for_each_key():
+  key, counter = _key_counter()
+  keys = np.stack([key, key + np.uint64(1)])
+  draw = lowering("StatelessRandomUniformV2").function
+  with jax.enable_x64(True):
+    rows = jax.vmap(lambda k: draw((3, 3), k, counter, 2, dtype=np.dtype(np.float32)))(keys)
+    alone = [draw((3, 3), k, counter, 2, dtype=np.dtype(np.float32)) for k in keys]
+  np.testing.assert_array_equal(rows, np.stack(alone))
 
 
 def test_an_unknown_algorithm_is_refused():

@@ -11,7 +11,7 @@ from graftax.ops_jax.values import Array, Static
 __all__ = ["stochastic_cast_to_int"]
 
 
-@register("StochasticCastToInt", ignores=("Tin",))
+@register("StochasticCastToInt", ignores=("Tin",), words="also")
 def stochastic_cast_to_int(input: Array, key: Array, counter: Array, alg: Static[int], *, Tout: np.dtype) -> Array:
   """Integers next to the input, the upper one with the probability that its fraction says.
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax import philox, wide
+from graftax.ops_jax import philox, threefry, wide
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value
@@ -17,7 +17,7 @@ _UINT64 = np.dtype(np.uint64)
 _PHILOX, _THREEFRY, _AUTO_SELECT = 1, 2, 3
 
 
-@register("XlaRngBitGenerator", ignores=("Tshape",))
+@register("XlaRngBitGenerator", ignores=("Tshape",), words="also")
 def xla_rng_bit_generator(
   algorithm: Static[int], initial_state: Array, shape: Static[tuple[int, ...]], *, dtype: np.dtype = _UINT64
 ) -> tuple[Value, Array]:
@@ -32,7 +32,7 @@ def xla_rng_bit_generator(
     dtype: int32, uint32, int64 or uint64.
 
   Returns:
-    The state after, shape of `initial_state`, uint64; bits, `shape` of `dtype` (low words of 64-bit integers with
+    The state after, shape of `initial_state`, uint64; bits, `shape` of `dtype` (64-bit ones as words with
     64-bit types off).
 
   Raises:
@@ -44,7 +44,7 @@ def xla_rng_bit_generator(
       f"XlaRngBitGenerator: algorithm {algorithm!r} with a state of shape {initial_state.shape} and dtype {dtype}; "
       f"expected 1 (Philox) with [3], 2 (ThreeFry) with [2] or 3 with either, and at least 32 bits."
     )
-  low, high = wide.split(initial_state)
+  low, high = philox.split_whole(initial_state, "state")
   num_words = math.prod(shape) * (dtype.itemsize // 4)
   draw = _philox_words if size == 3 else _threefry_words
   words, (new_low, new_high) = draw(low, high, num_words)
@@ -53,7 +53,7 @@ def xla_rng_bit_generator(
     return state, jax.lax.bitcast_convert_type(words, dtype).reshape(shape)
   pairs = words.reshape(-1, 2)
   bits = wide.join(pairs[:, 0], pairs[:, 1], dtype)
-  return state, (bits.truncated() if isinstance(bits, wide.WideInts) else bits).reshape(shape)
+  return state, bits.reshape(shape)
 
 
 def _philox_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:
@@ -67,8 +67,6 @@ def _philox_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple
 
 
 def _threefry_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:
-  words = jnp.stack([jnp.asarray(low), jnp.asarray(high)], axis=-1).reshape(-1)
-  algorithm = jax.lax.RandomAlgorithm.RNG_THREE_FRY
-  state, bits = jax.lax.rng_bit_generator(words, (num_words,), np.uint32, algorithm=algorithm)
-  state = state.reshape(-1, 2)
-  return bits, (state[:, 0], state[:, 1])
+  generator = threefry.ThreeFry(jnp.stack([jnp.asarray(word) for word in (low[0], high[0], low[1], high[1])]))
+  state = threefry.moved(generator, num_words).state.reshape(2, 2)
+  return threefry.words(generator, (num_words,)), (state[:, 0], state[:, 1])

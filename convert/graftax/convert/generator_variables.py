@@ -1,0 +1,53 @@
+"""Which variables are states of random generators, of whose 64-bit integers every bit counts."""
+
+import numpy as np
+
+from graftax.convert.parameter_uses import parameter_uses
+from graftax.convert.program import Program
+from graftax.graphdef_ir import Node, TensorRef
+from graftax.ops_jax import ResourceHandle
+
+__all__ = ["generator_variables"]
+
+_STATE_SHAPE = (3,)
+_GENERATOR_OPS = frozenset({
+  "RngReadAndSkip", "RngSkip", "StatefulRandomBinomial", "StatefulStandardNormal", "StatefulStandardNormalV2",
+  "StatefulTruncatedNormal", "StatefulUniform", "StatefulUniformFullInt", "StatefulUniformInt",
+})  # fmt: skip
+
+
+def generator_variables(program: Program) -> frozenset[str]:
+  """Names of the variables that `program` draws random numbers from."""
+  candidates = {
+    name for name, value in program.variables.items() if value.dtype == np.int64 and tuple(value.shape) == _STATE_SHAPE
+  }
+  return frozenset(_captured(program, candidates) | _in_graph(program, candidates)) if candidates else frozenset()
+
+
+def _captured(program: Program, candidates: set[str]) -> set[str]:
+  function = program.function
+  start = len(function.parameters) - len(program.captures)
+  names = {
+    start + i: capture.name
+    for i, capture in enumerate(program.captures)
+    if isinstance(capture, ResourceHandle) and capture.name in candidates
+  }
+  uses = parameter_uses(function, program.library, program.signatures, names)
+  return {names[position] for position, readers in uses.items() if any(_draws(node) for node, _ in readers)}
+
+
+def _in_graph(program: Program, candidates: set[str]) -> set[str]:
+  """The same for variables that the graph makes itself, as TF1's do, and hands to the op as they are."""
+  names = {TensorRef(node.name): _variable_name(node) for node in program.function.nodes if node.op == "VarHandleOp"}
+  return {
+    names[node.inputs[0]] for node in program.function.nodes if _draws(node) and node.inputs[0] in names
+  } & candidates
+
+
+def _variable_name(node: Node) -> str:
+  shared = node.attrs.get("shared_name")
+  return shared.decode() if isinstance(shared, bytes) and shared else node.name
+
+
+def _draws(node: Node) -> bool:
+  return node.op in _GENERATOR_OPS
