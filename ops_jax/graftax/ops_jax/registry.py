@@ -43,6 +43,7 @@ class Lowering:
     attrs: attribute name -> annotated type.
     ignores: attributes that carry nothing the function needs (types that the inputs show anyway).
     needs_context: whether the first argument is the `Context`.
+    takes_symbols: whether known inputs that hold symbolic dimensions are passed as they are, if all inputs are known.
   """
 
   function: Callable[..., Any]
@@ -50,19 +51,23 @@ class Lowering:
   attrs: Mapping[str, Any]
   ignores: frozenset[str]
   needs_context: bool
+  takes_symbols: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Registration:
   function: Callable[..., Any]
   ignores: frozenset[str]
+  symbolic: bool
 
 
 _REGISTRATIONS: dict[str, _Registration] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False) -> Callable[[_Function], _Function]:
+def register(
+  *op_names: str, ignores: Iterable[str] = (), override: bool = False, symbolic: bool = False
+) -> Callable[[_Function], _Function]:
   """A decorator that makes a Python function the lowering of TensorFlow ops.
 
   Args:
@@ -70,6 +75,9 @@ def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False
     ignores: attributes that the function does not need. An attribute that is neither a keyword-only parameter nor
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
     override: replace an existing lowering, for users who know better than we do.
+    symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors that
+      hold some come as numpy arrays of dtype object, so that results may stay known; otherwise they come as traced
+      arrays. A function that asks for the context always gets the former.
 
   Returns:
     The decorator; it returns the function unchanged, so that lowerings stay ordinary functions.
@@ -89,7 +97,7 @@ def register(*op_names: str, ignores: Iterable[str] = (), override: bool = False
   def decorate(function: _Function) -> _Function:
     # Ours come first, so that a user's override is never overridden by them in turn. One of ours may be imported alone,
     # and must not wait for modules that wait for it.
-    registration = _Registration(function, frozenset(ignores))
+    registration = _Registration(function, frozenset(ignores), symbolic)
     if not _is_ours(function.__module__):
       _load_domains()
       # So that a wrong one fails here. Ours are read when a graph needs them, since reading all takes long.
@@ -155,7 +163,8 @@ def _read_signature(registration: _Registration) -> Lowering:
       inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint)))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  return Lowering(function, tuple(inputs), attrs, registration.ignores, needs_context)
+  takes_symbols = registration.symbolic or needs_context
+  return Lowering(function, tuple(inputs), attrs, registration.ignores, needs_context, takes_symbols)
 
 
 def _static_type(hint: Any) -> Any | None:
