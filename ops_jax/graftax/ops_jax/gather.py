@@ -7,6 +7,7 @@ the mistake shows.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -17,7 +18,7 @@ from graftax.ops_jax.known import as_known
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known, is_symbolic, materialize
 
-__all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "unravel_index"]
+__all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "positions_or_end", "unravel_index"]
 
 
 @register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"), symbolic=True)
@@ -151,6 +152,24 @@ def check_bounds(op: str, indices: Array, limits: Any) -> bool:
     if bad.size:
       raise InvalidInputError(f"{op}: index {bad.flat[0]} is not in [0, {bound}).")
   return True
+
+
+def positions_or_end(op: str, indices: Array, limit: Any) -> jax.Array:
+  """`indices` as JAX scatters and gathers with them: those out of range beyond the end, where updates are dropped.
+
+  JAX would count negative ones from the end.
+
+  Args:
+    op: for the message.
+    indices: any shape, integer.
+    limit: number of positions; may be symbolic.
+
+  Raises:
+    InvalidInputError: they are known, and one is out of range.
+  """
+  check_bounds(op, indices, limit)
+  indices = jnp.asarray(indices)
+  return jnp.where(indices < 0, jnp.asarray(limit, indices.dtype), indices)
 
 
 def _np_gather(params: np.ndarray, indices: np.ndarray, axis: int, batch_dims: int) -> np.ndarray:

@@ -4,7 +4,6 @@ Results have the input's dtype. `keep_dims` keeps each reduced axis with size 1.
 reductions that shapes need.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from jax import lax
 
 from graftax.ops_jax.axes import canonical_axes, canonical_axis
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.integer_mean import integer_mean
 from graftax.ops_jax.known import INT64, keep_known, to_dtype
 from graftax.ops_jax.numeric import highest, lowest
 from graftax.ops_jax.registry import register
@@ -75,9 +75,7 @@ def mean(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
   if jnp.issubdtype(input.dtype, jnp.inexact):
     with jax.debug_nans(False):
       return jnp.mean(input, axes, keepdims=keep_dims)
-  total = jnp.sum(input, axes, keepdims=keep_dims)
-  count = functools.reduce(lambda a, b: a * b, (input.shape[axis] for axis in axes), 1)
-  return lax.div(total, jnp.maximum(jnp.full_like(total, count), 1)).astype(input.dtype)
+  return integer_mean(input, axes, keep_dims)
 
 
 @register("EuclideanNorm", ignores=_IGNORES)
