@@ -205,3 +205,24 @@ def test_an_option_bounds_a_loop_and_nan_tells_when_it_was_too_low():
   gradient = jax.grad(lambda x: fn(x).sum())(X + 1)
   np.testing.assert_allclose(gradient, np.full_like(X, float(fn(X + 1)[0, 1] / (X + 1)[0, 1])))
   assert np.isnan(jax.jit(fn)(X * 1e-6 + 1e-6)).all()
+
+
+def test_integers_and_variables_of_a_loop_that_is_not_done_are_not_half_finished():
+  variable = tf.Variable(1.0)
+
+  @tf.function
+  def tf_fn(x):
+    def body(y, n, b):
+      variable.assign_add(1.0)
+      return y * 2.0, n + 1, tf.logical_not(b)
+
+    return tf.while_loop(lambda y, n, b: y < 100.0, body, [x, tf.constant(0), tf.constant(False)])
+
+  with gc.override_config("max_while_iterations", 4):
+    fn, params = gc.convert(tf_fn, np.float32(1))
+  done, new_params = jax.jit(fn)(params, np.float32(20))
+  np.testing.assert_allclose(done, [160, 3, True])
+  assert list(new_params.values()) == [4]
+  (_, count, truth), new_params = jax.jit(fn)(params, np.float32(1))
+  assert (count, truth) == (np.iinfo(np.int32).min, True)
+  assert np.isnan(list(new_params.values())).all()

@@ -13,6 +13,7 @@ import numpy as np
 from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import StaticInputError, UnsupportedAttrError
+from graftax.ops_jax.known import canonical_dtype, to_dtype
 from graftax.ops_jax.registry import Lowering
 from graftax.ops_jax.registry import lowering as registered_lowering
 from graftax.ops_jax.values import Value, is_known, is_symbolic, materialize
@@ -64,9 +65,14 @@ def _bind_run(
   prepare = _input_preparation(node, lowering, function_name)
 
   def run(context: Context, flat_inputs: Sequence[Value]) -> tuple[Value, ...]:
+    # Only shape vectors are object arrays, so nearly always one look at each type is all.
+    has_symbols = any(isinstance(value, np.ndarray) and is_symbolic(value) for value in flat_inputs)
+    if has_symbols:
+      flat_inputs = _with_symbols_for(lowering, flat_inputs, signature, given)
     inputs = prepare(flat_inputs if group is None else group(flat_inputs))
     outputs = function(context, *inputs) if lowering.needs_context else function(*inputs)
-    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+    flat = tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+    return _of_declared_types(flat, signature, given) if has_symbols and signature is not None else flat
 
   return run
 
@@ -216,7 +222,7 @@ def _input_grouping(
 def _input_preparation(
   node: Node, lowering: Lowering, function_name: str
 ) -> Callable[[Sequence[Value]], Sequence[Value]]:
-  """Decodes static inputs, and turns symbolic shape vectors into arrays where they meet traced values."""
+  """Decodes static inputs."""
   num_inputs = len(lowering.inputs)
   statics = [
     (
@@ -227,7 +233,6 @@ def _input_preparation(
     for position, parameter in enumerate(lowering.inputs)
     if parameter.static_type is not None
   ]
-  free = [position for position, parameter in enumerate(lowering.inputs) if parameter.static_type is None]
 
   def prepare(inputs: Sequence[Value]) -> Sequence[Value]:
     if len(inputs) != num_inputs:
@@ -237,26 +242,40 @@ def _input_preparation(
     prepared = list(inputs)
     for position, static_type, what in statics:
       prepared[position] = static_value(inputs[position], static_type, what)
-    # Only shape vectors are object arrays, so nearly always one look at each type is all.
-    for i in free:
-      if _holds_symbolic(prepared[i]):
-        if not all(_all_known(prepared[i]) for i in free):
-          prepared = [_materialized(value) if i in free else value for i, value in enumerate(prepared)]
-        break
     return prepared
 
   return prepare
 
 
-def _holds_symbolic(value: Value) -> bool:
-  if isinstance(value, np.ndarray):
-    return is_symbolic(value)
-  return isinstance(value, list) and any(map(_holds_symbolic, value))
+def _with_symbols_for(
+  lowering: Lowering, flat_inputs: Sequence[Value], signature: OpSignature | None, attrs: Mapping[str, AttrValue]
+) -> Sequence[Value]:
+  """Flat inputs with symbolic dimensions made arrays where the lowering computes on arrays, or they meet traced ones.
+
+  Known values keep no element type beside symbolic dimensions, so the arrays get the one that the op declares.
+  """
+  sizes = [1] * len(flat_inputs) if signature is None else signature.input_sizes(attrs)
+  parameters = [p for p, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
+  free = [i for i, parameter in enumerate(parameters) if parameter.static_type is None]
+  if lowering.takes_symbols and all(is_known(flat_inputs[i]) for i in free):
+    return flat_inputs
+  types = None if signature is None else list(signature.input_types(attrs))
+  materialized = list(flat_inputs)
+  for i in free:
+    dtype = np.dtype(np.int32) if types is None else canonical_dtype(types[i].numpy)
+    materialized[i] = materialize(flat_inputs[i], dtype)
+  return materialized
 
 
-def _all_known(value: Value) -> bool:
-  return all(map(_all_known, value)) if isinstance(value, list) else is_known(value)
+def _of_declared_types(
+  outputs: tuple[Value, ...], signature: OpSignature, attrs: Mapping[str, AttrValue]
+) -> tuple[Value, ...]:
+  """Outputs that symbolic dimensions went into, integers as the op declares them, symbolic ones as they are."""
 
+  def conformed(value: Value, declared: DType) -> Value:
+    is_integer = isinstance(value, (np.ndarray, np.generic, jax.Array)) and value.dtype.kind in "iu"
+    if not is_integer or declared.numpy.kind not in "iu" or value.dtype == declared.numpy:
+      return value
+    return to_dtype(value, declared.numpy)
 
-def _materialized(value: Value) -> Value:
-  return [_materialized(item) for item in value] if isinstance(value, list) else materialize(value)
+  return tuple(map(conformed, outputs, signature.output_types(attrs)))

@@ -13,7 +13,7 @@ from graftax.ops_jax.values import Array, is_known, is_symbolic, materialize
 __all__ = ["bitcast", "cast"]
 
 
-@register("Cast", ignores=("SrcT",))
+@register("Cast", ignores=("SrcT",), symbolic=True)
 def cast(x: Array, *, DstT: np.dtype, Truncate: bool = False) -> Array:
   """`x` converted to another dtype, element by element.
 

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@register("Equal", ignores=("T",))
+@register("Equal", ignores=("T",), symbolic=True)
 def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array:
   """`x == y` elementwise.
 
@@ -51,7 +51,7 @@ def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array
   return keep_known(_np_equal, jnp.equal, x, y)
 
 
-@register("NotEqual", ignores=("T",))
+@register("NotEqual", ignores=("T",), symbolic=True)
 def not_equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array:
   """`x != y` elementwise; see `equal`."""
   if not _compatible(x, y):
@@ -59,25 +59,25 @@ def not_equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> A
   return keep_known(lambda a, b: np.logical_not(_np_equal(a, b)), jnp.not_equal, x, y)
 
 
-@register("Less", ignores=("T",))
+@register("Less", ignores=("T",), symbolic=True)
 def less(x: Array, y: Array) -> Array:
   """`x < y` elementwise."""
   return keep_known(np.less, jnp.less, x, y)
 
 
-@register("LessEqual", ignores=("T",))
+@register("LessEqual", ignores=("T",), symbolic=True)
 def less_equal(x: Array, y: Array) -> Array:
   """`x <= y` elementwise."""
   return keep_known(np.less_equal, jnp.less_equal, x, y)
 
 
-@register("Greater", ignores=("T",))
+@register("Greater", ignores=("T",), symbolic=True)
 def greater(x: Array, y: Array) -> Array:
   """`x > y` elementwise."""
   return keep_known(np.greater, jnp.greater, x, y)
 
 
-@register("GreaterEqual", ignores=("T",))
+@register("GreaterEqual", ignores=("T",), symbolic=True)
 def greater_equal(x: Array, y: Array) -> Array:
   """`x >= y` elementwise."""
   return keep_known(np.greater_equal, jnp.greater_equal, x, y)

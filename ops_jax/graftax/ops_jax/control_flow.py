@@ -105,7 +105,8 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
 
   Differs from TF: reverse-mode derivatives need a trip count that is known while tracing, or a bound for it
   (`maximum_iterations` of the loop, or the option `max_while_iterations`): then the loop is a `jax.lax.scan`. Any other
-  loop is a `jax.lax.while_loop`, which JAX differentiates in forward mode only.
+  loop is a `jax.lax.while_loop`, which JAX differentiates in forward mode only. A loop that goes on beyond
+  `max_while_iterations` gives NaN, extreme integers and true.
   """
   counted = ctx.counted_loop(cond, body, input)
   return _with_words_where_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
@@ -248,8 +249,7 @@ class _Loop:
       checkify.check(
         jnp.logical_not(unfinished), f"{self.ctx.node_name}: the loop is not done after {bound} iterations"
       )
-    values, state = carry
-    values = jax.tree.map(lambda leaf: _invalid_if(unfinished, leaf), values)
+    values, state = jax.tree.map(lambda leaf: _invalid_if(unfinished, leaf), carry)
     return self._finish((values, state), lists, None)
 
   def _holds(self, cond: PureFunction, carry: Any, number: Value) -> Array:
@@ -364,10 +364,17 @@ def _merge(
 
 
 def _invalid_if(condition: Array, value: Array) -> Array:
-  """`value`, or NaN where it is a floating-point number and the condition holds."""
-  if not jnp.issubdtype(value.dtype, jnp.inexact):
+  """`value`, or, where the condition holds, what a gather out of range gives: NaN, an extreme integer, or true."""
+  if jnp.issubdtype(value.dtype, jnp.inexact):
+    invalid: Any = jnp.nan
+  elif value.dtype == bool:
+    invalid = True
+  elif not jnp.issubdtype(value.dtype, jnp.integer):
     return value
-  return jnp.where(condition, jnp.full_like(value, jnp.nan), value)
+  else:
+    info = jnp.iinfo(value.dtype)
+    invalid = info.min if info.min < 0 else info.max
+  return jnp.where(condition, jnp.full_like(value, invalid), value)
 
 
 def _is_static(value: Value) -> bool:

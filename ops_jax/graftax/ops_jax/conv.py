@@ -29,7 +29,8 @@ def convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
     Same dtype; spatial dimensions as `window` gives them.
 
   Raises:
-    InvalidInputError: the channels of `x` are not a multiple of the kernel's input channels.
+    InvalidInputError: the channels of `x` are not a multiple of the kernel's input channels, or its output channels
+      no multiple of the number of groups.
   """
   channels, kernel_channels = x.shape[place.channel_axis], kernel.shape[-2]
   if kernel_channels == 0 or channels % kernel_channels:
@@ -38,6 +39,11 @@ def convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
       f"the filter's {kernel_channels} (shape {kernel.shape})."
     )
   groups = channels // kernel_channels
+  if kernel.shape[-1] % groups:
+    raise InvalidInputError(
+      f"convolution: {groups} groups (an input of {channels} channels, a filter of shape {kernel.shape}) do not share "
+      f"the filter's {kernel.shape[-1]} output channels; expected a multiple of {groups}."
+    )
   if kernel_channels == 1 and groups > 1:
     multiplier = kernel.shape[-1] // groups
     return depthwise_convolve(x, kernel.reshape(*window.size, groups, multiplier), window, place)

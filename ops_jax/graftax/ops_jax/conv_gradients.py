@@ -59,11 +59,11 @@ def _input_gradient(
   if len(input_shape) == place.rank - 2:
     input_shape = _full_shape(place, input_shape, out_backprop.shape[0], kernel.shape[-2])
   place, window = _place_and_window(op, input_shape, kernel.shape, data_format, attrs)
+  if jnp.issubdtype(kernel.dtype, jnp.integer):
+    return _integer_input_gradient(input_shape, kernel, out_backprop, place, window)
   if kernel.shape[-2] == 1 and input_shape[place.channel_axis] != 1:
     kernel = kernel.reshape(*window.size, input_shape[place.channel_axis], -1)
     return _depthwise_input_gradient(op, input_shape, kernel, out_backprop, place, window)
-  if jnp.issubdtype(kernel.dtype, jnp.integer):
-    return _integer_input_gradient(input_shape, kernel, out_backprop, place, window)
   return _transposed(op, lambda x: convolve(x, kernel, window, place), input_shape, out_backprop)
 
 

@@ -97,12 +97,13 @@ def test_types(dtype, tolerance):
 
 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
-def test_grouped_integers_match_floats(data_format):
-  w, y = _RNG.integers(-3, 3, (3, 2, 2, 9)), _RNG.integers(-3, 3, (2, 3, 3, 9))
+@pytest.mark.parametrize("channels", [1, 2])
+def test_grouped_integers_match_floats(data_format, channels):
+  w, y = _RNG.integers(-3, 3, (3, 2, channels, 9)), _RNG.integers(-3, 3, (2, 3, 3, 9))
   attrs = {"strides": (1, 2, 2, 1), "padding": "SAME", "data_format": data_format}
-  sizes = (2, 5, 6, 6)
+  sizes = (2, 5, 6, 3 * channels)
   if data_format == "NCHW":
-    y, sizes, attrs = np.moveaxis(y, -1, 1), (2, 6, 5, 6), {**attrs, "strides": (1, 1, 2, 2)}
+    y, sizes, attrs = np.moveaxis(y, -1, 1), (2, 3 * channels, 5, 6), {**attrs, "strides": (1, 1, 2, 2)}
   got = conv2d_backprop_input(sizes, w.astype(np.int32), y.astype(np.int32), **attrs)
   want = conv2d_backprop_input(sizes, w.astype(np.float32), y.astype(np.float32), **attrs)
   np.testing.assert_allclose(got, want, atol=1e-3)

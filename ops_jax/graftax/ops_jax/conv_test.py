@@ -73,6 +73,13 @@ def test_conv2d_of_an_empty_batch():
 def test_conv2d_refuses_channels_that_do_not_divide():
   attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
   check_raw_op_rejects("Conv2D", [_normal((1, 5, 5, 5)), _normal((3, 3, 2, 4))], attrs, match="5 channels")
+  check_raw_op_rejects("Conv2D", [_normal((1, 5, 5, 4)), _normal((3, 3, 2, 5))], attrs, match="5 output channels")
+  check_raw_op_rejects("Conv2D", [_normal((1, 5, 5, 4)), _normal((3, 3, 1, 6))], attrs, match="6 output channels")
+
+
+def test_conv2d_of_integers_with_one_group_per_channel():
+  x, w = (_RNG.integers(-4, 4, s).astype(np.int32) for s in ((1, 5, 5, 4), (3, 3, 1, 8)))
+  check_raw_op("Conv2D", [x, w], {"strides": [1, 1, 1, 1], "padding": "SAME"})
 
 
 @pytest.mark.parametrize("kernel_shape", [(3, 3, 4, 5), (3, 3, 1, 8)])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -20,7 +21,7 @@ def const(*, value: np.ndarray) -> np.ndarray:
   return value
 
 
-@register("Fill", ignores=("T", "index_type"))
+@register("Fill", ignores=("T", "index_type"), symbolic=True)
 def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
   """An array of one value.
 
@@ -53,13 +54,13 @@ def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
   return jnp.zeros(shape, canonical_dtype(dtype))
 
 
-@register("ZerosLike", ignores=("T",))
+@register("ZerosLike", ignores=("T",), symbolic=True)
 def zeros_like(x: Array) -> Array:
   """Zeros (false, empty strings) of the shape and dtype of `x`."""
   return _full_like(x, 0, b"")
 
 
-@register("OnesLike", ignores=("T",))
+@register("OnesLike", ignores=("T",), symbolic=True)
 def ones_like(x: Array) -> Array:
   """Ones (true) of the shape and dtype of `x`."""
   return _full_like(x, 1, b"")
@@ -98,13 +99,14 @@ def range_(
 
   Raises:
     InvalidInputError: the step is 0 or points away from `limit`.
+
+  Differs from TF: a range over symbolic dimensions whose step points away from `limit` is empty rather than an error.
   """
   first, last, step = (x.item() if x.dtype == object else x.reshape(())[()] for x in (start, limit, delta))
-  if any(x.dtype == object for x in (start, limit, delta)):
-    size = (last - first + step - 1) // step
-    return first + lax.iota(canonical_dtype(Tidx), size) * canonical_dtype(Tidx).type(step)
   if step == 0:
     raise InvalidInputError("Range: delta must not be 0.")
+  if any(x.dtype == object for x in (start, limit, delta)):
+    return _symbolic_range(first, last, step, canonical_dtype(Tidx))
   if (step > 0 and first > last) or (step < 0 and first < last):
     raise InvalidInputError(f"Range: start={first} lies beyond limit={last} for delta={step}.")
   if jnp.issubdtype(Tidx, jnp.integer):
@@ -168,12 +170,19 @@ def one_hot(indices: Array, depth: Static[int], on_value: Array, off_value: Arra
   axis %= rank
   on_known = all(map(is_known, (indices, on_value, off_value)))
   xp: Any = np if on_known and (on_value.dtype == object or is_small((*indices.shape, depth))) else jnp
-  positions = np.arange(depth).astype(indices.dtype) if xp is np else lax.iota(canonical_dtype(indices.dtype), depth)
+  # Narrow indices are widened: counted in their own type, positions would wrap.
+  dtype = indices.dtype if indices.dtype.itemsize >= 4 else INT32
+  positions = np.arange(depth).astype(dtype) if xp is np else lax.iota(canonical_dtype(dtype), depth)
   shape = [1] * rank
   shape[axis] = depth
-  hot = xp.expand_dims(xp.asarray(indices), axis) == positions.reshape(shape)
+  hot = xp.expand_dims(xp.asarray(indices).astype(positions.dtype), axis) == positions.reshape(shape)
   result = xp.where(hot, on_value, off_value)
   return as_known(result) if xp is np else to_dtype(result, on_value.dtype)
+
+
+def _symbolic_range(first: Any, last: Any, step: Any, dtype: np.dtype) -> Array:
+  size = jax.core.max_dim(-((last - first) // -step), 0)
+  return jnp.asarray(first, dtype) + lax.iota(dtype, size) * jnp.asarray(step, dtype)
 
 
 def _refuse_negative(op: str, dims: tuple[Any, ...]) -> None:

@@ -87,6 +87,11 @@ def test_one_hot_vectors_match_tensorflow(axis):
   check_raw_op("OneHot", [indices[:0], np.int32(3), np.float32(5), np.float32(-1)], {"axis": axis}, vmap=False)
 
 
+def test_one_hot_vectors_longer_than_the_type_of_the_indices_counts():
+  for index in (np.uint8(5), np.int8(-3), np.uint8(255)):
+    check_raw_op("OneHot", [np.array([index, 7], index.dtype), np.int32(300), np.float32(1), np.float32(0)], vmap=False)
+
+
 def test_known_one_hot_vectors_of_strings():
   case = raw_op("OneHot", [np.array([1], np.int32), np.int32(2), np.array(b"on", object), np.array(b"off", object)])
   (result,) = case.run(*case.dynamic_inputs)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
+from graftax.ops_jax.numeric import round_half_away
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -44,7 +45,7 @@ def _crops(
     return image[box_ind[:, None, None], rows[:, :, None], columns[:, None, :]]
 
   if method == "nearest":
-    crops = pixels(_round_half_away(y), _round_half_away(x))
+    crops = pixels(round_half_away(y), round_half_away(x))
   else:
     top, left, bottom, right = jnp.floor(y), jnp.floor(x), jnp.ceil(y), jnp.ceil(x)
     y_lerp, x_lerp = (y - top)[:, :, None, None], (x - left)[:, None, :, None]
@@ -52,10 +53,6 @@ def _crops(
     crops = upper + (lower - upper) * y_lerp
   inside = (y_inside[:, :, None] & x_inside[:, None, :])[..., None]
   return jnp.where(inside, crops, jnp.asarray(extrapolation_value, crops.dtype))
-
-
-def _round_half_away(x: Array) -> Array:
-  return jnp.trunc(x + jnp.copysign(0.5, x))
 
 
 @register("CropAndResize", ignores=("T",))

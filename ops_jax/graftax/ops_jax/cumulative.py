@@ -15,7 +15,7 @@ from graftax.ops_jax.values import Array, Static
 __all__ = ["cumprod", "cumsum", "cumulative_logsumexp"]
 
 
-@register("Cumsum", ignores=("T", "Tidx"))
+@register("Cumsum", ignores=("T", "Tidx"), symbolic=True)
 def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
   """Running sum along one axis.
 
@@ -46,7 +46,7 @@ def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: boo
   )
 
 
-@register("Cumprod", ignores=("T", "Tidx"))
+@register("Cumprod", ignores=("T", "Tidx"), symbolic=True)
 def cumprod(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
   """Running product along one axis; see `cumsum`. With `exclusive` the first result is 1.
 

@@ -36,7 +36,7 @@ def data_format_dim_map(x: Array, *, src_format: str = "NHWC", dst_format: str =
   return table[xp.where(x < 0, x + len(src_format), x)]
 
 
-@register("DataFormatVecPermute", ignores=("T",))
+@register("DataFormatVecPermute", ignores=("T",), symbolic=True)
 def data_format_vec_permute(x: Array, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Array:
   """One number, or pair, per dimension of layout `src_format`, in the order of `dst_format`.
 

@@ -30,7 +30,7 @@ def grouped_form(x: Array, kernel: Array, window: Window, place: Layout) -> Arra
 def shifted_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
   """Depthwise convolution as a sum of shifted inputs times filter cells; arguments as for `depthwise_convolve`."""
   *_, channels, multiplier = kernel.shape
-  accumulator = jnp.float32 if jnp.finfo(x.dtype).bits < 32 else x.dtype
+  accumulator = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
   axis = place.channel_axis
   trailing = place.rank - 1 - axis
   # [channels] or [channels, multiplier], followed by a 1 for each dimension after the channels.

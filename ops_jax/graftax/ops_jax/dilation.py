@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from graftax.ops_jax.layouts import layout
+from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 from graftax.ops_jax.windows import Window, spatial_window, window_views
@@ -25,14 +25,10 @@ def _window(x: Array, kernel: Array, strides: Sequence[int], rates: Sequence[int
   )
 
 
-def _lowest(dtype: np.dtype) -> Any:
-  return -np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
-
-
 def _first_maximum(x: Array, kernel: Array, window: Window) -> tuple[Array, Array]:
   """The maximum over the window's cells, and the number of the first cell that reaches it."""
   is_inside = jnp.ones(x.shape[:3] + (1,), bool)
-  best = jnp.full((), _lowest(x.dtype), x.dtype)
+  best = jnp.asarray(lowest(x.dtype))
   index: Array = jnp.zeros((), jnp.int32)
   views = zip(window_views(x, window, _SPATIAL, 0), window_views(is_inside, window, _SPATIAL, False), strict=True)
   for number, ((cell, view), (_, inside)) in enumerate(views):

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from graftax.ops_jax.activations import elu, leaky_relu, relu, relu6
@@ -12,6 +13,8 @@ from graftax.ops_jax.bias import bias_add
 from graftax.ops_jax.conv import conv2d, conv3d
 from graftax.ops_jax.depthwise import depthwise_conv2d_native
 from graftax.ops_jax.errors import UnsupportedAttrError
+from graftax.ops_jax.matmul import mat_mul
+from graftax.ops_jax.padding import mirror_pad
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -201,21 +204,19 @@ def fused_mat_mul(
   leakyrelu_alpha: float = 0.2,
 ) -> Array:
   """The product of two matrices, either of them transposed first, then the fused ops; see `_FusedConv2D`."""
-  a, b = jnp.asarray(a), jnp.asarray(b)
-  y = lax.dot_general(a, b, (((0 if transpose_a else 1,), (1 if transpose_b else 0,)), ((), ())))
+  y = mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
   return _finished("_FusedMatMul", y, args, fused_ops, epsilon, leakyrelu_alpha)
 
 
 @register("FusedPadConv2D", ignores=("T",))
 def fused_pad_conv2d(
   input: Array,
-  paddings: Static[tuple[int, ...]],
+  paddings: Static[np.ndarray],
   filter: Array,
   *,
   mode: str,
   strides: tuple[int, ...],
   padding: str,
 ) -> Array:
-  """`Conv2D` of `input` mirrored beyond its edges by `paddings`, `[4, 2]`; `mode` is `"REFLECT"` or `"SYMMETRIC"`."""
-  pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
-  return conv2d(jnp.pad(jnp.asarray(input), pairs, mode=mode.lower()), filter, strides=strides, padding=padding)
+  """`Conv2D` of `input` mirrored beyond its edges by `paddings`, `[4, 2]`; `mode` as for `MirrorPad`."""
+  return conv2d(mirror_pad(input, paddings, mode=mode), filter, strides=strides, padding=padding)

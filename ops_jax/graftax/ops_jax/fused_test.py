@@ -8,7 +8,7 @@ import pytest
 from graftax.ops_jax.activations import relu
 from graftax.ops_jax.bias import bias_add
 from graftax.ops_jax.conv import conv2d
-from graftax.ops_jax.errors import UnsupportedAttrError
+from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax.fused import (
   fused_conv2d,
   fused_conv3d,
@@ -18,7 +18,7 @@ from graftax.ops_jax.fused import (
   mish,
   swish,
 )
-from graftax.testing.raw_ops import check_raw_op
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
 
 pytestmark = pytest.mark.tensorflow
 
@@ -94,6 +94,11 @@ def test_matrix_product(transpose_a, transpose_b):
   np.testing.assert_allclose(fused_mat_mul(a, b, [_BIAS], **attrs), want, rtol=1e-5)
 
 
+def test_matrices_that_do_not_multiply_are_refused():
+  with pytest.raises(InvalidInputError, match="do not multiply"):
+    fused_mat_mul(_normal(2, 3), _normal(2, 3), [])
+
+
 def test_an_unknown_fused_op_is_named():
   with pytest.raises(UnsupportedAttrError, match="'Frobnicate'"):
     fused_mat_mul(_normal(2, 2), _normal(2, 2), [], fused_ops=("Frobnicate",))
@@ -117,12 +122,9 @@ def test_padding_and_convolution(mode):
   attrs = {"mode": mode, "strides": [1, 1, 1, 1], "padding": "VALID"}
   # One image: TensorFlow 2.21 on CPU repeats the first image's result for all others.
   check_raw_op("FusedPadConv2D", [_X[:1], paddings, _W], attrs, vmap=False, tolerance=(1e-4, 1e-4))
-  assert fused_pad_conv2d(_X, tuple(paddings.ravel()), _W, mode=mode, strides=(1, 1, 1, 1), padding="VALID").shape == (
-    2,
-    6,
-    7,
-    3,
-  )
+  padded = fused_pad_conv2d(_X, paddings, _W, mode=mode, strides=(1, 1, 1, 1), padding="VALID")
+  assert padded.shape == (2, 6, 7, 3)
+  check_raw_op_rejects("FusedPadConv2D", [_X[:1], paddings * 9, _W], attrs, match="too large for dimension 1")
 
 
 def test_swish_and_mish_keep_their_dtype():

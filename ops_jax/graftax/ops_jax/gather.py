@@ -1,11 +1,13 @@
 """Elements picked by position.
 
 TensorFlow on a CPU refuses positions out of range, negative ones included. So do we where the positions are known. A
-traced position out of range gives NaN (the smallest integer, for integers), so that the mistake shows.
+traced position out of range gives NaN for floats, the least signed and the greatest unsigned integer, and true, so that
+the mistake shows.
 """
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -16,10 +18,10 @@ from graftax.ops_jax.known import as_known
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known, is_symbolic, materialize
 
-__all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "unravel_index"]
+__all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "positions_or_end", "unravel_index"]
 
 
-@register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"))
+@register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"), symbolic=True)
 def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: int = 0) -> Array:
   """Slices of `params` along an axis, at given positions.
 
@@ -37,9 +39,10 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   Raises:
     InvalidInputError: a known position is out of range, or the batches differ.
 
-  Differs from TF: a traced position out of range gives NaN or the smallest integer rather than an error.
+  Differs from TF: a traced position out of range gives what the module says rather than an error.
   """
   axis = canonical_axis("GatherV2", axis, params.ndim)
+  indices = materialize(indices)
   if not -indices.ndim <= batch_dims <= indices.ndim:
     raise InvalidInputError(f"GatherV2: batch_dims={batch_dims} is out of range for indices of shape {indices.shape}.")
   batch_dims = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
@@ -51,16 +54,16 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   in_bounds = check_bounds("GatherV2", indices, params.shape[axis])
   if is_known(params) and is_known(indices):
     return as_known(_np_gather(np.asarray(params), np.asarray(indices), axis, batch_dims))
-  return _gather(jnp.asarray(params), jnp.asarray(indices), axis, batch_dims, in_bounds)
+  return _gather(jnp.asarray(materialize(params)), jnp.asarray(indices), axis, batch_dims, in_bounds)
 
 
-@register("Gather", ignores=("Tparams", "Tindices", "validate_indices"))
+@register("Gather", ignores=("Tparams", "Tindices", "validate_indices"), symbolic=True)
 def gather(params: Array, indices: Array) -> Array:
   """`gather_v2` along the first axis."""
   return gather_v2(params, indices, 0)
 
 
-@register("GatherNd", ignores=("Tparams", "Tindices"))
+@register("GatherNd", ignores=("Tparams", "Tindices"), symbolic=True)
 def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") -> Array:
   """Elements or slices of `params` at given coordinates.
 
@@ -77,8 +80,9 @@ def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") ->
   Raises:
     InvalidInputError: known coordinates are out of range, or there are more of them than dimensions.
 
-  Differs from TF: traced coordinates out of range give NaN or the smallest integer rather than an error.
+  Differs from TF: traced coordinates out of range give what the module says rather than an error.
   """
+  indices = materialize(indices)
   depth = indices.shape[-1] if indices.ndim else 0
   if not indices.ndim or depth > params.ndim:
     raise InvalidInputError(f"GatherNd: indices of shape {indices.shape} do not fit params of shape {params.shape}.")
@@ -148,6 +152,24 @@ def check_bounds(op: str, indices: Array, limits: Any) -> bool:
     if bad.size:
       raise InvalidInputError(f"{op}: index {bad.flat[0]} is not in [0, {bound}).")
   return True
+
+
+def positions_or_end(op: str, indices: Array, limit: Any) -> jax.Array:
+  """`indices` as JAX scatters and gathers with them: those out of range beyond the end, where updates are dropped.
+
+  JAX would count negative ones from the end.
+
+  Args:
+    op: for the message.
+    indices: any shape, integer.
+    limit: number of positions; may be symbolic.
+
+  Raises:
+    InvalidInputError: they are known, and one is out of range.
+  """
+  check_bounds(op, indices, limit)
+  indices = jnp.asarray(indices)
+  return jnp.where(indices < 0, jnp.asarray(limit, indices.dtype), indices)
 
 
 def _np_gather(params: np.ndarray, indices: np.ndarray, axis: int, batch_dims: int) -> np.ndarray:

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax import gather
+from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.gather import positions_or_end
+from graftax.ops_jax.tensor_list import tensor_list_scatter_into_existing_list, tensor_list_scatter_v2
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
 _X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
@@ -91,3 +94,26 @@ def test_symbolic_dimensions_are_gathered():
   result = gather.gather_v2(dims, np.array([2, 0], np.int32), 0)
   assert list(result) == [4, n]
   assert gather.gather_v2(dims, np.array([1, 2], np.int32), 0).dtype == np.int32
+
+
+def test_positions_out_of_range_lie_beyond_the_end():
+  np.testing.assert_array_equal(positions_or_end("Op", jnp.array([-1, 0, 2, 3]), 3), [3, 0, 2, 3])
+  with pytest.raises(InvalidInputError, match=r"Op: index -1 is not in \[0, 3\)"):
+    positions_or_end("Op", np.array([-1, 0]), 3)
+
+
+@pytest.mark.parametrize("bad", [-1, 3])
+def test_slices_scattered_into_a_tensor_list_never_count_from_the_end(bad):
+  tensor = jnp.array([7.0, 8.0])
+
+  def scattered(indices):
+    return tensor_list_scatter_v2(tensor, indices, np.zeros(0, np.int32), 3).buffer
+
+  def written(indices):
+    full = tensor_list_scatter_v2(jnp.ones(3), np.arange(3), np.zeros(0, np.int32), 3)
+    return tensor_list_scatter_into_existing_list(full, tensor, indices).buffer
+
+  with pytest.raises(InvalidInputError, match="TensorListScatter: index"):
+    scattered(np.array([bad, 1]))
+  np.testing.assert_array_equal(jax.jit(scattered)(np.array([bad, 1])), [0, 8, 0])
+  np.testing.assert_array_equal(jax.jit(written)(np.array([bad, 1])), [1, 8, 1])

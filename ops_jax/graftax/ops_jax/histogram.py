@@ -1,7 +1,10 @@
 """Counts of values: by integer value, and by bins of equal width."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.known import INT32, canonical_dtype
@@ -83,18 +86,67 @@ def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int],
     `[nbins]` of `dtype`.
 
   Raises:
-    InvalidInputError: `nbins` is not positive, or the known range is empty.
+    InvalidInputError: `nbins` is not positive, the known range is empty, or a known value is NaN.
+
+  Differs from TF: traced NaNs count in some bin rather than being an error. A float64 value less than a rounding error
+  from the start of a bin may count in the neighbouring one, and so may a float32 value where the range is traced and
+  64-bit types are off.
   """
   if nbins <= 0:
     raise InvalidInputError(f"HistogramFixedWidth: nbins must be positive; got {nbins}.")
-  if is_known(value_range) and not value_range[0] < value_range[1]:
-    raise InvalidInputError(f"HistogramFixedWidth: the range {value_range!r} is empty.")
-  low, high = value_range[0], value_range[1]
-  values = jnp.reshape(values, -1)
-  wide = values.astype(np.float32) if jnp.issubdtype(values.dtype, jnp.integer) else values
-  fraction = (wide - low) / (high - low)
-  bins = jnp.clip(jnp.floor(fraction * nbins), 0, nbins - 1).astype(np.int32)
+  if is_known(values) and np.isnan(values).any():
+    raise InvalidInputError("HistogramFixedWidth: values must not contain NaN.")
+  if is_known(value_range):
+    low, high = value_range
+    if not low < high:
+      raise InvalidInputError(f"HistogramFixedWidth: the range {value_range!r} is empty.")
+    starts = jnp.asarray(_bin_starts(low, high, nbins))
+    bins = jnp.searchsorted(starts, jnp.reshape(values, -1).astype(starts.dtype), side="right").astype(np.int32)
+  else:
+    bins = _bins(jnp.reshape(values, -1), value_range[0], value_range[1], nbins)
   return jnp.zeros(nbins, canonical_dtype(dtype)).at[bins].add(1)
+
+
+def _bins(values: Array, low: Array, high: Array, nbins: int) -> Array:
+  """The bin of each value, in double precision as TensorFlow does where there is one."""
+  wide = canonical_dtype(np.float64)
+  low, high = low.astype(wide), high.astype(wide)
+  step = (high - low) / nbins
+  # XLA would turn a division by one number into a product with its inverse, which rounds twice.
+  divisor = lax.optimization_barrier(jnp.broadcast_to(step, values.shape))
+  steps = (jnp.maximum(values.astype(wide), low) - low) / divisor
+  return jnp.minimum(steps, nbins - 1).astype(np.int32)
+
+
+def _bin_starts(low: Any, high: Any, nbins: int) -> np.ndarray:
+  """`[nbins - 1]`, the least value in each bin but the first, in the dtype of `low`.
+
+  TensorFlow divides in double precision. Comparing with where that division makes bins start gives the same bins in
+  any precision.
+  """
+  step = (np.float64(high) - np.float64(low)) / nbins
+  wanted = np.arange(1, nbins)
+  # Bisection over the numbers between the ends, by their place among all numbers of the type.
+  below, above = (np.full(nbins - 1, _place(end)) for end in (low, high))
+  while np.any(above - below > 1):
+    middle = below + (above - below) // 2
+    is_reached = (_number(middle, low.dtype).astype(np.float64) - np.float64(low)) / step >= wanted
+    below, above = np.where(is_reached, below, middle), np.where(is_reached, middle, above)
+  return _number(above, low.dtype)
+
+
+def _place(number: Any) -> Any:
+  if number.dtype.kind == "i":
+    return number.astype(np.int64)
+  bits = number.view(f"i{number.dtype.itemsize}").astype(np.int64)
+  return bits if bits >= 0 else -(bits & np.iinfo(f"i{number.dtype.itemsize}").max)
+
+
+def _number(place: np.ndarray, dtype: np.dtype) -> np.ndarray:
+  if dtype.kind == "i":
+    return place.astype(dtype)
+  magnitude = np.abs(place).astype(f"i{dtype.itemsize}").view(dtype)
+  return np.where(place < 0, -magnitude, magnitude)
 
 
 def _count(values: Array, size: int, weights: Array) -> Array:

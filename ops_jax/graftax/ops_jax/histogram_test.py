@@ -1,8 +1,11 @@
 """Counts against TensorFlow."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from graftax.ops_jax.errors import InvalidInputError
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
 _VALUES = np.array([1, 2, 2, 7, 0], np.int32)
@@ -39,3 +42,26 @@ def test_bins_of_equal_width_match_tensorflow(dtype, output):
     "HistogramFixedWidth", [values, np.array([0, 5], dtype), np.int32(5)], {"dtype": output}, vmap=("values",)
   )
   check_raw_op_rejects("HistogramFixedWidth", [values, np.array([0, 5], dtype), np.int32(0)], match="must be positive")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+@pytest.mark.parametrize("nbins", [1, 3, 10, 49])
+def test_values_next_to_the_start_of_a_bin_match_tensorflow(dtype, nbins):
+  for low, high in ((0, 1), (-0.3, 0.7), (1e-3, 1e6)) if dtype == np.float32 else ((0, 7), (-5, 2**25)):
+    edges = np.linspace(low, high, nbins + 1).astype(dtype)
+    below = np.nextafter(edges, dtype(low)) if dtype == np.float32 else edges - 1
+    values = np.concatenate([edges, below, edges[::-1], edges[:1] - 1])
+    inputs = [values.astype(dtype), np.array([low, high], dtype), np.int32(nbins)]
+    check_raw_op("HistogramFixedWidth", inputs, vmap=False, static=("value_range",))
+    check_raw_op("HistogramFixedWidth", inputs, vmap=False)
+    if dtype != np.int64:
+      with jax.enable_x64(False):
+        case = raw_op("HistogramFixedWidth", inputs, static=("value_range",))
+        (got,) = case.run(jnp.asarray(inputs[0]))
+        np.testing.assert_array_equal(got, case.oracle(inputs)[0])
+
+
+def test_known_nan_has_no_bin():
+  case = raw_op("HistogramFixedWidth", [np.float32([0, 1]), np.float32([0, 1]), np.int32(2)], static=("value_range",))
+  with pytest.raises(InvalidInputError, match="NaN"):
+    case.kernel.run(None, [np.float32([np.nan]), np.float32([0, 1]), np.int32(2)])

@@ -86,6 +86,12 @@ def test_projective_transform(interpolation, fill_mode):
   check_raw_op("ImageProjectiveTransformV2", inputs[:3], attrs, vmap=False, tolerance=(1e-4, 1e-4))
 
 
+def test_less_than_a_half_is_nearest_to_the_pixel_before():
+  shift = np.array([[1, 0, 0.49999997, 0, 1, 0.49999997, 0, 0]], np.float32)
+  inputs = [_IMAGES[:1], shift, np.array([1, 1], np.int32)]
+  check_raw_op("ImageProjectiveTransformV2", inputs, {"interpolation": "NEAREST"}, vmap=False)
+
+
 def test_one_transform_serves_all_images_of_integers():
   attrs = {"interpolation": "NEAREST"}
   inputs = [(_IMAGES * 50).astype(np.int32), _TRANSFORMS[1:], np.array([4, 5], np.int32)]

@@ -16,7 +16,7 @@ from graftax.ops_jax.values import Array, Static, is_known, namespace
 __all__ = ["concat", "concat_offset", "concat_v2", "pack", "parallel_concat", "split", "split_v", "tile", "unpack"]
 
 
-@register("Pack", ignores=("N",))
+@register("Pack", ignores=("N",), symbolic=True)
 def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
   """Arrays of one shape stacked along a new axis.
 
@@ -40,7 +40,7 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
   return result
 
 
-@register("Unpack", ignores=("T",))
+@register("Unpack", ignores=("T",), symbolic=True)
 def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
   """The slices along an axis, which they lose.
 
@@ -55,7 +55,7 @@ def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
   return [_normalized(part.reshape(shape)) for part in parts]
 
 
-@register("ConcatV2", ignores=("N", "T", "Tidx"))
+@register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True)
 def concat_v2(values: list[Array], axis: Static[int]) -> Array:
   """Arrays joined along an axis, which must be known; the other dimensions agree.
 
@@ -73,7 +73,7 @@ def concat_v2(values: list[Array], axis: Static[int]) -> Array:
     raise InvalidInputError(f"ConcatV2: shapes {[v.shape for v in values]} do not join along axis {axis}.") from e
 
 
-@register("Concat", ignores=("N", "T"))
+@register("Concat", ignores=("N", "T"), symbolic=True)
 def concat(concat_dim: Static[int], values: list[Array]) -> Array:
   """`concat_v2` with its arguments in another order."""
   return concat_v2(values, concat_dim)
@@ -106,7 +106,7 @@ def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[np.ndarra
   return offsets
 
 
-@register("Split", ignores=("T",))
+@register("Split", ignores=("T",), symbolic=True)
 def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array]:
   """`num_split` equal parts along an axis, which must be known.
 
@@ -120,7 +120,7 @@ def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array
   return [_normalized(part) for part in _split(value, [dim // num_split] * num_split, axis)]
 
 
-@register("SplitV", ignores=("T", "Tlen", "num_split"))
+@register("SplitV", ignores=("T", "Tlen", "num_split"), symbolic=True)
 def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Static[int]) -> list[Array]:
   """Parts of given sizes along an axis; all must be known.
 
@@ -143,7 +143,7 @@ def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Stati
   return [_normalized(part) for part in _split(value, sizes, axis)]
 
 
-@register("Tile", ignores=("T", "Tmultiples"))
+@register("Tile", ignores=("T", "Tmultiples"), symbolic=True)
 def tile(input: Array, multiples: Static[tuple[int, ...]]) -> Array:
   """`input` repeated `multiples[i]` times along dimension `i`.
 

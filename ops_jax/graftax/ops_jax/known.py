@@ -36,7 +36,8 @@ def as_known(value: Any, dtype: Any = np.int32) -> np.ndarray:
 
   Args:
     value: numpy array or scalar, Python number, or symbolic dimension.
-    dtype: what plain integers become; symbolic dimensions keep dtype object.
+    dtype: what plain integers become; symbolic dimensions keep dtype object. A kernel corrects it to the type that its
+      op declares.
   """
   array = np.asarray(value)
   if isinstance(value, (np.ndarray, np.generic)) and array.dtype != object:
@@ -55,12 +56,14 @@ def keep_known(np_function: Callable[..., Any], jax_function: Callable[..., Any]
   """
   if not all(map(is_known, args)):
     return jax_function(*args)
-  dtypes = [a.dtype for a in args if a.dtype != object]
+  # A condition among the arguments says nothing about the type of what it selects.
+  dtypes = [a.dtype for a in args if a.dtype != object and a.dtype != bool]
+  dtype = dtypes[0] if dtypes else INT32
   try:
     with np.errstate(all="ignore"):
-      return as_known(np_function(*args), dtypes[0] if dtypes else np.int32)
+      return as_known(np_function(*args), dtype)
   except (jax.errors.ConcretizationTypeError, *_INCONCLUSIVE):
-    return jax_function(*[materialize(a) for a in args])
+    return jax_function(*[materialize(a, canonical_dtype(dtype)) for a in args])
 
 
 def _inconclusive_errors() -> tuple[type[Exception], ...]:

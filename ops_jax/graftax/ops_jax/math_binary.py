@@ -48,7 +48,7 @@ _subtract = short_cut(lax.sub, jnp.subtract)
 _multiply = short_cut(lax.mul, jnp.multiply)
 
 
-@register("Add", "AddV2", ignores=("T",))
+@register("Add", "AddV2", ignores=("T",), symbolic=True)
 def add(x: Array, y: Array) -> Array:
   """`x + y`; integers wrap. Known strings are joined."""
   result = keep_known(np.add, _add, x, y)
@@ -56,7 +56,7 @@ def add(x: Array, y: Array) -> Array:
   return result
 
 
-@register("Sub", ignores=("T",))
+@register("Sub", ignores=("T",), symbolic=True)
 def sub(x: Array, y: Array) -> Array:
   """`x - y`; integers wrap."""
   result = keep_known(np.subtract, _subtract, x, y)
@@ -64,19 +64,19 @@ def sub(x: Array, y: Array) -> Array:
   return result
 
 
-@register("Mul", ignores=("T",))
+@register("Mul", ignores=("T",), symbolic=True)
 def mul(x: Array, y: Array) -> Array:
   """`x * y`; integers wrap."""
   return keep_known(np.multiply, _multiply, x, y)
 
 
-@register("AddN", "AccumulateNV2", ignores=("T", "N", "shape"))
+@register("AddN", "AccumulateNV2", ignores=("T", "N", "shape"), symbolic=True)
 def add_n(inputs: list[Array]) -> Array:
   """The sum of arrays of one shape and dtype."""
   return functools.reduce(add, inputs)
 
 
-@register("RealDiv", "Div", ignores=("T",))
+@register("RealDiv", "Div", ignores=("T",), symbolic=True)
 def div(x: Array, y: Array) -> Array:
   """`x / y`; for integers the quotient rounded towards 0.
 
@@ -96,7 +96,7 @@ def div(x: Array, y: Array) -> Array:
   return keep_known(np.divide, lambda a, b: lax.div(*_broadcast(a, b)), x, y)
 
 
-@register("TruncateDiv", ignores=("T",))
+@register("TruncateDiv", ignores=("T",), symbolic=True)
 def truncate_div(x: Array, y: Array) -> Array:
   """`x / y` rounded towards 0; see `div` for division by 0."""
   _refuse_zero_divisor("TruncateDiv", y)
@@ -105,7 +105,7 @@ def truncate_div(x: Array, y: Array) -> Array:
   return _truncate(lax.div(*_broadcast(x, y)))
 
 
-@register("FloorDiv", ignores=("T",))
+@register("FloorDiv", ignores=("T",), symbolic=True)
 def floor_div(x: Array, y: Array) -> Array:
   """`x / y` rounded towards minus infinity; see `div` for division by 0. Derivative 0."""
   _refuse_zero_divisor("FloorDiv", y)
@@ -114,14 +114,14 @@ def floor_div(x: Array, y: Array) -> Array:
   return keep_known(lambda a, b: np.floor(np.divide(a, b)), lambda a, b: lax.floor(lax.div(*_broadcast(a, b))), x, y)
 
 
-@register("FloorMod", ignores=("T",))
+@register("FloorMod", ignores=("T",), symbolic=True)
 def floor_mod(x: Array, y: Array) -> Array:
   """Remainder of `floor_div`, with the sign of `y`; see `div` for division by 0."""
   _refuse_zero_divisor("FloorMod", y)
   return keep_known(np.mod, jnp.mod, x, y)
 
 
-@register("Mod", "TruncateMod", ignores=("T",))
+@register("Mod", "TruncateMod", ignores=("T",), symbolic=True)
 def mod(x: Array, y: Array) -> Array:
   """Remainder of `truncate_div`, with the sign of `x`; see `div` for division by 0."""
   _refuse_zero_divisor("Mod", y)
@@ -192,7 +192,7 @@ def _zero_at_zero(function: Callable[[Array, Array], Array], x: Array, y: Array)
   return jnp.where(is_zero, jnp.zeros_like(x), function(x, jnp.where(is_zero, jnp.ones_like(y), y)))
 
 
-@register("Pow", ignores=("T",))
+@register("Pow", ignores=("T",), symbolic=True)
 def pow_(x: Array, y: Array) -> Array:
   """`x ** y`; integers wrap.
 
@@ -230,13 +230,13 @@ def _pow_partial_y(t: Array, z: Array, x: Array, y: Array) -> Array:
 _pow: Callable[..., Array] = with_partials(lax.pow, _pow_partial_x, _pow_partial_y)
 
 
-@register("Maximum", ignores=("T",))
+@register("Maximum", ignores=("T",), symbolic=True)
 def maximum(x: Array, y: Array) -> Array:
   """The larger of `x` and `y`, NaN if one is NaN. Where they are equal, the derivative is that of `x`."""
   return keep_known(_np_maximum, lambda a, b: _maximum(*_broadcast(a, b)), x, y)
 
 
-@register("Minimum", ignores=("T",))
+@register("Minimum", ignores=("T",), symbolic=True)
 def minimum(x: Array, y: Array) -> Array:
   """The smaller of `x` and `y`, NaN if one is NaN. Where they are equal, the derivative is that of `x`."""
   return keep_known(_np_minimum, lambda a, b: _minimum(*_broadcast(a, b)), x, y)
@@ -254,7 +254,7 @@ _minimum = with_partials(
 )
 
 
-@register("SquaredDifference", ignores=("T",))
+@register("SquaredDifference", ignores=("T",), symbolic=True)
 def squared_difference(x: Array, y: Array) -> Array:
   """`(x - y) ** 2`; for complex numbers `|x - y| ** 2`, still of complex dtype."""
   difference = sub(x, y)

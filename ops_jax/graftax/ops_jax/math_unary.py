@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-@register("Abs", ignores=("T",))
+@register("Abs", ignores=("T",), symbolic=True)
 def abs_(x: Array) -> Array:
   """`|x|`, same shape and dtype; the smallest integer stays itself. Derivative 0 at 0."""
   return keep_known(np.abs, _abs_of_real, x)
@@ -58,7 +58,7 @@ def abs_(x: Array) -> Array:
 _abs_of_real = with_partials(jnp.abs, lambda t, y, x: t * jnp.sign(x))
 
 
-@register("Neg", ignores=("T",))
+@register("Neg", ignores=("T",), symbolic=True)
 def neg(x: Array) -> Array:
   """`-x`, same shape and dtype; integers wrap."""
   return keep_known(np.negative, short_cut(lax.neg, jnp.negative), x)
@@ -70,7 +70,7 @@ def sign(x: Array) -> Array:
   return keep_known(np.sign, jnp.sign, x)
 
 
-@register("Square", ignores=("T",))
+@register("Square", ignores=("T",), symbolic=True)
 def square(x: Array) -> Array:
   """`x * x`, same shape and dtype; integers wrap."""
   return keep_known(lambda a: np.multiply(a, a), lambda a: jnp.multiply(a, a), x)

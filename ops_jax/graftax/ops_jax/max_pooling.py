@@ -4,8 +4,9 @@ Over images the first maximum of a window gets the gradient, over volumes each o
 """
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,8 @@ import numpy as np
 from jax import lax
 
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
+from graftax.ops_jax.gather import check_bounds
+from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.pooling import MAX_UNROLLED_CELLS
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
@@ -37,33 +40,43 @@ __all__ = [
 _INT64 = np.dtype(np.int64)
 
 
-def _lowest(dtype: np.dtype) -> np.ndarray:
-  if jnp.issubdtype(dtype, jnp.floating):
-    return np.asarray(-np.inf, dtype)
-  return np.asarray(jnp.iinfo(dtype).min, dtype)
-
-
 def _reduced_maximum(x: Array, window: Window) -> Array:
-  return lax.reduce_window(x, _lowest(x.dtype), lax.max, window.size, window.strides, window.lax_padding)
+  return lax.reduce_window(x, lowest(x.dtype), lax.max, window.size, window.strides, window.lax_padding)
 
 
 def _unrolled_maximum(x: Array, window: Window) -> Array:
-  views = [view for _, view in window_views(x, window, range(x.ndim), _lowest(x.dtype))]
+  views = [view for _, view in window_views(x, window, range(x.ndim), lowest(x.dtype))]
   return functools.reduce(jnp.maximum, views)
 
 
 def _first_maximum(x: Array, window: Window) -> tuple[Array, Array]:
-  """Each window's maximum, and the row-major number of the first cell that holds it."""
+  """Each window's maximum, and the row-major number of the first cell that holds it, which is never padding."""
   best, index = None, None
-  for number, (_, view) in enumerate(window_views(x, window, range(x.ndim), _lowest(x.dtype))):
+  is_found: Array | None = None
+  axes = range(x.ndim)
+  views = zip(window_views(x, window, axes, lowest(x.dtype)), _inside_views(x, window), strict=True)
+  for number, ((_, view), inside) in enumerate(views):
     if best is None or index is None:
-      best, index = view, jnp.zeros(view.shape, jnp.int32)
+      best, index, is_found = view, jnp.zeros(view.shape, jnp.int32), inside
     else:
-      is_greater = view > best
-      best, index = jnp.where(is_greater, view, best), jnp.where(is_greater, number, index)
+      is_better = view > best
+      # Padding holds the lowest value there is, so that only the first cell inside may be none greater than it.
+      if inside is not None and is_found is not None:
+        is_better, is_found = inside & (is_better | ~is_found), is_found | inside
+      best, index = jnp.where(is_better, view, best), jnp.where(is_better, number, index)
   if best is None or index is None:
     raise InvalidInputError(f"max pooling: a window of size {window.size} has no cell.")
   return best, index
+
+
+def _inside_views(x: Array, window: Window) -> Iterator[Array | None]:
+  """For each cell of the window, where it lies inside of `x`, broadcasting to the windows; None for everywhere."""
+  if all(pair == (0, 0) for pair in window.padding):
+    return itertools.repeat(None, math.prod(window.size))
+  # One element is enough of a dimension that the window neither spans nor pads.
+  is_plain = [n == 1 and pair == (0, 0) for n, pair in zip(window.size, window.padding, strict=True)]
+  shape = [1 if plain else size for plain, size in zip(is_plain, x.shape, strict=True)]
+  return (view for _, view in window_views(jnp.ones(shape, bool), window, range(x.ndim), False))
 
 
 def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
@@ -73,7 +86,7 @@ def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
   total = None
   axes = range(x.ndim)
   for (_, view), (_, candidates) in zip(
-    window_views(values, window, axes, 0), window_views(x, window, axes, _lowest(x.dtype)), strict=True
+    window_views(values, window, axes, 0), window_views(x, window, axes, lowest(x.dtype)), strict=True
   ):
     term = jnp.where(candidates == maximum, view, jnp.zeros((), values.dtype))
     total = term if total is None else total + term
@@ -353,12 +366,15 @@ def max_pool_with_argmax(
   return _max_pool(x, window), positions.astype(jax.dtypes.canonicalize_dtype(Targmax))
 
 
-def _in_whole_batch(argmax: Array, shape: Sequence[int], include_batch_in_index: bool) -> Array:
+def _in_whole_batch(op: str, argmax: Array, shape: Sequence[int], include_batch_in_index: bool) -> Array:
+  """Flat positions in an array of `shape`; beyond its end for those that lie outside of what they count from."""
+  size = math.prod(shape) if include_batch_in_index else math.prod(shape[1:])
+  check_bounds(op, argmax, size)
   argmax = jnp.asarray(argmax)
-  if include_batch_in_index:
-    return argmax
-  starts = jnp.arange(shape[0], dtype=argmax.dtype) * math.prod(shape[1:])
-  return argmax + starts.reshape(-1, *(1,) * (len(shape) - 1))
+  is_valid = (argmax >= 0) & (argmax < size)
+  if not include_batch_in_index:
+    argmax = argmax + (jnp.arange(shape[0], dtype=argmax.dtype) * size).reshape(-1, *(1,) * (len(shape) - 1))
+  return jnp.where(is_valid, argmax, math.prod(shape))
 
 
 @register("MaxPoolGradWithArgmax", ignores=("T", "Targmax", "ksize", "strides", "padding"))
@@ -369,11 +385,19 @@ def max_pool_grad_with_argmax(
   *,
   include_batch_in_index: bool = False,
 ) -> Array:
-  """`grad` summed into zeros of the shape of `input`, at the positions `argmax` that `MaxPoolWithArgmax` gave."""
+  """`grad` summed into zeros of the shape of `input`, at the positions `argmax` that `MaxPoolWithArgmax` gave.
+
+  Source op: `tf.raw_ops.MaxPoolGradWithArgmax`.
+
+  Raises:
+    InvalidInputError: a known position is out of range.
+
+  Differs from TF: entries at traced positions out of range are left out; TensorFlow ends the process.
+  """
   shape = jnp.shape(input)
   grad = jnp.asarray(grad)
-  positions = _in_whole_batch(argmax, shape, include_batch_in_index)
-  return jnp.zeros(math.prod(shape), grad.dtype).at[positions].add(grad).reshape(shape)
+  positions = _in_whole_batch("MaxPoolGradWithArgmax", argmax, shape, include_batch_in_index)
+  return jnp.zeros(math.prod(shape), grad.dtype).at[positions].add(grad, mode="drop").reshape(shape)
 
 
 @register("MaxPoolGradGradWithArgmax", ignores=("T", "Targmax", "ksize", "strides", "padding"))
@@ -384,6 +408,12 @@ def max_pool_grad_grad_with_argmax(
   *,
   include_batch_in_index: bool = False,
 ) -> Array:
-  """Entries of `grad` (shaped like `input`) at the positions `argmax` that `MaxPoolWithArgmax` gave."""
-  positions = _in_whole_batch(argmax, jnp.shape(input), include_batch_in_index)
-  return jnp.asarray(grad).reshape(-1)[positions]
+  """Entries of `grad` (shaped like `input`) at the positions `argmax` that `MaxPoolWithArgmax` gave.
+
+  Source op: `tf.raw_ops.MaxPoolGradGradWithArgmax`.
+
+  Raises:
+    InvalidInputError: a known position is out of range. A traced one gives NaN.
+  """
+  positions = _in_whole_batch("MaxPoolGradGradWithArgmax", argmax, jnp.shape(input), include_batch_in_index)
+  return jnp.asarray(grad).reshape(-1).at[positions].get(mode="fill")

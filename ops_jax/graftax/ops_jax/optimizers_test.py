@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import op_signature
-from graftax.ops_jax import ResourceHandle, lowering
+from graftax.ops_jax import InvalidInputError, ResourceHandle, lowering
 from graftax.testing.raw_ops import NodeContext
 
 pytestmark = pytest.mark.tensorflow
@@ -134,6 +134,23 @@ def test_step_of_rows(op, overrides):
 @pytest.mark.parametrize("op", ["ResourceSparseApplyAdagrad", "ResourceSparseApplyMomentum"])
 def test_a_row_named_twice_takes_two_steps(op):
   _check(op, {}, indices=[4, 0, 4])
+
+
+@pytest.mark.parametrize("indices", [[-1], [6], [2, -1, 0], [2, 6, 2]])
+def test_rows_out_of_range_are_refused_where_known_and_left_out_where_traced(indices):
+  var, accum = ResourceHandle("var"), ResourceHandle("accum")
+  value, grads = np.arange(6, dtype=np.float32), np.arange(1, 4, dtype=np.float32)[: len(indices)]
+  valid = [i for i, index in enumerate(indices) if 0 <= index < 6]
+
+  def step(indices, grads):
+    context = NodeContext({var: jnp.asarray(value), accum: jnp.ones(6)})
+    lowering("ResourceSparseApplyAdagrad").function(context, var, accum, np.float32(0.5), grads, indices)
+    return context.state[var]
+
+  with pytest.raises(InvalidInputError, match=r"is not in \[0, 6\)"):
+    step(np.array(indices), grads)
+  want = step(np.array([indices[i] for i in valid], np.int32), grads[valid])
+  np.testing.assert_allclose(jax.jit(step)(np.array(indices), grads), want)
 
 
 @pytest.mark.parametrize("op", [*_DENSE, *_SPARSE])

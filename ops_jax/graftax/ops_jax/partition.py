@@ -14,7 +14,7 @@ from graftax.ops_jax.values import Array, Static, is_known
 __all__ = ["dynamic_partition", "dynamic_stitch"]
 
 
-@register("DynamicPartition", ignores=("T",))
+@register("DynamicPartition", ignores=("T",), symbolic=True)
 def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partitions: int) -> list[Array]:
   """The rows of `data` that carry each label.
 
@@ -42,7 +42,7 @@ def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partit
   return [rows[np.flatnonzero(labels == i)] for i in range(num_partitions)]
 
 
-@register("DynamicStitch", "ParallelDynamicStitch", ignores=("T", "N"))
+@register("DynamicStitch", "ParallelDynamicStitch", ignores=("T", "N"), symbolic=True)
 def dynamic_stitch(indices: list[Array], data: list[Array]) -> Array:
   """Rows collected into one array at given positions.
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax.errors import InvalidInputError
-from graftax.ops_jax.max_pooling import max_pool
+from graftax.ops_jax.max_pooling import max_pool, max_pool_grad_grad_with_argmax, max_pool_grad_with_argmax
 from graftax.ops_jax.pooling import avg_pool, avg_pool_grad
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
 
@@ -129,6 +129,27 @@ def test_gradient_op_with_argmax():
   x, dy = _ties((2, 4, 4, 1)), _normal((2, 2, 2, 1))
   argmax = np.array([0, 2, 9, 10, 5, 6, 12, 15]).reshape(2, 2, 2, 1)
   check_raw_op("MaxPoolGradWithArgmax", [x, dy, argmax], _VALID_2_2, vmap=["grad"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int32])
+def test_padding_never_is_the_maximum(dtype):
+  lowest = -np.inf if dtype == np.float32 else np.iinfo(dtype).min
+  for x in (np.full((1, 2, 1, 2), lowest, dtype), np.full((2, 3, 3, 1), lowest, dtype)):
+    attrs = {"ksize": [1, 3, 3, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
+    check_raw_op("MaxPoolWithArgmax", [x], attrs, vmap=False)
+    if dtype == np.float32:
+      grad = _normal(x.shape)
+      # MaxPoolGrad needs no output, where TensorFlow's own is the lowest finite number.
+      check_raw_op("MaxPoolGrad", [x, np.full_like(x, np.finfo(dtype).min), grad], attrs, vmap=False)
+
+
+def test_positions_out_of_range_never_count_from_the_end():
+  x, grad = np.zeros((2, 2, 2, 1), np.float32), np.ones((2, 1, 1, 1), np.float32)
+  bad = np.array([-1, 4]).reshape(2, 1, 1, 1)
+  with pytest.raises(InvalidInputError, match="index -1 is not in"):
+    max_pool_grad_with_argmax(x, grad, bad)
+  assert not jax.jit(max_pool_grad_with_argmax)(x, grad, bad).any()
+  assert jnp.isnan(jax.jit(max_pool_grad_grad_with_argmax)(x, x, bad)).all()
 
 
 def test_pooling_exports_with_symbolic_sizes():

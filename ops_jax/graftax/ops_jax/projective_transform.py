@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from graftax.ops_jax.errors import UnsupportedAttrError
+from graftax.ops_jax.numeric import round_half_away
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -64,16 +65,12 @@ def _transformed(
     return jnp.where(inside[..., None], images[image_index, row_index, column_index], fill_value)
 
   if interpolation == "NEAREST":
-    return read(_round_half_away(y), _round_half_away(x))
+    return read(round_half_away(y), round_half_away(x))
   top, left = jnp.floor(y), jnp.floor(x)
   y_lerp, x_lerp = (y - top)[..., None], (x - left)[..., None]
   upper, lower = ((1 - x_lerp) * read(rows, left) + x_lerp * read(rows, left + 1) for rows in (top, top + 1))
   mixed = (1 - y_lerp) * upper + y_lerp * lower
   return jnp.where(is_finite[..., None], mixed, fill_value)
-
-
-def _round_half_away(x: Array) -> Array:
-  return jnp.trunc(x + jnp.copysign(0.5, x))
 
 
 def _inverse(transforms: Array) -> Array:

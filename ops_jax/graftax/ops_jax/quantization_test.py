@@ -120,3 +120,14 @@ def test_halves_round_as_in_tensorflow():
       expected = tf.raw_ops.QuantizeV2(input=x, min_range=low, max_range=high, T=tf.qint8, mode=mode)
       got = quantize_v2(x, np.float32(low), np.float32(high), T=np.dtype(np.int8), mode=mode)
       np.testing.assert_array_equal(got[0], _integers(expected[0], "qint8"), err_msg=mode)
+
+
+def test_less_than_a_half_rounds_to_0_as_in_tensorflow():
+  import tensorflow as tf
+
+  # In float32, 0.49999997 + 0.5 is 1.
+  x = np.array([0.49999997, -0.49999997, 0.5], np.float32)
+  expected = tf.raw_ops.QuantizeV2(input=x, min_range=-127, max_range=127, T=tf.qint8, mode="SCALED", narrow_range=True)
+  attrs = {"mode": "SCALED", "narrow_range": True}
+  got = quantize_v2(x, np.float32(-127), np.float32(127), T=np.dtype(np.int8), **attrs)
+  np.testing.assert_array_equal(got[0], _integers(expected[0], "qint8"))

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import UnsupportedAttrError
+from graftax.ops_jax.numeric import round_half_away
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
@@ -17,10 +18,6 @@ _MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
 
 def _along_axis(v: Array, x: Array, axis: int) -> Array:
   return v if axis < 0 else v.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
-
-
-def _round_half_away(x: Array) -> Array:
-  return jnp.trunc(x + jnp.copysign(jnp.asarray(0.5, x.dtype), x))
 
 
 def _limits(dtype: np.dtype) -> tuple[float, float]:
@@ -80,11 +77,11 @@ def quantize_v2(
     return _quantize_scaled(x, used_low, used_high, T, round_mode, narrow_range, axis)
   if mode == "MIN_FIRST":
     scale = np.float32(last - first) / (used_high - used_low)
-    values = _round_half_away(x * scale) - _round_half_away(used_low * scale) + first
+    values = round_half_away(x * scale) - round_half_away(used_low * scale) + first
   else:
     low_along, high_along = _along_axis(used_low, x, axis), _along_axis(used_high, x, axis)
     values = (jnp.clip(x, low_along, high_along) - low_along) * (np.float32(last - first) / (high_along - low_along))
-    values = _round_half_away(values - (last - first + 1) / 2 if first < 0 else values)
+    values = round_half_away(values - (last - first + 1) / 2 if first < 0 else values)
   return _to_integers(values, first, last, T), used_low, used_high
 
 
@@ -100,7 +97,7 @@ def _quantize_scaled(
   used_low, used_high = (first / scale).astype(jnp.float32), (last / scale).astype(jnp.float32)
   clipped = jnp.clip(x, _along_axis(used_low, x, axis), _along_axis(used_high, x, axis))
   steps = clipped * _along_axis(scale, x, axis)
-  values = jnp.rint(steps) if round_mode == "HALF_TO_EVEN" else _round_half_away(steps)
+  values = jnp.rint(steps) if round_mode == "HALF_TO_EVEN" else round_half_away(steps)
   return _to_integers(values, first, last, dtype), used_low, used_high
 
 
@@ -147,7 +144,7 @@ def dequantize(
   steps = last - first + 1
   step = (high - low) / np.float32(steps - 1)
   safe = jnp.where(step == 0, 1, step)
-  start = jnp.where(step == 0, low, _round_half_away(low / safe) * step)
+  start = jnp.where(step == 0, low, round_half_away(low / safe) * step)
   return (start + (wide - first) * step).astype(dtype)
 
 

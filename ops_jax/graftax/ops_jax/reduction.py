@@ -4,7 +4,6 @@ Results have the input's dtype. `keep_dims` keeps each reduced axis with size 1.
 reductions that shapes need.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,9 @@ from jax import lax
 
 from graftax.ops_jax.axes import canonical_axes, canonical_axis
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.integer_mean import integer_mean
 from graftax.ops_jax.known import INT64, keep_known, to_dtype
+from graftax.ops_jax.numeric import highest, lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -24,19 +25,19 @@ __all__ = ["all_", "any_", "arg_max", "arg_min", "euclidean_norm", "max_", "mean
 _IGNORES = ("T", "Tidx")
 
 
-@register("Sum", ignores=_IGNORES)
+@register("Sum", ignores=_IGNORES, symbolic=True)
 def sum_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
   """Sum over axes; 0 for no elements. Integers wrap."""
   return _reduce("Sum", np.sum, jnp.sum, input, reduction_indices, keep_dims, dtype=True)
 
 
-@register("Prod", ignores=_IGNORES)
+@register("Prod", ignores=_IGNORES, symbolic=True)
 def prod(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
   """Product over axes; 1 for no elements. Integers wrap."""
   return _reduce("Prod", np.prod, jnp.prod, input, reduction_indices, keep_dims, dtype=True)
 
 
-@register("Max", ignores=_IGNORES)
+@register("Max", ignores=_IGNORES, symbolic=True)
 def max_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
   """Maximum over axes, NaN if there is one; the smallest number of the type for no elements.
 
@@ -45,7 +46,7 @@ def max_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
   return _reduce("Max", _np_max, jnp.max, input, reduction_indices, keep_dims)
 
 
-@register("Min", ignores=_IGNORES)
+@register("Min", ignores=_IGNORES, symbolic=True)
 def min_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
   """Minimum over axes, NaN if there is one; the largest number of the type for no elements.
 
@@ -74,9 +75,7 @@ def mean(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
   if jnp.issubdtype(input.dtype, jnp.inexact):
     with jax.debug_nans(False):
       return jnp.mean(input, axes, keepdims=keep_dims)
-  total = jnp.sum(input, axes, keepdims=keep_dims)
-  count = functools.reduce(lambda a, b: a * b, (input.shape[axis] for axis in axes), 1)
-  return lax.div(total, jnp.maximum(jnp.full_like(total, count), 1)).astype(input.dtype)
+  return integer_mean(input, axes, keep_dims)
 
 
 @register("EuclideanNorm", ignores=_IGNORES)
@@ -150,25 +149,26 @@ def _reduce(
   return keep_known(lambda a: np_function(a, axis=axes, keepdims=keep_dims, **kwargs), on_jax, x)
 
 
-def _lowest(dtype: np.dtype, op: str) -> Any:
-  if jnp.issubdtype(dtype, jnp.inexact):
-    return -np.inf if op == "Max" else np.inf
-  info = jnp.iinfo(dtype)
-  return info.min if op == "Max" else info.max
-
-
 def _empty_extremum(op: str, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
   shape = [1 if axis in axes else dim for axis, dim in enumerate(x.shape) if keep_dims or axis not in axes]
-  return jnp.full(shape, _lowest(x.dtype, op), x.dtype)
+  return jnp.full(shape, lowest(x.dtype) if op == "Max" else highest(x.dtype), x.dtype)
 
 
 def _np_max(x: np.ndarray, **kwargs: Any) -> Any:
   if x.dtype == object:
-    return functools.reduce(jax.core.max_dim, x.reshape(-1))
-  return np.max(x, initial=_lowest(x.dtype, "Max"), **kwargs)
+    return _reduced_dims(jax.core.max_dim, x, **kwargs)
+  return np.max(x, initial=lowest(x.dtype).item(), **kwargs)
 
 
 def _np_min(x: np.ndarray, **kwargs: Any) -> Any:
   if x.dtype == object:
-    return functools.reduce(jax.core.min_dim, x.reshape(-1))
-  return np.min(x, initial=_lowest(x.dtype, "Min"), **kwargs)
+    return _reduced_dims(jax.core.min_dim, x, **kwargs)
+  return np.min(x, initial=highest(x.dtype).item(), **kwargs)
+
+
+def _reduced_dims(function: Callable[[Any, Any], Any], x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> Any:
+  elementwise = np.frompyfunc(function, 2, 1)
+  for position in sorted(axis, reverse=True):
+    # A reduction that has no neutral element fails for no elements, with a ValueError.
+    x = np.asarray(elementwise.reduce(x, axis=position, keepdims=keepdims), object)
+  return x

@@ -1,12 +1,13 @@
 """Reductions against TensorFlow: axes, dtypes, no elements, NaN, ties."""
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 
 from graftax.ops_jax import reduction
-from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
 _SMOOTH = ("Sum", "Mean", "Prod", "Max", "Min", "EuclideanNorm")
 _X = np.array([[[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]], [[-0.5, 2.5, 1.0], [4.0, -3.5, 0.75]]])
@@ -88,6 +89,25 @@ def test_position_dtypes_match_tensorflow():
 def test_axes_out_of_range_are_refused(op):
   check_raw_op_rejects(op, [_X, np.array([3], np.int32)], match="out of range")
   check_raw_op_rejects(op, [_X, np.array([0, -3], np.int32)], match="twice")
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_means_of_integers_have_exact_sums(dtype, x64):
+  info = np.iinfo(dtype)
+  rng = np.random.default_rng(0)
+  for x in (
+    np.array([[info.max, info.min], [info.max, info.min], [info.max - 3, info.min + 1]], dtype),
+    rng.integers(info.min, info.max, (70000, 2), dtype, endpoint=True),
+    rng.integers(info.max - 5, info.max, (70000, 2), dtype, endpoint=True),
+  ):
+    with jax.enable_x64(x64):
+      case = raw_op("Mean", [x, np.array([0], np.int32)])
+      (got,) = jax.jit(case.run)(x)
+      assert got.dtype == dtype
+      np.testing.assert_array_equal(got, case.oracle(case.inputs)[0])
+      (kept,) = jax.vmap(raw_op("Mean", [x, np.array([0], np.int32)], {"keep_dims": True}).run)(jnp.asarray(x[None]))
+      np.testing.assert_array_equal(kept[0, 0], got)
 
 
 def test_products_and_extrema_of_symbolic_dimensions_stay_known():

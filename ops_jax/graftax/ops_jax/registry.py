@@ -43,6 +43,7 @@ class Lowering:
     attrs: attribute name -> annotated type.
     ignores: attributes that carry nothing the function needs (types that the inputs show anyway).
     needs_context: whether the first argument is the `Context`.
+    takes_symbols: whether known inputs that hold symbolic dimensions are passed as they are, if all inputs are known.
   """
 
   function: Callable[..., Any]
@@ -50,12 +51,14 @@ class Lowering:
   attrs: Mapping[str, Any]
   ignores: frozenset[str]
   needs_context: bool
+  takes_symbols: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Registration:
   function: Callable[..., Any]
   ignores: frozenset[str]
+  symbolic: bool
 
 
 _REGISTRATIONS: dict[str, _Registration] = {}
@@ -69,6 +72,7 @@ def register(
   ignores: Iterable[str] = (),
   override: bool = False,
   words: Literal["no", "also", "only"] = "no",
+  symbolic: bool = False,
 ) -> Callable[[_Function], _Function]:
   """A decorator that makes a Python function the lowering of TensorFlow ops.
 
@@ -80,6 +84,9 @@ def register(
     words: what the function makes of 64-bit integers that come as `wide.WideInts`, since 64-bit types are off. "no":
       it takes none. "also": it takes them like any other input. "only": it stands beside the op's ordinary lowering,
       for nodes that are given some.
+    symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors that
+      hold some come as numpy arrays of dtype object, so that results may stay known; otherwise they come as traced
+      arrays. A function that asks for the context always gets the former.
 
   Returns:
     The decorator; it returns the function unchanged, so that lowerings stay ordinary functions.
@@ -99,7 +106,7 @@ def register(
   def decorate(function: _Function) -> _Function:
     # Ours come first, so that a user's override is never overridden by them in turn. One of ours may be imported alone,
     # and must not wait for modules that wait for it.
-    registration = _Registration(function, frozenset(ignores))
+    registration = _Registration(function, frozenset(ignores), symbolic)
     if not _is_ours(function.__module__):
       _load_domains()
       # So that a wrong one fails here. Ours are read when a graph needs them, since reading all takes long.
@@ -167,7 +174,8 @@ def _read_signature(registration: _Registration) -> Lowering:
       inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint)))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  return Lowering(function, tuple(inputs), attrs, registration.ignores, needs_context)
+  takes_symbols = registration.symbolic or needs_context
+  return Lowering(function, tuple(inputs), attrs, registration.ignores, needs_context, takes_symbols)
 
 
 def _static_type(hint: Any) -> Any | None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from graftax.ops_jax.context import Context, ResourceHandle
-from graftax.ops_jax.gather import gather_nd, gather_v2
+from graftax.ops_jax.gather import gather_nd, gather_v2, positions_or_end
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.scatter import (
   tensor_scatter_add,
@@ -53,22 +53,16 @@ def resource_gather_nd(ctx: Context, resource: ResourceHandle, indices: Array) -
   return gather_nd(ctx.read(resource), indices)
 
 
-def _rows(indices: Array, value: Array) -> Array:
-  # A negative row is out of range in TensorFlow; JAX would count it from the end.
-  indices = jnp.asarray(indices)
-  return jnp.where(indices < 0, value.shape[0], indices)
-
-
 def _row_update(method: str) -> _Update:
   def update(value: Array, indices: Array, updates: Array) -> Array:
     value, updates = jnp.asarray(value), jnp.asarray(updates)
-    return getattr(value.at[_rows(indices, value)], method)(updates, mode="drop")
+    return getattr(value.at[indices], method)(updates, mode="drop")
 
   return update
 
 
 def _divided(value: Array, indices: Array, updates: Array) -> Array:
-  value, indices = jnp.asarray(value), jnp.asarray(indices)
+  value = jnp.asarray(value)
   updates = jnp.broadcast_to(jnp.asarray(updates), indices.shape + value.shape[1:])
 
   # One after the other: dividing integers twice is not dividing by the product.
@@ -76,8 +70,7 @@ def _divided(value: Array, indices: Array, updates: Array) -> Array:
     index, update = item
     return value.at[index].set(lax.div(value[index], update), mode="drop"), None
 
-  rows = _rows(indices, value).reshape(-1)
-  return lax.scan(body, value, (rows, updates.reshape(-1, *value.shape[1:])))[0]
+  return lax.scan(body, value, (indices.reshape(-1), updates.reshape(-1, *value.shape[1:])))[0]
 
 
 _ROW_UPDATES: dict[str, _Update] = {
@@ -101,11 +94,28 @@ _COORDINATE_UPDATES: dict[str, Callable[..., Array]] = {
 
 def _register_row_update(name: str, update: _Update) -> None:
   def resource_scatter(ctx: Context, resource: ResourceHandle, indices: Array, updates: Array) -> tuple[()]:
-    ctx.write(resource, update(ctx.read(resource), indices, updates))
+    """Changes rows of a variable.
+
+    Source ops: `tf.raw_ops.ResourceScatterUpdate` and those for Add, Sub, Mul, Div, Min and Max.
+
+    Args:
+      ctx: holds the variable.
+      resource: a variable of shape `[num_rows, ...]`.
+      indices: which rows, integers of any shape; one named twice is changed twice.
+      updates: `[*indices.shape, ...]`, or a scalar; dtype of the variable.
+
+    Raises:
+      InvalidInputError: a known index is out of range.
+
+    Differs from TF: updates at traced indices out of range are dropped rather than an error.
+    """
+    value = ctx.read(resource)
+    ctx.write(resource, update(value, positions_or_end(f"ResourceScatter{name}", indices, value.shape[0]), updates))
     return ()
 
   def scatter(ctx: Context, ref: ResourceHandle, indices: Array, updates: Array) -> ResourceHandle:
-    ctx.write(ref, update(ctx.read(ref), indices, updates))
+    """The variable, with rows changed; see `ResourceScatterUpdate`."""
+    resource_scatter(ctx, ref, indices, updates)
     return ref
 
   register(f"ResourceScatter{name}", ignores=("Tindices", "dtype"))(resource_scatter)
@@ -116,12 +126,14 @@ def _register_coordinate_update(name: str, update: Callable[..., Array]) -> None
   def resource_scatter_nd(
     ctx: Context, ref: ResourceHandle, indices: Array, updates: Array, *, bad_indices_policy: str = ""
   ) -> tuple[()]:
+    """Changes elements or slices of a variable at given coordinates; see `TensorScatterUpdate`."""
     ctx.write(ref, update(ctx.read(ref), indices, updates, bad_indices_policy=bad_indices_policy))
     return ()
 
   def scatter_nd(
     ctx: Context, ref: ResourceHandle, indices: Array, updates: Array, *, bad_indices_policy: str = ""
   ) -> ResourceHandle:
+    """The variable, with elements or slices changed at given coordinates; see `TensorScatterUpdate`."""
     resource_scatter_nd(ctx, ref, indices, updates, bad_indices_policy=bad_indices_policy)
     return ref
 

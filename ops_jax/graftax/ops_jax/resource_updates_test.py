@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.ops_jax import ResourceHandle, lowering
+from graftax.ops_jax import InvalidInputError, ResourceHandle, lowering
 from graftax.testing.raw_ops import NodeContext
 
 pytestmark = pytest.mark.tensorflow
@@ -67,6 +67,23 @@ def test_coordinates(kind):
   again, output = _run(f"ScatterNd{kind}", _VARIABLE, indices, updates)
   np.testing.assert_allclose(again, want)
   assert output is _HANDLE
+
+
+@pytest.mark.parametrize("bad", [-1, 4])
+@pytest.mark.parametrize("kind", ["Update", "Add", "Sub", "Mul", "Div", "Min", "Max"])
+def test_rows_out_of_range_are_refused_where_known_and_left_out_where_traced(kind, bad):
+  import tensorflow as tf
+
+  indices, updates = np.array([1, bad], np.int32), np.full((2, 3), 5, np.float32)
+  with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+    _run_tensorflow(f"ResourceScatter{kind}", _VARIABLE, resource=_HANDLE, indices=indices, updates=updates)
+  for op in (f"ResourceScatter{kind}", f"Scatter{kind}"):
+    with pytest.raises(InvalidInputError, match=rf"index {bad} is not in \[0, 4\)"):
+      lowering(op).function(NodeContext({_HANDLE: jnp.asarray(_VARIABLE)}), _HANDLE, indices, updates)
+    want, _ = _run_tensorflow(
+      f"ResourceScatter{kind}", _VARIABLE, resource=_HANDLE, indices=indices[:1], updates=updates[:1]
+    )
+    np.testing.assert_array_equal(_run(op, _VARIABLE, indices, updates)[0], want)
 
 
 def test_gather():

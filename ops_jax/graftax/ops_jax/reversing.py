@@ -12,14 +12,14 @@ from graftax.ops_jax.values import Array, Static, is_known
 __all__ = ["reverse", "reverse_sequence", "reverse_v2", "roll"]
 
 
-@register("ReverseV2", ignores=("T", "Tidx"))
+@register("ReverseV2", ignores=("T", "Tidx"), symbolic=True)
 def reverse_v2(tensor: Array, axis: Static[tuple[int, ...]]) -> Array:
   """`tensor` reversed along axes, which must be known."""
   axes = canonical_axes("ReverseV2", axis, tensor.ndim)
   return np.flip(tensor, axes) if is_known(tensor) else lax.rev(tensor, axes)
 
 
-@register("Reverse", ignores=("T",))
+@register("Reverse", ignores=("T",), symbolic=True)
 def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
   """`tensor` reversed along the dimensions whose entry in `dims` is true."""
   if dims.shape != (tensor.ndim,):

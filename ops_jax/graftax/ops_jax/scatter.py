@@ -32,7 +32,7 @@ __all__ = [
 _IGNORES = ("T", "Tindices")
 
 
-@register("ScatterNd", ignores=_IGNORES)
+@register("ScatterNd", ignores=_IGNORES, symbolic=True)
 def scatter_nd(
   indices: Array, updates: Array, shape: Static[tuple[int, ...]], *, bad_indices_policy: str = ""
 ) -> Array:
@@ -64,7 +64,7 @@ def scatter_nd(
   return _at(jnp.zeros(shape, updates.dtype), indices).add(updates, mode="drop", wrap_negative_indices=False)
 
 
-@register("TensorScatterUpdate", ignores=_IGNORES)
+@register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True)
 def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
   """`tensor` with elements or slices replaced.
 

@@ -5,6 +5,7 @@ how many segments there are, and their ids may be traced.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from jax import lax
 
 from graftax.ops_jax.derivatives import with_partials
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.numeric import highest, highest_finite, lowest, lowest_finite
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known
 
@@ -68,18 +70,18 @@ def unsorted_segment_prod(data: Array, segment_ids: Array, num_segments: Static[
 def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
   """Maxima of the rows of each segment, the lowest finite number without rows; see `unsorted_segment_sum`.
 
-  Equal maxima share the derivative evenly.
+  Minus infinity is below where TensorFlow starts, and so never the maximum. Equal maxima share the derivative evenly.
   """
-  return _segment_max(*_rows("UnsortedSegmentMax", data, segment_ids, num_segments))
+  return _segment_max(*_rows("UnsortedSegmentMax", data, segment_ids, num_segments), lowest_finite)
 
 
 @register("UnsortedSegmentMin", ignores=_IGNORES)
 def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
   """Minima of the rows of each segment, the highest finite number without rows; see `unsorted_segment_sum`.
 
-  Equal minima share the derivative evenly.
+  Infinity is above where TensorFlow starts, and so never the minimum. Equal minima share the derivative evenly.
   """
-  return _segment_min(*_rows("UnsortedSegmentMin", data, segment_ids, num_segments))
+  return _segment_min(*_rows("UnsortedSegmentMin", data, segment_ids, num_segments), highest_finite)
 
 
 @register("SegmentSumV2", ignores=_IGNORES)
@@ -146,14 +148,14 @@ def segment_prod(data: Array, segment_ids: Static[np.ndarray]) -> Array:
 def segment_max(data: Array, segment_ids: Static[np.ndarray]) -> Array:
   """Maxima of the rows of each segment, 0 without rows; equal ones share the derivative. See `segment_sum`."""
   rows, ids, num_segments = _sorted_rows("SegmentMax", data, segment_ids)
-  return _zero_where_empty(_segment_max(rows, ids, num_segments), ids)
+  return _zero_where_empty(_segment_max(rows, ids, num_segments, lowest), ids)
 
 
 @register("SegmentMin", ignores=_IGNORES)
 def segment_min(data: Array, segment_ids: Static[np.ndarray]) -> Array:
   """Minima of the rows of each segment, 0 without rows; equal ones share the derivative. See `segment_sum`."""
   rows, ids, num_segments = _sorted_rows("SegmentMin", data, segment_ids)
-  return _zero_where_empty(_segment_min(rows, ids, num_segments), ids)
+  return _zero_where_empty(_segment_min(rows, ids, num_segments, highest), ids)
 
 
 def _rows(op: str, data: Array, segment_ids: Array, num_segments: int) -> tuple[Array, Array, int]:
@@ -178,10 +180,6 @@ def _initial(rows: Array, num_segments: int, value: Any) -> jax.Array:
   return jnp.full((num_segments, *rows.shape[1:]), value, rows.dtype)
 
 
-def _finite_extreme(dtype: np.dtype, which: str) -> Any:
-  return getattr(jnp.finfo(dtype) if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype), which)
-
-
 def _scatter(target: jax.Array, ids: Array, method: str, rows: Array) -> Array:
   return getattr(target.at[ids], method)(rows, mode="drop", wrap_negative_indices=False)
 
@@ -199,12 +197,12 @@ def _segment_prod(rows: Array, ids: Array, num_segments: int) -> Array:
   return _scatter_prod(rows, jnp.asarray(ids), _initial(rows, num_segments, 1))
 
 
-def _segment_max(rows: Array, ids: Array, num_segments: int) -> Array:
-  return _scatter_max(rows, jnp.asarray(ids), _initial(rows, num_segments, _finite_extreme(rows.dtype, "min")))
+def _segment_max(rows: Array, ids: Array, num_segments: int, start: Callable[[Any], np.ndarray]) -> Array:
+  return _scatter_max(rows, jnp.asarray(ids), _initial(rows, num_segments, start(rows.dtype)))
 
 
-def _segment_min(rows: Array, ids: Array, num_segments: int) -> Array:
-  return _scatter_min(rows, jnp.asarray(ids), _initial(rows, num_segments, _finite_extreme(rows.dtype, "max")))
+def _segment_min(rows: Array, ids: Array, num_segments: int, start: Callable[[Any], np.ndarray]) -> Array:
+  return _scatter_min(rows, jnp.asarray(ids), _initial(rows, num_segments, start(rows.dtype)))
 
 
 def _extremum_partial(t: Array, z: Array, rows: Array, ids: Array, initial: Array) -> Array:

@@ -68,3 +68,11 @@ def test_sorted_segments_with_a_given_number(kind, expected):
   result = getattr(segment, f"segment_{kind}_v2")(np.array([1.0, 2, 3], np.float32), np.array([0, 0, 2]), 4)
   extreme = np.finfo(np.float32).min if kind == "max" else np.finfo(np.float32).max
   np.testing.assert_array_equal(result, [extreme if e is None else e for e in expected])
+
+
+@pytest.mark.parametrize("kind", ["Max", "Min"])
+def test_infinite_rows_match_tensorflow(kind):
+  # The sorted ops know infinities; the unsorted ones start at the extreme finite number.
+  x = np.array([-np.inf, np.inf, 1.0], np.float32)
+  check_raw_op(f"Segment{kind}", [x, np.array([0, 1, 3], np.int32)], vmap=False)
+  check_raw_op(f"UnsortedSegment{kind}", [x, np.array([0, 1, 3], np.int32), np.int32(5)], vmap=False)

@@ -6,13 +6,14 @@ import numpy as np
 from graftax.ops_jax.derivatives import with_partials
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.known import keep_known
+from graftax.ops_jax.math_binary import maximum, minimum
 from graftax.ops_jax.registry import register
-from graftax.ops_jax.values import Array, Static
+from graftax.ops_jax.values import Array, Static, is_symbolic
 
 __all__ = ["clip_by_value", "select", "select_v2", "where"]
 
 
-@register("Select", ignores=("T",))
+@register("Select", ignores=("T",), symbolic=True)
 def select(condition: Array, t: Array, e: Array) -> Array:
   """`t` where the condition holds, else `e`; same shape and dtype as these.
 
@@ -32,16 +33,16 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     if condition.ndim != 1 or condition.shape[0] != t.shape[0]:
       raise InvalidInputError(f"Select: condition of shape {condition.shape} does not fit t of shape {t.shape}.")
     condition = condition.reshape(condition.shape + (1,) * (t.ndim - 1))
-  return keep_known(np.where, jnp.where, condition, t, e)
+  return select_v2(condition, t, e)
 
 
-@register("SelectV2", ignores=("T",))
+@register("SelectV2", ignores=("T",), symbolic=True)
 def select_v2(condition: Array, t: Array, e: Array) -> Array:
   """`t` where the condition holds, else `e`; all three broadcast together."""
   return keep_known(np.where, jnp.where, condition, t, e)
 
 
-@register("ClipByValue", ignores=("T",))
+@register("ClipByValue", ignores=("T",), symbolic=True)
 def clip_by_value(t: Array, clip_value_min: Array, clip_value_max: Array) -> Array:
   """`max(min(t, clip_value_max), clip_value_min)`; NaN stays, and a NaN bound is no bound.
 
@@ -55,6 +56,8 @@ def clip_by_value(t: Array, clip_value_min: Array, clip_value_max: Array) -> Arr
   Returns:
     Same shape and dtype as `t`. On a bound the derivative is that of `t`; beyond it, that of the bound.
   """
+  if any(map(is_symbolic, (t, clip_value_min, clip_value_max))):
+    return maximum(minimum(t, clip_value_max), clip_value_min)
   t, low, high = (jnp.asarray(x) for x in (t, clip_value_min, clip_value_max))
   return _clip(t, jnp.broadcast_to(low, t.shape), jnp.broadcast_to(high, t.shape))
 

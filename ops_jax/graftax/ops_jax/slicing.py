@@ -21,7 +21,7 @@ from graftax.ops_jax.values import Array, Static, is_known
 __all__ = ["slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
 
 
-@register("Slice", ignores=("T", "Index"))
+@register("Slice", ignores=("T", "Index"), symbolic=True)
 def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
   """A box out of an array.
 
@@ -60,7 +60,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
   return _cut(input, ranges)
 
 
-@register("StridedSlice", ignores=("T", "Index"))
+@register("StridedSlice", ignores=("T", "Index"), symbolic=True)
 def strided_slice(
   input: Array,
   begin: Array,

@@ -1,16 +1,21 @@
 """Sparse tensors as coordinates and values, where the result has a static shape.
 
-Coordinates are `[nnz, rank]` int64 in row-major order, shapes `[rank]` int64 and known while tracing.
+Coordinates are `[nnz, rank]` int64 in row-major order, shapes `[rank]` int64 and known while tracing. TensorFlow
+refuses coordinates out of range; so do we where they are known. At traced ones, writes are left out, and reads give
+what `gather` gives.
 """
 
 import math
+from collections.abc import Sequence
 from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.errors import InvalidInputError, StaticInputError
+from graftax.ops_jax.gather import positions_or_end
+from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value, namespace
 
@@ -34,6 +39,15 @@ _INT64 = np.dtype(np.int64)
 
 def _columns(indices: Array) -> tuple[Array, ...]:
   return tuple(indices[:, axis] for axis in range(indices.shape[1]))
+
+
+def _places(op: str, indices: Array, shape: Sequence[int]) -> tuple[jax.Array, ...]:
+  """The coordinates of each axis, those out of range beyond the end, where JAX drops updates.
+
+  Raises:
+    InvalidInputError: they are known, and one is out of range.
+  """
+  return tuple(positions_or_end(op, column, size) for column, size in zip(_columns(indices), shape, strict=True))
 
 
 def _linear(indices: Array, shape: tuple[int, ...], xp: ModuleType) -> Array:
@@ -65,18 +79,16 @@ def sparse_to_dense(
   Returns:
     `output_shape`, dtype of `sparse_values`.
 
-  Differs from TF: coordinates that are out of range, repeated or out of order are not refused; the former are dropped.
+  Raises:
+    InvalidInputError: known coordinates are out of range.
+
+  Differs from TF: coordinates that are repeated or out of order are not refused.
   """
-  indices = jnp.asarray(sparse_indices)
+  indices = sparse_indices
   indices = indices.reshape(1, 1) if indices.ndim == 0 else indices[:, None] if indices.ndim == 1 else indices
   values = jnp.broadcast_to(jnp.asarray(sparse_values), indices.shape[:1])
   dense = jnp.full(output_shape, jnp.asarray(default_value), values.dtype)
-  return dense.at[_columns(_out_of_range_where_negative(indices, output_shape))].set(values, mode="drop")
-
-
-def _out_of_range_where_negative(indices: Array, shape: tuple[int, ...]) -> Array:
-  # JAX counts negative indices from the end.
-  return jnp.where(indices < 0, jnp.asarray(shape, indices.dtype), indices)
+  return dense.at[_places("SparseToDense", indices, output_shape)].set(values, mode="drop")
 
 
 @register("SparseTensorDenseMatMul", ignores=("T", "Tindices"))
@@ -105,10 +117,10 @@ def sparse_tensor_dense_mat_mul(
     `[n, m]`, dtype of `b`.
 
   Raises:
-    InvalidInputError: the inner sizes differ.
+    InvalidInputError: the inner sizes differ, or known coordinates are out of range.
   """
-  indices, values, b = jnp.asarray(a_indices), jnp.asarray(a_values), jnp.asarray(b)
-  rows, inner = indices[:, 0], indices[:, 1]
+  values, b = jnp.asarray(a_values), jnp.asarray(b)
+  rows, inner = _places("SparseTensorDenseMatMul", a_indices, a_shape)
   num_rows, num_inner = a_shape
   if adjoint_a:
     rows, inner, num_rows, num_inner, values = inner, rows, num_inner, num_rows, jnp.conj(values)
@@ -116,8 +128,8 @@ def sparse_tensor_dense_mat_mul(
   if b.shape[0] != num_inner:
     raise InvalidInputError(f"SparseTensorDenseMatMul: inner sizes {num_inner} and {b.shape[0]} differ.")
   accumulate = np.float32 if b.dtype.itemsize == 2 and jnp.issubdtype(b.dtype, jnp.floating) else b.dtype
-  products = values[:, None].astype(accumulate) * b[inner].astype(accumulate)
-  return jnp.zeros((num_rows, b.shape[1]), accumulate).at[rows].add(products).astype(b.dtype)
+  products = values[:, None].astype(accumulate) * b.at[inner].get(mode="fill").astype(accumulate)
+  return jnp.zeros((num_rows, b.shape[1]), accumulate).at[rows].add(products, mode="drop").astype(b.dtype)
 
 
 def _dense_at(op: str, sp_indices: Array, sp_shape: tuple[int, ...], dense: Array) -> Array:
@@ -127,7 +139,7 @@ def _dense_at(op: str, sp_indices: Array, sp_shape: tuple[int, ...], dense: Arra
     d not in (1, s) for d, s in zip(dense.shape[::-1], sp_shape[::-1], strict=False)
   ):
     raise InvalidInputError(f"{op}: shape {dense.shape} does not broadcast to {sp_shape!r}.")
-  return jnp.broadcast_to(dense, sp_shape)[_columns(jnp.asarray(sp_indices))]
+  return jnp.broadcast_to(dense, sp_shape).at[_places(op, sp_indices, sp_shape)].get(mode="fill")
 
 
 @register("SparseDenseCwiseAdd", ignores=("T",))
@@ -206,7 +218,7 @@ def sparse_tensor_dense_add(a_indices: Array, a_values: Array, a_shape: Array, b
     Shape and dtype of `b`.
   """
   del a_shape
-  return jnp.asarray(b).at[_columns(jnp.asarray(a_indices))].add(a_values)
+  return jnp.asarray(b).at[_places("SparseTensorDenseAdd", a_indices, b.shape)].add(a_values, mode="drop")
 
 
 @register("SparseReduceSum", ignores=("T",))
@@ -234,8 +246,10 @@ def sparse_reduce_sum(
   """
   kept, shape, result = _reduced(input_shape, reduction_axes, keep_dims)
   values = jnp.asarray(input_values)
-  columns = tuple(jnp.asarray(input_indices)[:, axis] for axis in kept)
-  total = jnp.zeros(shape, values.dtype).at[columns].add(values) if kept else jnp.sum(values, dtype=values.dtype)
+  columns = _places("SparseReduceSum", input_indices[:, kept], shape)
+  total = (
+    jnp.zeros(shape, values.dtype).at[columns].add(values, mode="drop") if kept else jnp.sum(values, dtype=values.dtype)
+  )
   return total.reshape(result)
 
 
@@ -264,12 +278,11 @@ def sparse_reduce_max(
   """
   kept, shape, result = _reduced(input_shape, reduction_axes, keep_dims)
   values = jnp.asarray(input_values)
-  lowest = -jnp.inf if jnp.issubdtype(values.dtype, jnp.floating) else jnp.iinfo(values.dtype).min
-  columns = tuple(jnp.asarray(input_indices)[:, axis] for axis in kept)
+  columns = _places("SparseReduceMax", input_indices[:, kept], shape)
   if not kept:
     return (jnp.max(values) if values.size else jnp.zeros((), values.dtype)).reshape(result)
-  largest = jnp.full(shape, lowest, values.dtype).at[columns].max(values)
-  is_stored = jnp.zeros(shape, bool).at[columns].set(True)
+  largest = jnp.full(shape, lowest(values.dtype)).at[columns].max(values, mode="drop")
+  is_stored = jnp.zeros(shape, bool).at[columns].set(True, mode="drop")
   return jnp.where(is_stored, largest, jnp.zeros((), values.dtype)).reshape(result)
 
 
@@ -329,6 +342,8 @@ def sparse_reshape(
 
   Raises:
     InvalidInputError: the shapes hold different numbers of elements.
+    StaticInputError: they hold more than an index can count, which is 2 ** 31 - 1 for traced coordinates with 64-bit
+      types off.
   """
   size = math.prod(input_shape)
   known = math.prod(n for n in new_shape if n != -1)
@@ -336,6 +351,11 @@ def sparse_reshape(
   if math.prod(shape) != size:
     raise InvalidInputError(f"SparseReshape: {input_shape!r} does not reshape to {new_shape!r}.")
   xp = namespace(input_indices)
+  if size > np.iinfo(input_indices.dtype).max:
+    raise StaticInputError(
+      f"SparseReshape: positions in shape {input_shape!r} do not fit {input_indices.dtype}, and the coordinates depend "
+      f"on traced data. Turn 64-bit types on (jax_enable_x64), or pass the coordinates as a constant."
+    )
   position = _linear(xp.asarray(input_indices), input_shape, xp)
   columns = []
   for length in reversed(shape):
@@ -359,12 +379,17 @@ def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[i
   Returns:
     `[nnz]`, dtype of `sp_values`.
   """
+  del sp_shape
   values = jnp.asarray(sp_values)
-  rows = _linear(jnp.asarray(sp_indices)[:, :-1], sp_shape[:-1], jnp)
-  num_rows = math.prod(sp_shape[:-1])
-  highest = jax.ops.segment_max(values, rows, num_rows)
+  if not values.size:
+    return values
+  # As in TensorFlow a row ends where the next coordinates differ: how many rows the shape has does not matter.
+  coordinates = jnp.asarray(sp_indices)[:, :-1]
+  is_next = jnp.any(coordinates[1:] != coordinates[:-1], axis=1)
+  rows = jnp.concatenate([jnp.zeros(1, np.int32), jnp.cumsum(is_next, dtype=np.int32)])
+  highest = jax.ops.segment_max(values, rows, values.size)
   weights = jnp.exp(values - jax.lax.stop_gradient(highest)[rows])
-  return weights / jax.ops.segment_sum(weights, rows, num_rows)[rows]
+  return weights / jax.ops.segment_sum(weights, rows, values.size)[rows]
 
 
 @register("SparseConcat", ignores=("T", "N"))

@@ -10,6 +10,7 @@ from jax import lax
 
 from graftax.ops_jax import optimizer_steps as steps
 from graftax.ops_jax.context import Context, ResourceHandle
+from graftax.ops_jax.gather import positions_or_end
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
@@ -29,9 +30,14 @@ def apply_step_to_rows(
     step: `(*values, gradient) -> new values`, elementwise.
     grad: `[num_indices, ...]`.
     indices: `[num_indices]`.
+
+  Raises:
+    InvalidInputError: a known index is out of range.
+
+  Differs from TF: rows at traced indices out of range are left out rather than an error.
   """
-  grad, indices = jnp.asarray(grad), jnp.asarray(indices)
   variables = tuple(jnp.asarray(ctx.read(handle)) for handle in handles)
+  grad, indices = jnp.asarray(grad), positions_or_end(ctx.node_name, indices, variables[0].shape[0])
 
   def all_at_once(variables: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     rows = step(*[v[indices] for v in variables], grad)

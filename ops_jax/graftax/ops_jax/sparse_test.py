@@ -1,9 +1,13 @@
 """Sparse tensors against TensorFlow."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
+from graftax.ops_jax.errors import InvalidInputError, StaticInputError
+from graftax.testing.raw_ops import NodeContext, check_raw_op, check_raw_op_rejects, raw_op
 
 _INDICES = np.array([[0, 1], [0, 3], [2, 0], [2, 2]])
 _VALUES = np.array([1.5, -2.0, 3.0, 0.25])
@@ -95,3 +99,67 @@ def test_softmax(dtype):
 def test_concat(axis):
   inputs = [[_INDICES, _INDICES], [_VALUES, _VALUES * 2], [_SHAPE, _SHAPE]]
   check_raw_op("SparseConcat", inputs, {"concat_dim": axis}, vmap=["values"])
+
+
+_BAD = np.array([[0, 1], [1, 9]]), np.array([[-1, 1], [0, 3]])
+
+
+@pytest.mark.parametrize("bad", _BAD)
+def test_coordinates_out_of_range_are_refused_where_known(bad):
+  values, dense = np.ones(2, np.float32), np.ones((3, 4), np.float32)
+  cases = {
+    "SparseToDense": [bad, _SHAPE, values, np.float32(0)],
+    "SparseTensorDenseMatMul": [bad, values, _SHAPE, dense.T],
+    "SparseDenseCwiseAdd": [bad, values, _SHAPE, dense],
+    "SparseDenseCwiseMul": [bad, values, _SHAPE, dense],
+    "SparseTensorDenseAdd": [bad, values, _SHAPE, dense],
+    "SparseReduceSum": [bad, values, _SHAPE, np.array([0 if bad.max() == 9 else 1], np.int32)],
+    "SparseReduceMax": [bad, values, _SHAPE, np.array([0 if bad.max() == 9 else 1], np.int32)],
+  }
+  for op, inputs in cases.items():
+    case = raw_op(op, inputs, infer_shapes=False)
+    with pytest.raises(InvalidInputError, match=f"{op}: index (9|-1) is not in"):
+      case.kernel.run(NodeContext(), inputs)
+    if op != "SparseReduceMax":
+      with pytest.raises(tf.errors.OpError):
+        case.oracle(inputs)
+
+
+def test_writes_at_traced_coordinates_out_of_range_are_left_out():
+  bad, values, dense = np.array([[0, 1], [-1, 1], [3, 0]]), np.ones(3, np.float32), np.zeros((3, 4), np.float32)
+  for op, inputs in {
+    "SparseToDense": [bad, _SHAPE, values, np.float32(0)],
+    "SparseTensorDenseAdd": [bad, values, _SHAPE, dense],
+    "SparseReduceSum": [bad, values, _SHAPE, np.array([1], np.int32)],
+    "SparseReduceMax": [bad, values, _SHAPE, np.array([1], np.int32)],
+    "SparseTensorDenseMatMul": [bad, values, _SHAPE, np.ones((4, 1), np.float32)],
+  }.items():
+    case = raw_op(op, inputs, infer_shapes=False)
+    (got,) = jax.jit(case.run)(*case.dynamic_inputs)
+    assert got.sum() == 1 and got.reshape(3, -1)[0].sum() == 1, op
+
+
+def test_reads_at_traced_coordinates_out_of_range_show():
+  bad, values, dense = np.array([[0, 1], [0, -1], [0, 4]]), np.ones(3, np.float32), np.ones((3, 4), np.float32)
+  case = raw_op("SparseDenseCwiseMul", [bad, values, _SHAPE, dense], infer_shapes=False)
+  np.testing.assert_array_equal(jax.jit(case.run)(*case.dynamic_inputs)[0], [1, np.nan, np.nan])
+
+
+def test_reshape_of_more_elements_than_32_bits_count():
+  inputs = [np.array([[50000, 7]]), np.array([100000, 100000]), np.array([50000, 200000])]
+  check_raw_op("SparseReshape", inputs, vmap=False, without_x64=False)
+  with jax.enable_x64(False):
+    case = raw_op("SparseReshape", inputs)
+    np.testing.assert_array_equal(case.kernel.run(NodeContext(), inputs)[0], case.oracle(inputs)[0])
+    with pytest.raises(StaticInputError, match="jax_enable_x64"):
+      case.run(jnp.asarray(inputs[0]))
+
+
+def test_softmax_of_more_rows_than_32_bits_count():
+  indices = np.array([[0, 0, 1], [70000, 1, 0], [70000, 1, 5], [70000, 70000, 0], [70000, 70000, 4]])
+  inputs = [indices, np.array([1, 2, 3, -1, 4], np.float32), np.array([10**5, 10**5, 10])]
+  check_raw_op("SparseSoftmax", inputs, vmap=["sp_values"])
+  with jax.enable_x64(False):
+    case = raw_op("SparseSoftmax", inputs)
+    (got,) = case.run(*map(jnp.asarray, case.dynamic_inputs))
+    np.testing.assert_allclose(got, case.oracle(inputs)[0], rtol=1e-6)

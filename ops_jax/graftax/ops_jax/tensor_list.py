@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
+from graftax.ops_jax.gather import positions_or_end
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.tensor_list_value import TensorList, check_index, declared_shape
 from graftax.ops_jax.values import Array, Static, Value, shape_vector
@@ -222,7 +223,7 @@ def tensor_list_scatter_into_existing_list(input_handle: TensorList, tensor: Arr
     tensor_list = tensor_list.with_length(max(needed, tensor_list.static_length("TensorListScatterIntoExistingList")))
   tensor_list = tensor_list.allocated(tuple(tensor.shape[1:]))
   assert tensor_list.buffer is not None
-  return dataclasses.replace(tensor_list, buffer=jnp.asarray(tensor_list.buffer).at[indices].set(tensor))
+  return dataclasses.replace(tensor_list, buffer=_with_slices(tensor_list.buffer, indices, tensor))
 
 
 @register("TensorListSplit", ignores=_IGNORES)
@@ -291,8 +292,13 @@ def _scatter(tensor: Array, indices: Array, num_elements: int) -> TensorList:
     if isinstance(indices, jax.core.Tracer):
       raise StaticInputError("TensorListScatter: indices depend on traced data, so num_elements must be given.")
     length = int(np.max(np.asarray(indices), initial=-1)) + 1
-  buffer = jnp.zeros((length, *tensor.shape[1:]), tensor.dtype).at[indices].set(tensor)
+  buffer = _with_slices(jnp.zeros((length, *tensor.shape[1:]), tensor.dtype), indices, tensor)
   return TensorList(buffer, length, tensor.dtype, tuple(tensor.shape[1:]), peak=length)
+
+
+def _with_slices(buffer: Array, indices: Array, tensor: Array) -> Array:
+  places = positions_or_end("TensorListScatter", indices, buffer.shape[0])
+  return jnp.asarray(buffer).at[places].set(tensor, mode="drop")
 
 
 def _new_list(length: int, element_shape: Value, dtype: np.dtype[Any], max_length: int | None = None) -> TensorList:
