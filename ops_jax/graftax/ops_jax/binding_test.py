@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.graphdef_ir import Node, OpArg, OpSignature, TensorRef
+from graftax.graphdef_ir import DType, Node, OpArg, OpSignature, TensorRef
 from graftax.ops_jax import Lowering, ResourceHandle, StaticInputError, WideInts, as_wide, bind
 from graftax.ops_jax.registry import InputParameter
 
-_ONE = OpSignature("MyOp", inputs=(OpArg("sizes"),))
-_LIST = OpSignature("MyOp", inputs=(OpArg("sizes", number_attr="N"),))
+_ONE = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32),))
+_LIST = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32, number_attr="N"),))
 
 
 def _kernel(static_type, signature, num_inputs=1):
