@@ -1,7 +1,8 @@
 """Elements picked by position.
 
 TensorFlow on a CPU refuses positions out of range, negative ones included. So do we where the positions are known. A
-traced position out of range gives NaN (the smallest integer, for integers), so that the mistake shows.
+traced position out of range gives NaN, so that the mistake shows; where there is no NaN, the smallest signed integer,
+the largest unsigned one, or true.
 """
 
 from typing import Any
@@ -37,7 +38,7 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   Raises:
     InvalidInputError: a known position is out of range, or the batches differ.
 
-  Differs from TF: a traced position out of range gives NaN or the smallest integer rather than an error.
+  Differs from TF: a traced position out of range gives NaN or an extreme integer (see above) rather than an error.
   """
   axis = canonical_axis("GatherV2", axis, params.ndim)
   if not -indices.ndim <= batch_dims <= indices.ndim:
@@ -77,7 +78,7 @@ def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") ->
   Raises:
     InvalidInputError: known coordinates are out of range, or there are more of them than dimensions.
 
-  Differs from TF: traced coordinates out of range give NaN or the smallest integer rather than an error.
+  Differs from TF: traced coordinates out of range give NaN or an extreme integer (see above) rather than an error.
   """
   depth = indices.shape[-1] if indices.ndim else 0
   if not indices.ndim or depth > params.ndim:
