@@ -14,9 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax.values import Array, Value, is_known
+from graftax.ops_jax.values import Array, Value, is_known, materialize
 
-__all__ = ["Affine", "affine_entries", "note_concatenated", "note_same", "note_shifted", "note_stacked"]
+__all__ = [
+  "Affine",
+  "affine_entries",
+  "materialize_noted",
+  "note_concatenated",
+  "note_same",
+  "note_shifted",
+  "note_stacked",
+]
 
 _MAX_ENTRIES = 16
 
@@ -58,6 +66,14 @@ def affine_entries(vector: Array) -> tuple[Affine, ...]:
   if entries is None:
     entries = tuple(Affine(vector[i], 0) for i in range(vector.shape[0]))
   return entries
+
+
+def materialize_noted(value: Value) -> Value:
+  """`materialize(value)`, with a note of the dimensions: as positions in a slice they are as good as known."""
+  result = materialize(value)
+  if result is not value and _is_index(result):
+    _note(result, affine_entries(value))
+  return result
 
 
 def note_stacked(result: Array, values: Sequence[Array]) -> None:

@@ -11,11 +11,12 @@ import jax
 import numpy as np
 
 from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
+from graftax.ops_jax.affine import materialize_noted
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import StaticInputError, UnsupportedAttrError
 from graftax.ops_jax.registry import Lowering
 from graftax.ops_jax.registry import lowering as registered_lowering
-from graftax.ops_jax.values import Value, is_known, is_symbolic, materialize
+from graftax.ops_jax.values import Value, is_known, is_symbolic
 from graftax.ops_jax.wide_binding import Run, has_64_bit_integers, with_words
 
 __all__ = ["Kernel", "bind", "static_value"]
@@ -259,4 +260,4 @@ def _all_known(value: Value) -> bool:
 
 
 def _materialized(value: Value) -> Value:
-  return [_materialized(item) for item in value] if isinstance(value, list) else materialize(value)
+  return [_materialized(item) for item in value] if isinstance(value, list) else materialize_noted(value)

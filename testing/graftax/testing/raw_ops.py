@@ -7,6 +7,8 @@ The lowering is reached the way a converted model reaches it: the op's node is s
 import dataclasses
 import functools
 import inspect
+import itertools
+import operator
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
@@ -146,7 +148,7 @@ def check_raw_op(
   jit: bool = True,
   known: bool = True,
   without_x64: bool | _Tolerance = True,
-  symbolic: Mapping[str, str] | None = None,
+  symbolic: Mapping[str, str | Sequence[str]] | None = None,
   tolerance: _Tolerance | None = None,
   grad_tolerance: _Tolerance | None = None,
   lowering: Lowering | None = None,
@@ -174,7 +176,8 @@ def check_raw_op(
     without_x64: whether to run with 64-bit types switched off; a tolerance there instead of that of the narrow types.
       Inputs or outputs that 32 bits cannot hold are compared by shape and dtype.
     symbolic: integer arguments to export with symbolic dimensions as their known values, and other arguments to export
-      with a symbolic shape: `{"shape": "a, 3", "tensor": "3*a"}`. The other inputs stay traced, unless they are static.
+      with a symbolic shape: `{"shape": "a, 3", "tensor": "3*a"}`; a list for a list-valued argument. The other inputs
+      stay traced, unless they are static.
     tolerance: `(rtol, atol)` instead of `tolerance(dtype, op)`.
     grad_tolerance: the same for derivatives; ten times `tolerance` by default.
     lowering: a lowering to check instead of the registered one.
@@ -185,6 +188,10 @@ def check_raw_op(
   with jax.enable_x64(True), warnings.catch_warnings():
     warnings.simplefilter("error")
     case = raw_op(op, inputs, attrs, static=static, lowering=lowering)
+    if symbolic:
+      # What has symbolic dimensions as its value is known.
+      known_values = [_is_shape(x) and name in symbolic for name, x in zip(case.input_names, case.inputs, strict=True)]
+      case = dataclasses.replace(case, static=tuple(map(operator.or_, case.static, known_values)))
     expected = [_to_numpy(t) for t in case.oracle(case.inputs)]
     compare = functools.partial(_compare, op, tolerance)
     traced = [jnp.asarray(x) if x.dtype != object else x for x in case.dynamic_inputs]
@@ -418,16 +425,17 @@ def _check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: _
 
 
 def _narrow_tolerance(op: str, given: _Tolerance | None, wide: np.dtype, narrow: np.dtype) -> _Tolerance:
-  if given is None or wide == narrow:
+  if wide == narrow:
     return given or default_tolerance(narrow, op)
-  # What was given is for the wide type; that it was given says that the op loses more digits than most.
+  # What was given is for the wide type, and the inputs were chosen for it: they may cost the narrow one more digits.
   rtol, atol = _loosened(default_tolerance(narrow, op))
-  return max(given[0], rtol), max(given[1], atol)
+  return (rtol, atol) if given is None else (max(given[0], rtol), max(given[1], atol))
 
 
 def _narrowed(x: np.ndarray) -> np.ndarray | None:
   """`x` as JAX holds it without 64-bit types, or None where 32 bits cannot."""
-  narrow = x.astype(_NARROWED.get(x.dtype, x.dtype))
+  with np.errstate(over="ignore"):
+    narrow = x.astype(_NARROWED.get(x.dtype, x.dtype))
   if x.dtype.kind in "iu":
     return narrow if np.array_equal(narrow, x) else None
   return narrow if np.array_equal(np.isfinite(narrow), np.isfinite(x)) else None
@@ -445,18 +453,21 @@ def _expected_of_narrowed(
   return [_to_numpy(t) for t in case.oracle(flat)]
 
 
-def _run_exported(case: RawOp, symbolic: Mapping[str, str], expected: Sequence[np.ndarray]) -> Sequence[jax.Array]:
+def _run_exported(
+  case: RawOp, symbolic: Mapping[str, str | Sequence[str]], expected: Sequence[np.ndarray]
+) -> Sequence[jax.Array]:
   """Outputs of the op exported with symbolic dimensions, and then called with the case's inputs."""
   if not symbolic.keys() <= set(case.input_names):
     raise AssertionError(f"{case.op}: symbolic={symbolic!r} names no input among {case.input_names!r}")
   scope = jax.export.SymbolicScope()
+  texts = {name: iter(text if isinstance(text, list) else itertools.repeat(text)) for name, text in symbolic.items()}
   known: dict[int, np.ndarray] = {}
   traced: dict[int, np.ndarray] = {}
   carriers: list[np.ndarray] = []
   specs: tuple[dict[int, jax.ShapeDtypeStruct], list[jax.ShapeDtypeStruct]] = ({}, [])
   for i, (name, x, static) in enumerate(zip(case.input_names, case.inputs, case.static, strict=True)):
-    dims = jax.export.symbolic_shape(symbolic[name], scope=scope) if name in symbolic else x.shape
-    if name in symbolic and x.dtype.kind in "iu" and x.ndim <= 1:
+    dims = jax.export.symbolic_shape(next(texts[name]), scope=scope) if name in symbolic else x.shape
+    if name in symbolic and _is_shape(x):
       known[i] = shape_vector(dims).reshape(x.shape)
       # An array without elements carries the sizes into the exported function.
       sizes = [(dim, size) for dim, size in zip(dims, x.flat, strict=True) if jax.export.is_symbolic_dim(dim)]
@@ -482,6 +493,10 @@ def _spec_without_x64(x: np.ndarray, takes_words: bool) -> Any:
     word = jax.ShapeDtypeStruct(x.shape, np.uint32)
     return WideInts(word, word, x.dtype)
   return jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(x.dtype))
+
+
+def _is_shape(x: np.ndarray) -> bool:
+  return x.dtype.kind in "iu" and x.ndim <= 1
 
 
 def _check_vmap(case: RawOp, vmap: Literal[True] | Collection[str], compare: Callable[..., None]) -> None:
