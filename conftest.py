@@ -31,8 +31,10 @@ hypothesis.settings.load_profile("repository")
 _RINGS = ("all", "free", "tensorflow")
 _LIBRARIES = r"(?:tensorflow|tensorflow_hub|tf_keras|keras|tf2jax|jax\.experimental\.jax2tf)\b"
 _IMPORT = rf"(?:import\s+{_LIBRARIES}|from\s+{_LIBRARIES}|from\s+jax\.experimental\s+import\s+jax2tf\b)"
+_OUR_DOOR = r"from\s+graftax\.testing\._tensorflow\b"
 _ANYWHERE = re.compile(
-  rf"^\s*(?:>>>\s+|\.\.\.\s+)?{_IMPORT}|importorskip\(\s*[\"']{_LIBRARIES}|mark\.tensorflow\b", re.MULTILINE
+  rf"^\s*(?:>>>\s+|\.\.\.\s+)?(?:{_IMPORT}|{_OUR_DOOR})|importorskip\(\s*[\"']{_LIBRARIES}|mark\.tensorflow\b",
+  re.MULTILINE,
 )
 _AT_THE_TOP = re.compile(rf"^(?:{_IMPORT}|\s*(?:>>>|\.\.\.)\s+{_IMPORT})", re.MULTILINE)
 _TESTING = re.compile(r"^\s*(?:from|import)\s+graftax\.testing(?:\.(\w+)|\s+import\s+(.+))", re.MULTILINE)

@@ -52,6 +52,7 @@ def test_the_free_ring_has_no_tensorflow(tmp_path):
     f"pytest.importorskip('{_LIBRARY}')\n",
     f"pytestmark = pytest.mark.{_LIBRARY}\n",
     "from graftax.testing.raw_ops import check_raw_op\n",
+    "from graftax.testing._tensorflow import import_tensorflow\n",
     'def test_a():\n  """\n  >>> import tensorflow as tf\n  """\n',
   ],
 )

@@ -14,7 +14,7 @@ import pytest
 
 from graftax.convert import InputStructure, OutputStructure, convert_program, named_tuple_class
 from graftax.graphdef_ir import DType, FunctionRef, PartialShape, TensorSpec
-from graftax.testing.programs import const, function, node, program
+from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
 SCALAR = TensorSpec(PartialShape(()), DType.FLOAT)

@@ -9,7 +9,7 @@ from graftax.convert import ConvertOptions, ParameterError, convert_program
 from graftax.convert.plan import Planner
 from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax import UnsupportedOpError
-from graftax.testing.programs import const, function, node, program
+from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
 

@@ -6,7 +6,7 @@ import pytest
 from graftax.convert import ConversionError, convert_program, convert_subgraph
 from graftax.convert.subgraph import cut
 from graftax.graphdef_ir import DType, FunctionRef
-from graftax.testing.programs import const, function, node, program
+from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
 READ = {"dtype": DType.FLOAT}

@@ -14,9 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax.values import Array, Value, is_known
+from graftax.ops_jax.values import Array, Value, is_known, materialize
 
-__all__ = ["Affine", "affine_entries", "note_concatenated", "note_same", "note_shifted", "note_stacked"]
+__all__ = [
+  "Affine",
+  "affine_entries",
+  "materialize_noted",
+  "note_concatenated",
+  "note_same",
+  "note_shifted",
+  "note_stacked",
+]
 
 _MAX_ENTRIES = 16
 
@@ -60,6 +68,14 @@ def affine_entries(vector: Array) -> tuple[Affine, ...]:
   return entries
 
 
+def materialize_noted(value: Value, dtype: Any = np.int32) -> Value:
+  """`materialize(value, dtype)`, with a note of the dimensions: as positions in a slice they are as good as known."""
+  result = materialize(value, dtype)
+  if result is not value and _is_index(result):
+    _note(result, affine_entries(value))
+  return result
+
+
 def note_stacked(result: Array, values: Sequence[Array]) -> None:
   """Notes that `result` is the vector of the scalars `values`."""
   if _is_index(result):
@@ -96,7 +112,9 @@ def note_shifted(result: Array, x: Array, y: Array, sign: int = 1) -> None:
 
 
 def _is_index(x: Value) -> bool:
-  return not is_known(x) and x.ndim < 2 and jnp.issubdtype(x.dtype, jnp.signedinteger) and x.size <= _MAX_ENTRIES
+  if is_known(x) or x.ndim > 1 or not jnp.issubdtype(x.dtype, jnp.signedinteger):
+    return False
+  return all(isinstance(size, int) and size <= _MAX_ENTRIES for size in x.shape)
 
 
 def _entries(x: Array) -> tuple[Affine, ...] | None:

@@ -11,12 +11,13 @@ import jax
 import numpy as np
 
 from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
+from graftax.ops_jax.affine import materialize_noted
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import StaticInputError, UnsupportedAttrError
 from graftax.ops_jax.known import canonical_dtype, to_dtype
 from graftax.ops_jax.registry import Lowering
 from graftax.ops_jax.registry import lowering as registered_lowering
-from graftax.ops_jax.values import Value, is_known, is_symbolic, materialize
+from graftax.ops_jax.values import Value, is_known, is_symbolic
 from graftax.ops_jax.wide_binding import Run, has_64_bit_integers, with_words
 
 __all__ = ["Kernel", "bind", "static_value"]
@@ -263,7 +264,7 @@ def _with_symbols_for(
   materialized = list(flat_inputs)
   for i in free:
     dtype = np.dtype(np.int32) if types is None else canonical_dtype(types[i].numpy)
-    materialized[i] = materialize(flat_inputs[i], dtype)
+    materialized[i] = materialize_noted(flat_inputs[i], dtype)
   return materialized
 
 

@@ -9,8 +9,9 @@ from graftax.graphdef_ir import DType, Node, OpArg, OpSignature, TensorRef
 from graftax.ops_jax import Lowering, ResourceHandle, StaticInputError, WideInts, as_wide, bind
 from graftax.ops_jax.registry import InputParameter
 
-_ONE = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32),))
-_LIST = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32, number_attr="N"),))
+_OUTPUTS = (OpArg("y", DType.INT32),)
+_ONE = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32),), outputs=_OUTPUTS)
+_LIST = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32, number_attr="N"),), outputs=_OUTPUTS)
 
 
 def _kernel(static_type, signature, num_inputs=1):

@@ -1,8 +1,8 @@
 """Elements picked by position.
 
 TensorFlow on a CPU refuses positions out of range, negative ones included. So do we where the positions are known. A
-traced position out of range gives NaN for floats, the least signed and the greatest unsigned integer, and true, so that
-the mistake shows.
+traced position out of range gives NaN, so that the mistake shows; where there is no NaN, the smallest signed integer,
+the largest unsigned one, or true.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   Raises:
     InvalidInputError: a known position is out of range, or the batches differ.
 
-  Differs from TF: a traced position out of range gives what the module says rather than an error.
+  Differs from TF: a traced position out of range gives NaN or an extreme integer (see above) rather than an error.
   """
   axis = canonical_axis("GatherV2", axis, params.ndim)
   indices = materialize(indices)
@@ -80,7 +80,7 @@ def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") ->
   Raises:
     InvalidInputError: known coordinates are out of range, or there are more of them than dimensions.
 
-  Differs from TF: traced coordinates out of range give what the module says rather than an error.
+  Differs from TF: traced coordinates out of range give NaN or an extreme integer (see above) rather than an error.
   """
   indices = materialize(indices)
   depth = indices.shape[-1] if indices.ndim else 0

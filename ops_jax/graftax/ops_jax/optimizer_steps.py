@@ -34,6 +34,7 @@ Step = Callable[..., tuple[Array, ...]]
 
 
 def gradient_descent(var: Array, alpha: Array, delta: Array) -> tuple[Array, ...]:
+  """`var - alpha * delta`."""
   return (var - alpha * delta,)
 
 
@@ -43,12 +44,14 @@ def _shrunk(prox: Array, rate: Array, l1: Array, l2: Array) -> Array:
 
 
 def proximal_gradient_descent(var: Array, alpha: Array, l1: Array, l2: Array, delta: Array) -> tuple[Array, ...]:
+  """`shrink(var - alpha * delta)`: `sign(p) * max(|p| - alpha * l1, 0) / (1 + alpha * l2)`."""
   return (_shrunk(var - alpha * delta, alpha, l1, l2),)
 
 
 def momentum(
   var: Array, accum: Array, lr: Array, grad: Array, momentum: Array, *, use_nesterov: bool
 ) -> tuple[Array, ...]:
+  """`accum = momentum * accum + grad`; `var -= lr * accum`, with Nesterov `lr * (grad + momentum * accum)`."""
   accum = accum * momentum + grad
   return var - (grad * lr + accum * momentum * lr if use_nesterov else accum * lr), accum
 
@@ -56,6 +59,7 @@ def momentum(
 def keras_momentum(
   var: Array, accum: Array, lr: Array, grad: Array, momentum: Array, *, use_nesterov: bool
 ) -> tuple[Array, ...]:
+  """`accum = momentum * accum - lr * grad`; `var += accum`, with Nesterov `momentum * accum - lr * grad`."""
   accum = accum * momentum - grad * lr
   return var + (accum * momentum - grad * lr if use_nesterov else accum), accum
 
@@ -74,6 +78,10 @@ def adam(
   *,
   use_nesterov: bool = False,
 ) -> tuple[Array, ...]:
+  """`var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)`: epsilon outside the root.
+
+  `m` and `v` are running means of the gradient and its square. Nesterov steps along `beta1 * m + (1 - beta1) * grad`.
+  """
   rate = lr * jnp.sqrt(1 - beta2_power) / (1 - beta1_power)
   m = m + (grad - m) * (1 - beta1)
   v = v + (lax.square(grad) - v) * (1 - beta2)
@@ -94,6 +102,7 @@ def adam_with_amsgrad(
   epsilon: Array,
   grad: Array,
 ) -> tuple[Array, ...]:
+  """`adam` with `vhat`, the largest `v` so far, in the root."""
   rate = lr * jnp.sqrt(1 - beta2_power) / (1 - beta1_power)
   m = m + (grad - m) * (1 - beta1)
   v = v + (lax.square(grad) - v) * (1 - beta2)
@@ -104,12 +113,14 @@ def adam_with_amsgrad(
 def ada_max(
   var: Array, m: Array, v: Array, beta1_power: Array, lr: Array, beta1: Array, beta2: Array, epsilon: Array, grad: Array
 ) -> tuple[Array, ...]:
+  """`var -= lr / (1 - beta1_power) * m / (v + epsilon)` with `v = max(beta2 * v, |grad|)`."""
   m = m + (grad - m) * (1 - beta1)
   v = jnp.maximum(beta2 * v, jnp.abs(grad))
   return var - lr / (1 - beta1_power) * (m / (v + epsilon)), m, v
 
 
 def adagrad(var: Array, accum: Array, lr: Array, grad: Array, *, update_slots: bool) -> tuple[Array, ...]:
+  """`accum += grad**2`; `var -= lr * grad / sqrt(accum)`: no epsilon."""
   accum = accum + lax.square(grad) if update_slots else accum
   return var - lr * grad * lax.rsqrt(accum), accum
 
@@ -117,6 +128,7 @@ def adagrad(var: Array, accum: Array, lr: Array, grad: Array, *, update_slots: b
 def adagrad_v2(
   var: Array, accum: Array, lr: Array, epsilon: Array, grad: Array, *, update_slots: bool
 ) -> tuple[Array, ...]:
+  """`accum += grad**2`; `var -= lr * grad / (sqrt(accum) + epsilon)`: epsilon outside the root."""
   accum = accum + lax.square(grad) if update_slots else accum
   return var - lr * grad / (jnp.sqrt(accum) + epsilon), accum
 
@@ -124,6 +136,7 @@ def adagrad_v2(
 def adagrad_da(
   var: Array, total: Array, total_squares: Array, grad: Array, lr: Array, l1: Array, l2: Array, global_step: Array
 ) -> tuple[Array, ...]:
+  """`-lr * total / (l2 * global_step * lr + sqrt(total_squares))`, the total shrunk by `l1 * global_step`."""
   step = jnp.asarray(global_step).astype(var.dtype)
   total, total_squares = total + grad, total_squares + lax.square(grad)
   clipped = jnp.where(l1 > 0, jnp.sign(total) * jnp.maximum(jnp.abs(total) - l1 * step, 0), total)
@@ -131,6 +144,7 @@ def adagrad_da(
 
 
 def proximal_adagrad(var: Array, accum: Array, lr: Array, l1: Array, l2: Array, grad: Array) -> tuple[Array, ...]:
+  """`adagrad`, then `shrink` as in `proximal_gradient_descent` by the rate of each element, `lr / sqrt(accum)`."""
   accum = accum + lax.square(grad)
   rate = lr * lax.rsqrt(accum)
   return _shrunk(var - grad * rate, rate, l1, l2), accum
@@ -139,6 +153,7 @@ def proximal_adagrad(var: Array, accum: Array, lr: Array, l1: Array, l2: Array, 
 def adadelta(
   var: Array, accum: Array, accum_update: Array, lr: Array, rho: Array, epsilon: Array, grad: Array
 ) -> tuple[Array, ...]:
+  """`var -= lr * update`, `update = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) * grad`: inside the roots."""
   accum = accum * rho + lax.square(grad) * (1 - rho)
   update = jnp.sqrt(accum_update + epsilon) * lax.rsqrt(accum + epsilon) * grad
   return var - update * lr, accum, accum_update * rho + lax.square(update) * (1 - rho)
@@ -147,6 +162,7 @@ def adadelta(
 def rms_prop(
   var: Array, ms: Array, mom: Array, lr: Array, rho: Array, momentum: Array, epsilon: Array, grad: Array
 ) -> tuple[Array, ...]:
+  """`mom = momentum * mom + lr * grad / sqrt(ms + epsilon)`: epsilon inside the root; `var -= mom`."""
   ms = ms + (lax.square(grad) - ms) * (1 - rho)
   mom = mom * momentum + grad * lr * lax.rsqrt(ms + epsilon)
   return var - mom, ms, mom
@@ -155,6 +171,7 @@ def rms_prop(
 def centered_rms_prop(
   var: Array, mg: Array, ms: Array, mom: Array, lr: Array, rho: Array, momentum: Array, epsilon: Array, grad: Array
 ) -> tuple[Array, ...]:
+  """`rms_prop` with the variance in the root, `sqrt(ms - mg**2 + epsilon)`: epsilon inside."""
   ms = ms + (lax.square(grad) - ms) * (1 - rho)
   mg = mg + (grad - mg) * (1 - rho)
   mom = mom * momentum + grad * lr * lax.rsqrt(ms - lax.square(mg) + epsilon)
@@ -173,6 +190,10 @@ def ftrl(
   *,
   multiply_linear_by_lr: bool,
 ) -> tuple[Array, ...]:
+  """`var = (l1 * sign(linear) - linear) / (accum**-lr_power / lr + 2 * l2)`, 0 where `|linear| <= l1`.
+
+  With `multiply_linear_by_lr`, numerator and denominator are both scaled by `lr`.
+  """
   return _ftrl(var, accum, linear, grad, grad, lr, l1, l2, lr_power, multiply_linear_by_lr)
 
 
@@ -189,6 +210,7 @@ def ftrl_v2(
   *,
   multiply_linear_by_lr: bool,
 ) -> tuple[Array, ...]:
+  """`ftrl`, whose `linear` takes `grad + 2 * l2_shrinkage * var` in place of the gradient."""
   shrunk = grad + 2 * l2_shrinkage * var
   return _ftrl(var, accum, linear, grad, shrunk, lr, l1, l2, lr_power, multiply_linear_by_lr)
 
@@ -218,6 +240,7 @@ def _ftrl(
 def add_sign(
   var: Array, m: Array, lr: Array, alpha: Array, sign_decay: Array, beta: Array, grad: Array
 ) -> tuple[Array, ...]:
+  """`var -= lr * (alpha + sign_decay * sign(grad) * sign(m)) * grad` with `m = beta * m + (1 - beta) * grad`."""
   m = m * beta + grad * (1 - beta)
   return var - lr * (alpha + sign_decay * jnp.sign(grad) * jnp.sign(m)) * grad, m
 
@@ -225,5 +248,6 @@ def add_sign(
 def power_sign(
   var: Array, m: Array, lr: Array, logbase: Array, sign_decay: Array, beta: Array, grad: Array
 ) -> tuple[Array, ...]:
+  """`var -= lr * exp(logbase * sign_decay * sign(grad) * sign(m)) * grad`, `m` as in `add_sign`."""
   m = m * beta + grad * (1 - beta)
   return var - lr * jnp.exp(logbase * sign_decay * jnp.sign(grad) * jnp.sign(m)) * grad, m

@@ -1,5 +1,6 @@
 """Padding with a constant or with mirrored values. Paddings must be known."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -61,6 +62,8 @@ def mirror_pad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Arra
 
   Raises:
     InvalidInputError: more values are asked for than the dimension has.
+
+  Differs from TF: more values than a symbolic dimension has are NaN (an extreme integer, true) rather than an error.
   """
   pairs = _pairs("MirrorPad", paddings, input.ndim)
   spare = 1 if mode == "REFLECT" else 0
@@ -71,7 +74,21 @@ def mirror_pad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Arra
     return input
   if is_known(input) and is_small(low + dim + high for (low, high), dim in zip(pairs, input.shape, strict=True)):
     return np.pad(input, pairs, mode=_MIRROR_MODES[mode])
+  if not all(isinstance(size, int) for size in (*input.shape, *(p for pair in pairs for p in pair))):
+    return _mirror_by_position(jnp.asarray(input), pairs, spare)
   return jnp.pad(input, pairs, mode=_MIRROR_MODES[mode])
+
+
+def _mirror_by_position(x: jax.Array, pairs: Sequence[tuple[Any, Any]], spare: int) -> jax.Array:
+  """`jnp.pad` for symbolic sizes, of which nobody knows that one reflection is enough; where it is not, NaN."""
+  for axis, ((low, high), dim) in enumerate(zip(pairs, x.shape, strict=True)):
+    last = jnp.asarray(dim - 1, np.int32)
+    position = lax.iota(np.int32, low + dim + high) - jnp.asarray(low, np.int32)
+    position = jnp.where(position < 0, spare - 1 - position, position)
+    position = jnp.where(position > last, 2 * last + 1 - spare - position, position)
+    position = jnp.where(position < 0, dim, position)
+    x = jnp.take(x, position, axis, mode="fill")
+  return x
 
 
 @register("MirrorPadGrad", ignores=("T", "Tpaddings"))

@@ -39,7 +39,8 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
     InvalidInputError: the box leaves the array, as far as that is known.
     StaticInputError: an extent of -1 with a traced `begin`.
 
-  Differs from TF: a traced `begin` that leaves no room for the box is moved back, where TensorFlow raises an error.
+  Differs from TF: a traced `begin` that leaves no room for the box is moved back, where TensorFlow raises an error. A
+  box of symbolic size that leaves the array holds NaN (an extreme integer, true) beyond it.
   """
   starts = [entry.value() for entry in affine_entries(begin)]
   if len(size) != input.ndim or len(starts) != input.ndim:
@@ -97,7 +98,8 @@ def strided_slice(
     InvalidInputError: a known single position is out of range, or a step is 0.
 
   Differs from TF: a traced position out of range is moved to the nearest element, where TensorFlow raises an error. A
-  range of traced position that leaves the array is moved back into it, where TensorFlow cuts it off.
+  range of traced position that leaves the array is moved back into it, where TensorFlow cuts it off. A single symbolic
+  position out of range reads NaN (an extreme integer, true).
   """
   masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
   plan = _plan("StridedSlice", input.shape, begin, end, strides, masks)
@@ -185,6 +187,10 @@ class _Range:
 
   def covers(self, dim: Any) -> bool:
     return not _is_traced(self.start) and self.start == 0 and self.step == 1 and self.size == dim
+
+  def lies_within(self, dim: Any) -> bool:
+    """Whether the range is known to lie within a dimension; the two cannot always be compared."""
+    return all(jax.core.max_dim(position, dim) == dim for position in (self.start, self.stop))
 
   def padding(self, dim: Any) -> tuple[Any, Any, int]:
     if isinstance(self.size, int) and self.size == 0:
@@ -303,11 +309,15 @@ def _ceil_div(value: Any, divisor: int) -> Any:
 
 def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
   reversed_axes = tuple(axis for axis, r in enumerate(ranges) if r.is_reversed)
-  if is_known(x) and not any(_is_traced(r.start) for r in ranges):
+  # Sizes that nobody can compare: `tf.slice(position_embeddings, [0, 0], [length, -1])`.
+  lies_within = all(_is_traced(r.start) or r.lies_within(dim) for r, dim in zip(ranges, x.shape, strict=True))
+  if is_known(x) and lies_within and not any(_is_traced(r.start) for r in ranges):
     cut = np.asarray(x)[tuple(slice(r.start, r.stop, r.step) for r in ranges)]
     return as_known(np.flip(cut, reversed_axes) if reversed_axes else cut)
   x = jnp.asarray(x)
-  if not all(r.covers(dim) or _is_traced(r.start) for r, dim in zip(ranges, x.shape, strict=True)):
+  if not lies_within and all(r.step == 1 for r in ranges):
+    x = _cut_unchecked(x, ranges)
+  elif not all(r.covers(dim) or _is_traced(r.start) for r, dim in zip(ranges, x.shape, strict=True)):
     bounds = [
       (0, dim, 1) if _is_traced(r.start) else (r.start, r.stop, r.step) for r, dim in zip(ranges, x.shape, strict=True)
     ]
@@ -317,6 +327,18 @@ def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
     if _is_traced(r.start):
       x = lax.dynamic_slice_in_dim(x, r.start, r.size, axis)
   return lax.rev(x, reversed_axes) if reversed_axes else x
+
+
+def _cut_unchecked(x: Array, ranges: Sequence[_Range]) -> Array:
+  """The ranges, all of step 1 and the traced ones whole; poisoned where they leave the array."""
+  if jnp.issubdtype(x.dtype, jnp.inexact):
+    poison: Any = np.nan
+  else:
+    poison = True if x.dtype == bool else jnp.iinfo(x.dtype).min or jnp.iinfo(x.dtype).max
+  config = [
+    (0, 0, 0) if _is_traced(r.start) else (-r.start, r.stop - dim, 0) for r, dim in zip(ranges, x.shape, strict=True)
+  ]
+  return lax.pad(x, jnp.asarray(poison, x.dtype), config)
 
 
 def _oriented(value: Array, plan: _Plan) -> Array:

@@ -113,8 +113,10 @@ _BATCH_SIZE = 2
 
 def export_model(application: Application, folder: Path) -> None:
   """Writes `model/` (a SavedModel) and `expected.npz` (input, output, derivatives by TensorFlow) into `folder`."""
+  from graftax.testing._tensorflow import import_tensorflow
+
+  tf = import_tensorflow()
   import keras
-  import tensorflow as tf
 
   keras.utils.set_random_seed(0)
   model = getattr(keras.applications, application.name)(

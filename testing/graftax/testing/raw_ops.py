@@ -7,6 +7,8 @@ The lowering is reached the way a converted model reaches it: the op's node is s
 import dataclasses
 import functools
 import inspect
+import itertools
+import operator
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
@@ -15,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.graphdef_ir import FunctionRef, Node, op_signature, parse_graph
+from graftax.graphdef_ir import FunctionRef, GraftaxError, Node, op_signature, parse_graph
 from graftax.ops_jax import (
   CountedLoop,
   Kernel,
@@ -25,14 +27,24 @@ from graftax.ops_jax import (
   ResourceHandle,
   Value,
   WideInts,
+  as_wide,
   bind,
   lowering,
 )
+from graftax.ops_jax.known import canonical_dtype
+from graftax.ops_jax.values import materialize, shape_vector
+from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.tolerance import tolerance as default_tolerance
 
 __all__ = ["NodeContext", "RawOp", "check_raw_op", "check_raw_op_rejects", "raw_op"]
 
 _NODE = "op_under_test"
+_NARROWED = {
+  np.dtype(np.int64): np.dtype(np.int32),
+  np.dtype(np.uint64): np.dtype(np.uint32),
+  np.dtype(np.float64): np.dtype(np.float32),
+  np.dtype(np.complex128): np.dtype(np.complex64),
+}
 _Tolerance = tuple[float, float]
 
 
@@ -136,15 +148,17 @@ def check_raw_op(
   vmap: bool | Collection[str] = True,
   jit: bool = True,
   known: bool = True,
-  without_x64: bool = True,
+  without_x64: bool | _Tolerance = True,
+  symbolic: Mapping[str, str | Sequence[str]] | None = None,
   tolerance: _Tolerance | None = None,
   grad_tolerance: _Tolerance | None = None,
   lowering: Lowering | None = None,
 ) -> None:
   """Compares an op's lowering with `tf.raw_ops`, in every way a converted model can use it.
 
-  Every output's value, dtype and shape is compared: eagerly, from known (numpy) inputs, under `jit`, and, by shape and
-  dtype alone, with 64-bit types switched off. Gradients are compared with `tf.GradientTape`, `vmap` with a loop.
+  Every output's value, dtype and shape is compared: eagerly, from known (numpy) inputs, under `jit`, with 64-bit types
+  switched off, and, if asked for, exported with symbolic dimensions. Gradients are compared with `tf.GradientTape`,
+  `vmap` with a loop.
 
   Args:
     op: TensorFlow's op name.
@@ -160,7 +174,11 @@ def check_raw_op(
       batched, jointly and one by one.
     jit: whether to run under `jit`.
     known: whether to run with all inputs known.
-    without_x64: whether to check shapes and dtypes with 64-bit types switched off.
+    without_x64: whether to run with 64-bit types switched off; a tolerance there instead of that of the narrow types.
+      Inputs or outputs that 32 bits cannot hold are compared by shape and dtype.
+    symbolic: integer arguments to export with symbolic dimensions as their known values, and other arguments to export
+      with a symbolic shape: `{"shape": "a, 3", "tensor": "3*a"}`; a list for a list-valued argument. The other inputs
+      stay traced, unless they are static.
     tolerance: `(rtol, atol)` instead of `tolerance(dtype, op)`.
     grad_tolerance: the same for derivatives; ten times `tolerance` by default.
     lowering: a lowering to check instead of the registered one.
@@ -171,6 +189,10 @@ def check_raw_op(
   with jax.enable_x64(True), warnings.catch_warnings():
     warnings.simplefilter("error")
     case = raw_op(op, inputs, attrs, static=static, lowering=lowering)
+    if symbolic:
+      # What has symbolic dimensions as its value is known.
+      known_values = [_is_shape(x) and name in symbolic for name, x in zip(case.input_names, case.inputs, strict=True)]
+      case = dataclasses.replace(case, static=tuple(map(operator.or_, case.static, known_values)))
     expected = [_to_numpy(t) for t in case.oracle(case.inputs)]
     compare = functools.partial(_compare, op, tolerance)
     traced = [jnp.asarray(x) if x.dtype != object else x for x in case.dynamic_inputs]
@@ -181,7 +203,9 @@ def check_raw_op(
     if jit and not has_strings:
       compare("jit", jax.jit(case.run)(*traced), expected)
       if without_x64:
-        _check_without_x64(case, expected)
+        _check_without_x64(case, expected, tolerance if isinstance(without_x64, bool) else without_x64)
+    if symbolic:
+      compare("symbolic dimensions", _run_exported(case, symbolic, expected), expected)
     if vmap and traced and not has_strings:
       _check_vmap(case, vmap, compare)
     if grad:
@@ -202,9 +226,7 @@ def check_raw_op_rejects(
   Raises:
     AssertionError: one of the two accepted the inputs, or our message lacks `match`.
   """
-  from graftax.graphdef_ir.errors import GraftaxError
-
-  tf = _tensorflow()
+  tf = import_tensorflow()
   with jax.enable_x64(True):
     case = raw_op(op, inputs, attrs, infer_shapes=False)
     try:
@@ -270,12 +292,6 @@ def _registered(op: str) -> Lowering:
   return entry
 
 
-def _tensorflow() -> Any:
-  import tensorflow as tf
-
-  return tf
-
-
 def _as_input(value: Any) -> np.ndarray:
   array = np.asarray(value)
   return array.astype(object) if array.dtype.kind in "SU" else array
@@ -284,7 +300,7 @@ def _as_input(value: Any) -> np.ndarray:
 def _run_tensorflow(
   op: str, names: Sequence[str], lists: Collection[str], attrs: Mapping[str, Any], flat: Sequence[Any]
 ) -> list[Any]:
-  tf = _tensorflow()
+  tf = import_tensorflow()
   kwargs: dict[str, Any] = {name: [] for name in lists}
   for name, value in zip(names, flat, strict=True):
     tensor = tf.constant(value, dtype=value.dtype) if isinstance(value, np.ndarray) and value.dtype != object else value
@@ -332,7 +348,7 @@ def _make_node(oracle: Callable[[Sequence[Any]], list[Any]], flat: Sequence[np.n
 def _node_from_tensorflow(
   oracle: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[tuple[np.ndarray, Any]]
 ) -> Node:
-  tf = _tensorflow()
+  tf = import_tensorflow()
   with tf.Graph().as_default() as graph:
     oracle(
       [tf.compat.v1.placeholder(tf.string if x.dtype == object else tf.as_dtype(x.dtype), shape) for x, shape in inputs]
@@ -371,25 +387,99 @@ def _compare_values(where: str, got: np.ndarray, want: np.ndarray, tolerance: _T
     np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=rtol, atol=atol, err_msg=where)
 
 
-def _check_without_x64(case: RawOp, expected: Sequence[np.ndarray]) -> None:
+def _check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: _Tolerance | None) -> None:
+  """Compares with 64-bit types switched off: values where 32 bits hold them, shapes and dtypes everywhere.
+
+  Known inputs are left as they are, for the evaluator folds what is known with 64-bit types on.
+  """
+  # Keys and counters of random ops are never cut.
+  takes_words = case.op.startswith("Stateless") and lowering(case.op, by_words=True) is not None
   with jax.enable_x64(False):
-    # Keys and counters of random ops are never cut.
-    takes_words = case.op.startswith("Stateless") and lowering(case.op, by_words=True) is not None
-    specs = [_spec_without_x64(x, takes_words) for x in case.dynamic_inputs]
-    outputs = jax.eval_shape(case.run, *specs)
-    for index, (got, want) in enumerate(zip(outputs, expected, strict=True)):
-      want_dtype = jax.dtypes.canonicalize_dtype(want.dtype)
-      if (got.shape, jax.dtypes.canonicalize_dtype(got.dtype)) != (want.shape, want_dtype):
-        raise AssertionError(
-          f"{case.op} (64-bit types off), output {index}: {got.dtype}{got.shape}, expected {want_dtype}{want.shape}"
-        )
+    narrow = [as_wide(x) if takes_words and x.dtype == np.uint64 else _narrowed(x) for x in case.dynamic_inputs]
+    inputs = [x for x in narrow if x is not None]
+    fits = len(inputs) == len(narrow)
+    if fits:
+      outputs = jax.device_get(jax.jit(case.run)(*inputs))
+    else:
+      specs = [jax.ShapeDtypeStruct(x.shape, canonical_dtype(x.dtype)) for x in case.dynamic_inputs]
+      outputs = jax.eval_shape(case.run, *specs)
+    dtypes = [canonical_dtype(want.dtype) for want in expected]
+  if fits:
+    expected = _expected_of_narrowed(case, inputs, expected)
+  for index, (got, want, dtype) in enumerate(zip(outputs, expected, dtypes, strict=True)):
+    where = f"{case.op} (64-bit types off), output {index}"
+    if (got.shape, got.dtype) not in ((want.shape, dtype), (want.shape, want.dtype)):
+      raise AssertionError(f"{where}: {got.dtype}{got.shape}, expected {dtype}{want.shape}")
+    wanted = _narrowed(want)
+    if fits and wanted is not None:
+      _compare_values(where, np.asarray(got), wanted, _narrow_tolerance(case.op, tolerance, want.dtype, dtype))
 
 
-def _spec_without_x64(x: np.ndarray, takes_words: bool) -> Any:
-  if takes_words and x.dtype == np.uint64:
-    word = jax.ShapeDtypeStruct(x.shape, np.uint32)
-    return WideInts(word, word, x.dtype)
-  return jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(x.dtype))
+def _narrow_tolerance(op: str, given: _Tolerance | None, wide: np.dtype, narrow: np.dtype) -> _Tolerance:
+  if wide == narrow:
+    return given or default_tolerance(narrow, op)
+  # What was given is for the wide type, and the inputs were chosen for it: they may cost the narrow one more digits.
+  rtol, atol = _loosened(default_tolerance(narrow, op))
+  return (rtol, atol) if given is None else (max(given[0], rtol), max(given[1], atol))
+
+
+def _narrowed(x: np.ndarray) -> np.ndarray | None:
+  """`x` as JAX holds it without 64-bit types, or None where 32 bits cannot."""
+  with np.errstate(over="ignore"):
+    narrow = x.astype(_NARROWED.get(x.dtype, x.dtype))
+  if x.dtype.kind in "iu":
+    return narrow if np.array_equal(narrow, x) else None
+  return narrow if np.array_equal(np.isfinite(narrow), np.isfinite(x)) else None
+
+
+def _expected_of_narrowed(
+  case: RawOp, narrow: Sequence[np.ndarray | WideInts], expected: Sequence[np.ndarray]
+) -> Sequence[np.ndarray]:
+  """What TensorFlow makes, in 64 bits, of inputs that were rounded to 32."""
+  rounded = [np.asarray(x).astype(wide.dtype) for x, wide in zip(narrow, case.dynamic_inputs, strict=True)]
+  if all(np.array_equal(x, y) for x, y in zip(rounded, case.dynamic_inputs, strict=True)):
+    return expected
+  dynamic = iter(rounded)
+  flat = [x if static else next(dynamic) for x, static in zip(case.inputs, case.static, strict=True)]
+  return [_to_numpy(t) for t in case.oracle(flat)]
+
+
+def _run_exported(
+  case: RawOp, symbolic: Mapping[str, str | Sequence[str]], expected: Sequence[np.ndarray]
+) -> Sequence[jax.Array]:
+  """Outputs of the op exported with symbolic dimensions, and then called with the case's inputs."""
+  if not symbolic.keys() <= set(case.input_names):
+    raise AssertionError(f"{case.op}: symbolic={symbolic!r} names no input among {case.input_names!r}")
+  scope = jax.export.SymbolicScope()
+  texts = {name: iter(text if isinstance(text, list) else itertools.repeat(text)) for name, text in symbolic.items()}
+  known: dict[int, np.ndarray] = {}
+  traced: dict[int, np.ndarray] = {}
+  carriers: list[np.ndarray] = []
+  specs: tuple[dict[int, jax.ShapeDtypeStruct], list[jax.ShapeDtypeStruct]] = ({}, [])
+  for i, (name, x, static) in enumerate(zip(case.input_names, case.inputs, case.static, strict=True)):
+    dims = jax.export.symbolic_shape(next(texts[name]), scope=scope) if name in symbolic else x.shape
+    if name in symbolic and _is_shape(x):
+      known[i] = shape_vector(dims).reshape(x.shape)
+      # An array without elements carries the sizes into the exported function.
+      sizes = [(dim, size) for dim, size in zip(dims, x.flat, strict=True) if jax.export.is_symbolic_dim(dim)]
+      specs[1].append(jax.ShapeDtypeStruct((0, *(dim for dim, _ in sizes)), np.float32))
+      carriers.append(np.zeros((0, *(size for _, size in sizes)), np.float32))
+    elif static:
+      known[i] = x
+    else:
+      specs[0][i] = jax.ShapeDtypeStruct(dims, x.dtype)
+      traced[i] = x
+
+  def run(traced: Mapping[int, Value], _: Sequence[Value]) -> list[jax.Array]:
+    flat = [known[i] if i in known else traced[i] for i in range(len(case.inputs))]
+    outputs = case.kernel.run(NodeContext(), flat)
+    return [jnp.asarray(materialize(y, want.dtype)) for y, want in zip(outputs, expected, strict=True)]
+
+  return jax.export.export(jax.jit(run))(*specs).call(traced, carriers)
+
+
+def _is_shape(x: np.ndarray) -> bool:
+  return x.dtype.kind in "iu" and x.ndim <= 1
 
 
 def _check_vmap(case: RawOp, vmap: Literal[True] | Collection[str], compare: Callable[..., None]) -> None:
@@ -481,7 +571,7 @@ def _jax_gradients(
 def _tensorflow_gradients(
   case: RawOp, wanted: Sequence[int], cotangents: Sequence[np.ndarray], order: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-  tf = _tensorflow()
+  tf = import_tensorflow()
   positions = [i for i, static in enumerate(case.static) if not static]
   flat = [tf.constant(x, dtype=x.dtype) if x.dtype != object else x for x in case.inputs]
   points = [flat[positions[i]] for i in wanted]

@@ -5,15 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.ops_jax import InvalidInputError, Lowering, lowering, register
+from graftax.ops_jax import InvalidInputError, Lowering, Static, lowering, register
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 from graftax.testing.tolerance import tolerance
 
 _X = np.array([1.0, -2.0, 0.5], np.float32)
 
 
-def _lowering_of(function) -> Lowering:
-  register("TestOnly", ignores=("T",), override=True)(function)
+def _lowering_of(function, ignores=("T",)) -> Lowering:
+  register("TestOnly", ignores=ignores, override=True)(function)
   entry = lowering("TestOnly")
   assert entry is not None
   return entry
@@ -89,6 +89,45 @@ def test_a_64_bit_result_without_64_bit_types_is_refused():
   register("TestOnly", ignores=("T", "out_type"), override=True)(shape)
   with pytest.raises(AssertionError, match="64-bit types off"):
     check_raw_op("Shape", [_X], lowering=lowering("TestOnly"))
+
+
+def test_a_wrong_value_without_64_bit_types_is_refused():
+  def square(x):
+    return x * x if jax.config.jax_enable_x64 else -x
+
+  with pytest.raises(AssertionError, match="64-bit types off"):
+    _check_square(square)
+  for dtype in (np.int64, np.float64):
+    with pytest.raises(AssertionError, match="64-bit types off"):
+      check_raw_op("Square", [np.array([3, 1], dtype)], lowering=_lowering_of(square))
+  # 32 bits cannot hold the input, or the result.
+  check_raw_op("Square", [np.array([2**40])], lowering=_lowering_of(square))
+  check_raw_op("Square", [np.array([2**20])], lowering=_lowering_of(square))
+
+
+def test_inputs_are_rounded_before_tensorflow_computes_with_them():
+  # The sine of 1e6 differs in the second digit from that of its float32 neighbours.
+  check_raw_op("Sin", [np.array([1e6 + 0.01])])
+
+
+def test_a_wrong_value_of_symbolic_dimensions_is_refused():
+  def fill(dims: Static[tuple[int, ...]], value):
+    return jnp.zeros(dims[::-1] if jax.export.is_symbolic_dim(dims[0]) else dims) + value
+
+  entry = _lowering_of(fill, ignores=("T", "index_type"))
+  inputs = [np.array([2, 3], np.int32), np.float64(1)]
+  check_raw_op("Fill", inputs, lowering=entry)
+  with pytest.raises(AssertionError, match="symbolic dimensions"):
+    check_raw_op("Fill", inputs, lowering=entry, symbolic={"dims": "a, 3"})
+  check_raw_op("Fill", inputs, symbolic={"dims": "a, 3"})
+  with pytest.raises(AssertionError, match="names no input"):
+    check_raw_op("Fill", inputs, symbolic={"shape": "a, 3"})
+
+
+def test_symbolic_values_and_shapes_share_their_dimensions():
+  inputs = [np.arange(6.0), np.array([2, 3], np.int32)]
+  check_raw_op("Reshape", inputs, symbolic={"shape": "a, b", "tensor": "a*b"})
+  check_raw_op("AddV2", [np.int32(5), np.int32(7)], symbolic={"x": "a - 1"})
 
 
 def test_renamed_and_list_arguments_reach_tensorflow():

@@ -1,4 +1,9 @@
-"""Replace what only depends on constants by constants."""
+"""Replace what only depends on constants by constants.
+
+For tools that rewrite or write graphs; the evaluator is theirs, for this package computes nothing. Converting does not
+go through here: `graftax.convert` folds while it walks a plan, where shapes and arguments that are known for one call
+count as constants too.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping

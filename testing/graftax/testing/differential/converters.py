@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graftax.testing._tensorflow import import_tensorflow
+
 __all__ = ["CONVERTERS", "Converter"]
 
 # Any in this module: functions and parameters of two libraries.
@@ -29,9 +31,9 @@ def _graftax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any],
 
 
 def _tf2jax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
-  import tensorflow as tf
   import tf2jax
 
+  tf = import_tensorflow()
   if not hasattr(function, "get_concrete_function"):
     concrete = function
     function = tf.function(lambda *args: concrete(*args), autograph=False)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tree
 
+from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.differential.program import Program
 
 __all__ = ["Oracle", "cotangent", "is_real"]
@@ -17,9 +18,7 @@ class Oracle:
   """A program in TensorFlow, with its variables put back after every call."""
 
   def __init__(self, program: Program):
-    import tensorflow as tf
-
-    self._tf = tf
+    self._tf = tf = import_tensorflow()
     built = program.build()
     is_concrete = isinstance(built, tf.types.experimental.ConcreteFunction)
     self.function = built if is_concrete or hasattr(built, "get_concrete_function") else tf.function(built)
