@@ -117,6 +117,23 @@ def _several_outputs(x):
   return a + b * c
 
 
+def _loop_in_cond_in_loop(x):
+  def body(i, y):
+    inner = lambda: tf1.while_loop(lambda j, z: j < 2, lambda j, z: (j + 1, z * 0.5 + x), [0, y])[1]  # noqa: E731
+    return i + 1, tf1.cond(tf.equal(i % 2, 0), inner, lambda: tf.cos(y))
+
+  return tf1.while_loop(lambda i, y: i < 5, body, [0, x])[1]
+
+
+def _arrays_read_twice(x):
+  rows = tf.TensorArray(tf.float32, size=4, clear_after_read=False).unstack(x)
+  out = tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
+  _, out = tf1.while_loop(
+    lambda i, a: i < 4, lambda i, a: (i + 1, a.write(i, rows.read(i) * tf.sin(rows.read(3 - i)))), [0, out]
+  )
+  return out.concat() + out.read(2)[0]
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
   "cond": lambda x: tf1.cond(tf.reduce_sum(x) > 0.5, lambda: tf.sin(x), lambda: x * 2.0),
   "cond, several outputs": _several_outputs,
@@ -127,8 +144,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
   "while, nested": _nested_loops,
   "cond in while": _cond_in_loop,
   "while in cond": _loop_in_cond,
+  "while in cond in while": _loop_in_cond_in_loop,
   "array in loop": _array_loop,
   "dynamic array": _dynamic_array,
+  "arrays read twice": _arrays_read_twice,
   "split and concat": _split_and_concat,
   "map_fn": lambda x: tf1.map_fn(lambda row: tf.reduce_sum(row) * row, x),
   "scan": lambda x: tf1.scan(lambda a, row: tf.tanh(a + row), x),

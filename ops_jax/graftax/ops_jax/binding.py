@@ -257,12 +257,14 @@ def _with_symbols_for(
   """
   sizes = [1] * len(flat_inputs) if signature is None else signature.input_sizes(attrs)
   parameters = [p for p, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
-  free = [i for i, parameter in enumerate(parameters) if parameter.static_type is None]
+  free = [i for i, parameter in enumerate(parameters) if parameter.static_type is None and not parameter.takes_symbolic]
   if lowering.takes_symbols and all(is_known(flat_inputs[i]) for i in free):
     return flat_inputs
   types = None if signature is None else list(signature.input_types(attrs))
   materialized = list(flat_inputs)
   for i in free:
+    if not (isinstance(flat_inputs[i], np.ndarray) and is_symbolic(flat_inputs[i])):
+      continue
     dtype = np.dtype(np.int32) if types is None else canonical_dtype(types[i].numpy)
     materialized[i] = materialize_noted(flat_inputs[i], dtype)
   return materialized

@@ -4,7 +4,7 @@ State that a branch or a loop body writes is an operand and a result of the JAX 
 known value, is closed over, so that shapes stay known inside.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,9 +16,9 @@ from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
 from graftax.ops_jax.loop_lists import LoopLists, fit_lists
-from graftax.ops_jax.optional import OptionalValue, completed
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Value, is_known, materialize
+from graftax.ops_jax.variants import conformed, is_variant, joined, shapes_of
 from graftax.ops_jax.wide import WideInts, exact, widened
 
 __all__ = ["call", "case", "for_loop", "if_", "while_"]
@@ -214,9 +214,9 @@ class _Loop:
     def step(carry: Any, xs: Any) -> Any:
       number, counters = xs
       known = dict(zip(positions, counters, strict=True))
-      return self._next(carry, known, number), None
+      return self._next(carry, known, number, lists), None
 
-    carry, lists = self._initial_carry(counted)
+    carry, lists = self._initial_carry(counted, None)
     numbers = np.arange(counted.num_iterations, dtype=np.int32)
     carry, _ = jax.lax.scan(step, carry, (numbers, [counted.counters[i] for i in positions]))
     return self._finish(carry, lists, counted)
@@ -230,9 +230,9 @@ class _Loop:
 
     def step(carry: Any) -> Any:
       number, inner = carry
-      return number + 1, self._next(inner, {}, number)
+      return number + 1, self._next(inner, {}, number, lists)
 
-    start, lists = self._initial_carry(None)
+    start, lists = self._initial_carry(None, None)
     _, carry = jax.lax.while_loop(keep_going, step, (np.int32(0), start))
     return self._finish(carry, lists, None)
 
@@ -240,9 +240,10 @@ class _Loop:
     """The loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
 
     def step(carry: Any, number: Array) -> Any:
-      return jax.lax.cond(self._holds(cond, carry, number), lambda: self._next(carry, {}, number), lambda: carry), None
+      holds = self._holds(cond, carry, number)
+      return jax.lax.cond(holds, lambda: self._next(carry, {}, number, lists), lambda: carry), None
 
-    carry, lists = self._initial_carry(None)
+    carry, lists = self._initial_carry(None, bound)
     carry, _ = jax.lax.scan(step, carry, np.arange(bound, dtype=np.int32))
     unfinished = self._holds(cond, carry, np.int32(bound))
     if self.ctx.options.enable_checkify_for_asserts:
@@ -257,11 +258,12 @@ class _Loop:
     ((truth,), _) = cond.apply((), self._all_variables(values, {}), self._key_at(number))
     return _truth(truth)
 
-  def _next(self, carry: Any, known: dict[int, Value], number: Value) -> Any:
+  def _next(self, carry: Any, known: Mapping[int, Value], number: Value, lists: LoopLists) -> Any:
     values, state = carry
     results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
     self._need_words(results, values)
-    return [_as_operand_like(results[i], value) for i, value in zip(self.carried, values, strict=True)], [
+    following = lists.conformed([results[i] for i in self.carried])
+    return [_as_operand_like(result, value) for result, value in zip(following, values, strict=True)], [
       _as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
     ]
 
@@ -275,23 +277,24 @@ class _Loop:
     if found:
       raise _NeedsWords({i: results[i].dtype for i in found})
 
-  def _all_variables(self, values: Sequence[Value], known: dict[int, Value]) -> list[Value]:
+  def _all_variables(self, values: Sequence[Value], known: Mapping[int, Value]) -> list[Value]:
     variables = list(self.initial)
     for position, value in [*zip(self.carried, values, strict=True), *known.items()]:
       variables[position] = value
     return variables
 
-  def _initial_carry(self, counted: CountedLoop | None) -> tuple[Any, LoopLists]:
+  def _initial_carry(self, counted: CountedLoop | None, bound: int | None) -> tuple[Any, LoopLists]:
     state = [_as_operand(self.ctx.read(handle)) for handle in self.body.written]
 
-    def body(values: Sequence[Value], number: int | None) -> Sequence[Value]:
-      known = {} if counted is None or number is None else {i: c[number] for i, c in counted.counters.items()}
-      results, _ = self.body.apply(state, self._all_variables(values, known), self._key_at(number or 0))
+    def body(values: Sequence[Value], known: Mapping[int, Value]) -> Sequence[Value]:
+      results, _ = self.body.apply(state, self._all_variables(values, known), self._key_at(0))
       return [results[i] for i in self.carried]
 
     what = f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
     values = [_as_operand(self.initial[i]) for i in self.carried]
-    lists = fit_lists(values, body, counted.num_iterations if counted else None, what)
+    counters, num_iterations = (counted.counters, counted.num_iterations) if counted else ({}, None)
+    has_arrays = any(isinstance(value, ResourceHandle) and value.kind == "tensor_array" for value in self.initial)
+    lists = fit_lists(values, body, counters, num_iterations, bound, what, has_arrays=has_arrays)
     return (lists.values, state), lists
 
   def _finish(self, carry: Any, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
@@ -311,7 +314,8 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
   state = {handle: _as_operand(ctx.read(handle)) for handle in written}
   key = ctx.rng() if ctx.key is not None else None
   statics: list[dict[int, Value]] = []
-  optionals: dict[int, OptionalValue] = {}
+  # What branches give at these positions that is no array, joined.
+  structures: dict[int, Any] = {}
   words: dict[Any, np.dtype] = {}
 
   def operand(value: Value, where: int | ResourceHandle) -> Value:
@@ -323,7 +327,7 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
   def traced(pure: PureFunction) -> Callable[[], Any]:
     def run() -> Any:
       found, new_values = pure.apply([state[handle] for handle in pure.written], args, key)
-      results = completed(found, optionals)
+      results = _in_common_structure(found, structures)
       after = {**state, **dict(zip(pure.written, new_values, strict=True))}
       statics.append({i: value for i, value in enumerate(results) if _is_static(value)})
       operands = [operand(value, i) for i, value in enumerate(results) if not _is_static(value)]
@@ -335,9 +339,9 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
     try:
       operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
     except TypeError:
-      if not optionals and not words:
+      if not structures and not words:
         raise
-      # Now it is known what the optionals hold that the first branches leave empty, and what is words in any branch.
+      # Now it is known what lists and optionals hold that the first branches leave empty, and what is words in any.
       statics.clear()
       operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
   except TypeError as e:
@@ -348,6 +352,17 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
   for handle, value in zip(written, new_state, strict=True):
     ctx.write(handle, value)
   return _merge(operands, statics, branches, ctx)
+
+
+def _in_common_structure(results: Sequence[Value], structures: dict[int, Any]) -> list[Value]:
+  """Results of a branch with lists and optionals laid out like those of the branches before; adds theirs."""
+  full = list(results)
+  for position, value in enumerate(results):
+    if is_variant(value) or position in structures:
+      own = shapes_of(value)
+      structures[position] = joined(structures[position], own) if position in structures else own
+      full[position] = conformed(value, structures[position])
+  return full
 
 
 def _merge(

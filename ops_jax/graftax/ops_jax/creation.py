@@ -11,6 +11,8 @@ from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.known import INT32, as_known, canonical_dtype, is_small, to_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known, is_symbolic
+from graftax.ops_jax.variant_arithmetic import zeros_of_variant
+from graftax.ops_jax.variants import is_variant
 
 __all__ = ["const", "empty", "fill", "lin_space", "one_hot", "ones_like", "range_", "zeros_like"]
 
@@ -56,7 +58,9 @@ def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
 
 @register("ZerosLike", ignores=("T",), symbolic=True)
 def zeros_like(x: Array) -> Array:
-  """Zeros (false, empty strings) of the shape and dtype of `x`."""
+  """Zeros (false, empty strings) of the shape and dtype of `x`; of a tensor list or an optional, with zeros inside."""
+  if is_variant(x):
+    return zeros_of_variant(x)
   return _full_like(x, 0, b"")
 
 

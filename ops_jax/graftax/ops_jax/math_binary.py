@@ -14,10 +14,13 @@ from jax import lax
 from graftax.ops_jax.affine import note_shifted
 from graftax.ops_jax.derivatives import with_partials
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.flow_gradient import FlowGradient
 from graftax.ops_jax.known import keep_known
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.short_cut import short_cut
 from graftax.ops_jax.values import Array, is_known
+from graftax.ops_jax.variant_arithmetic import sum_of_variants
+from graftax.ops_jax.variants import is_variant
 
 __all__ = [
   "add",
@@ -51,6 +54,8 @@ _multiply = short_cut(lax.mul, jnp.multiply)
 @register("Add", "AddV2", ignores=("T",), symbolic=True)
 def add(x: Array, y: Array) -> Array:
   """`x + y`; integers wrap. Known strings are joined."""
+  if isinstance(x, FlowGradient) or isinstance(y, FlowGradient):
+    return sum_of_variants([x, y], "Add")
   result = keep_known(np.add, _add, x, y)
   note_shifted(result, x, y)
   return result
@@ -72,7 +77,9 @@ def mul(x: Array, y: Array) -> Array:
 
 @register("AddN", "AccumulateNV2", ignores=("T", "N", "shape"), symbolic=True)
 def add_n(inputs: list[Array]) -> Array:
-  """The sum of arrays of one shape and dtype."""
+  """The sum of arrays of one shape and dtype, or of tensor lists of one length."""
+  if any(map(is_variant, inputs)):
+    return sum_of_variants(inputs, "AddN")
   return functools.reduce(add, inputs)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import RegistrationError
-from graftax.ops_jax.values import STATIC_MARKER
+from graftax.ops_jax.values import STATIC_MARKER, SYMBOLIC_MARKER
 
 __all__ = ["InputParameter", "Lowering", "lowering", "register", "supported_ops"]
 
@@ -27,10 +27,12 @@ class InputParameter:
   Attributes:
     name: the op's input argument name.
     static_type: what to decode a known value to, or None where the input may be traced.
+    takes_symbolic: whether symbolic dimensions stay what they are also where other inputs are traced.
   """
 
   name: str
   static_type: Any | None
+  takes_symbolic: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,7 +173,8 @@ def _read_signature(registration: _Registration) -> Lowering:
         raise RegistrationError(f"{_describe(function)}: the Context must be the first parameter.")
       needs_context = True
     elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-      inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint)))
+      takes_symbolic = SYMBOLIC_MARKER in getattr(hint, "__metadata__", ())
+      inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), takes_symbolic))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
   takes_symbols = registration.symbolic or needs_context

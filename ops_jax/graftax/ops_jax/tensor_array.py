@@ -13,8 +13,11 @@ import numpy as np
 from graftax.graphdef_ir import PartialShape
 from graftax.ops_jax.context import Context, ResourceHandle
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.flow_gradient import FlowGradient
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.tensor_list import (
+  array_buffer,
+  new_list,
   tensor_list_concat,
   tensor_list_gather,
   tensor_list_get_item,
@@ -25,6 +28,7 @@ from graftax.ops_jax.tensor_list import (
 )
 from graftax.ops_jax.tensor_list_value import TensorList
 from graftax.ops_jax.values import Array, Static, Value
+from graftax.ops_jax.variants import array_structure
 
 __all__ = ["TensorArrayHandle"]
 
@@ -37,6 +41,22 @@ class TensorArrayHandle(ResourceHandle):
 
   kind: str = "tensor_array"
   dynamic_size: bool = False
+  written: "_Written" = dataclasses.field(default_factory=lambda: _Written(), compare=False)
+  is_gradient: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class _Written:
+  """What was written to a TensorArray so far while tracing, which is what its gradients look like."""
+
+  capacity: int = 0
+  element: jax.ShapeDtypeStruct | None = None
+
+  def note(self, flow: TensorList) -> TensorList:
+    self.capacity = max(self.capacity, flow.capacity)
+    if flow.buffer is not None:
+      self.element = array_structure(flow.element)
+    return flow
 
 
 @register("TensorArrayV3", ignores=("clear_after_read", "identical_element_shapes", "tensor_array_name"))
@@ -57,23 +77,38 @@ def tensor_array_v3(
   Differs from TF: an element that was never written reads as zeros, elements can be read more than once whatever
   `clear_after_read` says, and all have one shape.
   """
-  shape = element_shape.dims
-  flow = TensorList(None, size, np.dtype(dtype), shape, None, size)
-  if shape is not None and element_shape.is_static:
-    flow = flow.allocated(shape)  # type: ignore[arg-type]  # static, so no None entries
-  return TensorArrayHandle(f"{ctx.function_name}/{ctx.node_name}", dynamic_size=dynamic_size), flow
+  flow = new_list(size, element_shape.dims, np.dtype(dtype))
+  handle = TensorArrayHandle(f"{ctx.function_name}/{ctx.node_name}", dynamic_size=dynamic_size)
+  return handle, handle.written.note(flow)
+
+
+@register("TensorArrayGradV3", ignores=("source",))
+def tensor_array_grad_v3(handle: TensorArrayHandle, flow_in: Value) -> tuple[TensorArrayHandle, Value]:
+  """The array of the gradients of a TensorArray's elements: its handle, and the flow as it is.
+
+  Source op: `tf.raw_ops.TensorArrayGradV3`.
+
+  What is written to it adds up, and what was never written is zeros.
+  """
+  return dataclasses.replace(handle, is_gradient=True), flow_in
 
 
 @register("TensorArrayWriteV3", ignores=("T",))
 def tensor_array_write_v3(
   ctx: Context, handle: TensorArrayHandle, index: Array, value: Array, flow_in: TensorList
-) -> TensorList:
-  """The flow after element `index` became `value`.
+) -> Value:
+  """The flow after element `index` became `value`; of an array of gradients, after it was added.
 
   Source op: `tf.raw_ops.TensorArrayWriteV3`.
   """
+  value = jnp.asarray(value)
+  if handle.is_gradient:
+    gradient = _gradient(ctx, handle, flow_in, value.shape, value.dtype)
+    return FlowGradient(gradient.buffer.at[index].add(value))
   flow = _flow(ctx, flow_in)
-  return tensor_list_set_item(ctx, flow, index, jnp.asarray(value), resize_if_index_out_of_bounds=handle.dynamic_size)
+  return handle.written.note(
+    tensor_list_set_item(ctx, flow, index, value, resize_if_index_out_of_bounds=handle.dynamic_size)
+  )
 
 
 @register("TensorArrayReadV3", ignores=("dtype",))
@@ -84,6 +119,8 @@ def tensor_array_read_v3(ctx: Context, handle: TensorArrayHandle, index: Array, 
 
   Differs from TF: a traced index outside the array gives the nearest element instead of an error.
   """
+  if handle.is_gradient:
+    return jax.lax.dynamic_index_in_dim(_gradient(ctx, handle, flow_in).buffer, index, keepdims=False)
   return tensor_list_get_item(ctx, _flow(ctx, flow_in), index, _ANY_SHAPE)
 
 
@@ -95,26 +132,30 @@ def tensor_array_gather_v3(
 
   Source op: `tf.raw_ops.TensorArrayGatherV3`.
   """
+  if handle.is_gradient:
+    return jnp.take(_gradient(ctx, handle, flow_in).buffer, indices, axis=0, mode="clip")
   flow, shape = _flow(ctx, flow_in), _shape_vector(element_shape)
   if _is_everything(indices, flow):
-    allocated = flow.allocated(flow.checked_element_shape(shape, _what(ctx, "TensorArrayGatherV3"))).buffer
-    assert allocated is not None
-    return allocated[: len(indices)]
+    return array_buffer(flow, shape, _what(ctx, "TensorArrayGatherV3"))[: len(indices)]
   return tensor_list_gather(ctx, flow, indices, shape)
 
 
 @register("TensorArrayScatterV3", ignores=("T",))
 def tensor_array_scatter_v3(
   ctx: Context, handle: TensorArrayHandle, indices: Array, value: Array, flow_in: TensorList
-) -> TensorList:
-  """The flow after slices of `[n, ...]` were written at `[n]` indices.
+) -> Value:
+  """The flow after slices of `[n, ...]` were written at `[n]` indices; to an array of gradients, after they were added.
 
   Source op: `tf.raw_ops.TensorArrayScatterV3`.
   """
-  flow, value = _flow(ctx, flow_in), jnp.asarray(value)
+  value = jnp.asarray(value)
+  if handle.is_gradient:
+    gradient = _gradient(ctx, handle, flow_in, value.shape[1:], value.dtype)
+    return FlowGradient(gradient.buffer.at[indices].add(value))
+  flow = _flow(ctx, flow_in)
   if _is_everything(indices, flow):
-    return dataclasses.replace(flow, buffer=value)
-  return tensor_list_scatter_into_existing_list(flow, value, indices)
+    return handle.written.note(TensorList.of(value, flow.element_shape))
+  return handle.written.note(tensor_list_scatter_into_existing_list(ctx, flow, value, indices))
 
 
 @register("TensorArrayConcatV3", ignores=("dtype", "element_shape_except0"))
@@ -123,19 +164,23 @@ def tensor_array_concat_v3(ctx: Context, handle: TensorArrayHandle, flow_in: Ten
 
   Source op: `tf.raw_ops.TensorArrayConcatV3`.
   """
+  if handle.is_gradient:
+    flow_in = TensorList.of(_gradient(ctx, handle, flow_in).buffer)
   return tensor_list_concat(ctx, _flow(ctx, flow_in))
 
 
 @register("TensorArraySplitV3", ignores=("T",))
 def tensor_array_split_v3(
   ctx: Context, handle: TensorArrayHandle, value: Array, lengths: Static[np.ndarray], flow_in: TensorList
-) -> TensorList:
+) -> Value:
   """The flow after consecutive pieces of `[n, ...]`, which must all be of one length, became the elements.
 
   Source op: `tf.raw_ops.TensorArraySplitV3`.
   """
-  flow = _flow(ctx, flow_in)
-  return dataclasses.replace(tensor_list_split(value, _ANY_SHAPE, lengths), element_shape=flow.element_shape)
+  pieces = tensor_list_split(value, _ANY_SHAPE, lengths)
+  if handle.is_gradient:
+    return FlowGradient(pieces.buffer) + flow_in
+  return handle.written.note(dataclasses.replace(pieces, element_shape=_flow(ctx, flow_in).element_shape))
 
 
 @register("TensorArraySizeV3")
@@ -144,6 +189,8 @@ def tensor_array_size_v3(ctx: Context, handle: TensorArrayHandle, flow_in: Tenso
 
   Source op: `tf.raw_ops.TensorArraySizeV3`.
   """
+  if handle.is_gradient:
+    return np.int32(_gradient(ctx, handle, flow_in).buffer.shape[0])
   return tensor_list_length(_flow(ctx, flow_in))
 
 
@@ -154,6 +201,23 @@ def tensor_array_close_v3(handle: TensorArrayHandle) -> tuple[()]:
   Source op: `tf.raw_ops.TensorArrayCloseV3`.
   """
   return ()
+
+
+def _gradient(
+  ctx: Context, handle: TensorArrayHandle, flow: Value, element: tuple[int, ...] | None = None, dtype: Any = None
+) -> FlowGradient:
+  """What came through the flow of an array of gradients, whose elements have a shape and dtype if nothing did."""
+  written = handle.written
+  if isinstance(flow, FlowGradient):
+    return flow.with_capacity(written.capacity)
+  if element is None:
+    if written.element is None:
+      raise InvalidInputError(
+        f"{_what(ctx, 'TensorArray')}: its gradients are read, but nothing was written to it, and its element shape is "
+        f"not known. Set element_shape where it is made."
+      )
+    element, dtype = written.element.shape, written.element.dtype
+  return FlowGradient.of(None, written.capacity, element, dtype)
 
 
 def _flow(ctx: Context, flow: Value) -> TensorList:

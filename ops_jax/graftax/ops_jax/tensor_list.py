@@ -7,12 +7,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.graphdef_ir import DType
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.gather import positions_or_end
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
-from graftax.ops_jax.tensor_list_value import TensorList, check_index, declared_shape
-from graftax.ops_jax.values import Array, Static, Value, shape_vector
+from graftax.ops_jax.tensor_list_value import VARIANT, TensorList, check_index, declared_shape
+from graftax.ops_jax.values import Array, Static, Symbolic, Value, shape_vector
+from graftax.ops_jax.variants import (
+  Constant,
+  as_held,
+  conformed,
+  joined,
+  kind_of,
+  only,
+  released,
+  shapes_of,
+  with_element,
+)
 
 __all__: list[str] = []
 
@@ -20,7 +33,7 @@ _IGNORES = ("element_dtype", "shape_type")
 
 
 @register("EmptyTensorList", ignores=("shape_type",))
-def empty_tensor_list(element_shape: Value, max_num_elements: Static[int], *, element_dtype: np.dtype) -> TensorList:
+def empty_tensor_list(element_shape: Value, max_num_elements: Static[int], *, element_dtype: DType) -> TensorList:
   """A list without elements.
 
   Source op: `tf.raw_ops.EmptyTensorList`.
@@ -28,19 +41,19 @@ def empty_tensor_list(element_shape: Value, max_num_elements: Static[int], *, el
   Args:
     element_shape: shape of every element, -1 where unknown.
     max_num_elements: the most elements it may hold; -1 for no bound.
-    element_dtype: dtype of every element.
+    element_dtype: dtype of every element; VARIANT for lists and optionals.
   """
   bound = None if max_num_elements < 0 else max_num_elements
-  return _new_list(0, element_shape, element_dtype, max_length=bound)
+  return new_list(0, declared_shape(element_shape), _numpy(element_dtype), max_length=bound)
 
 
 @register("TensorListReserve", ignores=("shape_type",))
-def tensor_list_reserve(element_shape: Value, num_elements: Static[int], *, element_dtype: np.dtype) -> TensorList:
+def tensor_list_reserve(element_shape: Value, num_elements: Static[int], *, element_dtype: DType) -> TensorList:
   """A list of `num_elements` zeros.
 
   Source op: `tf.raw_ops.TensorListReserve`.
   """
-  return _new_list(num_elements, element_shape, element_dtype)
+  return new_list(num_elements, declared_shape(element_shape), _numpy(element_dtype))
 
 
 @register("TensorListFromTensor", ignores=_IGNORES)
@@ -49,12 +62,18 @@ def tensor_list_from_tensor(tensor: Array, element_shape: Value) -> TensorList:
 
   Source op: `tf.raw_ops.TensorListFromTensor`.
   """
-  length = tensor.shape[0]
-  return TensorList(tensor, length, tensor.dtype, tuple(tensor.shape[1:]), peak=length)
+  return TensorList.of(tensor)
 
 
-@register("TensorListStack", ignores=("element_dtype",))
-def tensor_list_stack(ctx: Context, input_handle: TensorList, element_shape: Value, *, num_elements: int = -1) -> Array:
+@register("TensorListStack")
+def tensor_list_stack(
+  ctx: Context,
+  input_handle: TensorList,
+  element_shape: Value,
+  *,
+  element_dtype: DType | None = None,
+  num_elements: int = -1,
+) -> Array:
   """All elements as `[n, ...]`.
 
   Source op: `tf.raw_ops.TensorListStack`.
@@ -63,17 +82,17 @@ def tensor_list_stack(ctx: Context, input_handle: TensorList, element_shape: Val
     InvalidInputError: the list has not `num_elements` elements.
   """
   what = _what(ctx, "TensorListStack")
-  length = input_handle.static_length(what)
+  tensor_list = _given(input_handle, element_dtype, what)
+  length = tensor_list.static_length(what)
   if num_elements >= 0 and length != num_elements:
     raise InvalidInputError(f"{what}: the list has {length} elements; expected {num_elements}.")
-  shape = input_handle.checked_element_shape(element_shape, what)
-  buffer = input_handle.allocated(shape).buffer
-  assert buffer is not None
-  return buffer[:length]
+  return array_buffer(tensor_list, element_shape, what)[:length]
 
 
-@register("TensorListGetItem", ignores=("Tshape", "element_dtype"))
-def tensor_list_get_item(ctx: Context, input_handle: TensorList, index: Array, element_shape: Value) -> Array:
+@register("TensorListGetItem", ignores=("Tshape",))
+def tensor_list_get_item(
+  ctx: Context, input_handle: TensorList, index: Array, element_shape: Value, *, element_dtype: DType | None = None
+) -> Value:
   """Element `index`.
 
   Source op: `tf.raw_ops.TensorListGetItem`.
@@ -81,54 +100,69 @@ def tensor_list_get_item(ctx: Context, input_handle: TensorList, index: Array, e
   Differs from TF: a traced index outside the list gives the nearest element instead of an error.
   """
   what = _what(ctx, "TensorListGetItem")
-  check_index(index, input_handle, what)
-  shape = input_handle.checked_element_shape(element_shape, what)
-  buffer = input_handle.allocated(shape).buffer
-  return jax.lax.dynamic_index_in_dim(buffer, index, keepdims=False)
+  tensor_list = _given(input_handle, element_dtype, what)
+  check_index(index, tensor_list, what)
+  return released(_with_buffer(tensor_list, element_shape, what).at(index))
 
 
-@register("TensorListSetItem", ignores=("element_dtype",))
+@register("TensorListSetItem")
 def tensor_list_set_item(
-  ctx: Context, input_handle: TensorList, index: Array, item: Array, *, resize_if_index_out_of_bounds: bool = False
+  ctx: Context,
+  input_handle: TensorList,
+  index: Array,
+  item: Value,
+  *,
+  element_dtype: DType | None = None,
+  resize_if_index_out_of_bounds: bool = False,
 ) -> TensorList:
   """The list with element `index` replaced; one element longer or more where `resize_if_index_out_of_bounds` allows.
 
   Source op: `tf.raw_ops.TensorListSetItem`.
   """
-  tensor_list = input_handle
+  what = _what(ctx, "TensorListSetItem")
+  tensor_list = _given(input_handle, element_dtype, what)
+  element = as_held(item, tensor_list.element_dtype, keep_known=False)
+  tensor_list = _with_elements_like(tensor_list, element, what)
   static = not isinstance(index, jax.core.Tracer) and tensor_list.has_static_length
-  if resize_if_index_out_of_bounds and static and int(index) >= tensor_list.static_length("TensorListSetItem"):
+  if resize_if_index_out_of_bounds and static and int(index) >= tensor_list.static_length(what):
     tensor_list = tensor_list.with_length(int(index) + 1)
   elif resize_if_index_out_of_bounds and not static:
-    tensor_list = dataclasses.replace(tensor_list, length=jnp.maximum(tensor_list.length, index + 1))
+    tensor_list = _with_room_at(tensor_list, index, what)
   else:
-    check_index(index, tensor_list, _what(ctx, "TensorListSetItem"))
-  tensor_list = _with_room_for(tensor_list, item)
-  buffer = jax.lax.dynamic_update_index_in_dim(tensor_list.buffer, item.astype(tensor_list.element_dtype), index, 0)
-  return dataclasses.replace(tensor_list, buffer=buffer)
+    check_index(index, tensor_list, what)
+  return tensor_list.updated(index, conformed(element, tensor_list.element))
 
 
-@register("TensorListPushBack", ignores=("element_dtype",))
-def tensor_list_push_back(ctx: Context, input_handle: TensorList, tensor: Array) -> TensorList:
+@register("TensorListPushBack")
+def tensor_list_push_back(
+  ctx: Context, input_handle: TensorList, tensor: Symbolic, *, element_dtype: DType | None = None
+) -> TensorList:
   """The list with one more element at its end.
 
   Source op: `tf.raw_ops.TensorListPushBack`.
+
+  While all elements are one value that is known while tracing, so is what is read from the list.
   """
-  end = input_handle.length
+  what = _what(ctx, "TensorListPushBack")
+  tensor_list = _given(input_handle, element_dtype, what)
+  element = as_held(tensor, tensor_list.element_dtype)
+  end = tensor_list.length
+  if isinstance(end, int) and tensor_list.max_length is not None and end >= tensor_list.max_length:
+    raise InvalidInputError(f"{what}: the list is full: it may hold {tensor_list.max_length} elements.")
+  tensor_list = _with_elements_like(tensor_list, element, what)
   if isinstance(end, int):
-    if input_handle.max_length is not None and end >= input_handle.max_length:
-      raise InvalidInputError(
-        f"{_what(ctx, 'TensorListPushBack')}: the list is full: it may hold {input_handle.max_length} elements."
-      )
-    tensor_list = _with_room_for(input_handle.with_length(end + 1), tensor)
+    tensor_list = tensor_list.with_length(end + 1)
   else:
-    tensor_list = dataclasses.replace(_with_room_for(input_handle, tensor), length=end + 1)
-  buffer = jax.lax.dynamic_update_index_in_dim(tensor_list.buffer, tensor.astype(tensor_list.element_dtype), end, 0)
-  return dataclasses.replace(tensor_list, buffer=buffer)
+    capacity = tensor_list.capacity
+    is_tight = not tensor_list.has_room and (tensor_list.max_length is None or capacity < tensor_list.max_length)
+    tensor_list = dataclasses.replace(tensor_list.with_capacity(max(capacity + is_tight, 1)), length=end + 1)
+  return tensor_list.updated(end, conformed(element, tensor_list.element))
 
 
-@register("TensorListPopBack", ignores=("element_dtype",))
-def tensor_list_pop_back(ctx: Context, input_handle: TensorList, element_shape: Value) -> tuple[TensorList, Array]:
+@register("TensorListPopBack")
+def tensor_list_pop_back(
+  ctx: Context, input_handle: TensorList, element_shape: Value, *, element_dtype: DType | None = None
+) -> tuple[TensorList, Value]:
   """The list without its last element, and that element.
 
   Source op: `tf.raw_ops.TensorListPopBack`.
@@ -137,14 +171,15 @@ def tensor_list_pop_back(ctx: Context, input_handle: TensorList, element_shape: 
     InvalidInputError: the list is empty.
   """
   what = _what(ctx, "TensorListPopBack")
-  length = input_handle.length
+  tensor_list = _given(input_handle, element_dtype, what)
+  length = tensor_list.length
   if isinstance(length, int) and length == 0:
     raise InvalidInputError(f"{what}: the list is empty.")
-  buffer = input_handle.allocated(input_handle.checked_element_shape(element_shape, what)).buffer
-  item = jax.lax.dynamic_index_in_dim(buffer, length - 1, keepdims=False)
+  tensor_list = _with_buffer(tensor_list, element_shape, what)
+  item = released(tensor_list.at(length - 1))
   if isinstance(length, int):
-    return dataclasses.replace(input_handle, buffer=buffer, length=length).with_length(length - 1), item
-  return dataclasses.replace(input_handle, buffer=buffer, length=length - 1), item
+    return tensor_list.with_length(length - 1), item
+  return dataclasses.replace(tensor_list, length=length - 1), item
 
 
 @register("TensorListLength")
@@ -153,7 +188,7 @@ def tensor_list_length(input_handle: TensorList) -> Array:
 
   Source op: `tf.raw_ops.TensorListLength`.
   """
-  length = input_handle.length
+  length = only(input_handle, TensorList, None, "TensorListLength").length
   return np.int32(length) if isinstance(length, int) else length
 
 
@@ -163,32 +198,40 @@ def tensor_list_element_shape(input_handle: TensorList, *, shape_type: np.dtype)
 
   Source op: `tf.raw_ops.TensorListElementShape`.
   """
-  if input_handle.buffer is not None:
-    return shape_vector(input_handle.buffer.shape[1:], shape_type)
-  if input_handle.element_shape is None:
+  tensor_list = only(input_handle, TensorList, None, "TensorListElementShape")
+  if tensor_list.buffer is not None and tensor_list.element_dtype != VARIANT:
+    return shape_vector(kind_of(tensor_list.element)[1], shape_type)
+  if tensor_list.element_shape is None:
     return np.array(-1, shape_type)
-  return shape_vector([-1 if d is None else d for d in input_handle.element_shape], shape_type)
+  return shape_vector([-1 if d is None else d for d in tensor_list.element_shape], shape_type)
 
 
 @register("TensorListResize")
-def tensor_list_resize(input_handle: TensorList, size: Static[int]) -> TensorList:
+def tensor_list_resize(ctx: Context, input_handle: TensorList, size: Static[int]) -> TensorList:
   """The list cut, or filled up with zeros, to `size` elements.
 
   Source op: `tf.raw_ops.TensorListResize`.
   """
-  return dataclasses.replace(input_handle, length=input_handle.static_length("TensorListResize")).with_length(size)
+  what = _what(ctx, "TensorListResize")
+  tensor_list = only(input_handle, TensorList, None, what)
+  if size > tensor_list.static_length(what):
+    tensor_list = _with_arrays(tensor_list)
+  return tensor_list.with_length(size)
 
 
-@register("TensorListGather", ignores=("element_dtype",))
-def tensor_list_gather(ctx: Context, input_handle: TensorList, indices: Array, element_shape: Value) -> Array:
+@register("TensorListGather")
+def tensor_list_gather(
+  ctx: Context, input_handle: TensorList, indices: Array, element_shape: Value, *, element_dtype: DType | None = None
+) -> Array:
   """Elements at `[n]` indices, as `[n, ...]`.
 
   Source op: `tf.raw_ops.TensorListGather`.
 
   Differs from TF: an element that is gathered twice gets the sum of both cotangents; TensorFlow keeps only one.
   """
-  shape = input_handle.checked_element_shape(element_shape, _what(ctx, "TensorListGather"))
-  return jnp.take(input_handle.allocated(shape).buffer, indices, axis=0, mode="clip")
+  what = _what(ctx, "TensorListGather")
+  buffer = array_buffer(_given(input_handle, element_dtype, what), element_shape, what)
+  return jnp.take(buffer, indices, axis=0, mode="clip")
 
 
 @register("TensorListScatter", ignores=_IGNORES)
@@ -212,17 +255,20 @@ def tensor_list_scatter_v2(
 
 
 @register("TensorListScatterIntoExistingList", ignores=("element_dtype",))
-def tensor_list_scatter_into_existing_list(input_handle: TensorList, tensor: Array, indices: Array) -> TensorList:
+def tensor_list_scatter_into_existing_list(
+  ctx: Context, input_handle: TensorList, tensor: Array, indices: Array
+) -> TensorList:
   """The list with slices of `[n, ...]` written at `[n]` indices; longer where a known index asks for it.
 
   Source op: `tf.raw_ops.TensorListScatterIntoExistingList`.
   """
-  tensor_list = input_handle
+  what = _what(ctx, "TensorListScatterIntoExistingList")
+  tensor = jnp.asarray(tensor)
+  element = jax.ShapeDtypeStruct(tensor.shape[1:], tensor.dtype)
+  tensor_list = _with_elements_like(only(input_handle, TensorList, None, what), element, what)
   if not isinstance(indices, jax.core.Tracer) and tensor_list.has_static_length:
     needed = int(np.max(np.asarray(indices), initial=-1)) + 1
-    tensor_list = tensor_list.with_length(max(needed, tensor_list.static_length("TensorListScatterIntoExistingList")))
-  tensor_list = tensor_list.allocated(tuple(tensor.shape[1:]))
-  assert tensor_list.buffer is not None
+    tensor_list = tensor_list.with_length(max(needed, tensor_list.static_length(what)))
   return dataclasses.replace(tensor_list, buffer=_with_slices(tensor_list.buffer, indices, tensor))
 
 
@@ -238,8 +284,7 @@ def tensor_list_split(tensor: Array, element_shape: Value, lengths: Static[np.nd
   if len(sizes) > 1:
     raise StaticInputError(f"TensorListSplit: lengths {lengths.tolist()!r} differ; a JAX list has one element shape.")
   size = sizes.pop() if sizes else 0
-  buffer = jnp.reshape(tensor, (len(lengths), size, *tensor.shape[1:]))
-  return TensorList(buffer, len(lengths), tensor.dtype, tuple(buffer.shape[1:]), peak=len(lengths))
+  return TensorList.of(jnp.reshape(tensor, (len(lengths), size, *tensor.shape[1:])))
 
 
 @register("TensorListConcat", ignores=("element_dtype", "element_shape"))
@@ -263,27 +308,127 @@ def tensor_list_concat_v2(
 
 
 @register("TensorListConcatLists", ignores=("element_dtype",))
-def tensor_list_concat_lists(input_a: TensorList, input_b: TensorList) -> TensorList:
+def tensor_list_concat_lists(ctx: Context, input_a: TensorList, input_b: TensorList) -> TensorList:
   """The elements of one list followed by those of another.
 
   Source op: `tf.raw_ops.TensorListConcatLists`.
   """
-  length = input_a.static_length("TensorListConcatLists") + input_b.static_length("TensorListConcatLists")
-  buffers = [tensor_list.buffer for tensor_list in (input_a, input_b) if tensor_list.buffer is not None]
-  buffer = jnp.concatenate(buffers) if buffers else None
-  return dataclasses.replace(input_a, buffer=buffer, length=length, max_length=None, peak=length)
+  what = _what(ctx, "TensorListConcatLists")
+  lists = [only(value, TensorList, None, what) for value in (input_a, input_b)]
+  length = sum(value.static_length(what) for value in lists)
+  for value in lists:
+    if value.buffer is not None:
+      lists = [_with_elements_like(other, value.element, what) for other in lists]
+  a, b = lists
+  buffer = None
+  if a.buffer is not None:
+    pair = [value.with_capacity(value.static_length(what)).buffer for value in lists]
+    buffer = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pair)
+  return dataclasses.replace(a, buffer=buffer, length=length, capacity=length, max_length=None, peak=length)
+
+
+def new_list(
+  length: int, element_shape: tuple[int | None, ...] | None, dtype: np.dtype[Any], max_length: int | None = None
+) -> TensorList:
+  """A list of zeros; with a buffer where the element shape is known and there are any.
+
+  Args:
+    length: number of elements.
+    element_shape: shape of the elements, as far as it is known.
+    dtype: dtype of the elements.
+    max_length: the most elements it may ever hold, or None.
+  """
+  tensor_list = TensorList(None, length, length, dtype, element_shape, max_length, peak=length)
+  if dtype == VARIANT or element_shape is None or None in element_shape or not length:
+    return tensor_list
+  return with_element(tensor_list, jax.ShapeDtypeStruct(element_shape, canonical_dtype(dtype)))
+
+
+def array_buffer(tensor_list: TensorList, element_shape: Value, what: str) -> Array:
+  """The elements as one array `[capacity, ...]`.
+
+  Raises:
+    StaticInputError: nothing was written, and neither the list nor `element_shape` says what shape elements have.
+  """
+  return _with_arrays(_with_buffer(tensor_list, element_shape, what)).buffer
+
+
+def _with_buffer(tensor_list: TensorList, given: Value, what: str) -> TensorList:
+  """The list with a buffer of zeros where it had none, with elements of the declared or the `given` shape."""
+  if tensor_list.buffer is not None:
+    return tensor_list
+  for shape in (declared_shape(given), tensor_list.element_shape):
+    if shape is not None and None not in shape and tensor_list.element_dtype != VARIANT:
+      return with_element(tensor_list, jax.ShapeDtypeStruct(shape, canonical_dtype(tensor_list.element_dtype)))
+  raise StaticInputError(
+    f"{what}: nothing was written to the tensor list and its element shape is {tensor_list.element_shape}; it must be "
+    f"fully known. Set the element shape where the list is made."
+  )
+
+
+def _with_elements_like(tensor_list: TensorList, element: Any, what: str) -> TensorList:
+  """The list with room for elements of another structure.
+
+  Raises:
+    InvalidInputError: one is an array, and they differ in shape.
+  """
+  wanted = shapes_of(element)
+  declared = tensor_list.element_shape
+  if tensor_list.element_dtype != VARIANT and declared is not None:
+    shape = kind_of(wanted)[1]
+    if len(shape) != len(declared) or any(d is not None and d != n for d, n in zip(declared, shape, strict=True)):
+      raise InvalidInputError(f"{what}: an element of shape {shape} for a list of elements of shape {declared}.")
+  try:
+    # Nothing that was never written holds a list back.
+    is_new = tensor_list.buffer is None or tensor_list.capacity == 0
+    return with_element(tensor_list, wanted if is_new else joined(tensor_list.element, wanted))
+  except InvalidInputError as e:
+    raise InvalidInputError(f"{what}: elements of a JAX list have one structure: {e}") from e
+
+
+def _with_room_at(tensor_list: TensorList, index: Array, what: str) -> TensorList:
+  """The list with an element at an index beyond its end, one of the two being traced.
+
+  Raises:
+    StaticInputError: nothing says how long the list may become.
+  """
+  if tensor_list.max_length is not None:
+    tensor_list = tensor_list.with_capacity(max(tensor_list.capacity, tensor_list.max_length))
+  elif tensor_list.has_room is False:
+    raise StaticInputError(
+      f"{what}: it depends on traced data which element is written, and the list may grow. Give the list its final "
+      f"size where it is made, and dynamic_size=False."
+    )
+  length = jnp.maximum(tensor_list.length, index + 1)
+  tensor_list = tensor_list.with_capacity(max(tensor_list.capacity, 1))
+  return dataclasses.replace(tensor_list, length=length, is_written_beyond=True)
+
+
+def _with_arrays(tensor_list: TensorList) -> TensorList:
+  """The list with arrays for elements that are known while tracing."""
+  if tensor_list.buffer is None or not isinstance(tensor_list.element, Constant):
+    return tensor_list
+  return with_element(tensor_list, jax.eval_shape(lambda: tensor_list.element.array))
+
+
+def _given(value: Value, element_dtype: DType | None, what: str) -> TensorList:
+  return only(value, TensorList, None if element_dtype is None else _numpy(element_dtype), what)
+
+
+def _numpy(dtype: DType) -> np.dtype[Any]:
+  return VARIANT if dtype.base is DType.VARIANT else dtype.numpy
 
 
 def _concat(ctx: Context, tensor_list: TensorList, element_shape: Value) -> tuple[Array, Array]:
   what = _what(ctx, "TensorListConcat")
+  tensor_list = only(tensor_list, TensorList, None, what)
   length = tensor_list.static_length(what)
-  shape = tensor_list.checked_element_shape(element_shape, what)
+  buffer = array_buffer(tensor_list, element_shape, what)
+  shape = buffer.shape[1:]
   if not shape:
     raise InvalidInputError(f"{what}: elements are scalars, which have no axis to join along.")
-  buffer = tensor_list.allocated(shape).buffer
-  assert buffer is not None
-  joined = jnp.reshape(buffer[:length], (length * shape[0], *shape[1:]))
-  return joined, np.full([length], shape[0], np.int64)
+  joined_elements = jnp.reshape(buffer[:length], (length * shape[0], *shape[1:]))
+  return joined_elements, np.full([length], shape[0], np.int64)
 
 
 def _scatter(tensor: Array, indices: Array, num_elements: int) -> TensorList:
@@ -292,30 +437,12 @@ def _scatter(tensor: Array, indices: Array, num_elements: int) -> TensorList:
     if isinstance(indices, jax.core.Tracer):
       raise StaticInputError("TensorListScatter: indices depend on traced data, so num_elements must be given.")
     length = int(np.max(np.asarray(indices), initial=-1)) + 1
-  buffer = _with_slices(jnp.zeros((length, *tensor.shape[1:]), tensor.dtype), indices, tensor)
-  return TensorList(buffer, length, tensor.dtype, tuple(tensor.shape[1:]), peak=length)
+  return TensorList.of(_with_slices(jnp.zeros((length, *tensor.shape[1:]), tensor.dtype), indices, tensor))
 
 
 def _with_slices(buffer: Array, indices: Array, tensor: Array) -> Array:
   places = positions_or_end("TensorListScatter", indices, buffer.shape[0])
   return jnp.asarray(buffer).at[places].set(tensor, mode="drop")
-
-
-def _new_list(length: int, element_shape: Value, dtype: np.dtype[Any], max_length: int | None = None) -> TensorList:
-  shape = declared_shape(element_shape)
-  tensor_list = TensorList(None, length, np.dtype(dtype), shape, max_length, length)
-  if shape is None or None in shape:
-    return tensor_list
-  return tensor_list.allocated(shape)  # type: ignore[arg-type]  # no None entries, tested above
-
-
-def _with_room_for(tensor_list: TensorList, item: Array) -> TensorList:
-  if tensor_list.buffer is not None and tuple(tensor_list.buffer.shape[1:]) != tuple(item.shape):
-    raise InvalidInputError(
-      f"tensor list: an element of shape {tuple(item.shape)} was written to a list of shape "
-      f"{tuple(tensor_list.buffer.shape[1:])}; a JAX list has one element shape."
-    )
-  return tensor_list.allocated(tuple(item.shape))
 
 
 def _what(ctx: Context, op: str) -> str:

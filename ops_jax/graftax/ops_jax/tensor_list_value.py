@@ -3,6 +3,9 @@
 A list whose element shape is not known yet has no buffer; the first element written gives it one. Outside loops the
 length is a Python int. Inside a loop that pushes or pops it is traced, and the buffer has room for all that the loop
 will push (see `loop_lists.py`).
+
+Elements that are no arrays, such as lists and optionals, are stored array by array: the buffer is then a list or an
+optional whose arrays have the number of the element as their first axis.
 """
 
 import dataclasses
@@ -15,47 +18,71 @@ import numpy as np
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.values import Array, Value
 
-__all__ = ["TensorList"]
+__all__ = ["VARIANT", "TensorList", "check_index", "declared_shape"]
+
+VARIANT = np.dtype(np.void)
+"""The element dtype of lists of lists and of optionals."""
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TensorList:
-  """A list of tensors of one shape and dtype.
+  """A list of tensors of one shape and dtype, or of lists or optionals of one structure.
 
   Attributes:
-    buffer: `[capacity, *element]`; entries from `length` on have no meaning. None until the element shape is known.
+    buffer: `[capacity, *element]`, or a structure of such arrays; entries from `length` on have no meaning. None until
+      the element shape is known.
     length: number of elements: an int, or a traced int32 scalar.
-    element_dtype: dtype of the elements.
+    capacity: how many elements the buffer has room for.
+    element_dtype: dtype of the elements; `VARIANT` for lists and optionals.
     element_shape: the declared shape; None entries, or None as a whole, where it was left open.
     max_length: the most elements it may ever hold, or None.
+    has_room: whether the buffer has room for all that the loop around will push, while the length is traced; None while
+      that is being found out.
+    is_written_beyond: whether it was written at a traced index, where it may grow; not kept through control flow.
     peak: the largest static length seen since the value was made, for sizing buffers of loops.
   """
 
-  buffer: Array | None
+  # Any: an array, or a pytree of arrays.
+  buffer: Any
   length: int | Array
+  capacity: int
   element_dtype: np.dtype[Any]
   element_shape: tuple[int | None, ...] | None = None
   max_length: int | None = None
+  has_room: bool | None = False
+  is_written_beyond: bool = False
   peak: int = 0
+
+  @classmethod
+  def of(cls, buffer: Array, element_shape: tuple[int | None, ...] | None = None) -> "TensorList":
+    """The list of slices of `[n, ...]` along its first axis."""
+    length = buffer.shape[0]
+    shape = tuple(buffer.shape[1:]) if element_shape is None else element_shape
+    return cls(buffer, length, length, np.dtype(buffer.dtype), shape, peak=length)
 
   def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     static_length = self.length if isinstance(self.length, int) else None
     traced_length = None if isinstance(self.length, int) else self.length
-    aux = (static_length, self.element_dtype, self.element_shape, self.max_length)
+    aux = (static_length, self.capacity, self.element_dtype, self.element_shape, self.max_length, self.has_room)
     return (self.buffer, traced_length), aux
 
   @classmethod
   def tree_unflatten(cls, aux: tuple[Any, ...], children: tuple[Any, ...]) -> "TensorList":
-    static_length, dtype, shape, max_length = aux
+    static_length, capacity, dtype, shape, max_length, has_room = aux
     buffer, traced_length = children
     length = traced_length if static_length is None else static_length
-    return cls(buffer, length, dtype, shape, max_length, static_length or 0)
+    return cls(buffer, length, capacity, dtype, shape, max_length, has_room, peak=static_length or 0)
 
   @property
-  def capacity(self) -> int:
-    """How many elements the buffer has room for."""
-    return 0 if self.buffer is None else self.buffer.shape[0]
+  def element(self) -> Any:
+    """The structure of an element of a list that has a buffer."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.buffer)
+
+  @property
+  def notes(self) -> dict[str, Any]:
+    """What tells how a value came about, and is lost when it passes through control flow."""
+    return {"is_written_beyond": self.is_written_beyond, "peak": self.peak}
 
   @property
   def has_static_length(self) -> bool:
@@ -75,39 +102,25 @@ class TensorList:
       )
     return self.length
 
-  def allocated(self, element_shape: tuple[int, ...]) -> "TensorList":
-    """The same list with a buffer of zeros, where it had none."""
-    if self.buffer is not None:
-      return self
-    capacity = self.length if isinstance(self.length, int) else (self.max_length or 0)
-    return dataclasses.replace(self, buffer=jnp.zeros((capacity, *element_shape), self.element_dtype))
+  def at(self, index: Value) -> Any:
+    """Element `index` of a list that has a buffer; an index outside gives the nearest element."""
+    return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False), self.buffer)
 
-  def checked_element_shape(self, given: Value, what: str) -> tuple[int, ...]:
-    """The shape of an element: the buffer's, else the declared or `given` one.
-
-    Args:
-      given: the op's `element_shape` input; -1 entries, or a negative scalar, where unknown.
-      what: the op and node, for messages.
-
-    Raises:
-      StaticInputError: no source gives the whole shape.
-    """
-    if self.buffer is not None:
-      return tuple(self.buffer.shape[1:])
-    for shape in (declared_shape(given), self.element_shape):
-      if shape is not None and None not in shape:
-        return shape  # type: ignore[return-value]  # no None entries, tested above
-    raise StaticInputError(
-      f"{what}: nothing was written to the tensor list and its element shape is {self.element_shape}; it must be fully "
-      f"known. Set the element shape where the list is made."
+  def updated(self, index: Value, element: Any) -> "TensorList":
+    """The list with `element`, which has the structure of the others, at `index`."""
+    buffer = jax.tree.map(
+      lambda leaf, new: jax.lax.dynamic_update_index_in_dim(leaf, new, index, 0), self.buffer, element
     )
+    return dataclasses.replace(self, buffer=buffer)
+
+  def with_capacity(self, capacity: int) -> "TensorList":
+    """The same list with another buffer; what is new in it is zeros, which suits arrays alone."""
+    buffer = jax.tree.map(lambda leaf: _resized(leaf, capacity), self.buffer)
+    return dataclasses.replace(self, buffer=buffer, capacity=capacity)
 
   def with_length(self, length: int) -> "TensorList":
     """The same list with `length` elements; new ones are zeros."""
-    if self.buffer is None:
-      return dataclasses.replace(self, length=length, peak=max(self.peak, length))
-    buffer = _resized(self.buffer, length)
-    return dataclasses.replace(self, buffer=buffer, length=length, peak=max(self.peak, length))
+    return dataclasses.replace(self.with_capacity(length), length=length, peak=max(self.peak, length))
 
 
 def declared_shape(shape: Value) -> tuple[int | None, ...] | None:

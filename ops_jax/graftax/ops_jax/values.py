@@ -16,6 +16,7 @@ import numpy as np
 __all__ = [
   "Array",
   "Static",
+  "Symbolic",
   "Value",
   "is_known",
   "is_string",
@@ -35,9 +36,17 @@ class _StaticMarker:
   """Tells a `Static[...]` annotation from any other `Annotated`."""
 
 
+class _SymbolicMarker:
+  """Tells a `Symbolic` annotation from any other `Annotated`."""
+
+
 _T = TypeVar("_T")
 STATIC_MARKER = _StaticMarker()
 Static = Annotated[_T, STATIC_MARKER]
+
+SYMBOLIC_MARKER = _SymbolicMarker()
+# An input that may be a vector with symbolic dimensions, also where others are traced.
+Symbolic = Annotated[Value, SYMBOLIC_MARKER]
 
 
 def is_known(value: Value) -> bool:

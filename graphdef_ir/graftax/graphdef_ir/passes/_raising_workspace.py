@@ -27,8 +27,8 @@ _TAKES_VALUE = frozenset({"RefExit", "RefMerge", "RefNextIteration"})
 # TensorFlow marks these stateful, but running them twice, or not at all, changes nothing for anybody else.
 _WITHOUT_EFFECT = frozenset({
   "IsVariableInitialized", "Placeholder", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "StackV2",
-  "TensorArrayGatherV3", "TensorArrayReadV3", "TensorArraySizeV3", "TensorArrayV3", "VarHandleOp", "VarIsInitializedOp",
-  "Variable", "VariableShape", "VariableV2",
+  "TensorArrayGatherV3", "TensorArrayGradV3", "TensorArrayReadV3", "TensorArraySizeV3", "TensorArrayV3", "VarHandleOp",
+  "VarIsInitializedOp", "Variable", "VariableShape", "VariableV2",
 })  # fmt: skip
 
 

@@ -25,11 +25,6 @@ OPEN_FAILURES: Mapping[str, OpenFailure] = {
     "tf.math.bincount computes the number of its bins as min(maxlength, max(minlength, largest + 1)). It is known if "
     "both bounds are the same, but nothing here reasons about bounds of traced values.",
   ),
-  "gradients/gradient_through_a_condition_in_a_loop": OpenFailure(
-    frozenset(["value", "jit", "grad", "vmap"]),
-    "TensorFlow's gradient of a loop keeps the optionals of the conditional inside in tensor lists of variants; a "
-    "TensorList holds arrays of one shape only.",
-  ),
   "linalg/matrix_exponential": OpenFailure(
     frozenset(["grad"]),
     "tf.linalg.expm squares in a loop whose length depends on the norm of the matrix; JAX has no reverse mode for it "
