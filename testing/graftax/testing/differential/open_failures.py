@@ -30,10 +30,5 @@ OPEN_FAILURES: Mapping[str, OpenFailure] = {
     "TensorFlow's gradient of a loop keeps the optionals of the conditional inside in tensor lists of variants; a "
     "TensorList holds arrays of one shape only.",
   ),
-  "linalg/matrix_exponential": OpenFailure(
-    frozenset(["grad"]),
-    "tf.linalg.expm squares in a loop whose length depends on the norm of the matrix; JAX has no reverse mode for it "
-    "unless the option max_while_iterations gives a bound.",
-  ),
 }
 """`kind/program` -> what fails."""
