@@ -22,9 +22,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 
-from graftax.xla_call_module.linear_calls import closed, is_inexact, linear_call
+from graftax.xla_call_module.linear_calls import call_with_tangents, closed, is_inexact, linear_call
 
 __all__ = ["NUM_SLOTS", "while_loop"]
 
@@ -159,23 +158,27 @@ def _run_counted(loop: _Loop, n: Arrays, consts: Arrays, init: Arrays) -> Any:
 
 def _differentiable(loop: _Loop, run: Callable[..., Any], how_long: Arrays, consts: Arrays, init: Arrays) -> Any:
   """`run(how_long, consts, init)`, which gives the number of iterations and the final carry, with derivatives."""
-  call = jax.custom_jvp(run)
+  sizes = len(how_long), len(consts)
 
-  @functools.partial(call.defjvp, symbolic_zeros=True)
-  def _(primals: Any, tangents: Any) -> Any:
-    n, final = call(*primals)
-    _, consts, init = primals
-    _, dconsts, dinit = tangents
-    out = [_zero_tangent(value) for value in final]
-    moving, positions = _nonzero(dconsts), _inexact(init)
-    if moving or _nonzero(dinit):
-      operands = [*(dconsts[i] for i in moving), *(_dense(dinit[i]) for i in positions)]
+  def function(*operands: Any) -> list[Any]:
+    n, final = run(*_split(operands, *sizes))
+    return [n, *final]
+
+  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Any]:
+    _, consts, init = _split(operands, *sizes)
+    _, dconsts, dinit = _split(tangents, *sizes)
+    moving, positions = _given(dconsts), _inexact(init)
+    out: list[Any] = [None] * len(results)
+    if moving or _given(dinit):
       linear = _Linear(loop, moving, len(init))
-      moved = linear_call(linear.push, linear.pull, [n, *consts, *init], operands, [init[i] for i in positions])
-      out = _put(out, positions, moved)
-    return (n, final), (_zero_tangent(n), out)
+      moved = [*(dconsts[i] for i in moving), *(_dense(dinit[i], init[i]) for i in positions)]
+      residuals = [results[0], *consts, *init]
+      moved = linear_call(linear.push, linear.pull, residuals, moved, [init[i] for i in positions])
+      out = _put(out, [1 + i for i in positions], moved)
+    return out
 
-  return call(list(how_long), list(consts), list(init))
+  n, *final = call_with_tangents(function, rule, [*how_long, *consts, *init])
+  return n, final
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -229,28 +232,28 @@ class _Second:
 
 
 def _pullback(loop: _Loop, moving: Sequence[int], n: Any, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
-  call = jax.custom_jvp(functools.partial(_reverse, loop, moving))
+  sizes = len(consts), len(init)
 
-  @functools.partial(call.defjvp, symbolic_zeros=True)
-  def _(primals: Any, tangents: Any) -> Any:
-    results = call(*primals)
-    n, consts, init, cotangents = primals
-    _, dconsts, dinit, dcotangents = tangents
-    out = [jnp.zeros_like(result) for result in results]
-    if _nonzero(dcotangents):
+  def function(n: Any, *operands: Any) -> list[Any]:
+    return _reverse(loop, moving, n, *_split(operands, *sizes))
+
+  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Any]:
+    (n,), consts, init, cotangents = _split(operands, 1, *sizes)
+    _, dconsts, dinit, dcotangents = _split(tangents, 1, *sizes)
+    out: list[Any] = [None] * len(results)
+    if _given(dcotangents):
       linear = _Linear(loop, tuple(moving), len(init))
-      terms = linear_call(linear.pull, linear.push, [n, *consts, *init], [_dense(t) for t in dcotangents], results)
-      out = [a + b for a, b in zip(out, terms, strict=True)]
-    along = _nonzero(dconsts)
-    if along or _nonzero(dinit):
+      given = [_dense(t, ct) for t, ct in zip(dcotangents, cotangents, strict=True)]
+      out = linear_call(linear.pull, linear.push, [n, *consts, *init], given, results)
+    along = _given(dconsts)
+    if along or _given(dinit):
       second = _Second(loop, tuple(moving), along, len(init))
-      operands = [*(dconsts[i] for i in along), *(_dense(dinit[i]) for i in _inexact(init))]
-      residuals = [n, *consts, *init, *cotangents]
-      terms = linear_call(second.apply, second.transposed().apply, residuals, operands, results)
-      out = [a + b for a, b in zip(out, terms, strict=True)]
-    return results, out
+      given = [*(dconsts[i] for i in along), *(_dense(dinit[i], init[i]) for i in _inexact(init))]
+      terms = linear_call(second.apply, second.transposed().apply, operands, given, results)
+      out = [b if a is None else a + b for a, b in zip(out, terms, strict=True)]
+    return out
 
-  return call(n, list(consts), list(init), list(cotangents))
+  return call_with_tangents(function, rule, [n, *consts, *init, *cotangents])
 
 
 # -------------------------------------------------------------------------------------------------- running backwards
@@ -361,17 +364,9 @@ def _split(values: Arrays, *sizes: int) -> list[list[Any]]:
   return [*parts, rest]
 
 
-def _nonzero(tangents: Arrays) -> tuple[int, ...]:
-  return tuple(
-    i
-    for i, tangent in enumerate(tangents)
-    if not isinstance(tangent, SymbolicZero) and tangent.dtype != jax.dtypes.float0
-  )
+def _given(tangents: Arrays) -> tuple[int, ...]:
+  return tuple(i for i, tangent in enumerate(tangents) if tangent is not None)
 
 
-def _dense(tangent: Any) -> Any:
-  return jnp.zeros(tangent.shape, tangent.dtype) if isinstance(tangent, SymbolicZero) else tangent
-
-
-def _zero_tangent(value: Any) -> Any:
-  return jnp.zeros_like(value) if is_inexact(value) else np.zeros(jnp.shape(value), jax.dtypes.float0)
+def _dense(tangent: Any, primal: Any) -> Any:
+  return jnp.zeros_like(primal) if tangent is None else tangent

@@ -20,11 +20,6 @@ class OpenFailure:
 
 
 OPEN_FAILURES: Mapping[str, OpenFailure] = {
-  "embeddings/hashing_by_arithmetic": OpenFailure(
-    frozenset(["jit"]),
-    "tf.math.bincount computes the number of its bins as min(maxlength, max(minlength, largest + 1)). It is known if "
-    "both bounds are the same, but nothing here reasons about bounds of traced values.",
-  ),
   "gradients/gradient_through_a_condition_in_a_loop": OpenFailure(
     frozenset(["value", "jit", "grad", "vmap"]),
     "TensorFlow's gradient of a loop keeps the optionals of the conditional inside in tensor lists of variants; a "
