@@ -1,7 +1,6 @@
 """Forward mode and second derivatives through tf.custom_gradient, as TensorFlow."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -168,15 +167,3 @@ def test_forward_mode_along_variables():
   # The derivative along x depends on the variable itself.
   mixed = jax.jacfwd(jax.grad(lambda x, p: fn(p, x)[0].sum()), 1)(X, params)
   np.testing.assert_allclose(mixed["v"], np.full(4, 3.0), rtol=1e-6)
-
-
-def test_a_saved_model_has_forward_mode_too(tmp_path):
-  from graftax import savedmodel_io
-
-  module = tf.Module()
-  module.f = tf.function(PROGRAMS["captures"], input_signature=[tf.TensorSpec([4])])
-  options = tf.saved_model.SaveOptions(experimental_custom_gradients=True)
-  tf.saved_model.save(module, tmp_path, module.f.get_concrete_function(), options=options)
-  fn, params = savedmodel_io.load(str(tmp_path)).convert("f")
-  tangent = jax.jvp(lambda x: jnp.asarray(fn(params, x)[0]), (X,), (T,))[1]
-  np.testing.assert_allclose(tangent, _jacobian(PROGRAMS["captures"], X) @ T, rtol=1e-4)

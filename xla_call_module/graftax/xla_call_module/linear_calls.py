@@ -129,6 +129,21 @@ def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule) 
   ]
 
 
+def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+  """For a function that is linear in the operands that are asked for: it is its own derivative."""
+  wanted = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
+  inexact = [i for i, aval in enumerate(jaxpr.out_avals) if is_inexact(aval)]
+
+  def function(*some: Any) -> list[Any]:
+    given = dict(zip(wanted, some, strict=True))
+    results = jaxpr_as_fun(jaxpr)(*[given.get(i, x) for i, x in enumerate(operands)])
+    return [results[i] for i in inexact]
+
+  transposed = jax.linear_transpose(function, *[_spec(operands[i].aval) for i in wanted])
+  found = dict(zip(wanted, transposed([ad.instantiate_zeros(cotangents[i]) for i in inexact]), strict=True))
+  return [found.get(i) for i in range(len(operands))]
+
+
 class _MappedRule:
   """A rule mapped over axis 0 of every operand that is batched, and of all results."""
 
@@ -160,6 +175,7 @@ def _ruled_batch(operands: Any, dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule) ->
 
 
 ad.primitive_jvps[_ruled_p] = _ruled_jvp
+ad.primitive_transposes[_ruled_p] = _ruled_transpose
 batching.primitive_batchers[_ruled_p] = _ruled_batch
 mlir.register_function_lowering(_ruled_p, lambda *operands, jaxpr, **_: jaxpr_as_fun(jaxpr)(*operands))
 
