@@ -16,6 +16,7 @@ from graftax.convert.convert_program import convert_program
 from graftax.convert.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.errors import (
   ConversionError,
+  ForwardModeError,
   InputError,
   MissingInputError,
   ParameterError,
@@ -37,6 +38,7 @@ __all__ = [
   "ConversionError",
   "ConvertOptions",
   "CustomGradient",
+  "ForwardModeError",
   "IndexedSlices",
   "InputError",
   "InputStructure",

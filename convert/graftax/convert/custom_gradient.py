@@ -1,11 +1,15 @@
-"""`tf.custom_gradient`: an IdentityN node that names its derivative, as a `jax.custom_vjp`.
+"""`tf.custom_gradient`: an IdentityN node that names its derivative.
 
 TensorFlow wraps the results `r` and arguments `a` of a custom-gradient function in `IdentityN(r..., a...)`, and
 registers a function from the cotangents of all its outputs (and from tensors of the forward pass that it captures) to
-cotangents of `a`.
+cotangents of `a`. Reverse mode is that function. Forward mode is its transpose: one linear map, given the other way
+round. If the function adds a constant to something linear, the constant has no place in forward mode and drops out, as
+in TensorFlow; of a function that is not linear otherwise (it clips cotangents, say) there is no transpose, which is a
+`ForwardModeError`.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.effects import first_argument
-from graftax.convert.errors import ConversionError
+from graftax.convert.errors import ConversionError, ForwardModeError
 from graftax.graphdef_ir import Function, Node, TensorRef, function_references
-from graftax.ops_jax import ResourceHandle, Value, materialize
+from graftax.ops_jax import ResourceHandle, Value, is_known, materialize
+from graftax.xla_call_module.linear_calls import call_with_tangents, closed, is_inexact, linear_call
 
 __all__ = [
   "CapturedTensor",
@@ -130,7 +135,8 @@ def apply_custom_gradient(
   gradient: CustomGradient,
   inputs: Sequence[Value],
   read: Callable[[ResourceHandle], Value],
-  call: Callable[[Mapping[ResourceHandle, Value], Sequence[Value]], Sequence[Value]],
+  call: Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], Sequence[Value]],
+  key: jax.Array | None,
 ) -> tuple[Value, ...]:
   """The node's outputs, which are its inputs, with the custom derivative attached.
 
@@ -138,35 +144,73 @@ def apply_custom_gradient(
     gradient: the derivative.
     inputs: the node's own inputs, then its captured tensors.
     read: the value of a variable now.
-    call: runs the gradient function on arguments, with the given values of variables.
+    call: runs the gradient function on arguments, with the given values of variables and PRNG key.
+    key: PRNG key of the call, or None.
   """
   num_outputs = len(gradient.results)
   outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]
   captures = _captures(gradient, inputs[num_outputs:])
   handles = [value for value in captures if isinstance(value, ResourceHandle) and value.kind == "variable"]
-  # Everything that the derivative reads is an argument, so that derivatives of any order see all dependencies.
-  residuals = [None if isinstance(value, ResourceHandle) else jnp.asarray(materialize(value)) for value in captures]
-  variables = [jnp.asarray(read(handle)) for handle in handles]
+  # Everything that the derivative reads is an operand, so that derivatives of any order see all dependencies.
+  traced = [i for i, value in enumerate(captures) if not _is_constant(value)]
+  residuals = [*(jnp.asarray(captures[i]) for i in traced), *(jnp.asarray(read(handle)) for handle in handles)]
+  keys = [] if key is None else [key]
+  positions = [i for i, output in enumerate(outputs) if is_inexact(output)]
 
-  @jax.custom_vjp
-  def identity(outputs: Any, residuals: Any, variables: Any) -> Any:
-    return outputs
+  def pullback(operands: Sequence[Any], *inexact: Any) -> list[Any]:
+    outputs, rest = operands[:num_outputs], operands[num_outputs:]
+    given = dict(zip(positions, inexact, strict=True))
+    # A cotangent as TensorFlow passes it: zeros of the output's dtype where JAX has none.
+    cotangents = [given.get(i, jnp.zeros_like(output)) for i, output in enumerate(outputs)]
+    taken = [cotangent for cotangent, takes in zip(cotangents, gradient.takes, strict=True) if takes]
+    arguments = list(captures)
+    for i, value in zip(traced, rest, strict=False):
+      arguments[i] = value
+    variables = dict(zip(handles, rest[len(traced) :], strict=False))
+    results = call(variables, [*taken, *arguments], rest[-1] if keys else None)
+    return [_cotangent(results, gradient.results[i], outputs[i]) for i in positions]
 
-  def forward(outputs: Any, residuals: Any, variables: Any) -> Any:
-    return outputs, (outputs, residuals, variables)
+  def rule(operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    out: list[Any] = [None] * num_outputs
+    # What else moves, moves the outputs through the node's own inputs.
+    if any(tangents[i] is not None for i in positions):
+      specs = [jax.ShapeDtypeStruct(results[i].shape, results[i].dtype) for i in positions]
+      pull = closed(functools.partial(pullback, operands), *specs)
+      push = _Transposed(pull.function, tuple(specs), gradient.function)
+      given = [jnp.zeros_like(results[i]) if tangents[i] is None else tangents[i] for i in positions]
+      for position, tangent in zip(positions, linear_call(push, pull.function, pull.values, given, specs), strict=True):
+        out[position] = tangent
+    return out
 
-  def backward(saved: Any, cotangents: Any) -> Any:
-    outputs, residuals, variables = saved
-    taken = [_dense(c, o) for c, o, takes in zip(cotangents, outputs, gradient.takes, strict=True) if takes]
-    arguments = [h if r is None else r for h, r in zip(captures, residuals, strict=True)]
-    results = call(dict(zip(handles, variables, strict=True)), [*taken, *arguments])
-    gradients = [
-      None if i is None else _cotangent(results[i], o) for i, o in zip(gradient.results, outputs, strict=True)
-    ]
-    return gradients, [None] * len(residuals), [None] * len(variables)
+  operands = [*outputs, *residuals, *keys]
+  return tuple(call_with_tangents(lambda *operands: list(operands[:num_outputs]), rule, operands))
 
-  identity.defvjp(forward, backward)
-  return tuple(identity(outputs, residuals, variables))
+
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)  # JAX's caches refer to functions weakly
+class _Transposed:
+  """`(*values, *tangents) -> tangents`, the transpose of `pull(*values, *cotangents) -> cotangents`.
+
+  Attributes:
+    pull: the function.
+    cotangents: shapes and dtypes of the cotangents.
+    name: the gradient function, for messages.
+  """
+
+  pull: Callable[..., list[Any]]
+  cotangents: tuple[jax.ShapeDtypeStruct, ...]
+  name: str
+
+  def __call__(self, *operands: Any) -> list[Any]:
+    num = len(operands) - len(self.cotangents)
+    try:
+      transposed = jax.linear_transpose(functools.partial(self.pull, *operands[:num]), *self.cotangents)
+      return list(transposed(list(operands[num:])))
+    except Exception as e:  # each primitive that is not linear says so in its own way
+      raise ForwardModeError(
+        f"a custom gradient (function {self.name!r}) has no forward mode: what it computes is not linear in the "
+        f"cotangents ({type(e).__name__}: {str(e) or 'of a product of cotangents'}). Use reverse mode, or convert with "
+        f"convert_custom_gradient=False to differentiate the forward pass instead."
+      ) from e
 
 
 def _captures(gradient: CustomGradient, tensors: Sequence[Value]) -> list[Value]:
@@ -174,12 +218,13 @@ def _captures(gradient: CustomGradient, tensors: Sequence[Value]) -> list[Value]
   return [next(remaining) if isinstance(capture, CapturedTensor) else capture for capture in gradient.captures]
 
 
-def _dense(cotangent: Any, output: Any) -> Any:
-  """A cotangent as TensorFlow passes it: zeros of the output's dtype where JAX has none."""
-  return jnp.zeros_like(output) if cotangent.dtype == jax.dtypes.float0 else cotangent
+def _is_constant(value: Value) -> bool:
+  """Whether a capture cannot move: a resource, whose value counts as a variable, or what is known, shapes say."""
+  return isinstance(value, ResourceHandle) or is_known(value)
 
 
-def _cotangent(result: Any, output: Any) -> Any:
-  if not jnp.issubdtype(output.dtype, jnp.inexact):
-    return None
-  return jnp.asarray(result).astype(output.dtype).reshape(output.shape)
+def _cotangent(results: Sequence[Value], index: int | None, output: Any) -> Any:
+  """Result `index` of the gradient function, or zeros, as a cotangent of `output`."""
+  if index is None:
+    return jnp.zeros_like(output)
+  return jnp.asarray(materialize(results[index])).astype(output.dtype).reshape(output.shape)

@@ -2,11 +2,22 @@
 
 from graftax.graphdef_ir.errors import GraftaxError
 
-__all__ = ["ConversionError", "InputError", "MissingInputError", "ParameterError", "TensorFlowNotFoundError"]
+__all__ = [
+  "ConversionError",
+  "ForwardModeError",
+  "InputError",
+  "MissingInputError",
+  "ParameterError",
+  "TensorFlowNotFoundError",
+]
 
 
 class ConversionError(GraftaxError, ValueError):
   """What was given cannot be converted: not a TensorFlow function, ambiguous, or without a graph."""
+
+
+class ForwardModeError(GraftaxError, NotImplementedError):
+  """A custom gradient has no forward mode: what its gradient function computes is not linear in the cotangents."""
 
 
 class InputError(GraftaxError, ValueError):

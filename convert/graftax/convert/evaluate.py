@@ -12,6 +12,7 @@ import numpy as np
 from graftax.convert.errors import MissingInputError
 from graftax.convert.options import ConvertOptions
 from graftax.convert.plan import Plan, Planner, Step
+from graftax.convert.scalar_bounds import BOUNDED_OPS, ScalarBounds
 from graftax.convert.state import State
 from graftax.convert.trip_count import bound_loop, count_loop
 from graftax.graphdef_ir import FunctionRef, UnsupportedError
@@ -69,11 +70,15 @@ class Evaluator:
     for slot, value in zip(plan.parameters, args, strict=True):
       slots[slot] = value
     frame = _Frame(self, plan.name)
+    bounds = ScalarBounds()
     with _ScopeCursor() as scopes:
       for step in plan.steps:
         frame.step = step
         scopes.move_to(step.scope)
-        outputs = _run_step(frame, [slots[i] for i in step.inputs])
+        inputs = [slots[i] for i in step.inputs]
+        outputs: Sequence[Value] = _run_step(frame, inputs)
+        if step.node.op in BOUNDED_OPS:
+          outputs = bounds.narrow(step, inputs, outputs)
         for slot, output in zip(step.outputs, outputs, strict=True):
           slots[slot] = output
         for slot in step.frees:
@@ -152,12 +157,12 @@ class _Frame:
 
   def detached(
     self, function: FunctionRef
-  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value]], tuple[Value, ...]]:
+  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
     evaluator = self._evaluator.enter(function.name, self._path())
     plan = evaluator.planner.plan(function.name)
 
-    def call(values: Mapping[ResourceHandle, Value], args: Sequence[Value]) -> tuple[Value, ...]:
-      return dataclasses.replace(evaluator, state=evaluator.state.branch(values)).run(plan, args)
+    def call(values: Mapping[ResourceHandle, Value], args: Sequence[Value], key: jax.Array | None) -> tuple[Value, ...]:
+      return dataclasses.replace(evaluator, state=evaluator.state.branch(values), key=key).run(plan, args)
 
     return call
 

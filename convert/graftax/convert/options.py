@@ -22,7 +22,10 @@ class ConvertOptions(LoweringOptions):
     strict_dtype_check: refuse inputs whose dtype is not that of the signature. Read at every call.
     force_const_float32_to_bfloat16: turn float32 constants of the graph into bfloat16.
     force_const_float64_to_bfloat16: turn float64 constants of the graph into bfloat16.
-    convert_custom_gradient: use `tf.custom_gradient` functions for reverse mode.
+    convert_custom_gradient: use `tf.custom_gradient` functions for derivatives: in reverse mode as they are, in forward
+      mode their transposes. Where a model was saved without them, and for the derivatives of gradient functions that
+      have custom gradients of their own (TensorFlow saves those of the first order only), the computation as it stands
+      is differentiated.
     disable_assert_in_tensor_list_get_item: for TF2JAX's users; changes nothing, as `TensorListGetItem` takes the shape
       of its elements from the list and asserts nothing about the one it is told.
     skip_variables_evaluation_inside_tf_tracing: leave variables unread while TensorFlow itself is tracing; the

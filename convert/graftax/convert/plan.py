@@ -245,7 +245,7 @@ def call_kernel(function_name: str) -> Kernel:
 def _custom_gradient_kernel(gradient: CustomGradient) -> Kernel:
   def run(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
     call = context.detached(FunctionRef(gradient.function))
-    return apply_custom_gradient(gradient, inputs, context.read, call)
+    return apply_custom_gradient(gradient, inputs, context.read, call, context.key)
 
   return Kernel(run, is_pure=False)
 

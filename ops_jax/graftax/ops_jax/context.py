@@ -87,8 +87,9 @@ class Context(Protocol):
 
   def detached(
     self, function: FunctionRef
-  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value]], tuple[Value, ...]]:
-    """`function` for a later call, as of derivatives: `(values of variables, args) -> results`, its writes dropped."""
+  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
+    """`function` for a later call, as of derivatives: `(values of variables, args, key) -> results`, without its
+    writes."""
 
   def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
     """The course of `while cond(args): args = body(args)`, or None where it depends on traced data."""

@@ -103,9 +103,12 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   Returns:
     The loop variables after the last iteration.
 
-  Differs from TF: reverse-mode derivatives need a trip count that is known while tracing, or a bound for it
-  (`maximum_iterations` of the loop, or the option `max_while_iterations`): then the loop is a `jax.lax.scan`. Any other
-  loop is a `jax.lax.while_loop`, which JAX differentiates in forward mode only. A loop that goes on beyond
+  A loop whose trip count is known while tracing is a `jax.lax.scan`, and so is one with a bound for it
+  (`maximum_iterations` of the loop, or the option `max_while_iterations`). Any other loop is a `jax.lax.while_loop`,
+  with derivatives as `graftax.xla_call_module.while_loops` describes them.
+
+  Differs from TF: a loop that is a `jax.lax.while_loop` and has side effects other than assignments (it prints, or
+  asserts under `enable_checkify_for_asserts`) has no reverse-mode derivatives. A loop that goes on beyond
   `max_while_iterations` gives NaN, extreme integers and true.
   """
   counted = ctx.counted_loop(cond, body, input)
@@ -222,7 +225,8 @@ class _Loop:
     return self._finish(carry, lists, counted)
 
   def while_loop(self, cond: PureFunction) -> tuple[Value, ...]:
-    """The loop as `jax.lax.while_loop`."""
+    """The loop as `jax.lax.while_loop`, with derivatives in every mode."""
+    from graftax.xla_call_module.while_loops import while_loop  # Importing it takes long, and few graphs need it.
 
     def keep_going(carry: Any) -> Array:
       number, inner = carry
@@ -233,7 +237,7 @@ class _Loop:
       return number + 1, self._next(inner, {}, number, lists)
 
     start, lists = self._initial_carry(None, None)
-    _, carry = jax.lax.while_loop(keep_going, step, (np.int32(0), start))
+    _, (_, carry) = while_loop(keep_going, step, (np.int32(0), start))
     return self._finish(carry, lists, None)
 
   def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:

@@ -21,9 +21,10 @@ class LoweringOptions:
       reduction are always recognised in StableHLO, and the results are the same either way.
     xlacallmodule_strict_checks: refuse a StableHLO module that was lowered for another platform.
     max_while_iterations: bound for loops whose trip count depends on traced data. With one, such a loop is a `scan` of
-      that length and has reverse-mode derivatives. A loop that is not done by then gives NaN in its floating-point
-      results and variables, the least signed or greatest unsigned integer, and true (and fails a check under
-      `enable_checkify_for_asserts`).
+      that length, whose reverse pass computes nothing twice and needs memory for all of that length; without, it is a
+      `while_loop`, whose reverse pass computes iterations again and needs bounded memory. A loop that is not done by
+      then gives NaN in its floating-point results and variables, the least signed or greatest unsigned integer, and
+      true (and fails a check under `enable_checkify_for_asserts`).
   """
 
   resize_bilinear_precision: str = "highest"

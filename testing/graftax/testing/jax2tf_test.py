@@ -73,7 +73,26 @@ def test_gradients_can_be_differentiated_again():
   np.testing.assert_allclose(jax.grad(second)(0.7), third, rtol=1e-4)
 
 
-def test_forward_mode_differentiates_the_code_itself():
+@pytest.mark.parametrize("saved", [False, True])
+def test_forward_mode_is_the_transpose_of_the_authors_derivative(saved, tmp_path):
+  @jax.custom_vjp
+  def f(x):
+    return jnp.round(x)
+
+  f.defvjp(lambda x: (jnp.round(x), x), lambda x, ct: (jnp.cumsum(ct, axis=1) * x,))
+  tf_fn = jax2tf.convert(lambda x: f(x) * 2.0)
+  if saved:
+    fn, params = _saved(tmp_path, tf_fn, tf.TensorSpec([2, 3]))
+    function = lambda x: fn(params, x)[0]  # noqa: E731
+  else:
+    function = gc.convert_functional(tf_fn, X)
+  t = np.cos(X)
+  want = 2 * np.flip(np.cumsum(np.flip(X * t, 1), axis=1), 1)
+  np.testing.assert_allclose(jax.jit(lambda x, t: jax.jvp(function, (x,), (t,))[1])(X, t), want, rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(jax.jacfwd(function)(X), jax.jacrev(function)(X), rtol=1e-5, atol=1e-6)
+
+
+def test_forward_mode_without_custom_gradients_differentiates_the_code_itself():
   with gc.override_config("convert_custom_gradient", False):
     fn = gc.convert_functional(jax2tf.convert(lambda x: jnp.sin(x) * x), X)
   np.testing.assert_allclose(jax.jvp(fn, (X,), (np.ones_like(X),))[1], np.cos(X) * X + np.sin(X), rtol=1e-5)

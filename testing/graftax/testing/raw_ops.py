@@ -85,9 +85,9 @@ class NodeContext:
 
   def detached(
     self, function: FunctionRef
-  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value]], tuple[Value, ...]]:
+  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
     """`function`, which has no variables."""
-    return lambda state, args: self.call(function, args)
+    return lambda state, args, key: self.call(function, args)
 
   def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
     """None: no loop has a known course."""

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.xla_call_module import errors, saved_linear
+from graftax.xla_call_module import errors
+from graftax.xla_call_module.linear_calls import linear_call
 from graftax.xla_call_module.module import ArgumentSpec, Module
 
 __all__ = ["is_differentiable", "with_policy"]
@@ -99,7 +100,7 @@ def _auto(primal: Function, transpose: _Transpose, module: Module) -> Function:
   @call.defjvp
   def _(args: Any, tangents: Any) -> Any:
     results = list(primal(*args))  # as in custom_vjp: a second derivative sees the primal as it is
-    linear = saved_linear.bind(args, [tangents[i] for i in inputs], forward, backward)
+    linear = linear_call(forward, backward, args, [tangents[i] for i in inputs], [results[i] for i in outputs])
     given = iter(linear)
     out = [
       next(given) if i in outputs else np.zeros(np.shape(result), jax.dtypes.float0) for i, result in enumerate(results)

@@ -59,5 +59,6 @@ def _lower(context: Any, x: Any, *, platforms: tuple[str, ...]) -> Any:
 
 
 ad.primitive_jvps[_check_p] = _jvp
+ad.primitive_transposes[_check_p] = lambda cotangent, x, **_: [cotangent]
 batching.primitive_batchers[_check_p] = _batch
 mlir.register_lowering(_check_p, _lower)

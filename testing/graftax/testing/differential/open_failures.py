@@ -19,16 +19,5 @@ class OpenFailure:
   cause: str
 
 
-OPEN_FAILURES: Mapping[str, OpenFailure] = {
-  "embeddings/hashing_by_arithmetic": OpenFailure(
-    frozenset(["jit"]),
-    "tf.math.bincount computes the number of its bins as min(maxlength, max(minlength, largest + 1)). It is known if "
-    "both bounds are the same, but nothing here reasons about bounds of traced values.",
-  ),
-  "linalg/matrix_exponential": OpenFailure(
-    frozenset(["grad"]),
-    "tf.linalg.expm squares in a loop whose length depends on the norm of the matrix; JAX has no reverse mode for it "
-    "unless the option max_while_iterations gives a bound.",
-  ),
-}
+OPEN_FAILURES: Mapping[str, OpenFailure] = {}
 """`kind/program` -> what fails."""

@@ -14,6 +14,7 @@ from graftax.xla_call_module.evaluate import call_function, region_function, run
 from graftax.xla_call_module.patterns import loops
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import TOKEN, known_int, materialize
+from graftax.xla_call_module.while_loops import while_loop
 
 __all__: list[str] = []
 
@@ -105,7 +106,7 @@ def _while_loop(context: Context, cond: ir.Region, loop: loops.Loop, operands: A
     results = _run_body(context, body, body.ops, environment, dict(zip(body.args, merge(carry), strict=True)))
     return tuple(jnp.asarray(materialize(results[body.returns[i]])) for i in changing)
 
-  final = lax.while_loop(test, step, tuple(jnp.asarray(materialize(operands[i])) for i in changing))
+  _, final = while_loop(test, step, tuple(jnp.asarray(materialize(operands[i])) for i in changing))
   return merge(final)
 
 

@@ -135,6 +135,13 @@ def test_loop_whose_length_depends_on_data_stays_a_while_loop():
   np.testing.assert_array_equal(lifted(x)[0], function(x))
 
 
+def test_loop_whose_length_depends_on_data_has_a_reverse_derivative():
+  lifted = _lift(
+    lambda x: lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2, x), jax.ShapeDtypeStruct((2,), np.float32)
+  )
+  np.testing.assert_array_equal(jax.grad(lambda x: lifted(x)[0].sum())(np.ones(2, np.float32)), [8, 8])
+
+
 @pytest.mark.parametrize("loops", ["scan", "while"])
 def test_loop_of_no_trips_returns_its_initial_values(loops):
   lifted = _lift(

@@ -1,0 +1,43 @@
+"""Sizes that depend on data in name only."""
+
+import jax
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import graftax.convert as gc
+
+X = np.array([1, 4, 2, 2, 9], np.int32)
+
+PROGRAMS = {
+  "bincount": lambda x: tf.math.bincount(x, minlength=5, maxlength=5),
+  "weights": lambda x: tf.math.bincount(x, tf.cast(x, tf.float32), minlength=6, maxlength=6),
+  "of another dtype": lambda x: tf.zeros([tf.cast(tf.clip_by_value(tf.reduce_max(x), 3, 3), tf.int64)]),
+  "bounds from shapes": lambda x: tf.zeros([tf.minimum(tf.maximum(x[0], tf.shape(x)[0]), tf.size(x))]),
+  "on the way": lambda x: tf.range(tf.maximum(tf.minimum(tf.minimum(x[0], 3), x[1]), 3)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_size_with_one_possible_value_is_known(name):
+  tf_fn = tf.function(PROGRAMS[name])
+  fn = gc.convert_functional(tf_fn, X)
+  for x in (X, X * 0, X + 3):
+    np.testing.assert_array_equal(jax.jit(fn)(x), tf_fn(x))
+  batch = np.stack([X, X + 1])
+  np.testing.assert_array_equal(jax.vmap(fn)(batch), np.stack([tf_fn(x) for x in batch]))
+
+
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda x: tf.zeros([tf.minimum(tf.maximum(x[0], 3), 4)]),
+    lambda x: tf.zeros([tf.cast(tf.cast(tf.minimum(x[0], 300), tf.uint8), tf.int32)]),
+    lambda x: tf.zeros([tf.minimum(tf.maximum(x, 3), 3)[0]]),
+  ],
+  ids=["two values", "may wrap", "no scalar"],
+)
+def test_a_size_with_several_possible_values_is_an_error(function):
+  fn = gc.convert_functional(tf.function(function), X)
+  with pytest.raises(NotImplementedError, match="must be known while tracing"):
+    jax.jit(fn)(X)
