@@ -21,7 +21,6 @@ from graftax.convert.effects import first_argument
 from graftax.convert.errors import ConversionError, ForwardModeError
 from graftax.graphdef_ir import Function, Node, TensorRef, function_references
 from graftax.ops_jax import ResourceHandle, Value, is_known, materialize
-from graftax.xla_call_module.linear_calls import call_with_tangents, closed, is_inexact, linear_call
 
 __all__ = [
   "CapturedTensor",
@@ -147,6 +146,9 @@ def apply_custom_gradient(
     call: runs the gradient function on arguments, with the given values of variables and PRNG key.
     key: PRNG key of the call, or None.
   """
+  # Importing it takes long, and few graphs need it.
+  from graftax.xla_call_module.linear_calls import call_with_tangents, closed, is_inexact, linear_call
+
   num_outputs = len(gradient.results)
   outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]
   captures = _captures(gradient, inputs[num_outputs:])
@@ -161,7 +163,7 @@ def apply_custom_gradient(
     outputs, rest = operands[:num_outputs], operands[num_outputs:]
     given = dict(zip(positions, inexact, strict=True))
     # A cotangent as TensorFlow passes it: zeros of the output's dtype where JAX has none.
-    cotangents = [given.get(i, jnp.zeros_like(output)) for i, output in enumerate(outputs)]
+    cotangents = [_conjugate(given.get(i, jnp.zeros_like(output))) for i, output in enumerate(outputs)]
     taken = [cotangent for cotangent, takes in zip(cotangents, gradient.takes, strict=True) if takes]
     arguments = list(captures)
     for i, value in zip(traced, rest, strict=False):
@@ -227,4 +229,9 @@ def _cotangent(results: Sequence[Value], index: int | None, output: Any) -> Any:
   """Result `index` of the gradient function, or zeros, as a cotangent of `output`."""
   if index is None:
     return jnp.zeros_like(output)
-  return jnp.asarray(materialize(results[index])).astype(output.dtype).reshape(output.shape)
+  return _conjugate(jnp.asarray(materialize(results[index])).astype(output.dtype).reshape(output.shape))
+
+
+def _conjugate(x: jax.Array) -> jax.Array:
+  """Between JAX's derivatives of complex functions and TensorFlow's, which are their conjugates."""
+  return jnp.conj(x) if jnp.iscomplexobj(x) else x

@@ -101,3 +101,24 @@ def test_gradients_of_variables_flow_through_custom_gradients():
   with tf.GradientTape() as tape:
     loss = tf.reduce_sum(tf_fn(tf.constant(X)))
   np.testing.assert_allclose(gradient["v"], tape.gradient(loss, variable), rtol=1e-6)
+
+
+def test_complex_gradients_are_conjugated_as_jax_has_them():
+  factor = np.complex64(1 + 2j)
+
+  @tf.custom_gradient
+  def scaled(z):
+    return z * factor, lambda dy: dy * np.conj(factor)
+
+  z, cotangent = np.complex64(0.3 - 0.7j), np.complex64(1 + 1j)
+  fn, params = gc.convert(tf.function(lambda z: scaled(z)), z)
+  _, pull = jax.vjp(lambda z: fn(params, z)[0], z)
+  _, pull_plain = jax.vjp(lambda z: z * factor, z)
+  np.testing.assert_allclose(pull(cotangent), pull_plain(cotangent), rtol=1e-6)
+  with tf.GradientTape() as tape:
+    traced = tf.constant(z)
+    tape.watch(traced)
+    y = scaled(traced)
+  # TensorFlow's derivatives of complex numbers are the conjugates of JAX's, on both sides.
+  expected = tape.gradient(y, traced, output_gradients=tf.constant(np.conj(cotangent)))
+  np.testing.assert_allclose(np.conj(pull(cotangent)[0]), expected, rtol=1e-6)
