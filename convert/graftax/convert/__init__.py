@@ -27,7 +27,7 @@ from graftax.convert.options import ConvertOptions, current_options, get_config,
 from graftax.convert.program import Capture, Program, UnavailableCapture
 from graftax.convert.structure import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.support import unavailable_uses, unsupported_ops
-from graftax.convert.variable import Variable
+from graftax.convert.variable import Variable, split_trainable
 from graftax.ops_jax import ResourceHandle
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
   "keyword_structure",
   "named_tuple_class",
   "override_config",
+  "split_trainable",
   "unavailable_uses",
   "unsupported_ops",
   "update_config",

@@ -1,10 +1,11 @@
 """A parameter value that remembers the TensorFlow variable it came from."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Variable"]
+__all__ = ["Variable", "split_trainable"]
 
 
 class Variable(np.ndarray):
@@ -42,6 +43,27 @@ class Variable(np.ndarray):
 
   def __repr__(self) -> str:
     return f"Variable(name={self.name!r}, trainable={self.trainable}, shape={self.shape}, dtype={self.dtype})"
+
+
+def split_trainable(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+  """`(trainable, rest)` of the parameters of a conversion: what to differentiate and train, and what to leave.
+
+  The rest is what TensorFlow does not train: statistics of batch normalization, counters, frozen layers. Call it once,
+  on the parameters that a conversion returned: what an optimizer makes of them are plain arrays, which count as
+  trainable.
+
+  Args:
+    params: name -> value.
+
+  Example:
+    >>> kernel, step = np.ones(2, np.float32), np.zeros((), np.int64)
+    >>> params = {"kernel": Variable(kernel, "kernel:0"), "step": Variable(step, "step:0", trainable=False)}
+    >>> trainable, rest = split_trainable(params)
+    >>> list(trainable), list(rest)
+    (['kernel'], ['step'])
+  """
+  trainable = {name: value for name, value in params.items() if getattr(value, "trainable", True)}
+  return trainable, {name: value for name, value in params.items() if name not in trainable}
 
 
 def _unpickle(value: np.ndarray, name: str, trainable: bool) -> Variable:

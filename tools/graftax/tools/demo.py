@@ -17,7 +17,7 @@ import optax
 from rich.console import Console
 
 from graftax import savedmodel_io
-from graftax.convert import AnnotatedFunction
+from graftax.convert import AnnotatedFunction, split_trainable
 from graftax.tools import demo_view as view
 from graftax.tools.examples.digits import Digits, load_digits, model_path
 from graftax.tools.model_report import report_model
@@ -121,7 +121,7 @@ def gradient_norms(
   Returns:
     `float32[n]`.
   """
-  trainable, fixed = _split(params)
+  trainable, fixed = split_trainable(params)
 
   def norm(image: jax.Array, label: jax.Array) -> jax.Array:
     gradient = jax.grad(_loss, argnums=1)(predict, trainable, fixed, image[None], label[None])
@@ -135,7 +135,7 @@ def _fine_tune(
 ) -> tuple[np.ndarray, float, float]:
   """Losses, and accuracy on turned test images before and after training on turned images."""
   train_images, test_images = (np.rot90(x, axes=(1, 2)) for x in (data.train_images, data.test_images))
-  trainable, fixed = _split(params)
+  trainable, fixed = split_trainable(params)
   optimizer = optax.adam(_LEARNING_RATE)
 
   @jax.jit
@@ -164,12 +164,6 @@ def _loss(
   """Mean cross-entropy."""
   outputs, _ = predict(trainable | fixed, images=images)
   return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), labels[:, None], axis=1))
-
-
-def _split(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-  """Trainable parameters, and the others: here the statistics of batch normalization."""
-  trainable = {name: jnp.asarray(value) for name, value in params.items() if value.trainable}
-  return trainable, {name: jnp.asarray(value) for name, value in params.items() if not value.trainable}
 
 
 def _accuracy(logits: Any, labels: np.ndarray) -> float:
