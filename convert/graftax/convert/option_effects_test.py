@@ -56,13 +56,12 @@ def test_force_const_turns_constants_into_bfloat16(dtype, bits):
     assert float(forced(jnp.zeros(1, jnp.bfloat16))[0]) == 3.140625
 
 
-def test_resize_bilinear_precision_reaches_the_matrix_products():
+def test_resize_bilinear_multiplies_no_matrices_whatever_the_precision():
   tf_fn = tf.function(lambda x: tf.compat.v1.image.resize_bilinear(x, [4, 4]))
   image = np.ones((1, 2, 2, 1), np.float32)
-  for precision, spelled in (("highest", "HIGHEST"), ("default", "DEFAULT")):
+  for precision in ("highest", "default"):
     fn = _convert(tf_fn, image, resize_bilinear_precision=precision)
-    jaxpr = str(jax.make_jaxpr(fn)(image))
-    assert f"Precision.{spelled}" in jaxpr or (precision == "default" and "Precision.HIGHEST" not in jaxpr)
+    assert "dot_general" not in str(jax.make_jaxpr(fn)(image))
 
 
 def test_raise_on_prevent_gradient_can_be_switched_off():

@@ -258,13 +258,12 @@ def _with_symbols_for(
   sizes = [1] * len(flat_inputs) if signature is None else signature.input_sizes(attrs)
   parameters = [p for p, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
   free = [i for i, parameter in enumerate(parameters) if parameter.static_type is None and not parameter.takes_symbolic]
-  if lowering.takes_symbols and all(is_known(flat_inputs[i]) for i in free):
+  symbolic = [i for i in free if isinstance(flat_inputs[i], np.ndarray) and is_symbolic(flat_inputs[i])]
+  if not symbolic or (lowering.takes_symbols and all(is_known(flat_inputs[i]) for i in free)):
     return flat_inputs
   types = None if signature is None else list(signature.input_types(attrs))
   materialized = list(flat_inputs)
-  for i in free:
-    if not (isinstance(flat_inputs[i], np.ndarray) and is_symbolic(flat_inputs[i])):
-      continue
+  for i in symbolic:
     dtype = np.dtype(np.int32) if types is None else canonical_dtype(types[i].numpy)
     materialized[i] = materialize_noted(flat_inputs[i], dtype)
   return materialized
@@ -281,4 +280,5 @@ def _of_declared_types(
       return value
     return to_dtype(value, declared.numpy)
 
-  return tuple(map(conformed, outputs, signature.output_types(attrs)))
+  types = list(signature.output_types(attrs))
+  return tuple(map(conformed, outputs, types)) if len(types) == len(outputs) else outputs

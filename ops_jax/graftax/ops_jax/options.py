@@ -10,8 +10,8 @@ class LoweringOptions:
   """Choices that a lowering can read through its context.
 
   Attributes:
-    resize_bilinear_precision: precision of the matrix products inside `ResizeBilinear`: a name that `jax.lax.Precision`
-      takes (`"default"`, `"high"`, `"highest"`).
+    resize_bilinear_precision: for TF2JAX's users; changes nothing. `ResizeBilinear` mixes neighbours in float32, as
+      TensorFlow does, and multiplies no matrices.
     raise_on_prevent_gradient: whether differentiating through `PreventGradient` is a `LookupError`.
     enable_checkify_for_asserts: turn `Assert` into `jax.experimental.checkify.check` rather than dropping it.
     infer_relu_from_jax2tf: for TF2JAX's users; changes nothing. The derivative of a relu that jax2tf wrote comes from

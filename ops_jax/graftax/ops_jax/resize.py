@@ -1,13 +1,17 @@
-"""Resizing images: bilinear, bicubic and area as products with one matrix per side, nearest neighbour as indexing."""
+"""Resizing images, one side after the other, as weighted sums of gathered pixels.
 
-from collections.abc import Callable
+Only a pixel's neighbours are read, so that a NaN stays where it is; and gathering 2 or 4 pixels is many times faster
+than a product with a matrix that is nearly all zeros.
+"""
+
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
@@ -23,8 +27,11 @@ __all__ = [
   "resize_nearest_neighbor_grad",
 ]
 
-# (output size, input size) -> `[output size, input size]` float32 weights of one side.
-_Weights = Callable[[Any, Any], Array]
+# (image, axis, output size) -> image with another size of one side; linear in the image.
+_Side = Callable[[Array, int, Any], Array]
+
+# More neighbours than these are summed up by a matrix product.
+_MAX_GATHERED = 32
 
 _TABLE_SIZE = 1024
 
@@ -69,21 +76,28 @@ def _centers(out_size: Any, in_size: Any, align_corners: bool, half_pixel_center
   return pixels * scale
 
 
-def _one_hot(index: Array, size: Any, xp: ModuleType) -> Array:
-  return (index[:, None] == xp.arange(size)[None, :]).astype(xp.float32)
+def _pixels(x: Array, axis: int, index: Array) -> Array:
+  where: Any = (slice(None),) * axis + (index,)
+  return jnp.asarray(x).at[where].get(mode="promise_in_bounds", indices_are_sorted=True)
 
 
-def _bilinear_weights(align_corners: bool, half_pixel_centers: bool) -> _Weights:
-  def weights(out_size: Any, in_size: Any) -> Array:
+def _along(axis: int, weights: Array, x: Array) -> Array:
+  return jnp.asarray(weights).astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+
+
+def _bilinear(align_corners: bool, half_pixel_centers: bool) -> _Side:
+  def resized(x: Array, axis: int, out_size: Any) -> Array:
+    in_size = x.shape[axis]
     xp = _namespace_for(out_size, in_size)
     center = _centers(out_size, in_size, align_corners, half_pixel_centers)
+    if _is_same(in_size, out_size):
+      return x
     floor = xp.floor(center)
-    lerp = (center - floor)[:, None]
-    lower = xp.maximum(floor.astype(xp.int32), 0)
-    upper = xp.minimum(xp.ceil(center).astype(xp.int32), in_size - 1)
-    return (1 - lerp) * _one_hot(lower, in_size, xp) + lerp * _one_hot(upper, in_size, xp)
+    lower = _pixels(x, axis, xp.clip(floor.astype(xp.int32), 0, in_size - 1))
+    upper = _pixels(x, axis, xp.minimum(xp.ceil(center).astype(xp.int32), in_size - 1))
+    return lower + (upper - lower) * _along(axis, center - floor, x)
 
-  return weights
+  return resized
 
 
 def _cubic_table(a: float) -> tuple[np.ndarray, np.ndarray]:
@@ -95,28 +109,35 @@ def _cubic_table(a: float) -> tuple[np.ndarray, np.ndarray]:
   return near.astype(np.float32), far.astype(np.float32)
 
 
-def _bicubic_weights(align_corners: bool, half_pixel_centers: bool) -> _Weights:
+def _bicubic(align_corners: bool, half_pixel_centers: bool) -> _Side:
   near, far = _cubic_table(-0.5 if half_pixel_centers else -0.75)
 
-  def weights(out_size: Any, in_size: Any) -> Array:
+  def resized(x: Array, axis: int, out_size: Any) -> Array:
+    in_size = x.shape[axis]
     xp = _namespace_for(out_size, in_size)
     center = _centers(out_size, in_size, align_corners, half_pixel_centers)
     floor = xp.floor(center)
     offset = xp.rint((center - floor) * xp.float32(_TABLE_SIZE)).astype(xp.int32)
     tables = [(far, offset), (near, offset), (near, _TABLE_SIZE - offset), (far, _TABLE_SIZE - offset)]
-    total: Any = 0
-    for shift, (table, position) in enumerate(tables, start=-1):
-      index = floor.astype(xp.int32) + shift
-      weight = xp.asarray(table)[position]
-      if half_pixel_centers:
-        weight = xp.where((index >= 0) & (index < in_size), weight, xp.float32(0))
-      total = total + weight[:, None] * _one_hot(xp.clip(index, 0, in_size - 1), in_size, xp)
-    return total / xp.sum(total, axis=1, keepdims=True) if half_pixel_centers else total
+    indices = [floor.astype(xp.int32) + shift for shift in (-1, 0, 1, 2)]
+    weights = [xp.asarray(table)[position] for table, position in tables]
+    if half_pixel_centers:
+      inside = [(index >= 0) & (index < in_size) for index in indices]
+      weights = [xp.where(i, weight, xp.float32(0)) for i, weight in zip(inside, weights, strict=True)]
+      total = sum(weights[1:], weights[0])
+      weights = [weight / total for weight in weights]
+    terms = [
+      _pixels(x, axis, xp.clip(index, 0, in_size - 1)) * _along(axis, weight, x)
+      for index, weight in zip(indices, weights, strict=True)
+    ]
+    return sum(terms[1:], terms[0])
 
-  return weights
+  return resized
 
 
-def _area_weights(align_corners: bool) -> _Weights:
+def _area_weights(align_corners: bool) -> Callable[[Any, Any], Array]:
+  """(output size, input size) -> `[output size, input size]` float32 weights of one side."""
+
   def weights(out_size: Any, in_size: Any) -> Array:
     xp = _namespace_for(out_size, in_size)
     scale = _scale(xp, out_size, in_size, align_corners)
@@ -135,29 +156,61 @@ def _area_weights(align_corners: bool) -> _Weights:
   return weights
 
 
-def _resized(images: Any, size: tuple[Any, ...], weights: _Weights, precision: Any = "highest") -> Array:
+def _area(align_corners: bool) -> _Side:
+  weights_of = _area_weights(align_corners)
+
+  def resized(x: Array, axis: int, out_size: Any) -> Array:
+    if _is_same(x.shape[axis], out_size):
+      return x
+    weights = weights_of(out_size, x.shape[axis])
+    num_gathered = np.max(np.sum(weights != 0, axis=1), initial=0) if isinstance(weights, np.ndarray) else None
+    if num_gathered is None or num_gathered > _MAX_GATHERED:
+      moved = jnp.tensordot(jnp.asarray(weights).astype(x.dtype), x, axes=(1, axis), precision="highest")
+      return jnp.moveaxis(moved, 0, axis)
+    total = jnp.zeros((*x.shape[:axis], out_size, *x.shape[axis + 1 :]), x.dtype)
+    first = np.argmax(weights != 0, axis=1)
+    for shift in range(num_gathered):
+      index = np.minimum(first + shift, weights.shape[1] - 1)
+      weight = np.where(first + shift == index, weights[np.arange(len(index)), index], np.float32(0))
+      term = _pixels(x, axis, index) * _along(axis, weight, x)
+      total = total + jnp.where(_along(axis, weight, x) != 0, term, jnp.zeros((), x.dtype))
+    return total
+
+  return resized
+
+
+def _both_sides(images: Array, size: Sequence[Any], side: _Side) -> Array:
+  # In this order the gradient, whose scatters along the width are slow on XLA:CPU, takes a third of the time.
+  for axis, out_size in ((1, size[0]), (2, size[1])):
+    images = side(images, axis, out_size)
+  return images
+
+
+def _is_same(in_size: Any, out_size: Any) -> bool:
+  return isinstance(in_size, int) and in_size == out_size
+
+
+def _resized(images: Any, size: tuple[Any, ...], side: _Side) -> Array:
   images = jnp.asarray(images)
   if images.ndim != 4 or len(size) != 2:
     raise InvalidInputError(
       f"resize: images of shape {images.shape} and size {tuple(size)!r}; expected [batch, height, width, channels] and "
       "two numbers."
     )
-  rows, columns = weights(size[0], images.shape[1]), weights(size[1], images.shape[2])
-  return resample(images.astype(jnp.float32), rows, columns, precision)
+  return _both_sides(images.astype(jnp.float32), size, side)
 
 
-def _resized_gradient(grads: Any, original_image: Any, weights: _Weights, precision: Any = "highest") -> Array:
+def _resized_gradient(grads: Any, original_image: Any, side: _Side) -> Array:
   grads, original = jnp.asarray(grads), jnp.asarray(original_image)
-  rows = weights(grads.shape[1], original.shape[1])
-  columns = weights(grads.shape[2], original.shape[2])
   dtype = jnp.promote_types(jnp.float32, original.dtype)
-  rows, columns = rows.T.astype(dtype), columns.T.astype(dtype)
-  return resample(grads.astype(dtype), rows, columns, precision).astype(original.dtype)
+  spec = jax.ShapeDtypeStruct(original.shape, dtype)
+  transpose = jax.linear_transpose(lambda images: _both_sides(images, grads.shape[1:3], side), spec)
+  (result,) = transpose(grads.astype(dtype))
+  return result.astype(original.dtype)
 
 
 @register("ResizeBilinear", ignores=("T",))
 def resize_bilinear(
-  ctx: Context,
   images: Array,
   size: Static[tuple[int, ...]],
   *,
@@ -169,7 +222,6 @@ def resize_bilinear(
   Source op: `tf.raw_ops.ResizeBilinear`.
 
   Args:
-    ctx: `options.resize_bilinear_precision` is the precision of the products.
     images: `[batch, height, width, channels]`, any real dtype.
     size: new height and width. Must be concrete.
     align_corners: whether the corner pixels keep their values.
@@ -182,13 +234,11 @@ def resize_bilinear(
     StaticInputError: `size` depends on traced data.
     InvalidInputError: both flags are set, or `images` is not of rank 4.
   """
-  weights = _bilinear_weights(align_corners, half_pixel_centers)
-  return _resized(images, size, weights, ctx.options.resize_bilinear_precision)
+  return _resized(images, size, _bilinear(align_corners, half_pixel_centers))
 
 
 @register("ResizeBilinearGrad", ignores=("T",))
 def resize_bilinear_grad(
-  ctx: Context,
   grads: Array,
   original_image: Array,
   *,
@@ -196,8 +246,7 @@ def resize_bilinear_grad(
   half_pixel_centers: bool = False,
 ) -> Array:
   """Gradient of `ResizeBilinear`: shape and dtype of `original_image`, whose values are not used."""
-  weights = _bilinear_weights(align_corners, half_pixel_centers)
-  return _resized_gradient(grads, original_image, weights, ctx.options.resize_bilinear_precision)
+  return _resized_gradient(grads, original_image, _bilinear(align_corners, half_pixel_centers))
 
 
 @register("ResizeBicubic", ignores=("T",))
@@ -205,7 +254,7 @@ def resize_bicubic(
   images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
   """Images of another size, each pixel mixed from the 16 around it; arguments and result as for `ResizeBilinear`."""
-  return _resized(images, size, _bicubic_weights(align_corners, half_pixel_centers))
+  return _resized(images, size, _bicubic(align_corners, half_pixel_centers))
 
 
 @register("ResizeBicubicGrad", ignores=("T",))
@@ -213,16 +262,17 @@ def resize_bicubic_grad(
   grads: Array, original_image: Array, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
   """Gradient of `ResizeBicubic`: shape and dtype of `original_image`, whose values are not used."""
-  return _resized_gradient(grads, original_image, _bicubic_weights(align_corners, half_pixel_centers))
+  return _resized_gradient(grads, original_image, _bicubic(align_corners, half_pixel_centers))
 
 
 @register("ResizeArea", ignores=("T",))
 def resize_area(images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False) -> Array:
   """Images of another size, each pixel the mean of the area it covers; otherwise as `ResizeBilinear`.
 
-  Differs from TF: it has a derivative here.
+  Differs from TF: it has a derivative here. Where an area is wider than 32 pixels or a size symbolic, NaN and infinity
+  spread over all pixels of their row or column.
   """
-  return _resized(images, size, _area_weights(align_corners))
+  return _resized(images, size, _area(align_corners))
 
 
 def _nearest_index(out_size: Any, in_size: Any, align_corners: bool, half_pixel_centers: bool) -> Array:

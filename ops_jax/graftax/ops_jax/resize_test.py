@@ -54,6 +54,19 @@ def test_gradient_of_nearest_neighbor(attrs):
     check_raw_op("ResizeNearestNeighborGrad", [grads, np.array([5, 6], np.int32)], attrs)
 
 
+@pytest.mark.parametrize("size", [4, 16, 8, 3])
+@pytest.mark.parametrize("attrs", _CENTERS)
+@pytest.mark.parametrize("op", ["ResizeBilinear", "ResizeBicubic", "ResizeArea"])
+def test_nan_reaches_only_its_neighbours(op, attrs, size):
+  if op == "ResizeArea" and "half_pixel_centers" in attrs:
+    return
+  x = np.arange(32, dtype=np.float32).reshape(1, 8, 4, 1)
+  x[0, 0, 1] = np.nan
+  for images in (x, x.transpose(0, 2, 1, 3).copy()):
+    height, width = (size, 5) if images.shape[1] == 8 else (5, size)
+    check_raw_op(op, [images, np.array([height, width], np.int32)], attrs, vmap=False)
+
+
 def test_contradictory_flags_are_refused():
   attrs = {"align_corners": True, "half_pixel_centers": True}
   check_raw_op_rejects("ResizeBilinear", [_X, np.array([3, 4], np.int32)], attrs, match="exclude each other")
