@@ -18,7 +18,14 @@ from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Value, materialize
 
-__all__ = ["OptionalValue", "completed"]
+__all__ = [
+  "OptionalValue",
+  "completed",
+  "optional_from_value",
+  "optional_get_value",
+  "optional_has_value",
+  "optional_none",
+]
 
 _Components: TypeAlias = tuple[Value, ...]
 # Per component: dtype and shape of an array, or nothing for another optional or a tensor list.

@@ -15,7 +15,7 @@ import numpy as np
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.values import Array, Value
 
-__all__ = ["TensorList"]
+__all__ = ["TensorList", "check_index", "declared_shape"]
 
 
 @jax.tree_util.register_pytree_node_class

@@ -15,6 +15,7 @@ import numpy as np
 
 __all__ = [
   "Array",
+  "STATIC_MARKER",
   "Static",
   "Value",
   "is_known",
