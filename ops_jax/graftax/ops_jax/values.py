@@ -15,6 +15,8 @@ import numpy as np
 
 __all__ = [
   "Array",
+  "STATIC_MARKER",
+  "SYMBOLIC_MARKER",
   "Static",
   "Symbolic",
   "Value",
