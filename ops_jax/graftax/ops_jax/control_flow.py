@@ -21,7 +21,7 @@ from graftax.ops_jax.values import Array, Value, is_known, materialize
 from graftax.ops_jax.variants import conformed, is_variant, joined, shapes_of
 from graftax.ops_jax.wide import WideInts, exact, widened
 
-__all__ = ["call", "case", "for_loop", "if_", "while_"]
+__all__ = ["call", "case", "for_loop", "if_", "while_", "xla_if"]
 
 _CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
 _BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
@@ -63,6 +63,17 @@ def if_(
   return _switch(ctx, truth.astype(np.int32), (else_branch, then_branch), input)
 
 
+@register("XlaIf", ignores=("Tcond", "Tin", "Tout"), words="also")
+def xla_if(
+  ctx: Context, cond: Array, inputs: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
+) -> tuple[Value, ...]:
+  """The results of one of two functions, as of `If`.
+
+  Source op: `XlaIf` (tf2xla).
+  """
+  return if_(ctx, cond, inputs, then_branch=then_branch, else_branch=else_branch)
+
+
 @register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), words="also")
 def case(
   ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
@@ -88,7 +99,7 @@ def case(
   return _switch(ctx, jnp.where(branch_index < 0, last, branch_index), branches, input)
 
 
-@register("While", "StatelessWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
+@register("While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
 def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
   """The loop variables after `while cond(vars): vars = body(vars)`.
 

@@ -91,9 +91,16 @@ _DOMAINS: tuple[str, ...] = (
   "unique",
   "wide_ops",
   "xla",
+  "xla_conv",
   "xla_dot",
+  "xla_gather",
   "xla_random",
+  "xla_reduce",
+  "xla_replicas",
+  "xla_slicing",
   "xla_sort",
+  "xla_split",
+  "xla_window",
 )
 
 for _domain in _DOMAINS:
