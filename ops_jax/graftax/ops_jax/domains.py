@@ -88,6 +88,7 @@ _DOMAINS: tuple[str, ...] = (
   "tensor_list",
   "tridiagonal",
   "uniform_quantized",
+  "uniform_quantized_conv",
   "unique",
   "wide_ops",
   "xla",
