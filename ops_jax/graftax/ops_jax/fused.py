@@ -175,7 +175,7 @@ def fused_depthwise_conv2d_native(
   return _finished("_FusedDepthwiseConv2dNative", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
-@register("_FusedConv3D", ignores=("T", "num_args", "padding_list"))
+@register("_FusedConv3D", ignores=("T", "num_args"))
 def fused_conv3d(
   input: Array,
   filter: Array,
@@ -185,11 +185,16 @@ def fused_conv3d(
   padding: str,
   data_format: str = "NDHWC",
   dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  padding_list: tuple[int, ...] = (),
   fused_ops: tuple[str, ...] = (),
   epsilon: float = 1e-4,
   leakyrelu_alpha: float = 0.2,
 ) -> Array:
   """`Conv3D`, then the fused ops; see `_FusedConv2D`."""
+  if any(padding_list):
+    raise UnsupportedAttrError(
+      f"_FusedConv3D: padding_list={padding_list!r} is not supported; save the graph before it is optimized."
+    )
   y = conv3d(input, filter, strides=strides, padding=padding, data_format=data_format, dilations=dilations)
   return _finished("_FusedConv3D", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
+from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value
 
@@ -16,7 +16,6 @@ __all__ = [
   "xla_optimization_barrier",
   "xla_pad",
   "xla_reduce_precision",
-  "xla_remove_dynamic_dimension_size",
   "xla_set_bound",
   "xla_set_dynamic_dimension_size",
 ]
@@ -172,18 +171,3 @@ def xla_set_dynamic_dimension_size(input: Array, dim_index: Static[int], size: S
       f"XlaSetDynamicDimensionSize: dimension {dim_index} of shape {input.shape} cannot have size {size}."
     )
   return lax.slice_in_dim(input, 0, size, axis=dim_index)
-
-
-@register("XlaRemoveDynamicDimensionSize", ignores=("T",))
-def xla_remove_dynamic_dimension_size(input: Array, dim_index: Array) -> Array:
-  """Nothing: always an error, since a dimension that was made smaller has lost what lies beyond.
-
-  Source op: `XlaRemoveDynamicDimensionSize` (tf2xla).
-
-  Raises:
-    UnsupportedOpError: always.
-  """
-  raise UnsupportedOpError(
-    "XlaRemoveDynamicDimensionSize: JAX's shapes are static, so a dimension that XlaSetDynamicDimensionSize cut to its "
-    "size cannot get back to its bound. Pad to a fixed shape and mask instead."
-  )

@@ -327,6 +327,20 @@ def test_conditionals_and_loops():
   np.testing.assert_allclose([value, gradient], [x, slope])
 
 
+def test_derivatives_of_library_functions():
+  from tensorflow.python.ops import gen_functional_ops
+
+  inner = _function(lambda x, n: (tf.sin(x) * x, n + 1), tf.float64, tf.int32)
+
+  def tf_fn(x, g):
+    return gen_functional_ops.symbolic_gradient([x, 3, g, 0], Tout=[tf.float64, tf.int32], f=inner)
+
+  fn = gc.convert_functional(tf.function(tf_fn, autograph=False), np.float64(1), np.float64(1))
+  gradient, of_integer = fn(np.float64(0.7), np.float64(2))
+  np.testing.assert_allclose(gradient, 2 * (np.cos(0.7) * 0.7 + np.sin(0.7)))
+  assert of_integer == 0
+
+
 # --- grids, replicas, dynamic dimensions
 
 
@@ -412,6 +426,5 @@ def test_dynamic_dimensions_of_known_size():
   fn = gc.convert_functional(tf.function(lambda x, n: xla.set_dynamic_dimension_size(x, 1, n)), X, np.int32(3))
   with pytest.raises(StaticInputError, match="must be known"):
     jax.jit(fn)(X, np.int32(3))
-  fn = gc.convert_functional(tf.function(lambda x: xla.remove_dynamic_dimension_size(x, 1)), X)
   with pytest.raises(UnsupportedOpError, match="mask instead"):
-    fn(X)
+    gc.convert_functional(tf.function(lambda x: xla.remove_dynamic_dimension_size(x, 1)), X)
