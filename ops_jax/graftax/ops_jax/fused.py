@@ -235,7 +235,7 @@ def fused_resize_and_pad_conv2d(
   ctx: Context,
   input: Array,
   size: Static[tuple[int, ...]],
-  paddings: Static[tuple[int, ...]],
+  paddings: Static[np.ndarray],
   filter: Array,
   *,
   mode: str,
