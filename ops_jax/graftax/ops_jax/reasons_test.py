@@ -16,7 +16,7 @@ from graftax.ops_jax.reasons import reason_without_lowering
     ("XlaRemoveDynamicDimensionSize", "mask instead"),
     ("_XlaRun", "compiler"),
     ("_Retval", "rewritten"),
-    ("TensorArrayGradV3", "jax.grad"),
+    ("BlockLSTMGradV2", "jax.grad"),
     ("MapDataset", "pipeline"),
     ("IteratorGetNext", "pipeline"),
     ("FIFOQueueV2", "session"),
