@@ -53,6 +53,8 @@ def xla_dynamic_update_slice(input: Array, update: Array, indices: Array) -> Arr
 
 
 def _indices(indices: Array) -> list[Any]:
+  # XLA moves negative ones to 0; JAX refuses them where they are known.
+  indices = jnp.maximum(jnp.asarray(indices), 0)
   return [indices[i] for i in range(indices.shape[0])]
 
 
