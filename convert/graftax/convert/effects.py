@@ -29,9 +29,9 @@ _UNNOTICED = frozenset({
   "AnonymousMutableHashTableOfTensors", "HashTableV2", "IsVariableInitialized", "LookupTableExportV2",
   "LookupTableFindV2", "LookupTableSizeV2", "Multinomial", "MutableDenseHashTableV2", "MutableHashTableOfTensorsV2",
   "MutableHashTableV2", "ParameterizedTruncatedNormal", "Placeholder", "RandomGamma", "RandomPoissonV2",
-  "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "ReadVariableOp", "ResourceGather",
-  "ResourceGatherNd", "StackV2", "SummaryWriter", "TensorArrayV3", "TruncatedNormal", "VarHandleOp",
-  "VarIsInitializedOp", "Variable", "VariableShape", "VariableV2",
+  "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "ReadVariableOp",
+  "ReadVariableXlaSplitND", "ResourceGather", "ResourceGatherNd", "StackV2", "SummaryWriter", "TensorArrayV3",
+  "TruncatedNormal", "VarHandleOp", "VarIsInitializedOp", "Variable", "VariableShape", "VariableV2",
 })  # fmt: skip
 
 # Stateful in TensorFlow; here the flow edge carries what is in the array.
@@ -42,13 +42,13 @@ _TENSOR_ARRAYS = frozenset({
 
 _CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS = frozenset({
   "Case", "For", "If", "PartitionedCall", "RemoteCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf",
-  "StatelessWhile", "SymbolicGradient", "While",
+  "StatelessWhile", "SymbolicGradient", "While", "XlaIf", "XlaWhile",
 })  # fmt: skip
 
 # Node inputs before the first that is handed to the function; `For` hands over its counter in place of its bounds.
-_FIRST_ARGUMENT = {"Case": 1, "For": 2, "If": 1, "StatelessCase": 1, "StatelessIf": 1}
+_FIRST_ARGUMENT = {"Case": 1, "For": 2, "If": 1, "StatelessCase": 1, "StatelessIf": 1, "XlaIf": 1}
 
-_PASS_THROUGH = frozenset({"Identity", "IdentityN", "StatelessWhile", "While"})
+_PASS_THROUGH = frozenset({"Identity", "IdentityN", "StatelessWhile", "While", "XlaWhile"})
 
 
 def first_argument(node: Node) -> int:

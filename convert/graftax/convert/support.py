@@ -8,7 +8,7 @@ from graftax.convert.effects import EffectAnalysis, referenced_functions
 from graftax.convert.parameter_uses import parameter_uses
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures
-from graftax.ops_jax import UnsupportedOpError, lowering
+from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowering
 
 __all__ = ["check_program", "unavailable_uses", "unsupported_ops"]
 
@@ -65,7 +65,11 @@ def _message(
   lines = []
   if missing:
     lines.append(f"{name!r} needs {len(missing)} ops that have no JAX lowering:")
-    lines += (f"  {op} x{len(places)}: {_places(places)}" for op, places in missing.items())
+    for op, places in missing.items():
+      lines.append(f"  {op} x{len(places)}: {_places(places)}")
+      reason = reason_without_lowering(op)
+      if reason:
+        lines.append(f"    because {reason}.")
   if unavailable:
     lines.append(f"{name!r} uses what JAX cannot hold:")
     lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())

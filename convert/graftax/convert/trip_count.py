@@ -30,8 +30,8 @@ _MAX_UNROLLED = 64
 _MAX_ELEMENTS = 4096
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_IFS = frozenset({"If", "StatelessIf"})
-_WHILES = frozenset({"StatelessWhile", "While"})
+_IFS = frozenset({"If", "StatelessIf", "XlaIf"})
+_WHILES = frozenset({"StatelessWhile", "While", "XlaWhile"})
 # These look at nothing but the shape.
 _SHAPE_OPS = frozenset({"Rank", "Shape", "ShapeN", "Size"})
 

@@ -14,6 +14,7 @@ from graftax.ops_jax.errors import (
 )
 from graftax.ops_jax.lookup_tables import LookupTable
 from graftax.ops_jax.options import LoweringOptions
+from graftax.ops_jax.reasons import reason_without_lowering
 from graftax.ops_jax.registry import InputParameter, Lowering, lowering, register, supported_ops
 from graftax.ops_jax.values import Array, Static, Value, is_known, is_symbolic, materialize, namespace, shape_vector
 from graftax.ops_jax.wide import WideInts, as_wide
@@ -44,6 +45,7 @@ __all__ = [
   "lowering",
   "materialize",
   "namespace",
+  "reason_without_lowering",
   "register",
   "shape_vector",
   "static_value",

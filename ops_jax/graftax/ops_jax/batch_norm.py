@@ -14,6 +14,8 @@ from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
 __all__ = [
+  "batch_norm_with_global_normalization",
+  "batch_norm_with_global_normalization_grad",
   "fused_batch_norm",
   "fused_batch_norm_ex",
   "fused_batch_norm_grad",
@@ -335,3 +337,50 @@ def fused_batch_norm_grad_ex(
     is_training=is_training,
   )
   return (*gradients, *[y_backprop] * num_side_inputs)
+
+
+@register("BatchNormWithGlobalNormalization", ignores=("T",))
+def batch_norm_with_global_normalization(
+  t: Array, m: Array, v: Array, beta: Array, gamma: Array, *, variance_epsilon: float, scale_after_normalization: bool
+) -> Array:
+  """`t` normalized per channel with the given statistics, as the first versions of TensorFlow did.
+
+  Source op: `BatchNormWithGlobalNormalization`.
+
+  Args:
+    t: `[batch, height, width, channels]`.
+    m: `[channels]`, mean.
+    v: `[channels]`, variance.
+    beta: `[channels]`, added at the end.
+    gamma: `[channels]`, factor where `scale_after_normalization` is set.
+    variance_epsilon: added to the variance.
+    scale_after_normalization: whether `gamma` counts.
+  """
+  factor = lax.rsqrt(jnp.asarray(v) + jnp.asarray(variance_epsilon, v.dtype))
+  factor = factor * gamma if scale_after_normalization else factor
+  return jnp.asarray(t) * factor + (beta - m * factor)
+
+
+@register("BatchNormWithGlobalNormalizationGrad", ignores=("T",))
+def batch_norm_with_global_normalization_grad(
+  t: Array,
+  m: Array,
+  v: Array,
+  gamma: Array,
+  backprop: Array,
+  *,
+  variance_epsilon: float,
+  scale_after_normalization: bool,
+) -> tuple[Array, ...]:
+  """Derivatives of `BatchNormWithGlobalNormalization` with respect to `t`, `m`, `v`, `beta` and `gamma`.
+
+  Source op: `BatchNormWithGlobalNormalizationGrad`.
+  """
+
+  def forward(t: Array, m: Array, v: Array, beta: Array, gamma: Array) -> Array:
+    return batch_norm_with_global_normalization(
+      t, m, v, beta, gamma, variance_epsilon=variance_epsilon, scale_after_normalization=scale_after_normalization
+    )
+
+  operands = [jnp.asarray(x) for x in (t, m, v, jnp.zeros_like(gamma), gamma)]
+  return tuple(jax.vjp(forward, *operands)[1](jnp.asarray(backprop)))

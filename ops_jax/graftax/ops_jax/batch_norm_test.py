@@ -6,7 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.ops_jax.batch_norm import fused_batch_norm_v3
+from graftax.ops_jax.batch_norm import (
+  batch_norm_with_global_normalization,
+  batch_norm_with_global_normalization_grad,
+  fused_batch_norm_v3,
+)
 from graftax.testing.raw_ops import check_raw_op, raw_op
 
 pytestmark = pytest.mark.tensorflow
@@ -109,3 +113,38 @@ def test_gradient_op_with_channels_first():
   x, dy = _x("NCHW"), _x("NCHW")
   inputs = [dy, x, _VECTORS[0], x.mean((0, 2, 3)), x.var((0, 2, 3)), np.zeros(0, np.float32)]
   check_raw_op("FusedBatchNormGradV3", inputs, {"data_format": "NCHW"}, tolerance=(1e-4, 1e-4))
+
+
+def _in_an_old_graph(op, inputs, num_outputs, **attrs):
+  """What TensorFlow computes; it takes this op only in graphs of old versions."""
+  import tensorflow as tf
+
+  graph = tf.compat.v1.GraphDef()
+  graph.versions.producer = 8
+  node = graph.node.add(name="op", op=op)
+  node.attr["T"].type = tf.float32.as_datatype_enum
+  node.attr["variance_epsilon"].f = attrs["variance_epsilon"]
+  node.attr["scale_after_normalization"].b = attrs["scale_after_normalization"]
+  for i in range(len(inputs)):
+    placeholder = graph.node.add(name=f"x{i}", op="Placeholder")
+    placeholder.attr["dtype"].type = tf.float32.as_datatype_enum
+    node.input.append(placeholder.name)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    tf.import_graph_def(graph, name="")
+    return session.run([f"op:{i}" for i in range(num_outputs)], {f"x{i}:0": x for i, x in enumerate(inputs)})
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_batch_norm_with_global_normalization(scaled):
+  rng = np.random.default_rng(0)
+  x, y = rng.normal(size=(2, 2, 3, 4, 5)).astype(np.float32)
+  mean, offset, scale = rng.normal(size=(3, 5)).astype(np.float32)
+  variance = rng.uniform(0.5, 2, 5).astype(np.float32)
+  attrs = {"variance_epsilon": 0.01, "scale_after_normalization": scaled}
+  (want,) = _in_an_old_graph("BatchNormWithGlobalNormalization", [x, mean, variance, offset, scale], 1, **attrs)
+  got = batch_norm_with_global_normalization(x, mean, variance, offset, scale, **attrs)
+  np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+  inputs = [x, mean, variance, scale, y]
+  want = _in_an_old_graph("BatchNormWithGlobalNormalizationGrad", inputs, 5, **attrs)
+  for got, expected in zip(batch_norm_with_global_normalization_grad(*inputs, **attrs), want, strict=True):
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)

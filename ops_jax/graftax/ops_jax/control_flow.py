@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import checkify
 
-from graftax.graphdef_ir import FunctionRef
+from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
 from graftax.ops_jax.loop_lists import LoopLists, fit_lists
@@ -21,7 +21,7 @@ from graftax.ops_jax.values import Array, Value, is_known, materialize
 from graftax.ops_jax.variants import conformed, is_variant, joined, shapes_of
 from graftax.ops_jax.wide import WideInts, exact, widened
 
-__all__ = ["call", "case", "for_loop", "if_", "while_"]
+__all__ = ["call", "case", "for_loop", "if_", "symbolic_gradient", "while_", "xla_if"]
 
 _CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
 _BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
@@ -34,6 +34,45 @@ def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...
   Source op: `tf.raw_ops.PartitionedCall`.
   """
   return ctx.call(f, args)
+
+
+@register("SymbolicGradient", ignores=("Tin",))
+def symbolic_gradient(
+  ctx: Context, input: list[Array], *, f: FunctionRef, Tout: tuple[DType, ...]
+) -> tuple[Value, ...]:
+  """The derivative of a library function with respect to its arguments.
+
+  Source op: `tf.raw_ops.SymbolicGradient`.
+
+  Args:
+    ctx: the program around the node.
+    input: the arguments of `f`, then a cotangent for each of its results.
+    f: the function.
+    Tout: dtypes of the arguments.
+
+  Returns:
+    One per argument, of its shape and dtype; zeros for integers.
+  """
+  args = [jnp.asarray(materialize(x)) for x in input[: len(Tout)]]
+  cotangents = [jnp.asarray(materialize(x)) for x in input[len(Tout) :]]
+  pure = ctx.pure(f, args)
+  state = [ctx.read(handle) for handle in pure.written]
+  wanted = [i for i, x in enumerate(args) if jnp.issubdtype(x.dtype, jnp.inexact)]
+
+  def function(*values: Array) -> list[Array]:
+    filled = list(args)
+    for i, value in zip(wanted, values, strict=True):
+      filled[i] = value
+    results, _ = pure.apply(state, filled, ctx.key)
+    return [y for y in map(jnp.asarray, results) if jnp.issubdtype(y.dtype, jnp.inexact)]
+
+  _, pull = jax.vjp(function, *[args[i] for i in wanted])
+  # TensorFlow's gradient of a complex function is the conjugate of JAX's.
+  pulled = pull([jnp.conj(c) for c in cotangents if jnp.issubdtype(c.dtype, jnp.inexact)])
+  gradients: list[Value] = [jnp.zeros_like(x) for x in args]
+  for i, gradient in zip(wanted, pulled, strict=True):
+    gradients[i] = jnp.conj(gradient)
+  return tuple(gradients)
 
 
 @register("If", "StatelessIf", ignores=_BRANCH_ATTRS, words="also")
@@ -63,6 +102,17 @@ def if_(
   return _switch(ctx, truth.astype(np.int32), (else_branch, then_branch), input)
 
 
+@register("XlaIf", ignores=("Tcond", "Tin", "Tout"), words="also")
+def xla_if(
+  ctx: Context, cond: Array, inputs: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
+) -> tuple[Value, ...]:
+  """The results of one of two functions, as of `If`.
+
+  Source op: `XlaIf` (tf2xla).
+  """
+  return if_(ctx, cond, inputs, then_branch=then_branch, else_branch=else_branch)
+
+
 @register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), words="also")
 def case(
   ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
@@ -88,7 +138,7 @@ def case(
   return _switch(ctx, jnp.where(branch_index < 0, last, branch_index), branches, input)
 
 
-@register("While", "StatelessWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
+@register("While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
 def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
   """The loop variables after `while cond(vars): vars = body(vars)`.
 

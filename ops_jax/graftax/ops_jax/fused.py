@@ -10,12 +10,14 @@ from jax import lax
 
 from graftax.ops_jax.activations import elu, leaky_relu, relu, relu6
 from graftax.ops_jax.bias import bias_add
+from graftax.ops_jax.context import Context
 from graftax.ops_jax.conv import conv2d, conv3d
 from graftax.ops_jax.depthwise import depthwise_conv2d_native
 from graftax.ops_jax.errors import UnsupportedAttrError
 from graftax.ops_jax.matmul import mat_mul
 from graftax.ops_jax.padding import mirror_pad
 from graftax.ops_jax.registry import register
+from graftax.ops_jax.resize import resize_bilinear
 from graftax.ops_jax.values import Array, Static
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
   "fused_depthwise_conv2d_native",
   "fused_mat_mul",
   "fused_pad_conv2d",
+  "fused_resize_and_pad_conv2d",
   "mish",
   "swish",
 ]
@@ -172,7 +175,7 @@ def fused_depthwise_conv2d_native(
   return _finished("_FusedDepthwiseConv2dNative", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
-@register("_FusedConv3D", ignores=("T", "num_args", "padding_list"))
+@register("_FusedConv3D", ignores=("T", "num_args"))
 def fused_conv3d(
   input: Array,
   filter: Array,
@@ -182,11 +185,16 @@ def fused_conv3d(
   padding: str,
   data_format: str = "NDHWC",
   dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  padding_list: tuple[int, ...] = (),
   fused_ops: tuple[str, ...] = (),
   epsilon: float = 1e-4,
   leakyrelu_alpha: float = 0.2,
 ) -> Array:
   """`Conv3D`, then the fused ops; see `_FusedConv2D`."""
+  if any(padding_list):
+    raise UnsupportedAttrError(
+      f"_FusedConv3D: padding_list={padding_list!r} is not supported; save the graph before it is optimized."
+    )
   y = conv3d(input, filter, strides=strides, padding=padding, data_format=data_format, dilations=dilations)
   return _finished("_FusedConv3D", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
@@ -220,3 +228,21 @@ def fused_pad_conv2d(
 ) -> Array:
   """`Conv2D` of `input` mirrored beyond its edges by `paddings`, `[4, 2]`; `mode` as for `MirrorPad`."""
   return conv2d(mirror_pad(input, paddings, mode=mode), filter, strides=strides, padding=padding)
+
+
+@register("FusedResizeAndPadConv2D", ignores=("T",))
+def fused_resize_and_pad_conv2d(
+  ctx: Context,
+  input: Array,
+  size: Static[tuple[int, ...]],
+  paddings: Static[np.ndarray],
+  filter: Array,
+  *,
+  mode: str,
+  strides: tuple[int, ...],
+  padding: str,
+  resize_align_corners: bool = False,
+) -> Array:
+  """`FusedPadConv2D` of `input` resized bilinearly to `size`, `[2]`."""
+  resized = resize_bilinear(ctx, input, size, align_corners=resize_align_corners).astype(input.dtype)
+  return fused_pad_conv2d(resized, paddings, filter, mode=mode, strides=strides, padding=padding)

@@ -127,6 +127,14 @@ def test_padding_and_convolution(mode):
   check_raw_op_rejects("FusedPadConv2D", [_X[:1], paddings * 9, _W], attrs, match="too large for dimension 1")
 
 
+def test_resized_padded_convolution():
+  paddings = np.array([[0, 0], [1, 1], [2, 0], [0, 0]], np.int32)
+  attrs = {"mode": "REFLECT", "strides": [1, 2, 1, 1], "padding": "VALID", "resize_align_corners": True}
+  size = np.array([8, 7], np.int32)
+  inputs = [_X[:1], size, paddings, _W]
+  check_raw_op("FusedResizeAndPadConv2D", inputs, attrs, vmap=False, tolerance=(1e-4, 1e-4))
+
+
 def test_swish_and_mish_keep_their_dtype():
   x = np.array([-2.0, 0.0, 3.0], ml_dtypes.bfloat16)
   np.testing.assert_allclose(np.asarray(swish(x), np.float32), jax.nn.silu(x.astype(np.float32)), rtol=2e-2)

@@ -11,7 +11,7 @@ from graftax.ops_jax.known import INT32, canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known
 
-__all__ = ["bincount", "dense_bincount", "histogram_fixed_width"]
+__all__ = ["bincount", "dense_bincount", "histogram_fixed_width", "ragged_bincount", "sparse_bincount"]
 
 
 @register("Bincount", ignores=("T",))
@@ -34,7 +34,7 @@ def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
   Differs from TF: traced negative values are left out rather than an error.
   """
   _check("Bincount", arr, size, weights)
-  return _count(jnp.reshape(arr, -1), size, jnp.reshape(weights, -1))
+  return _count_rows(None, 1, jnp.reshape(arr, -1), size, jnp.reshape(weights, -1), binary_output=False)[0]
 
 
 @register("DenseBincount", ignores=("T", "Tidx"))
@@ -58,16 +58,11 @@ def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_ou
   Differs from TF: traced negative values are left out rather than an error.
   """
   _check("DenseBincount", input, size, weights)
-  input, weights = jnp.asarray(input), jnp.asarray(weights)
-  if binary_output:
-    weights = weights.reshape(-1)[:0]
-  rows = input.reshape(-1, input.shape[-1]) if input.ndim == 2 else input.reshape(1, -1)
-  batch = jnp.broadcast_to(jnp.arange(rows.shape[0], dtype=rows.dtype)[:, None], rows.shape)
-  values = weights.reshape(rows.shape) if weights.size else jnp.ones(rows.shape, weights.dtype)
-  counts = jnp.zeros((rows.shape[0], size), weights.dtype)
-  counts = counts.at[batch, rows].add(values, mode="drop", wrap_negative_indices=False)
-  counts = jnp.minimum(counts, 1) if binary_output else counts
-  return counts if input.ndim == 2 else counts[0]
+  if jnp.ndim(input) < 2:
+    return _count_rows(None, 1, jnp.reshape(input, -1), size, jnp.reshape(weights, -1), binary_output)[0]
+  num_rows, width = jnp.shape(input)
+  rows = jnp.repeat(jnp.arange(num_rows), width)
+  return _count_rows(rows, num_rows, jnp.reshape(input, -1), size, jnp.reshape(weights, -1), binary_output)
 
 
 @register("HistogramFixedWidth", ignores=("T",))
@@ -149,9 +144,66 @@ def _number(place: np.ndarray, dtype: np.dtype) -> np.ndarray:
   return np.where(place < 0, -magnitude, magnitude)
 
 
-def _count(values: Array, size: int, weights: Array) -> Array:
-  updates = weights if weights.size else jnp.ones(values.shape, weights.dtype)
-  return jnp.zeros(size, weights.dtype).at[values].add(updates, mode="drop", wrap_negative_indices=False)
+@register("SparseBincount", ignores=("T", "Tidx"))
+def sparse_bincount(
+  indices: Array,
+  values: Array,
+  dense_shape: Static[tuple[int, ...]],
+  size: Static[int],
+  weights: Array,
+  *,
+  binary_output: bool = False,
+) -> Array:
+  """`bincount` of a sparse vector's values, or of those of each row of a sparse matrix; the rest as `DenseBincount`.
+
+  Source op: `tf.raw_ops.SparseBincount`.
+
+  Args:
+    indices: `[nnz, rank]` int64, coordinates.
+    values: `[nnz]`, integer, not negative; values from `size` on are left out.
+    dense_shape: `[rank]`, one or two dimensions. Must be known, as `size`.
+    size: number of counts.
+    weights: `[nnz]`, or empty for plain counts.
+    binary_output: only tell whether a value occurs.
+  """
+  _check("SparseBincount", values, size, weights)
+  if len(dense_shape) not in (1, 2):
+    raise InvalidInputError(f"SparseBincount: dense_shape={tuple(dense_shape)!r}; expected one or two dimensions.")
+  if len(dense_shape) == 1:
+    return _count_rows(None, 1, values, size, weights, binary_output)[0]
+  return _count_rows(jnp.asarray(indices)[:, 0], dense_shape[0], values, size, weights, binary_output)
+
+
+@register("RaggedBincount", ignores=("T", "Tidx"))
+def ragged_bincount(
+  splits: Array, values: Array, size: Static[int], weights: Array, *, binary_output: bool = False
+) -> Array:
+  """`bincount` of each row of a ragged matrix; the rest as `DenseBincount`.
+
+  Source op: `tf.raw_ops.RaggedBincount`.
+
+  Args:
+    splits: `[num_rows + 1]` int64, where rows begin, and last where they end.
+    values: `[n]`, integer, not negative; values from `size` on are left out.
+    size: number of counts. Must be known.
+    weights: `[n]`, or empty for plain counts.
+    binary_output: only tell whether a value occurs.
+  """
+  _check("RaggedBincount", values, size, weights)
+  splits = jnp.asarray(splits)
+  rows = jnp.searchsorted(splits, jnp.arange(values.shape[0], dtype=splits.dtype), side="right") - 1
+  return _count_rows(rows, splits.shape[0] - 1, values, size, weights, binary_output)
+
+
+def _count_rows(
+  rows: Array | None, num_rows: int, values: Array, size: int, weights: Array, binary_output: bool
+) -> Array:
+  values, weights = jnp.asarray(values), jnp.asarray(weights)
+  amounts = weights if weights.size and not binary_output else jnp.ones(values.shape, weights.dtype)
+  rows = jnp.zeros(values.shape, np.int32) if rows is None else rows
+  counts = jnp.zeros((num_rows, size), weights.dtype)
+  counts = counts.at[rows, values].add(amounts, mode="drop", wrap_negative_indices=False)
+  return jnp.minimum(counts, 1) if binary_output else counts
 
 
 def _check(op: str, values: Array, size: int, weights: Array) -> None:

@@ -65,3 +65,16 @@ def test_known_nan_has_no_bin():
   case = raw_op("HistogramFixedWidth", [np.float32([0, 1]), np.float32([0, 1]), np.int32(2)], static=("value_range",))
   with pytest.raises(InvalidInputError, match="NaN"):
     case.kernel.run(None, [np.float32([np.nan]), np.float32([0, 1]), np.int32(2)])
+
+
+@pytest.mark.parametrize("binary_output", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_of_sparse_and_ragged_rows(binary_output, weighted):
+  values = np.array([3, 1, 3, 0, 7, 2], np.int32)
+  weights = np.linspace(0.5, 1, 6, dtype=np.float32) if weighted and not binary_output else np.zeros(0, np.float32)
+  attrs = {"binary_output": binary_output}
+  indices = np.array([[0, 1], [0, 3], [0, 4], [2, 0], [2, 1], [3, 2]])
+  size = np.array(5, np.int32)
+  check_raw_op("SparseBincount", [indices, values, np.array([5, 6]), size, weights], attrs, vmap=["values"])
+  check_raw_op("SparseBincount", [indices[:, :1], values, np.array([5]), size, weights], attrs, vmap=["values"])
+  check_raw_op("RaggedBincount", [np.array([0, 3, 3, 5, 6]), values, size, weights], attrs, vmap=["values"])

@@ -28,8 +28,8 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     InvalidInputError: the shapes do not fit.
 
   Differs from TF: pivots also with `partial_pivoting=False`, which changes rounding alone; a singular matrix gives
-    infinities or NaN rather than an error; the gradient of complex systems is conjugated, as that of the dense
-    solve is, where TensorFlow's is not.
+    infinities or NaN rather than an error, or with `perturb_singular` the solution for one close to it; the gradient of
+    complex systems is conjugated, as that of the dense solve is, where TensorFlow's is not.
   """
   diagonals, rhs = jnp.asarray(diagonals), jnp.asarray(rhs)
   if diagonals.ndim < 2 or diagonals.shape[-2] != 3 or rhs.shape[:-1] != (*diagonals.shape[:-2], diagonals.shape[-1]):

@@ -6,10 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
-from graftax.ops_jax.values import Array
+from graftax.ops_jax.values import Array, namespace
 
 __all__ = [
+  "along",
+  "multiplier",
+  "rescaled",
   "uniform_quantized_add",
   "uniform_quantized_clip_by_value",
   "uniform_quantized_dot",
@@ -17,10 +21,60 @@ __all__ = [
 ]
 
 
-def _along(v: Any, rank: int, axis: int) -> Array:
-  """A scalar as it is, a vector along dimension `axis` of an array of `rank`."""
-  v = jnp.asarray(v)
+def along(v: Any, rank: int, axis: int) -> Array:
+  """A scalar as it is, a vector along dimension `axis` of an array of `rank`; known where it is."""
   return v if axis < 0 else v.reshape((-1,) + (1,) * (rank - 1 - axis))
+
+
+def multiplier(factors: Array, divisors: Array, *more_factors: Array) -> tuple[Array, Array]:
+  """A ratio of scales as TensorFlow's fixed-point arithmetic takes it: `integer * 2 ** (exponent - 31)`, rounded.
+
+  Args:
+    factors: float32.
+    divisors: float32, of a shape that broadcasts against the others.
+    *more_factors: float32.
+
+  Returns:
+    The integers from `2 ** 30` on and below `2 ** 31`, and the exponents, int32.
+
+  Differs from TF: scales that are traced while 64-bit types are off are divided in float32, whose last bit may differ.
+  """
+  scales = [factors, divisors, *more_factors]
+  xp = namespace(*scales)
+  product, divisors, *more = (
+    xp.asarray(scale).astype(np.float64 if xp is np else canonical_dtype(np.float64)) for scale in scales
+  )
+  for scale in more:
+    product = product * scale
+  mantissa, exponent = xp.frexp(product / divisors)
+  if mantissa.dtype == np.float64:
+    integer = xp.floor(mantissa * 2.0**31 + 0.5)
+    exponent = xp.where(integer == 2.0**31, exponent + 1, exponent)
+    integer = xp.where(integer == 2.0**31, 2.0**30, integer).astype(np.int32)
+  else:
+    integer = (mantissa * 2.0**24).astype(np.int32) << 7
+  integer = xp.where(exponent < -31, 0, xp.where(exponent > 30, 2**31 - 1, integer))
+  exponent = xp.where(exponent < -31, 0, xp.minimum(exponent, 30))
+  return jnp.asarray(integer, np.int32), jnp.asarray(exponent, np.int32)
+
+
+def rescaled(steps: Array, scale: tuple[Array, Array]) -> Array:
+  """int32 times a multiplier, rounded half up; what does not fit into 32 bits wraps."""
+  integer, exponent = scale
+  steps, integer, shift = jnp.broadcast_arrays(steps, integer, (31 - exponent).astype(np.uint32))
+  # A 64-bit product in two words: the integers are the same with 64-bit types off.
+  low = lax.bitcast_convert_type(steps * integer, np.uint32)
+  high = lax.mulhi(steps, integer)
+  one = jnp.uint32(1)
+  half_low = jnp.where(shift <= 32, one << jnp.minimum(shift - 1, 31), 0).astype(np.uint32)
+  half_high = jnp.where(shift > 32, one << jnp.where(shift > 32, shift - 33, 0), 0).astype(np.int32)
+  rounded = low + half_low
+  high = high + half_high + (rounded < low)
+  near = (rounded >> jnp.minimum(shift, 31)) | (
+    lax.bitcast_convert_type(high, np.uint32) << jnp.where(shift < 32, 32 - shift, 0)
+  )
+  far = high >> jnp.where(shift >= 32, shift - 32, 0).astype(np.int32)
+  return jnp.where(shift < 32, lax.bitcast_convert_type(near, np.int32), far)
 
 
 def _requantized(steps: Array, factor: Array) -> Array:
@@ -57,14 +111,14 @@ def uniform_requantize(
     output_quantization_min_val: the lowest integer of the result.
     output_quantization_max_val: the highest.
 
-  Differs from TF: scaled in float32 instead of fixed-point arithmetic; a result may differ by 1.
+  Differs from TF: traced scales with 64-bit types off are divided in float32, so that a result may differ by 1.
   """
   x = jnp.asarray(input).astype(jnp.int32)
-  factor = _along(input_scales, x.ndim, input_quantization_axis) / _along(
-    output_scales, x.ndim, output_quantization_axis
+  scale = multiplier(
+    along(input_scales, x.ndim, input_quantization_axis), along(output_scales, x.ndim, output_quantization_axis)
   )
-  steps = _requantized(x - _along(input_zero_points, x.ndim, input_quantization_axis), factor)
-  steps = steps + _along(output_zero_points, x.ndim, output_quantization_axis)
+  steps = rescaled(x - along(input_zero_points, x.ndim, input_quantization_axis), scale)
+  steps = steps + along(output_zero_points, x.ndim, output_quantization_axis)
   return jnp.clip(steps, output_quantization_min_val, output_quantization_max_val).astype(Tout)
 
 
@@ -81,7 +135,7 @@ def uniform_quantized_clip_by_value(
   """`operand` clipped to `[min, max]`, which are scalars or have one entry per slice along `quantization_axis`."""
   del scales, zero_points
   operand = jnp.asarray(operand)
-  return jnp.clip(operand, _along(min, operand.ndim, quantization_axis), _along(max, operand.ndim, quantization_axis))
+  return jnp.clip(operand, along(min, operand.ndim, quantization_axis), along(max, operand.ndim, quantization_axis))
 
 
 @register(
@@ -112,18 +166,19 @@ def uniform_quantized_add(
 ) -> Array:
   """The sum of two quantized arrays that broadcast against each other; scales and axes as for `UniformRequantize`.
 
-  Differs from TF: scaled in float32 instead of fixed-point arithmetic; a result may differ by 1.
+  Differs from TF: both scale in float32, though not in the same order, so that a result may differ by 2 or, where it
+  needs more bits than float32 has, in the last that it has.
   """
   lhs, rhs = jnp.asarray(lhs), jnp.asarray(rhs)
   rank = max(lhs.ndim, rhs.ndim)
-  out_scale = _along(output_scales, rank, output_quantization_axis)
-  total = _along(output_zero_points, rank, output_quantization_axis)
+  out_scale = jnp.asarray(along(output_scales, rank, output_quantization_axis))
+  total = along(output_zero_points, rank, output_quantization_axis)
   for x, scales, zeros, axis in (
     (lhs, lhs_scales, lhs_zero_points, lhs_quantization_axis),
     (rhs, rhs_scales, rhs_zero_points, rhs_quantization_axis),
   ):
-    steps = x.astype(jnp.int32) - _along(zeros, x.ndim, axis)
-    factor = _along(scales, x.ndim, axis) / (out_scale if out_scale.ndim <= x.ndim else out_scale.reshape(-1))
+    steps = x.astype(jnp.int32) - along(zeros, x.ndim, axis)
+    factor = along(scales, x.ndim, axis) / (out_scale if out_scale.ndim <= x.ndim else out_scale.reshape(-1))
     total = total + _requantized(steps, factor)
   return jnp.clip(total, output_quantization_min_val, output_quantization_max_val).astype(lhs.dtype)
 
@@ -157,12 +212,15 @@ def uniform_quantized_dot(
 ) -> Array:
   """The product of two quantized matrices, `[m, k]` and `[k, n]`; scales and axes as for `UniformRequantize`.
 
-  Differs from TF: scaled in float32 instead of fixed-point arithmetic; a result may differ by 1.
+  Differs from TF: traced scales with 64-bit types off are divided in float32, so that a result may differ by 1.
   """
   left = jnp.asarray(lhs).astype(jnp.int32) - jnp.asarray(lhs_zero_points)
-  right = jnp.asarray(rhs).astype(jnp.int32) - _along(rhs_zero_points, 2, rhs_quantization_axis)
+  right = jnp.asarray(rhs).astype(jnp.int32) - along(rhs_zero_points, 2, rhs_quantization_axis)
   product = lax.dot_general(left, right, (((1,), (0,)), ((), ())))
-  factor = jnp.asarray(lhs_scales) * _along(rhs_scales, 2, rhs_quantization_axis)
-  steps = _requantized(product, factor / _along(output_scales, 2, output_quantization_axis))
-  steps = steps + _along(output_zero_points, 2, output_quantization_axis)
+  scale = multiplier(
+    lhs_scales,
+    along(output_scales, 2, output_quantization_axis),
+    along(rhs_scales, 2, rhs_quantization_axis),
+  )
+  steps = rescaled(product, scale) + along(output_zero_points, 2, output_quantization_axis)
   return jnp.clip(steps, output_quantization_min_val, output_quantization_max_val).astype(Tout)

@@ -8,10 +8,27 @@ from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
+from graftax.ops_jax.xla_messages import integer_fields
 
-__all__ = ["xla_dot", "xla_dot_v2"]
+__all__ = ["precisions", "xla_dot", "xla_dot_v2"]
 
 _PRECISIONS = (jax.lax.Precision.DEFAULT, jax.lax.Precision.HIGH, jax.lax.Precision.HIGHEST)
+
+
+def precisions(op: str, precision_config: bytes) -> tuple[jax.lax.Precision, jax.lax.Precision] | None:
+  """The precision of both operands that a serialized `xla.PrecisionConfig` asks for, or None for the default.
+
+  Args:
+    op: for messages.
+    precision_config: the message.
+
+  Raises:
+    InvalidInputError: the bytes are no such message, or hold an unknown precision.
+  """
+  numbers = integer_fields(op, precision_config, fields=(1,)).get(1, [])
+  if any(number >= len(_PRECISIONS) for number in numbers):
+    raise InvalidInputError(f"{op}: precision_config={precision_config!r} has operand precisions {numbers}; at most 2.")
+  return (_PRECISIONS[numbers[0]], _PRECISIONS[numbers[1]]) if len(numbers) == 2 else None
 
 
 @register("XlaDot", ignores=("T",))
@@ -54,45 +71,12 @@ def xla_dot_v2(
 
 
 def _dot(lhs: Array, rhs: Array, dimension_numbers: bytes, precision_config: bytes, dtype: np.dtype | None) -> Array:
-  axes = _integer_fields(dimension_numbers)
-  precisions = [_PRECISIONS[p] for p in _integer_fields(precision_config).get(1, [])]
+  axes = integer_fields("XlaDot", dimension_numbers)
   product = jax.lax.dot_general(
     jnp.asarray(lhs),
     jnp.asarray(rhs),
     ((axes.get(1, []), axes.get(2, [])), (axes.get(3, []), axes.get(4, []))),
-    precision=tuple(precisions) if len(precisions) == 2 else None,
+    precision=precisions("XlaDot", precision_config),
     preferred_element_type=dtype,
   )
   return product if dtype is None else product.astype(dtype)
-
-
-def _integer_fields(message: bytes) -> dict[int, list[int]]:
-  """Repeated integer fields of a serialized protobuf message, packed or not, by field number."""
-  fields: dict[int, list[int]] = {}
-  position = 0
-  while position < len(message):
-    tag, position = _varint(message, position)
-    if tag & 7 == 0:
-      value, position = _varint(message, position)
-      fields.setdefault(tag >> 3, []).append(value)
-    elif tag & 7 == 2:
-      length, position = _varint(message, position)
-      end = position + length
-      while position < end:
-        value, position = _varint(message, position)
-        fields.setdefault(tag >> 3, []).append(value)
-    else:
-      raise InvalidInputError(f"XlaDot: a message of integers has wire type {tag & 7} at byte {position}.")
-  return fields
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-  value = shift = 0
-  while True:
-    if position >= len(message) or shift > 63:
-      raise InvalidInputError(f"XlaDot: a message of {len(message)} bytes ends within an integer.")
-    byte = message[position]
-    value |= (byte & 0x7F) << shift
-    position, shift = position + 1, shift + 7
-    if byte < 0x80:
-      return value, position
