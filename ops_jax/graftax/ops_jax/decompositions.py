@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import INT32, canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
 __all__ = ["adjoint", "as_matrices", "cholesky", "cholesky_grad", "compute_dtype", "from_lower_triangle", "lu", "qr"]
-
-_INT32 = np.dtype(np.int32)
 
 
 def as_matrices(op: str, value: Array, *, square: bool = False) -> jax.Array:
@@ -129,7 +128,7 @@ def qr(input: Array, *, full_matrices: bool = False) -> tuple[Array, Array]:
 
 
 @register("Lu", ignores=("T",))
-def lu(input: Array, *, output_idx_type: np.dtype = _INT32) -> tuple[Array, Array]:
+def lu(input: Array, *, output_idx_type: np.dtype = INT32) -> tuple[Array, Array]:
   """Lower and upper triangular factors in one matrix, with the row order of partial pivoting.
 
   Source op: `tf.raw_ops.Lu`.
@@ -149,4 +148,4 @@ def lu(input: Array, *, output_idx_type: np.dtype = _INT32) -> tuple[Array, Arra
   """
   x = as_matrices("Lu", input, square=True)
   factors, _, order = jax.lax.linalg.lu(x.astype(compute_dtype(x.dtype)))
-  return factors.astype(x.dtype), order.astype(jax.dtypes.canonicalize_dtype(output_idx_type))
+  return factors.astype(x.dtype), order.astype(canonical_dtype(output_idx_type))

@@ -14,6 +14,7 @@ from graftax.ops_jax import philox, random_streams, wide
 from graftax.ops_jax import word_arithmetic as words
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
+from graftax.ops_jax.known import FLOAT32, INT64, canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value
 
@@ -25,8 +26,6 @@ __all__ = [
   "take_generator",
 ]
 
-_FLOAT32 = np.dtype(np.float32)
-_INT64 = np.dtype(np.int64)
 _UINT64 = np.dtype(np.uint64)
 _PHILOX_ALGORITHMS = (1, 3)
 _BLOCKS_PER_NUMBER = 256
@@ -34,11 +33,11 @@ _BLOCKS_PER_NUMBER = 256
 
 # Op -> the distribution it draws from, its dtype unless it says otherwise, and what it returns.
 _DRAWS: dict[str, tuple[str, np.dtype, str]] = {
-  "StatefulUniform": ("uniform", _FLOAT32, "Numbers in [0, 1), bit for bit those of TensorFlow"),
-  "StatefulStandardNormalV2": ("normal", _FLOAT32, "Standard normal numbers, up to last bits those of TensorFlow"),
+  "StatefulUniform": ("uniform", FLOAT32, "Numbers in [0, 1), bit for bit those of TensorFlow"),
+  "StatefulStandardNormalV2": ("normal", FLOAT32, "Standard normal numbers, up to last bits those of TensorFlow"),
   "StatefulTruncatedNormal": (
     "truncated_normal",
-    _FLOAT32,
+    FLOAT32,
     "Standard normal numbers of magnitude below 2, up to last bits those of TensorFlow",
   ),
   "StatefulUniformFullInt": (
@@ -82,7 +81,7 @@ def stateful_uniform_int(
   minval: Array,
   maxval: Array,
   *,
-  dtype: np.dtype = _INT64,
+  dtype: np.dtype = INT64,
 ) -> Array:
   """Integers in [minval, maxval), exactly those of TensorFlow; moves the generator on.
 
@@ -141,7 +140,7 @@ def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Ar
 
 
 @register("NonDeterministicInts", ignores=("shape_dtype",))
-def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype = _INT64) -> Array:
+def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype = INT64) -> Array:
   """Integers over the whole range of a dtype, from the caller's `rng`.
 
   Source op: `tf.raw_ops.NonDeterministicInts`.
@@ -156,7 +155,7 @@ def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtyp
 
   Differs from TF: the numbers are a function of the caller's key, where TensorFlow asks the operating system.
   """
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
   bits = jax.random.bits(ctx.rng(), shape, np.uint64 if dtype.itemsize == 8 else np.uint32)
   return jax.lax.bitcast_convert_type(bits, dtype)
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
@@ -79,7 +80,7 @@ def batch_mat_mul_v3(x: Array, y: Array, *, Tout: np.dtype, adj_x: bool = False,
   Raises:
     InvalidInputError: an input has rank below 2, or the shapes do not fit.
   """
-  return _product(x, y, adj_x, adj_y, jax.dtypes.canonicalize_dtype(Tout))
+  return _product(x, y, adj_x, adj_y, canonical_dtype(Tout))
 
 
 def _product(x: Array, y: Array, adj_x: bool, adj_y: bool, dtype: np.dtype | None) -> Array:

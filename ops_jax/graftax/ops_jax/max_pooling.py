@@ -16,6 +16,7 @@ from jax import lax
 
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax.gather import check_bounds
+from graftax.ops_jax.known import INT64, canonical_dtype
 from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.pooling import MAX_UNROLLED_CELLS
 from graftax.ops_jax.registry import register
@@ -36,8 +37,6 @@ __all__ = [
   "max_pool_v2",
   "max_pool_with_argmax",
 ]
-
-_INT64 = np.dtype(np.int64)
 
 
 def _reduced_maximum(x: Array, window: Window) -> Array:
@@ -340,7 +339,7 @@ def max_pool_with_argmax(
   ksize: tuple[int, ...],
   strides: tuple[int, ...],
   padding: str,
-  Targmax: np.dtype = _INT64,
+  Targmax: np.dtype = INT64,
   include_batch_in_index: bool = False,
 ) -> tuple[Array, Array]:
   """Maximum of each window, and where it is.
@@ -363,7 +362,7 @@ def max_pool_with_argmax(
   window = full_window("MaxPoolWithArgmax", x.shape, ksize, strides, padding)
   index = _first_maximum(lax.stop_gradient(x), window)[1]
   positions = _positions(x.shape, index, window, include_batch_in_index)
-  return _max_pool(x, window), positions.astype(jax.dtypes.canonicalize_dtype(Targmax))
+  return _max_pool(x, window), positions.astype(canonical_dtype(Targmax))
 
 
 def _in_whole_batch(op: str, argmax: Array, shape: Sequence[int], include_batch_in_index: bool) -> Array:

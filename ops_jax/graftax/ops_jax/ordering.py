@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import INT32, canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -20,11 +21,9 @@ __all__ = [
   "upper_bound",
 ]
 
-_INT32 = np.dtype(np.int32)
-
 
 @register("TopKV2", ignores=("T", "Tk", "sorted"))
-def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = _INT32) -> tuple[Array, Array]:
+def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> tuple[Array, Array]:
   """The largest elements of the last axis, largest first, and where they stood.
 
   Source op: `tf.raw_ops.TopKV2`.
@@ -50,7 +49,7 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = _INT32) -> 
   is_float = jnp.issubdtype(input.dtype, jnp.floating)
   keys = jnp.where(input == 0, jnp.zeros((), input.dtype), input) if is_float else input
   _, indices = jax.lax.top_k(jax.lax.stop_gradient(keys), k)
-  return jnp.take_along_axis(input, indices, axis=-1), indices.astype(jax.dtypes.canonicalize_dtype(index_type))
+  return jnp.take_along_axis(input, indices, axis=-1), indices.astype(canonical_dtype(index_type))
 
 
 @register("TopK", ignores=("T", "sorted"))
@@ -172,7 +171,7 @@ def in_top_k(predictions: Array, targets: Array, *, k: int) -> Array:
 
 
 @register("LowerBound", ignores=("T",))
-def lower_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = _INT32) -> Array:
+def lower_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
   """Where values would be inserted in sorted rows, before equal elements.
 
   Source op: `tf.raw_ops.LowerBound`.
@@ -189,7 +188,7 @@ def lower_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = _IN
 
 
 @register("UpperBound", ignores=("T",))
-def upper_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = _INT32) -> Array:
+def upper_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
   """Where values would be inserted in sorted rows, after equal elements.
 
   Source op: `tf.raw_ops.UpperBound`.
@@ -212,7 +211,7 @@ def _search_rows(sorted_inputs: Array, values: Array, side: str, out_type: np.dt
       f"LowerBound/UpperBound: shapes {sorted_inputs.shape} and {values.shape}; expected [batch, n] and [batch, m]."
     )
   places = jax.vmap(lambda row, wanted: jnp.searchsorted(row, wanted, side=side))(sorted_inputs, values)
-  return places.astype(jax.dtypes.canonicalize_dtype(out_type))
+  return places.astype(canonical_dtype(out_type))
 
 
 @register("Bucketize", ignores=("T",))

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import UnsupportedAttrError
+from graftax.ops_jax.known import FLOAT32
 from graftax.ops_jax.numeric import round_half_away
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
 __all__ = ["dequantize", "quantize_v2", "uniform_dequantize", "uniform_quantize"]
 
-_FLOAT32 = np.dtype(np.float32)
 _MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
 
 
@@ -115,7 +115,7 @@ def dequantize(
   mode: str = "MIN_COMBINED",
   narrow_range: bool = False,
   axis: int = -1,
-  dtype: np.dtype = _FLOAT32,
+  dtype: np.dtype = FLOAT32,
 ) -> Array:
   """The floats that integers and a range stand for: the inverse of `QuantizeV2`, whose attributes it shares.
 

@@ -2,17 +2,15 @@
 
 from types import ModuleType
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError, UnsupportedAttrError
+from graftax.ops_jax.known import INT64, canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value, is_known, namespace
 
 __all__ = ["ragged_gather", "ragged_range", "ragged_tensor_to_sparse", "ragged_tensor_to_tensor"]
-
-_INT64 = np.dtype(np.int64)
 
 
 @register("RaggedRange", ignores=("T",))
@@ -21,7 +19,7 @@ def ragged_range(
   limits: Static[np.ndarray],
   deltas: Static[np.ndarray],
   *,
-  Tsplits: np.dtype = _INT64,
+  Tsplits: np.dtype = INT64,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Rows of evenly spaced numbers.
 
@@ -95,7 +93,7 @@ def ragged_tensor_to_sparse(rt_nested_splits: list[Array], rt_dense_values: Arra
   for axis in range(len(inner)):
     offsets = np.indices(inner)[axis].reshape(-1)
     columns.append(xp.asarray(np.tile(offsets, rt_dense_values.shape[0])))
-  dtype = _INT64 if xp is np else jax.dtypes.canonicalize_dtype(_INT64)
+  dtype = INT64 if xp is np else canonical_dtype(INT64)
   indices = xp.stack([column.astype(dtype) for column in columns], axis=-1)
   shape = xp.stack([xp.asarray(size).astype(dtype) for size in [*sizes, *inner]])
   return indices, values_xp.asarray(rt_dense_values).reshape(-1), shape

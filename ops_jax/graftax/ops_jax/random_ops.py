@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import INT64, canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -26,7 +27,6 @@ __all__ = [
   "truncated_normal",
 ]
 
-_INT64 = np.dtype(np.int64)
 _SEEDS = ("T", "seed", "seed2")
 
 
@@ -46,7 +46,7 @@ def random_uniform(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dt
 
   Differs from TF: another stream of numbers.
   """
-  return jax.random.uniform(ctx.rng(), shape, jax.dtypes.canonicalize_dtype(dtype))
+  return jax.random.uniform(ctx.rng(), shape, canonical_dtype(dtype))
 
 
 @register("RandomStandardNormal", ignores=_SEEDS)
@@ -65,7 +65,7 @@ def random_standard_normal(ctx: Context, shape: Static[tuple[int, ...]], *, dtyp
 
   Differs from TF: another stream of numbers.
   """
-  return jax.random.normal(ctx.rng(), shape, jax.dtypes.canonicalize_dtype(dtype))
+  return jax.random.normal(ctx.rng(), shape, canonical_dtype(dtype))
 
 
 @register("TruncatedNormal", ignores=_SEEDS)
@@ -84,7 +84,7 @@ def truncated_normal(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.
 
   Differs from TF: another stream of numbers.
   """
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
   wide = np.float32 if dtype.itemsize == 2 else dtype
   return jax.random.truncated_normal(ctx.rng(), -2.0, 2.0, shape, wide).astype(dtype)
 
@@ -106,7 +106,7 @@ def random_uniform_int(ctx: Context, shape: Static[tuple[int, ...]], minval: Arr
 
   Differs from TF: another stream of numbers.
   """
-  dtype = jax.dtypes.canonicalize_dtype(minval.dtype)
+  dtype = canonical_dtype(minval.dtype)
   return jax.random.randint(ctx.rng(), shape, minval, maxval, dtype)
 
 
@@ -130,7 +130,7 @@ def random_shuffle(ctx: Context, value: Array) -> Array:
 
 
 @register("Multinomial", ignores=_SEEDS)
-def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output_dtype: np.dtype = _INT64) -> Array:
+def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output_dtype: np.dtype = INT64) -> Array:
   """Classes drawn with given log-probabilities.
 
   Source op: `tf.raw_ops.Multinomial`.
@@ -151,9 +151,7 @@ def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output
     logits if jnp.issubdtype(logits.dtype, jnp.floating) and logits.dtype.itemsize > 2 else logits.astype(np.float32)
   )
   shape = (num_samples, logits.shape[0])
-  return jax.random.categorical(ctx.rng(), logits, axis=-1, shape=shape).T.astype(
-    jax.dtypes.canonicalize_dtype(output_dtype)
-  )
+  return jax.random.categorical(ctx.rng(), logits, axis=-1, shape=shape).T.astype(canonical_dtype(output_dtype))
 
 
 @register("RandomGamma", ignores=(*_SEEDS, "S"))
@@ -178,7 +176,7 @@ def random_gamma(ctx: Context, shape: Static[tuple[int, ...]], alpha: Array) -> 
 
 
 @register("RandomPoissonV2", ignores=("S", "R", "seed", "seed2"))
-def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *, dtype: np.dtype = _INT64) -> Array:
+def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *, dtype: np.dtype = INT64) -> Array:
   """Poisson-distributed numbers.
 
   Source op: `tf.raw_ops.RandomPoissonV2`.
@@ -199,7 +197,7 @@ def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array,
   # jax.random.poisson takes keys of one kind only, and the caller's may be another.
   key = jax.random.key(jax.random.bits(ctx.rng(), (), np.uint32), impl="threefry2x32")
   counts = jax.random.poisson(key, wide, (*shape, *rate.shape), np.int32)
-  return counts.astype(jax.dtypes.canonicalize_dtype(dtype))
+  return counts.astype(canonical_dtype(dtype))
 
 
 @register("RandomPoisson", ignores=("S", "seed", "seed2"))
@@ -254,7 +252,7 @@ def parameterized_truncated_normal(
 
   Differs from TF: another stream of numbers.
   """
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
   wide = np.float32 if dtype.itemsize == 2 else dtype
   mean, deviation, low, high = (_per_batch(p, shape).astype(wide) for p in (means, stdevs, minvals, maxvals))
   numbers = jax.random.truncated_normal(ctx.rng(), (low - mean) / deviation, (high - mean) / deviation, shape, wide)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.ops_jax import philox, wide
 from graftax.ops_jax import word_arithmetic as words
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.philox import Philox
 from graftax.ops_jax.values import Array, Value
 from graftax.ops_jax.word_arithmetic import Words
@@ -101,7 +102,7 @@ def normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Ar
   words_per_number = 2 if dtype == np.float64 else 1
   words = philox.words(generator, -(-size * words_per_number // 4) * 4)
   pairs = jnp.stack(_normal_pairs(words, dtype), axis=-1)
-  return pairs.reshape(-1)[:size].astype(jax.dtypes.canonicalize_dtype(dtype)).reshape(shape)
+  return pairs.reshape(-1)[:size].astype(canonical_dtype(dtype)).reshape(shape)
 
 
 def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
@@ -111,14 +112,14 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
   """
   size = math.prod(shape)
   if size == 0:
-    return jnp.zeros(shape, jax.dtypes.canonicalize_dtype(dtype))
+    return jnp.zeros(shape, canonical_dtype(dtype))
   group = 2 if dtype == np.float64 else 4
   num_groups = -(-size // group)
   blocks_per_group = group * _RESERVED_WORDS // 4
   index = jax.lax.iota(np.uint32, num_groups)
   shift = blocks_per_group.bit_length() - 1
   start = philox.skip(generator, (index << shift, index >> (32 - shift)))
-  compute_dtype = jax.dtypes.canonicalize_dtype(np.float64 if dtype == np.float64 else np.float32)
+  compute_dtype = canonical_dtype(np.float64 if dtype == np.float64 else np.float32)
 
   def is_incomplete(state: tuple[Array, ...]) -> Array:
     return jnp.any(state[1] < group)
@@ -136,7 +137,7 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
 
   state = (jnp.zeros((num_groups, group), compute_dtype), jnp.zeros(num_groups, np.int32), jnp.uint32(0))
   numbers, _, _ = jax.lax.while_loop(is_incomplete, take_one_block, state)
-  return numbers.reshape(-1)[:size].astype(jax.dtypes.canonicalize_dtype(dtype)).reshape(shape)
+  return numbers.reshape(-1)[:size].astype(canonical_dtype(dtype)).reshape(shape)
 
 
 def _normal_pairs(words: Array, dtype: np.dtype) -> tuple[Array, Array]:

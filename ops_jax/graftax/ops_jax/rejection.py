@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax import philox
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.philox import Philox
 from graftax.ops_jax.random_streams import box_muller, double_from_words
 from graftax.ops_jax.values import Array
@@ -53,7 +54,7 @@ def _streams(generator: Philox, size: int, reserved: int = _RESERVED_BLOCKS) -> 
 
 
 def _compute_dtype() -> np.dtype:
-  return jax.dtypes.canonicalize_dtype(np.float64)
+  return canonical_dtype(np.float64)
 
 
 def poisson(generator: Philox, rates: Array, limit: float) -> jax.Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.gather import positions_or_end
+from graftax.ops_jax.known import INT64, canonical_dtype
 from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, Value, namespace
@@ -33,8 +34,6 @@ __all__ = [
   "sparse_tensor_dense_mat_mul",
   "sparse_to_dense",
 ]
-
-_INT64 = np.dtype(np.int64)
 
 
 def _columns(indices: Array) -> tuple[Array, ...]:
@@ -59,7 +58,7 @@ def _linear(indices: Array, shape: tuple[int, ...], xp: ModuleType) -> Array:
 
 
 def _to_int64(value: Array) -> Array:
-  return value.astype(jax.dtypes.canonicalize_dtype(_INT64)) if isinstance(value, jax.Array) else value.astype(_INT64)
+  return value.astype(canonical_dtype(INT64)) if isinstance(value, jax.Array) else value.astype(INT64)
 
 
 @register("SparseToDense", ignores=("T", "Tindices", "validate_indices"))
@@ -361,7 +360,7 @@ def sparse_reshape(
   for length in reversed(shape):
     columns.append(position % max(length, 1))
     position = position // max(length, 1)
-  indices = xp.stack(columns[::-1], axis=-1) if columns else xp.zeros((input_indices.shape[0], 0), _INT64)
+  indices = xp.stack(columns[::-1], axis=-1) if columns else xp.zeros((input_indices.shape[0], 0), INT64)
   return _to_int64(indices), np.array(shape, np.int64)
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.decompositions import adjoint, as_matrices, compute_dtype, from_lower_triangle
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
@@ -113,7 +114,7 @@ def eig(input: Array, *, Tout: np.dtype, compute_v: bool = True) -> tuple[Array,
   """
   x = as_matrices("Eig", input, square=True)
   values, vectors = _ordered_eig(x)
-  values, vectors = (y.astype(jax.dtypes.canonicalize_dtype(Tout)) for y in (values, vectors))
+  values, vectors = (y.astype(canonical_dtype(Tout)) for y in (values, vectors))
   return values, vectors if compute_v else jnp.zeros((0,), vectors.dtype)
 
 

@@ -11,6 +11,7 @@ from graftax.ops_jax import philox, random_streams, rejection
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.generator import take_generator
+from graftax.ops_jax.known import INT64, canonical_dtype
 from graftax.ops_jax.philox import Philox
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.stateless_random import AUTO_SELECT, PHILOX
@@ -25,8 +26,6 @@ __all__ = [
   "stateless_random_gamma_v3",
   "stateless_random_poisson",
 ]
-
-_INT64 = np.dtype(np.int64)
 
 
 @register("StatelessRandomGammaV2", ignores=("T", "Tseed"), words="also")
@@ -84,7 +83,7 @@ def stateless_random_gamma_v3(
 
 def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dtype) -> Array:
   alpha = jnp.asarray(alpha)
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
 
   @jax.custom_jvp
   def draw(alpha: Array) -> Array:
@@ -122,7 +121,7 @@ def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: A
   Differs from TF: computed in float32 when 64-bit types are off; about one number in 1e5 then differs.
   """
   lam = jnp.asarray(lam)
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
   limit = float(jnp.finfo(dtype).max if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max)
   numbers = rejection.poisson(philox.from_seed(seed), _deal_out("StatelessRandomPoisson", shape, lam), limit)
   return _collect(numbers, shape, lam).astype(dtype)
@@ -143,7 +142,7 @@ def _collect(numbers: Array, shape: tuple[int, ...], parameter: Array) -> Array:
 
 @register("StatelessRandomBinomial", ignores=("S", "Tseed", "T"), words="also")
 def stateless_random_binomial(
-  shape: Static[tuple[int, ...]], seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = _INT64
+  shape: Static[tuple[int, ...]], seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = INT64
 ) -> Array:
   """Binomially distributed numbers, exactly those of TensorFlow.
 
@@ -173,7 +172,7 @@ def stateful_random_binomial(
   counts: Array,
   probs: Array,
   *,
-  dtype: np.dtype = _INT64,
+  dtype: np.dtype = INT64,
 ) -> Array:
   """Binomially distributed numbers, exactly those of TensorFlow; moves the generator on.
 
@@ -204,12 +203,12 @@ def _binomial(generator: Philox, shape: tuple[int, ...], counts: Array, probs: A
   counts, probs = (x.reshape(()) if x.size == 1 else x for x in jnp.broadcast_arrays(counts, probs))
   trials, chances = (_deal_out("RandomBinomial", shape, x) for x in (counts, probs))
   numbers = _collect(rejection.binomial(generator, trials, chances), shape, counts)
-  return numbers.astype(jax.dtypes.canonicalize_dtype(dtype))
+  return numbers.astype(canonical_dtype(dtype))
 
 
 @register("StatelessMultinomial", ignores=("T", "Tseed"), words="also")
 def stateless_multinomial(
-  logits: Array, num_samples: Static[int], seed: Array, *, output_dtype: np.dtype = _INT64
+  logits: Array, num_samples: Static[int], seed: Array, *, output_dtype: np.dtype = INT64
 ) -> Array:
   """Classes drawn with given log-probabilities, exactly those of TensorFlow.
 
@@ -227,7 +226,7 @@ def stateless_multinomial(
   Differs from TF: computed in float32 when 64-bit types are off, so that a number at the border of two classes may fall
     to the other; TensorFlow's stream for a batch that it spreads over threads depends on their number.
   """
-  logits = jnp.asarray(logits).astype(jax.dtypes.canonicalize_dtype(np.float64))
+  logits = jnp.asarray(logits).astype(canonical_dtype(np.float64))
   batch = logits.shape[0]
   is_finite = jnp.isfinite(logits)
   highest = jnp.max(jnp.where(is_finite, logits, -jnp.inf), axis=-1, keepdims=True, initial=jnp.finfo(logits.dtype).min)
@@ -236,7 +235,7 @@ def stateless_multinomial(
   numbers = random_streams.uniform(philox.from_seed(seed), (batch, num_samples), np.dtype(np.float64))
   wanted = numbers * sums[:, -1:]
   places = jax.vmap(lambda row, value: jnp.searchsorted(row, value, side="right"))(sums, wanted)
-  return places.astype(jax.dtypes.canonicalize_dtype(output_dtype))
+  return places.astype(canonical_dtype(output_dtype))
 
 
 @register("StatelessParameterizedTruncatedNormal", ignores=("S", "Tseed"), words="also")
@@ -269,7 +268,7 @@ def stateless_parameterized_truncated_normal(
   Differs from TF: other numbers of the same distribution. TensorFlow rejects proposals in an order that depends on how
     it spreads the work over threads; here the distribution function is inverted, as TensorFlow does under XLA.
   """
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
   wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
   mean, deviation, low, high = (jnp.asarray(p).astype(wide) for p in (means, stddevs, minvals, maxvals))
   first, last = (low - mean) / deviation, (high - mean) / deviation

@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.random import threefry2x32_p
 
 from graftax.ops_jax import philox, wide
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.random_streams import bounded_pairs, bounded_words, box_muller
 from graftax.ops_jax.values import Array, Value
 from graftax.ops_jax.word_arithmetic import add
@@ -90,7 +91,7 @@ def normal(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtype) -> jax.
   pairs = uniform(generator, (*half[: axis + 1], 2, *half[axis + 1 :]), compute_dtype)
   radial, angular = (jax.lax.index_in_dim(pairs, i, axis + 1, keepdims=False) for i in (0, 1))
   numbers = _joined(box_muller(radial, angular * (2 * math.pi)), shape, axis)
-  return numbers.astype(jax.dtypes.canonicalize_dtype(dtype))
+  return numbers.astype(canonical_dtype(dtype))
 
 
 def truncated_normal(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
@@ -100,7 +101,7 @@ def truncated_normal(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtyp
   outside = 0.5 * math.erfc(2 / math.sqrt(2))
   probability = numbers * (1 - 2 * outside) + outside
   quantile = jax.lax.erf_inv(2 * probability - 1) * math.sqrt(2)
-  return jnp.clip(quantile, -2, 2).astype(jax.dtypes.canonicalize_dtype(dtype))
+  return jnp.clip(quantile, -2, 2).astype(canonical_dtype(dtype))
 
 
 def words(generator: ThreeFry, shape: tuple[int, ...]) -> jax.Array:

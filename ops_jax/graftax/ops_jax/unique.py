@@ -3,16 +3,15 @@
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import INT32
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Static
 
 __all__ = ["list_diff", "unique", "unique_v2", "unique_with_counts", "unique_with_counts_v2"]
 
-_INT32 = np.dtype(np.int32)
-
 
 @register("Unique", ignores=("T",))
-def unique(x: Static[np.ndarray], *, out_idx: np.dtype = _INT32) -> tuple[np.ndarray, np.ndarray]:
+def unique(x: Static[np.ndarray], *, out_idx: np.dtype = INT32) -> tuple[np.ndarray, np.ndarray]:
   """Distinct elements in order of first occurrence, and which of them each element is.
 
   Source op: `tf.raw_ops.Unique`.
@@ -32,7 +31,7 @@ def unique(x: Static[np.ndarray], *, out_idx: np.dtype = _INT32) -> tuple[np.nda
 
 @register("UniqueWithCounts", ignores=("T",))
 def unique_with_counts(
-  x: Static[np.ndarray], *, out_idx: np.dtype = _INT32
+  x: Static[np.ndarray], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Distinct elements in order of first occurrence, which of them each element is, and how often each occurs.
 
@@ -53,7 +52,7 @@ def unique_with_counts(
 
 @register("UniqueV2", ignores=("T", "Taxis"))
 def unique_v2(
-  x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = _INT32
+  x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:
   """Distinct slices along an axis in order of first occurrence, and which of them each slice is.
 
@@ -75,7 +74,7 @@ def unique_v2(
 
 @register("UniqueWithCountsV2", ignores=("T", "Taxis"))
 def unique_with_counts_v2(
-  x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = _INT32
+  x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Distinct slices along an axis in order of first occurrence, which each slice is, and how often each occurs.
 
@@ -97,7 +96,7 @@ def unique_with_counts_v2(
 
 @register("ListDiff", ignores=("T",))
 def list_diff(
-  x: Static[np.ndarray], y: Static[np.ndarray], *, out_idx: np.dtype = _INT32
+  x: Static[np.ndarray], y: Static[np.ndarray], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:
   """Elements of one list that another lacks, and where they stood.
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax import word_arithmetic as words
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.values import Value, is_known
 
 __all__ = ["WideInts", "as_wide", "exact", "fits", "join", "map_words", "ordinary", "split", "widened"]
@@ -98,7 +99,7 @@ def fits(value: Value) -> bool:
     return False
   if jax.config.jax_enable_x64 or not is_known(value) or value.dtype not in (np.int64, np.uint64) or not value.size:
     return True
-  limits = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
+  limits = np.iinfo(canonical_dtype(value.dtype))
   return bool(value.min() >= limits.min and value.max() <= limits.max)
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array
 
@@ -49,7 +50,7 @@ def xla_dot_v2(
   Returns:
     Batch axes, then the free axes of `lhs`, then those of `rhs`.
   """
-  return _dot(lhs, rhs, dimension_numbers, precision_config, jax.dtypes.canonicalize_dtype(preferred_element_type))
+  return _dot(lhs, rhs, dimension_numbers, precision_config, canonical_dtype(preferred_element_type))
 
 
 def _dot(lhs: Array, rhs: Array, dimension_numbers: bytes, precision_config: bytes, dtype: np.dtype | None) -> Array:
