@@ -81,6 +81,35 @@ def _arrows() -> dict[str, frozenset[str]]:
   return parse_arrows(settings["contracts"][0]["arrows"])
 
 
+def _public_names(path: Path) -> frozenset[str] | None:
+  """What `__all__` lists; None where there is none, or one that is computed."""
+  for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    if isinstance(target, ast.Name) and target.id == "__all__":
+      try:
+        return frozenset(ast.literal_eval(node.value))
+      except ValueError:
+        return None
+  return None
+
+
+def test_names_that_other_modules_import_are_public():
+  public = {
+    ".".join(path.relative_to(ROOT / package).with_suffix("").parts): _public_names(path)
+    for package in PACKAGES
+    for path in _sources(package)
+  }
+  missing = set()
+  for package in PACKAGES:
+    for path in _sources(package):
+      for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        listed = public.get(node.module or "") if isinstance(node, ast.ImportFrom) else None
+        if isinstance(node, ast.ImportFrom) and listed is not None and "._" not in (node.module or ""):
+          names = {alias.name for alias in node.names if f"{node.module}.{alias.name}" not in public}
+          missing |= {f"{path.relative_to(ROOT)}: {node.module}.{name}" for name in names - listed}
+  assert not missing
+
+
 def test_the_namespace_has_no_init_file():
   assert not list(ROOT.glob("*/graftax/__init__.py"))
 

@@ -12,6 +12,8 @@ __all__ = [
   "assign_variable_op",
   "read_variable_op",
   "var_handle_op",
+  "var_is_initialized_op",
+  "variable_shape",
 ]
 
 

@@ -30,7 +30,18 @@ from graftax.ops_jax.tensor_list_value import TensorList
 from graftax.ops_jax.values import Array, Static, Value
 from graftax.ops_jax.variants import array_structure
 
-__all__ = ["TensorArrayHandle"]
+__all__ = [
+  "TensorArrayHandle",
+  "tensor_array_close_v3",
+  "tensor_array_concat_v3",
+  "tensor_array_gather_v3",
+  "tensor_array_read_v3",
+  "tensor_array_scatter_v3",
+  "tensor_array_size_v3",
+  "tensor_array_split_v3",
+  "tensor_array_v3",
+  "tensor_array_write_v3",
+]
 
 _ANY_SHAPE = np.int32(-1)
 

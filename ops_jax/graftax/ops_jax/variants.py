@@ -24,6 +24,7 @@ __all__ = [
   "Constant",
   "OneOf",
   "array_dtype",
+  "array_structure",
   "as_held",
   "chosen",
   "conformed",

@@ -22,7 +22,7 @@ from graftax.tools import demo_view as view
 from graftax.tools.examples.digits import Digits, load_digits, model_path
 from graftax.tools.model_report import report_model
 
-__all__ = ["DemoResult", "Timed", "main", "run_demo"]
+__all__ = ["DemoResult", "Timed", "gradient_norms", "main", "run_demo"]
 
 # Any in this module: parameters and optimizer states are nested structures of arrays.
 

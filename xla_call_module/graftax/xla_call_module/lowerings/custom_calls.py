@@ -14,7 +14,7 @@ from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import custom_calls, register, register_custom_call
 from graftax.xla_call_module.values import TOKEN, materialize
 
-__all__ = ["backend_config"]
+__all__ = ["backend_config", "ffi_call"]
 
 
 def backend_config(op: ir.Op) -> Any:
@@ -42,7 +42,7 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any, environment: dict[
     return rule.function(context, op, *(operands if rule.takes_known else map(materialize, operands)))
   if target in _HOST_CALLBACKS:
     raise context.unsupported(op, f"{target} calls back into the process that exported it, which is gone.")
-  return _ffi_call(context, op, operands)
+  return ffi_call(context, op, operands)
 
 
 _HOST_CALLBACKS = frozenset({
@@ -71,7 +71,7 @@ _ROUTINES = {
 }
 
 
-def _ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
+def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   """The same custom call again. It has no derivative, and batches one element at a time."""
   attrs = op.attrs
   arrays = [materialize(x) for x in operands if x is not TOKEN]

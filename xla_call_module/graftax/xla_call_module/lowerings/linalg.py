@@ -348,6 +348,6 @@ def _mask(context: Context, number: int) -> tuple[str, int] | None:
 
 def _packed(context: Context, op: ir.Op, x: Array) -> Any:
   """The reflectors themselves; from the custom call itself, so without a derivative."""
-  from graftax.xla_call_module.lowerings.custom_calls import _ffi_call
+  from graftax.xla_call_module.lowerings.custom_calls import ffi_call
 
-  return _ffi_call(context, op, [materialize(x)])
+  return ffi_call(context, op, [materialize(x)])

@@ -10,7 +10,7 @@ from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import as_dims, materialize
 
-__all__: list[str] = []
+__all__ = ["rng_bit_generator"]
 
 _ALGORITHMS = {
   "DEFAULT": lax.RandomAlgorithm.RNG_DEFAULT,
