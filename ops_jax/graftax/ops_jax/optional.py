@@ -13,7 +13,12 @@ from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Symbolic, Value
 from graftax.ops_jax.variants import OneOf, array_dtype, as_held, is_variant, kind_of, only, released
 
-__all__ = ["optional_from_value", "optional_get_value", "optional_has_value", "optional_none"]
+__all__ = [
+  "optional_from_value",
+  "optional_get_value",
+  "optional_has_value",
+  "optional_none",
+]
 
 
 @register("OptionalFromValue")

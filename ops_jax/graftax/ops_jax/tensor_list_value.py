@@ -18,7 +18,12 @@ import numpy as np
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.values import Array, Value
 
-__all__ = ["VARIANT", "TensorList", "check_index", "declared_shape"]
+__all__ = [
+  "VARIANT",
+  "TensorList",
+  "check_index",
+  "declared_shape",
+]
 
 VARIANT = np.dtype(np.void)
 """The element dtype of lists of lists and of optionals."""

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 __all__ = [
+  "STATIC_MARKER",
+  "SYMBOLIC_MARKER",
   "Array",
   "STATIC_MARKER",
   "SYMBOLIC_MARKER",

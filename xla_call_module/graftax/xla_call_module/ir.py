@@ -15,8 +15,8 @@ __all__ = [
   "Symbol",
   "TensorType",
   "TokenType",
-  "Type",
   "TupleType",
+  "Type",
   "walk",
 ]
 

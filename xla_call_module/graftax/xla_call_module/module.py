@@ -13,7 +13,7 @@ from graftax.xla_call_module import bytecode, errors, ir, mlir
 from graftax.xla_call_module import guard as guard_process
 from graftax.xla_call_module.platforms import canonical
 
-__all__ = ["ArgumentSpec", "Module", "OLDEST_CALL_MODULE_VERSION", "NEWEST_CALL_MODULE_VERSION"]
+__all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module"]
 
 OLDEST_CALL_MODULE_VERSION = 2
 NEWEST_CALL_MODULE_VERSION = 10

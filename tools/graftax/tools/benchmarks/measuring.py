@@ -11,7 +11,7 @@ from pathlib import Path
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.reporting import now_s, parse_report
 
-__all__ = ["BenchmarkError", "Measurement", "median", "measure", "run_process"]
+__all__ = ["BenchmarkError", "Measurement", "measure", "median", "run_process"]
 
 _TIMEOUT_S = 1200
 _NUM_LAST_LINES = 15
