@@ -10,7 +10,6 @@ from jax import lax
 
 from graftax.ops_jax.activations import elu, leaky_relu, relu, relu6
 from graftax.ops_jax.bias import bias_add
-from graftax.ops_jax.context import Context
 from graftax.ops_jax.conv import conv2d, conv3d
 from graftax.ops_jax.depthwise import depthwise_conv2d_native
 from graftax.ops_jax.errors import UnsupportedAttrError
@@ -232,7 +231,6 @@ def fused_pad_conv2d(
 
 @register("FusedResizeAndPadConv2D", ignores=("T",))
 def fused_resize_and_pad_conv2d(
-  ctx: Context,
   input: Array,
   size: Static[tuple[int, ...]],
   paddings: Static[np.ndarray],
@@ -244,5 +242,5 @@ def fused_resize_and_pad_conv2d(
   resize_align_corners: bool = False,
 ) -> Array:
   """`FusedPadConv2D` of `input` resized bilinearly to `size`, `[2]`."""
-  resized = resize_bilinear(ctx, input, size, align_corners=resize_align_corners).astype(input.dtype)
+  resized = resize_bilinear(input, size, align_corners=resize_align_corners).astype(input.dtype)
   return fused_pad_conv2d(resized, paddings, filter, mode=mode, strides=strides, padding=padding)
