@@ -53,7 +53,8 @@ def test_values_next_to_the_start_of_a_bin_match_tensorflow(dtype, nbins):
     values = np.concatenate([edges, below, edges[::-1], edges[:1] - 1])
     inputs = [values.astype(dtype), np.array([low, high], dtype), np.int32(nbins)]
     check_raw_op("HistogramFixedWidth", inputs, vmap=False, static=("value_range",))
-    check_raw_op("HistogramFixedWidth", inputs, vmap=False)
+    # A traced range has no exact starts of bins without 64-bit types.
+    check_raw_op("HistogramFixedWidth", inputs, vmap=False, without_x64=False)
     if dtype != np.int64:
       with jax.enable_x64(False):
         case = raw_op("HistogramFixedWidth", inputs, static=("value_range",))
