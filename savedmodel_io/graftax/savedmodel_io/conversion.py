@@ -112,6 +112,7 @@ def _program(
     gradients=_gradients(model, model.graph.library[concrete.name]),
     inputs=inputs,
     outputs=outputs,
+    part_code=_part_code(model, name),
   )
 
 
@@ -137,7 +138,12 @@ def _graph_program(
     variables=_variables(model, (name for name in names.values() if infos[name].dtype.base is not DType.STRING)),
     inputs=inputs,
     outputs=outputs,
+    part_code=_part_code(model, signature.name),
   )
+
+
+def _part_code(model: "SavedModel", name: str) -> str:
+  return f"graftax.convert.convert_subgraph(graftax.savedmodel_io.load({model.path!r}).program({name!r})"
 
 
 def _with_references(function: Function, start: int, stop: int) -> Function:
