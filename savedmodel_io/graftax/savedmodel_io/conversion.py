@@ -46,28 +46,53 @@ _REF_OFFSET = 100
 # Any in this module: structures are whatever nesting the saved function had.
 
 
-def program(model: "SavedModel", name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program:
+def program(
+  model: "SavedModel", entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Program:
   """What `SavedModel.convert` converts.
 
   Args:
     model: a loaded model.
-    name: a signature's name, or the attribute path of a restored function.
+    entry: a signature's name, or the attribute path of a restored function; or one of `model.signatures` or
+      `model.functions`, which tells a signature and a function of the same name apart.
     args: specs of positional arguments, to choose among several traces of a function.
     kwargs: specs by keyword, likewise; for a signature they narrow the shapes of its inputs.
 
   Raises:
-    UnknownSignatureError: the model has neither a signature nor a function of that name.
+    UnknownSignatureError: the model has neither a signature nor a function of that name, or it is another model's.
     AmbiguousFunctionError: several traces fit the specs, or none does.
     ConversionError: the function captures something that JAX cannot hold.
   """
-  if name in model.signatures:
-    return _signature_program(model, model.signatures[name], args, kwargs)
-  if name in model.functions:
-    return _function_program(model, model.functions[name], args, kwargs)
+  if isinstance(entry, Signature | RestoredFunction):
+    _check_own(model, entry)
+  found = _find(model, entry) if isinstance(entry, str) else entry
+  if isinstance(found, Signature):
+    return _signature_program(model, found, args, kwargs)
+  if isinstance(found, RestoredFunction):
+    return _function_program(model, found, args, kwargs)
   raise UnknownSignatureError(
-    f"{model.path}: no signature or function {name!r}; signatures: {list(model.signatures)}, functions: "
+    f"{model.path}: no signature or function {entry!r}; signatures: {list(model.signatures)}, functions: "
     f"{list(model.functions)}"
   )
+
+
+def _find(model: "SavedModel", name: str) -> Signature | RestoredFunction | None:
+  if name in model.signatures:
+    return model.signatures[name]
+  return model.functions[name] if name in model.functions else None
+
+
+def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None:
+  """Graph functions are found by name, so those of another model might be taken for this one's."""
+  own: Signature | RestoredFunction | None
+  if isinstance(entry, Signature):
+    own = model.signatures.get(entry.name)
+  else:
+    own = model.functions[entry.path] if entry.path in model.functions else None
+  if own is not entry:
+    raise UnknownSignatureError(
+      f"{model.path}: {entry!r} is none of this model's; take it from the model it is used with."
+    )
 
 
 def _signature_program(
