@@ -31,6 +31,7 @@ from graftax.savedmodel_io.captures import (
 from graftax.savedmodel_io.errors import AmbiguousFunctionError, DamagedSavedModelError, UnknownSignatureError
 from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.spec_text import listed
 from graftax.savedmodel_io.tables import graph_tables, restored_table
 from graftax.savedmodel_io.trace_choice import choose_trace, narrowed, plain, plain_tree
 from graftax.savedmodel_io.variables import VariableInfo
@@ -70,9 +71,9 @@ def program(
     return _signature_program(model, found, args, kwargs)
   if isinstance(found, RestoredFunction):
     return _function_program(model, found, args, kwargs)
+  signatures, functions = (listed(str(entry), names) for names in (model.signatures, model.functions))
   raise UnknownSignatureError(
-    f"{model.path}: no signature or function {entry!r}; signatures: {list(model.signatures)}, functions: "
-    f"{list(model.functions)}"
+    f"{model.path}: no signature or function {entry!r}; of signatures {signatures}; of functions {functions}"
   )
 
 
@@ -101,7 +102,10 @@ def _signature_program(
   unknown = sorted(set(kwargs) - set(signature.inputs))
   if unknown or args:
     problem = f"has no inputs {unknown}" if unknown else f"takes its inputs by name, got {len(args)} positional specs"
-    raise AmbiguousFunctionError(f"signature {signature.name!r} {problem}; its inputs are {list(signature.inputs)}")
+    hint = ". Choices for the conversion come as options=ConvertOptions(...)" if "options" in unknown else ""
+    raise AmbiguousFunctionError(
+      f"signature {signature.name!r} {problem}; its inputs are {list(signature.inputs)}{hint}"
+    )
   inputs = {key: narrowed(plain(spec, key), kwargs.get(key), key) for key, spec in signature.inputs.items()}
   # A signature input that has a default may be left out.
   defaults = {key: value.numpy() for key, value in signature.defaults.items()}

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from graftax.convert import ConversionError, convert
 from graftax.graphdef_ir import DType, GraftaxError, PartialShape, TensorSpec
 from graftax.savedmodel_io.captures import AssetCapture, ConstantCapture, ResourceCapture, VariableCapture
 from graftax.savedmodel_io.errors import (
+  AmbiguousFunctionError,
   CheckpointNotFoundError,
   DamagedCheckpointError,
   DamagedSavedModelError,
   MissingShardError,
   UnknownFunctionError,
+  UnknownNameError,
   UnknownSignatureError,
   UnknownTagsError,
 )
@@ -272,3 +275,26 @@ def test_a_signature_and_a_function_of_one_name_are_told_apart():
   for entry in (other.functions["serve"], other.signatures["serve"]):
     with pytest.raises(UnknownSignatureError, match="none of this model's"):
       model.convert(entry)
+
+
+def test_names_that_are_not_there_are_answered_with_near_ones(module):
+  with pytest.raises(UnknownNameError, match="no variable 'ww'; there are: 'w', "):
+    module.variables["ww"]
+  with pytest.raises(UnknownNameError, match="no resource 'tabel'; there are: 'table', "):
+    module.resources["tabel"]
+  with pytest.raises(
+    UnknownSignatureError, match="'predicts'; of signatures there are: .*; of functions .*: 'predict', "
+  ):
+    module.convert("predicts")
+  assert module.variables.get("ww") is None and module.resources.get("tabel") is None
+
+
+def test_options_that_are_no_options_are_told_what_they_are(module):
+  with pytest.raises(AmbiguousFunctionError, match=r"no inputs \['options'\].*options=ConvertOptions"):
+    module.convert("serving_default", options={"strict_shape_check": False})
+
+
+def test_a_loaded_model_given_to_convert_is_told_how_it_is_converted(module):
+  for given in (module, module.signatures["serving_default"], module.functions["predict"]):
+    with pytest.raises(ConversionError, match=r"model.convert\(.*model.program\(name\)"):
+      convert(given)

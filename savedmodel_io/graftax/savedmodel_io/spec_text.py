@@ -1,11 +1,16 @@
 """Specs and nested structures of them in one line, for messages and for people at a prompt."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 
-__all__ = ["named_specs_text", "spec_text", "structure_text"]
+__all__ = ["listed", "named_specs_text", "spec_text", "structure_text"]
+
+# Names in a message, and names that are looked through for near ones.
+_NUM_LISTED = 20
+_NUM_COMPARED = 10_000
 
 # Any in this module: structures are whatever nesting of containers and leaves a saved function had.
 
@@ -23,6 +28,21 @@ def spec_text(spec: Any) -> str:
   if isinstance(shape, PartialShape) and isinstance(dtype, DType):
     return f"{type(spec).__name__.removesuffix('Spec')}<{dtype}>{shape}"
   return repr(spec)
+
+
+def listed(name: str, names: Iterable[str]) -> str:
+  """For a message that there is nothing of a name: what there is, names near it first, and not all of many.
+
+  Example:
+    >>> listed("serv", ["a", "serve"])
+    "there are: 'serve', 'a'"
+  """
+  known = list(names)
+  if len(known) > 1:
+    near = difflib.get_close_matches(str(name), known[:_NUM_COMPARED], n=5)
+    known = [*near, *(other for other in known if other not in near)]
+  more = f" and {len(known) - _NUM_LISTED} more" if len(known) > _NUM_LISTED else ""
+  return f"there are: {', '.join(map(repr, known[:_NUM_LISTED])) or 'none'}{more}"
 
 
 def named_specs_text(specs: Mapping[str, Any]) -> str:
