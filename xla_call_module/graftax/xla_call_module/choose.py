@@ -158,8 +158,11 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
   specs = [_spec(arg) for arg in args] if args else _static_specs(module)
   fallback = _Fallback(module, options.get("on_unsupported"))
   lifted = lift(module, **{**options, "on_unsupported": fallback})
+  # With 64-bit types off, eval_shape would hand 32-bit ones to a module that turns them on for itself.
+  is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
   try:
-    jax.eval_shape(lifted, *specs)
+    with jax.enable_x64(is_wide):
+      jax.eval_shape(lifted, *specs)
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
     gradient = options.get("gradient", "auto")

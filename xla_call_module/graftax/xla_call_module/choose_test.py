@@ -185,6 +185,15 @@ def test_explain_of_a_64_bit_module_says_that_they_are_off():
   assert not explain(module, x64="enable").refusals
 
 
+def test_a_64_bit_module_runs_where_it_may_turn_them_on():
+  text = _OWN.replace("custom_call @my_double(%a) : (tensor<4xf32>) -> tensor<4xf32>", "sine %a : tensor<4xf32>")
+  module = Module.from_text(text.replace("f32", "f64"))
+  x = np.linspace(0, 1, 4)
+  (result,) = call(module, x, x64="enable")
+  assert result.dtype == np.float64
+  np.testing.assert_allclose(result, np.sin(x), rtol=1e-14)
+
+
 @pytest.mark.parametrize("user", [lift, embed, explain, call])
 def test_what_is_no_module_is_told_how_to_become_one(user):
   exported = jax.export.export(jax.jit(lambda x: x * 2))(jax.ShapeDtypeStruct((4,), np.float32))
