@@ -2,7 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from graftax.convert.effects import EffectAnalysis
+from graftax.convert.narrowest_cut import narrowest_cut
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.convert.subgraph import inlined
 from graftax.graphdef_ir import DType, Function, GraftaxError, Node, OpSignatures, TensorRef, ancestors
@@ -14,6 +17,8 @@ __all__ = ["host_boundary"]
 _HOST_WORDS = ("PyFunc", "Dataset", "Iterator", "Queue", "Reader", "Barrier", "Stage", "Decode", "Encode")
 
 _NOT_NUMBERS = frozenset({DType.STRING, DType.RESOURCE, DType.VARIANT})
+# What indices, sizes and masks are made of.
+_COUNTING = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64, DType.BOOL})
 
 
 def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]) -> tuple[str, ...]:
@@ -33,7 +38,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
     return ()
   needed = EffectAnalysis(program.library, program.signatures).needed_nodes(function)
   nodes = {node.name: node for node in function.nodes if node.name in needed}
-  unavailable = _unavailable_parameters(program, function)
+  unavailable = _capturing(program, function, UnavailableCapture)
   reads_unavailable = {name for name, node in nodes.items() if any(ref.node in unavailable for ref in node.inputs)}
   on_host = reads_unavailable | {name for name, node in nodes.items() if _cannot_run(node, program)}
   if not on_host or not all(_is_host_work(nodes[name], program) for name in on_host - reads_unavailable):
@@ -44,6 +49,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
   crossing = _crossing(function, nodes, above, below)
   if not crossing or any(_dtype(ref, nodes, program.signatures) in _NOT_NUMBERS for ref in crossing):
     return ()
+  crossing = _narrowed(crossing, program, function, nodes, above)
   inputs = _remaining_inputs(program, function, nodes, crossing)
   return (*(str(ref) for ref in crossing), *inputs)
 
@@ -52,10 +58,11 @@ def _cannot_run(node: Node, program: Program) -> bool:
   return node.op != "Const" and node.op not in program.library and lowering(node.op) is None
 
 
-def _unavailable_parameters(program: Program, function: Function) -> set[str]:
+def _capturing(program: Program, function: Function, kind: type) -> set[str]:
+  """Names of the parameters that are bound to captures of one kind."""
   start = len(function.parameters) - len(program.captures)
   captures = zip(function.parameters[start:], program.captures, strict=True)
-  return {parameter.name for parameter, capture in captures if isinstance(capture, UnavailableCapture)}
+  return {parameter.name for parameter, capture in captures if isinstance(capture, kind)}
 
 
 def _is_host_work(node: Node, program: Program) -> bool:
@@ -91,6 +98,60 @@ def _crossing(function: Function, nodes: Mapping[str, Node], above: set[str], be
   read = [ref for node in nodes.values() if node.name not in above for ref in node.inputs]
   read += (result.ref for result in function.results)
   return tuple(dict.fromkeys(ref for ref in read if ref.node in above and ref.node in below))
+
+
+def _narrowed(
+  crossing: tuple[TensorRef, ...], program: Program, function: Function, nodes: Mapping[str, Node], above: set[str]
+) -> tuple[TensorRef, ...]:
+  """Fewer tensors to begin with, where the host may as well combine what it makes.
+
+  A word's index in a vocabulary is put together from a look-up, a hash, and the size of the table.
+  """
+  signatures = program.signatures
+  constants = {node.name for node in nodes.values() if node.op == "Const"} | _capturing(program, function, np.ndarray)
+  made = dict.fromkeys(crossing)
+  following: dict[TensorRef, list[TensorRef]] = {ref: [] for ref in crossing}
+  combining: set[str] = set()
+  for node in _in_order(nodes):
+    if node.name in above or not any(ref in made for ref in node.inputs):
+      continue
+    refs = [TensorRef(node.name, i) for i in range(_num_outputs(node, signatures))]
+    known = all(ref in made or ref.node in constants for ref in node.inputs)
+    if known and refs and all(_dtype(ref, nodes, signatures) in _COUNTING for ref in refs):
+      combining.add(node.name)
+      made.update(dict.fromkeys(refs))
+      for ref in node.inputs:
+        if ref in made:
+          following.setdefault(ref, []).extend(refs)
+  outside = (node for node in nodes.values() if node.name not in above and node.name not in combining)
+  read = {ref for node in outside for ref in node.inputs} | {result.ref for result in function.results}
+  return narrowest_cut(crossing, following, read & set(made))
+
+
+def _in_order(nodes: Mapping[str, Node]) -> list[Node]:
+  """Nodes after those whose tensors they read; those of loops are left out."""
+  waiting = {name: {ref.node for ref in node.inputs if ref.node in nodes} for name, node in nodes.items()}
+  readers: dict[str, list[str]] = {}
+  for name, sources in waiting.items():
+    for source in sources:
+      readers.setdefault(source, []).append(name)
+  ready = [name for name, sources in waiting.items() if not sources]
+  ordered = []
+  for name in ready:
+    ordered.append(nodes[name])
+    for reader in readers.get(name, ()):
+      waiting[reader].discard(name)
+      if not waiting[reader]:
+        ready.append(reader)
+  return ordered
+
+
+def _num_outputs(node: Node, signatures: OpSignatures) -> int:
+  signature = signatures.get(node.op)
+  try:
+    return 0 if signature is None else len(tuple(signature.output_types(signature.with_defaults(node.attrs))))
+  except GraftaxError:
+    return 0
 
 
 def _dtype(ref: TensorRef, nodes: Mapping[str, Node], signatures: OpSignatures) -> DType | None:

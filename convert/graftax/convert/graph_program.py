@@ -61,8 +61,13 @@ def graph_program(
     signatures=graph.signatures,
     inputs=InputStructure((), {}, inspect.Signature()),
     outputs=OutputStructure(()),
+    part_code=f"graftax.convert.convert(graph, outputs={_listed(outputs)!r}",
   )
   return _with_variables(cut(with_tables(whole), inputs, outputs), variables or {})
+
+
+def _listed(names: TensorNames) -> Any:
+  return dict(names) if isinstance(names, Mapping) else names if isinstance(names, str) else list(names)
 
 
 def _ends(graph: Graph) -> list[str]:

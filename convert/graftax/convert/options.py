@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import dataclasses
+import inspect
 import threading
 import types
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,14 @@ class ConvertOptions(LoweringOptions):
   disable_assert_in_tensor_list_get_item: bool = False
   skip_variables_evaluation_inside_tf_tracing: bool = False
 
+
+def _with_inherited(doc: str | None, inherited: str | None) -> str:
+  """A docstring that ends in attributes, followed by those of the base class, which `help` would leave out."""
+  own = inspect.cleandoc(doc or "")
+  return f"{own}\n{inspect.cleandoc(inherited or '').partition('Attributes:')[2].strip(chr(10))}"
+
+
+ConvertOptions.__doc__ = _with_inherited(ConvertOptions.__doc__, LoweringOptions.__doc__)
 
 _NAMES = tuple(field.name for field in dataclasses.fields(ConvertOptions))
 

@@ -1,3 +1,4 @@
+import dataclasses
 import threading
 
 import pytest
@@ -46,3 +47,9 @@ def test_update_config_is_seen_by_other_threads():
 def test_an_unknown_option_is_refused_with_the_known_ones(call):
   with pytest.raises(ValueError, match=r"'strict_shape_chek'.*'strict_shape_check'"):
     call("strict_shape_chek")
+
+
+def test_help_describes_every_option():
+  lines = ConvertOptions.__doc__.splitlines()
+  for option in dataclasses.fields(ConvertOptions):
+    assert sum(line.startswith(f"  {option.name}: ") for line in lines) == 1, option.name

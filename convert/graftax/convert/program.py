@@ -45,6 +45,7 @@ class Program:
     gradients: registered name -> derivative, for the custom gradients in the graph.
     inputs: how it is called.
     outputs: what it returns.
+    part_code: how Python code that converts a part of it begins, for messages that advise to do so.
   """
 
   name: str
@@ -57,3 +58,4 @@ class Program:
   gradients: Mapping[str, CustomGradient] = dataclasses.field(default_factory=dict)
   inputs: InputStructure
   outputs: OutputStructure
+  part_code: str = "graftax.convert.convert_subgraph(function"

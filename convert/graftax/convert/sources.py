@@ -18,6 +18,13 @@ __all__ = ["as_program"]
 
 # Any in this module: anything at all may be handed to `convert`.
 
+_SAVED_MODELS = "graftax.savedmodel_io."
+# How files begin that are often taken for graphs, and what reads them.
+_OTHER_FILES = {
+  b"PK\x03\x04": "It is a zip archive, as .keras files are: load it with keras.models.load_model.",
+  b"\x89HDF\r\n": "It is an HDF5 file, as Keras writes them: load it with keras.models.load_model.",
+}
+
 _GRAPH_OPTIONS = ("inputs", "outputs", "variables")
 
 
@@ -45,6 +52,11 @@ def _refuse(source: Any) -> None:
     )
   if inspect.isclass(source):
     raise ConversionError(f"convert: got the class {source.__name__}, {EXPECTED}. Pass an instance.")
+  if type(source).__module__.startswith(_SAVED_MODELS):
+    raise ConversionError(
+      f"convert: got {source!r}, as graftax.savedmodel_io reads it; models convert themselves, with "
+      "model.convert(name of a signature or function), and model.program(name) is what convert_subgraph takes."
+    )
   if _is_jax(source):
     raise ConversionError(f"convert: got {source!r}, which is a JAX function already; use it as it is.")
 
@@ -80,9 +92,14 @@ def _graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, A
     try:
       graph = graph_from_proto(source) if _is_graph_def(source) else parse_graph(bytes(source))
     except ParseError as e:
-      raise ConversionError(f"convert: {name}: {e} Expected a serialized GraphDef.") from e
+      what = next((hint for start, hint in _OTHER_FILES.items() if _begins_with(source, start)), "")
+      raise ConversionError(f"convert: {name}: {e} Expected a serialized GraphDef. {what}".rstrip()) from e
   inputs, outputs = kwargs.get("inputs"), kwargs.get("outputs")
   return graph_program(graph, inputs, outputs, variables=kwargs.get("variables"), name=Path(name).stem)
+
+
+def _begins_with(source: Any, start: bytes) -> bool:
+  return isinstance(source, bytes | bytearray | memoryview) and bytes(source[: len(start)]) == start
 
 
 def _refuse_arguments(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: tuple[str, ...]) -> None:

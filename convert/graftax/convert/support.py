@@ -53,15 +53,16 @@ def check_program(program: Program, *, keep_asserts: bool = False) -> None:
   unavailable = unavailable_uses(program)
   if missing or unavailable:
     hint = host_boundary(program, missing)
-    raise UnsupportedOpError(_message(program.name, missing, unavailable, hint))
+    raise UnsupportedOpError(_message(program, missing, unavailable, hint))
 
 
 def _message(
-  name: str,
+  program: Program,
   missing: dict[str, list[tuple[str, str]]],
   unavailable: dict[str, list[tuple[str, str]]],
   boundary: tuple[str, ...],
 ) -> str:
+  name, part = program.name, program.part_code
   lines = []
   if missing:
     lines.append(f"{name!r} needs {len(missing)} ops that have no JAX lowering:")
@@ -75,13 +76,14 @@ def _message(
     lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
   if boundary:
     lines.append(
-      f"All of this is work for the host, which stays in TensorFlow or Python. Convert what comes after it with\n"
-      f"  graftax.convert.convert_subgraph(function, inputs={list(boundary)!r})"
+      "All of this is work for the host, which stays in TensorFlow or Python. Convert what comes after it, which takes "
+      "the values of these tensors (a dict in place of the list gives them names of your own), with\n"
+      f"  {part}, inputs={list(boundary)!r})"
     )
   else:
     lines.append(
       "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "
-      "with graftax.convert.convert_subgraph(function, inputs=[names of tensors])."
+      f"with {part}, inputs=[names of tensors])."
     )
   return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -13,6 +14,9 @@ from graftax.savedmodel_io.errors import CheckpointKeyError, CheckpointNotFoundE
 from graftax.savedmodel_io.tensor_entry import TensorEntry
 
 __all__ = ["CheckpointReader", "read_checkpoint"]
+
+# What a file's name has beyond the path of its checkpoint.
+_PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 
 
 class CheckpointReader(Mapping[str, np.ndarray]):
@@ -141,13 +145,22 @@ def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = False
 def _open(prefix: str) -> BundleReader | V1Reader:
   if os.path.exists(index_path(prefix)):
     return BundleReader(prefix)
+  stem = _PART.sub("", prefix)
+  if stem != prefix and os.path.exists(index_path(stem)) and glob.glob(glob.escape(stem) + ".data-*"):
+    # The index alone has the form of a checkpoint in format 1 that holds no tensors.
+    raise CheckpointNotFoundError(
+      f"{prefix}: one file of a checkpoint; expected the path that its files share, {stem!r}"
+    )
   if is_v1_checkpoint(prefix):
     return V1Reader(prefix)
-  beside = sorted(
-    path.removesuffix(".index") for path in glob.glob(glob.escape(os.path.dirname(prefix) or ".") + "/*.index")
-  )
-  hint = f"checkpoints in that folder: {', '.join(beside[:10])}" if beside else "that folder holds no checkpoint"
-  raise CheckpointNotFoundError(f"{prefix}: no checkpoint there (neither {prefix}.index nor {prefix}); {hint}")
+  is_folder = os.path.isdir(prefix)
+  folder = prefix if is_folder else os.path.dirname(prefix) or "."
+  places = ("*", "variables/variables") if is_folder else ("*",)
+  found = sorted(path for place in places for path in glob.glob(os.path.join(glob.escape(folder), f"{place}.index")))
+  listing = ", ".join(path.removesuffix(".index") for path in found[:10])
+  hint = f"checkpoints in that folder: {listing}" if found else "that folder holds no checkpoint"
+  what = "a folder; expected the path of a checkpoint in it" if is_folder else "no checkpoint there"
+  raise CheckpointNotFoundError(f"{prefix}: {what} (neither {prefix}.index nor {prefix} is a file); {hint}")
 
 
 def _no_such_key(prefix: str, key: str, keys: Mapping[str, TensorEntry]) -> str:

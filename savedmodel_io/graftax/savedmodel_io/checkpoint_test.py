@@ -345,3 +345,16 @@ def test_hostile_entries_with_right_checksums_are_errors_or_arrays(tmp_path_fact
     read_checkpoint(folder / "ckpt", verify=data.draw(st.booleans()))
   except CheckpointError:
     pass
+
+
+def test_one_file_of_a_checkpoint_is_not_taken_for_all_of_it():
+  for part in (".index", ".data-00000-of-00001"):
+    with pytest.raises(CheckpointNotFoundError, match=r"one file of a checkpoint; expected .*'.*training/ckpt-1'$"):
+      CheckpointReader(_DATA / f"training/ckpt-1{part}")
+
+
+def test_a_folder_in_place_of_a_checkpoint_is_told_what_it_holds():
+  with pytest.raises(CheckpointNotFoundError, match=r"a folder; .*training/ckpt-1, .*training/ckpt-2$"):
+    CheckpointReader(_DATA / "training")
+  with pytest.raises(CheckpointNotFoundError, match=r"a folder; .*module/variables/variables$"):
+    CheckpointReader(_DATA / "module")

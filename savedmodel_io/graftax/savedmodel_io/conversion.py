@@ -31,6 +31,7 @@ from graftax.savedmodel_io.captures import (
 from graftax.savedmodel_io.errors import AmbiguousFunctionError, DamagedSavedModelError, UnknownSignatureError
 from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.spec_text import listed
 from graftax.savedmodel_io.tables import graph_tables, restored_table
 from graftax.savedmodel_io.trace_choice import choose_trace, narrowed, plain, plain_tree
 from graftax.savedmodel_io.variables import VariableInfo
@@ -46,28 +47,53 @@ _REF_OFFSET = 100
 # Any in this module: structures are whatever nesting the saved function had.
 
 
-def program(model: "SavedModel", name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program:
+def program(
+  model: "SavedModel", entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Program:
   """What `SavedModel.convert` converts.
 
   Args:
     model: a loaded model.
-    name: a signature's name, or the attribute path of a restored function.
+    entry: a signature's name, or the attribute path of a restored function; or one of `model.signatures` or
+      `model.functions`, which tells a signature and a function of the same name apart.
     args: specs of positional arguments, to choose among several traces of a function.
     kwargs: specs by keyword, likewise; for a signature they narrow the shapes of its inputs.
 
   Raises:
-    UnknownSignatureError: the model has neither a signature nor a function of that name.
+    UnknownSignatureError: the model has neither a signature nor a function of that name, or it is another model's.
     AmbiguousFunctionError: several traces fit the specs, or none does.
     ConversionError: the function captures something that JAX cannot hold.
   """
-  if name in model.signatures:
-    return _signature_program(model, model.signatures[name], args, kwargs)
-  if name in model.functions:
-    return _function_program(model, model.functions[name], args, kwargs)
+  if isinstance(entry, Signature | RestoredFunction):
+    _check_own(model, entry)
+  found = _find(model, entry) if isinstance(entry, str) else entry
+  if isinstance(found, Signature):
+    return _signature_program(model, found, args, kwargs)
+  if isinstance(found, RestoredFunction):
+    return _function_program(model, found, args, kwargs)
+  signatures, functions = (listed(str(entry), names) for names in (model.signatures, model.functions))
   raise UnknownSignatureError(
-    f"{model.path}: no signature or function {name!r}; signatures: {list(model.signatures)}, functions: "
-    f"{list(model.functions)}"
+    f"{model.path}: no signature or function {entry!r}; of signatures {signatures}; of functions {functions}"
   )
+
+
+def _find(model: "SavedModel", name: str) -> Signature | RestoredFunction | None:
+  if name in model.signatures:
+    return model.signatures[name]
+  return model.functions[name] if name in model.functions else None
+
+
+def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None:
+  """Graph functions are found by name, so those of another model might be taken for this one's."""
+  own: Signature | RestoredFunction | None
+  if isinstance(entry, Signature):
+    own = model.signatures.get(entry.name)
+  else:
+    own = model.functions[entry.path] if entry.path in model.functions else None
+  if own is not entry:
+    raise UnknownSignatureError(
+      f"{model.path}: {entry!r} is none of this model's; take it from the model it is used with."
+    )
 
 
 def _signature_program(
@@ -76,7 +102,10 @@ def _signature_program(
   unknown = sorted(set(kwargs) - set(signature.inputs))
   if unknown or args:
     problem = f"has no inputs {unknown}" if unknown else f"takes its inputs by name, got {len(args)} positional specs"
-    raise AmbiguousFunctionError(f"signature {signature.name!r} {problem}; its inputs are {list(signature.inputs)}")
+    hint = ". Choices for the conversion come as options=ConvertOptions(...)" if "options" in unknown else ""
+    raise AmbiguousFunctionError(
+      f"signature {signature.name!r} {problem}; its inputs are {list(signature.inputs)}{hint}"
+    )
   inputs = {key: narrowed(plain(spec, key), kwargs.get(key), key) for key, spec in signature.inputs.items()}
   # A signature input that has a default may be left out.
   defaults = {key: value.numpy() for key, value in signature.defaults.items()}
@@ -112,6 +141,7 @@ def _program(
     gradients=_gradients(model, model.graph.library[concrete.name]),
     inputs=inputs,
     outputs=outputs,
+    part_code=_part_code(model, name),
   )
 
 
@@ -137,7 +167,12 @@ def _graph_program(
     variables=_variables(model, (name for name in names.values() if infos[name].dtype.base is not DType.STRING)),
     inputs=inputs,
     outputs=outputs,
+    part_code=_part_code(model, signature.name),
   )
+
+
+def _part_code(model: "SavedModel", name: str) -> str:
+  return f"graftax.convert.convert_subgraph(graftax.savedmodel_io.load({model.path!r}).program({name!r})"
 
 
 def _with_references(function: Function, start: int, stop: int) -> Function:

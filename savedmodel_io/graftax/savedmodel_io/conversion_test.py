@@ -109,6 +109,9 @@ def test_text_is_cut_off_where_the_error_says(saved):
     loaded.convert("embed")
   (tensor,) = ast.literal_eval(str(e.value).rpartition("inputs=")[2].rstrip(")"))
   assert tensor.endswith("None_Lookup/LookupTableFindV2")
+  assert f"graftax.convert.convert_subgraph(graftax.savedmodel_io.load({str(path)!r}).program('embed'), " in str(
+    e.value
+  )
   fn, params = gc.convert_subgraph(loaded.program("embed"), tensor)
   outputs, _ = fn(params, np.array([1, 2, 0]))
   expected = model.embed(tf.constant(["A", "b", "?"]))

@@ -14,6 +14,7 @@ __all__ = [
   "SavedModelError",
   "SavedModelNotFoundError",
   "UnknownFunctionError",
+  "UnknownNameError",
   "UnknownSignatureError",
   "UnknownTagsError",
   "UnsupportedCheckpointError",
@@ -79,6 +80,12 @@ class UnknownSignatureError(SavedModelError, KeyError):
 
 class UnknownFunctionError(SavedModelError, KeyError):
   """The SavedModel has no restored function at that attribute path."""
+
+  __str__ = Exception.__str__
+
+
+class UnknownNameError(SavedModelError, KeyError):
+  """The SavedModel has no variable or resource of that name."""
 
   __str__ = Exception.__str__
 

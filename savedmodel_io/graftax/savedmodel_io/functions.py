@@ -7,6 +7,7 @@ from typing import Any
 from graftax.graphdef_ir import TensorSpec
 from graftax.savedmodel_io.captures import Capture
 from graftax.savedmodel_io.function_spec import FunctionSpec
+from graftax.savedmodel_io.spec_text import structure_text
 from graftax.savedmodel_io.structured_value import structure_specs
 
 __all__ = ["ConcreteFunction", "Resource", "RestoredFunction"]
@@ -36,6 +37,11 @@ class ConcreteFunction:
   outputs: Any
   captures: tuple[Capture, ...]
 
+  def __repr__(self) -> str:
+    arguments = [*map(structure_text, self.args), *(f"{k}={structure_text(v)}" for k, v in self.kwargs.items())]
+    captured = f", {len(self.captures)} captures" if self.captures else ""
+    return f"<ConcreteFunction {self.name}: ({', '.join(arguments)}) -> {structure_text(self.outputs)}{captured}>"
+
   @property
   def input_specs(self) -> tuple[TensorSpec, ...]:
     """The tensors it takes, in order, without the captures."""
@@ -60,6 +66,11 @@ class RestoredFunction:
   path: str
   spec: FunctionSpec | None
   concrete_functions: tuple[ConcreteFunction, ...]
+
+  def __repr__(self) -> str:
+    signature = "(...)" if self.spec is None else str(self.spec.signature)
+    traces = "1 trace" if len(self.concrete_functions) == 1 else f"{len(self.concrete_functions)} traces"
+    return f"<RestoredFunction {self.path}{signature}: {traces}>"
 
 
 @dataclass(frozen=True, slots=True)

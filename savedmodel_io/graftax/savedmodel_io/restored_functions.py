@@ -13,7 +13,7 @@ from graftax.savedmodel_io.captures import (
   TensorCapture,
   VariableCapture,
 )
-from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownFunctionError
+from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownFunctionError, UnknownNameError
 from graftax.savedmodel_io.function_spec import decode_function_spec
 from graftax.savedmodel_io.functions import ConcreteFunction, Resource, RestoredFunction
 from graftax.savedmodel_io.object_graph import (
@@ -27,6 +27,7 @@ from graftax.savedmodel_io.object_graph import (
   ResourceObject,
   VariableObject,
 )
+from graftax.savedmodel_io.spec_text import listed
 from graftax.savedmodel_io.structured_value import decode_structure
 
 __all__ = ["FunctionReader", "Resources", "RestoredFunctions"]
@@ -160,8 +161,7 @@ class RestoredFunctions(Mapping[str, RestoredFunction]):
   def __getitem__(self, path: str) -> RestoredFunction:
     node = self._find(path)
     if node is None:
-      listing = ", ".join(map(repr, self)) if self else "none"
-      raise UnknownFunctionError(f"no restored function at {path!r}; there are: {listing}")
+      raise UnknownFunctionError(f"no restored function at {path!r}; {listed(path, self)}")
     return self._reader.restored_function(node)
 
   def __contains__(self, path: object) -> bool:
@@ -189,6 +189,8 @@ class Resources(Mapping[str, Resource]):
     self._nodes = {resource_name(reader.objects, node): node for node in reader.objects.of_kind(ResourceObject)}
 
   def __getitem__(self, name: str) -> Resource:
+    if name not in self._nodes:
+      raise UnknownNameError(f"no resource {name!r}; {listed(name, self._nodes)}")
     return self._reader.resource(self._nodes[name])
 
   def __iter__(self) -> Iterator[str]:

@@ -13,7 +13,7 @@ from graftax.savedmodel_io.checkpoint import CheckpointReader
 from graftax.savedmodel_io.conversion import program
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.fingerprint import Fingerprint, read_fingerprint
-from graftax.savedmodel_io.functions import ConcreteFunction
+from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.graph_variables import read_graph_variables
 from graftax.savedmodel_io.object_graph import (
   BareFunctionObject,
@@ -24,7 +24,7 @@ from graftax.savedmodel_io.object_graph import (
 from graftax.savedmodel_io.object_variables import read_object_variables
 from graftax.savedmodel_io.restored_functions import FunctionReader, Resources, RestoredFunctions
 from graftax.savedmodel_io.saved_model_file import choose_meta_graph, read_saved_model
-from graftax.savedmodel_io.signatures import Signatures, init_op, read_signatures
+from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, read_signatures
 from graftax.savedmodel_io.trackable_graph import match_checkpoint, read_trackable_graph
 from graftax.savedmodel_io.variables import Variables
 
@@ -105,12 +105,18 @@ class SavedModel:
     return {alias: tuple(functions) for alias, functions in aliases.items()}
 
   def convert(
-    self, name: str = "serving_default", /, *specs: Any, options: ConvertOptions | Any = None, **named_specs: Any
+    self,
+    entry: str | Signature | RestoredFunction = "serving_default",
+    /,
+    *specs: Any,
+    options: ConvertOptions | Any = None,
+    **named_specs: Any,
   ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
     """A signature or a restored function as a JAX function, with its parameters.
 
     Args:
-      name: name of a signature, or attribute path of a restored function, such as `"encoder.layers.0.call"`.
+      entry: name of a signature, or attribute path of a restored function, such as `"encoder.layers.0.call"`. A
+        signature goes before a function of the same name; `model.functions[name]` itself converts the function.
       *specs: anything with shape and dtype, or Python values, as the function is called: they choose among the traces
         of a restored function, with the function's defaults for what is left out. Not needed where there is one trace.
       options: choices for the conversion. Anything that is no `ConvertOptions` is the spec of an input named `options`.
@@ -129,11 +135,13 @@ class SavedModel:
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
-    return convert_program(self.program(name, *specs, **named_specs), options)
+    return convert_program(self.program(entry, *specs, **named_specs), options)
 
-  def program(self, name: str = "serving_default", /, *specs: Any, **named_specs: Any) -> Program:
+  def program(
+    self, entry: str | Signature | RestoredFunction = "serving_default", /, *specs: Any, **named_specs: Any
+  ) -> Program:
     """What `convert` converts, for `graftax.convert.convert_subgraph`; raises as `convert` does, save for ops."""
-    return program(self, name, specs, named_specs)
+    return program(self, entry, specs, named_specs)
 
   def concrete_function(self, name: str) -> ConcreteFunction:
     """One concrete function, by its name in the graph's function library.

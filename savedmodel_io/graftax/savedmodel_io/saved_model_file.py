@@ -22,6 +22,10 @@ _CHUNKED = "saved_model.cpb"
 _SCHEMA_VERSION = 1
 # The message begins with field 1 (schema version, a varint) or field 2 (MetaGraphs), whichever was written first.
 _FIRST_BYTES = (b"\x08", b"\x12")
+# A GraphDef begins with its first node.
+_GRAPH_FIRST_BYTE = b"\n"
+# Folders of a listing in a message.
+_NUM_SHOWN = 10
 _SERVE = frozenset(["serve"])
 
 
@@ -93,7 +97,11 @@ def _parse_binary(path: str) -> schema.SavedModel:
     # A wrong file may be gigabytes long: one byte tells most of them apart.
     first = f.read(1)
     if first not in _FIRST_BYTES:
-      raise NotASavedModelError(f"{path}: not a SavedModel: it begins with {first!r}, expected one of {_FIRST_BYTES}")
+      # By its path it would be taken for a SavedModel again.
+      hint = _frozen_graph_hint(f"pathlib.Path({path!r}).read_bytes()") if first == _GRAPH_FIRST_BYTE else ""
+      raise NotASavedModelError(
+        f"{path}: not a SavedModel: it begins with {first!r}, expected one of {_FIRST_BYTES}.{hint}"
+      )
     data = first + f.read()
   try:
     return schema.SavedModel.FromString(data)
@@ -119,6 +127,45 @@ def _describe_missing(directory: str) -> str:
   if not os.path.exists(directory):
     return f"{directory}: no such folder; expected the folder that holds {_BINARY}"
   if os.path.isfile(directory):
-    return f"{directory}: a file; expected the folder that holds {_BINARY}"
-  inside = sorted(os.listdir(directory))[:10]
-  return f"{directory}: holds neither {_BINARY} nor {_TEXT}; it holds {inside}"
+    return f"{directory}: a file; expected the folder that holds {_BINARY}.{_file_hint(directory)}"
+  inside = sorted(os.listdir(directory))
+  hint = _folder_hint(directory, inside)
+  return f"{directory}: holds neither {_BINARY} nor {_TEXT}; it holds {inside[:_NUM_SHOWN]}.{hint}"
+
+
+def _file_hint(path: str) -> str:
+  """What reads a file that was given in place of a folder."""
+  folder, name = os.path.split(path)
+  suffix = os.path.splitext(name)[1]
+  if name in (_BINARY, _TEXT):
+    return f" Pass {folder or '.'!r}."
+  if suffix == ".pb":
+    return _frozen_graph_hint(repr(path))
+  if suffix in (".keras", ".h5", ".hdf5"):
+    return " A Keras file is loaded with keras.models.load_model, and saved as a SavedModel with model.export(folder)."
+  if suffix == ".index":
+    return _checkpoint_hint(path.removesuffix(suffix))
+  return ""
+
+
+def _folder_hint(directory: str, names: Iterable[str]) -> str:
+  """What there is to read in a folder that is no SavedModel."""
+  within = [os.path.join(directory, name) for name in names]
+  models = [path for path in within if is_saved_model(path)]
+  if models:
+    return f" There are SavedModels in {models[:_NUM_SHOWN]}."
+  prefixes = [path.removesuffix(".index") for path in within if path.endswith(".index")]
+  if prefixes:
+    return _checkpoint_hint(prefixes[-1])
+  graphs = [path for path in within if path.endswith(".pb")]
+  return _frozen_graph_hint(repr(graphs[0])) if graphs else ""
+
+
+def _frozen_graph_hint(code: str) -> str:
+  return f" A frozen graph is converted with graftax.convert.convert({code}, inputs=[...], outputs=[...])."
+
+
+def _checkpoint_hint(prefix: str) -> str:
+  return (
+    f" A checkpoint is read with graftax.savedmodel_io.CheckpointReader({prefix!r}); it holds values, but no program."
+  )

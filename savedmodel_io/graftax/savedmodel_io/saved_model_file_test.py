@@ -151,3 +151,29 @@ def test_any_bytes_are_an_error_or_a_model(tmp_path_factory, data, start):
     assert read_saved_model(_write(folder, start + data)).meta_graphs
   except SavedModelError:
     pass
+
+
+@pytest.mark.parametrize(
+  ("names", "given", "hint"),
+  [
+    (["frozen.pb"], "frozen.pb", r"graftax.convert.convert\('.*frozen.pb', inputs=\[...\], outputs=\[...\]\)"),
+    (["frozen.pb"], ".", r"graftax.convert.convert\('.*frozen.pb', inputs"),
+    (["ckpt-7.index", "ckpt-7.data-00000-of-00001", "checkpoint"], ".", r"CheckpointReader\('.*ckpt-7'\)"),
+    (["ckpt-7.index"], "ckpt-7.index", r"CheckpointReader\('.*ckpt-7'\)"),
+    (["model.keras"], "model.keras", r"keras.models.load_model.*model.export\(folder\)"),
+    (["3/saved_model.pb"], ".", r"There are SavedModels in \['.*3'\]"),
+    (["3/saved_model.pb"], "3/saved_model.pb", r"Pass '.*3'\."),
+  ],
+)
+def test_what_is_no_saved_model_is_told_what_reads_it(tmp_path, names, given, hint):
+  for name in names:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"")
+  with pytest.raises(SavedModelNotFoundError, match=hint):
+    read_saved_model(str(tmp_path / given) if given != "." else str(tmp_path))
+
+
+def test_a_graph_in_place_of_a_model_is_told_what_converts_it(tmp_path):
+  (tmp_path / "saved_model.pb").write_bytes(schema.GraphDef(node=[schema.NodeDef(name="x")]).SerializeToString())
+  with pytest.raises(NotASavedModelError, match=r"convert\(pathlib.Path\('.*saved_model.pb'\).read_bytes\(\), inputs"):
+    read_saved_model(str(tmp_path))

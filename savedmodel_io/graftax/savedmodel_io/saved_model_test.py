@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from graftax.graphdef_ir import DType, GraftaxError, TensorSpec
+from graftax.convert import ConversionError, convert
+from graftax.graphdef_ir import DType, GraftaxError, PartialShape, TensorSpec
 from graftax.savedmodel_io.captures import AssetCapture, ConstantCapture, ResourceCapture, VariableCapture
 from graftax.savedmodel_io.errors import (
+  AmbiguousFunctionError,
   CheckpointNotFoundError,
   DamagedCheckpointError,
   DamagedSavedModelError,
   MissingShardError,
   UnknownFunctionError,
+  UnknownNameError,
   UnknownSignatureError,
   UnknownTagsError,
 )
@@ -244,3 +247,54 @@ def test_a_tiny_model_loads_in_milliseconds():
   started = time.perf_counter()
   load(_DATA / "module")
   assert time.perf_counter() - started < 0.1
+
+
+def test_signatures_and_functions_are_shown_in_a_line_each(module):
+  shown = str(module.signatures)
+  assert shown.splitlines()[0] == "<Signatures>" and len(shown.splitlines()) == 1 + len(module.signatures)
+  for signature in module.signatures.values():
+    assert repr(signature) in shown and len(repr(signature)) < 200
+    assert repr(signature).startswith(f"<Signature {signature.name}(")
+    assert all(f"{name}: {spec}" in repr(signature) for name, spec in signature.inputs.items())
+  for path, function in module.functions.items():
+    assert repr(function).startswith(f"<RestoredFunction {path}(") and repr(function).endswith(("trace>", "traces>"))
+    for concrete in function.concrete_functions:
+      assert repr(concrete).startswith(f"<ConcreteFunction {concrete.name}: (") and len(repr(concrete)) < 400
+
+
+def test_a_signature_and_a_function_of_one_name_are_told_apart():
+  model = load(_DATA / "keras_export")
+  x = np.ones((3, 2), np.float32)
+  by_signature, params = model.convert("serve")
+  by_function, _ = model.convert(model.functions["serve"])
+  again, _ = model.convert(model.signatures["serve"], features=TensorSpec(PartialShape((3, 2)), DType.FLOAT))
+  wanted = by_signature(params, features=x)[0]["output_0"]
+  np.testing.assert_array_equal(by_function(params, x)[0], wanted)
+  np.testing.assert_array_equal(again(params, features=x)[0]["output_0"], wanted)
+  other = load(_DATA / "keras_export")
+  for entry in (other.functions["serve"], other.signatures["serve"]):
+    with pytest.raises(UnknownSignatureError, match="none of this model's"):
+      model.convert(entry)
+
+
+def test_names_that_are_not_there_are_answered_with_near_ones(module):
+  with pytest.raises(UnknownNameError, match="no variable 'ww'; there are: 'w', "):
+    module.variables["ww"]
+  with pytest.raises(UnknownNameError, match="no resource 'tabel'; there are: 'table', "):
+    module.resources["tabel"]
+  with pytest.raises(
+    UnknownSignatureError, match="'predicts'; of signatures there are: .*; of functions .*: 'predict', "
+  ):
+    module.convert("predicts")
+  assert module.variables.get("ww") is None and module.resources.get("tabel") is None
+
+
+def test_options_that_are_no_options_are_told_what_they_are(module):
+  with pytest.raises(AmbiguousFunctionError, match=r"no inputs \['options'\].*options=ConvertOptions"):
+    module.convert("serving_default", options={"strict_shape_check": False})
+
+
+def test_a_loaded_model_given_to_convert_is_told_how_it_is_converted(module):
+  for given in (module, module.signatures["serving_default"], module.functions["predict"]):
+    with pytest.raises(ConversionError, match=r"model.convert\(.*model.program\(name\)"):
+      convert(given)

@@ -10,6 +10,7 @@ from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownSignatur
 from graftax.savedmodel_io.functions import ConcreteFunction
 from graftax.savedmodel_io.object_graph import BareFunctionObject, FunctionObject, ObjectGraph
 from graftax.savedmodel_io.restored_functions import FunctionReader
+from graftax.savedmodel_io.spec_text import listed, named_specs_text, structure_text
 from graftax.savedmodel_io.structured_value import decode_structure
 from graftax.savedmodel_io.type_specs import SparseTensorSpec, partial_shape
 
@@ -44,6 +45,9 @@ class Signature:
   output_tensors: Mapping[str, tuple[TensorRef, ...]]
   function: ConcreteFunction | None
 
+  def __repr__(self) -> str:
+    return f"<Signature {self.name}({named_specs_text(self.inputs)}) -> {structure_text(dict(self.outputs))}>"
+
 
 class Signatures(Mapping[str, Signature]):
   """Signature name -> signature."""
@@ -55,8 +59,7 @@ class Signatures(Mapping[str, Signature]):
     try:
       return self._signatures[name]
     except KeyError:
-      listing = ", ".join(map(repr, self)) if self else "none"
-      raise UnknownSignatureError(f"no signature {name!r}; there are: {listing}") from None
+      raise UnknownSignatureError(f"no signature {name!r}; {listed(name, self)}") from None
 
   def __contains__(self, name: object) -> bool:
     return name in self._signatures
@@ -68,7 +71,11 @@ class Signatures(Mapping[str, Signature]):
     return len(self._signatures)
 
   def __repr__(self) -> str:
-    return f"Signatures({list(self)})"
+    return (
+      "\n".join(["<Signatures>", *(f"  {signature!r}" for signature in self.values())])
+      if self
+      else "<Signatures: none>"
+    )
 
 
 def read_signatures(meta_graph: schema.MetaGraphDef, reader: FunctionReader) -> Signatures:

@@ -7,7 +7,8 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, PartialShape, Tensor
 from graftax.savedmodel_io.checkpoint import CheckpointReader
-from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
+from graftax.savedmodel_io.spec_text import listed
 from graftax.savedmodel_io.tensor_slice import TensorSlice
 
 __all__ = ["VariableInfo", "Variables", "with_unique_names"]
@@ -66,7 +67,13 @@ class Variables(Mapping[str, np.ndarray]):
       _check_entry(self.infos[name], reader)
 
   def info(self, name: str) -> VariableInfo:
-    """What is known about one variable; KeyError if there is none."""
+    """What is known about one variable.
+
+    Raises:
+      UnknownNameError: there is no such variable.
+    """
+    if name not in self.infos:
+      raise UnknownNameError(f"no variable {name!r}; {listed(name, self.infos)}")
     return self.infos[name]
 
   def read(self, name: str, region: tuple[slice, ...] | None = None, *, verify: bool | None = None) -> np.ndarray:
@@ -78,11 +85,11 @@ class Variables(Mapping[str, np.ndarray]):
       verify: check the checksum of what is read.
 
     Raises:
-      KeyError: there is no such variable.
+      UnknownNameError: there is no such variable.
       DamagedSavedModelError: nothing was saved for it.
       DamagedCheckpointError: the checkpoint is damaged.
     """
-    info = self.infos[name]
+    info = self.info(name)
     if info.checkpoint_key is not None and self._reader is not None:
       if info.part is not None:
         value = self._reader.read_region(info.checkpoint_key, _part_slices(info, self._reader), verify=verify)

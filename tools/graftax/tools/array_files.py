@@ -1,5 +1,6 @@
 """Input arrays from .npy and .npz files, and results to them."""
 
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -135,7 +136,27 @@ def _load(path: Path, argument: str) -> np.ndarray | dict[str, np.ndarray]:
     with loaded:
       return dict(loaded)
   except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as e:
-    raise ArrayFileError(f"--input {argument}: not a .npy or .npz file of numbers: {e}") from e
+    raise ArrayFileError(f"--input {argument}: not a .npy or .npz file of numbers: {_reason(path, e)}") from e
+
+
+# How files that numpy writes begin: arrays, and archives of them.
+_BEGINNINGS = (b"\x93NUMPY", b"PK")
+
+
+def _reason(path: Path, error: Exception) -> str:
+  """Why a file was not read; where it may hold pickled objects, without numpy's advice to trust it."""
+  try:
+    with path.open("rb") as file:
+      beginning = file.read(12)
+  except OSError as e:
+    return str(e)
+  if not beginning:
+    return "it is empty. Write one with numpy.save."
+  if not beginning.startswith(_BEGINNINGS):
+    return f"it begins with {beginning!r}. Write one with numpy.save."
+  if isinstance(error, ValueError) and re.search("pickle|Python objects", str(error)):
+    return "it holds Python objects, which are not read, as they can run code. Save an array of numbers."
+  return str(error)
 
 
 def _savable(value: np.ndarray) -> np.ndarray:

@@ -83,7 +83,10 @@ def _check_parent(path: Path) -> None:
 
 @contextlib.contextmanager
 def _scratch_folder(path: Path) -> Iterator[Path]:
-  scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+  try:
+    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+  except OSError as e:  # names a scratch folder that nobody asked for
+    raise type(e)(f"{path}: cannot be written, as nothing can be made in {path.parent} ({e.strerror}).") from e
   try:
     yield scratch
   finally:

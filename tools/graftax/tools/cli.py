@@ -1,10 +1,11 @@
 """The `graftax` command: what it takes and how it fails. The work is in modules that are imported when it starts.
 
-Exit codes: 0 done, 1 the model or a file is not what it should be (one message, no traceback), 2 wrong usage.
+Exit codes: 0 done, 1 it could not be done (one message, no traceback), 2 wrong usage.
 """
 
 import functools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
@@ -25,6 +26,8 @@ TensorFlow SavedModels as JAX programs, without TensorFlow.
 In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 """
 
+# Set to anything but "" or "0", it lets errors that nobody foresaw end with a traceback.
+_TRACEBACK = "GRAFTAX_TRACEBACK"
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Rows of a table without --all.
 _NUM_ROWS = 30
@@ -55,7 +58,7 @@ def main() -> None:
 
 
 def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-  """Shows what graftax, a file or the user says went wrong as one message. Anything else is our bug, with traceback."""
+  """Shows what went wrong as one message; of what neither graftax nor a file says, where the traceback is to be had."""
 
   @functools.wraps(command)
   def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -67,15 +70,26 @@ def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argumen
     except BrokenPipeError:
       raise  # the reader of our output has gone; click ends quietly
     except (GraftaxError, OSError) as e:
-      remarks().print(f"error: {_message(e)}", style="red", markup=False, soft_wrap=True)
-      raise typer.Exit(1) from None
+      text = _message(e)
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+      raise  # what is said already, or wrong usage
+    except Exception as e:
+      if os.environ.get(_TRACEBACK, "0") not in ("", "0"):
+        raise
+      text = (
+        f"{type(e).__name__}: {_message(e)}\n(an error of JAX or a fault of graftax; {_TRACEBACK}=1 in the environment "
+        "shows where)"
+      )
+    remarks().print(f"error: {text}", style="red", markup=False, soft_wrap=True)
+    raise typer.Exit(1)
 
   return wrapped
 
 
 def _message(error: Exception) -> str:
-  notes = getattr(error, "__notes__", ())
-  return "\n".join([str(error) or type(error).__name__, *notes])
+  from graftax.tools.errors import notes_of
+
+  return "\n".join([str(error) or type(error).__name__, *notes_of(error)])
 
 
 @app.command("inspect")
@@ -161,6 +175,10 @@ def convert_command(
       help="Sizes of an input that are left open, such as images=8,224,224,3. A word takes any size, ? is the default.",
     ),
   ] = None,
+  constraints: Annotated[
+    list[str] | None,
+    typer.Option("--constraint", metavar="CONDITION", help="What holds for sizes that are words, such as width>=2."),
+  ] = None,
   platforms: Annotated[str, typer.Option(help="Where the program shall run, separated by commas.")] = "cpu,cuda,tpu",
   gradient: Annotated[bool, typer.Option("--gradient", help="Include the derivative, for jax.grad.")] = False,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it is there.")] = False,
@@ -183,6 +201,7 @@ def convert_command(
     tags=tags,
     batch=batch,
     shapes=shapes or (),
+    constraints=constraints or (),
     platforms=_platform_names(platforms),
     gradient=gradient,
     force=force,

@@ -209,6 +209,11 @@ def test_convert_keeps_what_is_there_unless_forced(tmp_path):
     (["convert", _MODEL, "-o", "{tmp}/nowhere/out"], "nowhere: no such folder"),
     (["convert", _MODEL, "-o", "{tmp}/out", "-s", "train"], "no signature 'train'"),
     (["convert", _MODEL, "-o", "{tmp}/out", "--shape", "images=1,2"], "does not fit the signature"),
+    (["convert", _MODEL, "-o", "{tmp}/out", "--batch", "0"], "--batch '0': expected a number from 1"),
+    (["convert", _MODEL, "-o", "{tmp}/out", "--constraint", "batch>>2"], "expected conditions such as 'width>=2'"),
+    (["convert", _MODEL, "-o", "/proc/foo"], "error: /proc/foo: cannot be written"),
+    (["run", _MODEL, "-i", "images={tmp}/images.npy", "-o", "/proc/y.npy"], "a .npy file holds one array"),
+    (["run", _MODEL, "-i", "images={tmp}/images.npy", "-o", "/proc/y.npz"], "error: /proc/y.npz: cannot be written"),
   ],
 )
 def test_what_is_wrong_is_one_message_and_leaves_nothing_behind(tmp_path, images, arguments, message):
@@ -229,6 +234,25 @@ def test_unsupported_ops_are_one_message(tmp_path, model_with_unknown_op, images
     assert ran.exit_code == 1
     assert "CompanySecret x1" in ran.stderr
   assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def model_that_jax_refuses(write_model):
+  """A sum of vectors, which JAX refuses where their lengths differ, in a way that graftax leaves to JAX."""
+  nodes = [("x", "Placeholder", []), ("z", "Placeholder", []), ("y", "AddV2", ["x", "z"])]
+  return write_model(nodes, {"x": "x:0", "z": "z:0"}, {"y": "y:0"})
+
+
+def test_what_nobody_foresaw_is_one_message_too(tmp_path, model_that_jax_refuses, monkeypatch):
+  np.savez(tmp_path / "xz.npz", x=np.ones(2, np.float32), z=np.ones(3, np.float32))
+  arguments = ["run", model_that_jax_refuses, "-i", tmp_path / "xz.npz"]
+  monkeypatch.delenv("GRAFTAX_TRACEBACK", raising=False)
+  ran = _run(*arguments)
+  assert ran.exit_code == 1
+  assert ran.stderr.startswith("error: TypeError: ") and "'y'" in ran.stderr
+  assert "GRAFTAX_TRACEBACK=1" in ran.stderr and "Traceback" not in ran.output
+  monkeypatch.setenv("GRAFTAX_TRACEBACK", "1")
+  assert isinstance(_run(*arguments).exception, TypeError)
 
 
 def test_the_command_works_as_a_process(tmp_path, images):

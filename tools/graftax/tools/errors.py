@@ -2,7 +2,15 @@
 
 from graftax.graphdef_ir.errors import GraftaxError
 
-__all__ = ["ArrayFileError", "CommandError", "ExportError", "OutputExistsError", "ShapeOptionError"]
+__all__ = ["ArrayFileError", "CommandError", "ExportError", "OutputExistsError", "ShapeOptionError", "notes_of"]
+
+# How JAX's note begins that says that the traceback, which is not shown, was made shorter.
+_ABOUT_TRACEBACK = "---"
+
+
+def notes_of(error: BaseException) -> list[str]:
+  """What was added to an error on its way, such as node and function."""
+  return [note for note in getattr(error, "__notes__", ()) if not note.startswith(_ABOUT_TRACEBACK)]
 
 
 class CommandError(GraftaxError):

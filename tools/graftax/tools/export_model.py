@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 from jax import export
 
 from graftax.convert import AnnotatedFunction, MissingInputError, Variable
-from graftax.graphdef_ir import GraftaxError
+from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.savedmodel_io import SavedModel, load
 from graftax.tools.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
-from graftax.tools.errors import ExportError, OutputExistsError
+from graftax.tools.errors import ExportError, OutputExistsError, notes_of
 from graftax.tools.loading_code import loading_code
 from graftax.tools.safetensors_file import write_safetensors
 from graftax.tools.shape_options import input_shapes
@@ -29,6 +30,8 @@ _CODE_FILE = "load.py"
 # What the example in load.py puts for an open size.
 _EXAMPLE_SIZES = {"batch": 2}
 _OTHER_EXAMPLE_SIZE = 32
+# In the name of the error that JAX raises where the answer depends on a size that is left open.
+_UNDECIDED = "InconclusiveDimension"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ def export_model(
   tags: Sequence[str] | None,
   batch: str,
   shapes: Sequence[str],
+  constraints: Sequence[str] = (),
   platforms: Sequence[str],
   gradient: bool,
   force: bool,
@@ -68,13 +72,15 @@ def export_model(
     raise OutputExistsError(f"{out} holds the model {str(path)!r} itself; choose another folder to write to.")
   model = load(path, tags or None)
   specs = model.signatures[signature].inputs
-  arguments = input_shapes(specs, batch=batch, shapes=shapes)
+  arguments = input_shapes(specs, batch=batch, shapes=shapes, constraints=constraints)
+  _note_narrowed("input", specs, arguments)
   with progress() as bar:
     task = bar.add_task(f"converting {signature}", total=None)
     fn, variables = model.convert(signature)
     bar.update(task, description="exporting")
     parameters = {name: _as_jax_holds_it(name, value) for name, value in variables.items()}
     exported = _export(fn, parameters, arguments, platforms)
+    _note_narrowed("output", model.signatures[signature].outputs, _unflattened(exported)[1])
     program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
     bar.update(task, description="writing parameters", total=sum(p.nbytes for p in parameters.values()), completed=0)
     manifest = _manifest(model, signature, exported, variables, gradient)
@@ -115,27 +121,71 @@ def _export(
   except GraftaxError:
     raise
   except Exception as e:  # whatever JAX says of sizes it cannot decide, or of platforms it does not know
-    raise _export_error(e, fn.name, arguments, platforms) from e
+    raise _export_error(e, fn.name, arguments, _advice(e, call, specs, arguments, platforms)) from e
   if assigned:
-    remarks().print(
-      f"note: the signature assigns the variables {assigned}; the exported program does not return their new values",
-      style="yellow",
-      markup=False,
-    )
+    _note(f"the signature assigns the variables {assigned}; the exported program does not return their new values")
   return exported
 
 
 def _export_error(
-  error: Exception, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str]
+  error: Exception, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], advice: str
 ) -> ExportError:
   shapes = ", ".join(f"{name}{_shape_text(argument)}" for name, argument in arguments.items())
   reason = str(error).strip().partition("\n")[0]
-  hint = f"Try one platform of {', '.join(platforms)} alone with --platforms." if len(platforms) > 1 else ""
-  if any(not isinstance(size, int) for argument in arguments.values() for size in argument.shape):
-    hint = "Give numbers in place of the open sizes, with --batch 8 or --shape NAME=8,224,224,3."
-  return ExportError(
-    f"signature {signature!r} cannot be exported for {shapes}: {type(error).__name__}: {reason} {hint}"
+  text = f"signature {signature!r} cannot be exported for {shapes}: {type(error).__name__}: {reason}"
+  return ExportError("\n".join([text, *notes_of(error), *([advice] if advice else [])]))
+
+
+def _advice(
+  error: Exception,
+  call: Callable[..., Any],
+  parameters: Mapping[str, jax.ShapeDtypeStruct],
+  arguments: Mapping[str, jax.ShapeDtypeStruct],
+  platforms: Sequence[str],
+) -> str:
+  """What would help: numbers for sizes where it can be traced with numbers, one platform where it can be traced."""
+  symbols = sorted(
+    {str(size) for argument in arguments.values() for size in argument.shape if not isinstance(size, int)}
   )
+  is_undecided = _UNDECIDED in type(error).__name__
+  if not symbols:
+    can_be_traced = len(platforms) > 1 and _is_traced(call, parameters, arguments)
+    return f"Try one platform of {', '.join(platforms)} alone with --platforms." if can_be_traced else ""
+  if not is_undecided and not _is_traced(call, parameters, {name: _numbers(a) for name, a in arguments.items()}):
+    return ""
+  advice = f"Give numbers in place of the open sizes {', '.join(symbols)}, with --batch 8 or --shape NAME=8,224,224,3"
+  if is_undecided:
+    condition = next((s for s in symbols if re.search(rf"\b{re.escape(s)}\b", str(error))), symbols[0])
+    advice += f", or say what holds for them, as with --constraint '{condition}>=2'"
+  return f"{advice}."
+
+
+def _is_traced(call: Callable[..., Any], *args: Any) -> bool:
+  try:
+    jax.eval_shape(call, *args, jax.ShapeDtypeStruct((2,), np.uint32))
+  except Exception:  # the error that is being reported, or another
+    return False
+  return True
+
+
+def _numbers(argument: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+  sizes = [
+    size if isinstance(size, int) else _EXAMPLE_SIZES.get(str(size), _OTHER_EXAMPLE_SIZE) for size in argument.shape
+  ]
+  return jax.ShapeDtypeStruct(tuple(sizes), argument.dtype)
+
+
+def _note_narrowed(what: str, specs: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+  """Says which tensors have another type than the signature promises, as 64-bit types are off."""
+  for name, spec in specs.items():
+    if isinstance(spec, TensorSpec) and name in values and not spec.dtype.numpy.hasobject:
+      wanted, got = spec.dtype.numpy, values[name].dtype
+      if wanted != got:
+        _note(f"{what} {name!r} becomes {got.name}; JAX_ENABLE_X64=1 keeps {wanted.name}")
+
+
+def _note(text: str) -> None:
+  remarks().print(f"note: {text}", style="yellow", markup=False)
 
 
 def _as_jax_holds_it(name: str, value: np.ndarray) -> np.ndarray:
@@ -151,20 +201,14 @@ def _as_jax_holds_it(name: str, value: np.ndarray) -> np.ndarray:
       f"parameter {name!r} holds {value.dtype.name} values that do not fit {dtype.name}; enable 64-bit types with the "
       f"environment variable JAX_ENABLE_X64=1."
     )
-  remarks().print(
-    f"note: parameter {name!r} becomes {dtype.name}; JAX_ENABLE_X64=1 keeps {value.dtype.name}",
-    style="yellow", markup=False,
-  )  # fmt: skip
+  _note(f"parameter {name!r} becomes {dtype.name}; JAX_ENABLE_X64=1 keeps {value.dtype.name}")
   return narrow
 
 
 def _manifest(
   model: SavedModel, signature: str, exported: export.Exported, variables: Mapping[str, Variable], gradient: bool
 ) -> dict[str, Any]:
-  (args, _), outputs = (
-    jax.tree.unflatten(exported.in_tree, exported.in_avals),
-    jax.tree.unflatten(exported.out_tree, exported.out_avals),
-  )
+  args, outputs = _unflattened(exported)
   return {
     "format": "graftax-export",
     "version": 1,
@@ -184,10 +228,14 @@ def _manifest(
   }
 
 
+def _unflattened(exported: export.Exported) -> tuple[Any, Any]:
+  """Its positional arguments and its outputs as their types. Any: both are nested."""
+  args, _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
+  return args, jax.tree.unflatten(exported.out_tree, exported.out_avals)
+
+
 def _tensor(aval: Any) -> dict[str, Any]:
-  example = [
-    size if isinstance(size, int) else _EXAMPLE_SIZES.get(str(size), _OTHER_EXAMPLE_SIZE) for size in aval.shape
-  ]
+  example = list(_numbers(aval).shape)
   return {"dtype": aval.dtype.name, "shape": [str(size) for size in aval.shape], "example_shape": example}
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from jax import export
 
+from graftax.graphdef_ir import DType
+from graftax.ops_jax import lowering, register
 from graftax.savedmodel_io import load
 from graftax.tools.errors import ExportError
 from graftax.tools.examples.digits import model_path
@@ -62,10 +64,53 @@ def test_sizes_that_jax_cannot_decide_are_an_error_that_tells_the_way_out(write_
     {"x": "x:0", "z": "z:0"},
     {"y": "y:0"},
   )
-  with pytest.raises(ExportError, match=r"x\[m\], z\[n\].*--batch 8"):
+  with pytest.raises(ExportError, match=r"(?s)x\[m\], z\[n\].*'y'.*sizes m, n, with --batch 8"):
     _export(model, tmp_path / "out", shapes=["x=m", "z=n"])
   assert not (tmp_path / "out").exists()
   _export(model, tmp_path / "out", shapes=["x=m", "z=m"])
+
+
+def _with_lowering(write_model, function):
+  """A model of one op, Elu, which is lowered by `function` while the test runs."""
+  register("Elu", ignores=("T",), override=True)(function)
+  return write_model([("x", "Placeholder", []), ("y", "Elu", ["x"])], {"x": "x:0"}, {"y": "y:0"})
+
+
+@pytest.fixture
+def elu():
+  """Puts the lowering of Elu back after the test."""
+  original = lowering("Elu")
+  yield
+  register("Elu", ignores=original.ignores, override=True)(original.function)
+
+
+@pytest.mark.usefixtures("elu")
+def test_undecided_sizes_can_be_constrained(write_model, tmp_path):
+  model = _with_lowering(write_model, lambda x: x if x.shape[0] >= 2 else -x)
+  with pytest.raises(ExportError, match=r"open sizes n, with .* --constraint 'n>=2'") as e:
+    _export(model, tmp_path / "out", shapes=["x=n"], platforms=("cpu", "tpu"))
+  assert "--platforms" not in str(e.value)
+  _export(model, tmp_path / "out", shapes=["x=n"], constraints=["n>=2"])
+
+
+@pytest.mark.usefixtures("elu")
+def test_numbers_are_not_advised_where_they_do_not_help(write_model, tmp_path):
+  def never(x):
+    raise TypeError("never")
+
+  model = _with_lowering(write_model, never)
+  for options in ({"shapes": ["x=n"]}, {"batch": "3", "platforms": ("cpu", "tpu")}):
+    with pytest.raises(ExportError, match="TypeError: never") as e:
+      _export(model, tmp_path / "out", **options)
+    assert "--" not in str(e.value) and "'y'" in str(e.value)
+
+
+def test_64_bit_inputs_and_outputs_that_become_narrow_are_noted(write_model, tmp_path, capsys):
+  model = write_model([("x", "Placeholder", []), ("y", "Neg", ["x"])], {"x": "x:0"}, {"y": "y:0"}, DType.INT64)
+  _export(model, tmp_path / "out")
+  noted = capsys.readouterr().err
+  assert "note: input 'x' becomes int32; JAX_ENABLE_X64=1 keeps int64" in noted
+  assert "note: output 'y' becomes int32; JAX_ENABLE_X64=1 keeps int64" in noted
 
 
 def test_a_program_runs_on_every_platform_it_is_exported_for(tmp_path):

@@ -1,10 +1,13 @@
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from graftax.savedmodel_io import load
 from graftax.tools.examples.digits import model_path
-from graftax.tools.model_report import OpReport, TensorReport, report_model
+from graftax.tools.model_report import OpReport, SignatureReport, TensorReport, report_model
+from graftax.tools.model_view import signature_table
 
 
 def test_a_tf1_model_reports_the_ops_that_its_signature_needs(write_model):
@@ -51,3 +54,10 @@ def test_a_report_is_json():
 )
 def test_tensors_are_written_like_types(shape, text):
   assert str(TensorReport("x", "float32", shape)) == text
+
+
+def test_what_does_not_convert_is_named_beside_missing_ops():
+  signature = SignatureReport("words", (), (), ("StringLower",), "table 'words' has string keys")
+  console = Console(file=io.StringIO(), width=200)
+  console.print(signature_table([signature]))
+  assert "no: StringLower without a lowering; table 'words' has string keys" in console.file.getvalue()

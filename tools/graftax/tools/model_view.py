@@ -130,11 +130,9 @@ def _tensor_lines(tensors: Sequence[TensorReport]) -> Text:
 
 
 def _verdict(unsupported_ops: Sequence[str], problem: str | None) -> Text:
-  if unsupported_ops:
-    return Text(f"no: {', '.join(unsupported_ops)} without a lowering", "red")
-  if problem is not None:
-    return Text(f"no: {problem}", "red")
-  return Text("yes", "green")
+  reasons = [f"{', '.join(unsupported_ops)} without a lowering"] if unsupported_ops else []
+  reasons += [problem] if problem is not None else []
+  return Text(f"no: {'; '.join(reasons)}", "red") if reasons else Text("yes", "green")
 
 
 def _add_rest(table: Table, num_items: int, num_rows: int | None) -> None:

@@ -17,7 +17,7 @@ _SIZE = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z0-9_]*|\?")
 
 
 def input_shapes(
-  specs: Mapping[str, TensorSpec], *, batch: str, shapes: Sequence[str]
+  specs: Mapping[str, TensorSpec], *, batch: str, shapes: Sequence[str], constraints: Sequence[str] = ()
 ) -> dict[str, jax.ShapeDtypeStruct]:
   """A shape and dtype for each input.
 
@@ -28,6 +28,7 @@ def input_shapes(
     specs: input name -> what the signature says.
     batch: a number for open first dimensions, or `"symbolic"`.
     shapes: each `name=2,?,width,3`: numbers, names of symbols, or `?` for what would be there by default.
+    constraints: each a condition on symbols that callers keep, such as `"width>=2"`, as `jax.export` takes them.
 
   Raises:
     ShapeOptionError: an option is malformed or does not fit the signature, or an input of unknown rank has no shape.
@@ -39,10 +40,10 @@ def input_shapes(
     >>> input_shapes(specs, batch="symbolic", shapes=())
     {'x': ShapeDtypeStruct(shape=(batch, 3), dtype=float32)}
   """
-  if batch != SYMBOLIC and not batch.isdecimal():
-    raise ShapeOptionError(f"--batch {batch!r}: expected a number or {SYMBOLIC!r}.")
+  if batch != SYMBOLIC and (not batch.isdecimal() or not int(batch)):
+    raise ShapeOptionError(f"--batch {batch!r}: expected a number from 1, or {SYMBOLIC!r}.")
   given = dict(_parse(option, specs) for option in shapes)
-  scope = export.SymbolicScope()
+  scope = _scope(constraints)
   result = {}
   for name, spec in specs.items():
     if not isinstance(spec, TensorSpec):
@@ -50,6 +51,17 @@ def input_shapes(
     sizes = ", ".join(_sizes(name, spec, given.get(name), _BATCH if batch == SYMBOLIC else batch))
     result[name] = jax.ShapeDtypeStruct(export.symbolic_shape(sizes, scope=scope), _dtype(name, spec))
   return result
+
+
+def _scope(constraints: Sequence[str]) -> export.SymbolicScope:
+  try:
+    return export.SymbolicScope(tuple(constraints))
+  except ValueError as e:
+    reason = str(e).strip().partition("\n")[0]
+    raise ShapeOptionError(
+      f"--constraint {list(constraints)}: expected conditions such as 'width>=2', 'width==2*half' or "
+      f"'mod(width, 8)==0': {reason}"
+    ) from e
 
 
 def _parse(option: str, specs: Mapping[str, TensorSpec]) -> tuple[str, list[str]]:
@@ -60,10 +72,17 @@ def _parse(option: str, specs: Mapping[str, TensorSpec]) -> tuple[str, list[str]
     raise ShapeOptionError(f"--shape {option!r}: expected NAME=2,?,width,3 (numbers, names, or ? for the default).")
   if name not in specs:
     raise ShapeOptionError(f"--shape {option!r}: no input {name!r}; the signature has {list(specs)}.")
+  if any(size.isdecimal() and not int(size) and dim is None for size, dim in _beside(sizes, specs[name])):
+    raise ShapeOptionError(f"--shape {option!r}: a size that is left open is at least 1.")
   known = tuple(int(size) if size.isdecimal() else None for size in sizes)
   if not specs[name].shape.is_compatible_with(known):
     raise ShapeOptionError(f"--shape {option!r}: does not fit the signature, which takes {specs[name]}.")
   return name, sizes
+
+
+def _beside(sizes: Sequence[str], spec: TensorSpec) -> list[tuple[str, int | None]]:
+  """Sizes that were given with those of the signature; of another number of these, as many as there are."""
+  return list(zip(sizes, spec.shape.dims or (None,) * len(sizes), strict=False))
 
 
 def _sizes(name: str, spec: TensorSpec, given: list[str] | None, batch: str) -> list[str]:

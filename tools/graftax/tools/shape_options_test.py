@@ -30,6 +30,12 @@ def test_given_sizes_and_names_take_the_place_of_open_ones():
   assert _texts(shapes=["image=?,224,w,3"])["image"] == ("batch", "224", "w", "3")
 
 
+def test_constraints_hold_for_named_sizes():
+  shapes = input_shapes(_SPECS, batch="symbolic", shapes=["image=?,h,w,3"], constraints=["h>=2", "w==2*h"])
+  _, height, width, _ = shapes["image"].shape
+  assert height >= 2 and width == 2 * height
+
+
 def test_dtypes_are_those_of_jax():
   assert input_shapes(_SPECS, batch="1", shapes=())["size"].dtype == jax.dtypes.canonicalize_dtype("int64")
 
@@ -39,6 +45,9 @@ def test_dtypes_are_those_of_jax():
   [
     ({"batch": "many"}, "--batch 'many'"),
     ({"batch": "-1"}, "--batch '-1'"),
+    ({"batch": "0"}, "--batch '0': expected a number from 1"),
+    ({"shapes": ["image=1,0,w,3"]}, "at least 1"),
+    ({"constraints": ["image_1 > > 2"]}, "expected conditions such as"),
     ({"shapes": ["image"]}, "expected NAME="),
     ({"shapes": ["image=1,2*3,4,3"]}, "expected NAME="),
     ({"shapes": ["picture=1,2,3,3"]}, r"no input 'picture'; the signature has \['image', 'size'\]"),

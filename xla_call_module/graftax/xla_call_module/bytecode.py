@@ -7,9 +7,9 @@ import numpy as np
 
 from graftax.xla_call_module import errors, ir
 
-__all__ = ["check_structure", "check_version", "dense_elements", "is_bytecode", "is_portable"]
+__all__ = ["MAGIC", "check_structure", "check_version", "dense_elements", "is_bytecode", "is_portable"]
 
-_MAGIC = b"ML\xefR"
+MAGIC = b"ML\xefR"
 _ATTRIBUTE_SECTION = 2
 _OFFSET_SECTION = 3
 _DENSE_ELEMENTS = 18  # builtin dialect's code of DenseIntOrFPElementsAttr
@@ -18,7 +18,7 @@ _NUM_SECTION_KINDS = 9
 
 def is_bytecode(data: bytes) -> bool:
   """Whether the data starts as MLIR bytecode does."""
-  return bytes(data[:4]) == _MAGIC
+  return bytes(data[:4]) == MAGIC
 
 
 def is_portable(data: bytes) -> bool:
@@ -61,7 +61,7 @@ def check_structure(data: bytes) -> None:
   """Raises DecodeError where the header or the section table shows that the bytes are cut or not a module."""
   try:
     if not is_bytecode(data):
-      raise ValueError(f"starts with {bytes(data[:4])!r}, not {_MAGIC!r}")
+      raise ValueError(f"starts with {bytes(data[:4])!r}, not {MAGIC!r}")
     kinds = {kind for kind, _, _ in _sections(memoryview(data))}
     if missing := {0, 1, 2, 3, 4} - kinds:
       raise ValueError(f"sections {sorted(missing)} are missing")

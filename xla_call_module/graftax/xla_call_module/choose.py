@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from graftax.xla_call_module import embed as embedding
-from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module import errors, ir, refusals
 from graftax.xla_call_module.context import Record
 from graftax.xla_call_module.lift import lift
-from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.module import Module, check_is_module
 
 __all__ = ["Explanation", "Obstacle", "call", "explain"]
 
@@ -35,15 +35,19 @@ class Explanation:
     obstacles: the ops that do not lift.
     records: what lifting drops or replaces.
     reason: why the whole module is embedded, where it is.
+    refusals: why a call in this process fails all the same: the module is for another platform than JAX's default, it
+      computes in 64 bits and they are off (the plan is then the one with them on), or a custom call is not registered.
   """
 
   plan: str
   obstacles: tuple[Obstacle, ...]
   records: tuple[Record, ...]
   reason: str = ""
+  refusals: tuple[str, ...] = ()
 
   def __str__(self) -> str:
     lines = [f"plan: {self.plan}" + (f" ({self.reason})" if self.reason else "")]
+    lines += [f"  fails here: {refusal}" for refusal in self.refusals]
     lines += [
       f"  does not lift: {o.op} at {o.location or 'an unknown place'}: {o.reason}"
       + (" [embedded alone]" if o.embeds else "")
@@ -91,8 +95,23 @@ def explain(module: Module, *args: Any, **options: Any) -> Explanation:
   Args:
     args: arrays or `jax.ShapeDtypeStruct`s; may be left out where every shape of the module is static.
     options: as for `lift`.
+
+  Raises:
+    ArgumentError: `module` is something else, or the arguments do not fit it.
   """
-  return _plan(module, args, options).explanation
+  check_is_module(module, "explain")
+  refused = []
+  try:
+    found = _plan(module, args, options).explanation
+  except errors.X64Error as error:
+    refused.append(str(error))
+    with jax.enable_x64(True):
+      found = _plan(module, args, options).explanation
+  is_checked = options.get("check_platform", True) and not (module.has_platform_index and options.get("platform"))
+  other = refusals.wrong_platform(module) if is_checked else None
+  if other is not None:
+    return dataclasses.replace(found, refusals=(*refused, other))
+  return dataclasses.replace(found, refusals=(*refused, *refusals.missing_targets(found.records)))
 
 
 def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
@@ -104,7 +123,9 @@ def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
 
   Raises:
     UnsupportedModuleError: the module does not lift, and embedding it would leave out a given option.
+    ArgumentError: `module` is something else, or the arguments do not fit it.
   """
+  check_is_module(module, "call")
   return _plan(module, args, options).function(*args)
 
 
@@ -137,8 +158,11 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
   specs = [_spec(arg) for arg in args] if args else _static_specs(module)
   fallback = _Fallback(module, options.get("on_unsupported"))
   lifted = lift(module, **{**options, "on_unsupported": fallback})
+  # With 64-bit types off, eval_shape would hand 32-bit ones to a module that turns them on for itself.
+  is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
   try:
-    jax.eval_shape(lifted, *specs)
+    with jax.enable_x64(is_wide):
+      jax.eval_shape(lifted, *specs)
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
     gradient = options.get("gradient", "auto")

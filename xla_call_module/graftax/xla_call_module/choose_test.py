@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 from graftax.xla_call_module import (
+  ArgumentError,
   Module,
+  PlatformError,
+  Record,
   UnsupportedModuleError,
+  X64Error,
   call,
   embed,
   explain,
@@ -14,6 +18,7 @@ from graftax.xla_call_module import (
   register_custom_call,
   registry,
 )
+from graftax.xla_call_module.refusals import missing_targets
 
 _X = np.arange(4, dtype=np.float32)
 _CALLBACK = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -134,3 +139,70 @@ def test_options_that_embedding_cannot_honour_are_not_dropped():
   assert explain(module, loops="while").plan == "embed"
   with pytest.raises(UnsupportedModuleError, match="embedding it as a whole would leave out x64, custom_calls"):
     explain(module, x64="enable", custom_calls={"a": lambda op: []})
+
+
+def test_explain_says_that_the_platform_is_refused():
+  exported = jax.export.export(jax.jit(lambda x: x * 2), platforms=["tpu"])(jax.ShapeDtypeStruct((4,), np.float32))
+  module = Module.from_exported(exported)
+  found = explain(module)
+  assert "lowered for tpu, and JAX's default platform is cpu" in str(found)
+  with pytest.raises(PlatformError):
+    call(module, _X)
+  assert not explain(module, check_platform=False).refusals
+  np.testing.assert_array_equal(call(module, _X, check_platform=False)[0], _X * 2)
+
+
+def test_explain_says_that_a_custom_call_is_not_registered():
+  (refusal,) = explain(Module.from_text(_OWN)).refusals
+  assert "'my_double' is registered for cpu" in refusal and "custom_calls={'my_double': function}" in refusal
+  with pytest.raises(jax.errors.JaxRuntimeError, match="my_double"):
+    call(Module.from_text(_OWN), _X)
+  assert not explain(Module.from_text(_OWN), custom_calls={"my_double": lambda op, x: [x * 2]}).refusals
+
+
+def test_explain_finds_every_custom_call_where_places_are_not_known():
+  text = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.custom_call @first(%a) : (tensor<4xf32>) -> tensor<4xf32> loc(unknown)
+    %1 = stablehlo.custom_call @second(%0) : (tensor<4xf32>) -> tensor<4xf32> loc(unknown)
+    return %1 : tensor<4xf32> } }"""
+  assert [name in str(explain(Module.from_text(text))) for name in ("'first'", "'second'")] == [True, True]
+
+
+def test_a_custom_call_that_xla_has_is_not_refused():
+  # LAPACK's eigenvalues of general matrices have no lifting rule; jaxlib registers them for the CPU.
+  record = Record("custom call", "stablehlo.custom_call", "", "", ("lapack_sgeev_ffi", 4))
+  missing = Record("custom call", "stablehlo.custom_call", "", "", ("lapack_nothing_ffi", 4))
+  assert len(list(missing_targets([record, missing]))) == 1
+
+
+def test_explain_of_a_64_bit_module_says_that_they_are_off():
+  module = Module.from_text(_CALLBACK.replace("f32", "f64"))
+  found = explain(module)
+  assert found.plan == "lift with embedded ops"
+  assert "argument 0 of the module is float64[4]" in found.refusals[0] and "64-bit types are disabled" in str(found)
+  with pytest.raises(X64Error):
+    call(module, _X.astype(np.float64))
+  assert not explain(module, x64="enable").refusals
+
+
+def test_a_64_bit_module_runs_where_it_may_turn_them_on():
+  text = _OWN.replace("custom_call @my_double(%a) : (tensor<4xf32>) -> tensor<4xf32>", "sine %a : tensor<4xf32>")
+  module = Module.from_text(text.replace("f32", "f64"))
+  x = np.linspace(0, 1, 4)
+  (result,) = call(module, x, x64="enable")
+  assert result.dtype == np.float64
+  np.testing.assert_allclose(result, np.sin(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("user", [lift, embed, explain, call])
+def test_what_is_no_module_is_told_how_to_become_one(user):
+  exported = jax.export.export(jax.jit(lambda x: x * 2))(jax.ShapeDtypeStruct((4,), np.float32))
+  for given, hint in [
+    (exported, rf"{user.__name__}: got an Exported; .*Module.from_exported\(exported\)"),
+    ("m.mlir", r"got a str 'm.mlir'; .*read_bytes"),
+    (b"ML", r"got a bytes b'ML'; .*Module.from_bytes"),
+    (lambda x: x, "got a function; .*JAX already"),
+    (None, "got None; expected a Module"),
+  ]:
+    with pytest.raises(ArgumentError, match=hint):
+      user(given)

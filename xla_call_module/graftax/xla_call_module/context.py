@@ -29,12 +29,16 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-  """Something that lifting did not carry over verbatim: what, where, and what was done instead."""
+  """Something that lifting did not carry over verbatim: what, where, and what was done instead.
+
+  `ffi_target` is the name and the API version of a custom call that is called again as it is; None for all else.
+  """
 
   kind: str
   op: str
   location: str
   note: str
+  ffi_target: tuple[str, int] | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -45,13 +49,14 @@ class Context:
   options: Options
   platform_index: int | None = None
   narrow: bool = False
-  records: dict[tuple[str, str, str], Record] = dataclasses.field(default_factory=dict)
+  records: dict[Any, Record] = dataclasses.field(default_factory=dict)
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
-  def record(self, kind: str, op: ir.Op, note: str) -> None:
+  def record(self, kind: str, op: ir.Op, note: str, ffi_target: tuple[str, int] | None = None) -> None:
     """Notes once per place that something was dropped or replaced."""
-    self.records.setdefault((kind, op.name, op.location), Record(kind, op.name, op.location, note))
+    key = (kind, op.name, op.location, ffi_target)
+    self.records.setdefault(key, Record(kind, op.name, op.location, note, ffi_target))
 
   def unsupported(self, op: ir.Op, reason: str) -> errors.UnsupportedOpError:
     """The error for an op that does not lift, ready to raise."""

@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms
-from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.module import Module, check_is_module
 
 __all__ = ["embed", "embed_op"]
 
@@ -131,6 +131,7 @@ def embed(
     gradient: "auto" or "saved", see `lift`; "primal" leaves the stored gradient function out.
     check_platform: refuse to lower for a platform that the module was not lowered for.
   """
+  check_is_module(module, "embed")
   embedded = _Embedded(module)
 
   def primal(*args: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from jax import lax
 
 from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowerings, narrow, platforms, values  # noqa: F401
 from graftax.xla_call_module.context import Context, Options, Record
-from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import templates
 
 __all__ = ["Lifted", "lift"]
@@ -152,6 +152,7 @@ def lift(
 
   Raises:
     ValueError: an option has no such value.
+    ArgumentError: `module` is something else.
     PlatformError: `platform` is not one of the module's.
 
   Example:
@@ -162,6 +163,7 @@ def lift(
     >>> float(jax.grad(lambda x: square(x)[0])(3.0))
     6.0
   """
+  check_is_module(module, "lift")
   for name, value, allowed in (
     ("gradient", gradient, ("auto", "saved", "primal")),
     ("x64", x64, ("error", "enable")),

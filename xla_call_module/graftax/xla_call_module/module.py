@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from graftax.xla_call_module import bytecode, errors, ir, mlir
 from graftax.xla_call_module import guard as guard_process
 from graftax.xla_call_module.platforms import canonical
 
-__all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module"]
+__all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
 
 OLDEST_CALL_MODULE_VERSION = 2
 NEWEST_CALL_MODULE_VERSION = 10
@@ -112,9 +113,11 @@ class Module:
         on for text from elsewhere, which can end the process otherwise.
 
     Raises:
+      ArgumentError: `text` is no text.
       DecodeError: the text does not parse or verify.
       GuardError: the helper process does not start.
     """
+    _check_text(text)
     if guard:
       guard_process.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text), gradient)
@@ -130,11 +133,12 @@ class Module:
         is a DecodeError. Leave it out for bytes that you wrote yourself.
 
     Raises:
+      ArgumentError: `data` are no bytes.
       DecodeError: garbage, truncated or damaged bytes.
       GuardError: the helper process does not start.
       VersionError: written by a newer StableHLO than the installed jaxlib reads.
     """
-    data = bytes(data)
+    data = _bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
       return Module.from_text(_as_text(data), gradient=gradient, guard=guard)
     return _plain(data, _decode(data, guard), gradient)
@@ -147,9 +151,11 @@ class Module:
       guard: convert the bytes in a helper process first, see `from_bytes`.
 
     Raises:
+      ArgumentError: `hlo` are no bytes.
       DecodeError: they are not an HloModuleProto, or do not convert to StableHLO.
       GuardError: the helper process does not start.
     """
+    hlo = _bytes(hlo, "from_hlo")
     if guard:
       guard_process.check_hlo(hlo)
     return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
@@ -159,12 +165,18 @@ class Module:
     """A module from a `jax.export.Exported`, or from its serialized bytes, with its gradient where it has one.
 
     Raises:
+      ArgumentError: `exported` is something else.
       DecodeError: the bytes are not a serialized Exported.
       ImportError: serialized bytes were given and `flatbuffers` is not installed.
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
       exported = _deserialize_exported(bytes(exported))
       return _from_exported(exported, guard)
+    if not isinstance(exported, jax.export.Exported):
+      raise errors.ArgumentError(
+        f"Module.from_exported: got {_described(exported)}; expected what jax.export.export(jax.jit(function))(*args) "
+        f"returns, or its serialized bytes.{_reading_hint(exported)}"
+      )
     return _from_exported(exported, False)
 
   @staticmethod
@@ -226,12 +238,77 @@ class Module:
     )
 
 
+def check_is_module(module: Any, caller: str) -> None:
+  """Returns when `module` is a `Module`.
+
+  Raises:
+    ArgumentError: it is something else; the message says how to make a module of it.
+  """
+  if isinstance(module, Module):
+    return
+  if isinstance(module, jax.export.Exported):
+    hint = f" Write {caller}(Module.from_exported(exported))."
+  elif isinstance(module, (bytes, bytearray, memoryview)):
+    hint = " Make one with Module.from_bytes, or Module.from_exported for a serialized jax.export.Exported."
+  elif isinstance(module, str):
+    hint = " Make one with Module.from_text(text), or Module.from_bytes(pathlib.Path(name).read_bytes()) of a file."
+  elif callable(module):
+    hint = " A JAX function is JAX already; a lifted one has its module in its attribute `module`."
+  else:
+    hint = " Make one with Module.from_bytes, from_text, from_hlo, from_exported or from_call_module."
+  raise errors.ArgumentError(f"{caller}: got {_described(module)}; expected a Module.{hint}")
+
+
+# Characters of a value that a message shows.
+_NUM_SHOWN = 40
+
+
+def _described(value: Any) -> str:
+  if value is None:
+    return "None"
+  shown = f" {value[:_NUM_SHOWN]!r}" if isinstance(value, (str, bytes, bytearray)) else ""
+  kind = type(value).__name__
+  return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}{shown}"
+
+
+def _reading_hint(value: Any) -> str:
+  if isinstance(value, (str, os.PathLike)):
+    return " Read a file with pathlib.Path(name).read_bytes() first."
+  return ""
+
+
+def _bytes(data: Any, method: str) -> bytes:
+  if isinstance(data, (bytes, bytearray, memoryview)):
+    return bytes(data)
+  hint = _reading_hint(data) + (" MLIR text goes to Module.from_text." if isinstance(data, str) else "")
+  if isinstance(data, jax.export.Exported):
+    hint = " Use Module.from_exported."
+  raise errors.ArgumentError(f"Module.{method}: got {_described(data)}; expected bytes.{hint}")
+
+
+def _check_text(text: Any) -> None:
+  if not isinstance(text, str):
+    hint = " Bytes go to Module.from_bytes." if isinstance(text, (bytes, bytearray, memoryview)) else ""
+    raise errors.ArgumentError(f"Module.from_text: got {_described(text)}; expected MLIR text.{hint}")
+  if not text.strip():
+    raise errors.DecodeError("the text is empty; expected an MLIR module with a function 'main'.")
+  if "\n" not in text and text.strip().endswith((".mlir", ".txt", ".bc", ".pb")):
+    raise errors.DecodeError(
+      f"{text!r} is the name of a file, not MLIR text; pass pathlib.Path(name).read_text(), or read_bytes() to "
+      "Module.from_bytes."
+    )
+
+
 def _as_text(data: bytes) -> str:
   try:
     return data.decode()
   except UnicodeDecodeError:
+    # What an Exported is serialized to holds the bytecode of its module somewhere inside.
+    is_wrapped = bytecode.MAGIC in data
+    hint = "they hold MLIR bytecode further in, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
     raise errors.DecodeError(
-      f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8."
+      f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8; {hint} "
+      f"Module.from_exported for what jax.export serialized{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
     ) from None
 
 

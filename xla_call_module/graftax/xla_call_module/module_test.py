@@ -189,3 +189,32 @@ def test_random_key_arguments_are_passed_as_their_data():
   )
   function = lift(Module.from_exported(exported))
   np.testing.assert_array_equal(function(jax.random.key(5))[0], jax.random.uniform(jax.random.key(5), (3,)))
+
+
+@pytest.mark.parametrize(
+  ("method", "given", "error", "message"),
+  [
+    ("from_bytes", "m.bc", ArgumentError, r"a str 'm.bc'; expected bytes. .*read_bytes"),
+    ("from_bytes", 5, ArgumentError, "an int; expected bytes"),
+    ("from_bytes", b"", DecodeError, "empty"),
+    ("from_hlo", "m.pb", ArgumentError, "expected bytes"),
+    ("from_text", None, ArgumentError, "got None; expected MLIR text"),
+    ("from_text", b"module {}", ArgumentError, "Bytes go to Module.from_bytes"),
+    ("from_text", " \n", DecodeError, "empty"),
+    ("from_text", "m.mlir", DecodeError, "'m.mlir' is the name of a file"),
+    ("from_exported", "m.jax", ArgumentError, r"a str 'm.jax'; .*read_bytes"),
+    ("from_exported", jnp.sin, ArgumentError, "expected what jax.export.export"),
+  ],
+)
+def test_usual_mix_ups_are_told_what_is_expected(method, given, error, message):
+  with pytest.raises(error, match=message):
+    getattr(Module, method)(given)
+
+
+def test_what_jax_export_wrote_is_sent_to_from_exported():
+  pytest.importorskip("flatbuffers")
+  exported = jax.export.export(jax.jit(jnp.sin))(_spec(3))
+  with pytest.raises(DecodeError, match=r"hold MLIR bytecode further in.*Module.from_exported"):
+    Module.from_bytes(exported.serialize())
+  with pytest.raises(ArgumentError, match="Use Module.from_exported"):
+    Module.from_bytes(exported)

@@ -91,7 +91,9 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
     legacy_backend_config=None if is_typed else _text(config),
   )
   settings = {name: _ffi_attribute(value) for name, value in config.items()} if is_typed else {}
-  context.record("custom call", op, f"{attrs['call_target_name']} is called through jax.ffi; it has no derivative")
+  target = attrs["call_target_name"]
+  note = f"{target} is called through jax.ffi; it has no derivative"
+  context.record("custom call", op, note, (target, 4 if is_typed else version))
   results = iter(call(*arrays, **settings))
   return tuple(next(results) if isinstance(kind, ir.TensorType) else TOKEN for kind in op.types)
 
