@@ -226,3 +226,56 @@ def test_integers_and_variables_of_a_loop_that_is_not_done_are_not_half_finished
   (_, count, truth), new_params = jax.jit(fn)(params, np.float32(1))
   assert (count, truth) == (np.iinfo(np.int32).min, True)
   assert np.isnan(list(new_params.values())).all()
+
+
+def _growing(x):
+  rows = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+  last = 0
+  for t in tf.range(5):
+    x = x * 2.0
+    rows = rows.write(t, x)
+    last = t
+    if tf.reduce_sum(x) > 10:
+      break
+  return rows.read(last), rows.size()
+
+
+def _growing_in_steps(x):
+  rows = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+  t = 0
+  while tf.reduce_sum(x) < 10:
+    x = x * 2.0
+    rows = rows.write(3 * t, x)
+    t += 1
+  return rows.read(3), rows.size()
+
+
+def test_a_list_that_grows_until_a_break_has_room_for_the_whole_loop():
+  tf_fn = tf.function(_growing)
+  fn = gc.convert_functional(tf_fn, np.ones(3, np.float32))
+  for start in (0.1, 1.0, 20.0):
+    x = np.full(3, start, np.float32)
+    for got, want in zip(jax.jit(fn)(x), tf_fn(x), strict=True):
+      np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_list_written_beyond_the_room_of_a_bounded_loop_makes_its_results_invalid():
+  tf_fn = tf.function(_growing_in_steps)
+  with gc.override_config("max_while_iterations", 5):
+    fn = gc.convert_functional(tf_fn, np.ones(3, np.float32))
+  x = np.array([1.0, 1.0, 0.5], np.float32)
+  np.testing.assert_allclose(jax.jit(fn)(x)[0], tf_fn(x)[0], rtol=1e-6)
+  assert np.isnan(jax.jit(fn)(x / 2)[0]).all()
+
+
+def test_a_growing_list_of_unknown_length_says_what_helps():
+  fn = gc.convert_functional(tf.function(_growing_in_steps), np.ones(3, np.float32))
+  with pytest.raises(NotImplementedError, match="max_while_iterations"):
+    jax.jit(fn)(np.ones(3, np.float32))
+
+
+def test_lists_of_64_bit_numbers_without_64_bit_types():
+  for tf_fn in (lambda v: tf.scan(lambda a, b: a + b**2, v), lambda v: tf.map_fn(lambda b: b * 2, v)):
+    tf_fn = tf.function(tf_fn)
+    fn = gc.convert_functional(tf_fn, tf.TensorSpec([None], tf.float64))
+    np.testing.assert_allclose(fn(np.arange(5.0)), tf_fn(np.arange(5.0)), rtol=1e-6)

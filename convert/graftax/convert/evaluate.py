@@ -14,7 +14,7 @@ from graftax.convert.options import ConvertOptions
 from graftax.convert.plan import Plan, Planner, Step
 from graftax.convert.scalar_bounds import BOUNDED_OPS, ScalarBounds
 from graftax.convert.state import State
-from graftax.convert.trip_count import bound_loop, count_loop
+from graftax.convert.trip_count import BOUNDING_OPS, BRANCHING_OPS, bound_loop, count_loop
 from graftax.graphdef_ir import FunctionRef, UnsupportedError
 from graftax.ops_jax import CountedLoop, PureFunction, ResourceHandle, Value, is_known, is_symbolic
 
@@ -24,9 +24,29 @@ __all__ = ["Evaluator"]
 _MAX_FOLDED_ELEMENTS = 4096
 
 # Small inputs, large outputs: folding these would put the large output into the program as a constant.
-_NEVER_FOLDED = frozenset({"BroadcastTo", "Empty", "Fill", "LinSpace", "OneHot", "Tile"})
+_LARGE_RESULTS = frozenset({"BroadcastTo", "Empty", "Fill", "LinSpace", "OneHot", "Tile"})
+
+# Tensor lists hold arrays, with the dtypes of those that are written to them while tracing.
+_LISTS = frozenset(
+  {
+    "EmptyTensorList",
+    "TensorListFromTensor",
+    "TensorListReserve",
+    "TensorListScatter",
+    "TensorListScatterV2",
+    "TensorListSplit",
+  }
+)
+
+_NEVER_FOLDED = _LARGE_RESULTS | _LISTS
 
 _NOTE = "while evaluating"
+
+_CONSTRAINTS = (
+  "JAX could not compare symbolic sizes. Say what is known of them, for example "
+  "jax.export.symbolic_shape('b, h, w, 3', constraints=['h >= 32', 'w >= 32', 'mod(h, 32) == 0']), or give numbers in "
+  "their place."
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,8 +189,11 @@ class _Frame:
   def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
     return count_loop(self._evaluator.planner, self._run_known, cond.name, body.name, args)
 
-  def loop_bound(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> int | None:
-    return bound_loop(self._evaluator.planner, self._run_known, cond.name, body.name, args)
+  def loop_bound(
+    self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value], *, through_branches: bool = False
+  ) -> int | None:
+    ops = BOUNDING_OPS | BRANCHING_OPS if through_branches else BOUNDING_OPS
+    return bound_loop(self._evaluator.planner, self._run_known, cond.name, body.name, args, ops)
 
   def _run_known(self, step: Step, inputs: Sequence[Value]) -> tuple[Value, ...]:
     frame = _Frame(self._evaluator, self.function_name)
@@ -204,6 +227,9 @@ def _run_step(frame: _Frame, inputs: Sequence[Value]) -> tuple[Value, ...]:
     # The innermost node says most; the calls around it add nothing.
     if not any(note.startswith(_NOTE) for note in getattr(e, "__notes__", ())):
       e.add_note(_where(frame))
+      # By name, since its place depends on the version of JAX.
+      if type(e).__name__ == "InconclusiveDimensionOperation":
+        e.add_note(_CONSTRAINTS)
     raise
 
 

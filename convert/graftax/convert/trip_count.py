@@ -15,7 +15,7 @@ from graftax.convert.plan import Plan, Planner, Step
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax import CountedLoop, Value, is_known
 
-__all__ = ["bound_loop", "count_loop"]
+__all__ = ["BOUNDING_OPS", "BRANCHING_OPS", "bound_loop", "count_loop"]
 
 # Beyond this, walking the counter in Python costs more than a loop of unknown length does.
 _MAX_ITERATIONS = 50_000
@@ -30,7 +30,8 @@ _MAX_UNROLLED = 64
 _MAX_ELEMENTS = 4096
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_IFS = frozenset({"If", "StatelessIf", "XlaIf"})
+_IFS = BRANCHING_OPS = frozenset({"If", "StatelessIf", "XlaIf"})
+BOUNDING_OPS = frozenset({"LogicalAnd"})
 _WHILES = frozenset({"StatelessWhile", "While", "XlaWhile"})
 # These look at nothing but the shape.
 _SHAPE_OPS = frozenset({"Rank", "Shape", "ShapeN", "Size"})
@@ -84,14 +85,29 @@ def count_loop(
   return CountedLoop(len(states), counters, {i: final[i] for i in moving}, unroll)
 
 
-def bound_loop(planner: Planner, run_step: RunStep, cond: str, body: str, initial: Sequence[Value]) -> int | None:
+def bound_loop(
+  planner: Planner,
+  run_step: RunStep,
+  cond: str,
+  body: str,
+  initial: Sequence[Value],
+  bounding_ops: frozenset[str] = BOUNDING_OPS,
+) -> int | None:
   """An upper bound of the iterations of a loop whose exact course is not known, or None.
 
   TensorFlow writes `maximum_iterations` into the condition, as `counter < maximum and condition`; what the bound says
   is known even where the condition is not.
+
+  Args:
+    planner: plans of the functions.
+    run_step: runs one step on known inputs.
+    cond: name of the condition.
+    body: name of the loop body.
+    initial: loop variables before the loop.
+    bounding_ops: only a condition with one of these is worth a walk.
   """
   cond_plan = planner.plan(cond)
-  if not any(step.node.op == "LogicalAnd" for step in cond_plan.steps):
+  if not any(step.node.op in bounding_ops for step in cond_plan.steps):
     return None
   walker = _Walker(planner, run_step)
   trace = walker.walk_loop(cond_plan, planner.plan(body), [_as_known(v) for v in initial], unless_false=_MAX_BOUND)

@@ -94,8 +94,13 @@ class Context(Protocol):
   def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
     """The course of `while cond(args): args = body(args)`, or None where it depends on traced data."""
 
-  def loop_bound(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> int | None:
-    """How often the body of a loop that is not counted runs at most, or None where the program does not say."""
+  def loop_bound(
+    self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value], *, through_branches: bool = False
+  ) -> int | None:
+    """How often the body of a loop that is not counted runs at most, or None where the program does not say.
+
+    With `through_branches`, conditions that are computed in branches say so, too, as AutoGraph writes a `break`.
+    """
 
   @property
   def key(self) -> jax.Array | None:

@@ -159,7 +159,8 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
 
   Differs from TF: a loop that is a `jax.lax.while_loop` and has side effects other than assignments (it prints, or
   asserts under `enable_checkify_for_asserts`) has no reverse-mode derivatives. A loop that goes on beyond
-  `max_while_iterations` gives NaN, extreme integers and true.
+  `max_while_iterations` gives NaN, extreme integers and true, and so does one that writes to a growing list farther
+  than an element per write and iteration.
   """
   counted = ctx.counted_loop(cond, body, input)
   return _with_words_where_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
@@ -174,7 +175,11 @@ def _run_while(
     if bound is None:
       bound = ctx.options.max_while_iterations
     pure_cond = ctx.pure(cond, input)
-    return loop.while_loop(pure_cond) if bound is None else loop.bounded(pure_cond, bound)
+    if bound is not None:
+      return loop.bounded(pure_cond, bound)
+    # A loop with a `break` runs as long as it must, but its lists need room for as long as it might.
+    room = ctx.loop_bound(cond, body, input, through_branches=True) if any(map(is_variant, input)) else None
+    return loop.while_loop(pure_cond, room)
   return loop.unroll(counted) if counted.unroll else loop.scan(counted)
 
 
@@ -274,8 +279,8 @@ class _Loop:
     carry, _ = jax.lax.scan(step, carry, (numbers, [counted.counters[i] for i in positions]))
     return self._finish(carry, lists, counted)
 
-  def while_loop(self, cond: PureFunction) -> tuple[Value, ...]:
-    """The loop as `jax.lax.while_loop`, with derivatives in every mode."""
+  def while_loop(self, cond: PureFunction, room: int | None) -> tuple[Value, ...]:
+    """The loop as `jax.lax.while_loop`, with derivatives in every mode; of at most `room` iterations, where known."""
     from graftax.xla_call_module.while_loops import while_loop  # Importing it takes long, and few graphs need it.
 
     def keep_going(carry: Any) -> Array:
@@ -286,9 +291,9 @@ class _Loop:
       number, inner = carry
       return number + 1, self._next(inner, {}, number, lists)
 
-    start, lists = self._initial_carry(None, None)
-    _, (_, carry) = while_loop(keep_going, step, (np.int32(0), start))
-    return self._finish(carry, lists, None)
+    start, lists = self._initial_carry(None, room)
+    _, (_, (values, state)) = while_loop(keep_going, step, (np.int32(0), start))
+    return self._finish(_valid_unless(lists.overflow(values), (values, state)), lists, None)
 
   def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:
     """The loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
@@ -299,13 +304,12 @@ class _Loop:
 
     carry, lists = self._initial_carry(None, bound)
     carry, _ = jax.lax.scan(step, carry, np.arange(bound, dtype=np.int32))
-    unfinished = self._holds(cond, carry, np.int32(bound))
+    unfinished = self._holds(cond, carry, np.int32(bound)) | lists.overflow(carry[0])
     if self.ctx.options.enable_checkify_for_asserts:
       checkify.check(
         jnp.logical_not(unfinished), f"{self.ctx.node_name}: the loop is not done after {bound} iterations"
       )
-    values, state = jax.tree.map(lambda leaf: _invalid_if(unfinished, leaf), carry)
-    return self._finish((values, state), lists, None)
+    return self._finish(_valid_unless(unfinished, carry), lists, None)
 
   def _holds(self, cond: PureFunction, carry: Any, number: Value) -> Array:
     values, _ = carry
@@ -430,6 +434,12 @@ def _merge(
   merged = iter(operands)
   total = len(operands) + len(statics[0])
   return tuple(statics[0][i] if i in statics[0] else next(merged) for i in range(total))
+
+
+def _valid_unless(condition: Value, carry: Any) -> Any:
+  if is_known(condition) and not condition:
+    return carry
+  return jax.tree.map(lambda leaf: _invalid_if(condition, leaf), carry)
 
 
 def _invalid_if(condition: Array, value: Array) -> Array:

@@ -37,10 +37,11 @@ class FlowGradient:
 
   def with_capacity(self, capacity: int) -> "FlowGradient":
     """The same with zeros for further elements."""
-    missing = capacity - self.buffer.shape[0]
-    if missing <= 0:
+    missing = jax.core.max_dim(capacity - self.buffer.shape[0], 0)
+    if isinstance(missing, int) and missing == 0:
       return self
-    return FlowGradient(jnp.pad(self.buffer, [(0, missing)] + [(0, 0)] * (self.buffer.ndim - 1)))
+    zeros = jnp.zeros((missing, *self.buffer.shape[1:]), self.buffer.dtype)
+    return FlowGradient(jnp.concatenate([self.buffer, zeros]))
 
   @classmethod
   def of(cls, value: Value, capacity: int, element: tuple[int, ...], dtype: Any) -> "FlowGradient":
@@ -52,5 +53,5 @@ class FlowGradient:
   def __add__(self, other: Value) -> "FlowGradient":
     if not isinstance(other, FlowGradient):
       return self
-    capacity = max(self.buffer.shape[0], other.buffer.shape[0])
+    capacity = jax.core.max_dim(self.buffer.shape[0], other.buffer.shape[0])
     return FlowGradient(self.with_capacity(capacity).buffer + other.with_capacity(capacity).buffer)

@@ -15,6 +15,7 @@ from jax import lax
 from graftax.ops_jax.axes import canonical_axis
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.known import as_known
+from graftax.ops_jax.numeric import invalid
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known, is_symbolic, materialize
 
@@ -183,6 +184,11 @@ def _np_gather(params: np.ndarray, indices: np.ndarray, axis: int, batch_dims: i
 
 
 def _gather(params: Array, indices: Array, axis: int, batch_dims: int, in_bounds: bool) -> Array:
+  limit = params.shape[axis]
+  if not isinstance(limit, int) and jax.core.max_dim(limit, 1) != limit:
+    # JAX cannot tell whether there is anything to take; with one more, there is.
+    last = jnp.full((*params.shape[:axis], 1, *params.shape[axis + 1 :]), invalid(params.dtype))
+    params = jnp.concatenate([params, last], axis)
   batch = tuple(range(batch_dims))
   num_positions = indices.ndim - batch_dims
   rank = params.ndim - 1 + num_positions

@@ -10,7 +10,7 @@ from graftax.ops_jax import gather
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.gather import positions_or_end
 from graftax.ops_jax.tensor_list import tensor_list_scatter_into_existing_list, tensor_list_scatter_v2
-from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+from graftax.testing.raw_ops import NodeContext, check_raw_op, check_raw_op_rejects, raw_op
 
 _X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
@@ -111,7 +111,7 @@ def test_slices_scattered_into_a_tensor_list_never_count_from_the_end(bad):
 
   def written(indices):
     full = tensor_list_scatter_v2(jnp.ones(3), np.arange(3), np.zeros(0, np.int32), 3)
-    return tensor_list_scatter_into_existing_list(full, tensor, indices).buffer
+    return tensor_list_scatter_into_existing_list(NodeContext(), full, tensor, indices).buffer
 
   with pytest.raises(InvalidInputError, match="TensorListScatter: index"):
     scattered(np.array([bad, 1]))

@@ -6,6 +6,7 @@ again.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from graftax.ops_jax.errors import StaticInputError
 from graftax.ops_jax.flow_gradient import FlowGradient
-from graftax.ops_jax.tensor_list_value import TensorList
+from graftax.ops_jax.tensor_list_value import Size, TensorList, larger
 from graftax.ops_jax.values import Value
 from graftax.ops_jax.variants import OneOf, chosen, conformed, is_variant, joined, shapes_of, with_element
 
@@ -40,7 +41,7 @@ class LoopLists:
   """
 
   values: list[Value]
-  final_lengths: dict[int, int | None]
+  final_lengths: dict[int, Size | None]
 
   def conformed(self, results: Sequence[Value]) -> list[Value]:
     """What an iteration gives, laid out like the loop variables."""
@@ -48,6 +49,14 @@ class LoopLists:
       conformed(result, shapes_of(value)) if is_variant(value) else result
       for result, value in zip(results, self.values, strict=True)
     ]
+
+  def overflow(self, values: Sequence[Value]) -> Value:
+    """Whether some list was written at an index beyond its room, which makes the loop variables worthless."""
+    lists = [values[position] for position, length in self.final_lengths.items() if length is None]
+    exceeded: Value = np.bool_(False)
+    for tensor_list in lists:
+      exceeded = exceeded | (tensor_list.length > jnp.asarray(tensor_list.capacity, np.int32))
+    return exceeded
 
   def restore(self, values: Sequence[Value]) -> list[Value]:
     """Loop variables after the loop, with known lengths back in place."""
@@ -98,7 +107,7 @@ def fit_lists(
   if num_iterations is not None and any(afters[i].is_written_beyond for i in grows):
     numbers = sorted({0, num_iterations // 2, num_iterations - 1})
     samples = [_abstract(fitted, body, counters, {i: c[n] for i, c in counters.items()}) for n in numbers]
-  final_lengths: dict[int, int | None] = {}
+  final_lengths: dict[int, Size | None] = {}
   for position in grows:
     change = _Change(
       sized[position],
@@ -147,7 +156,7 @@ def _changes_length(before: Value, after: Value) -> bool:
 def _at_length_of(value: Value, after: Value) -> Value:
   if not isinstance(value, TensorList):
     return value
-  if isinstance(after.length, int):
+  if after.has_static_length:
     return value.with_length(after.length)
   return dataclasses.replace(value.with_capacity(after.capacity), length=jnp.asarray(value.length, np.int32))
 
@@ -202,44 +211,45 @@ def _abstract(
   ]
 
 
-def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> tuple[int, int | None]:
+def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> tuple[Size, Size | None]:
   """Capacity that the whole loop needs, and the length afterwards."""
   before, after = change.before, change.after
   most = bound if num_iterations is None else num_iterations
   if after.is_written_beyond:
-    return _growth_by_index(change)
-  if not (isinstance(before.length, int) and isinstance(after.length, int)):
+    return _growth_by_index(change, most)
+  if not (before.has_static_length and after.has_static_length):
     return _growth_of_capacity(change, most), None
   start, step, overshoot = before.length, after.length - before.length, after.peak - before.length
   if step < 0:
-    final = None if num_iterations is None else max(start + step * num_iterations, 0)
+    final = None if num_iterations is None else larger(start + step * num_iterations, 0)
     return start + overshoot, final
   if before.max_length is not None and num_iterations is None:
     return before.max_length, None
   if most is None or change.second.static_length(change.what) != after.length + step:
     raise StaticInputError(_unbounded(change.what))
   final = start + step * most
-  return max(start + step * (most - 1) + overshoot, final), None if num_iterations is None else final
+  return larger(start + step * (most - 1) + overshoot, final), None if num_iterations is None else final
 
 
-def _growth_by_index(change: _Change) -> tuple[int, int | None]:
+def _growth_by_index(change: _Change, most: int | None) -> tuple[Size, Size | None]:
   before = change.before
   if change.samples:
     # The iteration that writes furthest decides.
     lengths = [sample.static_length(change.what) for sample in change.samples]
-    final = max(before.static_length(change.what), *lengths)
-    return max(final, *(sample.peak for sample in change.samples)), final
-  if before.max_length is None:
-    raise StaticInputError(_unbounded(change.what))
-  return before.max_length, None
+    final = functools.reduce(larger, lengths, before.static_length(change.what))
+    return functools.reduce(larger, (sample.peak for sample in change.samples), final), final
+  return _growth_of_capacity(change, most), None
 
 
-def _growth_of_capacity(change: _Change, most: int | None) -> int:
-  """Capacity that the loop needs for a list to which an iteration may push or not, as traced data has it."""
+def _growth_of_capacity(change: _Change, most: int | None) -> Size:
+  """Capacity that the loop needs for a list to which an iteration may push or not, as traced data has it.
+
+  A list that is written by index gets room for as many elements as are written; see `LoopLists.overflow`.
+  """
   before = change.before
   step = change.after.capacity - before.capacity
   if before.max_length is not None:
-    return max(before.max_length, change.after.capacity)
+    return larger(before.max_length, change.after.capacity)
   if step > 0 and (most is None or change.second.capacity - change.after.capacity > step):
     raise StaticInputError(_unbounded(change.what))
   return before.capacity + step * (most or 0)
@@ -248,10 +258,11 @@ def _growth_of_capacity(change: _Change, most: int | None) -> int:
 def _unbounded(what: str) -> str:
   return (
     f"{what}: a tensor list grows in a loop whose trip count depends on traced data. Give the list a bound "
-    f"(max_num_elements), give it its final size before the loop, or make the trip count known while tracing."
+    f"(max_num_elements), give it its final size before the loop, make the trip count known while tracing, or give a "
+    f"bound for it with the option max_while_iterations."
   )
 
 
-def _with_room(value: TensorList, capacity: int) -> TensorList:
+def _with_room(value: TensorList, capacity: Size) -> TensorList:
   length = jnp.asarray(value.length, np.int32)
-  return dataclasses.replace(value.with_capacity(max(capacity, value.capacity)), length=length, has_room=True)
+  return dataclasses.replace(value.with_capacity(larger(capacity, value.capacity)), length=length, has_room=True)

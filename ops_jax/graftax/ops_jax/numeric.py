@@ -32,6 +32,15 @@ def highest(dtype: Any) -> np.ndarray:
   return np.asarray(np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).max, dtype)
 
 
+def invalid(dtype: Any) -> np.ndarray:
+  """What stands for a number that is not there: NaN, the least or greatest integer, true; a scalar."""
+  if jnp.issubdtype(dtype, jnp.inexact):
+    return np.asarray(np.nan, dtype)
+  if np.dtype(dtype).kind == "b":
+    return np.asarray(True)
+  return np.asarray(jnp.iinfo(dtype).min or jnp.iinfo(dtype).max, dtype)
+
+
 def lowest_finite(dtype: Any) -> np.ndarray:
   """The least finite value of a real dtype; a scalar."""
   return np.asarray(_limits(dtype).min, dtype)

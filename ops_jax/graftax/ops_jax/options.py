@@ -24,7 +24,8 @@ class LoweringOptions:
       that length, whose reverse pass computes nothing twice and needs memory for all of that length; without, it is a
       `while_loop`, whose reverse pass computes iterations again and needs bounded memory. A loop that is not done by
       then gives NaN in its floating-point results and variables, the least signed or greatest unsigned integer, and
-      true (and fails a check under `enable_checkify_for_asserts`).
+      true (and fails a check under `enable_checkify_for_asserts`). Lists that grow in the loop get room for as many
+      elements as it may write, counted without gaps.
   """
 
   resize_bilinear_precision: str = "highest"

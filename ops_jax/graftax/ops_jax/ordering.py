@@ -6,6 +6,7 @@ import numpy as np
 
 from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.known import INT32, canonical_dtype
+from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -40,15 +41,21 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
     StaticInputError: `k` depends on traced data.
     InvalidInputError: `input` has no axis, or fewer than `k` elements in the last one.
 
-  Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted.
+  Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted. Where `n` is symbolic and
+  turns out to be less than `k`, what is missing is NaN, or the least or greatest integer, at the indices from `n` on.
   """
   input = jnp.asarray(input)
-  if input.ndim == 0 or k < 0 or input.shape[-1] < k:
+  has_room = input.ndim > 0 and (not isinstance(input.shape[-1], int) or not isinstance(k, int) or input.shape[-1] >= k)
+  if not has_room or (isinstance(k, int) and k < 0):
     raise InvalidInputError(f"TopK: k={k!r} of shape {input.shape}; expected an axis of at least k elements.")
   # XLA orders -0 before +0; TensorFlow takes them for equal, and so does this key.
   is_float = jnp.issubdtype(input.dtype, jnp.floating)
   keys = jnp.where(input == 0, jnp.zeros((), input.dtype), input) if is_float else input
-  _, indices = jax.lax.top_k(jax.lax.stop_gradient(keys), k)
+  keys = jax.lax.stop_gradient(keys)
+  if not isinstance(input.shape[-1], int):
+    # With `k` more of the lowest, JAX need not know whether a symbolic axis has `k` elements.
+    keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), lowest(keys.dtype))], axis=-1)
+  _, indices = jax.lax.top_k(keys, k)
   return jnp.take_along_axis(input, indices, axis=-1), indices.astype(canonical_dtype(index_type))
 
 

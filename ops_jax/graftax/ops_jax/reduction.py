@@ -143,7 +143,11 @@ def _reduce(
   def on_jax(a: Array) -> Array:
     if op in ("Max", "Min") and any(a.shape[axis] == 0 for axis in axes):
       return _empty_extremum(op, a, axes, keep_dims)
-    result = jax_function(a, axis=axes, keepdims=keep_dims)
+    options = {}
+    if op in ("Max", "Min") and not all(isinstance(a.shape[axis], int) for axis in axes):
+      # JAX refuses to reduce what might be empty without a result for it.
+      options["initial"] = (lowest if op == "Max" else highest)(a.dtype)
+    result = jax_function(a, axis=axes, keepdims=keep_dims, **options)
     return result.astype(a.dtype)
 
   return keep_known(lambda a: np_function(a, axis=axes, keepdims=keep_dims, **kwargs), on_jax, x)

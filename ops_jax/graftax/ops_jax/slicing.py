@@ -15,6 +15,7 @@ from jax import lax
 from graftax.ops_jax.affine import Affine, affine_entries
 from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.known import as_known
+from graftax.ops_jax.numeric import invalid
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known
 
@@ -311,7 +312,7 @@ def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
   reversed_axes = tuple(axis for axis, r in enumerate(ranges) if r.is_reversed)
   # Sizes that nobody can compare: `tf.slice(position_embeddings, [0, 0], [length, -1])`.
   lies_within = all(_is_traced(r.start) or r.lies_within(dim) for r, dim in zip(ranges, x.shape, strict=True))
-  if is_known(x) and lies_within and not any(_is_traced(r.start) for r in ranges):
+  if is_known(x) and all(isinstance(v, int) for r in ranges for v in (r.start, r.stop)):
     cut = np.asarray(x)[tuple(slice(r.start, r.stop, r.step) for r in ranges)]
     return as_known(np.flip(cut, reversed_axes) if reversed_axes else cut)
   x = jnp.asarray(x)
@@ -331,14 +332,10 @@ def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
 
 def _cut_unchecked(x: Array, ranges: Sequence[_Range]) -> Array:
   """The ranges, all of step 1 and the traced ones whole; poisoned where they leave the array."""
-  if jnp.issubdtype(x.dtype, jnp.inexact):
-    poison: Any = np.nan
-  else:
-    poison = True if x.dtype == bool else jnp.iinfo(x.dtype).min or jnp.iinfo(x.dtype).max
   config = [
     (0, 0, 0) if _is_traced(r.start) else (-r.start, r.stop - dim, 0) for r, dim in zip(ranges, x.shape, strict=True)
   ]
-  return lax.pad(x, jnp.asarray(poison, x.dtype), config)
+  return lax.pad(x, invalid(x.dtype), config)
 
 
 def _oriented(value: Array, plan: _Plan) -> Array:

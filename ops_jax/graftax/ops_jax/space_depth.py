@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,10 +80,14 @@ def batch_to_space_nd(input: Array, block_shape: Static[tuple[int, ...]], crops:
   trailing = range(1 + 2 * num_spatial, blocks.ndim)
   sizes = [dim * block for dim, block in zip(spatial, block_shape, strict=True)]
   whole = blocks.transpose(num_spatial, *pairs, *trailing).reshape(batch // num_blocks, *sizes, *tail)
-  ends = [size - int(high) for size, (_, high) in zip(sizes, crops, strict=True)]
+  ends = [size - _dim(high) for size, (_, high) in zip(sizes, crops, strict=True)]
   if any(isinstance(end, int) and end < low for end, (low, _) in zip(ends, crops, strict=True)):
     raise InvalidInputError(f"BatchToSpaceND: crops {crops.tolist()!r} exceed the spatial shape {sizes!r}.")
-  return whole[(slice(None), *(slice(int(low), end) for end, (low, _) in zip(ends, crops, strict=True)))]
+  return whole[(slice(None), *(slice(_dim(low), end) for end, (low, _) in zip(ends, crops, strict=True)))]
+
+
+def _dim(value: Any) -> Any:
+  return value if jax.export.is_symbolic_dim(value) else int(value)
 
 
 @register("SpaceToBatch", ignores=("T", "Tpaddings"))

@@ -26,7 +26,7 @@ from graftax.ops_jax.tensor_list import (
   tensor_list_set_item,
   tensor_list_split,
 )
-from graftax.ops_jax.tensor_list_value import TensorList
+from graftax.ops_jax.tensor_list_value import Size, TensorList, larger
 from graftax.ops_jax.values import Array, Static, Value
 from graftax.ops_jax.variants import array_structure
 
@@ -60,11 +60,11 @@ class TensorArrayHandle(ResourceHandle):
 class _Written:
   """What was written to a TensorArray so far while tracing, which is what its gradients look like."""
 
-  capacity: int = 0
+  capacity: Size = 0
   element: jax.ShapeDtypeStruct | None = None
 
   def note(self, flow: TensorList) -> TensorList:
-    self.capacity = max(self.capacity, flow.capacity)
+    self.capacity = larger(self.capacity, flow.capacity)
     if flow.buffer is not None:
       self.element = array_structure(flow.element)
     return flow

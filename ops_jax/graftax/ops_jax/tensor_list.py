@@ -13,10 +13,19 @@ from graftax.ops_jax.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax.gather import positions_or_end
 from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
-from graftax.ops_jax.tensor_list_value import VARIANT, TensorList, check_index, declared_shape
+from graftax.ops_jax.tensor_list_value import (
+  VARIANT,
+  Size,
+  TensorList,
+  check_index,
+  declared_shape,
+  is_size,
+  larger,
+)
 from graftax.ops_jax.values import Array, Static, Symbolic, Value, shape_vector
 from graftax.ops_jax.variants import (
   Constant,
+  array_dtype,
   as_held,
   conformed,
   joined,
@@ -106,9 +115,9 @@ def tensor_list_stack(
   what = _what(ctx, "TensorListStack")
   tensor_list = _given(input_handle, element_dtype, what)
   length = tensor_list.static_length(what)
-  if num_elements >= 0 and length != num_elements:
+  if num_elements >= 0 and isinstance(length, int) and length != num_elements:
     raise InvalidInputError(f"{what}: the list has {length} elements; expected {num_elements}.")
-  return array_buffer(tensor_list, element_shape, what)[:length]
+  return array_buffer(tensor_list.with_length(length), element_shape, what)
 
 
 @register("TensorListGetItem", ignores=("Tshape",))
@@ -146,9 +155,9 @@ def tensor_list_set_item(
   element = as_held(item, tensor_list.element_dtype, keep_known=False)
   tensor_list = _with_elements_like(tensor_list, element, what)
   static = not isinstance(index, jax.core.Tracer) and tensor_list.has_static_length
-  if resize_if_index_out_of_bounds and static and int(index) >= tensor_list.static_length(what):
-    tensor_list = tensor_list.with_length(int(index) + 1)
-  elif resize_if_index_out_of_bounds and not static:
+  if resize_if_index_out_of_bounds and static:
+    tensor_list = tensor_list.with_length(larger(tensor_list.static_length(what), int(index) + 1))
+  elif resize_if_index_out_of_bounds:
     tensor_list = _with_room_at(tensor_list, index, what)
   else:
     check_index(index, tensor_list, what)
@@ -169,15 +178,16 @@ def tensor_list_push_back(
   tensor_list = _given(input_handle, element_dtype, what)
   element = as_held(tensor, tensor_list.element_dtype)
   end = tensor_list.length
-  if isinstance(end, int) and tensor_list.max_length is not None and end >= tensor_list.max_length:
-    raise InvalidInputError(f"{what}: the list is full: it may hold {tensor_list.max_length} elements.")
+  max_length = tensor_list.max_length
+  if isinstance(end, int) and isinstance(max_length, int) and end >= max_length:
+    raise InvalidInputError(f"{what}: the list is full: it may hold {max_length} elements.")
   tensor_list = _with_elements_like(tensor_list, element, what)
-  if isinstance(end, int):
+  if is_size(end):
     tensor_list = tensor_list.with_length(end + 1)
   else:
     capacity = tensor_list.capacity
-    is_tight = not tensor_list.has_room and (tensor_list.max_length is None or capacity < tensor_list.max_length)
-    tensor_list = dataclasses.replace(tensor_list.with_capacity(max(capacity + is_tight, 1)), length=end + 1)
+    is_tight = not tensor_list.has_room and (max_length is None or capacity != larger(capacity, max_length))
+    tensor_list = dataclasses.replace(tensor_list.with_capacity(larger(capacity + is_tight, 1)), length=end + 1)
   return tensor_list.updated(end, conformed(element, tensor_list.element))
 
 
@@ -199,7 +209,7 @@ def tensor_list_pop_back(
     raise InvalidInputError(f"{what}: the list is empty.")
   tensor_list = _with_buffer(tensor_list, element_shape, what)
   item = released(tensor_list.at(length - 1))
-  if isinstance(length, int):
+  if is_size(length):
     return tensor_list.with_length(length - 1), item
   return dataclasses.replace(tensor_list, length=length - 1), item
 
@@ -211,7 +221,7 @@ def tensor_list_length(input_handle: TensorList) -> Array:
   Source op: `tf.raw_ops.TensorListLength`.
   """
   length = only(input_handle, TensorList, None, "TensorListLength").length
-  return np.int32(length) if isinstance(length, int) else length
+  return shape_vector([length])[0] if is_size(length) else length
 
 
 @register("TensorListElementShape")
@@ -236,7 +246,8 @@ def tensor_list_resize(ctx: Context, input_handle: TensorList, size: Static[int]
   """
   what = _what(ctx, "TensorListResize")
   tensor_list = only(input_handle, TensorList, None, what)
-  if size > tensor_list.static_length(what):
+  length = tensor_list.static_length(what)
+  if length != larger(length, size):
     tensor_list = _with_arrays(tensor_list)
   return tensor_list.with_length(size)
 
@@ -290,7 +301,7 @@ def tensor_list_scatter_into_existing_list(
   tensor_list = _with_elements_like(only(input_handle, TensorList, None, what), element, what)
   if not isinstance(indices, jax.core.Tracer) and tensor_list.has_static_length:
     needed = int(np.max(np.asarray(indices), initial=-1)) + 1
-    tensor_list = tensor_list.with_length(max(needed, tensor_list.static_length(what)))
+    tensor_list = tensor_list.with_length(larger(needed, tensor_list.static_length(what)))
   return dataclasses.replace(tensor_list, buffer=_with_slices(tensor_list.buffer, indices, tensor))
 
 
@@ -350,18 +361,19 @@ def tensor_list_concat_lists(ctx: Context, input_a: TensorList, input_b: TensorL
 
 
 def new_list(
-  length: int, element_shape: tuple[int | None, ...] | None, dtype: np.dtype[Any], max_length: int | None = None
+  length: Size, element_shape: tuple[int | None, ...] | None, dtype: np.dtype[Any], max_length: Size | None = None
 ) -> TensorList:
   """A list of zeros; with a buffer where the element shape is known and there are any.
 
   Args:
     length: number of elements.
     element_shape: shape of the elements, as far as it is known.
-    dtype: dtype of the elements.
+    dtype: dtype of the elements, as TensorFlow has it.
     max_length: the most elements it may ever hold, or None.
   """
+  dtype = dtype if dtype == VARIANT else array_dtype(dtype)
   tensor_list = TensorList(None, length, length, dtype, element_shape, max_length, peak=length)
-  if dtype == VARIANT or element_shape is None or None in element_shape or not length:
+  if dtype == VARIANT or element_shape is None or None in element_shape or length == 0:
     return tensor_list
   return with_element(tensor_list, jax.ShapeDtypeStruct(element_shape, canonical_dtype(dtype)))
 
@@ -415,14 +427,16 @@ def _with_room_at(tensor_list: TensorList, index: Array, what: str) -> TensorLis
     StaticInputError: nothing says how long the list may become.
   """
   if tensor_list.max_length is not None:
-    tensor_list = tensor_list.with_capacity(max(tensor_list.capacity, tensor_list.max_length))
+    tensor_list = tensor_list.with_capacity(larger(tensor_list.capacity, tensor_list.max_length))
   elif tensor_list.has_room is False:
     raise StaticInputError(
       f"{what}: it depends on traced data which element is written, and the list may grow. Give the list its final "
       f"size where it is made, and dynamic_size=False."
     )
   length = jnp.maximum(tensor_list.length, index + 1)
-  tensor_list = tensor_list.with_capacity(max(tensor_list.capacity, 1))
+  # While a loop is sized, the capacity counts what an iteration writes.
+  is_counting = tensor_list.has_room is None and tensor_list.max_length is None
+  tensor_list = tensor_list.with_capacity(larger(tensor_list.capacity + is_counting, 1))
   return dataclasses.replace(tensor_list, length=length, is_written_beyond=True)
 
 
@@ -438,24 +452,32 @@ def _given(value: Value, element_dtype: DType | None, what: str) -> TensorList:
 
 
 def _numpy(dtype: DType) -> np.dtype[Any]:
-  return VARIANT if dtype.base is DType.VARIANT else dtype.numpy
+  return VARIANT if dtype.base is DType.VARIANT else array_dtype(dtype.numpy)
 
 
 def _concat(ctx: Context, tensor_list: TensorList, element_shape: Value) -> tuple[Array, Array]:
   what = _what(ctx, "TensorListConcat")
   tensor_list = only(tensor_list, TensorList, None, what)
   length = tensor_list.static_length(what)
-  buffer = array_buffer(tensor_list, element_shape, what)
+  buffer = array_buffer(tensor_list.with_length(length), element_shape, what)
   shape = buffer.shape[1:]
   if not shape:
     raise InvalidInputError(f"{what}: elements are scalars, which have no axis to join along.")
-  joined_elements = jnp.reshape(buffer[:length], (length * shape[0], *shape[1:]))
-  return joined_elements, np.full([length], shape[0], np.int64)
+  joined_elements = jnp.reshape(buffer, (length * shape[0], *shape[1:]))
+  return joined_elements, _repeated(shape[0], length)
+
+
+def _repeated(size: Size, times: Size) -> Array:
+  """`[times]` of one size, int64."""
+  if isinstance(times, int):
+    return shape_vector([size] * times, np.int64)
+  dtype = canonical_dtype(np.dtype(np.int64))
+  return jnp.broadcast_to(jnp.asarray(size, dtype), (times,))
 
 
 def _scatter(tensor: Array, indices: Array, num_elements: int) -> TensorList:
   length = num_elements
-  if length < 0:
+  if isinstance(length, int) and length < 0:
     if isinstance(indices, jax.core.Tracer):
       raise StaticInputError("TensorListScatter: indices depend on traced data, so num_elements must be given.")
     length = int(np.max(np.asarray(indices), initial=-1)) + 1

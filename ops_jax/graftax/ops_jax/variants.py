@@ -17,7 +17,7 @@ from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.flow_gradient import FlowGradient
 from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.optional_value import OptionalValue
-from graftax.ops_jax.tensor_list_value import VARIANT, TensorList
+from graftax.ops_jax.tensor_list_value import VARIANT, TensorList, larger
 from graftax.ops_jax.values import Value, is_known, is_string, materialize
 
 __all__ = [
@@ -275,7 +275,7 @@ def _joined_components(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple
 
 def _joined_lists(first: TensorList, second: TensorList) -> TensorList:
   elements = [value.element for value in (first, second) if value.buffer is not None]
-  capacity = first.capacity if first.capacity == second.capacity else max(first.capacity, second.capacity)
+  capacity = larger(first.capacity, second.capacity)
   buffer = None
   if elements:
     element = joined(elements[0], elements[-1])

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -144,16 +145,52 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
     axes: the dimensions of `x` that it slides over.
     fill: value of the padding cells.
   """
-  padded = _padded(x, window, axes, jnp.asarray(fill, x.dtype))
+  fill = jnp.asarray(fill, x.dtype)
+  padded = _padded(x, window, axes, fill)
+  extents = [(size - 1) * dilation + 1 for size, dilation in zip(window.size, window.dilations, strict=True)]
+  counts = [
+    _count(padded.shape[a], extent, step) for a, extent, step in zip(axes, extents, window.strides, strict=True)
+  ]
+  # JAX cannot tell whether a symbolic size has room for a window. With cells behind the end, which no window sees, it
+  # need not: every slice lies inside.
+  is_open = [not isinstance(padded.shape[axis], int) for axis in axes]
+  spare = [(e + s - 2) * o for e, s, o in zip(extents, window.strides, is_open, strict=True)]
+  padded = _with_spare_cells(padded, axes, spare, fill)
   for cell in itertools.product(*map(range, window.size)):
     starts, limits, steps = [0] * x.ndim, list(padded.shape), [1] * x.ndim
     for i, axis in enumerate(axes):
-      extent = (window.size[i] - 1) * window.dilations[i] + 1
-      count = (padded.shape[axis] - extent) // window.strides[i] + 1
       starts[axis] = cell[i] * window.dilations[i]
-      limits[axis] = starts[axis] + (count - 1) * window.strides[i] + 1
-      steps[axis] = window.strides[i]
-    yield cell, lax.slice(padded, starts, limits, steps)
+      if is_open[i]:
+        limits[axis] = starts[axis] + counts[i] * window.strides[i]
+      else:
+        steps[axis] = window.strides[i]
+        limits[axis] = starts[axis] + (counts[i] - 1) * steps[axis] + 1
+    view = lax.slice(padded, starts, limits, steps)
+    for i, axis in enumerate(axes):
+      if is_open[i] and window.strides[i] != 1:
+        view = _every(view, window.strides[i], counts[i], axis)
+    yield cell, view
+
+
+def _every(x: Array, stride: int, count: Any, axis: int) -> Array:
+  """Every so many elements of a symbolic dimension; JAX cannot transpose a slice that has such steps."""
+  split = x.reshape(*x.shape[:axis], count, stride, *x.shape[axis + 1 :])
+  return lax.index_in_dim(split, 0, axis + 1, keepdims=False)
+
+
+def _count(size: Any, extent: int, stride: int) -> Any:
+  """Number of windows along a dimension."""
+  count = (size - extent) // stride + 1
+  return count if isinstance(size, int) else jax.core.max_dim(count, 0)
+
+
+def _with_spare_cells(x: Array, axes: Sequence[int], spare: Sequence[int], fill: Array) -> Array:
+  if not any(spare):
+    return x
+  configuration = [(0, 0, 0)] * x.ndim
+  for axis, number in zip(axes, spare, strict=True):
+    configuration[axis] = (0, number, 0)
+  return lax.pad(x, fill, configuration)
 
 
 def _padded(x: Array, window: Window, axes: Sequence[int], fill: Array) -> Array:

@@ -93,7 +93,9 @@ class NodeContext:
     """None: no loop has a known course."""
     return None
 
-  def loop_bound(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> int | None:
+  def loop_bound(
+    self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value], *, through_branches: bool = False
+  ) -> int | None:
     """None: no loop has a known bound."""
     return None
 
