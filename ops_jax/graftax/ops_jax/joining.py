@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -85,13 +86,18 @@ def parallel_concat(values: list[Array]) -> Array:
   return concat_v2(values, 0)
 
 
-@register("ConcatOffset", ignores=("N", "shape_type"))
-def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[np.ndarray]:
-  """For each of the shapes, where an array of it begins in the arrays' concatenation; known.
+@register("ConcatOffset", ignores=("N", "shape_type"), symbolic=True)
+def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[Array]:
+  """For each of the shapes, where an array of it begins in the arrays' concatenation; known where the shapes are.
 
   Raises:
-    InvalidInputError: no such dimension, or the others differ.
+    InvalidInputError: no such dimension, or the others differ, as far as they are known.
   """
+  if any(isinstance(dims, jax.core.Tracer) for dims in shape):
+    shapes = jnp.stack([jnp.asarray(dims) for dims in shape])
+    axis = canonical_axis("ConcatOffset", concat_dim, shapes.shape[1])
+    before = jnp.cumsum(shapes[:, axis]) - shapes[:, axis]
+    return list(jnp.zeros_like(shapes).at[:, axis].set(before))
   first = np.asarray(shape[0])
   axis = canonical_axis("ConcatOffset", concat_dim, first.shape[0])
   offsets = []

@@ -51,6 +51,7 @@ def test_concat_offsets_match_tensorflow():
   shapes = [np.array([2, 3, 4], np.int32), np.array([2, 7, 4], np.int32), np.array([2, 0, 4], np.int32)]
   check_raw_op("ConcatOffset", [np.int32(1), shapes], static=("shape",))
   check_raw_op("ConcatOffset", [np.int32(-2), shapes], static=("shape",))
+  check_raw_op("ConcatOffset", [np.int32(1), shapes], vmap=False)
   check_raw_op_rejects("ConcatOffset", [np.int32(0), shapes], match="do not join")
 
 

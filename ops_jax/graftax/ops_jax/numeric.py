@@ -8,7 +8,7 @@ from jax import lax
 
 from graftax.ops_jax.values import Array
 
-__all__ = ["highest", "highest_finite", "lowest", "lowest_finite", "round_half_away"]
+__all__ = ["highest", "highest_finite", "invalid", "lowest", "lowest_finite", "round_half_away"]
 
 
 def round_half_away(x: Array) -> Array:

@@ -57,13 +57,17 @@ def xla_reduce_window(
   pads = [(low, high, dilation - 1) for (low, high), dilation in zip(pairs, base_dilations, strict=True)]
   window = _window(window_dimensions, window_strides, window_dilations)
   name = monoid(combine, x.dtype)
-  if name not in _DIFFERENTIABLE:
+  if name is None or name not in _DIFFERENTIABLE:
     return _reduce_with(combine, x, init, pads, window, ctx.node_name)
   neutral = identity(name, x.dtype)
-  padded = lax.pad(x, jnp.asarray(neutral), pads)
-  reduced = lax.reduce_window(
-    padded, neutral, MONOIDS[name], window.size, window.strides, "VALID", None, window.dilations
-  )
+  if name != "add" and any(dilation > 1 for dilation in window_dilations):
+    # JAX has no derivative of the greatest or least number in a dilated window.
+    reduced = _reduce_with(combine, x, jnp.asarray(neutral), pads, window, ctx.node_name)
+  else:
+    padded = lax.pad(x, jnp.asarray(neutral), pads)
+    reduced = lax.reduce_window(
+      padded, neutral, MONOIDS[name], window.size, window.strides, "VALID", None, window.dilations
+    )
   return MONOIDS[name](reduced, jnp.broadcast_to(init, reduced.shape))
 
 

@@ -403,7 +403,10 @@ def _check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: _
     if fits:
       outputs = jax.device_get(jax.jit(case.run)(*inputs))
     else:
-      specs = [jax.ShapeDtypeStruct(x.shape, canonical_dtype(x.dtype)) for x in case.dynamic_inputs]
+      specs = [
+        n if isinstance(n, WideInts) else jax.ShapeDtypeStruct(x.shape, canonical_dtype(x.dtype))
+        for n, x in zip(narrow, case.dynamic_inputs, strict=True)
+      ]
       outputs = jax.eval_shape(case.run, *specs)
     dtypes = [canonical_dtype(want.dtype) for want in expected]
   if fits:
