@@ -25,7 +25,7 @@ _DRAWS = [
 def _tensorflow_draw(op, state, shape, dtype, bounds):
   import tensorflow as tf
 
-  variable = tf.Variable(state)
+  variable = tf.Variable(state.tolist(), dtype=state.dtype)
   attrs = {"minval": bounds[0], "maxval": bounds[1]} if bounds else {"dtype": tf.as_dtype(np.dtype(dtype))}
   numbers = getattr(tf.raw_ops, op)(resource=variable.handle, algorithm=np.int64(1), shape=shape, **attrs)
   return numbers.numpy(), variable.numpy()
@@ -80,7 +80,7 @@ def test_a_state_that_jax_has_cut_is_refused():
 def test_skipping(state, delta):
   import tensorflow as tf
 
-  variable = tf.Variable(state)
+  variable = tf.Variable(state.tolist(), dtype=state.dtype)
   before = tf.raw_ops.RngReadAndSkip(resource=variable.handle, alg=1, delta=np.uint64(delta)).numpy()
   context = NodeContext(state={_HANDLE: state})
   value = lowering("RngReadAndSkip").function(context, _HANDLE, 1, np.array(delta, np.uint64))
