@@ -8,7 +8,16 @@ from graftax.convert.effects import EffectAnalysis
 from graftax.convert.narrowest_cut import narrowest_cut
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.convert.subgraph import inlined
-from graftax.graphdef_ir import DType, Function, GraftaxError, Node, OpSignatures, TensorRef, ancestors
+from graftax.graphdef_ir import (
+  DType,
+  Function,
+  GraftaxError,
+  Node,
+  OpSignatures,
+  TensorRef,
+  ancestors,
+  topological_order,
+)
 from graftax.ops_jax import lowering
 
 __all__ = ["host_boundary"]
@@ -112,7 +121,7 @@ def _narrowed(
   made = dict.fromkeys(crossing)
   following: dict[TensorRef, list[TensorRef]] = {ref: [] for ref in crossing}
   combining: set[str] = set()
-  for node in _in_order(nodes):
+  for node in topological_order(tuple(nodes.values())):
     if node.name in above or not any(ref in made for ref in node.inputs):
       continue
     refs = [TensorRef(node.name, i) for i in range(_num_outputs(node, signatures))]
@@ -126,24 +135,6 @@ def _narrowed(
   outside = (node for node in nodes.values() if node.name not in above and node.name not in combining)
   read = {ref for node in outside for ref in node.inputs} | {result.ref for result in function.results}
   return narrowest_cut(crossing, following, read & set(made))
-
-
-def _in_order(nodes: Mapping[str, Node]) -> list[Node]:
-  """Nodes after those whose tensors they read; those of loops are left out."""
-  waiting = {name: {ref.node for ref in node.inputs if ref.node in nodes} for name, node in nodes.items()}
-  readers: dict[str, list[str]] = {}
-  for name, sources in waiting.items():
-    for source in sources:
-      readers.setdefault(source, []).append(name)
-  ready = [name for name, sources in waiting.items() if not sources]
-  ordered = []
-  for name in ready:
-    ordered.append(nodes[name])
-    for reader in readers.get(name, ()):
-      waiting[reader].discard(name)
-      if not waiting[reader]:
-        ready.append(reader)
-  return ordered
 
 
 def _num_outputs(node: Node, signatures: OpSignatures) -> int:

@@ -17,6 +17,7 @@ from graftax.convert.state import State
 from graftax.convert.trip_count import BOUNDING_OPS, BRANCHING_OPS, bound_loop, count_loop
 from graftax.graphdef_ir import FunctionRef, UnsupportedError
 from graftax.ops_jax import CountedLoop, PureFunction, ResourceHandle, Value, is_known, is_symbolic
+from graftax.ops_jax.known import InconclusiveError
 
 __all__ = ["Evaluator"]
 
@@ -227,8 +228,7 @@ def _run_step(frame: _Frame, inputs: Sequence[Value]) -> tuple[Value, ...]:
     # The innermost node says most; the calls around it add nothing.
     if not any(note.startswith(_NOTE) for note in getattr(e, "__notes__", ())):
       e.add_note(_where(frame))
-      # By name, since its place depends on the version of JAX.
-      if type(e).__name__ == "InconclusiveDimensionOperation":
+      if isinstance(e, InconclusiveError):
         e.add_note(_CONSTRAINTS)
     raise
 

@@ -14,6 +14,7 @@ from graftax.ops_jax import philox
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax.known import INT64, canonical_dtype
+from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static, is_known
 
@@ -156,8 +157,7 @@ def _regions(sequence: Array, size: int, overlapping: bool) -> tuple[Array, Arra
 
 
 def _largest(cells: Array, counts: Array) -> Array:
-  lowest = -jnp.inf if jnp.issubdtype(cells.dtype, jnp.floating) else jnp.iinfo(cells.dtype).min
-  cells = jnp.where(counts, cells, jnp.asarray(lowest, cells.dtype))
+  cells = jnp.where(counts, cells, lowest(cells.dtype))
   # Taking the first of equal cells, and not their maximum, gives that cell all of the derivative.
   best = jnp.argmax(jax.lax.stop_gradient(cells), axis=3, keepdims=True)
   return jnp.take_along_axis(cells, best, axis=3)[:, :, :, 0]

@@ -13,6 +13,7 @@ __all__ = [
   "FLOAT32",
   "INT32",
   "INT64",
+  "InconclusiveError",
   "KNOWN_SIZE_LIMIT",
   "as_known",
   "canonical_dtype",
@@ -29,6 +30,13 @@ INT64 = np.dtype(np.int64)
 # Above this number of elements, a value that could stay known is computed in JAX instead: it would become a constant
 # of the compiled program, and nothing as large is a shape.
 KNOWN_SIZE_LIMIT = 4096
+
+
+# Until jax>0.10.0, which had it in jax.core alone.
+InconclusiveError: type[Exception] = (
+  getattr(jax.errors, "InconclusiveDimensionOperation", None) or jax.core.InconclusiveDimensionOperation
+)
+"""What JAX raises where symbolic dimensions cannot be compared."""
 
 
 def as_known(value: Any, dtype: Any = np.int32) -> np.ndarray:
@@ -62,21 +70,8 @@ def keep_known(np_function: Callable[..., Any], jax_function: Callable[..., Any]
   try:
     with np.errstate(all="ignore"):
       return as_known(np_function(*args), dtype)
-  except (jax.errors.ConcretizationTypeError, *_INCONCLUSIVE):
+  except (jax.errors.ConcretizationTypeError, InconclusiveError, TypeError):
     return jax_function(*[materialize(a, canonical_dtype(dtype)) for a in args])
-
-
-def _inconclusive_errors() -> tuple[type[Exception], ...]:
-  # The class is public only as what a comparison of unrelated dimensions raises.
-  a, b = jax.export.symbolic_shape("a, b")
-  try:
-    bool(a < b)
-  except Exception as e:
-    return (type(e), TypeError)
-  raise AssertionError("internal: comparing unrelated symbolic dimensions did not fail")
-
-
-_INCONCLUSIVE = _inconclusive_errors()
 
 
 def is_small(shape: Iterable[Any]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from graftax.ops_jax.binding import static_value
 from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.numeric import lowest
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 
@@ -188,8 +189,7 @@ def _reduced_to_sparse(
   values = jnp.asarray(values)
   start = jnp.zeros(len(groups), values.dtype)
   if how == "max":
-    lowest = -jnp.inf if jnp.issubdtype(values.dtype, jnp.floating) else jnp.iinfo(values.dtype).min
-    start = jnp.full(len(groups), lowest, values.dtype)
+    start = jnp.full(len(groups), lowest(values.dtype), values.dtype)
   reduced = getattr(start.at[positions.reshape(-1)], how)(values)
   if keep_dims:
     coordinates = np.zeros((len(groups), rank), np.int64)

@@ -10,9 +10,12 @@ from graftax.ops_jax.errors import InvalidInputError
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.uniform_quantized import along, multiplier, rescaled
 from graftax.ops_jax.values import Array
-from graftax.ops_jax.xla_messages import integer_fields
+from graftax.ops_jax.xla_messages import convolution_numbers
 
 __all__ = ["uniform_quantized_convolution"]
+
+# Field numbers in `UniformQuantizedConvolutionDimensionNumbersAttr`.
+_FIELDS = ((1, 2, 3), (5, 4, 6), (7, 8, 9))
 
 
 @register(
@@ -80,7 +83,9 @@ def uniform_quantized_convolution(
   """
   rank = jnp.ndim(lhs)
   ones = (1,) * (rank - 2)
-  numbers = _dimension_numbers(dimension_numbers, rank)
+  numbers = lax.ConvDimensionNumbers(*[tuple(range(rank))] * 3)
+  if dimension_numbers:
+    numbers = convolution_numbers("UniformQuantizedConvolution", dimension_numbers, rank, _FIELDS)
   strides, lhs_dilation, rhs_dilation = (tuple(v) or ones for v in (window_strides, lhs_dilation, rhs_dilation))
   left = jnp.asarray(lhs).astype(jnp.int32) - jnp.asarray(lhs_zero_points)
   right = jnp.asarray(rhs).astype(jnp.int32) - along(rhs_zero_points, rank, rhs_quantization_axis)
@@ -98,23 +103,6 @@ def uniform_quantized_convolution(
   scale = multiplier(lhs_scales, along(output_scales, rank, out_axis), along(rhs_scales, rank, rhs_axis))
   steps = rescaled(product, scale) + along(output_zero_points, rank, out_axis)
   return jnp.clip(steps, output_quantization_min_val, output_quantization_max_val).astype(Tout)
-
-
-def _dimension_numbers(message: bytes, rank: int) -> lax.ConvDimensionNumbers:
-  if not message:
-    return lax.ConvDimensionNumbers(*[tuple(range(rank))] * 3)
-  fields = integer_fields("UniformQuantizedConvolution", message)
-  # Field numbers of batch (or output features), features and space; a field that holds 0 may be left out.
-  specs = [
-    (*fields.get(first, [0])[-1:], *fields.get(second, [0])[-1:], *fields.get(space, []))
-    for first, second, space in ((1, 2, 3), (5, 4, 6), (7, 8, 9))
-  ]
-  if any(sorted(spec) != list(range(rank)) for spec in specs):
-    raise InvalidInputError(
-      f"UniformQuantizedConvolution: dimension_numbers name the dimensions {specs} of input, kernel and output; each "
-      f"must be a permutation of the {rank} that the operands have."
-    )
-  return lax.ConvDimensionNumbers(*specs)
 
 
 def _padding(

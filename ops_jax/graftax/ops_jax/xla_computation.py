@@ -10,6 +10,7 @@ from jax import lax
 
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax.context import Context
+from graftax.ops_jax.numeric import highest, lowest
 from graftax.ops_jax.values import Array, materialize
 
 __all__ = ["MONOIDS", "Computation", "identity", "monoid", "over_arrays", "scalar_function", "takes_the_second"]
@@ -76,10 +77,7 @@ def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
     return np.asarray(name == "min")
   if jnp.issubdtype(dtype, jnp.complexfloating):
     return None
-  if jnp.issubdtype(dtype, jnp.integer):
-    limits = jnp.iinfo(dtype)
-    return np.asarray(limits.min if name == "max" else limits.max, dtype)
-  return np.asarray(-np.inf if name == "max" else np.inf, dtype)
+  return lowest(dtype) if name == "max" else highest(dtype)
 
 
 def _jaxpr(combine: Computation, dtype: np.dtype) -> Any:

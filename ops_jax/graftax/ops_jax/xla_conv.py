@@ -6,13 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax.errors import InvalidInputError
+from graftax.ops_jax.known import canonical_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Static
 from graftax.ops_jax.xla_dot import precisions
-from graftax.ops_jax.xla_messages import integer_fields
+from graftax.ops_jax.xla_messages import convolution_numbers
 
 __all__ = ["xla_conv", "xla_conv_v2"]
+
+# Field numbers in `xla.ConvolutionDimensionNumbers`.
+_FIELDS = ((7, 8, 11), (4, 3, 6), (9, 10, 12))
 
 
 @register("XlaConv", ignores=("T", "Tindices"))
@@ -95,7 +98,7 @@ def _conv(
   dtype: np.dtype,
   batch_group_count: int,
 ) -> Array:
-  dtype = jax.dtypes.canonicalize_dtype(dtype)
+  dtype = canonical_dtype(dtype)
   lhs, rhs = jnp.asarray(lhs), jnp.asarray(rhs)
   # XLA multiplies in the result's dtype where an operand is narrower; JAX wants operands of one.
   if lhs.dtype != rhs.dtype or (jnp.issubdtype(dtype, jnp.integer) and lhs.dtype != dtype):
@@ -107,26 +110,10 @@ def _conv(
     list(zip(padding[::2], padding[1::2], strict=True)),
     lhs_dilation,
     rhs_dilation,
-    _dimension_numbers(dimension_numbers, lhs.ndim),
+    convolution_numbers("XlaConv", dimension_numbers, lhs.ndim, _FIELDS),
     feature_group_count,
     batch_group_count,
     precisions("XlaConv", precision_config),
     preferred_element_type=dtype,
   )
   return result.astype(dtype)
-
-
-def _dimension_numbers(message: bytes, rank: int) -> jax.lax.ConvDimensionNumbers:
-  fields = integer_fields("XlaConv", message)
-  # Field numbers of batch (or output features), features and space; a field that holds 0 may be left out.
-  specs = [
-    (*fields.get(first, [0])[-1:], *fields.get(second, [0])[-1:], *fields.get(space, []))
-    for first, second, space in ((7, 8, 11), (4, 3, 6), (9, 10, 12))
-  ]
-  for spec in specs:
-    if sorted(spec) != list(range(rank)):
-      raise InvalidInputError(
-        f"XlaConv: dimension_numbers name the dimensions {specs} of input, kernel and output; each must be a "
-        f"permutation of the {rank} that the operands have."
-      )
-  return jax.lax.ConvDimensionNumbers(*specs)

@@ -1,6 +1,5 @@
 """tf2xla's general gather and scatter."""
 
-import functools
 from typing import Any
 
 import jax
@@ -126,7 +125,7 @@ def _scatter_with(
   scalar = jax.ShapeDtypeStruct((), operand.dtype)
   closed = jax.make_jaxpr(lambda old, new: combine(old, new)[0])(scalar, scalar)
 
-  @functools.partial(jax.custom_jvp)
+  @jax.custom_jvp
   def run(operand: Array, updates: Array, indices: Array) -> Array:
     return primitives.scatter_p.bind(
       operand,

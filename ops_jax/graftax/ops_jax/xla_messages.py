@@ -1,10 +1,12 @@
-"""The small protobuf messages that tf2xla's ops carry in string attributes: integers by field number."""
+"""The small protobuf messages that ops carry in string attributes: integers by field number."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+from jax import lax
 
 from graftax.ops_jax.errors import InvalidInputError
 
-__all__ = ["integer_fields"]
+__all__ = ["convolution_numbers", "integer_fields"]
 
 
 def integer_fields(op: str, message: bytes, fields: Collection[int] = range(1, 32)) -> dict[int, list[int]]:
@@ -38,6 +40,34 @@ def integer_fields(op: str, message: bytes, fields: Collection[int] = range(1, 3
     else:
       raise InvalidInputError(f"{op}: a message of integers has wire type {wire_type} at byte {position}.")
   return found
+
+
+def convolution_numbers(
+  op: str, message: bytes, rank: int, fields: Sequence[tuple[int, int, int]]
+) -> lax.ConvDimensionNumbers:
+  """The dimension numbers of a convolution.
+
+  Args:
+    op: for messages.
+    message: a serialized message that names the dimensions of input, kernel and output.
+    rank: of the operands.
+    fields: for input, kernel and output, the field numbers of batch (or output features), features, and space.
+
+  Raises:
+    InvalidInputError: the message is damaged, or does not name each dimension once.
+  """
+  found = integer_fields(op, message)
+  # A field that holds 0 may be left out.
+  specs = [
+    (*found.get(first, [0])[-1:], *found.get(second, [0])[-1:], *found.get(space, []))
+    for first, second, space in fields
+  ]
+  if any(sorted(spec) != list(range(rank)) for spec in specs):
+    raise InvalidInputError(
+      f"{op}: dimension_numbers name the dimensions {specs} of input, kernel and output; each must be a permutation of "
+      f"the {rank} that the operands have."
+    )
+  return lax.ConvDimensionNumbers(*specs)
 
 
 def _varint(op: str, message: bytes, position: int) -> tuple[int, int]:
