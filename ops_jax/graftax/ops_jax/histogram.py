@@ -84,8 +84,8 @@ def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int],
     InvalidInputError: `nbins` is not positive, the known range is empty, or a known value is NaN.
 
   Differs from TF: traced NaNs count in some bin rather than being an error. A float64 value less than a rounding error
-  from the start of a bin may count in the neighbouring one, and so may a float32 value where the range is traced and
-  64-bit types are off.
+  from the start of a bin may count in the neighbouring one. Where the range is traced and 64-bit types are off, so may
+  a float32 value, and an integer beyond 2**24.
   """
   if nbins <= 0:
     raise InvalidInputError(f"HistogramFixedWidth: nbins must be positive; got {nbins}.")

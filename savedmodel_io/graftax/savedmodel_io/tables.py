@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["graph_tables", "restored_table"]
 
 _DENSE_TABLES = frozenset({"AnonymousMutableDenseHashTable", "MutableDenseHashTable", "MutableDenseHashTableV2"})
-_MARKERS = ("empty_key", "deleted_key")
+# The first inputs of these ops: the keys of free and of deleted buckets.
+_NUM_MARKERS = 2
 
 
 def restored_table(model: "SavedModel", name: str) -> Capture:
@@ -37,14 +38,14 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
     return table_capture(name, *_without_free_buckets(model, resource, *checkpointed))
   if resource.initialize is None:
     return UnavailableCapture(f"resource {name!r}, which nothing in the model fills,")
-  captures = _captures(resource.initialize)
+  captures = _captures(resource.initialize, name)
   if isinstance(captures, UnavailableCapture):
     return captures
   library = model.graph.library
   return filled_table(name, library[resource.initialize.name], captures, library, model.graph.signatures)
 
 
-def _captures(function: ConcreteFunction) -> list[Capture] | UnavailableCapture:
+def _captures(function: ConcreteFunction, table: str) -> list[Capture] | UnavailableCapture:
   """What a function that makes or fills a table closes over."""
   captures: list[Capture] = []
   for capture in function.captures:
@@ -56,7 +57,7 @@ def _captures(function: ConcreteFunction) -> list[Capture] | UnavailableCapture:
       case ResourceCapture():
         captures.append(ResourceHandle(capture.name, "table"))
       case _:
-        return UnavailableCapture(f"a table that function {function.name!r} makes or fills from {capture}")
+        return UnavailableCapture(f"table {table!r}, which is filled from {capture},")
   return captures
 
 
@@ -80,16 +81,18 @@ def _without_free_buckets(
 
   The function that makes the table says which keys mark free and deleted buckets, and which shape keys and values have.
   """
-  function = None if resource.create is None else model.graph.library[resource.create.name]
-  maker = next((node for node in function.nodes if node.op in _DENSE_TABLES), None) if function else None
-  if maker is None or function is None or resource.create is None:
+  if resource.create is None:
     return keys, values
-  captures = _captures(resource.create)
+  graph = model.graph
+  function = graph.library[resource.create.name]
+  maker = next((node for node in function.nodes if node.op in _DENSE_TABLES), None)
+  if maker is None:
+    return keys, values
+  captures = _captures(resource.create, resource.name)
   value_shape = maker.attrs.get("value_shape", PartialShape(()))
   if isinstance(captures, UnavailableCapture) or not isinstance(value_shape, PartialShape):
     raise DamagedSavedModelError(f"table {resource.name!r}: what function {function.name!r} makes cannot be read")
-  graph = model.graph
-  markers = known_values(function, maker.inputs[: len(_MARKERS)], captures, graph.library, graph.signatures)
+  markers = known_values(function, maker.inputs[:_NUM_MARKERS], captures, graph.library, graph.signatures)
   keys = keys.reshape(len(keys), *np.shape(markers[0]))
   values = values.reshape(len(values), *value_shape.as_tuple())
   is_marker = [(keys == marker).reshape(len(keys), -1).all(axis=1) for marker in markers]
