@@ -16,6 +16,8 @@ from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.named_tuples import portable
 from graftax.graphdef_ir import TensorSpec
 from graftax.ops_jax import WideInts
+from graftax.ops_jax.known import canonical_dtype
+from graftax.ops_jax.wide import fits
 
 __all__ = [
   "InputStructure",
@@ -279,7 +281,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
     )
   dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
   # While 64-bit types are off, JAX has no array of the signature's own dtype.
-  if strict_dtype_check and dtype not in (spec.dtype.numpy, jax.dtypes.canonicalize_dtype(spec.dtype.numpy)):
+  if strict_dtype_check and dtype not in (spec.dtype.numpy, canonical_dtype(spec.dtype.numpy)):
     raise InputError(
       f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
       f"override_config('strict_dtype_check', False)."
@@ -301,15 +303,12 @@ def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
 
 def _check_fits(value: np.ndarray, where: str) -> None:
   """Refuses integers that JAX would cut to 32 bits. (It rounds floats to float32, as everywhere in JAX.)"""
-  held = jax.dtypes.canonicalize_dtype(value.dtype) if value.dtype.kind in "iu" and value.size else value.dtype
-  if held == value.dtype:
-    return
-  limits, low, high = np.iinfo(held), value.min(), value.max()
-  if low < limits.min or high > limits.max:
+  if not fits(value):
+    held = canonical_dtype(value.dtype)
     raise InputError(
-      f"{where}: got {value.dtype} values from {low} to {high}, which {held} does not hold. JAX's 64-bit types are "
-      f"off; switch them on with jax.config.update('jax_enable_x64', True), or pass graftax.ops_jax.as_wide(value), "
-      f"which random seeds and integer arithmetic take."
+      f"{where}: got {value.dtype} values from {value.min()} to {value.max()}, which {held} does not hold. JAX's "
+      f"64-bit types are off; switch them on with jax.config.update('jax_enable_x64', True), or pass "
+      f"graftax.ops_jax.as_wide(value), which random seeds and integer arithmetic take."
     )
 
 

@@ -16,6 +16,7 @@ from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
 from graftax.ops_jax.loop_lists import LoopLists, fit_lists
+from graftax.ops_jax.numeric import invalid
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Value, is_known, materialize
 from graftax.ops_jax.variants import conformed, is_variant, joined, shapes_of
@@ -444,16 +445,9 @@ def _valid_unless(condition: Value, carry: Any) -> Any:
 
 def _invalid_if(condition: Array, value: Array) -> Array:
   """`value`, or, where the condition holds, what a gather out of range gives: NaN, an extreme integer, or true."""
-  if jnp.issubdtype(value.dtype, jnp.inexact):
-    invalid: Any = jnp.nan
-  elif value.dtype == bool:
-    invalid = True
-  elif not jnp.issubdtype(value.dtype, jnp.integer):
+  if jnp.issubdtype(value.dtype, jax.dtypes.extended):
     return value
-  else:
-    info = jnp.iinfo(value.dtype)
-    invalid = info.min if info.min < 0 else info.max
-  return jnp.where(condition, jnp.full_like(value, invalid), value)
+  return jnp.where(condition, jnp.full_like(value, invalid(value.dtype)), value)
 
 
 def _is_static(value: Value) -> bool:
