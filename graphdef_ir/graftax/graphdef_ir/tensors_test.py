@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import time
 import tracemalloc
 
 import numpy as np
@@ -130,10 +129,8 @@ def test_a_splat_takes_no_memory():
 def test_claimed_sizes_are_refused_without_allocating(shape: tuple[int, ...], values: list[float]):
   tensor = Tensor.from_proto(_proto(DType.FLOAT, shape, float_val=values))
   tracemalloc.start()
-  start_s = time.perf_counter()
   with pytest.raises(TensorError, match=r"stand for \d+ bytes; expected at most 2147483648 bytes"):
     tensor.numpy()
-  assert time.perf_counter() - start_s < 1
   assert tracemalloc.get_traced_memory()[1] < 1 << 20
   tracemalloc.stop()
 

@@ -1,6 +1,14 @@
 """All benchmarks, in the order in which they run."""
 
-from graftax.tools.benchmarks import depthwise, import_time, large_graph, lifted_run_time, resnet50_first_result
+from graftax.tools.benchmarks import (
+  depthwise,
+  import_time,
+  large_constant,
+  large_graph,
+  large_module,
+  lifted_run_time,
+  resnet50_first_result,
+)
 from graftax.tools.benchmarks.benchmark import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -11,4 +19,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   depthwise.BENCHMARK,
   import_time.BENCHMARK,
   lifted_run_time.BENCHMARK,
+  large_module.BENCHMARK,
+  large_constant.BENCHMARK,
 )
