@@ -82,7 +82,7 @@ def register(
     *op_names: TensorFlow's op names; all share the function.
     ignores: attributes that the function does not need. An attribute that is neither a keyword-only parameter nor
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
-    override: replace an existing lowering, for users who know better than we do.
+    override: replace an existing lowering, for users who know better than we do; also the one that takes words.
     words: what the function makes of 64-bit integers that come as `wide.WideInts`, since 64-bit types are off. "no":
       it takes none. "also": it takes them like any other input. "only": it stands beside the op's ordinary lowering,
       for nodes that are given some.
@@ -122,6 +122,9 @@ def register(
         )
     for table in tables:
       table.update(dict.fromkeys(op_names, registration))
+    if override and words == "no":  # else some inputs would still go to what was replaced
+      for op in op_names:
+        _BY_WORDS.pop(op, None)
     return function
 
   return decorate

@@ -31,3 +31,13 @@ def test_register_refuses_what_is_no_schema(function, match):
 def test_register_refuses_a_second_lowering_unless_told():
   with pytest.raises(RegistrationError, match=r"lowers this op already; pass override=True"):
     register("MatMul")(lambda a, b: a)
+
+
+def test_an_override_also_replaces_what_took_words():
+  def first(x):
+    return x
+
+  register("RegistryTestWordsOp", words="also")(first)
+  assert lowering("RegistryTestWordsOp", by_words=True).function is first
+  register("RegistryTestWordsOp", override=True)(lambda x: x)
+  assert lowering("RegistryTestWordsOp", by_words=True) is None

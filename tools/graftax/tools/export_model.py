@@ -13,6 +13,7 @@ from jax import export
 
 from graftax.convert import AnnotatedFunction, MissingInputError, Variable
 from graftax.graphdef_ir import GraftaxError, TensorSpec
+from graftax.ops_jax.known import InconclusiveError
 from graftax.savedmodel_io import SavedModel, load
 from graftax.tools.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
@@ -30,8 +31,6 @@ _CODE_FILE = "load.py"
 # What the example in load.py puts for an open size.
 _EXAMPLE_SIZES = {"batch": 2}
 _OTHER_EXAMPLE_SIZE = 32
-# In the name of the error that JAX raises where the answer depends on a size that is left open.
-_UNDECIDED = "InconclusiveDimension"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _advice(
   symbols = sorted(
     {str(size) for argument in arguments.values() for size in argument.shape if not isinstance(size, int)}
   )
-  is_undecided = _UNDECIDED in type(error).__name__
+  is_undecided = isinstance(error, InconclusiveError)
   if not symbols:
     can_be_traced = len(platforms) > 1 and _is_traced(call, parameters, arguments)
     return f"Try one platform of {', '.join(platforms)} alone with --platforms." if can_be_traced else ""
