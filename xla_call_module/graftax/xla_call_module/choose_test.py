@@ -60,18 +60,6 @@ def test_embedded_op_runs_and_the_rest_stays_jax():
   np.testing.assert_allclose(jax.grad(lambda x: call(module, x)[0].sum())(_X), np.cos(_X), rtol=1e-6)
 
 
-def test_embedded_module_batches_by_a_loop_and_traces_abstractly():
-  module = Module.from_text("""module {
-    func.func public @main(%a: tensor<4xf32>, %b: tensor<f32>) -> (tensor<4xf32>, tensor<f32>) {
-    %0 = stablehlo.sine %a : tensor<4xf32>
-    return %0, %b : tensor<4xf32>, tensor<f32> } }""")
-  function = embed(module)
-  batched, kept = jax.jit(jax.vmap(function, (0, None)))(np.stack([_X, _X + 1]), np.float32(2))
-  np.testing.assert_allclose(batched, np.sin(np.stack([_X, _X + 1])), rtol=1e-6)
-  np.testing.assert_array_equal(kept, [2, 2])
-  assert [out.shape for out in jax.eval_shape(function, _X, np.float32(2))] == [(4,), ()]
-
-
 def test_registered_custom_call_lifts():
   text = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
     %0 = stablehlo.custom_call @my_double(%a) : (tensor<4xf32>) -> tensor<4xf32>

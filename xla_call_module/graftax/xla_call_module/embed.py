@@ -56,7 +56,8 @@ _embed_p.multiple_results = True
 
 @_embed_p.def_impl
 def _impl(*args: Any, embedded: _Embedded) -> Any:
-  return embedded.jitted(*args)
+  with jax.disable_jit(False):  # there is nothing in it to run op by op
+    return embedded.jitted(*args)
 
 
 @_embed_p.def_abstract_eval

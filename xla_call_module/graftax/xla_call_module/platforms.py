@@ -1,5 +1,6 @@
 """Refuses, at lowering, a platform that a module was not lowered for."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,14 @@ def _refuse(wanted: Sequence[str], platforms: tuple[str, ...]) -> None:
 
 @_check_p.def_impl
 def _impl(x: Any, *, platforms: tuple[str, ...]) -> Any:
-  return jax.jit(lambda value: _check_p.bind(value, platforms=platforms))(x)
+  # Only lowering knows the platform, also where `jax.disable_jit` would have it run op by op.
+  with jax.disable_jit(False):
+    return _compiled(x, platforms)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _compiled(x: Any, platforms: tuple[str, ...]) -> Any:
+  return _check_p.bind(x, platforms=platforms)
 
 
 @_check_p.def_abstract_eval
