@@ -66,4 +66,4 @@ def test_second_call_compiles_nothing(make):
     jax.jit(lambda x: x + 0.5)(_X)
     assert compiled  # events do arrive
   finally:
-    monitoring.clear_event_listeners()
+    monitoring.unregister_event_duration_listener(listen)
