@@ -1,4 +1,4 @@
-"""CHLO ops that are more than one elementwise function: scan, ragged dot, the high half of a product, select."""
+"""CHLO ops that are more than one elementwise function: scan, ragged dot, top k, the high half of a product, select."""
 
 from typing import Any
 
@@ -66,3 +66,8 @@ def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -
   return lax.ragged_dot_general(
     x, y, sizes, dimension_numbers, precision=precision, preferred_element_type=op.type.dtype
   )
+
+
+@register("chlo.top_k")
+def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
+  return lax.top_k(x, op.attrs["k"])

@@ -1,4 +1,4 @@
-"""Linear-algebra custom calls of CPU, GPU and TPU as their differentiable `lax.linalg` twins."""
+"""Linear algebra: two ops and the custom calls of CPU, GPU and TPU as their differentiable `lax.linalg` twins."""
 
 from typing import Any
 
@@ -9,20 +9,22 @@ from jax import Array, lax
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.lowerings.custom_calls import backend_config
-from graftax.xla_call_module.registry import register_custom_call
-from graftax.xla_call_module.values import Recovered, materialize
+from graftax.xla_call_module.patterns.triangles import keeps_lower_triangle
+from graftax.xla_call_module.registry import register, register_custom_call
+from graftax.xla_call_module.values import Recovered
 
-__all__: list[str] = []
-
-# LAPACK reports failure in an `info` result and JAX's exported code turns it into NaN. The twins give NaN themselves,
-# so info is always success here.
+__all__ = ["info", "zeros"]
 
 
-def _info(op: ir.Op, x: Array) -> Array:
-  return _zeros(op.types[-1], x)
+def info(op: ir.Op, x: Array) -> Array:
+  """The status that LAPACK's routines return last: success for every matrix in `x`.
+
+  JAX's exported code turns a failure into NaN. The twins give NaN themselves.
+  """
+  return zeros(op.types[-1], x)
 
 
-def _zeros(kind: ir.TensorType, x: Array) -> Array:
+def zeros(kind: ir.TensorType, x: Array) -> Array:
   """Zeros of a declared type, whose open dimensions are batch dimensions of the matrix `x`."""
   batch = x.shape[:-2]
   return lax.full((*batch, *kind.shape[len(batch) :]), 0, kind.dtype)
@@ -46,21 +48,39 @@ def _transposed(x: Array) -> Array:
   return jnp.swapaxes(x, -1, -2)
 
 
+def _lower_factor(x: Array) -> Array:
+  """Cholesky's factor of a matrix given by its lower triangle."""
+  return lax.linalg.cholesky(x, symmetrize_input=False)
+
+
+def _upper_factor(x: Array) -> Array:
+  """Cholesky's factor of a matrix given by its upper triangle."""
+  return jnp.conj(_transposed(_lower_factor(jnp.conj(_transposed(x)))))
+
+
+@register("stablehlo.cholesky")
+def _cholesky(context: Context, op: ir.Op, x: Array) -> Array:
+  return _lower_factor(x) if op.attrs.get("lower", False) else _upper_factor(x)
+
+
 @register_custom_call("linalg.potrf")
 def _potrf(context: Context, op: ir.Op, x: Array) -> Any:
-  if _is_lower(op):
-    factor = lax.linalg.cholesky(x, symmetrize_input=False)
-    return Recovered((factor, _info(op, x)), dict.fromkeys(_redundant_masks(context, op), factor))
-  return jnp.conj(_transposed(lax.linalg.cholesky(jnp.conj(_transposed(x)), symmetrize_input=False))), _info(op, x)
+  if not _is_lower(op):
+    return _upper_factor(x), info(op, x)
+  factor = _lower_factor(x)
+  return Recovered((factor, info(op, x)), dict.fromkeys(_redundant_masks(context, op), factor))
 
 
 def _redundant_masks(context: Context, op: ir.Op) -> list[int]:
   """Values that only repeat what the factor is already: NaN where it failed, zero above the diagonal."""
   found: list[int] = []
   current = op.results[0]
-  for is_redundant in (_selects_success, _keeps_lower_triangle):
+  for is_redundant in (
+    lambda user: _selects_success(context, user, op),
+    lambda user: keeps_lower_triangle(context, user),
+  ):
     users = analysis.program_uses(context).get(current, ())
-    if len(users) != 1 or users[0][0] is None or users[0][1] != 1 or not is_redundant(context, users[0][0], op):
+    if len(users) != 1 or users[0][0] is None or users[0][1] != 1 or not is_redundant(users[0][0]):
       break
     current = users[0][0].results[0]
     found.append(current)
@@ -80,21 +100,15 @@ def _selects_success(context: Context, select: ir.Op, op: ir.Op) -> bool:
   return is_test and condition.attrs["comparison_direction"] == "EQ"
 
 
-def _keeps_lower_triangle(context: Context, select: ir.Op, op: ir.Op) -> bool:
-  if select.name != "stablehlo.select" or not analysis.is_zero(context, select.operands[2]):
-    return False
-  return _mask(context, select.operands[0]) in (("GE", 0), ("GT", -1))
-
-
 @register_custom_call("Cholesky")
-def _cholesky(context: Context, op: ir.Op, x: Array) -> Any:
-  return lax.linalg.cholesky(x, symmetrize_input=False)
+def _tpu_cholesky(context: Context, op: ir.Op, x: Array) -> Array:
+  return _lower_factor(x)
 
 
 @register_custom_call("linalg.getrf")
 def _getrf(context: Context, op: ir.Op, x: Array) -> Any:
   factors, pivots, _ = lax.linalg.lu(x)
-  return factors, pivots + np.ones((), pivots.dtype), _info(op, x)
+  return factors, pivots + np.ones((), pivots.dtype), info(op, x)
 
 
 @register_custom_call("LuDecomposition")
@@ -113,7 +127,7 @@ def _lu_pivots_to_permutation(context: Context, op: ir.Op, pivots: Array) -> Any
 @register_custom_call("linalg.syevd")
 def _syevd(context: Context, op: ir.Op, x: Array) -> Any:
   vectors, eigenvalues = lax.linalg.eigh(x, lower=_is_lower(op), symmetrize_input=False)
-  return vectors, eigenvalues, _info(op, x)
+  return vectors, eigenvalues, info(op, x)
 
 
 @register_custom_call("Eigh")
@@ -133,10 +147,10 @@ def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
   mode = _char(op, "mode", "A")
   if mode == "N":
     s = lax.linalg.svd(x, compute_uv=False, full_matrices=False)
-    u, vt = (_zeros(kind, x) for kind in op.types[2:4])
+    u, vt = (zeros(kind, x) for kind in op.types[2:4])
   else:
     u, s, vt = lax.linalg.svd(x, full_matrices=mode == "A")
-  return jnp.asarray(x), s, u, vt, _info(op, x)
+  return jnp.asarray(x), s, u, vt, info(op, x)
 
 
 @register_custom_call("linalg.gesvd")
@@ -163,8 +177,8 @@ def _svd(op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
     u, v = (_fitted(value, kind) for value, kind in zip((u, v), op.types[2:4], strict=True))
   else:
     s = lax.linalg.svd(a, compute_uv=False, full_matrices=False)
-    u, v = (_zeros(kind, x) for kind in op.types[2:4])
-  return jnp.asarray(x), s, u, v, _info(op, x)
+    u, v = (zeros(kind, x) for kind in op.types[2:4])
+  return jnp.asarray(x), s, u, v, info(op, x)
 
 
 def _fitted(x: Array, kind: ir.TensorType) -> Array:
@@ -180,9 +194,23 @@ def _geev(context: Context, op: ir.Op, x: Array) -> Any:
   found = list(lax.linalg.eig(x, compute_left_eigenvectors=left, compute_right_eigenvectors=right))
   eigenvalues = found.pop(0)
   kinds = op.types[-3:-1]
-  vectors = [found.pop(0) if wanted else _zeros(kind, x) for wanted, kind in zip((left, right), kinds, strict=True)]
+  vectors = [found.pop(0) if wanted else zeros(kind, x) for wanted, kind in zip((left, right), kinds, strict=True)]
   parts = (lax.real(eigenvalues), lax.imag(eigenvalues)) if len(op.types) == 5 else (eigenvalues,)
-  return *parts, *vectors, _info(op, x)
+  return *parts, *vectors, info(op, x)
+
+
+@register("stablehlo.triangular_solve")
+def _triangular_solve(context: Context, op: ir.Op, a: Array, b: Array) -> Array:
+  transpose = op.attrs["transpose_a"]
+  return lax.linalg.triangular_solve(
+    a,
+    b,
+    left_side=op.attrs["left_side"],
+    lower=op.attrs["lower"],
+    unit_diagonal=op.attrs["unit_diagonal"],
+    transpose_a=transpose in ("TRANSPOSE", "ADJOINT"),
+    conjugate_a=transpose == "ADJOINT",
+  )
 
 
 @register_custom_call("linalg.trsm")
@@ -201,12 +229,12 @@ def _trsm(context: Context, op: ir.Op, a: Array, b: Array, *rest: Array) -> Any:
 
 @register_custom_call("linalg.gehrd")
 def _gehrd(context: Context, op: ir.Op, x: Array) -> Any:
-  return (*lax.linalg.hessenberg(x), _info(op, x))
+  return (*lax.linalg.hessenberg(x), info(op, x))
 
 
 @register_custom_call("linalg.sytrd")
 def _sytrd(context: Context, op: ir.Op, x: Array) -> Any:
-  return (*lax.linalg.tridiagonal(x, lower=_is_lower(op)), _info(op, x))
+  return (*lax.linalg.tridiagonal(x, lower=_is_lower(op)), info(op, x))
 
 
 @register_custom_call("linalg.gees")
@@ -217,8 +245,8 @@ def _gees(context: Context, op: ir.Op, x: Array) -> Any:
     raise context.unsupported(op, "it sorts eigenvalues, which JAX does not offer.")
   found = lax.linalg.schur(x, compute_schur_vectors=wants_vectors)
   form = found[0]
-  vectors = found[1] if wants_vectors else _zeros(op.types[1], x)
-  middle = [_zeros(kind, x) for kind in op.types[2:]]
+  vectors = found[1] if wants_vectors else zeros(op.types[1], x)
+  middle = [zeros(kind, x) for kind in op.types[2:]]
   used = analysis.program_uses(context)
   if any(used.get(number) for number in op.results[2:-1]):
     raise context.unsupported(op, "its eigenvalue results are used.")
@@ -232,8 +260,8 @@ def _gtsv(context: Context, op: ir.Op, lower: Array, diagonal: Array, upper: Arr
   used = analysis.program_uses(context)
   if any(used.get(number) for number in op.results[:-2]):
     raise context.unsupported(op, "its factored diagonals are used.")
-  overwritten = [_zeros(kind, b) for kind in op.types[:-2]]
-  return *overwritten, x, _info(op, x)
+  overwritten = [zeros(kind, b) for kind in op.types[:-2]]
+  return *overwritten, x, info(op, x)
 
 
 def _padded(band: Array, diagonal: Array, side: int) -> Array:
@@ -247,107 +275,3 @@ def _padded(band: Array, diagonal: Array, side: int) -> Array:
 @register_custom_call("linalg.gtsv2")
 def _gtsv2(context: Context, op: ir.Op, lower: Array, diagonal: Array, upper: Array, b: Array) -> Any:
   return lax.linalg.tridiagonal_solve(lower, diagonal, upper, b)
-
-
-# --------------------------------------------------------------------------------------------------------------- qr
-
-
-@register_custom_call("linalg.orgqr", "ProductOfElementaryHouseholderReflectors")
-def _orgqr(context: Context, op: ir.Op, x: Array, taus: Array, *rest: Array) -> Any:
-  result = lax.linalg.householder_product(x, taus)
-  return result if len(op.types) == 1 else (result, _info(op, x))
-
-
-@register_custom_call("linalg.geqrf", "Qr")
-def _geqrf(context: Context, op: ir.Op, x: Array) -> Any:
-  """Factor and reflectors. Paired with the op that multiplies the reflectors it is `lax.linalg.qr`, differentiable.
-
-  The packed factor's lower part holds the reflectors. As `lax.linalg.qr` does not give them, the pair is recognised
-  only where nothing but the product and an upper-triangle mask reads the packed factor.
-  """
-  pair = _qr_pair(context, op)
-  if pair is None:
-    return _packed(context, op, x)
-  product, masked = pair
-  size = product.types[0].shape[-1] if product is not None else min(x.shape[-2:])
-  q, r = lax.linalg.qr(x, full_matrices=size == x.shape[-2] and x.shape[-2] != x.shape[-1])
-  rows = x.shape[-2] - r.shape[-2]
-  packed = lax.pad(r, np.zeros((), r.dtype), [(0, 0, 0)] * (r.ndim - 2) + [(0, rows, 0), (0, 0, 0)]) if rows else r
-  results = [packed, _zeros(op.types[1], x)]
-  results += [_zeros(kind, x) for kind in op.types[2:]]
-  shapes = {number: analysis.definitions(context)[number].type for number in masked}
-  triangles = {number: r for number, kind in shapes.items() if kind.shape[-2:] == tuple(r.shape[-2:])}
-  return Recovered(tuple(results), triangles | ({product.results[0]: q} if product is not None else {}))
-
-
-_ORGQR = ("orgqr", "ungqr", "ProductOfElementaryHouseholderReflectors")
-
-
-def _qr_pair(context: Context, op: ir.Op) -> tuple[ir.Op | None, list[int]] | None:
-  """The op that forms q (None where only r is wanted) and the triangles made of the packed factor.
-
-  None where something else reads the packed factor or the scalars.
-  """
-  used = analysis.program_uses(context)
-  readers = used.get(op.results[1], [])
-  products = [user for user, position in readers if _is_product(user) and position == 1]
-  if len(readers) > 1 or len(products) != len(readers):
-    return None
-  product = products[0] if products else None
-  masked = _masked(context, op.results[0], product, used)
-  return None if masked is None else (product, masked)
-
-
-def _is_product(op: ir.Op | None) -> bool:
-  return (
-    op is not None and op.name == "stablehlo.custom_call" and any(n in op.attrs["call_target_name"] for n in _ORGQR)
-  )
-
-
-def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> list[int] | None:
-  """The upper triangles (numbers of masked values) made of the packed factor; None where something else reads it."""
-  found: list[int] = []
-  for user, position in used.get(number, ()):
-    if user is None:
-      return None
-    if user is product:
-      continue
-    if user.name in ("stablehlo.slice", "stablehlo.pad", "stablehlo.reshape") and position == 0:
-      inner = _masked(context, user.results[0], product, used)
-      if inner is None:
-        return None
-      found += inner
-    elif user.name == "stablehlo.select" and position > 0 and _keeps_upper_triangle(context, user, position):
-      found.append(user.results[0])
-    else:
-      return None
-  return found
-
-
-def _keeps_upper_triangle(context: Context, op: ir.Op, position: int) -> bool:
-  """Whether a select keeps its operand at `position` where row <= column and is zero elsewhere."""
-  if not analysis.is_zero(context, op.operands[3 - position]):
-    return False
-  mask = _mask(context, op.operands[0])
-  return mask in ((("LE", 0), ("LT", -1)) if position == 1 else (("GE", -1), ("GT", 0)))
-
-
-def _mask(context: Context, number: int) -> tuple[str, int] | None:
-  """(direction, shift) of a mask that compares row + shift with column, over the last two axes."""
-  defined = analysis.definitions(context)
-  mask = defined.get(number)
-  while mask is not None and mask.name == "stablehlo.broadcast_in_dim":
-    mask = defined.get(mask.operands[0])
-  if mask is None or mask.name != "stablehlo.compare":
-    return None
-  rows, columns = (analysis.iota_offset(context, operand) for operand in mask.operands)
-  if rows is None or columns is None or columns[0] != rows[0] + 1 or columns[0] != mask.types[0].rank - 1:
-    return None
-  return mask.attrs["comparison_direction"], rows[1] - columns[1]
-
-
-def _packed(context: Context, op: ir.Op, x: Array) -> Any:
-  """The reflectors themselves; from the custom call itself, so without a derivative."""
-  from graftax.xla_call_module.lowerings.custom_calls import ffi_call
-
-  return ffi_call(context, op, [materialize(x)])

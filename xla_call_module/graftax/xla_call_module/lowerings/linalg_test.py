@@ -53,27 +53,3 @@ def test_failed_cholesky_is_nan_as_in_jax():
   got = lift(Module.from_exported(exported), gradient="primal")(bad)[0]
   np.testing.assert_array_equal(got, jnp.linalg.cholesky(bad))
   assert np.isnan(got).any()
-
-
-def test_qr_whose_reflectors_are_read_is_not_taken_for_qr():
-  text = """module { func.func public @main(%a: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
-    %0:2 = stablehlo.custom_call @Qr(%a) : (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)
-    %1 = stablehlo.custom_call @ProductOfElementaryHouseholderReflectors(%0#0, %0#1) :
-        (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
-    return %0#0, %1 : tensor<4x3xf32>, tensor<4x3xf32> } }"""
-  lifted = lift(Module.from_text(text))
-  assert "ffi_call" in str(jax.make_jaxpr(lifted)(_TALL))
-
-
-@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
-def test_approximate_top_k(platform):
-  x = np.sin(np.arange(200, dtype=np.float32)).reshape(2, 100)
-
-  def function(x):
-    return lax.approx_max_k(x, 3)
-
-  exported = jax.export.export(jax.jit(function), platforms=[platform])(jax.ShapeDtypeStruct(x.shape, x.dtype))
-  for got, want in zip(
-    lift(Module.from_exported(exported), check_platform=False, gradient="primal")(x), function(x), strict=True
-  ):
-    np.testing.assert_array_equal(got, want)

@@ -1,0 +1,50 @@
+"""Batch normalisation: inference, training, and its gradient."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.registry import register
+
+__all__: list[str] = []
+
+
+def _along(feature: int, x: Array, vector: Array) -> Array:
+  return lax.broadcast_in_dim(vector, x.shape, (feature,))
+
+
+@register("stablehlo.batch_norm_inference")
+def _batch_norm_inference(context: Context, op: ir.Op, x: Array, *vectors: Array) -> Array:
+  scale, offset, mean, variance = (_along(op.attrs["feature_index"], x, vector) for vector in vectors)
+  epsilon = np.asarray(op.attrs["epsilon"], x.dtype)
+  return (x - mean) / lax.sqrt(variance + epsilon) * scale + offset
+
+
+def _moments(x: Array, feature: int) -> tuple[Array, Array]:
+  axes = tuple(axis for axis in range(x.ndim) if axis != feature)
+  mean = jnp.mean(x, axes)
+  return mean, jnp.mean(lax.square(x - _along(feature, x, mean)), axes)
+
+
+@register("stablehlo.batch_norm_training")
+def _batch_norm_training(context: Context, op: ir.Op, x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
+  mean, variance = _moments(x, op.attrs["feature_index"])
+  return _batch_norm_inference(context, op, x, scale, offset, mean, variance), mean, variance
+
+
+@register("stablehlo.batch_norm_grad")
+def _batch_norm_grad(
+  context: Context, op: ir.Op, x: Array, scale: Array, mean: Array, variance: Array, ct: Array
+) -> tuple[Array, ...]:
+  feature = op.attrs["feature_index"]
+  axes = tuple(axis for axis in range(x.ndim) if axis != feature)
+  count = np.asarray(x.size / x.shape[feature], x.dtype)
+  centred = x - _along(feature, x, mean)
+  deviation = lax.sqrt(variance + np.asarray(op.attrs["epsilon"], x.dtype))
+  ct_offset = jnp.sum(ct, axes)
+  ct_scale = jnp.sum(ct * centred / _along(feature, x, deviation), axes)
+  per_feature = count * ct - _along(feature, x, ct_offset)
+  per_feature -= centred * _along(feature, x, jnp.sum(ct * centred, axes) / lax.square(deviation))
+  return _along(feature, x, scale / deviation / count) * per_feature, ct_scale, ct_offset

@@ -1,0 +1,14 @@
+"""`fft`: discrete Fourier transforms."""
+
+from jax import Array, lax
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.registry import register
+
+__all__: list[str] = []
+
+
+@register("stablehlo.fft")
+def _fft(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.fft(x, lax.FftType[op.attrs["fft_type"]], tuple(op.attrs["fft_length"]))

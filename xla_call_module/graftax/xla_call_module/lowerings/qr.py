@@ -1,0 +1,93 @@
+"""QR decompositions: factor and product of reflectors, which together are `lax.linalg.qr`."""
+
+from typing import Any
+
+import numpy as np
+from jax import Array, lax
+
+from graftax.xla_call_module import analysis, ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lowerings.custom_calls import ffi_call
+from graftax.xla_call_module.lowerings.linalg import info, zeros
+from graftax.xla_call_module.patterns.triangles import keeps_upper_triangle
+from graftax.xla_call_module.registry import register_custom_call
+from graftax.xla_call_module.values import Recovered, materialize
+
+__all__: list[str] = []
+
+
+@register_custom_call("linalg.orgqr", "ProductOfElementaryHouseholderReflectors")
+def _orgqr(context: Context, op: ir.Op, x: Array, taus: Array, *rest: Array) -> Any:
+  result = lax.linalg.householder_product(x, taus)
+  return result if len(op.types) == 1 else (result, info(op, x))
+
+
+@register_custom_call("linalg.geqrf", "Qr")
+def _geqrf(context: Context, op: ir.Op, x: Array) -> Any:
+  """Factor and reflectors. Paired with the op that multiplies the reflectors it is `lax.linalg.qr`, differentiable.
+
+  The packed factor's lower part holds the reflectors. As `lax.linalg.qr` does not give them, the pair is recognised
+  only where nothing but the product and an upper-triangle mask reads the packed factor.
+  """
+  pair = _qr_pair(context, op)
+  if pair is None:
+    return _packed(context, op, x)
+  product, masked = pair
+  size = product.types[0].shape[-1] if product is not None else min(x.shape[-2:])
+  q, r = lax.linalg.qr(x, full_matrices=size == x.shape[-2] and x.shape[-2] != x.shape[-1])
+  rows = x.shape[-2] - r.shape[-2]
+  packed = lax.pad(r, np.zeros((), r.dtype), [(0, 0, 0)] * (r.ndim - 2) + [(0, rows, 0), (0, 0, 0)]) if rows else r
+  results = [packed, zeros(op.types[1], x)]
+  results += [zeros(kind, x) for kind in op.types[2:]]
+  shapes = {number: analysis.definitions(context)[number].type for number in masked}
+  triangles = {number: r for number, kind in shapes.items() if kind.shape[-2:] == tuple(r.shape[-2:])}
+  return Recovered(tuple(results), triangles | ({product.results[0]: q} if product is not None else {}))
+
+
+_ORGQR = ("orgqr", "ungqr", "ProductOfElementaryHouseholderReflectors")
+
+
+def _qr_pair(context: Context, op: ir.Op) -> tuple[ir.Op | None, list[int]] | None:
+  """The op that forms q (None where only r is wanted) and the triangles made of the packed factor.
+
+  None where something else reads the packed factor or the scalars.
+  """
+  used = analysis.program_uses(context)
+  readers = used.get(op.results[1], [])
+  products = [user for user, position in readers if _is_product(user) and position == 1]
+  if len(readers) > 1 or len(products) != len(readers):
+    return None
+  product = products[0] if products else None
+  masked = _masked(context, op.results[0], product, used)
+  return None if masked is None else (product, masked)
+
+
+def _is_product(op: ir.Op | None) -> bool:
+  return (
+    op is not None and op.name == "stablehlo.custom_call" and any(n in op.attrs["call_target_name"] for n in _ORGQR)
+  )
+
+
+def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> list[int] | None:
+  """The upper triangles (numbers of masked values) made of the packed factor; None where something else reads it."""
+  found: list[int] = []
+  for user, position in used.get(number, ()):
+    if user is None:
+      return None
+    if user is product:
+      continue
+    if user.name in ("stablehlo.slice", "stablehlo.pad", "stablehlo.reshape") and position == 0:
+      inner = _masked(context, user.results[0], product, used)
+      if inner is None:
+        return None
+      found += inner
+    elif user.name == "stablehlo.select" and position > 0 and keeps_upper_triangle(context, user, position):
+      found.append(user.results[0])
+    else:
+      return None
+  return found
+
+
+def _packed(context: Context, op: ir.Op, x: Array) -> Any:
+  """The reflectors themselves; from the custom call itself, so without a derivative."""
+  return ffi_call(context, op, [materialize(x)])

@@ -1,0 +1,19 @@
+"""Ops that are known and never lift, each with the reason."""
+
+from typing import Any
+
+from graftax.xla_call_module import ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.registry import register
+
+__all__: list[str] = []
+
+
+@register("stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed", takes_known=True)
+def _host_transfer(context: Context, op: ir.Op, *operands: Any) -> Any:
+  raise context.unsupported(op, "it exchanges data with the process that exported it.")
+
+
+@register("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize", takes_known=True)
+def _quantize(context: Context, op: ir.Op, *operands: Any) -> Any:
+  raise context.unsupported(op, "quantized types have no counterpart in JAX; XLA does not run them either.")
