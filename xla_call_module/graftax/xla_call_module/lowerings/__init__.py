@@ -1,6 +1,7 @@
 """The lowerings of StableHLO and CHLO ops; importing this package registers all of them."""
 
 from graftax.xla_call_module.lowerings import (  # noqa: F401
+  asynchronous,
   batch_norm,
   chlo,
   composites,
