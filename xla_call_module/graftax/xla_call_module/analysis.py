@@ -7,7 +7,16 @@ import numpy as np
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
 
-__all__ = ["definitions", "expanded_size", "iota_offset", "is_zero", "program_uses", "splat_value", "static_parameters"]
+__all__ = [
+  "definitions",
+  "expanded_size",
+  "has_effect",
+  "iota_offset",
+  "is_zero",
+  "program_uses",
+  "splat_value",
+  "static_parameters",
+]
 
 _STATIC_OPERANDS: dict[str, tuple[int, ...] | None] = {
   # None: every operand; a tuple: those positions.
@@ -53,9 +62,32 @@ def expanded_size(context: Context, function: ir.Function) -> int:
 
 
 def _callee_size(context: Context, op: ir.Op) -> int:
-  name = op.attrs.get("callee") if op.name == "func.call" else op.attrs.get("decomposition")
-  callee = context.program.functions.get(name) if isinstance(name, str) else None
+  callee = _callee(context, op)
   return 0 if callee is None else expanded_size(context, callee)
+
+
+def _callee(context: Context, op: ir.Op) -> ir.Function | None:
+  name = op.attrs.get("callee") if op.name == "func.call" else op.attrs.get("decomposition")
+  return context.program.functions.get(name) if isinstance(name, str) else None
+
+
+_TRANSFERS = frozenset({"stablehlo.infeed", "stablehlo.outfeed", "stablehlo.recv", "stablehlo.send"})
+
+
+def has_effect(context: Context, op: ir.Op) -> bool:
+  """Whether something happens when the op runs, in its regions or in what it calls, beyond making its results."""
+  if op.name in _TRANSFERS or (op.name == "stablehlo.custom_call" and op.attrs.get("has_side_effect")):
+    return True
+  if any(has_effect(context, nested) for inner in op.regions for nested in ir.walk(inner)):
+    return True
+  callee = _callee(context, op)
+  if callee is None:
+    return False
+  key = ("effect", callee.name)
+  if key not in context.analyses:
+    context.analyses[key] = False  # stands while a recursive program is looked at
+    context.analyses[key] = any(has_effect(context, nested) for nested in ir.walk(callee.body))
+  return context.analyses[key]
 
 
 def program_uses(context: Context) -> dict[int, list[tuple[ir.Op | None, int]]]:

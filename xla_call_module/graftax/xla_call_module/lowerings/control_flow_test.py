@@ -220,3 +220,32 @@ def test_tokens_are_threaded_through_a_loop(loops):
   np.testing.assert_allclose(lift(module, loops=loops)(x)[0], np.sin(np.sin(np.sin(np.sin(x)))), rtol=1e-6)
   if loops == "scan":
     assert jax.grad(lambda x: lift(module)(x)[0])(x) > 0
+
+
+_LOGGED = """module {
+  func.func public @main(%a: tensor<f32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, tensor<f32> cond {
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %u = func.call @log(%x) : (tensor<f32>) -> tensor<f32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %y = stablehlo.add %x, %x : tensor<f32>
+      stablehlo.return %j, %y : tensor<i32>, tensor<f32>
+    }
+    return %r#1 : tensor<f32> }
+  func.func private @log(%a: tensor<f32>) -> tensor<f32> {
+    SINES
+    %r = stablehlo.custom_call @logger(%s9) {has_side_effect = true, api_version = 4 : i32, backend_config = {}}
+      : (tensor<f32>) -> tensor<f32>
+    return %r : tensor<f32> } }"""
+
+
+def test_effects_in_functions_that_a_loop_calls_are_kept():
+  # Long enough that the call is not replaced by its ops.
+  sines = "\n".join(f"%s{i + 1} = stablehlo.sine %{f's{i}' if i else 'a'} : tensor<f32>" for i in range(9))
+  jaxpr = str(jax.make_jaxpr(lift(Module.from_text(_LOGGED.replace("SINES", sines))))(np.float32(1)))
+  assert "scan" in jaxpr and "logger" in jaxpr

@@ -157,11 +157,10 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
   """`lax.approx_max_k`/`approx_min_k`; the comparator's name tells which."""
   config = backend_config(op)
   callee = op.attrs["called_computations"][0]
-  comparator = context.program.functions[callee].body
-  compare = [inner for inner in comparator.ops if inner.name == "stablehlo.compare"]
-  if len(compare) != 1 or compare[0].attrs["comparison_direction"] not in ("GT", "LT"):
+  direction = _compares(context.program.functions[callee].body)
+  if direction not in ("GT", "LT"):
     raise context.unsupported(op, f"its comparator {callee!r} is neither greater-than nor less-than.")
-  function = lax.approx_max_k if compare[0].attrs["comparison_direction"] == "GT" else lax.approx_min_k
+  function = lax.approx_max_k if direction == "GT" else lax.approx_min_k
   axis = config["reduction_dim"]
   size = int(config.get("top_k", op.types[0].shape[axis]))
   values, order = function(
@@ -175,6 +174,15 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
   index = materialize(operands[1])
   own = jnp.take_along_axis(jnp.asarray(index), order, axis, mode="promise_in_bounds")
   return values, own
+
+
+def _compares(comparator: ir.Region) -> str | None:
+  """How a comparator orders its first two arguments, where one comparison of them is all that it does."""
+  if [op.name for op in comparator.ops] != ["stablehlo.compare"]:
+    return None
+  (op,) = comparator.ops
+  is_in_order = op.operands == comparator.args[:2] and comparator.returns == op.results
+  return op.attrs["comparison_direction"] if is_in_order else None
 
 
 @register_custom_call("TopK", "mhlo.topk")

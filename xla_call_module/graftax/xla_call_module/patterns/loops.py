@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graftax.xla_call_module import ir
+from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.patterns.inlining import inline_small_calls
 from graftax.xla_call_module.patterns.trip_count import (
@@ -80,11 +80,12 @@ def read_loop(
   counters = count_trips(cond, body, positions, operands, outer, invariant)
   if counters is None:
     return dynamic
-  return _scan_form(_Facts(body, operands, outer, invariant, counters))
+  return _scan_form(_Facts(context, body, operands, outer, invariant, counters))
 
 
 @dataclasses.dataclass(slots=True)
 class _Facts:
+  context: Context
   body: ir.Region
   operands: Sequence[Any]
   outer: Mapping[int, Any]
@@ -205,7 +206,7 @@ def _needed(facts: _Facts, scans: Mapping[int, Scanned], stacks: Mapping[int, St
   positions = {number: i for i, number in enumerate(body.args)}
   defined = {result: op for op in body.ops for result in op.results}
   free = facts.invariant | stacks.keys() | facts.counters.keys()
-  effects = [op for op in body.ops if _has_effect(op)]
+  effects = [op for op in body.ops if analysis.has_effect(facts.context, op)]
   needed = _Needed({i for i in range(len(body.args)) if i not in free}, {id(op) for op in effects}, set())
   pending = [body.returns[i] for i in needed.carried] + [item.number for item in stacks.values()]
   pending += [number for op in effects for number in _reads(op)]
@@ -230,9 +231,3 @@ def _needed(facts: _Facts, scans: Mapping[int, Scanned], stacks: Mapping[int, St
 
 def _reads(op: ir.Op) -> list[int]:
   return [*op.operands, *(number for inner in op.regions for number in inner.captures)]
-
-
-def _has_effect(op: ir.Op) -> bool:
-  if op.name == "stablehlo.custom_call":
-    return bool(op.attrs.get("has_side_effect"))
-  return any(_has_effect(nested) for inner in op.regions for nested in ir.walk(inner))
