@@ -241,7 +241,8 @@ def _fold(frame: _Frame, inputs: Sequence[Value]) -> tuple[Value, ...]:
     return step.kernel.run(frame, inputs)
   # What is known keeps TensorFlow's precision, also where JAX's 64-bit types are switched off: 1e-307 is not 0, and a
   # seed that two 32-bit halves are packed into keeps both.
-  with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+  # Not ensure_compile_time_eval: under `vmap` that leaves calls of custom_jvp and custom_vjp to the batching trace.
+  with jax.core.eval_context(), jax.enable_x64(True):
     outputs = step.kernel.run(frame, inputs)
     return tuple(np.asarray(value) if isinstance(value, jax.Array) else value for value in outputs)
 

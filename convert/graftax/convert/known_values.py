@@ -41,7 +41,7 @@ def known_values(
   # Effects, such as filling the table that this is about, have no place here.
   needed = EffectAnalysis(library, signatures).needed_nodes(wanted)
   wanted = Function(function.name, function.parameters, results, tuple(n for n in function.nodes if n.name in needed))
-  with jax.enable_x64(True), jax.ensure_compile_time_eval():
+  with jax.enable_x64(True), jax.core.eval_context():
     planner = Planner(library, signatures, ConvertOptions())
     evaluator = Evaluator(planner, ConvertOptions(), State({}), None)
     return [np.asarray(materialize(value)) for value in evaluator.run(planner.plan_root(wanted), captures)]

@@ -45,6 +45,17 @@ def test_what_an_annotated_function_holds_can_be_compiled_by_itself():
   assert outputs[0] == -2
 
 
+@pytest.mark.parametrize(
+  "transform", [jax.vmap, jax.jit, lambda f: jax.jit(jax.vmap(f)), lambda f: lambda x: jax.linearize(jax.vmap(f), x)[0]]
+)
+def test_constants_are_folded_under_every_transform(transform):
+  # Pow has a derivative of its own, which `vmap` keeps track of even where nothing is mapped.
+  nodes = [const("two", np.float32(2)), const("three", np.float32(3)), node("c", "Pow", "two", "three", **F)]
+  root = function("f", ["x"], [*nodes, node("y", "Mul", "x", "c", **F)], ["y"])
+  fn, params = convert_program(program(root))
+  np.testing.assert_array_equal(transform(lambda x: fn(params, x)[0][0])(np.float32([1, 2])), [8, 16])
+
+
 def test_values_are_freed_after_their_last_read():
   root = function(
     "f", ["x"], [node("a", "Exp", "x", **F), node("b", "Neg", "a", **F), node("c", "Add", "b", "x", **F)], ["c"]
