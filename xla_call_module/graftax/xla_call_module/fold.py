@@ -133,10 +133,12 @@ def _broadcast_in_dim(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
   result = op.type
   if not result.is_static or int(np.prod(result.shape, dtype=np.int64)) > MAX_FOLDED_SIZE:
     return None
+  axes = op.attrs["broadcast_dimensions"]
   shape = [1] * result.rank
-  for axis, dim in zip(op.attrs["broadcast_dimensions"], x.shape, strict=True):
+  for axis, dim in zip(axes, x.shape, strict=True):
     shape[axis] = dim
-  return np.array(np.broadcast_to(x.reshape(shape), result.shape))
+  in_order = np.transpose(x, np.argsort(axes))  # the axes of the result need not rise
+  return np.array(np.broadcast_to(in_order.reshape(shape), result.shape))
 
 
 def _reshape(op: ir.Op, x: np.ndarray) -> np.ndarray | None:

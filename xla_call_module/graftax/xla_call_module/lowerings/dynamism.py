@@ -11,6 +11,7 @@ from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.lowerings.contraction import convolution
 from graftax.xla_call_module.lowerings.gather_scatter import gather
 from graftax.xla_call_module.lowerings.random import rng_bit_generator
+from graftax.xla_call_module.lowerings.shape import broadcast_in_dim
 from graftax.xla_call_module.lowerings.window import Window, reduce_window
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import as_dims, materialize
@@ -27,7 +28,7 @@ def _dims(context: Context, op: ir.Op, value: Any, what: str) -> tuple[Any, ...]
 
 @register("stablehlo.dynamic_broadcast_in_dim", takes_known=True)
 def _dynamic_broadcast_in_dim(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
-  return lax.broadcast_in_dim(materialize(x), _dims(context, op, shape, "shape"), op.attrs["broadcast_dimensions"])
+  return broadcast_in_dim(materialize(x), _dims(context, op, shape, "shape"), op.attrs["broadcast_dimensions"])
 
 
 @register("stablehlo.dynamic_reshape", takes_known=True)

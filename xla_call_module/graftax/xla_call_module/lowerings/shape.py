@@ -13,7 +13,7 @@ from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import TOKEN, SymbolicArray, materialize
 
-__all__: list[str] = []
+__all__ = ["broadcast_in_dim"]
 
 
 @register("stablehlo.constant", takes_known=True)
@@ -31,7 +31,15 @@ def _iota(context: Context, op: ir.Op) -> Array:
 
 @register("stablehlo.broadcast_in_dim")
 def _broadcast_in_dim(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.broadcast_in_dim(x, op.type.shape, op.attrs["broadcast_dimensions"])
+  return broadcast_in_dim(x, op.type.shape, op.attrs["broadcast_dimensions"])
+
+
+def broadcast_in_dim(x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Array:
+  """`x` broadcast to a shape, its axes becoming the given ones, in any order: JAX wants them to rise."""
+  order = np.argsort(axes)
+  if any(order != np.arange(len(axes))):
+    x = lax.transpose(x, order)
+  return lax.broadcast_in_dim(x, shape, sorted(axes))
 
 
 @register("stablehlo.broadcast")
