@@ -36,7 +36,7 @@ def with_policy(primal: Function, module: Module, pullback: Function | None, gra
       "gradient='saved': the artifact carries no gradient function. Export it with one (vjp_order=1,"
       " with_gradient=True), or use gradient='primal'."
     )
-  transpose = _Transpose(pullback, module)
+  transpose = _Transpose(primal, pullback, module)
   return _saved(primal, transpose, module) if gradient == "saved" else _auto(primal, transpose, module)
 
 
@@ -48,25 +48,33 @@ def is_differentiable(spec: ArgumentSpec) -> bool:
 class _Transpose:
   """The stored gradient function: arguments and cotangents of the inexact outputs to those of the inexact inputs."""
 
-  def __init__(self, pullback: Function, module: Module):
-    self._pullback, self._module = pullback, module
+  def __init__(self, primal: Function, pullback: Function, module: Module):
+    self._primal, self._pullback, self._module = primal, pullback, module
 
   def __call__(self, args: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
     given = iter(cotangents)
     stored = self._module.gradient
     specs = stored.inputs[len(self._module.inputs) :] if stored is not None else ()
+    shapes = self._result_shapes(args)
     full = []
     for position, spec in enumerate(self._module.outputs):
       if is_differentiable(spec):
         full.append(next(given))
       elif position < len(specs):
-        full.append(np.zeros([dim or 0 for dim in specs[position].shape], specs[position].dtype))
+        full.append(jnp.zeros(shapes[position], specs[position].dtype))
     if len(specs) not in (0, len(full)):  # the gradient takes cotangents of the inexact outputs only
       full = list(cotangents)
     results = self._pullback(*args, *full)
     if len(results) == len(self._module.inputs):
       return [r for r, spec in zip(results, self._module.inputs, strict=True) if is_differentiable(spec)]
     return list(results)
+
+  def _result_shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The shapes of the results, those of a polymorphic module for these arguments."""
+    outputs = self._module.outputs
+    if all(None not in spec.shape for spec in outputs):
+      return [spec.shape for spec in outputs]
+    return [result.shape for result in jax.eval_shape(self._primal, *args)]
 
 
 def _saved(primal: Function, transpose: _Transpose, module: Module) -> Function:
@@ -102,12 +110,21 @@ def _auto(primal: Function, transpose: _Transpose, module: Module) -> Function:
     results = list(primal(*args))  # as in custom_vjp: a second derivative sees the primal as it is
     linear = linear_call(forward, backward, args, [tangents[i] for i in inputs], [results[i] for i in outputs])
     given = iter(linear)
-    out = [
-      next(given) if i in outputs else np.zeros(np.shape(result), jax.dtypes.float0) for i, result in enumerate(results)
-    ]
-    return results, out
+    return results, [next(given) if i in outputs else _zero_tangent(result) for i, result in enumerate(results)]
 
   return call
+
+
+def _zero_tangent(result: Any) -> Any:
+  """The tangent of an array without derivatives."""
+  shape = np.shape(result)
+  if not all(isinstance(dim, int) for dim in shape):
+    raise errors.DerivativeError(
+      f"the stored gradient of a module with a result of integers of symbolic shape {shape} cannot be traced with"
+      " symbolic shapes: JAX has no zero tangent of such a result. Differentiate with static shapes, or lift with"
+      " gradient='primal' or 'saved'."
+    )
+  return np.zeros(shape, jax.dtypes.float0)
 
 
 class _Tangent:

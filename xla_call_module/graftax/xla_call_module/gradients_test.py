@@ -140,3 +140,25 @@ def test_embedded_module_has_the_stored_gradient():
   plain = _module(lambda x: [jnp.sin(x)], _X, order=0)
   with pytest.raises(DerivativeError, match="opaque and carries no gradient"):
     jax.grad(lambda x: embed(plain)(x)[0].sum())(_X)
+
+
+def test_stored_gradient_of_a_polymorphic_module_with_integer_results():
+  def classify(w, x):
+    return x @ w, jnp.argmax(x @ w, 1), x.sum(0)
+
+  (rows,) = jax.export.symbolic_shape("rows")
+  w, x = np.ones((3, 2), np.float32), np.arange(12, dtype=np.float32).reshape(4, 3)
+  shape = jax.ShapeDtypeStruct((rows, 3), np.float32)
+  module = Module.from_exported(jax.export.export(jax.jit(classify))(w, shape))
+  want = jax.grad(lambda w: (classify(w, x)[0] ** 2).sum())(w)
+  for function in (lift(module), lift(module, gradient="saved"), embed(module)):
+    np.testing.assert_allclose(jax.grad(_first(function, x))(w), want, rtol=1e-5)
+  again = jax.export.export(jax.jit(jax.grad(lambda w, x: _first(lift(module, gradient="saved"), x)(w))))(w, shape)
+  np.testing.assert_allclose(again.call(w, x), want, rtol=1e-5)
+  with pytest.raises(DerivativeError, match=r"integers of symbolic shape \(rows,\)"):
+    jax.export.export(jax.jit(jax.grad(lambda w, x: _first(lift(module), x)(w))))(w, shape)
+  assert check_gradients(module, w, x) == ()
+
+
+def _first(function, x):
+  return lambda w: (function(w, x)[0] ** 2).sum()
