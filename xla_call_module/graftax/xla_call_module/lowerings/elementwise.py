@@ -10,7 +10,7 @@ from jax.extend.core import primitives
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.registry import register
+from graftax.xla_call_module.registry import ops, register
 
 __all__: list[str] = []
 
@@ -134,7 +134,7 @@ def _integer_power(x: Array, y: Array) -> Array:
 _COMPARE = {"EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge}
 
 
-@register("stablehlo.compare", "chlo.broadcast_compare")
+@register("stablehlo.compare")
 def _compare(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   direction = op.attrs["comparison_direction"]
   if op.attrs.get("compare_type") == "TOTALORDER" and jnp.issubdtype(x.dtype, jnp.floating):
@@ -203,21 +203,21 @@ def _constant_like(context: Context, op: ir.Op, *operands: Array) -> Array:
   return lax.full_like(operands[0], value) if operands else jnp.asarray(value)
 
 
-_BROADCAST = {
-    "add": lax.add, "subtract": lax.sub, "multiply": lax.mul, "divide": lax.div, "maximum": lax.max,
-    "minimum": lax.min, "power": lax.pow, "remainder": lax.rem, "and": lax.bitwise_and, "or": lax.bitwise_or,
-    "xor": lax.bitwise_xor, "atan2": lax.atan2, "next_after": lax.nextafter, "polygamma": lax.polygamma,
-    "zeta": lax.zeta, "complex": lax.complex, "shift_left": lax.shift_left,
-    "shift_right_arithmetic": lax.shift_right_arithmetic, "shift_right_logical": lax.shift_right_logical,
-}  # fmt: skip
+# Ops with a twin `chlo.broadcast_...`, whose operands broadcast as numpy's do.
+_WITH_BROADCAST = (
+    "stablehlo.add", "stablehlo.and", "stablehlo.atan2", "stablehlo.compare", "stablehlo.complex", "stablehlo.divide",
+    "stablehlo.maximum", "stablehlo.minimum", "stablehlo.multiply", "stablehlo.or", "stablehlo.power",
+    "stablehlo.remainder", "stablehlo.shift_left", "stablehlo.shift_right_arithmetic", "stablehlo.shift_right_logical",
+    "stablehlo.subtract", "stablehlo.xor", "chlo.next_after", "chlo.polygamma", "chlo.zeta",
+)  # fmt: skip
 
 
 def _broadcasting(function: Callable[..., Array]) -> Callable[..., Array]:
   def run(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
-    return function(*jnp.broadcast_arrays(x, y))
+    return function(context, op, *jnp.broadcast_arrays(x, y))
 
   return run
 
 
-for _name, _function in _BROADCAST.items():
-  register(f"chlo.broadcast_{_name}")(_broadcasting(_function))
+for _name in _WITH_BROADCAST:
+  register(f"chlo.broadcast_{_name.split('.')[1]}")(_broadcasting(ops[_name].function))
