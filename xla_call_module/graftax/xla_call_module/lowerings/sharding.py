@@ -13,55 +13,63 @@ from graftax.xla_call_module.evaluate import region_function, run_region
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import materialize
 
-__all__ = ["partition_spec"]
+__all__: list[str] = []
+
+_DIMS = re.compile(r"\[(\{.*?\}(?:\s*,\s*\{.*?\})*)?\]")
 
 
-def partition_spec(text: str) -> PartitionSpec | None:
-  """The spec in `<@mesh, [{"x", "y"}, {?}], ...>`; None where it names no mesh axis. Sub-axes are not represented."""
-  body = re.search(r"\[(\{.*?\}(?:\s*,\s*\{.*?\})*)?\]", text)
-  if body is None:
-    return None
-  if '":(' in text:
-    raise ValueError(f"sharding {text!r} splits a mesh axis, which PartitionSpec cannot say")
-  dims = re.findall(r"\{(.*?)\}", body[1] or "")
+def _dims(text: str) -> list[str]:
+  """What stands in the braces of each dimension of a Shardy annotation `<@mesh, [{"x", "y"}, {?}], ...>`."""
+  body = _DIMS.search(text)
+  return re.findall(r"\{(.*?)\}", body[1] or "") if body else []
+
+
+def _names_axes(text: str) -> bool:
+  return any('"' in dim for dim in _dims(text))
+
+
+def _partition_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
+  """The spec that a Shardy annotation says.
+
+  Raises:
+    UnsupportedOpError: it splits a mesh axis.
+  """
   entries: list[Any] = []
-  for dim in dims:
+  for dim in _dims(text):
+    if '":(' in dim:
+      raise context.unsupported(op, f"its sharding {text} splits a mesh axis, which a PartitionSpec cannot say.")
     axes = tuple(re.findall(r'"([^"]+)"', dim))
-    open_dim = dim.rstrip().endswith("?")
-    entries.append(axes if axes else PartitionSpec.UNCONSTRAINED if open_dim else None)
-  if all(entry in (None, PartitionSpec.UNCONSTRAINED) for entry in entries):
-    return None
-  return PartitionSpec(*(entry[0] if isinstance(entry, tuple) and len(entry) == 1 else entry for entry in entries))
+    is_open = dim.rstrip().endswith("?")
+    entries.append((axes[0] if len(axes) == 1 else axes) if axes else PartitionSpec.UNCONSTRAINED if is_open else None)
+  return PartitionSpec(*entries)
 
 
-def constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
+def _axis_names(spec: PartitionSpec) -> set[str]:
+  entries = (entry if isinstance(entry, tuple) else (entry,) for entry in spec)
+  return {name for entry in entries for name in entry if isinstance(name, str)}
+
+
+@register("sdy.sharding_constraint", "sdy.reshard", takes_known=True)
+def _sharding_constraint(context: Context, op: ir.Op, x: Any) -> Any:
+  return _constrain(context, op, x, str(op.attrs["sharding"]))
+
+
+def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
   """The value with the sharding that a Shardy annotation names, on the mesh that the caller gave."""
-  spec = partition_spec(text)
-  if spec is None:
-    return x
   mesh = context.options.mesh
+  if not _names_axes(text):
+    return x
   if mesh is None:
     context.record("sharding", op, f"dropped {text}: no mesh was given")
     return x
-  names = {
-    name for entry in spec if isinstance(entry, (str, tuple)) for name in ([entry] if isinstance(entry, str) else entry)
-  }
+  spec = _partition_spec(context, op, text)
+  names = _axis_names(spec)
   if not names <= set(mesh.axis_names):
     raise errors.ArgumentError(
       f"{op.name} at {op.location} shards over mesh axes {sorted(names)}; the mesh given has axes"
       f" {list(mesh.axis_names)}. Give a mesh with those axes, or none to drop the annotations."
     )
   return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, spec))
-
-
-@register("sdy.sharding_constraint", takes_known=True)
-def _sharding_constraint(context: Context, op: ir.Op, x: Any) -> Any:
-  return constrain(context, op, x, str(op.attrs["sharding"]))
-
-
-@register("sdy.reshard", takes_known=True)
-def _reshard(context: Context, op: ir.Op, x: Any) -> Any:
-  return constrain(context, op, x, str(op.attrs["sharding"]))
 
 
 @register("sdy.manual_computation")
@@ -75,14 +83,14 @@ def _manual_computation(context: Context, op: ir.Op, *operands: Array, environme
       raise context.unsupported(op, f"it runs per device on shapes {local}; give a mesh with its axes.")
     return run_region(context, region, environment, operands)
   body = region_function(context, region, environment)
-  ins, outs = (_specs(str(op.attrs[name])) for name in ("in_shardings", "out_shardings"))
+  ins, outs = (_specs(context, op, str(op.attrs[name])) for name in ("in_shardings", "out_shardings"))
   mapped = jax.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs if len(outs) > 1 else outs[0], check_vma=False)
   return mapped(*operands)
 
 
-def _specs(text: str) -> tuple[PartitionSpec, ...]:
+def _specs(context: Context, op: ir.Op, text: str) -> tuple[PartitionSpec, ...]:
   parts = re.findall(r"<@[^>]*>", text)
-  return tuple(partition_spec(part) or PartitionSpec() for part in parts)
+  return tuple(_partition_spec(context, op, part) if _names_axes(part) else PartitionSpec() for part in parts)
 
 
 @register_custom_call(
@@ -94,7 +102,7 @@ def _sharding_call(context: Context, op: ir.Op, x: Any) -> Any:
   frontend = op.attrs.get("mhlo.frontend_attributes", {})
   shardy = frontend.get("xla.sdy.sharding") if isinstance(frontend, dict) else None
   if shardy:
-    return constrain(context, op, x, str(shardy).replace("\\22", '"').replace("\\", ""))
+    return _constrain(context, op, x, str(shardy).replace("\\22", '"').replace("\\", ""))
   text = str(op.attrs.get("mhlo.sharding", ""))
   shape = getattr(op.types[0], "shape", None)
   if shape is not None and tuple(getattr(x, "shape", ())) != tuple(shape) and None not in shape:

@@ -1,0 +1,58 @@
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+from graftax.xla_call_module import ArgumentError, Module, UnsupportedOpError, lift
+
+_X = np.arange(8, dtype=np.float32).reshape(4, 2)
+_MESH = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("x", "y"))
+
+
+def _annotated(dims: str, op: str = "sharding_constraint") -> Module:
+  return Module.from_text(f"""module {{
+    sdy.mesh @mesh = <["x"=4, "y"=2]>
+    func.func public @main(%a: tensor<4x2xf32>) -> tensor<4x2xf32> {{
+    %r = sdy.{op} %a <@mesh, [{dims}]> : tensor<4x2xf32>
+    return %r : tensor<4x2xf32> }} }}""")
+
+
+def _spec(function) -> PartitionSpec:
+  """What the one sharding constraint of a lifted function says."""
+  (call,) = jax.make_jaxpr(function)(_X).eqns
+  (equation,) = (eqn for eqn in call.params["jaxpr"].eqns if eqn.primitive.name == "sharding_constraint")
+  return equation.params["sharding"].spec
+
+
+@pytest.mark.parametrize("op", ["sharding_constraint", "reshard"])
+@pytest.mark.parametrize(
+  "dims, spec",
+  [
+    ('{"x"}, {"y"}', PartitionSpec("x", "y")),
+    ('{}, {"y"}', PartitionSpec(None, "y")),
+    ('{"x", "y"}, {}', PartitionSpec(("x", "y"), None)),
+    ('{"x", ?}, {?}', PartitionSpec("x", PartitionSpec.UNCONSTRAINED)),
+  ],
+)
+def test_annotation_becomes_the_partition_spec_that_it_spells(op, dims, spec):
+  assert _spec(lift(_annotated(dims, op), mesh=_MESH)) == spec
+
+
+def test_annotation_that_names_no_axis_is_left_out_without_a_record():
+  lifted = lift(_annotated("{}, {?}"))
+  np.testing.assert_array_equal(lifted(_X)[0], _X)
+  assert not lifted.records
+
+
+def test_split_axis_is_dropped_with_a_record_and_refused_on_a_mesh():
+  module = _annotated('{"x":(1)2}, {}')
+  lifted = lift(module)
+  np.testing.assert_array_equal(lifted(_X)[0], _X)
+  assert [record.kind for record in lifted.records] == ["sharding"]
+  with pytest.raises(UnsupportedOpError, match=r"sdy.sharding_constraint at .* splits a mesh axis"):
+    lift(module, mesh=_MESH)(_X)
+
+
+def test_axis_that_the_mesh_lacks_is_an_error_that_names_both():
+  with pytest.raises(ArgumentError, match=r"mesh axes \['y'\]; the mesh given has axes \['x'\]"):
+    lift(_annotated('{}, {"y"}'), mesh=Mesh(np.array(jax.devices()[:1]), ("x",)))(_X)
