@@ -60,9 +60,8 @@ class Context:
 
   def unsupported(self, op: ir.Op, reason: str) -> errors.UnsupportedOpError:
     """The error for an op that does not lift, ready to raise."""
-    where = f" at {op.location}" if op.location else ""
     return errors.UnsupportedOpError(
-      f"{op.name}{where} does not lift: {reason} Register a lowering with graftax.xla_call_module.register, or run"
+      f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register, or run"
       " the module through embed() instead.",
       op=op.name,
       location=op.location,

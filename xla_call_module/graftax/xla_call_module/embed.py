@@ -159,29 +159,20 @@ def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -
   """The results of one op of a module, run as an opaque operation on values of the environment.
 
   Raises:
-    UnsupportedOpError: the op makes nothing, or a type that JAX cannot hold.
+    UnsupportedOpError: the op makes nothing, or a type that JAX cannot hold, or the module does not hold it as it is.
   """
-  kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType) and kind.is_static]
-  if not op.results or len(kinds) != len(op.types):
-    made = ", ".join(map(str, op.types)) or "nothing"
-    raise errors.UnsupportedOpError(
-      f"{op.name} at {op.location} cannot be embedded: it makes {made}.", op=op.name, location=op.location
-    )
+  if not op.results or not all(isinstance(kind, ir.TensorType) and kind.is_static for kind in op.types):
+    raise _not_alone(op, f"it makes {', '.join(map(str, op.types)) or 'nothing'}")
   try:
     text, reads = mlir.extract_op(module_data, op.results[0])
   except KeyError:  # inlined or rewritten, so the module has no such op
-    raise errors.UnsupportedOpError(
-      f"{op.name} at {op.location} cannot be embedded alone: it was inlined.", op=op.name, location=op.location
-    ) from None
+    raise _not_alone(op, "it was inlined") from None
+  if not all(number in environment for number in reads):
+    raise _not_alone(op, "a value it reads was rewritten")
   embedded = _Embedded(Module.from_text(text))
-  return list(_embed_p.bind(*(_in_scope(environment, number, op) for number in reads), embedded=embedded))
+  return list(_embed_p.bind(*(jnp.asarray(environment[number]) for number in reads), embedded=embedded))
 
 
-def _in_scope(environment: dict[int, Any], number: int, op: ir.Op) -> Any:
-  if number not in environment:
-    raise errors.UnsupportedOpError(
-      f"{op.name} at {op.location} cannot be embedded alone: a value it reads was rewritten.",
-      op=op.name,
-      location=op.location,
-    )
-  return jnp.asarray(environment[number])
+def _not_alone(op: ir.Op, why: str) -> errors.UnsupportedOpError:
+  message = f"{op.place} cannot be embedded alone: {why}."
+  return errors.UnsupportedOpError(message, op=op.name, location=op.location)

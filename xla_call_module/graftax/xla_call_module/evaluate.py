@@ -61,7 +61,7 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
       else:
         if not rule.takes_known:
           operands = [values.materialize(value) for value in operands]
-        if op.regions or op.name in _NEED_ENVIRONMENT:
+        if op.regions:
           result = rule.function(context, op, *operands, environment=environment)
         else:
           result = rule.function(context, op, *operands)
@@ -84,13 +84,9 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
       environment.update(zip(op.results, result, strict=True))
 
 
-_NEED_ENVIRONMENT = frozenset({"stablehlo.custom_call", "stablehlo.reduce", "stablehlo.case"})
-
-
 def _annotate(error: Exception, op: ir.Op) -> None:
-  note = f"while lifting {op.name}" + (f" at {op.location}" if op.location else "")
   if not any(earlier.startswith("while lifting") for earlier in getattr(error, "__notes__", ())):
-    error.add_note(note)
+    error.add_note(f"while lifting {op.place}")
 
 
 def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list[Any]:

@@ -97,6 +97,11 @@ class Op:
   def type(self) -> Any:
     return self.types[0]
 
+  @property
+  def place(self) -> str:
+    """The op's name, and where it was written as far as that is known: what a message begins with."""
+    return f"{self.name} at {self.location}" if self.location else self.name
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Region:

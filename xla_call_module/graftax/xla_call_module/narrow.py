@@ -99,10 +99,9 @@ def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
 
 
 def _error(op: ir.Op, why: str = "") -> errors.X64Error:
-  where = f" at {op.location}" if op.location else ""
   made = ", ".join(map(str, op.types)) or "nothing"
   return errors.X64Error(
-    f"{op.name}{where} works in 64 bits (makes {made}){why} and 64-bit types are disabled in JAX. Set jax_enable_x64,"
+    f"{op.place} works in 64 bits (makes {made}){why} and 64-bit types are disabled in JAX. Set jax_enable_x64,"
     " or lift with x64='enable' to trace this module with 64-bit types on; values are never truncated."
   )
 

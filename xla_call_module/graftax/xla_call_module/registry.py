@@ -18,7 +18,13 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-  """`function(context, op, *operands) -> value | tuple`. Where `takes_known`, known operands stay numpy arrays."""
+  """How one op is lowered.
+
+  Attributes:
+    function: `function(context, op, *operands)` gives the op's result, or a tuple of its results. For an op with
+      regions, the keyword argument `environment` maps the numbers of the values around it to values.
+    takes_known: known operands stay numpy arrays; otherwise every operand is one of a JAX op.
+  """
 
   function: Callable[..., Any]
   takes_known: bool
@@ -48,15 +54,31 @@ composites = Table()
 
 
 def register(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
-  """Registers the lowering of ops such as `"stablehlo.add"`."""
+  """Registers the lowering of ops such as `"stablehlo.add"`; `Rule` says what is decorated.
+
+  Args:
+    names: ops that the function lowers.
+    takes_known: see `Rule`.
+    override: replace lowerings that are registered.
+
+  Raises:
+    ValueError: a lowering is registered already, and `override` is not given.
+
+  Example:
+    >>> from graftax.xla_call_module import register, registry
+    >>> @register("my_dialect.double")
+    ... def double(context, op, x):
+    ...   return x + x
+    >>> del registry.ops["my_dialect.double"]
+  """
   return ops.add(names, takes_known=takes_known, override=override)
 
 
 def register_custom_call(*targets: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
-  """Registers the lowering of `stablehlo.custom_call`s by their target."""
+  """Registers the lowering of `stablehlo.custom_call`s by their target; see `register`."""
   return custom_calls.add(targets, takes_known=takes_known, override=override)
 
 
 def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
-  """Registers the lowering of `stablehlo.composite`s by their name."""
+  """Registers the lowering of `stablehlo.composite`s by their name; see `register`."""
   return composites.add(names, takes_known=takes_known, override=override)

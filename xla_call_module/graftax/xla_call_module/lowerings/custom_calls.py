@@ -26,7 +26,7 @@ def backend_config(op: ir.Op) -> Any:
 
 
 @register("stablehlo.custom_call", takes_known=True)
-def _custom_call(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
+def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   target = op.attrs["call_target_name"]
   own = context.options.custom_calls.get(target)
   if own is not None:

@@ -139,7 +139,7 @@ def _scatter_general(
   @run.defjvp
   def refuse(primals: Any, tangents: Any) -> Any:
     raise errors.DerivativeError(
-      f"stablehlo.scatter at {op.location}: its reducer is none of update, add, multiply, maximum, minimum, and the"
+      f"{op.place}: its reducer is none of update, add, multiply, maximum, minimum, and the"
       " indices are not unique, so its derivative depends on an order that StableHLO leaves open. Differentiate"
       " around it (jax.lax.stop_gradient on its inputs), or pass gradient='saved' where the artifact has a gradient."
     )

@@ -66,7 +66,7 @@ def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
   names = _axis_names(spec)
   if not names <= set(mesh.axis_names):
     raise errors.ArgumentError(
-      f"{op.name} at {op.location} shards over mesh axes {sorted(names)}; the mesh given has axes"
+      f"{op.place} shards over mesh axes {sorted(names)}; the mesh given has axes"
       f" {list(mesh.axis_names)}. Give a mesh with those axes, or none to drop the annotations."
     )
   return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, spec))

@@ -166,7 +166,7 @@ def _unrolled(
   """The same reduction as one slice per window position, combined in order; differentiable."""
   if int(np.prod(window.sizes)) > _MAX_DIFFERENTIABLE_WINDOW:
     raise errors.DerivativeError(
-      f"{op.name} at {op.location}: a window of {window.sizes} with a reducer of its own is too large to"
+      f"{op.place}: a window of {window.sizes} with a reducer of its own is too large to"
       f" differentiate; the limit is {_MAX_DIFFERENTIABLE_WINDOW} positions."
     )
   padded = [
