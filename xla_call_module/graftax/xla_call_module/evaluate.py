@@ -9,7 +9,7 @@ import numpy as np
 from graftax.xla_call_module import analysis, errors, fold, ir, narrow, registry, values
 from graftax.xla_call_module.context import Context
 
-__all__ = ["call_function", "region_function", "run_function", "run_ops", "run_region"]
+__all__ = ["call_function", "mapped", "region_function", "run_function", "run_ops", "run_region"]
 
 Environment = dict[int, Any]
 _INLINE_OPS = 8
@@ -39,6 +39,13 @@ def region_function(context: Context, region: ir.Region, outer: Environment) -> 
     return results[0] if len(results) == 1 else tuple(results)
 
   return run
+
+
+def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
+  """A function of slices as one of arrays, mapped over their leading `num_axes` axes."""
+  for _ in range(num_axes):
+    function = jax.vmap(function)
+  return function
 
 
 def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) -> None:

@@ -9,6 +9,7 @@ from jax import Array, lax
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.evaluate import run_region
+from graftax.xla_call_module.lowerings.contraction import precision_of
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import materialize
 
@@ -61,10 +62,8 @@ def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -
   dimension_numbers = lax.RaggedDotDimensionNumbers(
     (contracting, batching), fields["lhs_ragged_dimensions"], fields["rhs_group_dimensions"]
   )
-  config = [str(item) for item in op.attrs.get("precision_config", ())]
-  precision = None if all(item == "DEFAULT" for item in config) else tuple(getattr(lax.Precision, i) for i in config)
   return lax.ragged_dot_general(
-    x, y, sizes, dimension_numbers, precision=precision, preferred_element_type=op.type.dtype
+    x, y, sizes, dimension_numbers, precision=precision_of(op), preferred_element_type=op.type.dtype
   )
 
 

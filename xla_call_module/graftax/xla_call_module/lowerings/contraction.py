@@ -10,10 +10,10 @@ from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
 
-__all__ = ["convolution"]
+__all__ = ["convolution", "precision_of"]
 
 
-def _precision(op: ir.Op) -> Any:
+def precision_of(op: ir.Op) -> Any:
   """`precision_config` as JAX's precision; None where it is absent or all default."""
   config = op.attrs.get("precision_config")
   if not config or all(item == "DEFAULT" for item in config):
@@ -58,14 +58,14 @@ def _dot_general(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   numbers = op.attrs["dot_dimension_numbers"]
   contracting = (numbers.get("lhs_contracting_dimensions", ()), numbers.get("rhs_contracting_dimensions", ()))
   batch = (numbers.get("lhs_batching_dimensions", ()), numbers.get("rhs_batching_dimensions", ()))
-  precision = _algorithm(op) if isinstance(op.attrs.get("algorithm"), dict) else _precision(op)
+  precision = _algorithm(op) if isinstance(op.attrs.get("algorithm"), dict) else precision_of(op)
   return lax.dot_general(x, y, (contracting, batch), precision=precision, preferred_element_type=op.type.dtype)
 
 
 @register("stablehlo.dot")
 def _dot(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   numbers = (((x.ndim - 1,), (0,)), ((), ()))
-  return lax.dot_general(x, y, numbers, precision=_precision(op), preferred_element_type=op.type.dtype)
+  return lax.dot_general(x, y, numbers, precision=precision_of(op), preferred_element_type=op.type.dtype)
 
 
 @register("stablehlo.einsum", "stablehlo.unary_einsum")
@@ -97,6 +97,6 @@ def convolution(op: ir.Op, x: Array, kernel: Array, padding: Any) -> Array:
     dimension_numbers=lax.ConvDimensionNumbers(numbers["lhs"], numbers["rhs"], numbers["out"]),
     feature_group_count=op.attrs.get("feature_group_count", 1),
     batch_group_count=op.attrs.get("batch_group_count", 1),
-    precision=_precision(op),
+    precision=precision_of(op),
     preferred_element_type=op.type.dtype,
   )

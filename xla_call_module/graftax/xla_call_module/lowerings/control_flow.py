@@ -1,16 +1,15 @@
 """Calls, branches and loops. A `while` whose trip count is known becomes `lax.scan`, so that reverse mode works."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import call_function, region_function, run_ops, run_region
+from graftax.xla_call_module.evaluate import call_function, mapped, region_function, run_ops, run_region
 from graftax.xla_call_module.patterns import loops
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import TOKEN, known_int, materialize
@@ -32,7 +31,7 @@ def _if(context: Context, op: ir.Op, condition: Any, *, environment: dict[int, A
   known = known_int(condition)
   if known is not None:
     return run_region(context, op.regions[0 if known else 1], environment, ())
-  when_true, when_false = (_Branch(context, region, environment, op) for region in op.regions)
+  when_true, when_false = (_branch(context, region, environment) for region in op.regions)
   return _with_tokens(op, lax.cond(condition, when_true, when_false))
 
 
@@ -41,10 +40,9 @@ def _case(context: Context, op: ir.Op, index: Any, *, environment: dict[int, Any
   num = len(op.regions)
   known = known_int(index)
   if known is not None or num == 1:
-    return run_region(
-      context, op.regions[known if known is not None and 0 <= known < num else num - 1], environment, ()
-    )
-  branches = [_Branch(context, region, environment, op) for region in op.regions]
+    taken = known if known is not None and 0 <= known < num else num - 1
+    return run_region(context, op.regions[taken], environment, ())
+  branches = [_branch(context, region, environment) for region in op.regions]
   source = analysis.definitions(context).get(op.operands[0])
   if num == 2 and source is not None and source.name == "stablehlo.convert":
     condition = environment.get(source.operands[0])
@@ -62,14 +60,14 @@ def _branch_index(context: Context, source: ir.Op | None, index: Any, num: int, 
   return jnp.where(lax.lt(index, np.zeros((), index.dtype)), np.asarray(num - 1, index.dtype), index)
 
 
-class _Branch:
-  """A region without arguments as a callable that returns its arrays, tokens left out."""
+def _branch(context: Context, region: ir.Region, environment: dict[int, Any]) -> Callable[[], tuple[Any, ...]]:
+  """A region without arguments as a function that returns its arrays, tokens left out."""
 
-  def __init__(self, context: Context, region: ir.Region, environment: dict[int, Any], op: ir.Op):
-    self._run = lambda: run_region(context, region, environment, ())
+  def branch() -> tuple[Any, ...]:
+    results = run_region(context, region, environment, ())
+    return tuple(jnp.asarray(materialize(value)) for value in results if value is not TOKEN)
 
-  def __call__(self) -> tuple[Any, ...]:
-    return tuple(jnp.asarray(materialize(value)) for value in self._run() if value is not TOKEN)
+  return branch
 
 
 def _with_tokens(op: ir.Op, arrays: Any) -> tuple[Any, ...]:
@@ -153,7 +151,4 @@ def _source(item: loops.Scanned, operands: Sequence[Any], positions: dict[int, i
 
 @register("stablehlo.map")
 def _map(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
-  mapped = region_function(context, op.regions[0], environment)
-  for _ in range(jnp.ndim(operands[0])):
-    mapped = jax.vmap(mapped)
-  return mapped(*operands)
+  return mapped(region_function(context, op.regions[0], environment), jnp.ndim(operands[0]))(*operands)

@@ -12,7 +12,7 @@ from jax.extend.core import primitives
 
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import region_function
+from graftax.xla_call_module.evaluate import mapped, region_function
 from graftax.xla_call_module.patterns import regions
 from graftax.xla_call_module.registry import register
 
@@ -123,10 +123,7 @@ def _scatter_general(
   """Any other reducer. With unique indices it is gather, combine, scatter; otherwise it has no derivative."""
   if settings["unique_indices"]:
     old = _gather_old(x, indices, updates, settings["dimension_numbers"])
-    mapped = combine
-    for _ in range(updates.ndim):
-      mapped = jax.vmap(mapped)
-    return lax.scatter(x, indices, mapped(old, updates), **settings)
+    return lax.scatter(x, indices, mapped(combine, updates.ndim)(old, updates), **settings)
   scalar = jax.ShapeDtypeStruct((), x.dtype)
   closed = jax.make_jaxpr(combine)(scalar, scalar)
 

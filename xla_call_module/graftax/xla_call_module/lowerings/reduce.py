@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import region_function
+from graftax.xla_call_module.evaluate import mapped, region_function
 from graftax.xla_call_module.patterns import regions
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import materialize
@@ -156,9 +156,7 @@ def _tree(combine: Callable[..., Any], arrays: Sequence[Any], inits: Sequence[An
   rest = [axis for axis in range(rank) if axis not in axes]
   kept = tuple(arrays[0].shape[axis] for axis in rest)
   xs = tuple(lax.transpose(x, (*axes, *rest)).reshape(-1, *kept) for x in arrays)
-  step = combine
-  for _ in range(1 + len(kept)):
-    step = jax.vmap(step)
+  step = mapped(combine, 1 + len(kept))
   starts = tuple(jnp.broadcast_to(start, (1, *kept)) for start in inits)
   while xs[0].shape[0] > 1:
     half = xs[0].shape[0] // 2

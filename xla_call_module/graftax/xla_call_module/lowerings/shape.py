@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.evaluate import mapped
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import TOKEN, SymbolicArray, materialize
 
@@ -152,6 +152,4 @@ def _torch_index_select(context: Context, op: ir.Op, x: Array, index: Array) -> 
   def take(a: Array, i: Array) -> Array:
     return jnp.take(a, i, axis=axis - num_batch, mode="clip")
 
-  for _ in range(num_batch):
-    take = jax.vmap(take)
-  return take(x, index)
+  return mapped(take, num_batch)(x, index)

@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import region_function
+from graftax.xla_call_module.evaluate import mapped, region_function
 from graftax.xla_call_module.patterns import regions
 from graftax.xla_call_module.registry import register
 
@@ -40,11 +40,11 @@ def _num_jax_keys(region: ir.Region, operands: Sequence[Array], environment: dic
   if not used or form is None:
     return 0
   specs = [jax.ShapeDtypeStruct((2,), x.dtype) for x in operands]
-  return used if regions.exported_region(_JAX_SORT(used), "stablehlo.sort", *specs) == form else 0
+  return used if regions.exported_region(_jax_sort(used), "stablehlo.sort", *specs) == form else 0
 
 
 @functools.cache
-def _JAX_SORT(num_keys: int) -> Callable[..., Any]:
+def _jax_sort(num_keys: int) -> Callable[..., Any]:
   return lambda *operands: lax.sort(operands, num_keys=num_keys)
 
 
@@ -95,17 +95,15 @@ def _sort_by_rank(operands: Sequence[Array], before: Callable[..., Array], axis:
   size = xs[0].shape[0]
   if size < 2:
     return tuple(operands)
-  mapped = before
-  for _ in range(xs[0].ndim):
-    mapped = jax.vmap(mapped)
+  precedes = mapped(before, xs[0].ndim)
   places = lax.broadcasted_iota(np.int32, xs[0].shape, 0)
   fixed = tuple(lax.stop_gradient(x) for x in xs)
 
   def step(rank: Array, item: Any) -> Any:
     j, other = item
     one = tuple(jnp.broadcast_to(value, x.shape) for value, x in zip(other, fixed, strict=True))
-    is_before = mapped(*(part for pair in zip(one, fixed, strict=True) for part in pair))
-    is_after = mapped(*(part for pair in zip(fixed, one, strict=True) for part in pair))
+    is_before = precedes(*(part for pair in zip(one, fixed, strict=True) for part in pair))
+    is_after = precedes(*(part for pair in zip(fixed, one, strict=True) for part in pair))
     return rank + (is_before | (~is_after & (j < places))).astype(np.int32), None
 
   counted, _ = lax.scan(step, jnp.zeros_like(places), (jnp.arange(size, dtype=np.int32), fixed))

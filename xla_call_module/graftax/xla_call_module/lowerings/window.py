@@ -13,7 +13,7 @@ from jax.extend.core import primitives
 
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import region_function
+from graftax.xla_call_module.evaluate import mapped, region_function
 from graftax.xla_call_module.lowerings.reduce import MONOIDS, identity, is_identity
 from graftax.xla_call_module.patterns import regions
 from graftax.xla_call_module.registry import register
@@ -51,6 +51,23 @@ class Window:
   @property
   def is_plain(self) -> bool:
     return all(n == 1 for n in (*self.strides, *self.base_dilation, *self.window_dilation))
+
+  def reduced(self, x: Any, init: Any, combine: Callable[..., Any]) -> Any:
+    """`lax.reduce_window` over this window."""
+    return lax.reduce_window(
+      x, init, combine, self.sizes, self.strides, self.padding, self.base_dilation, self.window_dilation
+    )
+
+  def padded(self, x: Array, value: Array) -> Array:
+    """The array with this window's padding and base dilation filled in."""
+    return lax.pad(
+      x, value, [(low, high, d - 1) for (low, high), d in zip(self.padding, self.base_dilation, strict=True)]
+    )
+
+  def without_padding(self) -> "Window":
+    """The window for an array that `padded` gave."""
+    none = ((0, 0),) * len(self.sizes)
+    return dataclasses.replace(self, padding=none, base_dilation=(1,) * len(self.sizes))
 
 
 @register("stablehlo.reduce_window", takes_known=True)
@@ -106,22 +123,10 @@ def _cumlogsumexp(x: Array) -> Array:
 def _reduce_window_monoid(name: str, x: Array, init: Any, window: Window) -> Array:
   combine, neutral = MONOIDS[name], identity(name, x.dtype)
   if is_identity(name, init, x.dtype):
-    return lax.reduce_window(
-      x,
-      neutral,
-      combine,
-      window.sizes,
-      window.strides,
-      window.padding,
-      window.base_dilation,
-      window.window_dilation,
-    )
+    return window.reduced(x, neutral, combine)
   # Padding holds the initial value, and each window starts from it once more.
   init = materialize(init)
-  x = lax.pad(
-    x, init, [(low, high, d - 1) for (low, high), d in zip(window.padding, window.base_dilation, strict=True)]
-  )
-  result = lax.reduce_window(x, neutral, combine, window.sizes, window.strides, "VALID", None, window.window_dilation)
+  result = window.without_padding().reduced(window.padded(x, init), neutral, combine)
   return combine(result, lax.broadcast(init, result.shape))
 
 
@@ -137,16 +142,7 @@ def _reduce_window_general(
   @jax.custom_jvp
   def run(arrays: Any, inits: Any) -> Any:
     xs, starts = (arrays, inits) if num > 1 else (arrays[0], inits[0])
-    result = lax.reduce_window(
-      xs,
-      starts,
-      pairwise,
-      window.sizes,
-      window.strides,
-      window.padding,
-      window.base_dilation,
-      window.window_dilation,
-    )
+    result = window.reduced(xs, starts, pairwise)
     return tuple(result) if num > 1 else (result,)
 
   @run.defjvp
@@ -169,13 +165,8 @@ def _unrolled(
       f"{op.place}: a window of {window.sizes} with a reducer of its own is too large to"
       f" differentiate; the limit is {_MAX_DIFFERENTIABLE_WINDOW} positions."
     )
-  padded = [
-    lax.pad(x, start, [(low, high, d - 1) for (low, high), d in zip(window.padding, window.base_dilation, strict=True)])
-    for x, start in zip(arrays, inits, strict=True)
-  ]
-  step = combine
-  for _ in range(padded[0].ndim):
-    step = jax.vmap(step)
+  padded = [window.padded(x, start) for x, start in zip(arrays, inits, strict=True)]
+  step = mapped(combine, padded[0].ndim)
   result: Any = None
   spans = [(size - 1) * d for size, d in zip(window.sizes, window.window_dilation, strict=True)]
   for offsets in itertools.product(*(range(size) for size in window.sizes)):
@@ -222,7 +213,7 @@ def _select_and_scatter_general(
   context: Context, op: ir.Op, x: Array, source: Array, init: Array, window: Window, environment: dict[int, Any]
 ) -> Array:
   """Any selector and any scatterer: each window's winner by unrolling, then the sources combined one by one."""
-  select = region_function(context, op.regions[0], environment)
+  stays = mapped(region_function(context, op.regions[0], environment), x.ndim)
   index = lax.iota(np.int32, x.size).reshape(x.shape)
   padding = [(low, high, 0) for low, high in window.padding]
   padded = lax.pad(x, lax.full((), 0, x.dtype), padding)
@@ -235,11 +226,8 @@ def _select_and_scatter_general(
     if best is None:
       best = (value, place)
       continue
-    mapped = select
-    for _ in range(value.ndim):
-      mapped = jax.vmap(mapped)
     # A position in the padding never wins; otherwise the earlier one stays where the selector says so.
-    stay = (place < 0) | ((best[1] >= 0) & mapped(best[0], value))
+    stay = (place < 0) | ((best[1] >= 0) & stays(best[0], value))
     best = (jnp.where(stay, best[0], value), jnp.where(stay, best[1], place))
   scatter = region_function(context, op.regions[1], environment)
 
