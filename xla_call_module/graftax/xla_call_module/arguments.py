@@ -72,7 +72,7 @@ def refuse_64_bits(module: Module) -> None:
   """Raises X64Error where an argument or a result is of a 64-bit type."""
   for what, specs in (("argument", module.inputs), ("result", module.outputs)):
     for position, spec in enumerate(specs):
-      if spec.dtype.itemsize > 8 or (spec.dtype.itemsize == 8 and spec.dtype.kind in "iuf"):
+      if values.is_64_bit(spec.dtype):
         raise errors.X64Error(
           f"{what} {position} of the module is {spec} and 64-bit types are disabled in JAX. Set jax_enable_x64, or"
           " lift with x64='enable' to trace this module with 64-bit types on; values are never truncated."

@@ -43,12 +43,15 @@ class Record:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Context:
-  """State of one lifted module. `analyses` and `calls` are caches; `records` is what `explain` shows."""
+  """State of one lifted module. `analyses` and `calls` are caches; `records` is what `explain` shows.
+
+  With `without_x64`, the module has 64-bit values and JAX has none; the module of that name says what happens to them.
+  """
 
   program: ir.Program
   options: Options
   platform_index: int | None = None
-  narrow: bool = False
+  without_x64: bool = False
   records: dict[Any, Record] = dataclasses.field(default_factory=dict)
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.xla_call_module import analysis, errors, fold, ir, narrow, registry, values
+from graftax.xla_call_module import analysis, errors, fold, ir, registry, values, without_x64
 from graftax.xla_call_module.context import Context
 
 __all__ = ["call_function", "mapped", "region_function", "run_function", "run_ops", "run_region"]
@@ -63,8 +63,8 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     try:
       if rule is None:
         raise context.unsupported(op, "the op is not known here.")
-      if context.narrow and narrow.concerns(op, operands):
-        result = narrow.evaluate(context, op, operands)
+      if context.without_x64 and without_x64.concerns(op, operands):
+        result = without_x64.evaluate(context, op, operands)
       else:
         if not rule.takes_known:
           operands = [values.materialize(value) for value in operands]
@@ -115,7 +115,7 @@ def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list
     if isinstance(value, (values.Token, values.SymbolicArray)) or (index in wanted and values.is_known(value))
   }
   traced = [values.materialize(value) for index, value in enumerate(arguments) if index not in static]
-  wide = [index for index, value in enumerate(traced) if isinstance(value, narrow.Wide)]
+  wide = [index for index, value in enumerate(traced) if isinstance(value, without_x64.Wide)]
   if wide:
     return run_function(context, function, arguments)
   key = (name, tuple((index, _static_key(value)) for index, value in static.items()))
@@ -150,9 +150,9 @@ class _Call:
       known = {
         i: value
         for i, value in enumerate(results)
-        if isinstance(value, (values.Token, values.SymbolicArray, narrow.Wide)) or _is_small_known(value)
+        if isinstance(value, (values.Token, values.SymbolicArray, without_x64.Wide)) or _is_small_known(value)
       }
-      if any(isinstance(value, narrow.Wide) for value in known.values()):
+      if any(isinstance(value, without_x64.Wide) for value in known.values()):
         raise errors.X64Error(
           f"function {function.name!r} returns 64-bit integers and 64-bit types are disabled; set jax_enable_x64 or"
           " pass x64='enable'."

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowerings, narrow, platforms, values  # noqa: F401
+from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowerings, platforms, values, without_x64  # noqa: F401
 from graftax.xla_call_module.context import Context, Options, Record
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import templates
@@ -28,7 +28,7 @@ class Lifted:
     self.module, self.options = module, options
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
-    self._uses_64_bits = narrow.uses_64_bits(module.program)
+    self._uses_64_bits = without_x64.uses_64_bits(module.program)
     self._program = templates.recover(module.program)
     self._jitted = jax.jit(self._run)
     pullback = _Pullback(module, options) if module.has_gradient and gradient != "primal" else None
@@ -40,11 +40,11 @@ class Lifted:
     return tuple(self._records.values())
 
   def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
-    is_narrow = self._uses_64_bits and not jax.config.jax_enable_x64
-    if is_narrow and self.options.x64 == "enable":
+    lacks_x64 = self._lacks_x64()
+    if lacks_x64 and self.options.x64 == "enable":
       with jax.enable_x64(True):
         return tuple(self._call(*arguments.check(self.module, args)))
-    if is_narrow:
+    if lacks_x64:
       arguments.refuse_64_bits(self.module)
     return tuple(self._call(*arguments.check(self.module, args)))
 
@@ -71,11 +71,14 @@ class Lifted:
     return [_output(context, value) for value in results if value is not values.TOKEN]
 
   def _context(self, platform_index: int | None) -> Context:
-    is_narrow = self._uses_64_bits and not jax.config.jax_enable_x64
-    key = (is_narrow, platform_index)
+    key = (self._lacks_x64(), platform_index)
     if key not in self._contexts:
-      self._contexts[key] = Context(self._program, self.options, platform_index, is_narrow, self._records)
+      self._contexts[key] = Context(self._program, self.options, platform_index, key[0], self._records)
     return self._contexts[key]
+
+  def _lacks_x64(self) -> bool:
+    """Whether the module has 64-bit values and JAX has none here and now."""
+    return self._uses_64_bits and not jax.config.jax_enable_x64
 
 
 class _Pullback:
@@ -105,7 +108,7 @@ class _Fixed:
 
 
 def _output(context: Context, value: Any) -> jax.Array:
-  if isinstance(value, (narrow.Wide, narrow.Pair)):
+  if isinstance(value, (without_x64.Wide, without_x64.Pair)):
     raise errors.X64Error(
       f"a result of the module is of type {value.dtype.name} and 64-bit types are disabled in JAX. Set"
       " jax_enable_x64, or lift with x64='enable'."

@@ -14,6 +14,7 @@ __all__ = [
   "SymbolicArray",
   "Token",
   "as_dims",
+  "is_64_bit",
   "is_known",
   "known_int",
   "materialize",
@@ -53,6 +54,11 @@ Known = np.ndarray | SymbolicArray
 def is_known(value: Any) -> bool:
   """Whether the value does not depend on traced data."""
   return isinstance(value, (np.ndarray, SymbolicArray))
+
+
+def is_64_bit(dtype: np.dtype) -> bool:
+  """Whether JAX has a dtype only with `jax_enable_x64`."""
+  return dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind in "iuf")
 
 
 def to_known(dims: np.ndarray, dtype: np.dtype) -> Known:

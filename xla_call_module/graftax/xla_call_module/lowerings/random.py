@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jax import Array, lax
 
-from graftax.xla_call_module import ir, narrow
+from graftax.xla_call_module import ir, without_x64
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import as_dims, materialize
@@ -28,7 +28,7 @@ def _rng_bit_generator(context: Context, op: ir.Op, state: Array) -> tuple[Array
 def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
   """New state and bits of a given shape; JAX's own op takes the state as four ui32, and returns it so."""
   algorithm = _ALGORITHMS[op.attrs["rng_algorithm"]]
-  is_pair = isinstance(state, narrow.Pair)
+  is_pair = isinstance(state, without_x64.Pair)
   words = state.words if is_pair else state
   if words.dtype == np.uint64:
     words = lax.bitcast_convert_type(words, np.uint32)
@@ -36,7 +36,7 @@ def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[in
     raise context.unsupported(op, f"its state has {words.size} words of 32 bits; JAX takes 4.")
   new, bits = lax.rng_bit_generator(words.reshape(4), shape, op.types[1].dtype, algorithm)
   if is_pair:
-    return narrow.Pair(new.reshape(2, 2), state.dtype), bits
+    return without_x64.Pair(new.reshape(2, 2), state.dtype), bits
   if state.dtype == np.uint64:
     new = lax.bitcast_convert_type(new.reshape(2, 2), np.uint64)
   return new.reshape(state.shape), bits

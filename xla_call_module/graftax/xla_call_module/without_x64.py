@@ -44,9 +44,7 @@ class Pair:
 
 
 def _is_64_bit(kind: Any) -> bool:
-  return isinstance(kind, ir.TensorType) and (
-    kind.dtype.itemsize == 16 or (kind.dtype.itemsize == 8 and kind.dtype.kind in "iuf")
-  )
+  return isinstance(kind, ir.TensorType) and values.is_64_bit(kind.dtype)
 
 
 def uses_64_bits(program: ir.Program) -> bool:
@@ -208,8 +206,7 @@ def _convert(op: ir.Op, x: Any) -> Any:
 
 
 def _compare(op: ir.Op, x: Wide, y: Wide) -> Any:
-  function = {"EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge}
-  return function[op.attrs["comparison_direction"]](_operand(x), _operand(y))
+  return registry.ops[op.name].function(None, op, _operand(x), _operand(y))
 
 
 def _select(op: ir.Op, condition: Any, x: Wide, y: Wide) -> Wide:

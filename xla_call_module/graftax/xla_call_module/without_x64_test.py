@@ -1,0 +1,79 @@
+import jax
+import numpy as np
+import pytest
+
+from graftax.xla_call_module import Module, X64Error, embed, lift
+
+_BYTES = np.array([-128, -3, 0, 5, 127], np.int8)
+_OTHERS = np.array([7, -128, 127, -1, 2], np.int8)
+
+
+def _module(kind: str, op: str, made: str = "i64") -> Module:
+  """`op` on `%x` and `%y`, bytes as 64-bit integers; its result as 32-bit ones. `%c` is `%x < %y`."""
+  byte = f"{kind[:-2]}8"
+  return Module.from_text(f"""module {{
+    func.func public @main(%a: tensor<5x{byte}>, %b: tensor<5x{byte}>) -> tensor<5xi32> {{
+    %x = stablehlo.convert %a : (tensor<5x{byte}>) -> tensor<5x{kind}>
+    %y = stablehlo.convert %b : (tensor<5x{byte}>) -> tensor<5x{kind}>
+    %c = stablehlo.compare LT, %x, %y : (tensor<5x{kind}>, tensor<5x{kind}>) -> tensor<5xi1>
+    %three = stablehlo.constant dense<3> : tensor<5x{kind}>
+    %large = stablehlo.constant dense<20000000> : tensor<5x{kind}>
+    %r = stablehlo.{op}
+    %s = stablehlo.convert %r : (tensor<5x{made}>) -> tensor<5xi32>
+    return %s : tensor<5xi32> }} }}""")
+
+
+def _binary(name: str, kind: str, other: str = "%y") -> str:
+  return f"{name} %x, {other} : tensor<5x{kind}>"
+
+
+_SIGNED = [_binary(name, "i64") for name in ("add", "subtract", "multiply", "maximum", "minimum")] + [
+  "select %c, %x, %y : tensor<5xi1>, tensor<5xi64>",
+  "reverse %x, dims = [0] : tensor<5xi64>",
+  "iota dim = 0 : tensor<5xi64>",
+]
+_UNSIGNED = [
+  _binary("add", "ui64"),
+  _binary("and", "ui64"),
+  _binary("shift_right_logical", "ui64", "%three"),
+]
+
+
+@pytest.mark.parametrize(
+  "kind, op", [*(("i64", op) for op in _SIGNED), *(("ui64", op) for op in _UNSIGNED)], ids=lambda v: v.split(" ")[0]
+)
+def test_op_on_small_integers_gives_what_64_bits_give(kind, op):
+  module = _module(kind, op, kind)
+  a, b = (_BYTES, _OTHERS) if kind == "i64" else (_BYTES.view(np.uint8), _OTHERS.view(np.uint8))
+  assert not jax.config.jax_enable_x64
+  (got,) = lift(module)(a, b)
+  with jax.enable_x64(True):
+    (want,) = embed(module)(a, b)
+  np.testing.assert_array_equal(got, want, strict=True)
+
+
+@pytest.mark.parametrize("way", ["EQ", "NE", "LT", "LE", "GT", "GE"])
+def test_comparison_gives_what_64_bits_give(way):
+  op = f"compare {way}, %x, %y : (tensor<5xi64>, tensor<5xi64>) -> tensor<5xi1>"
+  (got,) = lift(_module("i64", op, "i1"))(_BYTES, _OTHERS)
+  want = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater}.get(
+    way, np.greater_equal
+  )(_BYTES, _OTHERS)
+  np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+  "kind, op, why",
+  [
+    ("i64", _binary("multiply", "i64", "%large"), r"values between -2560000000 and 2540000000, which do not fit int32"),
+    ("ui64", _binary("subtract", "ui64"), r"values between -255 and 255, which do not fit uint32"),
+    ("i64", _binary("shift_right_logical", "i64", "%three"), "works in 64 bits"),
+    ("i64", _binary("and", "i64"), "works in 64 bits"),
+    ("i64", _binary("divide", "i64", "%three"), "works in 64 bits"),
+  ],
+  ids=lambda v: v.split(" ")[0],
+)
+def test_op_that_may_leave_32_bits_is_refused(kind, op, why):
+  byte = np.int8 if kind == "i64" else np.uint8
+  with pytest.raises(X64Error, match=f"stablehlo.{op.split(' ')[0]} at .*{why}"):
+    lift(_module(kind, op, kind))(_BYTES.view(byte), _OTHERS.view(byte))
