@@ -157,7 +157,7 @@ def test_explain_finds_every_custom_call_where_places_are_not_known():
 
 
 def test_a_custom_call_that_xla_has_is_not_refused():
-  # LAPACK's eigenvalues of general matrices have no lifting rule; jaxlib registers them for the CPU.
+  # jaxlib registers LAPACK's routines for the CPU.
   record = Record("custom call", "stablehlo.custom_call", "", "", ("lapack_sgeev_ffi", 4))
   missing = Record("custom call", "stablehlo.custom_call", "", "", ("lapack_nothing_ffi", 4))
   assert len(list(missing_targets([record, missing]))) == 1

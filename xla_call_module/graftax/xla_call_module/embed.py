@@ -103,21 +103,6 @@ batching.primitive_batchers[_embed_p] = _batch
 mlir.register_lowering(_embed_p, _lower)
 
 
-class _EmbeddedPullback:
-  """The stored gradient function, embedded when it is first used."""
-
-  def __init__(self, module: Module, check_platform: bool):
-    self._module, self._check_platform = module, check_platform
-    self._call: Callable[..., Any] | None = None
-
-  def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
-    if self._call is None:
-      gradient = self._module.gradient
-      assert gradient is not None, "internal: a pullback without a stored gradient"
-      self._call = embed(gradient, check_platform=self._check_platform)
-    return self._call(*args)
-
-
 def embed(
   module: Module, *, gradient: str = "auto", check_platform: bool = True
 ) -> Callable[..., tuple[jax.Array, ...]]:
@@ -131,17 +116,22 @@ def embed(
     module: what to embed.
     gradient: "auto" or "saved", see `lift`; "primal" leaves the stored gradient function out.
     check_platform: refuse to lower for a platform that the module was not lowered for.
+
+  Raises:
+    ValueError: `gradient` has no such value.
+    ArgumentError: `module` is something else.
+    DerivativeError: `gradient="saved"`, and the artifact carries no gradient function.
   """
   check_is_module(module, "embed")
+  if gradient not in gradients.POLICIES:
+    raise ValueError(f"gradient={gradient!r}; expected one of {gradients.POLICIES}.")
   embedded = _Embedded(module)
 
   def primal(*args: Any) -> list[Any]:
     results = _embed_p.bind(*args, embedded=embedded)
     return platforms.checked(results, module.platforms) if check_platform and module.checks_platform else list(results)
 
-  pullback = None
-  if module.has_gradient and gradient != "primal":
-    pullback = _EmbeddedPullback(module, check_platform)
+  pullback = gradients.stored_pullback(module, gradient, functools.partial(embed, check_platform=check_platform))
   if gradient == "saved" or pullback is not None:
     call = gradients.with_policy(primal, module, pullback, "saved")
   else:

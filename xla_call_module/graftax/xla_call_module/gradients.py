@@ -5,6 +5,7 @@ straight-through estimator, a clipped gradient or a gamma sample gives other num
 function stored beside the module is the truth for reverse mode.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +17,30 @@ from graftax.xla_call_module import errors
 from graftax.xla_call_module.linear_calls import linear_call
 from graftax.xla_call_module.module import ArgumentSpec, Module
 
-__all__ = ["is_differentiable", "with_policy"]
+__all__ = ["POLICIES", "is_differentiable", "stored_pullback", "with_policy"]
+
+POLICIES = ("auto", "saved", "primal")
+"""Values of the option `gradient`; see `lift`."""
 
 Function = Callable[..., Any]
+
+
+def stored_pullback(module: Module, gradient: str, run: Callable[[Module], Function]) -> Function | None:
+  """The gradient function that a module carries, where the policy `gradient` lets it be used; None otherwise.
+
+  Args:
+    run: makes a function of the gradient's module; called once, when the pullback is first used.
+  """
+  if not module.has_gradient or gradient == "primal":
+    return None
+
+  @functools.cache
+  def stored() -> Function:
+    found = module.gradient
+    assert found is not None, "internal: a pullback without a stored gradient"
+    return run(found)
+
+  return lambda *args: stored()(*args)
 
 
 def with_policy(primal: Function, module: Module, pullback: Function | None, gradient: str) -> Function:

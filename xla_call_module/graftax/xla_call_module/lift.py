@@ -31,7 +31,7 @@ class Lifted:
     self._uses_64_bits = without_x64.uses_64_bits(module.program)
     self._program = templates.recover(module.program)
     self._jitted = jax.jit(self._run)
-    pullback = _Pullback(module, options) if module.has_gradient and gradient != "primal" else None
+    pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
     self.__name__ = module.program.name or "lifted"
 
@@ -79,21 +79,6 @@ class Lifted:
   def _lacks_x64(self) -> bool:
     """Whether the module has 64-bit values and JAX has none here and now."""
     return self._uses_64_bits and not jax.config.jax_enable_x64
-
-
-class _Pullback:
-  """The stored gradient function, lifted when it is first used; its own gradient serves second order likewise."""
-
-  def __init__(self, module: Module, options: Options):
-    self._module, self._options = module, options
-    self._lifted: Lifted | None = None
-
-  def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
-    if self._lifted is None:
-      gradient = self._module.gradient
-      assert gradient is not None, "internal: a pullback without a stored gradient"
-      self._lifted = Lifted(gradient, self._options, "auto")
-    return self._lifted(*args)
 
 
 class _Fixed:
@@ -168,7 +153,7 @@ def lift(
   """
   check_is_module(module, "lift")
   for name, value, allowed in (
-    ("gradient", gradient, ("auto", "saved", "primal")),
+    ("gradient", gradient, gradients.POLICIES),
     ("x64", x64, ("error", "enable")),
     ("loops", loops, ("scan", "while")),
   ):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from graftax.xla_call_module import Module, X64Error, lift
+from graftax.xla_call_module import Module, X64Error, embed, lift
 
 _X = np.arange(4, dtype=np.float32)
 
@@ -99,9 +99,10 @@ def test_unknown_ffi_custom_call_is_called_again():
   assert lifted.records[0].kind == "custom call"
 
 
-def test_options_are_checked():
+@pytest.mark.parametrize("make", [lift, embed])
+def test_options_are_checked(make):
   with pytest.raises(ValueError, match=r"gradient='x'; expected one of"):
-    lift(_sine64("f32"), gradient="x")
+    make(_sine64("f32"), gradient="x")
 
 
 def test_scalars_take_the_declared_dtype():
