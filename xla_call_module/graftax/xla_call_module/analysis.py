@@ -8,6 +8,7 @@ from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
 
 __all__ = [
+  "MAX_SHAPE_SIZE",
   "definitions",
   "expanded_size",
   "has_effect",
@@ -17,6 +18,9 @@ __all__ = [
   "splat_value",
   "static_parameters",
 ]
+
+MAX_SHAPE_SIZE = 16
+"""How many integers an array has at most that may be a shape, an index or a count rather than data."""
 
 _STATIC_OPERANDS: dict[str, tuple[int, ...] | None] = {
   # None: every operand; a tuple: those positions.
@@ -179,7 +183,7 @@ def _is_small_integer(kind: ir.Type) -> bool:
   size = 1
   for dim in kind.shape:
     size *= dim or 1
-  return size <= 16
+  return size <= MAX_SHAPE_SIZE
 
 
 def _collect_wanted(context: Context, region: ir.Region, wanted: set[int]) -> None:

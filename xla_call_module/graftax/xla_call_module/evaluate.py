@@ -8,11 +8,11 @@ import numpy as np
 
 from graftax.xla_call_module import analysis, errors, fold, ir, registry, values, without_x64
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.patterns.inlining import MAX_INLINED_OPS
 
 __all__ = ["call_function", "mapped", "region_function", "run_function", "run_ops", "run_region"]
 
 Environment = dict[int, Any]
-_INLINE_OPS = 8
 _MAX_EXPANDED_OPS = 1000
 
 
@@ -106,7 +106,7 @@ def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list
   is_known = bool(arguments) and all(isinstance(value, (np.ndarray, values.SymbolicArray)) for value in arguments)
   # Small functions that call small functions, each twice, would be exponentially many ops inline.
   inlines = analysis.expanded_size(context, function) <= _MAX_EXPANDED_OPS
-  if inlines and (len(function.body.ops) <= _INLINE_OPS or is_known):
+  if inlines and (len(function.body.ops) <= MAX_INLINED_OPS or is_known):
     return run_function(context, function, arguments)
   wanted = analysis.static_parameters(context, function)
   static = {
@@ -170,7 +170,7 @@ class _Call:
 
 
 def _is_small_known(value: Any) -> bool:
-  return isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= 16
+  return isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= analysis.MAX_SHAPE_SIZE
 
 
 def _signature(traced: Sequence[Any]) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.xla_call_module import bytecode, errors, ir, mlir
+from graftax.xla_call_module import bytecode, errors, given_data, ir, mlir
+from graftax.xla_call_module import exported as exported_fields
 from graftax.xla_call_module import guard as guard_process
 from graftax.xla_call_module.platforms import canonical
 
@@ -117,7 +117,7 @@ class Module:
       DecodeError: the text does not parse or verify.
       GuardError: the helper process does not start.
     """
-    _check_text(text)
+    given_data.check_text(text)
     if guard:
       guard_process.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text), gradient)
@@ -138,9 +138,9 @@ class Module:
       GuardError: the helper process does not start.
       VersionError: written by a newer StableHLO than the installed jaxlib reads.
     """
-    data = _bytes(data, "from_bytes")
+    data = given_data.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
-      return Module.from_text(_as_text(data), gradient=gradient, guard=guard)
+      return Module.from_text(given_data.as_text(data), gradient=gradient, guard=guard)
     return _plain(data, _decode(data, guard), gradient)
 
   @staticmethod
@@ -155,7 +155,7 @@ class Module:
       DecodeError: they are not an HloModuleProto, or do not convert to StableHLO.
       GuardError: the helper process does not start.
     """
-    hlo = _bytes(hlo, "from_hlo")
+    hlo = given_data.as_bytes(hlo, "from_hlo")
     if guard:
       guard_process.check_hlo(hlo)
     return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
@@ -170,12 +170,13 @@ class Module:
       ImportError: serialized bytes were given and `flatbuffers` is not installed.
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
-      exported = _deserialize_exported(bytes(exported))
+      exported = exported_fields.deserialize(bytes(exported))
       return _from_exported(exported, guard)
     if not isinstance(exported, jax.export.Exported):
       raise errors.ArgumentError(
-        f"Module.from_exported: got {_described(exported)}; expected what jax.export.export(jax.jit(function))(*args) "
-        f"returns, or its serialized bytes.{_reading_hint(exported)}"
+        f"Module.from_exported: got {given_data.described(exported)}; expected what "
+        "jax.export.export(jax.jit(function))(*args) returns, or its serialized bytes."
+        f"{given_data.reading_hint(exported)}"
       )
     return _from_exported(exported, False)
 
@@ -218,7 +219,7 @@ class Module:
     if version < OLDEST_CALL_MODULE_VERSION or version > NEWEST_CALL_MODULE_VERSION:
       hint = (
         "version 1 holds MHLO, which jaxlib no longer reads"
-        if version < 2
+        if version < OLDEST_CALL_MODULE_VERSION
         else "export with an older calling convention"
       )
       raise errors.VersionError(
@@ -231,7 +232,7 @@ class Module:
       base,
       version=version,
       platforms=names,
-      disabled_checks=tuple(_check_name(check) for check in disabled_checks),
+      disabled_checks=tuple(map(_text, disabled_checks)),
       dim_args=tuple(_dim_arg(spec) for spec in dim_args_spec),
       function_list=tuple(function_list),
       stored_gradient=gradient,
@@ -256,60 +257,7 @@ def check_is_module(module: Any, caller: str) -> None:
     hint = " A JAX function is JAX already; a lifted one has its module in its attribute `module`."
   else:
     hint = " Make one with Module.from_bytes, from_text, from_hlo, from_exported or from_call_module."
-  raise errors.ArgumentError(f"{caller}: got {_described(module)}; expected a Module.{hint}")
-
-
-# Characters of a value that a message shows.
-_NUM_SHOWN = 40
-
-
-def _described(value: Any) -> str:
-  if value is None:
-    return "None"
-  shown = f" {value[:_NUM_SHOWN]!r}" if isinstance(value, (str, bytes, bytearray)) else ""
-  kind = type(value).__name__
-  return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}{shown}"
-
-
-def _reading_hint(value: Any) -> str:
-  if isinstance(value, (str, os.PathLike)):
-    return " Read a file with pathlib.Path(name).read_bytes() first."
-  return ""
-
-
-def _bytes(data: Any, method: str) -> bytes:
-  if isinstance(data, (bytes, bytearray, memoryview)):
-    return bytes(data)
-  hint = _reading_hint(data) + (" MLIR text goes to Module.from_text." if isinstance(data, str) else "")
-  if isinstance(data, jax.export.Exported):
-    hint = " Use Module.from_exported."
-  raise errors.ArgumentError(f"Module.{method}: got {_described(data)}; expected bytes.{hint}")
-
-
-def _check_text(text: Any) -> None:
-  if not isinstance(text, str):
-    hint = " Bytes go to Module.from_bytes." if isinstance(text, (bytes, bytearray, memoryview)) else ""
-    raise errors.ArgumentError(f"Module.from_text: got {_described(text)}; expected MLIR text.{hint}")
-  if not text.strip():
-    raise errors.DecodeError("the text is empty; expected an MLIR module with a function 'main'.")
-  if "\n" not in text and text.strip().endswith((".mlir", ".txt", ".bc", ".pb")):
-    raise errors.DecodeError(
-      f"{text!r} is the name of a file, not MLIR text; pass pathlib.Path(name).read_text(), or read_bytes() to "
-      "Module.from_bytes."
-    )
-
-
-def _as_text(data: bytes) -> str:
-  try:
-    return data.decode()
-  except UnicodeDecodeError:
-    # What an Exported is serialized to holds the bytecode of its module somewhere inside.
-    is_wrapped = bytecode.MAGIC in data
-    hint = "they hold MLIR bytecode further in, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
-    raise errors.DecodeError(
-      f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8; {hint} "
-      f"Module.from_exported for what jax.export serialized{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
-    ) from None
+  raise errors.ArgumentError(f"{caller}: got {given_data.described(module)}; expected a Module.{hint}")
 
 
 def _decode(data: bytes, guard: bool) -> ir.Program:
@@ -378,12 +326,6 @@ def _text(value: str | bytes) -> str:
   return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _check_name(check: Any) -> str:
-  text = _text(check)
-  match = re.match(r"^custom_call:(.*)$", text)
-  return f"custom_call:{match[1]}" if match else text
-
-
 def _dim_arg(spec: str | bytes) -> tuple[int, int]:
   match = re.fullmatch(r"(\d+)\.(\d+)", _text(spec))
   if match is None:
@@ -391,33 +333,19 @@ def _dim_arg(spec: str | bytes) -> tuple[int, int]:
   return int(match[1]), int(match[2])
 
 
-# ----------------------------------------------------------------------------------------------------------- exported
-
-
-def _deserialize_exported(data: bytes) -> Any:
-  try:
-    return jax.export.deserialize(bytearray(data))
-  except ImportError:  # flatbuffers, which JAX needs for this and does not require
-    raise
-  except Exception as error:
-    raise errors.DecodeError(
-      f"{len(data)} bytes are not a serialized jax.export.Exported that this JAX reads: {error}"
-    ) from None
-
-
 def _from_exported(exported: Any, guard: bool) -> Module:
   data = exported.mlir_module_serialized
   program = _decode(data, guard)
   main = _main(program)
-  inputs = tuple(_aval_spec(aval) for aval in exported.in_avals)
-  outputs = tuple(_aval_spec(aval) for aval in exported.out_avals)
+  inputs = _specs([exported_fields.array_type(aval) for aval in exported.in_avals], "argument")
+  outputs = _specs([exported_fields.array_type(aval) for aval in exported.out_avals], "result")
   kept = tuple(exported.module_kept_var_idx)
   platforms = tuple(canonical(name) for name in exported.platforms)
   taken = sum(1 for kind in main.types if not isinstance(kind, ir.TokenType))
   has_index = len(platforms) > 1
   if taken != len(kept) + has_index:
     raise errors.DecodeError(f"main takes {taken} arguments; the Exported keeps {len(kept)} for {platforms}.")
-  checks = tuple(_exported_check(check) for check in exported.disabled_safety_checks)
+  checks = tuple(exported_fields.check_name(check) for check in exported.disabled_safety_checks)
   return Module(
     data,
     program,
@@ -440,20 +368,3 @@ def _gradient_of(exported: Any, guard: bool) -> Callable[[], Module]:
     return _from_exported(exported.vjp(), guard)
 
   return make
-
-
-def _aval_spec(aval: Any) -> ArgumentSpec:
-  shape, dtype = aval.shape, aval.dtype
-  if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
-    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
-    shape, dtype = (*shape, *data.shape), data.dtype
-  if dtype == jax.dtypes.float0:  # main holds these as booleans
-    dtype = np.bool_
-  return ArgumentSpec(tuple(dim if isinstance(dim, int) else None for dim in shape), np.dtype(dtype))
-
-
-def _exported_check(check: Any) -> str:
-  target = check.is_custom_call() if hasattr(check, "is_custom_call") else None
-  if target:
-    return f"custom_call:{target}"
-  return next((name for name in ("platform", "shape_assertions") if name in str(check)), str(check))

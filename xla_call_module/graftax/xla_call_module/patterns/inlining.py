@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
 
-__all__ = ["inline_small_calls"]
+__all__ = ["MAX_INLINED_OPS", "inline_small_calls"]
 
-_INLINE_OPS = 8
+MAX_INLINED_OPS = 8
+"""How many ops a function has at most that is written out where it is called."""
 _fresh = itertools.count(1 << 40)
 
 
 def inline_small_calls(context: Context, region: ir.Region) -> ir.Region:
-  """The region with calls of small functions replaced by their ops, so that slices inside them are seen."""
+  """The region with every call of a function of at most `MAX_INLINED_OPS` ops, none with regions, written out."""
   key = ("inlined", id(region))
   if key not in context.analyses:
     context.analyses[key] = (_inline(context, region), region)
@@ -26,7 +27,7 @@ def _inline(context: Context, region: ir.Region) -> ir.Region:
   renamed: dict[int, int] = {}
   for op in region.ops:
     callee = context.program.functions.get(op.attrs["callee"]) if op.name == "func.call" else None
-    if callee is None or len(callee.body.ops) > _INLINE_OPS or any(inner.regions for inner in callee.body.ops):
+    if callee is None or len(callee.body.ops) > MAX_INLINED_OPS or any(inner.regions for inner in callee.body.ops):
       ops.append(_renumbered(op, renamed))
       continue
     operands = [renamed.get(number, number) for number in op.operands]

@@ -1,0 +1,80 @@
+"""What callers hand over to make a module of, checked; the errors say which method takes what was given."""
+
+import os
+from typing import Any
+
+import jax
+
+from graftax.xla_call_module import bytecode, errors
+
+__all__ = ["as_bytes", "as_text", "check_text", "described", "reading_hint"]
+
+# Characters of a value that a message shows.
+_NUM_SHOWN = 40
+
+
+def described(value: Any) -> str:
+  """What an error says that it got: the type, and the beginning of text or bytes."""
+  if value is None:
+    return "None"
+  shown = f" {value[:_NUM_SHOWN]!r}" if isinstance(value, (str, bytes, bytearray)) else ""
+  kind = type(value).__name__
+  return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}{shown}"
+
+
+def reading_hint(value: Any) -> str:
+  """What to do where the name of a file was given for what it holds; empty for all else."""
+  if isinstance(value, (str, os.PathLike)):
+    return " Read a file with pathlib.Path(name).read_bytes() first."
+  return ""
+
+
+def as_bytes(data: Any, method: str) -> bytes:
+  """The data as bytes.
+
+  Raises:
+    ArgumentError: they are none; the message says which method of `Module` takes them.
+  """
+  if isinstance(data, (bytes, bytearray, memoryview)):
+    return bytes(data)
+  hint = reading_hint(data) + (" MLIR text goes to Module.from_text." if isinstance(data, str) else "")
+  if isinstance(data, jax.export.Exported):
+    hint = " Use Module.from_exported."
+  raise errors.ArgumentError(f"Module.{method}: got {described(data)}; expected bytes.{hint}")
+
+
+def check_text(text: Any) -> None:
+  """Returns where `text` may be MLIR text.
+
+  Raises:
+    ArgumentError: it is no text.
+    DecodeError: it is empty, or the name of a file.
+  """
+  if not isinstance(text, str):
+    hint = " Bytes go to Module.from_bytes." if isinstance(text, (bytes, bytearray, memoryview)) else ""
+    raise errors.ArgumentError(f"Module.from_text: got {described(text)}; expected MLIR text.{hint}")
+  if not text.strip():
+    raise errors.DecodeError("the text is empty; expected an MLIR module with a function 'main'.")
+  if "\n" not in text and text.strip().endswith((".mlir", ".txt", ".bc", ".pb")):
+    raise errors.DecodeError(
+      f"{text!r} is the name of a file, not MLIR text; pass pathlib.Path(name).read_text(), or read_bytes() to "
+      "Module.from_bytes."
+    )
+
+
+def as_text(data: bytes) -> str:
+  """Bytes that are not MLIR bytecode as text.
+
+  Raises:
+    DecodeError: they are not UTF-8.
+  """
+  try:
+    return data.decode()
+  except UnicodeDecodeError:
+    # What an Exported is serialized to holds the bytecode of its module somewhere inside.
+    is_wrapped = bytecode.MAGIC in data
+    hint = "they hold MLIR bytecode further in, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
+    raise errors.DecodeError(
+      f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8; {hint} "
+      f"Module.from_exported for what jax.export serialized{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
+    ) from None
