@@ -14,7 +14,8 @@ import jax
 import numpy as np
 from jax import lax
 
-from graftax.xla_call_module import ir, mlir
+from graftax.xla_call_module import analysis, ir, mlir
+from graftax.xla_call_module.context import Context, Options
 from graftax.xla_call_module.registry import register
 
 __all__ = ["recover"]
@@ -198,23 +199,24 @@ class _Matcher:
 
 
 def _rewritten(program: ir.Program, replaced: Mapping[int, ir.Op]) -> ir.Program:
+  context = Context(program, Options())
   functions = {
-    name: dataclasses.replace(function, body=_rewritten_region(function.body, replaced))
+    name: dataclasses.replace(function, body=_rewritten_region(context, function.body, replaced))
     for name, function in program.functions.items()
   }
   return dataclasses.replace(program, functions=functions)
 
 
-def _rewritten_region(region: ir.Region, replaced: Mapping[int, ir.Op]) -> ir.Region:
+def _rewritten_region(context: Context, region: ir.Region, replaced: Mapping[int, ir.Op]) -> ir.Region:
   """Puts the new ops in and leaves out what nothing needs any more."""
   ops = []
   needed = set(region.returns)
   for op in reversed(region.ops):
     op = replaced.get(op.results[0], op) if op.results else op
-    if op.results and not needed.intersection(op.results) and not _has_effect(op):
+    if op.results and not needed.intersection(op.results) and not analysis.has_effect(context, op):
       continue
     if op.regions:
-      op = dataclasses.replace(op, regions=tuple(_rewritten_region(inner, replaced) for inner in op.regions))
+      op = dataclasses.replace(op, regions=tuple(_rewritten_region(context, inner, replaced) for inner in op.regions))
     needed.update(op.operands)
     needed.update(capture for inner in op.regions for capture in inner.captures)
     ops.append(op)
@@ -222,9 +224,3 @@ def _rewritten_region(region: ir.Region, replaced: Mapping[int, ir.Op]) -> ir.Re
   own = {*region.args, *(number for op in ops for number in op.results)}
   captures = tuple(dict.fromkeys(number for number in (*region.captures, *sorted(needed)) if number in needed - own))
   return dataclasses.replace(region, ops=tuple(reversed(ops)), captures=captures)
-
-
-def _has_effect(op: ir.Op) -> bool:
-  if op.name == "func.call":
-    return True
-  return op.name == "stablehlo.custom_call" or any(_has_effect(inner) for region in op.regions for inner in region.ops)

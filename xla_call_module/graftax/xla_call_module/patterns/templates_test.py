@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from graftax.xla_call_module import Module, lift
+from graftax.xla_call_module import Module, UnsupportedOpError, lift
 
 _ONE = {"lgamma": 1, "digamma": 1, "erfc": 1, "erf_inv": 1, "bessel_i0e": 1, "bessel_i1e": 1}
 _TWO = {"zeta": 2, "polygamma": 2, "igamma": 2, "igammac": 2}
@@ -45,3 +45,13 @@ def test_expression_that_differs_in_one_constant_is_left_alone():
   assert "1.50140941" in text
   lifted = lift(Module.from_text(text.replace("1.50140941", "1.50140953")))
   assert "erf_inv" not in str(jax.make_jaxpr(lifted)(_X))
+
+
+def test_data_for_the_host_is_not_left_out_beside_a_recovered_function():
+  text = jax.export.export(jax.jit(lax.erf_inv))(jax.ShapeDtypeStruct((3,), np.float32)).mlir_module()
+  begin = text.index("\n", text.index("func.func public @main"))
+  sent = """
+    %sent = stablehlo.create_token : !stablehlo.token
+    %token = "stablehlo.outfeed"(%arg0, %sent) : (tensor<3xf32>, !stablehlo.token) -> !stablehlo.token"""
+  with pytest.raises(UnsupportedOpError, match="stablehlo.outfeed"):
+    lift(Module.from_text(text[:begin] + sent + text[begin:]))(_X)
