@@ -70,6 +70,9 @@ _case("maximum_minimum", lambda x, y: jnp.maximum(x, y) * jnp.minimum(x, y), _V,
 _case("remainder_floor", lambda x: jnp.remainder(x, 0.3) + jnp.floor(x) + jnp.round(x), _V)
 _case("complex_abs", lambda x, y: jnp.abs(lax.complex(x, y)) + jnp.angle(lax.complex(x, y)), _V, _V)
 _case(
+  "complex_exp", lambda x: jnp.exp(1j * x) * jnp.sqrt(lax.complex(x + 2, x + 2)), np.array([0, 0.5, -1], np.float32)
+)
+_case(
   "integer_ops",
   lambda x: x // 3 + x % 5 + (x << 2) + (x >> 1) + lax.population_count(x),
   np.arange(9, dtype=np.int32),

@@ -1,8 +1,9 @@
-"""Finds special functions that were exported expanded (lgamma, erf_inv, igamma ...) and puts the function back.
+"""Finds functions that were exported expanded (lgamma, erf_inv, igamma, exp of complex ...) and puts them back.
 
-`jax.export` writes such a function as hundreds of arithmetic ops, whose derivative is NaN at some points or, where they
-hold a loop of unknown length, missing. A template is what JAX exports for the function itself; where a program holds
-the same expression, its root becomes a call of the `lax` function, which has JAX's own derivative. The match is exact.
+`jax.export` writes such a function as up to hundreds of arithmetic ops, whose derivative is NaN or wrong at some points
+(the expansion of a complex exp holds `imag == 0 ? 0 : ...`) or, where they hold a loop of unknown length, missing. A
+template is what JAX exports for the function itself; where a program holds the same expression, its root becomes a call
+of the `lax` function, which has JAX's own derivative. The match is exact.
 """
 
 import dataclasses
@@ -23,12 +24,14 @@ __all__ = ["recover"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
-  """A function, and a constant (float32 and float64 form) without which a program cannot hold its expansion."""
+  """A function, and what a program that holds its expansion must hold: a constant (float32 and float64 form), or, for
+  functions of complex numbers, ops."""
 
   name: str
   num_args: int
-  constants: tuple[float, float]
+  constants: tuple[float, ...] = ()
   has_loop: bool = False
+  ops: frozenset[str] = frozenset()
 
   @property
   def function(self) -> Callable[..., Any]:
@@ -53,6 +56,20 @@ _ENTRIES = (
   _Entry("bessel_i0e", 1, (0.8044903874397278, 0.8044904110141088)),
   _Entry("bessel_i1e", 1, (0.7785762548446655, 0.7785762350182801)),
 )
+_COMPLEX_ENTRIES = tuple(
+  _Entry(name, 1, ops=frozenset(f"stablehlo.{op}" for op in ("complex", *ops)))
+  for name, *ops in (
+    ("log1p", "log_plus_one", "atan2"),
+    ("log", "log_plus_one", "atan2"),
+    ("atan", "log_plus_one", "atan2"),
+    ("sqrt", "sqrt", "maximum"),
+    ("cos", "exponential_minus_one", "cosine"),
+    ("sin", "exponential_minus_one", "sine"),
+    ("square", "is_finite"),
+    ("logistic", "exponential", "cosine", "divide"),
+    ("exp", "exponential", "cosine"),
+  )
+)
 
 
 @register("graftax.lax")
@@ -63,18 +80,27 @@ def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
 def recover(program: ir.Program) -> ir.Program:
   """The program with recognised expansions replaced by ops `graftax.lax`; the same object where there are none."""
   present = _float_constants(program)
-  if not present:
-    return program
-  has_loop = any(op.name == "stablehlo.while" for op in _all_ops(program))
-  wanted = [e for e in _ENTRIES if (not e.has_loop or has_loop) and any(c in present for c in e.constants)]
-  if not wanted:
+  names = {op.name for op in _all_ops(program)}
+  wanted = [
+    e for e in _ENTRIES if (not e.has_loop or "stablehlo.while" in names) and not present.keys().isdisjoint(e.constants)
+  ]
+  wanted_complex = [e for e in _COMPLEX_ENTRIES if e.ops <= names]
+  if not wanted and not wanted_complex:
     return program
   replaced: dict[int, ir.Op] = {}
-  defined = {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
+  defined = _definitions(program)
   for entry in wanted:
     for kind in _kinds(program, [number for c in entry.constants for number in present.get(c, ())]):
       _replace_all(program, defined, entry, kind, replaced)
+  complex_kinds = dict.fromkeys(op.types[0] for op in _all_ops(program) if op.name == "stablehlo.complex")
+  for entry in wanted_complex:
+    for kind in complex_kinds:
+      _replace_all(program, defined, entry, kind, replaced)
   return _rewritten(program, replaced) if replaced else program
+
+
+def _definitions(program: ir.Program) -> dict[int, tuple[ir.Op, int]]:
+  return {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
 
 
 def _all_ops(program: ir.Program) -> Iterator[ir.Op]:
@@ -101,12 +127,10 @@ def _kinds(program: ir.Program, numbers: list[int]) -> list[ir.TensorType]:
   shapes: dict[Any, None] = {}
   watched = set(numbers)
   for op in _all_ops(program):
-    if op.name == "stablehlo.broadcast_in_dim" and op.operands[0] in watched:
-      shapes[op.type] = None
-    elif watched.intersection(op.operands):
+    if watched.intersection(op.operands):
       shapes[op.types[0]] = None
   narrow = {op.types[0].dtype for op in _all_ops(program) if op.name == "stablehlo.convert" and _is_narrow(op.types[0])}
-  kinds = [kind for kind in shapes if isinstance(kind, ir.TensorType) and kind.is_static and kind.dtype.kind == "f"]
+  kinds = [kind for kind in shapes if isinstance(kind, ir.TensorType) and kind.dtype.kind == "f"]
   return kinds + [ir.TensorType(kind.shape, dtype) for kind in kinds for dtype in narrow]
 
 
@@ -123,18 +147,26 @@ class _Template:
 
 
 @functools.lru_cache(maxsize=256)
-def _template(entry: _Entry, shape: tuple[int, ...], dtype: np.dtype) -> _Template | None:
-  specs = [jax.ShapeDtypeStruct(shape, dtype)] * entry.num_args
+def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype) -> _Template | None:
   try:
+    specs = [jax.ShapeDtypeStruct(_sizes(shape), dtype)] * entry.num_args
     exported = jax.export.export(jax.jit(entry.function))(*specs)
   except (TypeError, ValueError, NotImplementedError):
     return None
   program = mlir.decode_bytes(exported.mlir_module_serialized)
-  defined = {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
-  root = program.main.body.returns[0]
+  # With open dimensions main checks the arguments and calls the function, which takes the dimensions first.
+  body = program.functions.get("_wrapped_jax_export_main", program.main).body
+  defined = _definitions(program)
+  root = body.returns[0]
   if root not in defined or defined[root][0].name == "stablehlo.composite":
     return None
-  return _Template(program, defined, program.main.body.args, root)
+  return _Template(program, defined, body.args[-entry.num_args :], root)
+
+
+def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
+  """A shape for `jax.export`, with a symbol for each open dimension."""
+  names = [f"d{axis}" if size is None else str(size) for axis, size in enumerate(shape)]
+  return jax.export.symbolic_shape(", ".join(names)) if None in shape else shape
 
 
 def _replace_all(
@@ -155,6 +187,20 @@ def _replace_all(
       )
 
 
+def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
+  """What identifies a constant whose entries are all the same, however its scalar was broadcast; None for others."""
+  op, _ = outermost = defined.get(number, (None, 0))
+  while op is not None and op.name in _BROADCASTS:
+    op, _ = defined.get(op.operands[0], (None, 0))
+  if op is None or op.name != "stablehlo.constant" or not op.attrs["value"].size or any(op.attrs["value"].strides):
+    return None
+  value = op.attrs["value"]
+  return outermost[0].types, value[(0,) * value.ndim].tobytes()
+
+
+_BROADCASTS = ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
+
+
 class _Matcher:
   """Unifies a template's expression with one of the program; `bound` maps template values to program values."""
 
@@ -163,6 +209,9 @@ class _Matcher:
     self.bound: dict[int, int] = {}
 
   def match(self, wanted: int, found: int) -> bool:
+    constant = _splat(self._template.defined, wanted)
+    if constant is not None:
+      return constant == _splat(self._defined, found)
     if wanted in self.bound:
       return self.bound[wanted] == found
     if wanted in self._template.arguments:
@@ -175,7 +224,9 @@ class _Matcher:
       return False
     if not self._same_attributes(left, right):
       return False
-    if not all(map(self.match, left.operands, right.operands)):
+    # How a dynamic broadcast computes its size is of no account: what it meets elementwise has the same size.
+    num_read = 1 if left.name == "stablehlo.dynamic_broadcast_in_dim" else len(left.operands)
+    if not all(map(self.match, left.operands[:num_read], right.operands[:num_read])):
       return False
     if not all(map(self._match_regions, left.regions, right.regions)):
       return False

@@ -25,6 +25,31 @@ def test_expanded_function_is_recovered(name):
   assert f"{name} " in jaxpr and len(jaxpr.splitlines()) < 20
 
 
+_COMPLEX = ("exp", "log", "log1p", "sqrt", "sin", "cos", "atan", "square", "logistic")
+
+
+@pytest.mark.parametrize(
+  ("name", "shape"), [*((name, "3") for name in _COMPLEX), ("sqrt", "b, 2"), ("lgamma", "b"), ("igamma", "b, 2")]
+)
+def test_expanded_function_is_recovered_for_complex_numbers_and_open_dimensions(name, shape):
+  function, dtype = getattr(lax, name), np.complex64 if name in _COMPLEX else np.float32
+  num_args = _TWO.get(name, 1)
+  lifted = _lifted(function, *[jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape), dtype)] * num_args)
+  jaxpr = str(jax.make_jaxpr(lifted)(*[jnp.ones((3, 2)[: 1 + shape.count(",")], dtype)] * num_args))
+  assert f"{name} " in jaxpr or f"{name}[" in jaxpr
+  assert len(jaxpr.splitlines()) < 20
+
+
+def test_derivative_of_complex_functions_where_their_expansion_has_a_wrong_one():
+  def total(z):
+    parts = jnp.exp(z), jnp.sin(z) * jnp.exp(z.imag * 1j), jnp.square(z), jnp.log(z + 1), jnp.sqrt(z + 2)
+    return sum((part.real + 2 * part.imag).sum() for part in parts)
+
+  z = np.array([0, 0.9, -0.5, 0.9j, -2 + 1j, 1 + 1j, 0.3 - 0.3j], np.complex64)
+  lifted = _lifted(total, jax.ShapeDtypeStruct(z.shape, z.dtype))
+  np.testing.assert_allclose(jax.grad(lambda z: lifted(z)[0])(z), jax.grad(total)(z), rtol=2e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16])
 def test_narrow_floats_are_recovered(dtype):
   lifted = _lifted(lax.lgamma, jax.ShapeDtypeStruct((3,), dtype))
