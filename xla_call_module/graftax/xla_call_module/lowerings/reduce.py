@@ -33,6 +33,8 @@ def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
     return np.ones((), dtype) if dtype == np.bool_ else np.invert(np.zeros((), dtype))
   if jnp.issubdtype(dtype, jnp.complexfloating):
     return None
+  if dtype == np.bool_:
+    return np.asarray(name == "minimum")
   if jnp.issubdtype(dtype, jnp.integer):
     limits = jnp.iinfo(dtype)
     return np.asarray(limits.min if name == "maximum" else limits.max, dtype)
