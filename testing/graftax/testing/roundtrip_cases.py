@@ -100,6 +100,7 @@ _case("dynamic_update", lambda x, u, i: lax.dynamic_update_slice(x, u, (i, i)) *
 _case("gather_take", lambda x: jnp.take(x, jnp.array([0, 3, 3]), axis=0) ** 2 + x[jnp.array([1, 1, 2])], _M)
 _case("take_along_axis", lambda x: jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1) ** 2, _M)
 _case("scatter_add", lambda x: jnp.zeros(5).at[jnp.array([0, 1, 1, 9, 4, 0])].add(x**2), _V)
+_case("scatter_sub", lambda x, y: x.at[jnp.array([1, 1, 2])].subtract(y[:3]) ** 2, _V, _V)
 _case("scatter_set", lambda x: x.at[jnp.array([0, 2])].set(x[:2] * 3.0) ** 2, _V)
 _case("scatter_mul_max", lambda x: x.at[jnp.array([0, 2])].multiply(2.0) + x.at[1].max(0.3), _V)
 _case("tile_repeat", lambda x: jnp.tile(x, (2, 1)) * jnp.repeat(x, 2, axis=0), _M)

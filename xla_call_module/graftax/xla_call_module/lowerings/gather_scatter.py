@@ -60,6 +60,7 @@ def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) ->
 
 _SCATTERS: dict[str, Callable[..., Array]] = {
     "add": lax.scatter_add, "multiply": lax.scatter_mul, "maximum": lax.scatter_max, "minimum": lax.scatter_min,
+    "subtract": lax.scatter_sub,
 }  # fmt: skip
 
 
@@ -95,6 +96,10 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
 
 def _reducer(region: ir.Region, dtype: Any) -> str | None:
   name = regions.reducer(region)
+  if len(region.ops) == 1 and region.ops[0].name == "stablehlo.subtract":
+    # No monoid: the updates are what is subtracted.
+    is_in_order = region.ops[0].operands == region.args and region.ops[0].results == region.returns
+    return "subtract" if is_in_order else None
   if np.dtype(dtype) == np.bool_:
     return {"or": "maximum", "and": "minimum"}.get(name or "")
   return name
@@ -136,8 +141,8 @@ def _scatter_general(
   @run.defjvp
   def refuse(primals: Any, tangents: Any) -> Any:
     raise errors.DerivativeError(
-      f"{op.place}: its reducer is none of update, add, multiply, maximum, minimum, and the"
-      " indices are not unique, so its derivative depends on an order that StableHLO leaves open. Differentiate"
+      f"{op.place}: its reducer is none of update, add, subtract, multiply, maximum, minimum, and the indices are not"
+      " unique, so its derivative depends on an order that StableHLO leaves open. Differentiate"
       " around it (jax.lax.stop_gradient on its inputs), or pass gradient='saved' where the artifact has a gradient."
     )
 
