@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module.communication import HOST_TRANSFERS
 from graftax.xla_call_module.context import Context
 
 __all__ = [
@@ -75,12 +76,9 @@ def _callee(context: Context, op: ir.Op) -> ir.Function | None:
   return context.program.functions.get(name) if isinstance(name, str) else None
 
 
-_TRANSFERS = frozenset({"stablehlo.infeed", "stablehlo.outfeed", "stablehlo.recv", "stablehlo.send"})
-
-
 def has_effect(context: Context, op: ir.Op) -> bool:
   """Whether something happens when the op runs, in its regions or in what it calls, beyond making its results."""
-  if op.name in _TRANSFERS or (op.name == "stablehlo.custom_call" and op.attrs.get("has_side_effect")):
+  if op.name in HOST_TRANSFERS or (op.name == "stablehlo.custom_call" and op.attrs.get("has_side_effect")):
     return True
   if any(has_effect(context, nested) for inner in op.regions for nested in ir.walk(inner)):
     return True

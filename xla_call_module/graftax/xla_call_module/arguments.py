@@ -75,7 +75,7 @@ def refuse_64_bits(module: Module) -> None:
       if values.is_64_bit(spec.dtype):
         raise errors.X64Error(
           f"{what} {position} of the module is {spec} and 64-bit types are disabled in JAX. Set jax_enable_x64, or"
-          " lift with x64='enable' to trace this module with 64-bit types on; values are never truncated."
+          " pass x64='enable' to trace this module with 64-bit types on; values are never truncated."
         )
 
 

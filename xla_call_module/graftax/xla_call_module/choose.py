@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from graftax.xla_call_module import communication, errors, ir, refusals
 from graftax.xla_call_module import embed as embedding
-from graftax.xla_call_module import errors, ir, refusals
 from graftax.xla_call_module.context import Record
 from graftax.xla_call_module.lift import lift
 from graftax.xla_call_module.module import Module, check_is_module
@@ -36,7 +36,8 @@ class Explanation:
     records: what lifting drops or replaces.
     reason: why the whole module is embedded, where it is.
     refusals: why a call in this process fails all the same: the module is for another platform than JAX's default, it
-      computes in 64 bits and they are off (the plan is then the one with them on), or a custom call is not registered.
+      computes in 64 bits and they are off (the plan is then the one with them on), a custom call is not registered, or
+      the module neither lifts nor embeds.
   """
 
   plan: str
@@ -72,6 +73,8 @@ class _Fallback:
         pass
     reason = str(error)
     try:
+      if not communication.may_embed_alone(op):
+        raise error
       results = embedding.embed_op(self.module.data, op, environment)
     except errors.StableHloError:
       self._note(op, reason, False)
@@ -109,6 +112,7 @@ def explain(module: Module, *args: Any, **options: Any) -> Explanation:
       found = _plan(module, args, options).explanation
   is_checked = options.get("check_platform", True) and not (module.has_platform_index and options.get("platform"))
   other = refusals.wrong_platform(module) if is_checked else None
+  refused += found.refusals
   if other is not None:
     return dataclasses.replace(found, refusals=(*refused, other))
   return dataclasses.replace(found, refusals=(*refused, *refusals.missing_targets(found.records)))
@@ -122,7 +126,8 @@ def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
   may raise the error that it gets to leave it to that.
 
   Raises:
-    UnsupportedModuleError: the module does not lift, and embedding it would leave out a given option.
+    UnsupportedModuleError: the module does not lift, and embedding it would leave out a given option, or it cannot be
+      embedded either: it exchanges data with other devices or the host, or a function calls itself.
     ArgumentError: `module` is something else, or the arguments do not fit it.
   """
   check_is_module(module, "call")
@@ -130,7 +135,8 @@ def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
 
 
 # What an embedded module cannot do.
-_OPTIONS_OF_LIFT = ("mesh", "x64", "platform", "check_shapes", "call_tf_function", "custom_calls")
+_OPTIONS_OF_LIFT = ("mesh", "platform", "check_shapes", "call_tf_function", "custom_calls")
+_OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64")
 # Callers that make a new `on_unsupported` for every call would fill the cache without end.
 _MAX_PLANS = 16
 
@@ -165,16 +171,29 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
       jax.eval_shape(lifted, *specs)
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
-    gradient = options.get("gradient", "auto")
-    function = embedding.embed(module, gradient=gradient, check_platform=options.get("check_platform", True))
-    reason = str(error)
-    return _Plan(function, Explanation("embed", tuple(fallback.obstacles.values()), lifted.records, reason))
+    honoured = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
+    found = Explanation("embed", tuple(fallback.obstacles.values()), lifted.records, str(error))
+    try:
+      refusals.check_embeds(module.program)
+      return _Plan(embedding.embed(module, **honoured), found)
+    except errors.UnsupportedModuleError as refusal:
+      return _Plan(_Refusing(refusal), dataclasses.replace(found, refusals=(str(refusal),)))
   obstacles = tuple(fallback.obstacles.values())
   return _Plan(lifted, Explanation("lift with embedded ops" if obstacles else "lift", obstacles, lifted.records))
 
 
+class _Refusing:
+  """Stands for a function that there is none of."""
+
+  def __init__(self, error: errors.UnsupportedModuleError):
+    self._message = str(error)
+
+  def __call__(self, *args: Any) -> Any:
+    raise errors.UnsupportedModuleError(self._message)
+
+
 def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModuleError) -> None:
-  given = [name for name in _OPTIONS_OF_LIFT if options.get(name) not in (None, "error")]
+  given = [name for name in _OPTIONS_OF_LIFT if options.get(name) not in (None,)]
   if given:
     raise errors.UnsupportedModuleError(
       f"the module does not lift, and embedding it as a whole would leave out {', '.join(given)}: {error}"

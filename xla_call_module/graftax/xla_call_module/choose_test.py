@@ -25,6 +25,11 @@ _CALLBACK = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf3
   %0 = stablehlo.sine %a : tensor<4xf32>
   %1 = stablehlo.custom_call @xla_python_cpu_callback(%0) : (tensor<4xf32>) -> tensor<4xf32> loc("f.py":3:1)
   return %1 : tensor<4xf32> } }"""
+# XLA knows this dialect, and nothing here lifts it.
+_MHLO = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.sine %a : tensor<4xf32>
+  %1 = mhlo.tanh %0 : tensor<4xf32> loc("f.py":3:1)
+  return %1 : tensor<4xf32> } }"""
 # A sort without a key of its own would lift; a collective over two devices does not, and XLA can still compile it.
 _COLLECTIVE = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.sine %a : tensor<4xf32>
@@ -44,10 +49,10 @@ def test_module_that_lifts_is_lifted():
 
 
 def test_op_that_does_not_lift_is_named_and_embedded_alone():
-  found = explain(Module.from_text(_CALLBACK))
+  found = explain(Module.from_text(_MHLO))
   assert found.plan == "lift with embedded ops"
   (obstacle,) = found.obstacles
-  assert obstacle.op == "stablehlo.custom_call" and obstacle.location == "f.py:3:1" and obstacle.embeds
+  assert obstacle.op == "mhlo.tanh" and obstacle.location == "f.py:3:1" and obstacle.embeds
   assert "f.py:3:1" in str(found)
 
 
@@ -103,7 +108,7 @@ def test_module_that_was_called_can_be_pickled():
 
 
 def test_own_answer_for_an_op_that_does_not_lift_comes_first():
-  module = Module.from_text(_CALLBACK)
+  module = Module.from_text(_MHLO)
   (result,) = call(module, _X, on_unsupported=lambda op, error, environment: [environment[1] * 2])
   np.testing.assert_allclose(result, np.sin(_X) * 2, rtol=1e-6)
 
@@ -125,8 +130,10 @@ def test_options_that_embedding_cannot_honour_are_not_dropped():
   module = Module.from_text(_WHOLE)
   assert explain(module).plan == "embed"
   assert explain(module, loops="while").plan == "embed"
-  with pytest.raises(UnsupportedModuleError, match="embedding it as a whole would leave out x64, custom_calls"):
-    explain(module, x64="enable", custom_calls={"a": lambda op: []})
+  with pytest.raises(
+    UnsupportedModuleError, match="embedding it as a whole would leave out check_shapes, custom_calls"
+  ):
+    explain(module, check_shapes=False, custom_calls={"a": lambda op: []})
 
 
 def test_explain_says_that_the_platform_is_refused():
@@ -164,7 +171,7 @@ def test_a_custom_call_that_xla_has_is_not_refused():
 
 
 def test_explain_of_a_64_bit_module_says_that_they_are_off():
-  module = Module.from_text(_CALLBACK.replace("f32", "f64"))
+  module = Module.from_text(_MHLO.replace("f32", "f64"))
   found = explain(module)
   assert found.plan == "lift with embedded ops"
   assert "argument 0 of the module is float64[4]" in found.refusals[0] and "64-bit types are disabled" in str(found)
@@ -194,3 +201,56 @@ def test_what_is_no_module_is_told_how_to_become_one(user):
   ]:
     with pytest.raises(ArgumentError, match=hint):
       user(given)
+
+
+_RECURSIVE = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @again(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32> }
+  func.func private @again(%a: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32> } }"""
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    (_RECURSIVE, "calls itself"),
+    (_WHOLE, "stablehlo.recv at -:3:10 exchanges data with the process that exported it"),
+    (_CALLBACK, "stablehlo.custom_call at f.py:3:1 calls back into the process that exported it"),
+  ],
+)
+def test_what_would_end_or_stop_the_process_is_not_embedded(text, message):
+  module = Module.from_text(text)
+  for function in (embed, lambda module: call(module, _X)):
+    with pytest.raises(UnsupportedModuleError, match=message):
+      function(module)
+  assert message in str(explain(module))
+
+
+def test_call_does_not_compute_a_collective_on_one_device_alone():
+  module = Module.from_text("""module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.all_reduce"(%a) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %s = stablehlo.add %x, %y : tensor<f32>
+      stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}
+      : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32> } }""")
+  with pytest.raises(UnsupportedModuleError, match=r"communicates between devices in groups \[\[0, 1\]\]"):
+    call(module, _X)
+  assert "fails here: the module cannot be embedded" in str(explain(module))
+
+
+def test_embedded_module_never_cuts_64_bits():
+  module = Module.from_text(
+    _OWN.replace("stablehlo.custom_call @my_double(%a) :", "stablehlo.negate %a :").replace("f32", "i64")
+  )
+  x = np.array([2**40, 1, 2, 3])
+  with pytest.raises(X64Error, match=r"argument 0 of the module is int64\[4\]"):
+    embed(module)(x)
+  np.testing.assert_array_equal(embed(module, x64="enable")(x)[0], -x)
+  with jax.enable_x64(True):
+    np.testing.assert_array_equal(embed(module)(x)[0], -x)
+
+
+def test_options_of_embed_are_checked():
+  with pytest.raises(ValueError, match="gradient='primary'; expected one of"):
+    embed(Module.from_text(_MHLO), gradient="primary")

@@ -8,7 +8,7 @@ import jax
 
 from graftax.xla_call_module import errors, ir
 
-__all__ = ["Context", "Options", "Record"]
+__all__ = ["Context", "Options", "Record", "check_choices"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,6 +25,16 @@ class Options:
   function_list: tuple[Any, ...] = ()
   custom_calls: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
   on_unsupported: Callable[..., Any] | None = None
+
+
+_CHOICES = {"gradient": ("auto", "saved", "primal"), "x64": ("error", "enable"), "loops": ("scan", "while")}
+
+
+def check_choices(**options: str) -> None:
+  """Raises ValueError where an option has a value that it does not know."""
+  for name, value in options.items():
+    if value not in _CHOICES[name]:
+      raise ValueError(f"{name}={value!r}; expected one of {_CHOICES[name]}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

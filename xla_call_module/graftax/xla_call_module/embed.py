@@ -11,7 +11,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms
+from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms, refusals
+from graftax.xla_call_module.context import check_choices
 from graftax.xla_call_module.module import Module, check_is_module
 
 __all__ = ["embed", "embed_op"]
@@ -72,8 +73,9 @@ def _abstract(*avals: Any, embedded: _Embedded) -> Any:
 
 def _jvp(primals: Any, tangents: Any, *, embedded: _Embedded) -> Any:
   raise errors.DerivativeError(
-    f"embedded {embedded.module} has no derivative: it is opaque and carries no gradient function. Use lift(), or"
-    " export it with its gradient (vjp_order=1, with_gradient=True)."
+    f"embedded {embedded.module} has no such derivative: it is opaque and carries no gradient function, or forward mode"
+    " is asked for, which no artifact carries. Use lift(); for reverse mode alone, export it with its gradient"
+    " (vjp_order=1, with_gradient=True)."
   )
 
 
@@ -104,7 +106,7 @@ mlir.register_lowering(_embed_p, _lower)
 
 
 def embed(
-  module: Module, *, gradient: str = "auto", check_platform: bool = True
+  module: Module, *, gradient: str = "auto", check_platform: bool = True, x64: str = "error"
 ) -> Callable[..., tuple[jax.Array, ...]]:
   """The module as one opaque operation of flat arrays that returns a tuple of arrays.
 
@@ -116,32 +118,43 @@ def embed(
     module: what to embed.
     gradient: "auto" or "saved", see `lift`; "primal" leaves the stored gradient function out.
     check_platform: refuse to lower for a platform that the module was not lowered for.
+    x64: what to do where an argument or a result is of 64 bits while 64-bit types are disabled. "error": X64Error.
+      "enable": trace and run the module with 64-bit types on. What the module computes inside keeps its types.
 
   Raises:
-    ValueError: `gradient` has no such value.
+    ValueError: an option has no such value.
     ArgumentError: `module` is something else.
-    DerivativeError: `gradient="saved"`, and the artifact carries no gradient function.
+    DerivativeError: `gradient` is "saved" and the artifact carries none.
+    UnsupportedModuleError: XLA would crash on the module or wait without end: a function calls itself, data are
+      exchanged with the process that exported it, or that is called back. Or it would compute a wrong number: the
+      module communicates with other devices.
   """
   check_is_module(module, "embed")
-  if gradient not in gradients.POLICIES:
-    raise ValueError(f"gradient={gradient!r}; expected one of {gradients.POLICIES}.")
+  check_choices(gradient=gradient, x64=x64)
+  refusals.check_embeds(module.program)
   embedded = _Embedded(module)
 
   def primal(*args: Any) -> list[Any]:
     results = _embed_p.bind(*args, embedded=embedded)
     return platforms.checked(results, module.platforms) if check_platform and module.checks_platform else list(results)
 
-  pullback = gradients.stored_pullback(module, gradient, functools.partial(embed, check_platform=check_platform))
+  pullback = gradients.stored_pullback(
+    module, gradient, functools.partial(embed, check_platform=check_platform, x64=x64)
+  )
   if gradient == "saved" or pullback is not None:
     call = gradients.with_policy(primal, module, pullback, "saved")
   else:
     call = primal
 
-  @functools.wraps(primal)
   def run(*args: Any) -> tuple[jax.Array, ...]:
+    if x64 == "enable" and not jax.config.jax_enable_x64:
+      with jax.enable_x64(True):
+        return tuple(call(*arguments.check(module, args)))
+    if not jax.config.jax_enable_x64:
+      arguments.refuse_64_bits(module)
     return tuple(call(*arguments.check(module, args)))
 
-  run.__name__ = module.program.name or "embedded"
+  run.__name__ = run.__qualname__ = module.program.name or "embedded"
   return run
 
 

@@ -17,10 +17,7 @@ from graftax.xla_call_module import errors
 from graftax.xla_call_module.linear_calls import linear_call
 from graftax.xla_call_module.module import ArgumentSpec, Module
 
-__all__ = ["POLICIES", "is_differentiable", "stored_pullback", "with_policy"]
-
-POLICIES = ("auto", "saved", "primal")
-"""Values of the option `gradient`; see `lift`."""
+__all__ = ["is_differentiable", "stored_pullback", "with_policy"]
 
 Function = Callable[..., Any]
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowerings, platforms, values, without_x64  # noqa: F401
-from graftax.xla_call_module.context import Context, Options, Record
+from graftax.xla_call_module.context import Context, Options, Record, check_choices
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import templates
 
@@ -152,13 +152,7 @@ def lift(
     6.0
   """
   check_is_module(module, "lift")
-  for name, value, allowed in (
-    ("gradient", gradient, gradients.POLICIES),
-    ("x64", x64, ("error", "enable")),
-    ("loops", loops, ("scan", "while")),
-  ):
-    if value not in allowed:
-      raise ValueError(f"{name}={value!r}; expected one of {allowed}.")
+  check_choices(gradient=gradient, x64=x64, loops=loops)
   if platform is not None and module.platforms and platforms.canonical(platform) not in module.platforms:
     raise errors.PlatformError(f"platform={platform!r}: the module was lowered for {', '.join(module.platforms)}.")
   options = Options(

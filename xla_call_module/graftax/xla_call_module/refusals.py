@@ -1,14 +1,16 @@
-"""What keeps a module that lifts from running in this process: its platform, or custom calls that nobody provides."""
+"""What keeps a module from running in this process: its platform, custom calls that nobody provides, its peers."""
 
 from collections.abc import Iterable, Iterator
 
 import jax
+import numpy as np
 
-from graftax.xla_call_module.context import Record
+from graftax.xla_call_module import analysis, communication, errors, ir
+from graftax.xla_call_module.context import Context, Options, Record
 from graftax.xla_call_module.module import Module
 from graftax.xla_call_module.platforms import canonical
 
-__all__ = ["missing_targets", "wrong_platform"]
+__all__ = ["check_embeds", "missing_targets", "wrong_platform"]
 
 # What JAX calls the platform of either kind of GPU.
 _GPU = "gpu"
@@ -53,3 +55,29 @@ def _is_registered(target: str, api_version: int) -> bool:
   except Exception as error:  # of another kind where it is there and wants other arguments
     return "NOT_FOUND" not in str(error)
   return True
+
+
+def check_embeds(program: ir.Program) -> None:
+  """Returns when XLA can run a program as it is: when it does not crash on it, and does not wait for ever.
+
+  On one device, XLA computes a collective over several with what that one has, which is a wrong number.
+
+  Raises:
+    UnsupportedModuleError: a function calls itself; the program exchanges data with the host or calls back into it; or
+      it communicates between devices.
+  """
+  context = Context(program, Options())
+  for function in program.functions.values():
+    analysis.expanded_size(context, function)
+    for op in ir.walk(function.body):
+      if op.name in communication.HOST_TRANSFERS:
+        _refuse(op, "exchanges data with the process that exported it, and XLA would wait for that without end")
+      if op.attrs.get("call_target_name") in communication.HOST_CALLBACKS:
+        _refuse(op, "calls back into the process that exported it, which is gone: XLA would crash")
+      if op.name in communication.COLLECTIVES and not communication.is_alone(op):
+        _refuse(op, f"communicates between devices in groups {np.asarray(communication.groups(op)).tolist()!r}")
+
+
+def _refuse(op: ir.Op, what: str) -> None:
+  where = f" at {op.location}" if op.location else ""
+  raise errors.UnsupportedModuleError(f"the module cannot be embedded: {op.name}{where} {what}.")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module import communication, errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import custom_calls, register, register_custom_call
 from graftax.xla_call_module.values import TOKEN, materialize
@@ -40,16 +40,9 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
     rule = custom_calls.get(_linalg_family(target))
   if rule is not None:
     return rule.function(context, op, *(operands if rule.takes_known else map(materialize, operands)))
-  if target in _HOST_CALLBACKS:
+  if target in communication.HOST_CALLBACKS:
     raise context.unsupported(op, f"{target} calls back into the process that exported it, which is gone.")
   return ffi_call(context, op, operands)
-
-
-_HOST_CALLBACKS = frozenset({
-    "xla_python_cpu_callback", "xla_python_gpu_callback", "xla_ffi_python_cpu_callback",
-    "xla_ffi_python_gpu_callback", "xla_ffi_partitioned_python_cpu_callback",
-    "xla_ffi_partitioned_python_gpu_callback", "xla_buffer_python_cpu_callback", "xla_buffer_python_gpu_callback",
-})  # fmt: skip
 
 
 def _linalg_family(target: str) -> str:

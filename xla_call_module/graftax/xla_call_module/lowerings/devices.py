@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from graftax.xla_call_module import ir
+from graftax.xla_call_module import communication, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
 
@@ -20,17 +20,10 @@ def _device_id(context: Context, op: ir.Op) -> Any:
   return np.zeros((), op.type.dtype)
 
 
-@register(
-    "stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter",
-    "stablehlo.collective_permute", "stablehlo.collective_broadcast", "stablehlo.cross-replica-sum",
-)  # fmt: skip
+@register(*communication.COLLECTIVES)
 def _collective(context: Context, op: ir.Op, *operands: Array, environment: Any = None) -> Any:
   """Over groups of one device a collective is the identity; larger groups need a mesh that this op does not name."""
-  groups = op.attrs.get("replica_groups", op.attrs.get("source_target_pairs"))
-  is_pairs = op.name == "stablehlo.collective_permute"
-  alone = groups is not None and (
-    all(int(a) == int(b) for a, b in groups) if is_pairs else np.shape(groups)[-1:] == (1,)
-  )
-  if not alone or len(operands) != len(op.types):
-    raise context.unsupported(op, f"it communicates between devices in groups {np.asarray(groups).tolist()!r}.")
+  if not communication.is_alone(op) or len(operands) != len(op.types):
+    groups = np.asarray(communication.groups(op)).tolist()
+    raise context.unsupported(op, f"it communicates between devices in groups {groups!r}.")
   return operands if len(operands) > 1 else operands[0]

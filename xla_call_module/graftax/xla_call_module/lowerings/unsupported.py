@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from graftax.xla_call_module import ir
+from graftax.xla_call_module import communication, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import register
 
 __all__: list[str] = []
 
 
-@register("stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed", takes_known=True)
+@register(*communication.HOST_TRANSFERS, takes_known=True)
 def _host_transfer(context: Context, op: ir.Op, *operands: Any) -> Any:
   raise context.unsupported(op, "it exchanges data with the process that exported it.")
 

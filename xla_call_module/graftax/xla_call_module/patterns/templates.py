@@ -189,13 +189,15 @@ def _replace_all(
 
 def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
   """What identifies a constant whose entries are all the same, however its scalar was broadcast; None for others."""
-  op, _ = outermost = defined.get(number, (None, 0))
-  while op is not None and op.name in _BROADCASTS:
-    op, _ = defined.get(op.operands[0], (None, 0))
-  if op is None or op.name != "stablehlo.constant" or not op.attrs["value"].size or any(op.attrs["value"].strides):
+  if number not in defined:
+    return None
+  outermost = op = defined[number][0]
+  while op.name in _BROADCASTS and op.operands[0] in defined:
+    op = defined[op.operands[0]][0]
+  if op.name != "stablehlo.constant" or not op.attrs["value"].size or any(op.attrs["value"].strides):
     return None
   value = op.attrs["value"]
-  return outermost[0].types, value[(0,) * value.ndim].tobytes()
+  return outermost.types, value[(0,) * value.ndim].tobytes()
 
 
 _BROADCASTS = ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
