@@ -85,10 +85,42 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     if isinstance(result, values.Recovered):
       environment.update(result.others)
       result = result.results
-    if len(op.results) == 1:
-      environment[op.results[0]] = result[0] if type(result) in (tuple, list) else result
-    else:
-      environment.update(zip(op.results, result, strict=True))
+    results = result if type(result) in (tuple, list) else (result,)
+    _check_results(context, op, results)
+    environment.update(zip(op.results, results, strict=False))
+
+
+def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
+  """Lowerings and callbacks come from users too: what they return must be of the types that the module declares."""
+  if len(results) != len(op.results):
+    raise _wrong_results(op, results)
+  for kind, value in zip(op.types, results, strict=True):
+    # Where 64-bit types are off, 64-bit integers travel as something else.
+    is_wide = context.narrow and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
+    if type(kind) is ir.TensorType and not is_wide and not _has_type(value, kind):
+      raise _wrong_results(op, results)
+
+
+def _has_type(value: Any, kind: ir.TensorType) -> bool:
+  shape = getattr(value, "shape", None)
+  if shape == kind.shape:
+    return bool(value.dtype == kind.dtype)
+  if shape is None or len(shape) != len(kind.shape) or value.dtype != kind.dtype:
+    return False
+  return all(want is None or dim == want for dim, want in zip(shape, kind.shape, strict=True))
+
+
+def _wrong_results(op: ir.Op, results: Sequence[Any]) -> errors.ArgumentError:
+  made = ", ".join(
+    f"{value.dtype}[{', '.join(map(str, value.shape))}]" if hasattr(value, "dtype") else type(value).__name__
+    for value in results
+  )
+  where = f" at {op.location}" if op.location else ""
+  target = op.attrs.get("call_target_name")
+  return errors.ArgumentError(
+    f"the lowering of {op.name}{where}{f' ({target})' if target else ''} returned ({made}); the module declares "
+    f"({', '.join(map(str, op.types))})."
+  )
 
 
 def _annotate(error: Exception, op: ir.Op) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from graftax.xla_call_module import Module, X64Error, embed, lift
+from graftax.xla_call_module import ArgumentError, Module, X64Error, embed, lift
 
 _X = np.arange(4, dtype=np.float32)
 
@@ -108,3 +108,24 @@ def test_options_are_checked(make):
 def test_scalars_take_the_declared_dtype():
   module = Module.from_exported(jax.export.export(jax.jit(lambda x: x * 2))(jax.ShapeDtypeStruct((), jnp.bfloat16)))
   assert lift(module)(1.5)[0].dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize(
+  ("answer", "made"),
+  [
+    (lambda x: x[:2], r"float32\[2\]"),
+    (lambda x: x.astype(np.int32), r"int32\[3\]"),
+    (lambda x: (x, x), r"float32\[3\], float32\[3\]"),
+    (lambda x: None, "NoneType"),
+  ],
+)
+def test_what_callbacks_return_is_checked(answer, made):
+  message = rf"stablehlo.custom_call at -:2:8 \(own\) returned \({made}\); the module declares \(float32\[3\]\)"
+  module = Module.from_text(_OWN_CALL)
+  with pytest.raises(ArgumentError, match=message):
+    lift(module, custom_calls={"own": lambda op, x: answer(x)})(np.ones(3, np.float32))
+
+
+_OWN_CALL = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.custom_call @own(%a) : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32> } }"""
