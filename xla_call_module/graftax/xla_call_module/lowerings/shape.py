@@ -96,8 +96,13 @@ def _clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) 
   for start, dim, size in zip(starts, shape, sizes, strict=True):
     if isinstance(start, np.ndarray) and isinstance(dim, int):
       start = np.asarray(min(max(int(start), 0), dim - size), start.dtype)
-    clamped.append(materialize(start))
+    clamped.append(_at_least_32_bits(materialize(start)))
   return clamped
+
+
+def _at_least_32_bits(index: Any) -> Any:
+  """A narrower index widened: JAX batches an update as a scatter, whose bounds it computes in the index's own type."""
+  return lax.convert_element_type(index, np.int32) if index.dtype.itemsize < 4 else index
 
 
 @register("stablehlo.get_dimension_size", takes_known=True)
