@@ -96,7 +96,7 @@ def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
     raise _wrong_results(op, results)
   for kind, value in zip(op.types, results, strict=True):
     # Where 64-bit types are off, 64-bit integers travel as something else.
-    is_wide = context.narrow and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
+    is_wide = context.without_x64 and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
     if type(kind) is ir.TensorType and not is_wide and not _has_type(value, kind):
       raise _wrong_results(op, results)
 
@@ -115,10 +115,9 @@ def _wrong_results(op: ir.Op, results: Sequence[Any]) -> errors.ArgumentError:
     f"{value.dtype}[{', '.join(map(str, value.shape))}]" if hasattr(value, "dtype") else type(value).__name__
     for value in results
   )
-  where = f" at {op.location}" if op.location else ""
   target = op.attrs.get("call_target_name")
   return errors.ArgumentError(
-    f"the lowering of {op.name}{where}{f' ({target})' if target else ''} returned ({made}); the module declares "
+    f"the lowering of {op.place}{f' ({target})' if target else ''} returned ({made}); the module declares "
     f"({', '.join(map(str, op.types))})."
   )
 

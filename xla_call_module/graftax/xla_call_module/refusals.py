@@ -79,5 +79,4 @@ def check_embeds(program: ir.Program) -> None:
 
 
 def _refuse(op: ir.Op, what: str) -> None:
-  where = f" at {op.location}" if op.location else ""
-  raise errors.UnsupportedModuleError(f"the module cannot be embedded: {op.name}{where} {what}.")
+  raise errors.UnsupportedModuleError(f"the module cannot be embedded: {op.place} {what}.")

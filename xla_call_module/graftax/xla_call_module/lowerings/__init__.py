@@ -4,6 +4,7 @@ from graftax.xla_call_module.lowerings import (  # noqa: F401
   asynchronous,
   batch_norm,
   chlo,
+  chlo_broadcast,
   composites,
   contraction,
   control_flow,

@@ -1,4 +1,4 @@
-"""CHLO ops that are more than one elementwise function: scan, ragged dot, top k, the high half of a product, select."""
+"""CHLO ops that are more than one elementwise function: scan, ragged dot, the high half of a product."""
 
 from typing import Any
 
@@ -19,11 +19,6 @@ __all__: list[str] = []
 @register("chlo.mulhi")
 def _mulhi(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   return lax.mulhi(x, y)
-
-
-@register("chlo.broadcast_select")
-def _broadcast_select(context: Context, op: ir.Op, condition: Array, x: Array, y: Array) -> Array:
-  return lax.select_n(*jnp.broadcast_arrays(condition, y, x))
 
 
 @register("chlo.scan", takes_known=True)

@@ -10,7 +10,7 @@ from jax.extend.core import primitives
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.registry import ops, register
+from graftax.xla_call_module.registry import register
 
 __all__: list[str] = []
 
@@ -29,7 +29,7 @@ _PLAIN = {
     "stablehlo.shift_right_logical": lax.shift_right_logical, "stablehlo.sign": lax.sign,
     "stablehlo.subtract": lax.sub, "stablehlo.xor": lax.bitwise_xor, "stablehlo.clamp": lax.clamp,
     "chlo.acos": lax.acos, "chlo.acosh": lax.acosh, "chlo.asin": lax.asin, "chlo.asinh": lax.asinh,
-    "chlo.atan": lax.atan, "chlo.atanh": lax.atanh, "chlo.bessel_i1e": lax.bessel_i1e, "chlo.conj": lax.conj,
+    "chlo.atan": lax.atan, "chlo.atanh": lax.atanh, "chlo.bessel_i1e": lax.bessel_i1e,
     "chlo.cosh": lax.cosh, "chlo.digamma": lax.digamma, "chlo.erf": lax.erf, "chlo.erf_inv": lax.erf_inv,
     "chlo.erfc": lax.erfc, "chlo.lgamma": lax.lgamma, "chlo.next_after": lax.nextafter,
     "chlo.polygamma": lax.polygamma, "chlo.sinh": lax.sinh, "chlo.square": lax.square, "chlo.tan": lax.tan,
@@ -84,7 +84,16 @@ def _multiply(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
 
 @register("stablehlo.abs")
 def _abs(context: Context, op: ir.Op, x: Array) -> Array:
-  return jnp.asarray(x) if x.dtype.kind in "ub" else lax.abs(x)
+  if x.dtype == np.bool_ or jnp.issubdtype(x.dtype, jnp.unsignedinteger):
+    return jnp.asarray(x)
+  if jnp.issubdtype(x.dtype, jnp.integer):  # lax.abs takes no 4-bit integers
+    return lax.select(lax.lt(x, lax.full_like(x, 0)), lax.neg(x), jnp.asarray(x))
+  return lax.abs(x)
+
+
+@register("chlo.conj")
+def _conj(context: Context, op: ir.Op, x: Array) -> Array:
+  return lax.conj(x) if x.dtype.kind == "c" else jnp.asarray(x)  # of reals, lax.conj makes complex numbers
 
 
 @register("stablehlo.real")
@@ -109,7 +118,7 @@ def _round_nearest_afz(context: Context, op: ir.Op, x: Array) -> Array:
 
 @register("stablehlo.power")
 def _power(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
-  if op.type.dtype.kind in "iu":
+  if jnp.issubdtype(x.dtype, jnp.integer):
     return _integer_power(x, y)
   return lax.pow(x, y)
 
@@ -118,13 +127,14 @@ def _integer_power(x: Array, y: Array) -> Array:
   """`x ** y` in integers, wrapping. A negative exponent gives 0, except for bases 1 and -1, as StableHLO has it."""
   x, y = jnp.asarray(x), jnp.asarray(y)
   one, zero = lax.full_like(x, 1), lax.full_like(x, 0)
-  exponent = lax.max(y, zero) if y.dtype.kind == "i" else y
+  is_signed = jnp.issubdtype(y.dtype, jnp.signedinteger)
+  exponent = lax.max(y, zero) if is_signed else y
   result, square = one, x
-  for bit in range(jnp.iinfo(x.dtype).bits - (y.dtype.kind == "i")):
+  for bit in range(jnp.iinfo(x.dtype).bits - is_signed):
     taken = lax.ne(lax.bitwise_and(lax.shift_right_logical(exponent, lax.full_like(y, bit)), one), zero)
     result = lax.select(taken, lax.mul(result, square), result)
     square = lax.mul(square, square)
-  if y.dtype.kind == "u":
+  if not is_signed:
     return result
   odd = lax.ne(lax.bitwise_and(y, one), zero)
   unit = lax.select(lax.eq(x, one), one, lax.select(lax.eq(x, -one), lax.select(odd, -one, one), zero))
@@ -201,23 +211,3 @@ def _is_neg_inf(context: Context, op: ir.Op, x: Array) -> Array:
 def _constant_like(context: Context, op: ir.Op, *operands: Array) -> Array:
   value = op.attrs["value"]
   return lax.full_like(operands[0], value) if operands else jnp.asarray(value)
-
-
-# Ops with a twin `chlo.broadcast_...`, whose operands broadcast as numpy's do.
-_WITH_BROADCAST = (
-    "stablehlo.add", "stablehlo.and", "stablehlo.atan2", "stablehlo.compare", "stablehlo.complex", "stablehlo.divide",
-    "stablehlo.maximum", "stablehlo.minimum", "stablehlo.multiply", "stablehlo.or", "stablehlo.power",
-    "stablehlo.remainder", "stablehlo.shift_left", "stablehlo.shift_right_arithmetic", "stablehlo.shift_right_logical",
-    "stablehlo.subtract", "stablehlo.xor", "chlo.next_after", "chlo.polygamma", "chlo.zeta",
-)  # fmt: skip
-
-
-def _broadcasting(function: Callable[..., Array]) -> Callable[..., Array]:
-  def run(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
-    return function(context, op, *jnp.broadcast_arrays(x, y))
-
-  return run
-
-
-for _name in _WITH_BROADCAST:
-  register(f"chlo.broadcast_{_name.split('.')[1]}")(_broadcasting(ops[_name].function))

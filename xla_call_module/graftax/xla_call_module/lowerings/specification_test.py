@@ -54,6 +54,43 @@ _CASES = (
     (_F32,),
     "tensor<3x4x2xf32>",
   ),
+  _Case(
+    "conjugate of reals",
+    "%r = chlo.conj %a : tensor<2x3xf32> -> tensor<2x3xf32>",
+    (_F32,),
+    "tensor<2x3xf32>",
+  ),
+  _Case(
+    "broadcasting add of booleans",
+    "%r = chlo.broadcast_add %a, %b : (tensor<2x3xi1>, tensor<3xi1>) -> tensor<2x3xi1>",
+    (_F32 > 0, np.array([True, False, True])),
+    "tensor<2x3xi1>",
+  ),
+  _Case(
+    "broadcasting power of integers",
+    "%r = chlo.broadcast_power %a, %b : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>",
+    (np.array([-1, 1, 2, 7], np.int32), np.int32(3)),
+    "tensor<4xi32>",
+  ),
+  _Case(
+    "broadcasting comparison",
+    """%r = chlo.broadcast_compare %a, %b {comparison_direction = #chlo<comparison_direction LT>,
+      compare_type = #chlo<comparison_type TOTALORDER>} : (tensor<2x1xf32>, tensor<2xf32>) -> tensor<2x2xi1>""",
+    (np.array([[0.0], [-0.0]], np.float32), np.array([0.0, -0.0], np.float32)),
+    "tensor<2x2xi1>",
+  ),
+  _Case(
+    "magnitude of 4-bit integers",
+    "%r = stablehlo.abs %a : tensor<3xi4>",
+    (np.array([-8, -3, 7]).astype(jnp.int4),),
+    "tensor<3xi4>",
+  ),
+  _Case(
+    "power of 4-bit integers",
+    "%r = stablehlo.power %a, %b : tensor<3xi4>",
+    (np.array([-2, 3, -1]).astype(jnp.int4), np.array([3, 1, 3]).astype(jnp.int4)),
+    "tensor<3xi4>",
+  ),
 )
 
 
@@ -74,6 +111,32 @@ def test_lifted_module_is_what_xla_computes(case):
   _agree(function(*case.arguments), oracle(*case.arguments))
   twice = [np.stack([x, x[::-1] if x.ndim else x]) for x in case.arguments]
   _agree(jax.vmap(function)(*twice), jax.vmap(oracle)(*twice))
+
+
+def test_broadcasting_op_honours_its_dimensions():
+  # XLA refuses dimensions that are not the last ones, so the numbers are NumPy's.
+  body = "%r = chlo.broadcast_subtract %b, %a {broadcast_dimensions = array<i64: 0>} : (tensor<2xi32>, tensor<2x2xi32>)"
+  case = _Case("", f"{body} -> tensor<2x2xi32>", (_I32, np.array([10, 20], np.int32)), "tensor<2x2xi32>")
+  np.testing.assert_array_equal(lift(case.module())(*case.arguments)[0], np.array([[10], [20]]) - _I32)
+
+
+@pytest.mark.parametrize("kind, dtype", [("i8", np.int8), ("ui8", np.uint8)])
+def test_index_of_8_bits_reaches_where_it_says(kind, dtype):
+  # XLA clamps in the type of the index, and so misses where the array is longer than that counts.
+  body = f"%r = stablehlo.dynamic_update_slice %a, %b, %c : (tensor<600xf32>, tensor<2xf32>, tensor<{kind}>)"
+  case = _Case(
+    "",
+    f"{body} -> tensor<600xf32>",
+    (np.zeros(600, np.float32), np.ones(2, np.float32), dtype(100)),
+    "tensor<600xf32>",
+  )
+  x, update, _ = case.arguments
+  indices = np.array([100, 0, np.iinfo(dtype).max], dtype)
+  function = lift(case.module())
+  batched = jax.vmap(function, (None, None, 0))(x, update, indices)[0]
+  for index, one in zip(indices, batched, strict=True):
+    np.testing.assert_array_equal(np.flatnonzero(one), [int(index), int(index) + 1])
+    np.testing.assert_array_equal(function(x, update, index)[0], one)
 
 
 def test_permuted_broadcast_differentiates():
