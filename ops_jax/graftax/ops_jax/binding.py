@@ -95,7 +95,23 @@ def _bind_words(
     run_by_words = _bind_run(node, given, signature, by_words, function_name)
   where = f"{node.op} node {node.name!r} (function {function_name!r})"
   all_bits_count = node.op == "Bitcast" or any(value is DType.UINT64 for value in given.values())
-  return with_words(node.op, where, run, run_by_words, all_bits_count=all_bits_count)
+  return with_words(
+    where,
+    run,
+    run_by_words,
+    moved=_moved_positions(lowering, signature, given),
+    sees_shapes=lowering.sees_shapes,
+    all_bits_count=all_bits_count,
+  )
+
+
+def _moved_positions(
+  lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]
+) -> frozenset[int]:
+  """Positions of the flat inputs that `moves` names."""
+  sizes = [1] * len(lowering.inputs) if signature is None else signature.input_sizes(attrs)
+  names = [parameter.name for parameter, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
+  return frozenset(position for position, name in enumerate(names) if name in lowering.moves)
 
 
 def static_value(value: Value, static_type: Any, what: str) -> Any:

@@ -23,7 +23,7 @@ def const(*, value: np.ndarray) -> np.ndarray:
   return value
 
 
-@register("Fill", ignores=("T", "index_type"), symbolic=True)
+@register("Fill", ignores=("T", "index_type"), symbolic=True, moves=("value",))
 def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
   """An array of one value.
 

@@ -41,25 +41,28 @@ __all__ = [
   "_EagerConst",
   ignores=("T", "tensor_name", "debug_ops_spec"),
   symbolic=True,
+  moves=("input",),
 )
 def identity(input: Value) -> Value:
   """The input itself: array, resource handle or tensor list."""
   return input
 
 
-@register("IdentityN", "_ListToArray", "_ArrayToList", ignores=("T", "N", "Tin", "out_types"), symbolic=True)
+@register(
+  "IdentityN", "_ListToArray", "_ArrayToList", ignores=("T", "N", "Tin", "out_types"), symbolic=True, moves=("input",)
+)
 def identity_n(input: list[Value]) -> list[Value]:
   """The inputs themselves."""
   return input
 
 
-@register("StopGradient", ignores=("T",), symbolic=True)
+@register("StopGradient", ignores=("T",), symbolic=True, moves=("input",))
 def stop_gradient(input: Value) -> Value:
   """The input, as a constant for differentiation."""
   return input if is_known(input) else lax.stop_gradient(input)
 
 
-@register("PreventGradient", ignores=("T",), symbolic=True)
+@register("PreventGradient", ignores=("T",), symbolic=True, moves=("input",))
 def prevent_gradient(ctx: Context, input: Value, *, message: str = "") -> Value:
   """The input, which must not be differentiated.
 
@@ -99,7 +102,7 @@ def check_numerics(ctx: Context, tensor: Array, *, message: str = "") -> Array:
   return tensor
 
 
-@register("EnsureShape", ignores=("T",), symbolic=True)
+@register("EnsureShape", ignores=("T",), symbolic=True, moves=("input",))
 def ensure_shape(input: Array, *, shape: PartialShape) -> Array:
   """The input, whose shape must be compatible with `shape`.
 
@@ -131,7 +134,7 @@ def placeholder(ctx: Context, *, dtype: np.dtype, shape: PartialShape | None = N
   )
 
 
-@register("PlaceholderWithDefault", ignores=("dtype", "shape"), symbolic=True)
+@register("PlaceholderWithDefault", ignores=("dtype", "shape"), symbolic=True, moves=("input",))
 def placeholder_with_default(input: Value) -> Value:
   """The default, for a placeholder that was not fed."""
   return input

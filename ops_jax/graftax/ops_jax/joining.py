@@ -17,7 +17,7 @@ from graftax.ops_jax.values import Array, Static, is_known, namespace
 __all__ = ["concat", "concat_offset", "concat_v2", "pack", "parallel_concat", "split", "split_v", "tile", "unpack"]
 
 
-@register("Pack", ignores=("N",), symbolic=True)
+@register("Pack", ignores=("N",), symbolic=True, moves=("values",))
 def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
   """Arrays of one shape stacked along a new axis.
 
@@ -41,7 +41,7 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
   return result
 
 
-@register("Unpack", ignores=("T",), symbolic=True)
+@register("Unpack", ignores=("T",), symbolic=True, moves=("value",))
 def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
   """The slices along an axis, which they lose.
 
@@ -56,7 +56,7 @@ def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
   return [_normalized(part.reshape(shape)) for part in parts]
 
 
-@register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True)
+@register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True, moves=("values",))
 def concat_v2(values: list[Array], axis: Static[int]) -> Array:
   """Arrays joined along an axis, which must be known; the other dimensions agree.
 
@@ -74,13 +74,13 @@ def concat_v2(values: list[Array], axis: Static[int]) -> Array:
     raise InvalidInputError(f"ConcatV2: shapes {[v.shape for v in values]} do not join along axis {axis}.") from e
 
 
-@register("Concat", ignores=("N", "T"), symbolic=True)
+@register("Concat", ignores=("N", "T"), symbolic=True, moves=("values",))
 def concat(concat_dim: Static[int], values: list[Array]) -> Array:
   """`concat_v2` with its arguments in another order."""
   return concat_v2(values, concat_dim)
 
 
-@register("ParallelConcat", ignores=("N", "T", "shape"))
+@register("ParallelConcat", ignores=("N", "T", "shape"), moves=("values",))
 def parallel_concat(values: list[Array]) -> Array:
   """Arrays of shape `[1, ...]` joined along the first axis."""
   return concat_v2(values, 0)
@@ -112,7 +112,7 @@ def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[Array]:
   return offsets
 
 
-@register("Split", ignores=("T",), symbolic=True)
+@register("Split", ignores=("T",), symbolic=True, moves=("value",))
 def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array]:
   """`num_split` equal parts along an axis, which must be known.
 
@@ -126,7 +126,7 @@ def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array
   return [_normalized(part) for part in _split(value, [dim // num_split] * num_split, axis)]
 
 
-@register("SplitV", ignores=("T", "Tlen", "num_split"), symbolic=True)
+@register("SplitV", ignores=("T", "Tlen", "num_split"), symbolic=True, moves=("value",))
 def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Static[int]) -> list[Array]:
   """Parts of given sizes along an axis; all must be known.
 
@@ -149,7 +149,7 @@ def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Stati
   return [_normalized(part) for part in _split(value, sizes, axis)]
 
 
-@register("Tile", ignores=("T", "Tmultiples"), symbolic=True)
+@register("Tile", ignores=("T", "Tmultiples"), symbolic=True, moves=("input",))
 def tile(input: Array, multiples: Static[tuple[int, ...]]) -> Array:
   """`input` repeated `multiples[i]` times along dimension `i`.
 

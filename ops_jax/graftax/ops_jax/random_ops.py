@@ -110,7 +110,7 @@ def random_uniform_int(ctx: Context, shape: Static[tuple[int, ...]], minval: Arr
   return jax.random.randint(ctx.rng(), shape, minval, maxval, dtype)
 
 
-@register("RandomShuffle", ignores=_SEEDS)
+@register("RandomShuffle", ignores=_SEEDS, moves=("value",))
 def random_shuffle(ctx: Context, value: Array) -> Array:
   """Rows of a tensor in random order.
 

@@ -46,6 +46,8 @@ class Lowering:
     ignores: attributes that carry nothing the function needs (types that the inputs show anyway).
     needs_context: whether the first argument is the `Context`.
     takes_symbols: whether known inputs that hold symbolic dimensions are passed as they are, if all inputs are known.
+    moves: names of the inputs whose elements it moves without looking at them.
+    sees_shapes: whether it looks at nothing but the shapes of its inputs.
   """
 
   function: Callable[..., Any]
@@ -54,6 +56,8 @@ class Lowering:
   ignores: frozenset[str]
   needs_context: bool
   takes_symbols: bool = False
+  moves: frozenset[str] = frozenset()
+  sees_shapes: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class _Registration:
   function: Callable[..., Any]
   ignores: frozenset[str]
   symbolic: bool
+  moves: frozenset[str]
+  sees_shapes: bool
 
 
 _REGISTRATIONS: dict[str, _Registration] = {}
@@ -73,7 +79,8 @@ def register(
   *op_names: str,
   ignores: Iterable[str] = (),
   override: bool = False,
-  words: Literal["no", "also", "only"] = "no",
+  words: Literal["no", "shapes", "also", "only"] = "no",
+  moves: Iterable[str] = (),
   symbolic: bool = False,
 ) -> Callable[[_Function], _Function]:
   """A decorator that makes a Python function the lowering of TensorFlow ops.
@@ -84,8 +91,10 @@ def register(
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
     override: replace an existing lowering, for users who know better than we do; also the one that takes words.
     words: what the function makes of 64-bit integers that come as `wide.WideInts`, since 64-bit types are off. "no":
-      it takes none. "also": it takes them like any other input. "only": it stands beside the op's ordinary lowering,
-      for nodes that are given some.
+      it takes none. "shapes": it looks at their shapes alone. "also": it takes them like any other input. "only": it
+      stands beside the op's ordinary lowering, for nodes that are given some.
+    moves: names of the inputs whose elements the function moves without looking at them, all other inputs being
+      positions and shapes. Where these are words, it runs once for the low and once for the high ones.
     symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors that
       hold some come as numpy arrays of dtype object, so that results may stay known; otherwise they come as traced
       arrays. A function that asks for the context always gets the former.
@@ -108,12 +117,13 @@ def register(
   def decorate(function: _Function) -> _Function:
     # Ours come first, so that a user's override is never overridden by them in turn. One of ours may be imported alone,
     # and must not wait for modules that wait for it.
-    registration = _Registration(function, frozenset(ignores), symbolic)
+    registration = _Registration(function, frozenset(ignores), symbolic, frozenset(moves), words == "shapes")
     if not _is_ours(function.__module__):
       _load_domains()
       # So that a wrong one fails here. Ours are read when a graph needs them, since reading all takes long.
       _read_signature(registration)
-    tables = [*([_REGISTRATIONS] if words != "only" else []), *([_BY_WORDS] if words != "no" else [])]
+    takes_words = words in ("also", "only")
+    tables = [*([_REGISTRATIONS] if words != "only" else []), *([_BY_WORDS] if takes_words else [])]
     for op in op_names:
       if op in tables[0] and not override:
         raise RegistrationError(
@@ -122,7 +132,7 @@ def register(
         )
     for table in tables:
       table.update(dict.fromkeys(op_names, registration))
-    if override and words == "no":  # else some inputs would still go to what was replaced
+    if override and not takes_words:  # else some inputs would still go to what was replaced
       for op in op_names:
         _BY_WORDS.pop(op, None)
     return function
@@ -180,8 +190,19 @@ def _read_signature(registration: _Registration) -> Lowering:
       inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), takes_symbolic))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  takes_symbols = registration.symbolic or needs_context
-  return Lowering(function, tuple(inputs), attrs, registration.ignores, needs_context, takes_symbols)
+  unknown = registration.moves - {parameter.name for parameter in inputs}
+  if unknown:
+    raise RegistrationError(f"{_describe(function)}: moves={sorted(unknown)!r} names no input.")
+  return Lowering(
+    function,
+    tuple(inputs),
+    attrs,
+    registration.ignores,
+    needs_context,
+    takes_symbols=registration.symbolic or needs_context,
+    moves=registration.moves,
+    sees_shapes=registration.sees_shapes,
+  )
 
 
 def _static_type(hint: Any) -> Any | None:

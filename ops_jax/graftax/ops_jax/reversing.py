@@ -12,14 +12,14 @@ from graftax.ops_jax.values import Array, Static, is_known
 __all__ = ["reverse", "reverse_sequence", "reverse_v2", "roll"]
 
 
-@register("ReverseV2", ignores=("T", "Tidx"), symbolic=True)
+@register("ReverseV2", ignores=("T", "Tidx"), symbolic=True, moves=("tensor",))
 def reverse_v2(tensor: Array, axis: Static[tuple[int, ...]]) -> Array:
   """`tensor` reversed along axes, which must be known."""
   axes = canonical_axes("ReverseV2", axis, tensor.ndim)
   return np.flip(tensor, axes) if is_known(tensor) else lax.rev(tensor, axes)
 
 
-@register("Reverse", ignores=("T",), symbolic=True)
+@register("Reverse", ignores=("T",), symbolic=True, moves=("tensor",))
 def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
   """`tensor` reversed along the dimensions whose entry in `dims` is true."""
   if dims.shape != (tensor.ndim,):
@@ -27,7 +27,7 @@ def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
   return reverse_v2(tensor, tuple(int(axis) for axis in np.flatnonzero(dims)))
 
 
-@register("ReverseSequence", ignores=("T", "Tlen"))
+@register("ReverseSequence", ignores=("T", "Tlen"), moves=("input",))
 def reverse_sequence(input: Array, seq_lengths: Array, *, seq_dim: int, batch_dim: int = 0) -> Array:
   """`input` with the first `seq_lengths[b]` elements of each sequence reversed.
 
@@ -62,7 +62,7 @@ def reverse_sequence(input: Array, seq_lengths: Array, *, seq_dim: int, batch_di
   return jnp.take_along_axis(jnp.asarray(input), sources, seq_axis, mode="clip")
 
 
-@register("Roll", ignores=("T", "Tshift", "Taxis"))
+@register("Roll", ignores=("T", "Tshift", "Taxis"), moves=("input",))
 def roll(input: Array, shift: Array, axis: Static[tuple[int, ...]]) -> Array:
   """`input` rotated: what leaves at the end comes back at the start.
 

@@ -64,7 +64,7 @@ def scatter_nd(
   return _at(jnp.zeros(shape, updates.dtype), indices).add(updates, mode="drop", wrap_negative_indices=False)
 
 
-@register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True)
+@register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True, moves=("tensor", "updates"))
 def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
   """`tensor` with elements or slices replaced.
 

@@ -13,7 +13,7 @@ from graftax.ops_jax.values import Array, Static, is_symbolic
 __all__ = ["clip_by_value", "select", "select_v2", "where"]
 
 
-@register("Select", ignores=("T",), symbolic=True)
+@register("Select", ignores=("T",), symbolic=True, moves=("t", "e"))
 def select(condition: Array, t: Array, e: Array) -> Array:
   """`t` where the condition holds, else `e`; same shape and dtype as these.
 
@@ -36,7 +36,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
   return select_v2(condition, t, e)
 
 
-@register("SelectV2", ignores=("T",), symbolic=True)
+@register("SelectV2", ignores=("T",), symbolic=True, moves=("t", "e"))
 def select_v2(condition: Array, t: Array, e: Array) -> Array:
   """`t` where the condition holds, else `e`; all three broadcast together."""
   return keep_known(np.where, jnp.where, condition, t, e)

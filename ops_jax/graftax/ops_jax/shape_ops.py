@@ -27,19 +27,19 @@ __all__ = [
 ]
 
 
-@register("Shape", ignores=("T",), symbolic=True)
+@register("Shape", ignores=("T",), symbolic=True, words="shapes")
 def shape(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   """`[rank]` of `out_type`: the shape, known; of dtype object where a dimension is symbolic."""
   return shape_vector(input.shape, out_type)
 
 
-@register("ShapeN", ignores=("T", "N"), symbolic=True)
+@register("ShapeN", ignores=("T", "N"), symbolic=True, words="shapes")
 def shape_n(input: list[Array], *, out_type: np.dtype = INT32) -> list[np.ndarray]:
   """The shape of every input; see `shape`."""
   return [shape_vector(x.shape, out_type) for x in input]
 
 
-@register("Size", ignores=("T",), symbolic=True)
+@register("Size", ignores=("T",), symbolic=True, words="shapes")
 def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   """The number of elements, a known scalar of `out_type`."""
   total: Any = 1
@@ -48,13 +48,13 @@ def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   return as_known(total, out_type)
 
 
-@register("Rank", ignores=("T",), symbolic=True)
+@register("Rank", ignores=("T",), symbolic=True, words="shapes")
 def rank(input: Array) -> np.ndarray:
   """The number of dimensions, a known int32 scalar."""
   return np.asarray(input.ndim, np.int32)
 
 
-@register("Reshape", ignores=("T", "Tshape"), symbolic=True)
+@register("Reshape", ignores=("T", "Tshape"), symbolic=True, moves=("tensor",))
 def reshape(tensor: Array, shape: Static[tuple[int, ...]]) -> Array:
   """The same elements, row-major, in another shape.
 
@@ -79,14 +79,14 @@ def _without_wildcard_beside_zero(old: Sequence[Any], new: tuple[Any, ...]) -> t
   return tuple(rest if dim == -1 else dim for dim in new)
 
 
-@register("ExpandDims", ignores=("T", "Tdim"), symbolic=True)
+@register("ExpandDims", ignores=("T", "Tdim"), symbolic=True, moves=("input",))
 def expand_dims(input: Array, dim: Static[int]) -> Array:
   """`input` with a dimension of size 1 inserted at `dim`; negative counts from the end of the result."""
   axis = canonical_axis("ExpandDims", dim, input.ndim + 1)
   return namespace(input).expand_dims(input, axis)
 
 
-@register("Squeeze", ignores=("T",), symbolic=True)
+@register("Squeeze", ignores=("T",), symbolic=True, moves=("input",))
 def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
   """`input` without dimensions of size 1.
 
@@ -105,7 +105,7 @@ def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
   return _change_shape("Squeeze", input, lambda xp: xp.squeeze(input, tuple(set(axes))), squeeze_dims)
 
 
-@register("Transpose", ignores=("T", "Tperm"), symbolic=True)
+@register("Transpose", ignores=("T", "Tperm"), symbolic=True, moves=("x",))
 def transpose(x: Array, perm: Static[tuple[int, ...]]) -> Array:
   """`x` with dimension `i` of the result taken from dimension `perm[i]`.
 

@@ -22,7 +22,7 @@ from graftax.ops_jax.values import Array, Static, is_known
 __all__ = ["slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
 
 
-@register("Slice", ignores=("T", "Index"), symbolic=True)
+@register("Slice", ignores=("T", "Index"), symbolic=True, moves=("input",))
 def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
   """A box out of an array.
 
@@ -62,7 +62,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
   return _cut(input, ranges)
 
 
-@register("StridedSlice", ignores=("T", "Index"), symbolic=True)
+@register("StridedSlice", ignores=("T", "Index"), symbolic=True, moves=("input",))
 def strided_slice(
   input: Array,
   begin: Array,
@@ -133,7 +133,7 @@ def strided_slice_grad(
   return lax.dynamic_update_slice(jnp.zeros(shape, dy.dtype), padded, _same_dtype(starts))
 
 
-@register("TensorStridedSliceUpdate", ignores=("T", "Index"))
+@register("TensorStridedSliceUpdate", ignores=("T", "Index"), moves=("input", "value"))
 def tensor_strided_slice_update(
   input: Array,
   begin: Array,

@@ -20,30 +20,6 @@ Run = Callable[[Context, Sequence[Value]], tuple[Value, ...]]
 
 _WIDE_TYPES = frozenset({DType.INT64, DType.UINT64, DType.INT64_REF, DType.UINT64_REF})
 
-# Ops that only move elements, and which of their flat inputs these are: all other inputs are positions and shapes.
-# They run once for the low and once for the high words.
-_FIRST, _ALL = slice(0, 1), slice(None)
-_MOVED_INPUTS = {
-  **dict.fromkeys((
-    "BroadcastTo", "EnsureShape", "ExpandDims", "Gather", "GatherNd", "GatherV2", "Identity", "MirrorPad", "Pad",
-    "PlaceholderWithDefault", "PreventGradient", "RandomShuffle", "Reshape", "Reverse", "ReverseSequence", "ReverseV2",
-    "Roll", "Slice", "Snapshot", "SplitV", "Squeeze", "StopGradient", "StridedSlice", "Tile", "Transpose", "Unpack",
-  ), _FIRST),
-  **dict.fromkeys(("IdentityN", "Pack", "ParallelConcat"), _ALL),
-  "Concat": slice(1, None),
-  "ConcatV2": slice(None, -1),
-  "Fill": slice(1, 2),
-  "PadV2": slice(0, 3, 2),
-  "Select": slice(1, 3),
-  "SelectV2": slice(1, 3),
-  "Split": slice(1, 2),
-  "TensorScatterUpdate": slice(0, 3, 2),
-  "TensorStridedSliceUpdate": slice(0, 5, 4),
-}  # fmt: skip
-
-# Ops that look at shapes alone; the low words have the same.
-_SEES_SHAPES = frozenset({"BroadcastGradientArgs", "Rank", "Shape", "ShapeN", "Size"})
-
 
 def has_64_bit_integers(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> bool:
   """Whether a node has 64-bit integers among its types, so that words may reach it."""
@@ -60,21 +36,29 @@ def _names_wide_type(value: AttrValue) -> bool:
   return isinstance(value, DType) and value in _WIDE_TYPES
 
 
-def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, all_bits_count: bool) -> Run:
+def with_words(
+  where: str,
+  run: Run,
+  run_by_words: Run | None,
+  *,
+  moved: frozenset[int],
+  sees_shapes: bool,
+  all_bits_count: bool,
+) -> Run:
   """`run` for ordinary inputs, and what is exact for wide ones.
 
   Args:
-    op: TensorFlow's op name.
     where: the node, for messages.
     run: the op on ordinary inputs.
     run_by_words: the op when 64-bit integers are given as words, or None.
+    moved: positions of the flat inputs whose elements the op moves without looking at them.
+    sees_shapes: whether the op looks at shapes alone.
     all_bits_count: whether 64-bit integers are words from the start while 64-bit types are off: where uint64 is among
       the node's types, which unlike int64 is hardly ever a size or a position, and where bits are asked for.
 
   Raises:
     UnsupportedError: from the result, where words reach an op that would need them as numbers.
   """
-  moved = _MOVED_INPUTS.get(op)
 
   def choose(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
     has_words = any(isinstance(value, WideInts) for value in inputs)
@@ -84,12 +68,12 @@ def with_words(op: str, where: str, run: Run, run_by_words: Run | None, *, all_b
       return run(context, inputs)
     if run_by_words is not None:
       return run_by_words(context, inputs)
-    if moved is not None and not _is_elsewhere(inputs, moved):
+    if moved and not _is_elsewhere(inputs, moved):
       return _move(run, context, inputs, moved)
-    if op in _SEES_SHAPES:
+    if sees_shapes:  # the low words have the same
       return run(context, [value.truncated() if isinstance(value, WideInts) else value for value in inputs])
     raise UnsupportedError(
-      f"{where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so that {op} cannot be "
+      f"{where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so that it cannot be "
       f"computed exactly. Enable them: jax.config.update('jax_enable_x64', True), or the environment's "
       f"JAX_ENABLE_X64=1."
     )
@@ -103,13 +87,12 @@ def _needs_words(inputs: Sequence[Value], all_bits_count: bool) -> bool:
   return all_bits_count or not all(fits(value) for value in inputs if is_known(value))
 
 
-def _is_elsewhere(inputs: Sequence[Value], moved: slice) -> bool:
-  data = range(len(inputs))[moved]
-  return any(isinstance(value, WideInts) and i not in data for i, value in enumerate(inputs))
+def _is_elsewhere(inputs: Sequence[Value], moved: frozenset[int]) -> bool:
+  return any(isinstance(value, WideInts) and i not in moved for i, value in enumerate(inputs))
 
 
-def _move(run: Run, context: Context, inputs: Sequence[Value], moved: slice) -> tuple[Value, ...]:
-  positions = range(len(inputs))[moved]
+def _move(run: Run, context: Context, inputs: Sequence[Value], moved: frozenset[int]) -> tuple[Value, ...]:
+  positions = sorted(moved)
   dtype: np.dtype = next(value.dtype for value in inputs if isinstance(value, WideInts))
 
   def move(*words: Value) -> tuple[Value, ...]:
