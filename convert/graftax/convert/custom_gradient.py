@@ -147,7 +147,10 @@ def apply_custom_gradient(
     key: PRNG key of the call, or None.
   """
   # Importing it takes long, and few graphs need it.
-  from graftax.xla_call_module.linear_calls import call_with_tangents, closed, is_inexact, linear_call
+  from graftax.xla_call_module.closed_functions import closed
+  from graftax.xla_call_module.linear_calls import linear_call
+  from graftax.xla_call_module.tangent_rules import call_with_tangents
+  from graftax.xla_call_module.values import is_inexact
 
   num_outputs = len(gradient.results)
   outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module import arguments
-from graftax.xla_call_module.gradients import is_differentiable
 from graftax.xla_call_module.lift import lift
 from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.values import is_inexact, replaced
 
 __all__ = ["GradientDifference", "check_gradients"]
 
@@ -56,14 +56,12 @@ def _compare(
   saved: Function, primal: Function, module: Module, args: Sequence[Any], tolerance: float
 ) -> tuple[GradientDifference, ...]:
   """Where the reverse-mode derivatives of two lifted functions differ, for cotangents of ones."""
-  inputs = [i for i, spec in enumerate(module.inputs) if is_differentiable(spec)]
+  inputs = [i for i, spec in enumerate(module.inputs) if is_inexact(spec)]
 
   def total(function: Function) -> Callable[..., Any]:
     def run(*inexact: Any) -> Any:
-      full = list(args)
-      for position, value in zip(inputs, inexact, strict=True):
-        full[position] = value
-      return sum(jnp.real(out).sum() for out in function(*full) if jnp.issubdtype(out.dtype, jnp.inexact))
+      results = function(*replaced(args, inputs, inexact))
+      return sum(jnp.real(out).sum() for out in results if is_inexact(out))
 
     return run
 

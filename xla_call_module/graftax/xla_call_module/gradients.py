@@ -15,9 +15,10 @@ import numpy as np
 
 from graftax.xla_call_module import errors
 from graftax.xla_call_module.linear_calls import linear_call
-from graftax.xla_call_module.module import ArgumentSpec, Module
+from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.values import is_inexact, replaced
 
-__all__ = ["is_differentiable", "stored_pullback", "with_policy"]
+__all__ = ["stored_pullback", "with_policy"]
 
 Function = Callable[..., Any]
 
@@ -59,11 +60,6 @@ def with_policy(primal: Function, module: Module, pullback: Function | None, gra
   return _saved(primal, transpose, module) if gradient == "saved" else _auto(primal, transpose, module)
 
 
-def is_differentiable(spec: ArgumentSpec) -> bool:
-  """Whether an argument or a result has a derivative: real and complex numbers do."""
-  return bool(jnp.issubdtype(spec.dtype, jnp.inexact))
-
-
 class _Transpose:
   """The stored gradient function: arguments and cotangents of the inexact outputs to those of the inexact inputs."""
 
@@ -77,7 +73,7 @@ class _Transpose:
     shapes = self._result_shapes(args)
     full = []
     for position, spec in enumerate(self._module.outputs):
-      if is_differentiable(spec):
+      if is_inexact(spec):
         full.append(next(given))
       elif position < len(specs):
         full.append(jnp.zeros(shapes[position], specs[position].dtype))
@@ -85,7 +81,7 @@ class _Transpose:
       full = list(cotangents)
     results = self._pullback(*args, *full)
     if len(results) == len(self._module.inputs):
-      return [r for r, spec in zip(results, self._module.inputs, strict=True) if is_differentiable(spec)]
+      return [r for r, spec in zip(results, self._module.inputs, strict=True) if is_inexact(spec)]
     return list(results)
 
   def _result_shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -103,10 +99,10 @@ def _saved(primal: Function, transpose: _Transpose, module: Module) -> Function:
     return list(primal(*args)), args
 
   def backward(args: Any, cotangents: Any) -> Any:
-    inexact = [ct for ct, spec in zip(cotangents, module.outputs, strict=True) if is_differentiable(spec)]
+    inexact = [ct for ct, spec in zip(cotangents, module.outputs, strict=True) if is_inexact(spec)]
     results = iter(transpose(args, inexact))
     return tuple(
-      next(results) if is_differentiable(spec) else np.zeros(np.shape(arg), jax.dtypes.float0)
+      next(results) if is_inexact(spec) else np.zeros(np.shape(arg), jax.dtypes.float0)
       for arg, spec in zip(args, module.inputs, strict=True)
     )
 
@@ -116,8 +112,8 @@ def _saved(primal: Function, transpose: _Transpose, module: Module) -> Function:
 
 def _auto(primal: Function, transpose: _Transpose, module: Module) -> Function:
   """Forward mode differentiates the primal; its tangent is one linear primitive whose transpose is the stored one."""
-  inputs = [i for i, spec in enumerate(module.inputs) if is_differentiable(spec)]
-  outputs = [i for i, spec in enumerate(module.outputs) if is_differentiable(spec)]
+  inputs = [i for i, spec in enumerate(module.inputs) if is_inexact(spec)]
+  outputs = [i for i, spec in enumerate(module.outputs) if is_inexact(spec)]
   if not inputs or not outputs:
     return primal
   call = jax.custom_jvp(lambda *args: list(primal(*args)))
@@ -157,10 +153,7 @@ class _Tangent:
     args, tangents = list(operands[:num_args]), operands[num_args:]
 
     def run(*inexact: Any) -> list[Any]:
-      full = list(args)
-      for position, value in zip(self._inputs, inexact, strict=True):
-        full[position] = value
-      results = self._primal(*full)
+      results = self._primal(*replaced(args, self._inputs, inexact))
       return [results[i] for i in self._outputs]
 
     _, out = jax.jvp(run, [args[i] for i in self._inputs], list(tangents))

@@ -1,25 +1,23 @@
-"""Functions whose derivative is given, and linear functions whose transpose is given, rather than derived.
+"""Linear functions whose transpose is given rather than derived.
 
-Forward mode, reverse mode, `vmap` and derivatives of any order with respect to everything work on them, as long as what
-is given is itself differentiable. `jax.custom_jvp` is no base for this: inside a `scan`, JAX 0.10 drops its rule for
-derivatives of the second order.
+Forward mode, reverse mode, `vmap` and derivatives of any order with respect to everything work on them, as long as both
+functions are themselves differentiable.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import mlir
+from graftax.xla_call_module.values import replaced
 
-__all__ = ["Closed", "call_with_tangents", "closed", "is_inexact", "linear_call"]
+__all__ = ["linear_call"]
 
 Function = Callable[..., Any]
-Rule = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 def linear_call(
@@ -32,7 +30,7 @@ def linear_call(
   """`forward(*residuals, *operands)`, a list of arrays that is linear in `operands`.
 
   Args:
-    forward: the function. It must not close over traced values (see `closed`).
+    forward: the function. It must not close over traced values (see `closed_functions`).
     backward: `backward(*residuals, *cotangents)` gives the cotangents of `operands`; the same holds for it.
     residuals: what the linear map depends on, arrays of any dtype.
     operands: floating-point or complex arrays.
@@ -56,131 +54,6 @@ def linear_call(
       outputs=tuple(_spec(output) for output in outputs),
     )
   )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Closed:
-  """A function and what it closes over, apart.
-
-  Attributes:
-    function: `function(*values, *leaves)` gives the flat results.
-    values: what the function closed over, traced or not.
-    has_effects: whether it does anything but compute its results.
-  """
-
-  function: Function
-  values: list[Any]
-  has_effects: bool
-
-
-def closed(function: Function, *args: Any) -> Closed:
-  """`function` with what it closes over made explicit.
-
-  Args:
-    function: from pytrees of arrays to a pytree of arrays.
-    *args: pytrees of arrays or specs.
-  """
-  jaxpr = jax.make_jaxpr(function)(*args)
-  num = len(jaxpr.consts)
-
-  def pure(*operands: Any) -> list[Any]:
-    return list(jaxpr_as_fun(ClosedJaxpr(jaxpr.jaxpr, list(operands[:num])))(*operands[num:]))
-
-  return Closed(pure, list(jaxpr.consts), bool(jaxpr.effects))
-
-
-def is_inexact(x: Any) -> bool:
-  """Whether an array or spec has derivatives: floating-point or complex numbers."""
-  return bool(jnp.issubdtype(x.dtype, jnp.inexact))
-
-
-def call_with_tangents(function: Function, rule: Rule, operands: Sequence[Any]) -> list[Any]:
-  """`function(*operands)`, a list of arrays, with the derivative that `rule` gives.
-
-  Args:
-    function: the function. Neither may close over traced values (see `closed`).
-    rule: `rule(operands, results, tangents)` gives the tangents of the results, given those of the operands. None, in
-      both, is a tangent of zeros, or that of something without derivatives.
-    operands: arrays of any dtype.
-  """
-  return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule))
-
-
-_ruled_p = Primitive("graftax_call_with_tangents")
-_ruled_p.multiple_results = True
-
-
-@_ruled_p.def_impl
-def _ruled_impl(*operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
-  return jaxpr_as_fun(jaxpr)(*operands)
-
-
-@_ruled_p.def_abstract_eval
-def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
-  return jaxpr.out_avals
-
-
-def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
-  results = _ruled_p.bind(*operands, jaxpr=jaxpr, rule=rule)
-  given = [None if type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0 else t for t in tangents]
-  moved = rule(list(operands), list(results), given)
-  return results, [
-    ad.Zero(jax.typeof(r).to_tangent_aval()) if t is None else t for r, t in zip(results, moved, strict=True)
-  ]
-
-
-def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
-  """For a function that is linear in the operands that are asked for: it is its own derivative."""
-  wanted = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
-  inexact = [i for i, aval in enumerate(jaxpr.out_avals) if is_inexact(aval)]
-
-  def function(*some: Any) -> list[Any]:
-    given = dict(zip(wanted, some, strict=True))
-    results = jaxpr_as_fun(jaxpr)(*[given.get(i, x) for i, x in enumerate(operands)])
-    return [results[i] for i in inexact]
-
-  transposed = jax.linear_transpose(function, *[_spec(operands[i].aval) for i in wanted])
-  found = dict(zip(wanted, transposed([ad.instantiate_zeros(cotangents[i]) for i in inexact]), strict=True))
-  return [found.get(i) for i in range(len(operands))]
-
-
-class _MappedRule:
-  """A rule mapped over axis 0 of every operand that is batched, and of all results."""
-
-  def __init__(self, rule: Rule, axes: Sequence[int | None]):
-    self._rule, self._axes = rule, list(axes)
-
-  def __call__(self, operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    given = [i for i, tangent in enumerate(tangents) if tangent is not None]
-    moving: list[int] = []
-
-    def one(operands: Any, results: Any, some: Any) -> list[Any]:
-      full = dict(zip(given, some, strict=True))
-      moved = self._rule(operands, results, [full.get(i) for i in range(len(operands))])
-      moving[:] = [i for i, tangent in enumerate(moved) if tangent is not None]
-      return [moved[i] for i in moving]
-
-    axes = self._axes, 0, [self._axes[i] for i in given]
-    out = jax.vmap(one, in_axes=axes, out_axes=0)(list(operands), list(results), [tangents[i] for i in given])
-    full = dict(zip(moving, out, strict=True))
-    return [full.get(i) for i in range(len(results))]
-
-
-def _ruled_batch(operands: Any, dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
-  moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
-  axes = [None if dim is None else 0 for dim in dims]
-  mapped = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, out_axes=0))(*moved)
-  results = _ruled_p.bind(*moved, jaxpr=mapped, rule=_MappedRule(rule, axes))
-  return results, [0] * len(results)
-
-
-ad.primitive_jvps[_ruled_p] = _ruled_jvp
-ad.primitive_transposes[_ruled_p] = _ruled_transpose
-batching.primitive_batchers[_ruled_p] = _ruled_batch
-mlir.register_function_lowering(_ruled_p, lambda *operands, jaxpr, **_: jaxpr_as_fun(jaxpr)(*operands))
-
-
-# ---------------------------------------------------------------------------------------------------- linear functions
 
 
 _linear_p = Primitive("graftax_linear_call")
@@ -218,10 +91,7 @@ def _along_arguments(
   forward: Function, operands: Sequence[Any], tangents: Sequence[Any], positions: Sequence[int]
 ) -> Any:
   def run(*moving: Any) -> Any:
-    full = list(operands)
-    for position, value in zip(positions, moving, strict=True):
-      full[position] = value
-    return forward(*full)
+    return forward(*replaced(operands, positions, moving))
 
   return jax.jvp(run, [operands[i] for i in positions], list(tangents))[1]
 

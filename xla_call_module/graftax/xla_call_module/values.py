@@ -1,6 +1,7 @@
 """What a value may be while a module is evaluated: known, traced, a symbolic shape, or a token."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,9 +16,11 @@ __all__ = [
   "Token",
   "as_dims",
   "is_64_bit",
+  "is_inexact",
   "is_known",
   "known_int",
   "materialize",
+  "replaced",
   "to_known",
 ]
 
@@ -59,6 +62,19 @@ def is_known(value: Any) -> bool:
 def is_64_bit(dtype: np.dtype) -> bool:
   """Whether JAX has a dtype only with `jax_enable_x64`."""
   return dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind in "iuf")
+
+
+def is_inexact(x: Any) -> bool:
+  """Whether an array or spec has derivatives: floating-point or complex numbers."""
+  return bool(jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+def replaced(values: Sequence[Any], positions: Sequence[int], some: Sequence[Any]) -> list[Any]:
+  """The values, with others at some positions."""
+  full = list(values)
+  for position, value in zip(positions, some, strict=True):
+    full[position] = value
+  return full
 
 
 def to_known(dims: np.ndarray, dtype: np.dtype) -> Known:

@@ -12,7 +12,7 @@ from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.evaluate import call_function, mapped, region_function, run_ops, run_region
 from graftax.xla_call_module.patterns import loops
 from graftax.xla_call_module.registry import register
-from graftax.xla_call_module.values import TOKEN, known_int, materialize
+from graftax.xla_call_module.values import TOKEN, known_int, materialize, replaced
 from graftax.xla_call_module.while_loops import while_loop
 
 __all__: list[str] = []
@@ -21,9 +21,6 @@ __all__: list[str] = []
 @register("func.call", "stablehlo.func.call", takes_known=True)
 def _call(context: Context, op: ir.Op, *operands: Any) -> Any:
   return call_function(context, op.attrs["callee"], operands)
-
-
-# ----------------------------------------------------------------------------------------------------------- branches
 
 
 @register("stablehlo.if", takes_known=True)
@@ -75,9 +72,6 @@ def _with_tokens(op: ir.Op, arrays: Any) -> tuple[Any, ...]:
   return tuple(TOKEN if isinstance(kind, ir.TokenType) else next(results) for kind in op.types)
 
 
-# -------------------------------------------------------------------------------------------------------------- loops
-
-
 @register("stablehlo.while", takes_known=True)
 def _while(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   cond, body = op.regions
@@ -92,10 +86,7 @@ def _while_loop(context: Context, cond: ir.Region, loop: loops.Loop, operands: A
   changing = [i for i in range(len(operands)) if i not in loop.invariant and operands[i] is not TOKEN]
 
   def merge(carry: Sequence[Any]) -> list[Any]:
-    full = list(operands)
-    for i, value in zip(changing, carry, strict=True):
-      full[i] = value
-    return full
+    return replaced(operands, changing, carry)
 
   def test(carry: Sequence[Any]) -> Any:
     return materialize(run_region(context, cond, environment, merge(carry))[0])

@@ -106,9 +106,6 @@ def _ffi_attribute(value: Any) -> Any:
   return np.int64(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-# ------------------------------------------------------------------------------------------------- registered targets
-
-
 @register_custom_call("tf.call_tf_function", takes_known=True)
 def _call_tf_function(context: Context, op: ir.Op, *operands: Any) -> Any:
   """A TF function of the graph around the XlaCallModule node, through the callback that the caller supplied."""

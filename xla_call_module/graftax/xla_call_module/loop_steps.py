@@ -1,0 +1,66 @@
+"""The body of a loop on flat arrays, and the derivative of it."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from graftax.xla_call_module.values import is_inexact, replaced
+
+__all__ = ["Arrays", "Loop", "inexact_positions", "split"]
+
+Arrays = Sequence[Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loop:
+  """The body of a loop on flat arrays: what stays the same (`consts`), and what it carries.
+
+  Attributes:
+    step: `step(*consts, *carry)` gives the next carry.
+    num_consts: how many arrays `consts` are.
+    slots: how many copies of the carry a reverse pass keeps.
+  """
+
+  step: Callable[..., list[Any]]
+  num_consts: int
+  slots: int
+
+  def partial(self, moving: Sequence[int], consts: Arrays, carry: Arrays) -> Callable[[Arrays, Arrays], list[Any]]:
+    """The step as a function of `consts` at positions `moving` and the inexact part of `carry`."""
+    positions = inexact_positions(carry)
+
+    def run(some_consts: Arrays, some_carry: Arrays) -> list[Any]:
+      return self.step(*replaced(consts, moving, some_consts), *replaced(carry, positions, some_carry))
+
+    return run
+
+  def tangent(self, moving: Sequence[int]) -> "Loop":
+    """The loop over `(*carry, *tangents)`, with the tangents of the consts at `moving` as further consts."""
+
+    def step(*operands: Any) -> list[Any]:
+      consts, dconsts, rest = split(operands, self.num_consts, len(moving))
+      # Each inexact array of the first part has its tangent in the second; both come in the same order.
+      num = next(n for n in range(len(rest) + 1) if n + len(inexact_positions(rest[:n])) == len(rest))
+      carry, dcarry = rest[:num], rest[num:]
+      run = self.partial(moving, consts, carry)
+      primals = [consts[i] for i in moving], [carry[i] for i in inexact_positions(carry)]
+      results, tangents = jax.jvp(run, primals, (list(dconsts), list(dcarry)))
+      return [*results, *(tangents[i] for i in inexact_positions(carry))]
+
+    return dataclasses.replace(self, step=step, num_consts=self.num_consts + len(moving))
+
+
+def inexact_positions(values: Arrays) -> list[int]:
+  """Positions of the arrays that have derivatives."""
+  return [i for i, value in enumerate(values) if is_inexact(value)]
+
+
+def split(values: Arrays, *sizes: int) -> list[list[Any]]:
+  """The first `sizes[0]`, the next `sizes[1]`, ..., and the rest."""
+  parts, rest = [], list(values)
+  for size in sizes:
+    parts.append(rest[:size])
+    rest = rest[size:]
+  return [*parts, rest]

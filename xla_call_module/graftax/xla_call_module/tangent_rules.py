@@ -1,0 +1,110 @@
+"""Functions whose derivative is given rather than derived.
+
+Forward mode, reverse mode, `vmap` and derivatives of any order with respect to everything work on them, as long as the
+rule is itself differentiable. `jax.custom_jvp` is no base for this: inside a `scan`, JAX 0.10 drops its rule for
+derivatives of the second order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching
+
+from graftax.xla_call_module import mlir
+from graftax.xla_call_module.values import is_inexact
+
+__all__ = ["call_with_tangents"]
+
+Function = Callable[..., Any]
+Rule = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
+def call_with_tangents(function: Function, rule: Rule, operands: Sequence[Any]) -> list[Any]:
+  """`function(*operands)`, a list of arrays, with the derivative that `rule` gives.
+
+  Args:
+    function: the function. Neither may close over traced values (see `closed_functions`).
+    rule: `rule(operands, results, tangents)` gives the tangents of the results, given those of the operands. None, in
+      both, is a tangent of zeros, or that of something without derivatives.
+    operands: arrays of any dtype.
+  """
+  return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule))
+
+
+_ruled_p = Primitive("graftax_call_with_tangents")
+_ruled_p.multiple_results = True
+
+
+@_ruled_p.def_impl
+def _ruled_impl(*operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+  return jaxpr_as_fun(jaxpr)(*operands)
+
+
+@_ruled_p.def_abstract_eval
+def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+  return jaxpr.out_avals
+
+
+def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+  results = _ruled_p.bind(*operands, jaxpr=jaxpr, rule=rule)
+  given = [None if type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0 else t for t in tangents]
+  moved = rule(list(operands), list(results), given)
+  return results, [
+    ad.Zero(jax.typeof(r).to_tangent_aval()) if t is None else t for r, t in zip(results, moved, strict=True)
+  ]
+
+
+def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+  """For a function that is linear in the operands that are asked for: it is its own derivative."""
+  wanted = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
+  inexact = [i for i, aval in enumerate(jaxpr.out_avals) if is_inexact(aval)]
+
+  def function(*some: Any) -> list[Any]:
+    given = dict(zip(wanted, some, strict=True))
+    results = jaxpr_as_fun(jaxpr)(*[given.get(i, x) for i, x in enumerate(operands)])
+    return [results[i] for i in inexact]
+
+  transposed = jax.linear_transpose(
+    function, *(jax.ShapeDtypeStruct(operands[i].aval.shape, operands[i].aval.dtype) for i in wanted)
+  )
+  found = dict(zip(wanted, transposed([ad.instantiate_zeros(cotangents[i]) for i in inexact]), strict=True))
+  return [found.get(i) for i in range(len(operands))]
+
+
+class _MappedRule:
+  """A rule mapped over axis 0 of every operand that is batched, and of all results."""
+
+  def __init__(self, rule: Rule, axes: Sequence[int | None]):
+    self._rule, self._axes = rule, list(axes)
+
+  def __call__(self, operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    given = [i for i, tangent in enumerate(tangents) if tangent is not None]
+    moving: list[int] = []
+
+    def one(operands: Any, results: Any, some: Any) -> list[Any]:
+      full = dict(zip(given, some, strict=True))
+      moved = self._rule(operands, results, [full.get(i) for i in range(len(operands))])
+      moving[:] = [i for i, tangent in enumerate(moved) if tangent is not None]
+      return [moved[i] for i in moving]
+
+    axes = self._axes, 0, [self._axes[i] for i in given]
+    out = jax.vmap(one, in_axes=axes, out_axes=0)(list(operands), list(results), [tangents[i] for i in given])
+    full = dict(zip(moving, out, strict=True))
+    return [full.get(i) for i in range(len(results))]
+
+
+def _ruled_batch(operands: Any, dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+  moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
+  axes = [None if dim is None else 0 for dim in dims]
+  mapped = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, out_axes=0))(*moved)
+  results = _ruled_p.bind(*moved, jaxpr=mapped, rule=_MappedRule(rule, axes))
+  return results, [0] * len(results)
+
+
+ad.primitive_jvps[_ruled_p] = _ruled_jvp
+ad.primitive_transposes[_ruled_p] = _ruled_transpose
+batching.primitive_batchers[_ruled_p] = _ruled_batch
+mlir.register_function_lowering(_ruled_p, lambda *operands, jaxpr, **_: jaxpr_as_fun(jaxpr)(*operands))
