@@ -50,7 +50,6 @@ def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
 
 def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) -> None:
   """Evaluates ops in order, entering their results into the environment."""
-  table = registry.ops
   for op in ops:
     if op.results and op.results[0] in environment:
       continue  # a recognised pattern has produced it already
@@ -59,19 +58,8 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     if folded is not None:
       environment[op.results[0]] = folded
       continue
-    rule = table.get(op.name)
     try:
-      if rule is None:
-        raise context.unsupported(op, "the op is not known here.")
-      if context.without_x64 and without_x64.concerns(op, operands):
-        result = without_x64.evaluate(context, op, operands)
-      else:
-        if not rule.takes_known:
-          operands = [values.materialize(value) for value in operands]
-        if op.regions:
-          result = rule.function(context, op, *operands, environment=environment)
-        else:
-          result = rule.function(context, op, *operands)
+      result = _lowered(context, op, operands, environment)
     except errors.UnsupportedOpError as error:
       if context.options.on_unsupported is None:
         raise
@@ -82,12 +70,31 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     except Exception as error:
       _annotate(error, op)
       raise
-    if isinstance(result, values.Recovered):
-      environment.update(result.others)
-      result = result.results
-    results = result if type(result) in (tuple, list) else (result,)
-    _check_results(context, op, results)
-    environment.update(zip(op.results, results, strict=False))
+    _enter(context, op, result, environment)
+
+
+def _lowered(context: Context, op: ir.Op, operands: Sequence[Any], environment: Environment) -> Any:
+  """What the registered lowering of an op gives."""
+  rule = registry.ops.get(op.name)
+  if rule is None:
+    raise context.unsupported(op, "the op is not known here.")
+  if context.without_x64 and without_x64.concerns(op, operands):
+    return without_x64.evaluate(context, op, operands)
+  if not rule.takes_known:
+    operands = [values.materialize(value) for value in operands]
+  if op.regions:
+    return rule.function(context, op, *operands, environment=environment)
+  return rule.function(context, op, *operands)
+
+
+def _enter(context: Context, op: ir.Op, result: Any, environment: Environment) -> None:
+  """Puts what a lowering gave, a value or several, under the numbers of the op's results."""
+  if isinstance(result, values.Recovered):
+    environment.update(result.others)
+    result = result.results
+  results = result if type(result) in (tuple, list) else (result,)
+  _check_results(context, op, results)
+  environment.update(zip(op.results, results, strict=True))
 
 
 def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:

@@ -149,45 +149,65 @@ def _affine(
   cond: ir.Region,
   body: ir.Region,
   test: Sequence[ir.Op],
-  counters: Any,
+  counters: Sequence[int],
   operands: Any,
-  fixed_cond: Any,
-  fixed_body: Any,
+  fixed_cond: Mapping[int, Any],
+  fixed_body: Mapping[int, Any],
 ) -> dict[int, Counter] | None:
   """The common case in closed form: one counter, `i < n` or `i > n`, and a constant step."""
-  if len(counters) != 1:
+  own = scalar_slice(body, body.returns[counters[0]])
+  if len(counters) != 1 or own is None:
     return None
   (i,) = counters
-  comparison = [op for op in test if op.name != "stablehlo.constant"]
-  own = scalar_slice(body, body.returns[i])
-  if own is None:
+  stride = _stride(own[0], body.args[i], fixed_body)
+  bound = _bound(test, cond.args[i], fixed_cond)
+  if stride is None or bound is None:
     return None
-  update = [op for op in own[0] if op.name != "stablehlo.constant"]
-  if len(comparison) != 1 or comparison[0].name != "stablehlo.compare" or len(update) != 1:
+  rises, last = bound
+  if stride == 0 or (stride > 0) != rises:
     return None
-  constants = {op.results[0]: op.attrs["value"] for op in (*test, *own[0]) if op.name == "stablehlo.constant"}
-  left, right = comparison[0].operands
-  limit = constants.get(right, fixed_cond.get(right))
-  direction = comparison[0].attrs["comparison_direction"]
-  x, y = update[0].operands
-  step = constants.get(y, fixed_body.get(y)) if x == body.args[i] else constants.get(x, fixed_body.get(x))
-  if left != cond.args[i] or limit is None or step is None or body.args[i] not in (x, y):
-    return None
-  if update[0].name == "stablehlo.subtract" and x == body.args[i]:
-    stride = -int(step)
-  elif update[0].name == "stablehlo.add":
-    stride = int(step)
-  else:
-    return None
-  first, last = int(operands[i]), int(limit)
-  if direction in ("LE", "GE"):
-    last += 1 if direction == "LE" else -1
-  if direction not in ("LT", "LE", "GT", "GE") or (stride <= 0) == (direction[0] == "L"):
-    return None
+  first, dtype = int(operands[i]), np.asarray(operands[i]).dtype
   num_trips = max(0, -((first - last) // stride))
-  dtype = np.asarray(operands[i]).dtype
-  limits = np.iinfo(dtype)
-  if not limits.min <= first + stride * num_trips <= limits.max:
+  limits, final = np.iinfo(dtype), first + stride * num_trips
+  if not limits.min <= final <= limits.max:
     return None
-  final = np.asarray(first + stride * num_trips, dtype)
-  return {i: Counter(num_trips, final, lambda: (first + stride * np.arange(num_trips)).astype(dtype))}
+  return {
+    i: Counter(num_trips, np.asarray(final, dtype), lambda: (first + stride * np.arange(num_trips)).astype(dtype))
+  }
+
+
+def _only_op(
+  ops: Sequence[ir.Op], names: tuple[str, ...], known: Mapping[int, Any]
+) -> tuple[ir.Op, dict[int, Any]] | None:
+  """The one op beside constants, where it has one of the names, and what is known; None where there are others."""
+  others = [op for op in ops if op.name != "stablehlo.constant"]
+  if len(others) != 1 or others[0].name not in names:
+    return None
+  constants = {op.results[0]: op.attrs["value"] for op in ops if op.name == "stablehlo.constant"}
+  return others[0], {**known, **constants}
+
+
+def _stride(ops: Sequence[ir.Op], counter: int, known: Mapping[int, Any]) -> int | None:
+  """What a body adds to its counter; None where it does anything else."""
+  found = _only_op(ops, ("stablehlo.add", "stablehlo.subtract"), known)
+  if found is None:
+    return None
+  op, values = found
+  x, y = op.operands
+  if x == counter and y in values:
+    return int(values[y]) if op.name == "stablehlo.add" else -int(values[y])
+  return int(values[x]) if op.name == "stablehlo.add" and y == counter and x in values else None
+
+
+def _bound(ops: Sequence[ir.Op], counter: int, known: Mapping[int, Any]) -> tuple[bool, int] | None:
+  """(whether the counter rises to it, the first value not reached) where a condition compares the two."""
+  found = _only_op(ops, ("stablehlo.compare",), known)
+  if found is None:
+    return None
+  op, values = found
+  left, right = op.operands
+  direction = op.attrs["comparison_direction"]
+  if left != counter or right not in values or direction not in ("LT", "LE", "GT", "GE"):
+    return None
+  limit = int(values[right])
+  return direction[0] == "L", limit + {"LE": 1, "GE": -1}.get(direction, 0)
