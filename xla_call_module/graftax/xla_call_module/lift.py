@@ -11,6 +11,7 @@ from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowe
 from graftax.xla_call_module.context import Context, Options, Record, check_choices
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import templates
+from graftax.xla_call_module.patterns.platform_cases import for_platform
 
 __all__ = ["Lifted", "lift"]
 
@@ -65,7 +66,7 @@ class Lifted:
 
   def _evaluate(self, platform_index: int | None, *args: Any) -> list[jax.Array]:
     context = self._context(platform_index)
-    main = self._program.main
+    main = context.program.main
     full = arguments.for_main(self.module, args, platform_index)
     results = evaluate.run_function(context, main, full)
     return [_output(context, value) for value in results if value is not values.TOKEN]
@@ -73,7 +74,8 @@ class Lifted:
   def _context(self, platform_index: int | None) -> Context:
     key = (self._lacks_x64(), platform_index)
     if key not in self._contexts:
-      self._contexts[key] = Context(self._program, self.options, platform_index, key[0], self._records)
+      program = self._program if platform_index is None else for_platform(self._program, platform_index)
+      self._contexts[key] = Context(program, self.options, platform_index, key[0], self._records)
     return self._contexts[key]
 
   def _lacks_x64(self) -> bool:
