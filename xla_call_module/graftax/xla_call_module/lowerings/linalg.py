@@ -155,24 +155,33 @@ def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register_custom_call("linalg.gesvd")
 def _gesvd(context: Context, op: ir.Op, x: Array) -> Any:
-  """LAPACK's and cuSOLVER's gesvd: overwritten input, s, u, vt, info; the sizes of u and vt tell what is asked."""
-  return _svd(op, x, vt_is_v=False)
+  """LAPACK's and cuSOLVER's gesvd: overwritten input, s, u, vt, info; they say differently what is asked for."""
+  config = backend_config(op)
+  if isinstance(config, dict) and "mode" in config:
+    return _gesdd(context, op, x)
+  return _svd(context, op, x, vt_is_v=False)
 
 
 @register_custom_call("linalg.gesvd_v")
 def _gesvdj(context: Context, op: ir.Op, x: Array) -> Any:
   """cuSOLVER's gesvdj and gesvdp: as gesvd, but v instead of its conjugate transpose."""
-  return _svd(op, x, vt_is_v=True)
+  return _svd(context, op, x, vt_is_v=True)
 
 
-def _svd(op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
+def _svd(context: Context, op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
   config = backend_config(op)
   config = config if isinstance(config, dict) else {}
   wants_vectors = bool(config.get("compute_uv", True))
   transposed = bool(config.get("transposed", False))
   a = _transposed(x) if transposed else x
   if wants_vectors:
-    u, s, vt = lax.linalg.svd(a, full_matrices=bool(config.get("full_matrices", True)))
+    size = min(x.shape[-2:])
+    last = x.ndim - 1
+    # A full decomposition has no derivative in JAX, and gesvdj gives one even where only the thin one is read.
+    reads_thin = _reads_at_most(context, op.results[2], last, size) and _reads_at_most(
+      context, op.results[3], last if vt_is_v else last - 1, size
+    )
+    u, s, vt = lax.linalg.svd(a, full_matrices=bool(config.get("full_matrices", True)) and not reads_thin)
     v = jnp.conj(_transposed(vt)) if vt_is_v else vt
     u, v = (_fitted(value, kind) for value, kind in zip((u, v), op.types[2:4], strict=True))
   else:
@@ -181,8 +190,27 @@ def _svd(op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
   return jnp.asarray(x), s, u, v, info(op, x)
 
 
+def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:
+  """Whether nothing reads a value beyond `size` entries along an axis, as slices say that follow it."""
+  for user, position in analysis.program_uses(context).get(number, ()):
+    if user is None:
+      return False
+    if user.name == "stablehlo.slice":
+      if user.attrs["limit_indices"][axis] > size:
+        return False
+    elif user.name == "stablehlo.transpose":
+      if not _reads_at_most(context, user.results[0], user.attrs["permutation"].index(axis), size):
+        return False
+    elif user.name != "stablehlo.select" or position == 0 or not _reads_at_most(context, user.results[0], axis, size):
+      return False
+  return True
+
+
 def _fitted(x: Array, kind: ir.TensorType) -> Array:
-  """Singular vectors cut to the declared number of columns or rows."""
+  """Singular vectors with the declared number of columns or rows: cut, or filled up with zeros that nothing reads."""
+  pads = [(0, max(dim - have, 0), 0) for have, dim in zip(x.shape, kind.shape, strict=True)]
+  if any(high for _, high, _ in pads):
+    x = lax.pad(x, np.zeros((), x.dtype), pads)
   return x[tuple(slice(0, dim) for dim in kind.shape)] if tuple(x.shape) != kind.shape else x
 
 

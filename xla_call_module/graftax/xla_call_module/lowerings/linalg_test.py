@@ -43,8 +43,44 @@ def test_singular_values_of_cpu_and_gpu_custom_calls(platform):
     return jnp.linalg.svd(a, full_matrices=False)
 
   exported = jax.export.export(jax.jit(function), platforms=[platform])(jax.ShapeDtypeStruct(_TALL.shape, np.float32))
-  u, s, vt = lift(Module.from_exported(exported), check_platform=False, gradient="primal")(_TALL)
+  lifted = lift(Module.from_exported(exported), check_platform=False, gradient="primal")
+  u, s, vt = lifted(_TALL)
   np.testing.assert_allclose((u * s) @ vt, _TALL, atol=1e-5)
+  got, want = (jax.jacrev(lambda a, f=f: f(a)[1])(_TALL) for f in (lifted, function))
+  np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_full_svd_of_a_gpu_custom_call():
+  exported = jax.export.export(jax.jit(jnp.linalg.svd), platforms=["cuda"])(jax.ShapeDtypeStruct((4, 3), np.float32))
+  u, s, vt = lift(Module.from_exported(exported), check_platform=False, gradient="primal")(_TALL)
+  np.testing.assert_allclose((u[:, :3] * s) @ vt, _TALL, atol=1e-5)
+  np.testing.assert_allclose(u.T @ u, np.eye(4), atol=1e-5)
+
+
+def test_qr_of_a_module_of_several_platforms_is_differentiable():
+  def function(a):
+    return jnp.linalg.qr(a)[1]
+
+  exported = jax.export.export(jax.jit(function), platforms=["cpu", "cuda", "tpu"])(
+    jax.ShapeDtypeStruct(_TALL.shape, np.float32)
+  )
+  lifted = lift(Module.from_exported(exported), gradient="primal")
+  got, want = (jax.jit(jax.jacfwd(f))(_TALL) for f in (lambda a: lifted(a)[0], function))
+  np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_thin_svd_by_qr_iterations_is_differentiable():
+  def function(a):
+    return lax.linalg.svd(a, full_matrices=False, algorithm=lax.linalg.SvdAlgorithm.QR)[1]
+
+  check = jax.export.DisabledSafetyCheck.custom_call("lapack_sgesvd_ffi")
+  spec = jax.ShapeDtypeStruct(_TALL.shape, np.float32)
+  lifted = lift(
+    Module.from_exported(jax.export.export(jax.jit(function), disabled_checks=[check])(spec)), gradient="primal"
+  )
+  np.testing.assert_allclose(
+    jax.jacrev(lambda a: lifted(a)[0])(_TALL), jax.jacrev(function)(_TALL), rtol=1e-4, atol=1e-5
+  )
 
 
 def test_failed_cholesky_is_nan_as_in_jax():
