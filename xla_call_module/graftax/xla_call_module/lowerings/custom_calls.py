@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from graftax.xla_call_module import communication, errors, ir
+from graftax.xla_call_module import analysis, communication, errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import custom_calls, register, register_custom_call
 from graftax.xla_call_module.values import TOKEN, materialize
@@ -161,6 +161,8 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
     reduction_input_size_override=config.get("reduction_input_size_override", -1),
     aggregate_to_topk=bool(config.get("aggregate_to_topk", True)),
   )
+  if analysis.iota_offset(context, op.operands[1]) == (axis % values.ndim, 0):
+    return values, order
   index = materialize(operands[1])
   own = jnp.take_along_axis(jnp.asarray(index), order, axis, mode="promise_in_bounds")
   return values, own
