@@ -254,3 +254,21 @@ def test_embedded_module_never_cuts_64_bits():
 def test_options_of_embed_are_checked():
   with pytest.raises(ValueError, match="gradient='primary'; expected one of"):
     embed(Module.from_text(_MHLO), gradient="primary")
+
+
+def test_result_whose_shape_depends_on_data_is_a_typed_error():
+  module = Module.from_text("""func.func @main(%n: tensor<1xi32>) -> tensor<?xf32> {
+    %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32> }""")
+  with pytest.raises(UnsupportedModuleError, match=r"its results \(float32\[\?\]\) have shapes that depend on data"):
+    call(module, np.array([3], np.int32))
+
+
+def test_call_does_not_run_what_is_per_device_as_a_whole():
+  module = Module.from_text("""module { sdy.mesh @mesh = <["x"=2]>
+    func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"}
+        (%b: tensor<2xf32>) { sdy.return %b : tensor<2xf32> } : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32> } }""")
+  with pytest.raises(UnsupportedModuleError, match="runs on each device of a mesh by itself; lift it with that mesh"):
+    call(module, _X)

@@ -6,13 +6,14 @@ import numpy as np
 
 from graftax.xla_call_module import ir
 
-__all__ = ["COLLECTIVES", "HOST_CALLBACKS", "HOST_TRANSFERS", "groups", "is_alone", "may_embed_alone"]
+__all__ = ["COLLECTIVES", "HOST_CALLBACKS", "HOST_TRANSFERS", "PER_DEVICE", "groups", "is_alone", "may_embed_alone"]
 
 COLLECTIVES = (
     "stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter",
     "stablehlo.collective_permute", "stablehlo.collective_broadcast", "stablehlo.cross-replica-sum",
 )  # fmt: skip
 HOST_TRANSFERS = ("stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed")
+PER_DEVICE = "sdy.manual_computation"
 # Each holds an address, or a number in a table, of the process that exported it.
 HOST_CALLBACKS = frozenset({
     "xla_python_cpu_callback", "xla_python_gpu_callback", "xla_ffi_python_cpu_callback",
@@ -32,10 +33,14 @@ def is_alone(op: ir.Op) -> bool:
   if found is None:
     return False
   if op.name == "stablehlo.collective_permute":
-    return all(int(a) == int(b) for a, b in found)
+    # A device that nobody sends to gets zeros.
+    return len(found) > 0 and all(int(a) == int(b) for a, b in found)
   return np.shape(found)[-1:] == (1,)
 
 
 def may_embed_alone(op: ir.Op) -> bool:
   """Whether XLA can run one op as it is, on one device."""
-  return op.name not in (*HOST_TRANSFERS, *COLLECTIVES) and op.attrs.get("call_target_name") not in HOST_CALLBACKS
+  return (
+    op.name not in (*HOST_TRANSFERS, *COLLECTIVES, PER_DEVICE)
+    and op.attrs.get("call_target_name") not in HOST_CALLBACKS
+  )

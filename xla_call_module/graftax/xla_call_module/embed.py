@@ -48,6 +48,11 @@ class _Embedded:
     if all(None not in spec.shape for spec in self.module.outputs):
       return [(spec.shape, spec.dtype) for spec in self.module.outputs]
     kinds = mlir.main_result_types(self.text(avals, self.module.platforms[0] if self.module.platforms else None))
+    if any(None in kind.shape for kind in kinds):
+      raise errors.UnsupportedModuleError(
+        f"the module cannot be embedded: its results ({', '.join(map(str, kinds))}) have shapes that depend on data,"
+        " which arrays in JAX cannot have."
+      )
     return [(kind.shape, kind.dtype) for kind in kinds]
 
 

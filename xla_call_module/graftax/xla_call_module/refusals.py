@@ -64,7 +64,7 @@ def check_embeds(program: ir.Program) -> None:
 
   Raises:
     UnsupportedModuleError: a function calls itself; the program exchanges data with the host or calls back into it; or
-      it communicates between devices.
+      it communicates between devices, or has code for each of several.
   """
   context = Context(program, Options())
   for function in program.functions.values():
@@ -74,6 +74,8 @@ def check_embeds(program: ir.Program) -> None:
         _refuse(op, "exchanges data with the process that exported it, and XLA would wait for that without end")
       if op.attrs.get("call_target_name") in communication.HOST_CALLBACKS:
         _refuse(op, "calls back into the process that exported it, which is gone: XLA would crash")
+      if op.name == communication.PER_DEVICE:
+        _refuse(op, "runs on each device of a mesh by itself; lift it with that mesh")
       if op.name in communication.COLLECTIVES and not communication.is_alone(op):
         _refuse(op, f"communicates between devices in groups {np.asarray(communication.groups(op)).tolist()!r}")
 
