@@ -10,7 +10,7 @@ import numpy as np
 from graftax.xla_call_module import errors, ir, values
 from graftax.xla_call_module.module import ArgumentSpec, Module
 
-__all__ = ["check", "for_main", "refuse_64_bits"]
+__all__ = ["as_array", "check", "for_main", "refuse_64_bits"]
 
 
 def check(module: Module, args: Sequence[Any]) -> list[Any]:
@@ -31,8 +31,7 @@ def check(module: Module, args: Sequence[Any]) -> list[Any]:
 def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
   if isinstance(arg, (bool, int, float, complex)):
     arg = _from_scalar(position, spec, arg)
-  elif not hasattr(arg, "dtype"):
-    arg = np.asarray(arg)
+  arg = as_array(position, arg)
   if jax.dtypes.issubdtype(arg.dtype, jax.dtypes.prng_key):
     arg = jax.random.key_data(arg)
   if arg.dtype == jax.dtypes.float0:
@@ -42,11 +41,36 @@ def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
     want is None or dim == want for dim, want in zip(shape, spec.shape, strict=True)
   )
   if not agrees or arg.dtype != spec.dtype:
+    hint = " Convert it first; arguments are never converted silently." if agrees else ""
+    is_wide = spec.dtype.itemsize == 8 and spec.dtype.kind == getattr(arg.dtype, "kind", "")
+    if agrees and is_wide and isinstance(arg, jax.core.Tracer):
+      hint = (
+        " With 64-bit types off, jax.jit, vmap and grad make 32-bit arrays of their arguments: set jax_enable_x64, or"
+        " run them under jax.enable_x64(True)."
+      )
     raise errors.ArgumentError(
-      f"argument {position}: got {arg.dtype}[{', '.join(map(str, shape))}], the module takes {spec}."
-      + (" Convert it first; arguments are never converted silently." if agrees else "")
+      f"argument {position}: got {arg.dtype}[{', '.join(map(str, shape))}], the module takes {spec}.{hint}"
     )
   return arg
+
+
+def as_array(position: int, arg: Any) -> Any:
+  """An argument as something with shape and dtype.
+
+  Raises:
+    ArgumentError: it is no array, nor can be made one.
+  """
+  try:
+    array = arg if hasattr(arg, "dtype") else np.asarray(arg)
+  except ValueError as error:  # lists of different lengths
+    raise errors.ArgumentError(f"argument {position}: got a {type(arg).__name__} that is no array: {error}") from None
+  if isinstance(array.dtype, np.dtype) and array.dtype.kind in "OSU":
+    kind = "None" if arg is None else type(arg).__name__
+    raise errors.ArgumentError(
+      f"argument {position}: got {kind}; expected an array. Arguments are flat: pass the leaves of a pytree, in the"
+      " order of jax.tree.leaves."
+    )
+  return array
 
 
 def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
@@ -63,9 +87,11 @@ def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
   if fits and wanted == "i":
     limits = jnp.iinfo(spec.dtype)
     fits = int(limits.min) <= int(arg) <= int(limits.max)
-  if not fits:
+  with np.errstate(over="ignore"):
+    made = value.astype(spec.dtype) if fits else value
+  if not fits or (np.isfinite(value) and not np.isfinite(made.astype(value.dtype))):
     raise errors.ArgumentError(f"argument {position}: the Python scalar {arg!r} does not fit {spec}.")
-  return value.astype(spec.dtype)
+  return made
 
 
 def refuse_64_bits(module: Module) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from graftax.xla_call_module import communication, errors, ir, refusals
+from graftax.xla_call_module import arguments, communication, errors, ir, refusals
 from graftax.xla_call_module import embed as embedding
 from graftax.xla_call_module.context import Record
 from graftax.xla_call_module.lift import lift
@@ -71,7 +71,7 @@ class _Fallback:
         return self.first(op, error, environment)
       except errors.UnsupportedModuleError:
         pass
-    reason = str(error)
+    reason = error.reason or str(error)
     try:
       if not communication.may_embed_alone(op):
         raise error
@@ -156,12 +156,12 @@ def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan
 def _key(args: Sequence[Any], options: dict[str, Any]) -> Any:
   custom_calls = options.get("custom_calls") or {}
   kept = {**options, "custom_calls": frozenset(custom_calls.items())}
-  types = tuple(type(arg) if isinstance(arg, _SCALARS) else _spec(arg) for arg in args)
+  types = tuple(type(arg) if isinstance(arg, _SCALARS) else _spec(i, arg) for i, arg in enumerate(args))
   return types, frozenset(kept.items()), jax.config.jax_enable_x64
 
 
 def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
-  specs = [_spec(arg) for arg in args] if args else _static_specs(module)
+  specs = [_spec(i, arg) for i, arg in enumerate(args)] if args else _static_specs(module)
   fallback = _Fallback(module, options.get("on_unsupported"))
   lifted = lift(module, **{**options, "on_unsupported": fallback})
   # With 64-bit types off, eval_shape would hand 32-bit ones to a module that turns them on for itself.
@@ -203,10 +203,11 @@ def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModul
 _SCALARS = (bool, int, float, complex)
 
 
-def _spec(arg: Any) -> Any:
+def _spec(position: int, arg: Any) -> Any:
   if isinstance(arg, _SCALARS):
     return arg
-  return jax.ShapeDtypeStruct(jnp.shape(arg), arg.dtype if hasattr(arg, "dtype") else jnp.asarray(arg).dtype)
+  array = arguments.as_array(position, arg)
+  return jax.ShapeDtypeStruct(jnp.shape(array), array.dtype)
 
 
 def _static_specs(module: Module) -> list[jax.ShapeDtypeStruct]:

@@ -78,6 +78,7 @@ class Context:
       " the module through embed() instead.",
       op=op.name,
       location=op.location,
+      reason=reason,
     )
 
   def for_platform(self, index: int | None) -> "Context":

@@ -37,12 +37,13 @@ class UnsupportedModuleError(StableHloError, NotImplementedError):
 
 
 class UnsupportedOpError(UnsupportedModuleError):
-  """One op of a valid module does not lift; `op` and `location` say which one and where."""
+  """One op of a valid module does not lift; `op`, `location` and `reason` say which one, where and why."""
 
-  def __init__(self, message: str, *, op: str = "", location: str = ""):
+  def __init__(self, message: str, *, op: str = "", location: str = "", reason: str = ""):
     super().__init__(message)
     self.op = op
     self.location = location
+    self.reason = reason
 
 
 class ArgumentError(StableHloError, TypeError, ValueError):

@@ -162,3 +162,20 @@ def test_stored_gradient_of_a_polymorphic_module_with_integer_results():
 
 def _first(function, x):
   return lambda w: (function(w, x)[0] ** 2).sum()
+
+
+def test_gradient_that_jax_cannot_make_is_a_typed_error():
+  def halve(x):
+    return jax.lax.while_loop(lambda x: x.sum() > 1, lambda x: x / 2, x)
+
+  exported = jax.export.export(jax.jit(halve))(jax.ShapeDtypeStruct((3,), np.float32))
+  module = Module.from_exported(exported)
+  with pytest.raises(DerivativeError, match="JAX makes no gradient function of the exported 'halve': Reverse-mode"):
+    jax.grad(lambda x: lift(module)(x)[0].sum())(_X)
+  got = jax.grad(lambda x: lift(module, gradient="primal")(x)[0].sum())(_X)
+  np.testing.assert_allclose(got, np.full(3, 0.125))
+
+
+def test_check_finds_nothing_where_nothing_has_derivatives():
+  exported = jax.export.export(jax.jit(lambda i: i + 1))(jax.ShapeDtypeStruct((3,), np.int32))
+  assert check_gradients(Module.from_exported(exported), np.arange(3, dtype=np.int32)) == ()

@@ -55,6 +55,9 @@ class TupleType:
 
   elements: tuple["Type", ...]
 
+  def __str__(self) -> str:
+    return f"({', '.join(map(str, self.elements))})"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpaqueType:

@@ -36,6 +36,9 @@ class Lifted:
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
     self.__name__ = module.program.name or "lifted"
 
+  def __repr__(self) -> str:
+    return f"<lifted {self.__name__}: {self.module}>"
+
   @property
   def records(self) -> tuple[Record, ...]:
     return tuple(self._records.values())
@@ -103,6 +106,20 @@ def _output(context: Context, value: Any) -> jax.Array:
   return jnp.asarray(values.materialize(value))
 
 
+def _check_types(mesh: Any, platform: Any, callbacks: Mapping[str, Any], custom_calls: Any) -> None:
+  """Raises TypeError where an option is of another type; it would be found out late or never."""
+  if not isinstance(mesh, (jax.sharding.Mesh, jax.sharding.AbstractMesh, type(None))):
+    raise TypeError(f"mesh={mesh!r}; expected a jax.sharding.Mesh.")
+  if not isinstance(platform, (str, type(None))):
+    raise TypeError(f"platform={platform!r}; expected a name such as 'cpu'.")
+  if not isinstance(custom_calls, (Mapping, type(None))):
+    raise TypeError(f"custom_calls={custom_calls!r}; expected a dict from targets to functions.")
+  named = {f"custom_calls[{target!r}]": function for target, function in (custom_calls or {}).items()}
+  for name, function in {**callbacks, **named}.items():
+    if function is not None and not callable(function):
+      raise TypeError(f"{name}={function!r}; expected a function.")
+
+
 def lift(
   module: Module,
   *,
@@ -141,7 +158,7 @@ def lift(
       results. `environment` maps the numbers of values to values.
 
   Raises:
-    ValueError: an option has no such value.
+    TypeError, ValueError: an option is of another type, or has no such value.
     ArgumentError: `module` is something else.
     PlatformError: `platform` is not one of the module's.
 
@@ -154,6 +171,7 @@ def lift(
     6.0
   """
   check_is_module(module, "lift")
+  _check_types(mesh, platform, {"call_tf_function": call_tf_function, "on_unsupported": on_unsupported}, custom_calls)
   check_choices(gradient=gradient, x64=x64, loops=loops)
   if platform is not None and module.platforms and platforms.canonical(platform) not in module.platforms:
     raise errors.PlatformError(f"platform={platform!r}: the module was lowered for {', '.join(module.platforms)}.")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from graftax.xla_call_module import ArgumentError, Module, X64Error, embed, lift
+from graftax.xla_call_module import ArgumentError, Module, X64Error, embed, lift, register
 
 _X = np.arange(4, dtype=np.float32)
 
@@ -129,3 +129,24 @@ def test_what_callbacks_return_is_checked(answer, made):
 _OWN_CALL = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
   %0 = stablehlo.custom_call @own(%a) : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32> } }"""
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"mesh": 3}, "mesh=3; expected a jax.sharding.Mesh"),
+    ({"platform": 3}, "platform=3; expected a name"),
+    ({"custom_calls": ["own"]}, r"custom_calls=\['own'\]; expected a dict"),
+    ({"custom_calls": {"own": 1}}, r"custom_calls\['own'\]=1; expected a function"),
+    ({"on_unsupported": 1}, "on_unsupported=1; expected a function"),
+  ],
+)
+def test_types_of_options_are_checked(options, message):
+  with pytest.raises(TypeError, match=message):
+    lift(Module.from_text(_OWN_CALL), **options)
+
+
+def test_register_wants_names():
+  for wrong in (lambda: register()(len), lambda: register(len)):
+    with pytest.raises(TypeError, match=r"expected strings, as in @register\('stablehlo.add'\)"):
+      wrong()(len)

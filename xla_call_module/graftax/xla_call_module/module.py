@@ -1,8 +1,8 @@
 """A StableHLO module with what is known about how to call it."""
 
 import dataclasses
-import functools
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -213,9 +213,12 @@ class Module:
       gradient: the node's gradient function as a module.
 
     Raises:
+      ArgumentError: an attribute is of another type.
       VersionError: a version that cannot be read.
       DecodeError: the module does not parse.
     """
+    if not isinstance(version, int):
+      raise errors.ArgumentError(f"Module.from_call_module: version={version!r}; expected an integer.")
     if version < OLDEST_CALL_MODULE_VERSION or version > NEWEST_CALL_MODULE_VERSION:
       hint = (
         "version 1 holds MHLO, which jaxlib no longer reads"
@@ -226,6 +229,14 @@ class Module:
         f"XlaCallModule version {version} is not supported; expected {OLDEST_CALL_MODULE_VERSION} to"
         f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
       )
+    for name, value in (
+      ("platforms", platforms),
+      ("function_list", function_list),
+      ("disabled_checks", disabled_checks),
+      ("dim_args_spec", dim_args_spec),
+    ):
+      if isinstance(value, (str, bytes)):
+        raise errors.ArgumentError(f"Module.from_call_module: {name}={value!r} is one string; expected a sequence.")
     base = Module.from_bytes(module, guard=guard)
     names = tuple(canonical(_text(name)) for name in platforms)
     return _with_convention(
@@ -272,7 +283,8 @@ def _decode(data: bytes, guard: bool) -> ir.Program:
 def _main(program: ir.Program) -> ir.Function:
   if "main" not in program.functions:
     raise errors.UnsupportedModuleError(
-      f"module {program.name!r} has no function 'main'; it has {sorted(map(repr, program.functions))}."
+      f"module {program.name!r} has no function 'main'; it has {', '.join(sorted(map(repr, program.functions)))}."
+      " Rename the one that is meant to 'main'."
     )
   return program.main
 
@@ -356,15 +368,40 @@ def _from_exported(exported: Any, guard: bool) -> Module:
     disabled_checks=checks,
     kept=kept,
     has_platform_index=has_index,
-    stored_gradient=_gradient_of(exported, guard) if exported.has_vjp() else None,
+    stored_gradient=_GradientOf(exported, guard) if exported.has_vjp() else None,
   )
 
 
-def _gradient_of(exported: Any, guard: bool) -> Callable[[], Module]:
+class _GradientOf:
   """Makes the gradient's module once, when it is asked for: a live Exported derives ever higher orders on request."""
 
-  @functools.cache
-  def make() -> Module:
-    return _from_exported(exported.vjp(), guard)
+  def __init__(self, exported: Any, guard: bool):
+    self._exported, self._guard = exported, guard
+    self._lock = threading.Lock()
+    self._made: Module | None = None
 
-  return make
+  def __call__(self) -> Module:
+    with self._lock:
+      if self._made is None:
+        self._made = _from_exported(self._derived(), self._guard)
+      return self._made
+
+  def _derived(self) -> Any:
+    try:
+      return self._exported.vjp()
+    except Exception as error:
+      raise errors.DerivativeError(
+        f"JAX makes no gradient function of the exported {self._exported.fun_name!r}: {error} Pass gradient='primal' to"
+        " differentiate the lifted code instead; derivatives that the author defined (custom_vjp, stop_gradient) are"
+        " lost there."
+      ) from error
+
+  def __deepcopy__(self, memo: Any) -> "_GradientOf":
+    return self
+
+  def __reduce__(self) -> Any:
+    raise TypeError(
+      "this Module makes its gradient from a jax.export.Exported when it is asked for, and does not pickle. Pickle"
+      " dataclasses.replace(module, stored_gradient=None), which leaves the gradient out, or send"
+      " exported.serialize(vjp_order=...) and call Module.from_exported there."
+    )

@@ -1,3 +1,7 @@
+import copy
+import dataclasses
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +14,9 @@ from graftax.xla_call_module import (
   PlatformError,
   UnsupportedOpError,
   VersionError,
+  call,
   embed,
+  explain,
   lift,
   mlir,
 )
@@ -218,3 +224,74 @@ def test_what_jax_export_wrote_is_sent_to_from_exported():
     Module.from_bytes(exported.serialize())
   with pytest.raises(ArgumentError, match="Use Module.from_exported"):
     Module.from_bytes(exported)
+
+
+def test_wrong_attributes_of_a_call_module_are_named():
+  data = mlir.serialize(_SINE)
+  with pytest.raises(ArgumentError, match="platforms='CPU' is one string"):
+    Module.from_call_module(version=9, module=data, platforms="CPU")
+  with pytest.raises(ArgumentError, match="version='9'; expected an integer"):
+    Module.from_call_module(version="9", module=data)
+
+
+@pytest.mark.parametrize(
+  ("args", "message"),
+  [
+    ((None,), "argument 0: got None; expected an array"),
+    (({"w": 1},), "argument 0: got dict; expected an array. Arguments are flat"),
+    (("one",), "argument 0: got str; expected an array"),
+    (([[1.0], [1.0, 2.0]],), "argument 0: got a list that is no array"),
+  ],
+)
+def test_what_is_no_array_is_named_by_lift_embed_call_and_explain(args, message):
+  module = Module.from_text("func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }")
+  for function in (lift(module), embed(module), lambda *a: call(module, *a), lambda *a: explain(module, *a)):
+    with pytest.raises(ArgumentError, match=message):
+      function(*args)
+
+
+def test_scalars_are_infinite_only_where_they_were():
+  module = Module.from_text("func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }")
+  with pytest.raises(ArgumentError, match=r"the Python scalar 1e\+300 does not fit float32\[\]"):
+    lift(module)(1e300)
+  assert lift(module)(float("inf"))[0] == np.inf and np.isnan(lift(module)(float("nan"))[0])
+
+
+def test_64_bit_argument_that_jax_cut_before_is_explained():
+  module = Module.from_text("func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> { return %a : tensor<2xf64> }")
+  with pytest.raises(ArgumentError, match=r"run them under jax.enable_x64\(True\)"):
+    jax.jit(lift(module, x64="enable"))(np.ones(2))
+
+
+def test_module_of_a_live_exported_says_how_it_pickles():
+  exported = jax.export.export(jax.jit(jax.lax.sin))(jax.ShapeDtypeStruct((), np.float32))
+  module = Module.from_exported(exported)
+  with pytest.raises(TypeError, match=r"dataclasses.replace\(module, stored_gradient=None\)"):
+    pickle.dumps(module)
+  plain = pickle.loads(pickle.dumps(dataclasses.replace(module, stored_gradient=None)))
+  assert not plain.has_gradient
+  np.testing.assert_allclose(lift(plain)(1.0)[0], np.sin(1.0), rtol=1e-6)
+  assert copy.deepcopy(module).has_gradient
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    (
+      "func.func @main() { %0 = tosa.const() : () -> tensor<f32> return }",
+      "Dialect `tosa' not found .*jaxlib does not",
+    ),
+    (
+      'func.func @main(%a: tensor<f32>) { %0 = "foo.bar"(%a) : (tensor<f32>) -> tensor<f32> return }',
+      r"unregistered dialect \(the installed jaxlib does not have that dialect",
+    ),
+  ],
+)
+def test_unknown_dialects_are_told_from_damage(text, message):
+  with pytest.raises(DecodeError, match=message):
+    Module.from_text(text)
+
+
+def test_guarded_text_says_what_does_not_parse():
+  with pytest.raises(DecodeError, match="custom op 'nonsense' is unknown"):
+    Module.from_bytes(b"nonsense")

@@ -36,7 +36,14 @@ class Table(dict[str, Rule]):
   def add(
     self, names: Iterable[str], *, takes_known: bool = False, override: bool = False
   ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator that enters a rule under each name; a second rule for a name needs `override=True`."""
+    """Decorator that enters a rule under each name; a second rule for a name needs `override=True`.
+
+    Raises:
+      TypeError: there are no names, or they are no strings.
+    """
+    names = tuple(names)
+    if not names or not all(isinstance(name, str) for name in names):
+      raise TypeError(f"got names {names!r}; expected strings, as in @register('stablehlo.add').")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
       for name in names:

@@ -1,6 +1,7 @@
 """MLIR contexts and parsing: what every other file here starts from."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,12 +61,21 @@ def parse(data: bytes | str, messages: list[str]) -> Any:
   except errors.StableHloError:
     raise
   except Exception as error:  # the bindings raise several unrelated types
-    details = "; ".join(messages[:3]) or _diagnostics(error)
+    details = _without_advice("; ".join(messages[:3]) or _diagnostics(error))
     kind = "text" if isinstance(data, str) else f"{len(data)} bytes"
     raise errors.DecodeError(
       f"StableHLO module ({kind}) does not parse: {details}; expected MLIR text, MLIR bytecode, or a StableHLO"
       f" portable artifact of version {'.'.join(map(str, current_version()))} or older."
     ) from None
+
+
+def _without_advice(details: str) -> str:
+  """MLIR's messages on dialects that it does not know, without what only its own tools can do about it."""
+  plain = re.sub(r"\. If this is intended, please [^;]*? tool used", "", details)
+  unknown = plain != details or re.search(r"Dialect `\w+' not found", details)
+  return (
+    f"{plain} (the installed jaxlib does not have that dialect; write the module in StableHLO)" if unknown else plain
+  )
 
 
 def _diagnostics(error: Exception) -> str:

@@ -55,7 +55,8 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _send(answers: BinaryIO, answer: str) -> None:
-  answers.write((answer.split("\n")[0] or "no reason given")[:500].encode(errors="replace") + b"\n")
+  lines = [line.strip() for line in answer.split("\n")[:3]]  # MLIR's first line may only be a heading
+  answers.write((" ".join(filter(None, lines)) or "no reason given")[:500].encode(errors="replace") + b"\n")
   answers.flush()
 
 
