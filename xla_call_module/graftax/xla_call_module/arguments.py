@@ -73,17 +73,14 @@ def as_array(position: int, arg: Any) -> Any:
   return array
 
 
+# Which kinds of Python scalars a dtype takes: those of its own rank and below.
+_RANKS = {"b": 0, "i": 1, "f": 2, "c": 3}
+
+
 def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
   value = np.asarray(arg)
-  ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-  wanted = (
-    "f"
-    if jnp.issubdtype(spec.dtype, jnp.floating)
-    else "i"
-    if jnp.issubdtype(spec.dtype, jnp.integer)
-    else spec.dtype.kind
-  )
-  fits = ranks.get(value.dtype.kind, 9) <= ranks.get(wanted, 0)
+  wanted = _kind(spec.dtype)
+  fits = _RANKS.get(value.dtype.kind, len(_RANKS)) <= _RANKS[wanted]
   if fits and wanted == "i":
     limits = jnp.iinfo(spec.dtype)
     fits = int(limits.min) <= int(arg) <= int(limits.max)
@@ -92,6 +89,13 @@ def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
   if not fits or (np.isfinite(value) and not np.isfinite(made.astype(value.dtype))):
     raise errors.ArgumentError(f"argument {position}: the Python scalar {arg!r} does not fit {spec}.")
   return made
+
+
+def _kind(dtype: np.dtype) -> str:
+  """A key of `_RANKS`; numpy's own kind does not tell for bfloat16, 8-bit floats and 4-bit integers."""
+  if jnp.issubdtype(dtype, jnp.integer):
+    return "i"
+  return "f" if jnp.issubdtype(dtype, jnp.floating) else dtype.kind
 
 
 def refuse_64_bits(module: Module) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import DecodeError, Module, attributes, ir, lift, mlir
+from graftax.xla_call_module import DecodeError, Module, lift, mlir
 
 _CONSTANTS = [
   ("dense<[1.0, -2.5]> : tensor<2xbf16>", np.array([1, -2.5], jnp.bfloat16)),
@@ -61,15 +61,6 @@ def test_constant_with_a_named_location_decodes():
     return %0 : tensor<2xcomplex<f32>> } }""")
   (op,) = program.main.body.ops
   assert op.attrs["value"].tolist() == [1 + 2j, 3 + 4j] and op.location == "a name (file.py:3:4)"
-
-
-def test_types_and_structs_parse():
-  assert attributes.parse_type("tensor<?x3xf32>") == ir.TensorType((None, 3), np.dtype(np.float32))
-  assert attributes.parse_type("tensor<complex<f64>>") == ir.TensorType((), np.dtype(np.complex128))
-  assert attributes.parse_type("!stablehlo.token") == ir.TokenType()
-  assert isinstance(attributes.parse_type("tensor<4x!quant.uniform<i8:f32, 0.1>>"), ir.OpaqueType)
-  conv = attributes.parse_attribute("#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>")
-  assert conv == {"lhs": (0, 3, 1, 2), "rhs": (3, 2, 0, 1), "out": (0, 3, 1, 2)}
 
 
 def test_text_that_does_not_parse_says_where():
