@@ -87,18 +87,6 @@ def test_gspmd_sharding_becomes_a_constraint():
   assert "sharding_constraint" in str(jax.make_jaxpr(lift(module, mesh=mesh))(_X))
 
 
-def test_unknown_ffi_custom_call_is_called_again():
-  text = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-    %0 = stablehlo.custom_call @somebodys_kernel(%a) {
-        api_version = 4 : i32, backend_config = {alpha = 2.0 : f32, n = 3 : i64}}
-        : (tensor<4xf32>) -> tensor<4xf32>
-    return %0 : tensor<4xf32> } }"""
-  lifted = lift(Module.from_text(text))
-  jaxpr = str(jax.make_jaxpr(lifted)(_X))
-  assert "ffi_call" in jaxpr and "somebodys_kernel" in jaxpr and "alpha" in jaxpr
-  assert lifted.records[0].kind == "custom call"
-
-
 @pytest.mark.parametrize("make", [lift, embed])
 def test_options_are_checked(make):
   with pytest.raises(ValueError, match=r"gradient='x'; expected one of"):

@@ -135,37 +135,6 @@ def test_platform_that_the_module_was_not_lowered_for_is_an_error_naming_both(ma
   np.testing.assert_allclose(make(unchecked)(_X)[0], np.sin(_X), rtol=1e-6)
 
 
-_CALLS_TF = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = stablehlo.custom_call @tf.call_tf_function(%a)
-      {tf.backend_config = {called_index = 1 : i64, has_token_input_output = false}} : (tensor<3xf32>) -> tensor<3xf32>
-  return %0 : tensor<3xf32> } }"""
-
-
-def test_called_tf_functions_go_through_the_callback_and_differentiate():
-  module = Module.from_call_module(version=5, module=mlir.serialize(_CALLS_TF), function_list=["f", "g"])
-  seen = []
-
-  def call(function, x):
-    seen.append(function)
-    return [jnp.sin(x)]
-
-  function = lift(module, call_tf_function=call)
-  np.testing.assert_allclose(jax.grad(lambda x: function(x)[0].sum())(_X), np.cos(_X), rtol=1e-6)
-  assert set(seen) == {"g"}
-  with pytest.raises(UnsupportedOpError, match="calls the TF function 'g'; pass call_tf_function"):
-    lift(module)(_X)
-
-
-def test_wrong_arguments_are_named():
-  function = lift(Module.from_text(_SINE))
-  with pytest.raises(ArgumentError, match=r"takes 1 arguments \(float32\[3\]\); got 2"):
-    function(_X, _X)
-  with pytest.raises(ArgumentError, match=r"argument 0: got float32\[4\], the module takes float32\[3\]"):
-    function(np.ones(4, np.float32))
-  with pytest.raises(ArgumentError, match=r"argument 0: got float16\[3\], the module takes float32\[3\]"):
-    function(_X.astype(np.float16))
-
-
 @pytest.mark.parametrize(
   "data", [b"", b"garbage", b"\xff\xfe\x00\x01", b"ML\xefR", b"ML\xefR\x0dStableHLO_v1.0.0\x00\x01"]
 )

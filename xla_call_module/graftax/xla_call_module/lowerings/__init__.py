@@ -8,6 +8,7 @@ from graftax.xla_call_module.lowerings import (  # noqa: F401
   composites,
   contraction,
   control_flow,
+  custom_call_targets,
   custom_calls,
   devices,
   dynamism,

@@ -1,0 +1,102 @@
+"""Custom calls by target: called TF functions, annotations, top k, and elementwise functions of older exporters."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from graftax.xla_call_module import analysis, errors, ir
+from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lowerings.custom_calls import backend_config
+from graftax.xla_call_module.registry import register_custom_call
+from graftax.xla_call_module.values import TOKEN, materialize
+
+__all__: list[str] = []
+
+
+@register_custom_call("tf.call_tf_function", takes_known=True)
+def _call_tf_function(context: Context, op: ir.Op, *operands: Any) -> Any:
+  """A TF function of the graph around the XlaCallModule node, through the callback that the caller supplied."""
+  config = backend_config(op)
+  config = config.get("tf.backend_config", config) if isinstance(config, dict) else {}
+  config = op.attrs.get("tf.backend_config", config)
+  index = config.get("called_index")
+  functions = context.options.function_list
+  if index is None or not 0 <= index < len(functions):
+    raise context.unsupported(
+      op, f"called_index={index!r} names no entry of the function_list, which has {len(functions)}."
+    )
+  if context.options.call_tf_function is None:
+    raise context.unsupported(op, f"it calls the TF function {functions[index]!r}; pass call_tf_function.")
+  arrays = [materialize(x) for x in operands if x is not TOKEN]
+  results = list(context.options.call_tf_function(functions[index], *arrays))
+  wanted = [kind for kind in op.types if isinstance(kind, ir.TensorType)]
+  if len(results) != len(wanted):
+    raise errors.ArgumentError(
+      f"call_tf_function({functions[index]!r}) returned {len(results)} values; the module expects {len(wanted)}."
+    )
+  merged = iter(jnp.asarray(value) for value in results)
+  return tuple(next(merged) if isinstance(kind, ir.TensorType) else TOKEN for kind in op.types)
+
+
+@register_custom_call("jax.global_constant", takes_known=True)
+def _global_constant(context: Context, op: ir.Op, *operands: Any) -> Any:
+  return operands
+
+
+@register_custom_call("LayoutConstraint", "annotate_device_placement", "mhlo.layout_constraint", takes_known=True)
+def _annotation(context: Context, op: ir.Op, *operands: Any) -> Any:
+  context.record("annotation", op, f"dropped {op.attrs['call_target_name']}")
+  return operands
+
+
+@register_custom_call("ApproxTopK", "stablehlo.dynamic_approx_top_k", takes_known=True)
+def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
+  """`lax.approx_max_k`/`approx_min_k`; the comparator's name tells which."""
+  config = backend_config(op)
+  callee = op.attrs["called_computations"][0]
+  direction = _compares(context.program.functions[callee].body)
+  if direction not in ("GT", "LT"):
+    raise context.unsupported(op, f"its comparator {callee!r} is neither greater-than nor less-than.")
+  function = lax.approx_max_k if direction == "GT" else lax.approx_min_k
+  axis = config["reduction_dim"]
+  size = int(config.get("top_k", op.types[0].shape[axis]))
+  values, order = function(
+    materialize(operands[0]),
+    size,
+    reduction_dimension=axis,
+    recall_target=config["recall_target"],
+    reduction_input_size_override=config.get("reduction_input_size_override", -1),
+    aggregate_to_topk=bool(config.get("aggregate_to_topk", True)),
+  )
+  if analysis.iota_offset(context, op.operands[1]) == (axis % values.ndim, 0):
+    return values, order
+  index = materialize(operands[1])
+  own = jnp.take_along_axis(jnp.asarray(index), order, axis, mode="promise_in_bounds")
+  return values, own
+
+
+def _compares(comparator: ir.Region) -> str | None:
+  """How a comparator orders its first two arguments, where one comparison of them is all that it does."""
+  if [op.name for op in comparator.ops] != ["stablehlo.compare"]:
+    return None
+  (op,) = comparator.ops
+  is_in_order = op.operands == comparator.args[:2] and comparator.returns == op.results
+  return op.attrs["comparison_direction"] if is_in_order else None
+
+
+@register_custom_call("TopK", "mhlo.topk")
+def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
+  config = op.attrs.get("mhlo.attributes", backend_config(op))
+  if isinstance(config, dict) and not config.get("largest", True):
+    raise context.unsupported(op, "it takes the smallest elements.")
+  return lax.top_k(x, op.types[0].shape[-1])
+
+
+_OLD_CHLO = {
+    "mhlo.erf": lax.erf, "mhlo.tan": lax.tan, "mhlo.asin": lax.asin, "mhlo.acos": lax.acos, "mhlo.sinh": lax.sinh,
+    "mhlo.cosh": lax.cosh, "mhlo.asinh": lax.asinh, "mhlo.acosh": lax.acosh, "mhlo.atanh": lax.atanh,
+}  # fmt: skip
+
+for _name, _function in _OLD_CHLO.items():
+  register_custom_call(_name)(lambda context, op, x, function=_function: function(x))

@@ -1,0 +1,69 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.xla_call_module import ArgumentError, Module, UnsupportedOpError, lift
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+def test_approximate_top_k_of_every_platform_is_jax_own(platform):
+  x = np.sin(np.arange(200, dtype=np.float32)).reshape(2, 100)
+
+  def function(x):
+    return lax.approx_max_k(x, 3)
+
+  exported = jax.export.export(jax.jit(function), platforms=[platform])(jax.ShapeDtypeStruct(x.shape, x.dtype))
+  for got, want in zip(
+    lift(Module.from_exported(exported), check_platform=False, gradient="primal")(x), function(x), strict=True
+  ):
+    np.testing.assert_array_equal(got, want)
+
+
+def test_approximate_top_k_by_a_comparator_of_its_own_is_refused():
+  exported = jax.export.export(jax.jit(lambda x: lax.approx_max_k(x, 3)), platforms=["tpu"])
+  text = exported(jax.ShapeDtypeStruct((100,), np.float32)).mlir_module()
+  swapped = text.replace("compare GT, %arg0, %arg1", "compare GT, %arg1, %arg0")
+  assert swapped != text
+  with pytest.raises(UnsupportedOpError, match="neither greater-than nor less-than"):
+    lift(Module.from_text(swapped))(np.zeros(100, np.float32))
+
+
+_CALLED = Module.from_text("""module { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = stablehlo.custom_call @tf.call_tf_function(%x) {
+      tf.backend_config = {called_index = 1 : i64, has_token_input_output = false}} : (tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32> } }""")
+_X = np.arange(4, dtype=np.float32)
+
+
+def _called(functions, call):
+  return lift(dataclasses.replace(_CALLED, function_list=functions), call_tf_function=call)
+
+
+def test_tf_function_is_called_by_its_entry_of_the_function_list_and_differentiates():
+  seen = set()
+
+  def call(function, x):
+    seen.add(function)
+    return [jnp.sin(x)]
+
+  lifted = _called(("first", "second"), call)
+  np.testing.assert_allclose(jax.grad(lambda x: lifted(x)[0].sum())(_X), np.cos(_X), rtol=1e-6)
+  assert seen == {"second"}
+
+
+@pytest.mark.parametrize(
+  "functions, call, error, message",
+  [
+    (("first",), lambda *_: [], UnsupportedOpError, "called_index=1 names no entry of the function_list, which has 1"),
+    (("first", "second"), None, UnsupportedOpError, "calls the TF function 'second'; pass call_tf_function"),
+    (("first", "second"), lambda *_: [], ArgumentError, r"\('second'\) returned 0 values; the module expects 1"),
+  ],
+  ids=["no such function", "no callback", "too few results"],
+)
+def test_tf_function_that_cannot_be_called_is_an_error_that_names_it(functions, call, error, message):
+  with pytest.raises(error, match=message):
+    _called(functions, call)(_X)
