@@ -114,10 +114,16 @@ def _collect_uses(region: ir.Region, found: dict[int, list[tuple[ir.Op | None, i
 
 def is_zero(context: Context, number: int) -> bool:
   """Whether a value is a constant of zeros, or a broadcast of one."""
+  op = _unbroadcast(context, number)
+  return op is not None and op.name == "stablehlo.constant" and _all_zero(op.attrs["value"])
+
+
+def _unbroadcast(context: Context, number: int) -> ir.Op | None:
+  """The op whose entries a value repeats or only arranges anew."""
   op = definitions(context).get(number)
   while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
     op = definitions(context).get(op.operands[0])
-  return op is not None and op.name == "stablehlo.constant" and _all_zero(op.attrs["value"])
+  return op
 
 
 def _all_zero(value: Any) -> bool:
@@ -126,15 +132,27 @@ def _all_zero(value: Any) -> bool:
 
 
 def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
-  """(axis, offset) of a value that counts along an axis: an iota, perhaps plus a constant, perhaps broadcast."""
+  """(axis, offset) of integers that count along an axis: an iota, perhaps plus a constant, perhaps broadcast."""
   op = definitions(context).get(number)
-  if op is None:
+  found = None if op is None else _counts(context, op)
+  if op is None or found is None or op.type.dtype.kind not in "iu":
     return None
+  (axis, offset), limits = found, np.iinfo(op.type.dtype)
+  size = op.type.shape[axis]
+  does_not_wrap = size is not None and limits.min <= offset and offset + size - 1 <= limits.max
+  return found if does_not_wrap else None
+
+
+def _counts(context: Context, op: ir.Op) -> tuple[int, int] | None:
   if op.name == "stablehlo.iota":
     return op.attrs["iota_dimension"], 0
   if op.name == "stablehlo.broadcast_in_dim":
     inner = iota_offset(context, op.operands[0])
-    return None if inner is None else (op.attrs["broadcast_dimensions"][inner[0]], inner[1])
+    if inner is None:
+      return None
+    axis, source = op.attrs["broadcast_dimensions"][inner[0]], definitions(context)[op.operands[0]]
+    # A single entry is repeated along the axis instead.
+    return (axis, inner[1]) if source.type.shape[inner[0]] == op.type.shape[axis] else None
   if op.name == "stablehlo.add":
     for own, other in (op.operands, op.operands[::-1]):
       inner, constant = iota_offset(context, own), splat_value(context, other)
@@ -145,9 +163,7 @@ def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
 
 def splat_value(context: Context, number: int) -> int | None:
   """The single integer that every entry of a constant, or of a broadcast of one, has."""
-  op = definitions(context).get(number)
-  while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-    op = definitions(context).get(op.operands[0])
+  op = _unbroadcast(context, number)
   if op is None or op.name != "stablehlo.constant" or op.type.dtype.kind not in "iu":
     return None
   value = op.attrs["value"]

@@ -112,17 +112,7 @@ def _is_iota(context: Context, number: int, axis: int, environment: dict[int, An
     shape = [1] * value.ndim
     shape[axis] = -1
     return bool(np.array_equal(value, np.broadcast_to(np.arange(value.shape[axis]).reshape(shape), value.shape)))
-  defined = analysis.definitions(context)
-  source, wanted = defined.get(number), axis
-  while source is not None and source.name == "stablehlo.broadcast_in_dim":
-    if wanted not in source.attrs["broadcast_dimensions"]:
-      return False
-    inner = defined.get(source.operands[0])
-    own = source.attrs["broadcast_dimensions"].index(wanted)
-    if inner is None or inner.type.shape[own] != source.type.shape[wanted]:
-      return False
-    source, wanted = inner, own
-  return source is not None and source.name == "stablehlo.iota" and source.attrs["iota_dimension"] == wanted
+  return analysis.iota_offset(context, number) == (axis, 0)
 
 
 def _reduce_general(
