@@ -1,5 +1,6 @@
 """`reduce`: sums and the other monoids, argmax/argmin, and any other reducer."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import materialize
 
 __all__ = ["MONOIDS", "identity", "is_identity"]
+
+_LOGICAL = ("and", "or", "xor")
 
 MONOIDS: dict[str, Callable[..., Any]] = {
     "add": lax.add, "multiply": lax.mul, "maximum": lax.max, "minimum": lax.min,
@@ -53,10 +56,13 @@ def is_identity(name: str, init: Any, dtype: np.dtype) -> bool:
 @register("stablehlo.reduce", takes_known=True)
 def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
-  arrays, inits = [materialize(x) for x in operands[:half]], operands[half:]
-  axes = tuple(op.attrs["dimensions"])
+  inits, axes = operands[half:], tuple(op.attrs["dimensions"])
+  # The specification lets the reducer work in a wider type than the operand's.
+  arrays = [_converted(materialize(x), kind.dtype) for x, kind in zip(operands[:half], op.types, strict=True)]
+  if not axes:
+    return arrays  # as XLA has it; how often the initial value takes part is left open
   name = regions.reducer(op.regions[0]) if half == 1 else None
-  if name is not None and arrays[0].dtype == op.type.dtype:
+  if name is not None:
     result = _reduce_monoid(name, arrays[0], inits[0], axes)
     if result is not None:
       return result
@@ -64,13 +70,19 @@ def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, 
     found = _arg_extremum(context, op, arrays, inits, axes[0], environment)
     if found is not None:
       return found
-  return _reduce_general(context, op, arrays, [materialize(x) for x in inits], axes, environment)
+  return _reduce_general(context, op, arrays, inits, axes, environment)
+
+
+def _converted(x: Array, dtype: np.dtype) -> Array:
+  return x if x.dtype == dtype else lax.convert_element_type(x, dtype)
 
 
 def _reduce_monoid(name: str, x: Array, init: Any, axes: tuple[int, ...]) -> Array | None:
   neutral = identity(name, x.dtype)
-  if neutral is None:
+  if neutral is None or (name in _LOGICAL and x.dtype.kind not in "iub"):  # JAX's own take no 4-bit integers
     return None
+  if 0 in (x.shape[axis] for axis in axes):  # the derivative of an empty maximum would be NaN
+    return lax.broadcast(materialize(init), [dim for axis, dim in enumerate(x.shape) if axis not in axes])
   result = lax.reduce(x, neutral, MONOIDS[name], axes)
   if is_identity(name, init, x.dtype):
     return result
@@ -123,7 +135,10 @@ def _reduce_general(
   axes: tuple[int, ...],
   environment: dict[int, Any],
 ) -> Any:
-  """Any reducer: `lax.reduce` for the value, and the derivative of the same reduction as a tree of pairs."""
+  """Any reducer: `lax.reduce` for the value, and the derivative of the same reduction as a tree of pairs.
+
+  Where the initial values are not known, the tree also computes the value: JAX does not batch them.
+  """
   combine = region_function(context, op.regions[0], environment)
   num = len(arrays)
 
@@ -139,21 +154,25 @@ def _reduce_general(
   def _(primals: Any, tangents: Any) -> Any:
     return jax.jvp(lambda xs, starts: _tree(pairwise, xs, starts, axes), primals, tangents)
 
-  return run(tuple(arrays), tuple(inits))
+  starts = tuple(materialize(x) for x in inits)
+  if not all(isinstance(x, np.ndarray) for x in inits):
+    return _tree(pairwise, arrays, starts, axes)
+  return run(tuple(arrays), starts)
 
 
 def _tree(combine: Callable[..., Any], arrays: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...]) -> Any:
-  """The reduction as log2(n) elementwise steps, each differentiable."""
+  """The reduction as log2(n) elementwise steps, each differentiable. Neighbours are combined, so the order is kept."""
   rank = jnp.ndim(arrays[0])
   rest = [axis for axis in range(rank) if axis not in axes]
   kept = tuple(arrays[0].shape[axis] for axis in rest)
-  xs = tuple(lax.transpose(x, (*axes, *rest)).reshape(-1, *kept) for x in arrays)
+  count = math.prod(arrays[0].shape[axis] for axis in axes)
+  xs = tuple(lax.transpose(x, (*axes, *rest)).reshape(count, *kept) for x in arrays)
   step = mapped(combine, 1 + len(kept))
   starts = tuple(jnp.broadcast_to(start, (1, *kept)) for start in inits)
   while xs[0].shape[0] > 1:
-    half = xs[0].shape[0] // 2
-    odd = tuple(x[2 * half :] for x in xs)
-    xs = step(tuple(x[:half] for x in xs), tuple(x[half : 2 * half] for x in xs))
+    even = xs[0].shape[0] // 2 * 2
+    odd = tuple(x[even:] for x in xs)
+    xs = step(tuple(x[0:even:2] for x in xs), tuple(x[1:even:2] for x in xs))
     xs = tuple(jnp.concatenate(pair) for pair in zip(xs, odd, strict=True))
   if xs[0].shape[0]:
     starts = step(starts, xs)

@@ -88,3 +88,37 @@ def test_maximum_of_booleans_is_or():
         : (tensor<4xi1>, tensor<i1>) -> tensor<i1>
     return %r : tensor<i1> } }"""
   assert bool(lift(Module.from_text(text))(np.array([False, True, False, False]))[0])
+
+
+def _reduce_all(body: str, size: int) -> Module:
+  return Module.from_text(f"""module {{
+    func.func public @main(%x: tensor<{size}xf32>, %i: tensor<f32>) -> tensor<f32> {{
+    %r = "stablehlo.reduce"(%x, %i) <{{dimensions = array<i64: 0>}}> ({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      {body}
+      stablehlo.return %s : tensor<f32> }}) : (tensor<{size}xf32>, tensor<f32>) -> tensor<f32>
+    return %r : tensor<f32> }} }}""")
+
+
+def test_empty_maximum_passes_the_derivative_to_its_initial_value():
+  function = lift(_reduce_all("%s = stablehlo.maximum %a, %b : tensor<f32>", 0))
+  value, gradient = jax.value_and_grad(lambda i: function(np.zeros(0, np.float32), i)[0])(np.float32(2))
+  assert (float(value), float(gradient)) == (2.0, 1.0)
+
+
+def test_derivative_of_a_reducer_that_does_not_commute_keeps_the_order():
+  function = lift(_reduce_all("%s = stablehlo.minimum %b, %b : tensor<f32>", 5))  # the last element
+  x = np.arange(5, dtype=np.float32)
+  value, gradient = jax.value_and_grad(lambda x: function(x, np.float32(0))[0])(x)
+  assert float(value) == 4.0
+  np.testing.assert_array_equal(gradient, [0, 0, 0, 0, 1])
+
+
+def test_reducer_in_a_wider_type_than_its_operand():
+  # The specification allows it; XLA does not run it.
+  text = """module { func.func public @main(%x: tensor<3xi8>) -> tensor<i32> {
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %r = "stablehlo.reduce"(%x, %z) <{dimensions = array<i64: 0>}> ({ ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+      %s = stablehlo.add %a, %b : tensor<i32>
+      stablehlo.return %s : tensor<i32> }) : (tensor<3xi8>, tensor<i32>) -> tensor<i32>
+    return %r : tensor<i32> } }"""
+  assert int(lift(Module.from_text(text))(np.full(3, 100, np.int8))[0]) == 300

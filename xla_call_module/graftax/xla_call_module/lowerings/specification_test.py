@@ -33,6 +33,14 @@ class _Case:
 _I32 = np.arange(1, 5, dtype=np.int32).reshape(2, 2)
 _F32 = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
+
+def _reduce(body: str, kind: str = "f32") -> str:
+  return f"""%r = "stablehlo.reduce"(%a, %b) <{{dimensions = array<i64: 1>}}> ({{
+    ^bb0(%x: tensor<{kind}>, %y: tensor<{kind}>):
+    {body}
+    stablehlo.return %s : tensor<{kind}> }}) : (tensor<2x3x{kind}>, tensor<{kind}>) -> tensor<2x{kind}>"""
+
+
 _CASES = (
   _Case(
     "broadcast permutes a square",
@@ -90,6 +98,27 @@ _CASES = (
     "%r = stablehlo.power %a, %b : tensor<3xi4>",
     (np.array([-2, 3, -1]).astype(jnp.int4), np.array([3, 1, 3]).astype(jnp.int4)),
     "tensor<3xi4>",
+  ),
+  _Case(
+    "reducer of its own, initial value an argument",
+    _reduce(
+      "%p = stablehlo.multiply %x, %y : tensor<f32>\n%t = stablehlo.add %x, %y : tensor<f32>\n"
+      "%s = stablehlo.add %p, %t : tensor<f32>"
+    ),
+    (_F32, np.float32(0)),
+    "tensor<2xf32>",
+  ),
+  _Case(
+    "reducer that keeps the last",
+    _reduce("%s = stablehlo.minimum %y, %y : tensor<f32>"),
+    (_F32, np.float32(0)),
+    "tensor<2xf32>",
+  ),
+  _Case(
+    "xor of 4-bit integers",
+    _reduce("%s = stablehlo.xor %x, %y : tensor<i4>", "i4"),
+    (np.arange(6).reshape(2, 3).astype(jnp.int4), np.zeros((), jnp.int4)),
+    "tensor<2xi4>",
   ),
 )
 
