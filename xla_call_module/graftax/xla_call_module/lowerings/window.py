@@ -86,10 +86,15 @@ def reduce_window(
     found = _cumulative(region, arrays[0], inits[0], window, name, environment)
     if found is not None:
       return found
-  if name in ("add", "maximum", "minimum") and identity(name, arrays[0].dtype) is not None:
+  # JAX has no reverse mode for the maximum over a dilated window.
+  is_dilated = name in ("maximum", "minimum") and any(n != 1 for n in window.window_dilation)
+  if name in ("add", "maximum", "minimum") and not is_dilated and identity(name, arrays[0].dtype) is not None:
     return _reduce_window_monoid(name, arrays[0], inits[0], window)
   combine = region_function(context, region, environment)
-  return _reduce_window_general(op, arrays, [materialize(x) for x in inits], window, combine)
+  starts = [materialize(x) for x in inits]
+  if all(isinstance(x, np.ndarray) for x in inits):
+    return _reduce_window_general(op, arrays, starts, window, combine)
+  return _unrolled(op, combine, arrays, starts, window)  # JAX batches no initial values
 
 
 def _cumulative(
@@ -109,7 +114,7 @@ def _cumulative(
     return None
   if name in _CUMULATIVE:
     return _CUMULATIVE[name](x, axis, reverse) if is_identity(name, init, x.dtype) else None
-  if is_identity("maximum", init, x.dtype) and jnp.issubdtype(x.dtype, jnp.floating):
+  if jnp.issubdtype(x.dtype, jnp.floating) and is_identity("maximum", init, x.dtype):
     template = regions.exported_region(_cumlogsumexp, "stablehlo.reduce_window", jax.ShapeDtypeStruct((2,), x.dtype))
     if template is not None and regions.canonical(region, environment) == template:
       return lax.cumlogsumexp(x, axis, reverse)
@@ -141,8 +146,10 @@ def _reduce_window_general(
 
   @jax.custom_jvp
   def run(arrays: Any, inits: Any) -> Any:
-    xs, starts = (arrays, inits) if num > 1 else (arrays[0], inits[0])
-    result = window.reduced(xs, starts, pairwise)
+    # Padded explicitly, because XLA leaves cells of padding out.
+    padded = [window.padded(x, start) for x, start in zip(arrays, inits, strict=True)]
+    xs, starts = (tuple(padded), inits) if num > 1 else (padded[0], inits[0])
+    result = window.without_padding().reduced(xs, starts, pairwise)
     return tuple(result) if num > 1 else (result,)
 
   @run.defjvp
@@ -169,6 +176,9 @@ def _unrolled(
   step = mapped(combine, padded[0].ndim)
   result: Any = None
   spans = [(size - 1) * d for size, d in zip(window.sizes, window.window_dilation, strict=True)]
+  if any(dim <= span for dim, span in zip(padded[0].shape, spans, strict=True)):  # no window fits
+    fitting = [max(0, -(-(n - s) // by)) for n, s, by in zip(padded[0].shape, spans, window.strides, strict=True)]
+    return tuple(lax.full(fitting, 0, x.dtype) for x in arrays)
   for offsets in itertools.product(*(range(size) for size in window.sizes)):
     starts = [offset * d for offset, d in zip(offsets, window.window_dilation, strict=True)]
     limits = [s + dim - span for s, dim, span in zip(starts, padded[0].shape, spans, strict=True)]
@@ -179,6 +189,9 @@ def _unrolled(
   return result
 
 
+_SELECTORS = {"GE": primitives.ge_p, "LE": primitives.le_p}
+
+
 @register("stablehlo.select_and_scatter", takes_known=True)
 def _select_and_scatter(
   context: Context, op: ir.Op, x: Any, source: Any, init: Any, *, environment: dict[int, Any]
@@ -187,18 +200,19 @@ def _select_and_scatter(
   window = Window.of(op, x.ndim)
   select, scatter = op.regions
   compare = select.ops[0] if len(select.ops) == 1 and select.ops[0].operands == select.args else None
-  chosen = {"GE": primitives.ge_p, "LE": primitives.le_p, "GT": primitives.gt_p, "LT": primitives.lt_p}
-  prim = chosen.get(compare.attrs.get("comparison_direction", "")) if compare else None
+  # JAX's own takes GT and LT too, pads both with infinity, and differentiates neither.
+  prim = _SELECTORS.get(compare.attrs.get("comparison_direction", "")) if compare else None
   if (
     compare is None
     or prim is None
     or regions.reducer(scatter) != "add"
     or compare.attrs.get("compare_type") == "TOTALORDER"
+    or any(side < 0 for sides in window.padding for side in sides)
   ):
     return _select_and_scatter_general(context, op, x, source, materialize(init), window, environment)
   result = primitives.select_and_scatter_add_p.bind(
     source,
-    x,
+    _above_padding(x, prim) if any(side for sides in window.padding for side in sides) else x,
     select_prim=prim,
     window_dimensions=window.sizes,
     window_strides=window.strides,
@@ -207,6 +221,15 @@ def _select_and_scatter(
   if is_identity("add", init, x.dtype):
     return result
   return lax.add(result, lax.broadcast(materialize(init), result.shape))
+
+
+def _above_padding(x: Array, prim: Any) -> Array:
+  """JAX fills padding with the value that every other beats or equals, and there an equal one would lose to it."""
+  if jnp.issubdtype(x.dtype, jnp.floating):
+    low, high = (np.asarray(limit, x.dtype) for limit in (jnp.finfo(x.dtype).min, jnp.finfo(x.dtype).max))
+  else:
+    low, high = (np.asarray(limit, x.dtype) for limit in (jnp.iinfo(x.dtype).min + 1, jnp.iinfo(x.dtype).max - 1))
+  return lax.max(x, lax.full_like(x, low)) if prim is primitives.ge_p else lax.min(x, lax.full_like(x, high))
 
 
 def _select_and_scatter_general(
@@ -233,8 +256,9 @@ def _select_and_scatter_general(
 
   def step(total: Array, item: Any) -> Any:
     place, value = item
-    return total.at[place].set(scatter(total[place], value)), None
+    return total.at[place].set(scatter(total[place], value), mode="drop"), None
 
   flat = jnp.broadcast_to(init, (x.size,))
-  total, _ = lax.scan(step, flat, (best[1].reshape(-1), source.reshape(-1)))
+  winners = jnp.where(best[1] < 0, x.size, best[1])  # a window of nothing but padding has none
+  total, _ = lax.scan(step, flat, (winners.reshape(-1), source.reshape(-1)))
   return total.reshape(x.shape)
