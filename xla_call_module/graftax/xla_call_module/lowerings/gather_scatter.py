@@ -82,16 +82,22 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
     "unique_indices": op.attrs.get("unique_indices", False),
     "mode": _DROP,
   }
-  if half > 1:
-    return _scatter_several(context, op, operands[:half], indices, operands[half + 1 :], settings)
-  x, updates = operands[0], operands[2]
   region = op.regions[0]
+  if half > 1:
+    return _scatter_several(context, op, operands[:half], indices, operands[half + 1 :], settings, environment)
+  return _scatter_one(context, op, region, operands[0], indices, operands[2], settings, environment)
+
+
+def _scatter_one(
+  context: Context, op: ir.Op, region: ir.Region, x: Array, indices: Array, updates: Array, settings: Any, outer: Any
+) -> Array:
+  """One operand of a scatter, whose reducer is a region of two arguments and one result."""
   if region.returns == region.args[1:]:
     return lax.scatter(x, indices, updates, **settings)
   name = _reducer(region, x.dtype)
   if name in _SCATTERS:
     return _SCATTERS[name](x, indices, updates, **settings)
-  return _scatter_general(op, region_function(context, region, environment), x, indices, updates, settings)
+  return _scatter_general(op, region_function(context, region, outer), x, indices, updates, settings)
 
 
 def _reducer(region: ir.Region, dtype: Any) -> str | None:
@@ -105,21 +111,41 @@ def _reducer(region: ir.Region, dtype: Any) -> str | None:
   return name
 
 
-def _scatter_several(context: Context, op: ir.Op, xs: Any, indices: Array, updates: Any, settings: Any) -> Any:
-  """Several operands at once, where each result is an update of its own operand only."""
-  region, half = op.regions[0], len(xs)
-  results = []
-  for position, (x, update) in enumerate(zip(xs, updates, strict=True)):
-    if region.returns[position] == region.args[half + position]:
-      results.append(lax.scatter(x, indices, update, **settings))
-      continue
-    own = next((o for o in region.ops if o.results == (region.returns[position],)), None)
-    wanted = sorted((region.args[position], region.args[half + position]))
-    name = own.name.removeprefix("stablehlo.") if own is not None and sorted(own.operands) == wanted else None
-    if name not in _SCATTERS or x.dtype == bool:
-      raise context.unsupported(op, "its reducer mixes several operands.")
-    results.append(_SCATTERS[name](x, indices, update, **settings))
-  return tuple(results)
+def _scatter_several(
+  context: Context, op: ir.Op, xs: Any, indices: Array, updates: Any, settings: Any, outer: Any
+) -> tuple[Array, ...]:
+  """Several operands at once: one by one where no result reads another's operand, together where indices are unique."""
+  region = op.regions[0]
+  owns = [_own_part(region, position) for position in range(len(xs))]
+  apart = [own for own in owns if own is not None]
+  if len(apart) == len(xs):
+    parts = zip(apart, xs, updates, strict=True)
+    return tuple(_scatter_one(context, op, own, x, indices, update, settings, outer) for own, x, update in parts)
+  if not settings["unique_indices"]:
+    raise context.unsupported(op, "its reducer mixes several operands, and its indices are not unique.")
+  combine = region_function(context, region, outer)
+  for _ in range(updates[0].ndim):
+    combine = jax.vmap(combine)
+  olds = [_gather_old(x, indices, update, settings["dimension_numbers"]) for x, update in zip(xs, updates, strict=True)]
+  values = combine(*olds, *updates)
+  return tuple(lax.scatter(x, indices, value, **settings) for x, value in zip(xs, values, strict=True))
+
+
+def _own_part(region: ir.Region, position: int) -> ir.Region | None:
+  """The part of a reducer that makes one result, as a reducer of its operand alone; None where it reads others."""
+  half = len(region.returns)
+  own = (position, half + position)
+  args = tuple(region.args[i] for i in own)
+  foreign = set(region.args) - set(args)
+  needed, ops = {region.returns[position]}, []
+  for op in reversed(region.ops):
+    if needed & set(op.results):
+      ops.append(op)
+      needed.update(op.operands, *(inner.captures for inner in op.regions))
+  if needed & foreign:
+    return None
+  types = tuple(region.types[i] for i in own)
+  return ir.Region(args, types, tuple(reversed(ops)), (region.returns[position],), region.captures)
 
 
 def _scatter_general(

@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import DerivativeError, Module, lift
+from graftax.xla_call_module import DerivativeError, Module, UnsupportedOpError, embed, lift
 
 
 def _scatter(body: str, unique: bool = False) -> Module:
@@ -54,3 +54,38 @@ def test_gather_clamps_its_start():
     return %r : tensor<3x2xf32> } }"""
   got = lift(Module.from_text(text))(_X, np.array([[-4], [1], [9]], np.int32))[0]
   np.testing.assert_array_equal(got, [[0, 1], [1, 2], [3, 4]])
+
+
+def _scatter_two(body: str, unique: bool = False) -> Module:
+  return Module.from_text(f"""module {{ func.func public @main(%x: tensor<5xf32>, %y: tensor<5xi1>, %i: tensor<3x1xi32>,
+      %u: tensor<3xf32>, %v: tensor<3xi1>) -> (tensor<5xf32>, tensor<5xi1>) {{
+    %r:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{{unique_indices = {str(unique).lower()},
+        scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+        index_vector_dim = 1>}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<i1>, %c: tensor<f32>, %d: tensor<i1>):
+      {body}
+      stablehlo.return %s, %t : tensor<f32>, tensor<i1>
+    }}) : (tensor<5xf32>, tensor<5xi1>, tensor<3x1xi32>, tensor<3xf32>, tensor<3xi1>)
+      -> (tensor<5xf32>, tensor<5xi1>)
+    return %r#0, %r#1 : tensor<5xf32>, tensor<5xi1> }} }}""")
+
+
+_FLAGS, _NEW = np.array([True, False, True, False, True]), np.array([True, False, True])
+_APART = """%s = stablehlo.subtract %a, %c : tensor<f32>
+      %t = stablehlo.or %b, %d : tensor<i1>"""
+_MIXED = """%t = stablehlo.compare GT, %c, %a : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %s = stablehlo.select %d, %c, %a : tensor<i1>, tensor<f32>"""
+
+
+@pytest.mark.parametrize("body, unique", [(_APART, False), (_APART, True), (_MIXED, True)])
+def test_several_operands_scatter_as_xla_does(body, unique):
+  module = _scatter_two(body, unique)
+  indices = _I if unique else np.array([[1], [1], [7]], np.int32)
+  arguments = (_X, _FLAGS, indices, _U - 18, _NEW)
+  for got, want in zip(lift(module)(*arguments), embed(module)(*arguments), strict=True):
+    np.testing.assert_array_equal(got, want)
+
+
+def test_several_operands_that_mix_at_indices_that_repeat_are_refused():
+  with pytest.raises(UnsupportedOpError, match="mixes several operands, and its indices are not unique"):
+    lift(_scatter_two(_MIXED))(_X, _FLAGS, _I, _U, _NEW)
