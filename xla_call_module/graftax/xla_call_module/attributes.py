@@ -84,12 +84,15 @@ def _split(text: str) -> list[str]:
 
 _ENUM = re.compile(r"^#(?:stablehlo|chlo)<[a-z_]+ ([A-Za-z0-9_]+)>$")
 _STRUCT = re.compile(r"^#([a-z]+)\.([a-z_]+)<(.*)>$", re.S)
+_COMPLEX_NUMBER = re.compile(r"^#complex\.number<:f(32|64) ([^,]+), ([^,>]+)>")
 
 
 def parse_attribute(text: str) -> Any:
   """The value of an attribute given as text: a str for an enum, a dict for a struct; other text unchanged."""
   if match := _ENUM.match(text):
     return match[1]
+  if match := _COMPLEX_NUMBER.match(text):
+    return complex(*(_real(part, int(match[1])) for part in match.groups()[1:]))
   match = _STRUCT.match(text)
   if not match:
     return text
@@ -99,6 +102,13 @@ def parse_attribute(text: str) -> Any:
   if kind == "conv":
     return _conv_dimensions(body)
   return {key.strip(): _field(value.strip()) for key, value in (part.split("=", 1) for part in _split(body))}
+
+
+def _real(text: str, num_bits: int) -> float:
+  """A float as MLIR spells it: NaN and the infinities by their bits."""
+  if not text.startswith("0x"):
+    return float(text)
+  return float(np.asarray(int(text, 16), f"uint{num_bits}").view(f"float{num_bits}"))
 
 
 def _field(text: str) -> Any:

@@ -1,7 +1,5 @@
 """Ops that exchange data with other devices or with the host."""
 
-from typing import Any
-
 import numpy as np
 
 from graftax.xla_call_module import ir
@@ -22,20 +20,25 @@ HOST_CALLBACKS = frozenset({
 })  # fmt: skip
 
 
-def groups(op: ir.Op) -> Any:
-  """The groups of devices, or the pairs of them, between which a collective communicates; None where it says none."""
-  return op.attrs.get("replica_groups", op.attrs.get("source_target_pairs"))
+def groups(op: ir.Op) -> np.ndarray:
+  """The groups of devices, or the pairs of them, between which a collective communicates; none where it says none."""
+  return np.asarray(op.attrs.get("replica_groups", op.attrs.get("source_target_pairs", ())))
 
 
-def is_alone(op: ir.Op) -> bool:
-  """Whether each device communicates with nobody but itself in a collective."""
-  found = groups(op)
-  if found is None:
-    return False
+def is_alone(program: ir.Program, op: ir.Op) -> bool:
+  """Whether no device communicates with any but itself in a collective."""
+  found, count = groups(op), _num_devices(program, op)
   if op.name == "stablehlo.collective_permute":
-    # A device that nobody sends to gets zeros.
-    return len(found) > 0 and all(int(a) == int(b) for a, b in found)
-  return np.shape(found)[-1:] == (1,)
+    return not found.size or (len(found) == count and bool((found[:, 0] == found[:, 1]).all()))
+  if op.name == "stablehlo.collective_broadcast":
+    return len(found) == count and found.shape[-1:] == (1,)
+  return found.shape[-1:] == (1,) if found.size else count == 1  # no groups stand for one group of all devices
+
+
+def _num_devices(program: ir.Program, op: ir.Op) -> int:
+  """How many devices an op with or without a channel communicates between: all, or the replicas of one partition."""
+  replicas, partitions = (int(program.attrs.get(f"mhlo.num_{kind}s", 1)) for kind in ("replica", "partition"))
+  return replicas * partitions if "channel_handle" in op.attrs else replicas
 
 
 def may_embed_alone(op: ir.Op) -> bool:

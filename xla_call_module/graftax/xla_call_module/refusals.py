@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 import jax
-import numpy as np
 
 from graftax.xla_call_module import analysis, communication, errors, ir
 from graftax.xla_call_module.context import Context, Options, Record
@@ -76,8 +75,8 @@ def check_embeds(program: ir.Program) -> None:
         _refuse(op, "calls back into the process that exported it, which is gone: XLA would crash")
       if op.name == communication.PER_DEVICE:
         _refuse(op, "runs on each device of a mesh by itself; lift it with that mesh")
-      if op.name in communication.COLLECTIVES and not communication.is_alone(op):
-        _refuse(op, f"communicates between devices in groups {np.asarray(communication.groups(op)).tolist()!r}")
+      if op.name in communication.COLLECTIVES and not communication.is_alone(program, op):
+        _refuse(op, f"communicates between devices in groups {communication.groups(op).tolist()!r}")
 
 
 def _refuse(op: ir.Op, what: str) -> None:

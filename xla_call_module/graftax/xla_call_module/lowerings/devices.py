@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from graftax.xla_call_module import communication, ir
 from graftax.xla_call_module.context import Context
@@ -23,7 +23,9 @@ def _device_id(context: Context, op: ir.Op) -> Any:
 @register(*communication.COLLECTIVES)
 def _collective(context: Context, op: ir.Op, *operands: Array, environment: Any = None) -> Any:
   """Over groups of one device a collective is the identity; larger groups need a mesh that this op does not name."""
-  if not communication.is_alone(op) or len(operands) != len(op.types):
-    groups = np.asarray(communication.groups(op)).tolist()
-    raise context.unsupported(op, f"it communicates between devices in groups {groups!r}.")
+  groups = communication.groups(op)
+  if not communication.is_alone(context.program, op) or len(operands) != len(op.types):
+    raise context.unsupported(op, f"it communicates between devices in groups {groups.tolist()!r}.")
+  if op.name == "stablehlo.collective_permute" and not groups.size:
+    return lax.full_like(operands[0], 0)  # what no device sends is zero
   return operands if len(operands) > 1 else operands[0]

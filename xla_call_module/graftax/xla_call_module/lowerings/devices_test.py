@@ -23,15 +23,6 @@ def test_a_group_of_several_devices_is_refused_and_named():
     lift(_gathered("[[0, 1]]", 2))(_X)
 
 
-def test_a_permutation_that_sends_nothing_is_refused():
-  module = Module.from_text("""module { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-    %r = "stablehlo.collective_permute"(%x) {source_target_pairs = dense<> : tensor<0x2xi64>}
-      : (tensor<4xf32>) -> tensor<4xf32>
-    return %r : tensor<4xf32> } }""")
-  with pytest.raises(UnsupportedOpError, match=r"stablehlo.collective_permute at .*in groups \[\]"):
-    lift(module)(_X)
-
-
 _ID = """module {{ func.func public @main() -> tensor<ui32> {{
   %r = stablehlo.{} : tensor<ui32>
   return %r : tensor<ui32> }} }}"""

@@ -43,7 +43,7 @@ for _name, _function in _PLAIN.items():
 _ACCURATE = {
     "stablehlo.cbrt": lax.cbrt, "stablehlo.cosine": lax.cos, "stablehlo.exponential": lax.exp,
     "stablehlo.exponential_minus_one": lax.expm1, "stablehlo.log": lax.log, "stablehlo.log_plus_one": lax.log1p,
-    "stablehlo.logistic": lax.logistic, "stablehlo.rsqrt": lax.rsqrt, "stablehlo.sine": lax.sin,
+    "stablehlo.rsqrt": lax.rsqrt, "stablehlo.sine": lax.sin,
     "stablehlo.sqrt": lax.sqrt, "stablehlo.tan": lax.tan, "stablehlo.tanh": lax.tanh,
 }  # fmt: skip
 
@@ -70,6 +70,14 @@ def _accuracy(attr: Any) -> Any:
 
 for _name, _function in _ACCURATE.items():
   register(_name)(_accurate(_function))
+
+
+@register("stablehlo.logistic")
+def _logistic(context: Context, op: ir.Op, x: Array) -> Array:
+  if x.dtype.itemsize > 1:
+    return _accurate(lax.logistic)(context, op, x)
+  # JAX computes it of exponentials, which leave the range of an 8-bit type.
+  return lax.convert_element_type(lax.logistic(lax.convert_element_type(x, np.float32)), x.dtype)
 
 
 @register("stablehlo.add")

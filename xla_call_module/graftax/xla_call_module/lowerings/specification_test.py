@@ -69,6 +69,35 @@ _CASES = (
     "tensor<2x3xf32>",
   ),
   _Case(
+    "constant like complex numbers",
+    """%r = "chlo.constant_like"(%a) {value = #complex.number<:f32 1.5, 0x7F800000> : complex<f32>}
+      : (tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>""",
+    (np.ones(2, np.complex64),),
+    "tensor<2xcomplex<f32>>",
+  ),
+  _Case(
+    "logistic in 8 bits",
+    "%r = stablehlo.logistic %a : tensor<4xf8E4M3FN>",
+    (np.array([-100, -1, 0, 3], np.float32).astype(jnp.float8_e4m3fn),),
+    "tensor<4xf8E4M3FN>",
+  ),
+  _Case(
+    "permutation that sends nothing",
+    """%r = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<> : tensor<0x2xi64>}>
+      : (tensor<2x3xf32>) -> tensor<2x3xf32>""",
+    (_F32,),
+    "tensor<2x3xf32>",
+  ),
+  _Case(
+    "sum over all of one device",
+    """%r = "stablehlo.all_reduce"(%a) <{replica_groups = dense<> : tensor<0x0xi64>}> ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %s = stablehlo.add %x, %y : tensor<f32>
+      stablehlo.return %s : tensor<f32> }) : (tensor<2x3xf32>) -> tensor<2x3xf32>""",
+    (_F32,),
+    "tensor<2x3xf32>",
+  ),
+  _Case(
     "broadcasting add of booleans",
     "%r = chlo.broadcast_add %a, %b : (tensor<2x3xi1>, tensor<3xi1>) -> tensor<2x3xi1>",
     (_F32 > 0, np.array([True, False, True])),
