@@ -9,6 +9,7 @@ from graftax.xla_call_module.communication import HOST_TRANSFERS
 from graftax.xla_call_module.context import Context
 
 __all__ = [
+  "BROADCASTS",
   "MAX_SHAPE_SIZE",
   "definitions",
   "expanded_size",
@@ -22,6 +23,8 @@ __all__ = [
 
 MAX_SHAPE_SIZE = 16
 """How many integers an array has at most that may be a shape, an index or a count rather than data."""
+
+BROADCASTS = ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
 
 _STATIC_OPERANDS: dict[str, tuple[int, ...] | None] = {
   # None: every operand; a tuple: those positions.
@@ -121,7 +124,7 @@ def is_zero(context: Context, number: int) -> bool:
 def _unbroadcast(context: Context, number: int) -> ir.Op | None:
   """The op whose entries a value repeats or only arranges anew."""
   op = definitions(context).get(number)
-  while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+  while op is not None and op.name in (*BROADCASTS, "stablehlo.reshape"):
     op = definitions(context).get(op.operands[0])
   return op
 
@@ -138,15 +141,16 @@ def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
   if op is None or found is None or op.type.dtype.kind not in "iu":
     return None
   (axis, offset), limits = found, np.iinfo(op.type.dtype)
-  size = op.type.shape[axis]
-  does_not_wrap = size is not None and limits.min <= offset and offset + size - 1 <= limits.max
+  # No array is so long that its positions do not fit 32 bits; in fewer, an open dimension may be.
+  size = op.type.shape[axis] or (0 if limits.bits >= 32 else limits.max)
+  does_not_wrap = limits.min <= offset and offset + size - 1 <= limits.max
   return found if does_not_wrap else None
 
 
 def _counts(context: Context, op: ir.Op) -> tuple[int, int] | None:
   if op.name == "stablehlo.iota":
     return op.attrs["iota_dimension"], 0
-  if op.name == "stablehlo.broadcast_in_dim":
+  if op.name in BROADCASTS:
     inner = iota_offset(context, op.operands[0])
     if inner is None:
       return None

@@ -82,7 +82,7 @@ def _lowered(context: Context, op: ir.Op, operands: Sequence[Any], environment: 
     return without_x64.evaluate(context, op, operands)
   if not rule.takes_known:
     operands = [values.materialize(value) for value in operands]
-  if op.regions:
+  if op.regions or rule.takes_environment:
     return rule.function(context, op, *operands, environment=environment)
   return rule.function(context, op, *operands)
 

@@ -25,6 +25,9 @@ def try_fold(op: ir.Op, operands: Sequence[Any]) -> Known | None:
     return None
   if op.name == "stablehlo.broadcast_in_dim" and isinstance(operands[0], np.ndarray) and operands[0].size == 1:
     return _splat(op, operands[0])
+  decided = _decided(op, operands)
+  if decided is not None:
+    return decided
   symbolic = False
   for value in operands:
     if isinstance(value, SymbolicArray):
@@ -37,6 +40,25 @@ def try_fold(op: ir.Op, operands: Sequence[Any]) -> Known | None:
   if symbolic:
     return _fold_symbolic(op, operands, result.dtype, rule)
   return evaluate(op, operands)
+
+
+def _decided(op: ir.Op, operands: Sequence[Any]) -> np.ndarray | None:
+  """An `and` with false, or an `or` with true, whatever the other operand is.
+
+  JAX writes `//` of a symbolic dimension with a correction for mixed signs, whose other half no bound decides.
+  """
+  deciding = {"stablehlo.and": False, "stablehlo.or": True}.get(op.name)
+  if deciding is None:
+    return None
+  for value in operands:
+    if (
+      isinstance(value, np.ndarray)
+      and value.dtype.kind == "b"
+      and value.size <= MAX_FOLDED_SIZE
+      and (value == deciding).all()
+    ):
+      return value
+  return None
 
 
 def _splat(op: ir.Op, x: np.ndarray) -> np.ndarray | None:

@@ -21,20 +21,27 @@ class Rule:
   """How one op is lowered.
 
   Attributes:
-    function: `function(context, op, *operands)` gives the op's result, or a tuple of its results. For an op with
-      regions, the keyword argument `environment` maps the numbers of the values around it to values.
+    function: `function(context, op, *operands)` gives the op's result, or a tuple of its results.
     takes_known: known operands stay numpy arrays; otherwise every operand is one of a JAX op.
+    takes_environment: the keyword argument `environment` maps the numbers of the values around the op to values. It
+      does in any case where the op has regions.
   """
 
   function: Callable[..., Any]
   takes_known: bool
+  takes_environment: bool = False
 
 
 class Table(dict[str, Rule]):
   """Lowering rules by name."""
 
   def add(
-    self, names: Iterable[str], *, takes_known: bool = False, override: bool = False
+    self,
+    names: Iterable[str],
+    *,
+    takes_known: bool = False,
+    takes_environment: bool = False,
+    override: bool = False,
   ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that enters a rule under each name; a second rule for a name needs `override=True`.
 
@@ -49,7 +56,7 @@ class Table(dict[str, Rule]):
       for name in names:
         if name in self and not override:
           raise ValueError(f"a lowering for {name!r} is registered already; pass override=True to replace it.")
-        self[name] = Rule(function, takes_known)
+        self[name] = Rule(function, takes_known, takes_environment)
       return function
 
     return decorate
@@ -60,12 +67,15 @@ custom_calls = Table()
 composites = Table()
 
 
-def register(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
+def register(
+  *names: str, takes_known: bool = False, takes_environment: bool = False, override: bool = False
+) -> Callable[..., Any]:
   """Registers the lowering of ops such as `"stablehlo.add"`; `Rule` says what is decorated.
 
   Args:
     names: ops that the function lowers.
     takes_known: see `Rule`.
+    takes_environment: see `Rule`.
     override: replace lowerings that are registered.
 
   Raises:
@@ -78,7 +88,7 @@ def register(*names: str, takes_known: bool = False, override: bool = False) -> 
     ...   return x + x
     >>> del registry.ops["my_dialect.double"]
   """
-  return ops.add(names, takes_known=takes_known, override=override)
+  return ops.add(names, takes_known=takes_known, takes_environment=takes_environment, override=override)
 
 
 def register_custom_call(*targets: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module import analysis, errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.lowerings.contraction import convolution
 from graftax.xla_call_module.lowerings.gather_scatter import gather
@@ -47,14 +47,28 @@ def _dynamic_pad(context: Context, op: ir.Op, x: Any, value: Any, low: Any, high
   return lax.pad(materialize(x), materialize(value), list(config))
 
 
-@register("stablehlo.real_dynamic_slice", takes_known=True)
-def _real_dynamic_slice(context: Context, op: ir.Op, x: Any, start: Any, limit: Any, strides: Any) -> Array:
-  x = materialize(x)
-  limits, steps = _dims(context, op, limit, "limit"), _dims(context, op, strides, "stride")
+@register("stablehlo.real_dynamic_slice", takes_known=True, takes_environment=True)
+def _real_dynamic_slice(
+  context: Context, op: ir.Op, x: Any, start: Any, limit: Any, strides: Any, *, environment: dict[int, Any]
+) -> Array:
+  x, steps = materialize(x), _dims(context, op, strides, "stride")
   starts = as_dims(start)
   if starts is not None:
-    return lax.slice(x, starts, limits, steps)
-  raise context.unsupported(op, "its start depends on data.")
+    return lax.slice(x, starts, _dims(context, op, limit, "limit"), steps)
+  sizes = _slice_sizes(context, op, environment)
+  if sizes is None or any(step != 1 for step in steps):
+    raise context.unsupported(op, "its start depends on data, and its size is not known.")
+  return lax.dynamic_slice(x, [start[axis] for axis in range(x.ndim)], sizes)
+
+
+def _slice_sizes(context: Context, op: ir.Op, environment: dict[int, Any]) -> tuple[Any, ...] | None:
+  """The sizes of a slice that ends at its start plus known sizes, as JAX writes `dynamic_slice` of symbolic sizes."""
+  _, start, limit, _ = op.operands
+  source = analysis.definitions(context).get(limit)
+  if source is None or source.name != "stablehlo.add" or start not in source.operands:
+    return None
+  left, right = source.operands
+  return as_dims(environment.get(right if left == start else left))
 
 
 @register("stablehlo.dynamic_gather", takes_known=True)

@@ -91,7 +91,7 @@ def _selects_success(context: Context, select: ir.Op, op: ir.Op) -> bool:
   """Whether a select keeps a value where the op's info is 0."""
   defined = analysis.definitions(context)
   condition = defined.get(select.operands[0])
-  while condition is not None and condition.name == "stablehlo.broadcast_in_dim":
+  while condition is not None and condition.name in analysis.BROADCASTS:
     condition = defined.get(condition.operands[0])
   if select.name != "stablehlo.select" or condition is None or condition.name != "stablehlo.compare":
     return False

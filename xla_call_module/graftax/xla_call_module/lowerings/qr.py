@@ -76,7 +76,7 @@ def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> 
       return None
     if user is product:
       continue
-    if user.name in ("stablehlo.slice", "stablehlo.pad", "stablehlo.reshape") and position == 0:
+    if user.name in _PASS_ON and position == 0:
       inner = _masked(context, user.results[0], product, used)
       if inner is None:
         return None
@@ -86,6 +86,9 @@ def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> 
     else:
       return None
   return found
+
+
+_PASS_ON = ("stablehlo.slice", "stablehlo.real_dynamic_slice", "stablehlo.pad", "stablehlo.reshape")
 
 
 def _packed(context: Context, op: ir.Op, x: Array) -> Any:

@@ -192,15 +192,12 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
   if number not in defined:
     return None
   outermost = op = defined[number][0]
-  while op.name in _BROADCASTS and op.operands[0] in defined:
+  while op.name in analysis.BROADCASTS and op.operands[0] in defined:
     op = defined[op.operands[0]][0]
   if op.name != "stablehlo.constant" or not op.attrs["value"].size or any(op.attrs["value"].strides):
     return None
   value = op.attrs["value"]
   return outermost.types, value[(0,) * value.ndim].tobytes()
-
-
-_BROADCASTS = ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
 
 
 class _Matcher:

@@ -25,7 +25,7 @@ def _mask(context: Context, number: int) -> tuple[str, int] | None:
   """(direction, shift) of a mask that compares row + shift with column, over the last two axes."""
   defined = analysis.definitions(context)
   mask = defined.get(number)
-  while mask is not None and mask.name == "stablehlo.broadcast_in_dim":
+  while mask is not None and mask.name in analysis.BROADCASTS:
     rank, axes = mask.type.rank, tuple(mask.attrs["broadcast_dimensions"])
     if axes != tuple(range(rank - len(axes), rank)):
       return None
