@@ -11,11 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from graftax.xla_call_module import errors
 from graftax.xla_call_module.linear_calls import linear_call
 from graftax.xla_call_module.module import Module
+from graftax.xla_call_module.tangent_rules import call_with_tangents
 from graftax.xla_call_module.values import is_inexact, replaced
 
 __all__ = ["stored_pullback", "with_policy"]
@@ -57,7 +57,7 @@ def with_policy(primal: Function, module: Module, pullback: Function | None, gra
       " with_gradient=True), or use gradient='primal'."
     )
   transpose = _Transpose(primal, pullback, module)
-  return _saved(primal, transpose, module) if gradient == "saved" else _auto(primal, transpose, module)
+  return _ruled(primal, transpose, module, allows_forward_mode=gradient == "auto")
 
 
 class _Transpose:
@@ -92,54 +92,32 @@ class _Transpose:
     return [result.shape for result in jax.eval_shape(self._primal, *args)]
 
 
-def _saved(primal: Function, transpose: _Transpose, module: Module) -> Function:
-  call = jax.custom_vjp(lambda *args: list(primal(*args)))
+def _ruled(primal: Function, transpose: _Transpose, module: Module, *, allows_forward_mode: bool) -> Function:
+  """Forward mode differentiates the primal; its tangent is one linear primitive whose transpose is the stored one.
 
-  def forward(*args: Any) -> Any:
-    return list(primal(*args)), args
-
-  def backward(args: Any, cotangents: Any) -> Any:
-    inexact = [ct for ct, spec in zip(cotangents, module.outputs, strict=True) if is_inexact(spec)]
-    results = iter(transpose(args, inexact))
-    return tuple(
-      next(results) if is_inexact(spec) else np.zeros(np.shape(arg), jax.dtypes.float0)
-      for arg, spec in zip(args, module.inputs, strict=True)
-    )
-
-  call.defvjp(forward, backward)
-  return call
-
-
-def _auto(primal: Function, transpose: _Transpose, module: Module) -> Function:
-  """Forward mode differentiates the primal; its tangent is one linear primitive whose transpose is the stored one."""
+  A derivative of the derivative takes the stored one for the results too, as `jax.export.Exported.call` does. That is
+  right for `stop_gradient`, and for `custom_jvp` and `custom_vjp` whose rules call the function itself.
+  """
   inputs = [i for i, spec in enumerate(module.inputs) if is_inexact(spec)]
   outputs = [i for i, spec in enumerate(module.outputs) if is_inexact(spec)]
   if not inputs or not outputs:
     return primal
-  call = jax.custom_jvp(lambda *args: list(primal(*args)))
-  forward = _Tangent(primal, inputs, outputs)
+  forward = _Tangent(primal, inputs, outputs) if allows_forward_mode else _refuse_forward_mode
   backward = _Cotangent(transpose, len(module.inputs))
 
-  @call.defjvp
-  def _(args: Any, tangents: Any) -> Any:
-    results = list(primal(*args))  # as in custom_vjp: a second derivative sees the primal as it is
-    linear = linear_call(forward, backward, args, [tangents[i] for i in inputs], [results[i] for i in outputs])
-    given = iter(linear)
-    return results, [next(given) if i in outputs else _zero_tangent(result) for i, result in enumerate(results)]
+  def rule(args: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    moving = [jnp.zeros_like(args[i]) if tangents[i] is None else tangents[i] for i in inputs]
+    given = iter(linear_call(forward, backward, args, moving, [results[i] for i in outputs]))
+    return [next(given) if i in outputs else None for i in range(len(results))]
 
-  return call
+  return lambda *args: call_with_tangents(primal, rule, [jnp.asarray(arg) for arg in args])
 
 
-def _zero_tangent(result: Any) -> Any:
-  """The tangent of an array without derivatives."""
-  shape = np.shape(result)
-  if not all(isinstance(dim, int) for dim in shape):
-    raise errors.DerivativeError(
-      f"the stored gradient of a module with a result of integers of symbolic shape {shape} cannot be traced with"
-      " symbolic shapes: JAX has no zero tangent of such a result. Differentiate with static shapes, or lift with"
-      " gradient='primal' or 'saved'."
-    )
-  return np.zeros(shape, jax.dtypes.float0)
+def _refuse_forward_mode(*operands: Any) -> list[Any]:
+  raise errors.DerivativeError(
+    "gradient='saved': the gradient function of the artifact serves reverse mode only; forward-mode derivatives (jvp,"
+    " jacfwd, hessian) would be those of the lifted code. Pass gradient='auto' or 'primal' for them."
+  )
 
 
 class _Tangent:
