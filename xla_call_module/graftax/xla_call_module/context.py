@@ -71,11 +71,11 @@ class Context:
     key = (kind, op.name, op.location, ffi_target)
     self.records.setdefault(key, Record(kind, op.name, op.location, note, ffi_target))
 
-  def unsupported(self, op: ir.Op, reason: str) -> errors.UnsupportedOpError:
-    """The error for an op that does not lift, ready to raise."""
+  def unsupported(self, op: ir.Op, reason: str, *, embeds: bool = True) -> errors.UnsupportedOpError:
+    """The error for an op that does not lift, ready to raise; `embeds` tells whether embed() would help."""
     return errors.UnsupportedOpError(
-      f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register, or run"
-      " the module through embed() instead.",
+      f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register"
+      + (", or run the module through embed() instead." if embeds else "."),
       op=op.name,
       location=op.location,
       reason=reason,

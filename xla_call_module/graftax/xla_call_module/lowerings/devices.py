@@ -25,7 +25,7 @@ def _collective(context: Context, op: ir.Op, *operands: Array, environment: Any 
   """Over groups of one device a collective is the identity; larger groups need a mesh that this op does not name."""
   groups = communication.groups(op)
   if not communication.is_alone(context.program, op) or len(operands) != len(op.types):
-    raise context.unsupported(op, f"it communicates between devices in groups {groups.tolist()!r}.")
+    raise context.unsupported(op, f"it communicates between devices in groups {groups.tolist()!r}.", embeds=False)
   if op.name == "stablehlo.collective_permute" and not groups.size:
     return lax.full_like(operands[0], 0)  # what no device sends is zero
   return operands if len(operands) > 1 else operands[0]
