@@ -1,0 +1,21 @@
+"""The examples in package READMEs run, each file's blocks one after the other."""
+
+import re
+
+import pytest
+from cleanroom import ROOT
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nThis prints:\n\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("package", ["xla_call_module"])
+def test_examples_run_and_print_what_they_say(package, capsys):
+  path = ROOT / package / "README.md"
+  text = path.read_text(encoding="utf-8")
+  namespace: dict[str, object] = {}
+  for block in _BLOCK.finditer(text):
+    # Errors name lines of the README.
+    code = "\n" * text.count("\n", 0, block.start(1)) + block[1]
+    exec(compile(code, str(path), "exec"), namespace)
+    printed = capsys.readouterr().out
+    assert printed == (block[2] or "")
