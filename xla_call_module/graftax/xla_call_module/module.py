@@ -217,7 +217,7 @@ class Module:
       VersionError: a version that cannot be read.
       DecodeError: the module does not parse.
     """
-    if not isinstance(version, int):
+    if not isinstance(version, (int, np.integer)):
       raise errors.ArgumentError(f"Module.from_call_module: version={version!r}; expected an integer.")
     if version < OLDEST_CALL_MODULE_VERSION or version > NEWEST_CALL_MODULE_VERSION:
       hint = (

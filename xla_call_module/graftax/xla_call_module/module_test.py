@@ -197,6 +197,7 @@ def test_what_jax_export_wrote_is_sent_to_from_exported():
 
 def test_wrong_attributes_of_a_call_module_are_named():
   data = mlir.serialize(_SINE)
+  assert Module.from_call_module(version=np.int64(9), module=data, platforms=["CPU"]).platforms == ("cpu",)
   with pytest.raises(ArgumentError, match="platforms='CPU' is one string"):
     Module.from_call_module(version=9, module=data, platforms="CPU")
   with pytest.raises(ArgumentError, match="version='9'; expected an integer"):
