@@ -86,7 +86,7 @@ def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
     fits = int(limits.min) <= int(arg) <= int(limits.max)
   with np.errstate(over="ignore"):
     made = value.astype(spec.dtype) if fits else value
-  if not fits or (np.isfinite(value) and not np.isfinite(made.astype(value.dtype))):
+  if not fits or (np.isfinite(value) and not np.isfinite(made.astype(np.complex128))):
     raise errors.ArgumentError(f"argument {position}: the Python scalar {arg!r} does not fit {spec}.")
   return made
 

@@ -30,7 +30,18 @@ def test_python_scalar_that_fits_takes_the_declared_dtype(kind, given, dtype):
 
 @pytest.mark.parametrize(
   "kind, given",
-  [("i32", 1.0), ("i8", 128), ("ui8", -1), ("i1", 1), ("f32", 1j), ("i32", 2**70), ("f32", 2**70 + 0j)],
+  [
+    ("i32", 1.0),
+    ("i8", 128),
+    ("ui8", -1),
+    ("i1", 1),
+    ("f32", 1j),
+    ("i32", 2**70),
+    ("f32", 2**70 + 0j),
+    ("f16", 1e5),
+    ("f8E4M3FN", 1e3),
+    ("complex<f32>", 1e39),
+  ],  # fmt: skip
 )
 def test_python_scalar_that_does_not_fit_is_refused(kind, given):
   with pytest.raises(ArgumentError, match=r"argument 0: the Python scalar .* does not fit"):
