@@ -230,14 +230,14 @@ class _Builder:
     if gradient is not None:
       return _custom_gradient_kernel(gradient)
     if node.op in self.library:
-      return call_kernel(node.op)
+      return _call_kernel(node.op)
     entry = lowering(node.op)
     if entry is None:
       raise AssertionError(f"internal: {node.op} passed the support check without a lowering.")
     return bind(node, self.signatures.get(node.op), entry, self.function.name)
 
 
-def call_kernel(function_name: str) -> Kernel:
+def _call_kernel(function_name: str) -> Kernel:
   """A kernel for a node whose op is a library function's name."""
   return Kernel(lambda context, inputs: context.call(FunctionRef(function_name, {}), inputs), is_pure=False)
 

@@ -21,7 +21,14 @@ from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_from_proto
 from graftax.graphdef_ir.signatures import OpSignature, OpSignatures
 
-__all__ = ["function_from_proto", "graph_from_proto", "parse_function", "parse_graph", "parse_message"]
+__all__ = [
+  "SupportsSerialization",
+  "function_from_proto",
+  "graph_from_proto",
+  "parse_function",
+  "parse_graph",
+  "parse_message",
+]
 
 # Protobuf in pure Python also raises the latter two.
 _DAMAGED = (schema.DecodeError, ValueError, RecursionError)

@@ -35,6 +35,7 @@ __all__ = [
   "tensor_array_close_v3",
   "tensor_array_concat_v3",
   "tensor_array_gather_v3",
+  "tensor_array_grad_v3",
   "tensor_array_read_v3",
   "tensor_array_scatter_v3",
   "tensor_array_size_v3",

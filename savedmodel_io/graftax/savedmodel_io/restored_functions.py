@@ -84,7 +84,7 @@ class FunctionReader:
   def resource(self, node: ObjectNode) -> Resource:
     """The resource that a ResourceObject stands for."""
     return Resource(
-      name=resource_name(self.objects, node),
+      name=_resource_name(self.objects, node),
       create=self._only_trace(node, "_create_resource"),
       initialize=self._only_trace(node, "_initialize"),
       checkpoint_keys=self._checkpoint_keys.get(node.id, {}),
@@ -127,7 +127,7 @@ class FunctionReader:
       case ConstantObject() as constant:
         return ConstantCapture(constant.operation, self._constant(constant.operation))
       case ResourceObject():
-        return ResourceCapture(resource_name(self.objects, node))
+        return ResourceCapture(_resource_name(self.objects, node))
       case AssetObject() as asset:
         if not 0 <= asset.index < len(self._assets.entries):
           raise DamagedSavedModelError(f"captures asset {asset.index} of {len(self._assets.entries)}")
@@ -135,7 +135,7 @@ class FunctionReader:
       case CapturedTensorObject() as captured:
         return TensorCapture(captured.tensor, captured.concrete_function)
     # Objects of registered classes are restored as resources: they have a handle and functions that make it.
-    return ResourceCapture(resource_name(self.objects, node))
+    return ResourceCapture(_resource_name(self.objects, node))
 
   def _only_trace(self, node: ObjectNode, attribute: str) -> ConcreteFunction | None:
     child = node.children.get(attribute)
@@ -186,7 +186,7 @@ class Resources(Mapping[str, Resource]):
 
   def __init__(self, reader: FunctionReader):
     self._reader = reader
-    self._nodes = {resource_name(reader.objects, node): node for node in reader.objects.of_kind(ResourceObject)}
+    self._nodes = {_resource_name(reader.objects, node): node for node in reader.objects.of_kind(ResourceObject)}
 
   def __getitem__(self, name: str) -> Resource:
     if name not in self._nodes:
@@ -203,7 +203,7 @@ class Resources(Mapping[str, Resource]):
     return f"Resources({list(self)})"
 
 
-def resource_name(objects: ObjectGraph, node: ObjectNode) -> str:
+def _resource_name(objects: ObjectGraph, node: ObjectNode) -> str:
   """The attribute path of a resource, or its id where it is only captured."""
   return ".".join(objects.path(node.id)) or f"object {node.id}"
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["APPLICATIONS", "HEAVY", "Application", "CheckedModel", "Checker", "checker", "export_model"]
+__all__ = ["APPLICATIONS", "HEAVY", "Application", "CheckedModel", "Checker", "check_export", "checker", "export_model"]
 
 # Any in this module: Keras ships no type information.
 
