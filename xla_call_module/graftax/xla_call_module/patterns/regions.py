@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.xla_call_module import ir
+from graftax.xla_call_module import ir, mlir
 
 __all__ = ["Reducer", "canonical", "exported_region", "reducer"]
 
@@ -86,8 +86,6 @@ def exported_region(function: Callable[..., Any], op_name: str, *specs: jax.Shap
 
 @functools.lru_cache(maxsize=256)
 def _exported_region(function: Callable[..., Any], op_name: str, specs: tuple[Any, ...]) -> Any:
-  from graftax.xla_call_module import mlir
-
   arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specs]
   text = jax.jit(function).lower(*arguments).as_text()
   program = mlir.decode_text(text)
