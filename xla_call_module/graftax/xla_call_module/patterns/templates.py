@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -35,7 +36,7 @@ class _Entry:
 
   @property
   def function(self) -> Callable[..., Any]:
-    return getattr(lax, self.name)
+    return _function(self.name)
 
 
 _LOG_PI = (1.1447298526763916, 1.1447298858494002)
@@ -70,11 +71,20 @@ _COMPLEX_ENTRIES = tuple(
     ("exp", "exponential", "cosine"),
   )
 )
+# They hold exp(-x).
+_EXPONENTIAL_ENTRIES = (
+  _Entry("logistic", 1, ops=frozenset(f"stablehlo.{op}" for op in ("negate", "exponential", "divide"))),
+  _Entry("logaddexp", 2, ops=frozenset(f"stablehlo.{op}" for op in ("negate", "exponential", "log_plus_one"))),
+)
 
 
 @register("graftax.lax")
 def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
-  return getattr(lax, op.attrs["function"])(*operands)
+  return _function(op.attrs["function"])(*operands)
+
+
+def _function(name: str) -> Callable[..., Any]:
+  return jnp.logaddexp if name == "logaddexp" else getattr(lax, name)
 
 
 def recover(program: ir.Program) -> ir.Program:
@@ -85,10 +95,14 @@ def recover(program: ir.Program) -> ir.Program:
     e for e in _ENTRIES if (not e.has_loop or "stablehlo.while" in names) and not present.keys().isdisjoint(e.constants)
   ]
   wanted_complex = [e for e in _COMPLEX_ENTRIES if e.ops <= names]
-  if not wanted and not wanted_complex:
+  wanted_exponential = [e for e in _EXPONENTIAL_ENTRIES if e.ops <= names]
+  if not wanted and not wanted_complex and not wanted_exponential:
     return program
   replaced: dict[int, ir.Op] = {}
   defined = _definitions(program)
+  for kind in _negated_exponentials(program) if wanted_exponential else ():
+    for entry in wanted_exponential:
+      _replace_all(program, defined, entry, kind, replaced)
   for entry in wanted:
     for kind in _kinds(program, [number for c in entry.constants for number in present.get(c, ())]):
       _replace_all(program, defined, entry, kind, replaced)
@@ -97,6 +111,13 @@ def recover(program: ir.Program) -> ir.Program:
     for kind in complex_kinds:
       _replace_all(program, defined, entry, kind, replaced)
   return _rewritten(program, replaced) if replaced else program
+
+
+def _negated_exponentials(program: ir.Program) -> list[ir.TensorType]:
+  """The real types in which exp(-x) is computed."""
+  negated = {op.results[0] for op in _all_ops(program) if op.name == "stablehlo.negate"}
+  exponentials = (op for op in _all_ops(program) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
+  return list(dict.fromkeys(op.types[0] for op in exponentials if jnp.issubdtype(op.types[0].dtype, jnp.floating)))
 
 
 def _definitions(program: ir.Program) -> dict[int, tuple[ir.Op, int]]:
@@ -212,7 +233,10 @@ class _Matcher:
     if constant is not None:
       return constant == _splat(self._defined, found)
     if wanted in self.bound:
-      return self.bound[wanted] == found
+      bound = self.bound[wanted]
+      return bound == found or (
+        (same := _splat(self._defined, found)) is not None and same == _splat(self._defined, bound)
+      )
     if wanted in self._template.arguments:
       self.bound[wanted] = found
       return True

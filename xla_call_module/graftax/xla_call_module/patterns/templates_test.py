@@ -40,6 +40,16 @@ def test_expanded_function_is_recovered_for_complex_numbers_and_open_dimensions(
   assert len(jaxpr.splitlines()) < 20
 
 
+def test_derivatives_of_sigmoid_and_softplus_at_zero_and_where_they_are_saturated():
+  def function(x):
+    return jax.nn.silu(x) + jax.nn.sigmoid(x * 2) + jax.nn.softplus(x) + jnp.logaddexp(x, x * 3)
+
+  x = np.array([-200, -100, 0, 100], np.float32)
+  lifted = _lifted(function, jax.ShapeDtypeStruct((4,), np.float32))
+  got, want = (jax.grad(lambda x, f=f: f(x).sum())(x) for f in (lambda x: lifted(x)[0], function))
+  np.testing.assert_allclose(got, want, atol=1e-6)
+
+
 def test_derivative_of_complex_functions_where_their_expansion_has_a_wrong_one():
   def total(z):
     parts = jnp.exp(z), jnp.sin(z) * jnp.exp(z.imag * 1j), jnp.square(z), jnp.log(z + 1), jnp.sqrt(z + 2)
