@@ -168,10 +168,11 @@ class _Template:
 
 
 @functools.lru_cache(maxsize=256)
-def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype) -> _Template | None:
+def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype, x64: bool) -> _Template | None:
   try:
-    specs = [jax.ShapeDtypeStruct(_sizes(shape), dtype)] * entry.num_args
-    exported = jax.export.export(jax.jit(entry.function))(*specs)
+    with jax.enable_x64(x64):
+      specs = [jax.ShapeDtypeStruct(_sizes(shape), dtype)] * entry.num_args
+      exported = jax.export.export(jax.jit(entry.function))(*specs)
   except (TypeError, ValueError, NotImplementedError):
     return None
   program = mlir.decode_bytes(exported.mlir_module_serialized)
@@ -193,9 +194,25 @@ def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
 def _replace_all(
   program: ir.Program, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
 ) -> None:
-  template = _template(entry, kind.shape, kind.dtype)
-  if template is None:
-    return
+  for x64 in _modes(entry, kind.dtype):
+    template = _template(entry, kind.shape, kind.dtype, x64)
+    if template is not None:
+      _replace_matches(program, defined, entry, template, replaced)
+
+
+def _modes(entry: _Entry, dtype: np.dtype) -> tuple[bool, ...]:
+  """With 64-bit types or without: what a program was exported with need not be what is set where it is lifted.
+
+  Of functions of 32 bits, only the counters of loops tell.
+  """
+  if dtype.name in ("float64", "complex128"):
+    return (True,)
+  return (False, True) if entry.has_loop else (False,)
+
+
+def _replace_matches(
+  program: ir.Program, defined: Any, entry: _Entry, template: _Template, replaced: dict[int, ir.Op]
+) -> None:
   root, _ = template.defined[template.root]
   for op in _all_ops(program):
     if op.name != root.name or op.types != root.types or op.results[0] in replaced:

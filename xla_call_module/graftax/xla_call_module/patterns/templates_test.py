@@ -66,6 +66,17 @@ def test_narrow_floats_are_recovered(dtype):
   assert "lgamma " in str(jax.make_jaxpr(lifted)(_X.astype(dtype)))
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("lgamma", np.float64), ("sqrt", np.complex128), ("igamma", np.float32)])
+def test_module_of_another_x64_mode_is_recovered(name, dtype):
+  num_args = _TWO.get(name, 1)
+  with jax.enable_x64(True):
+    spec = jax.ShapeDtypeStruct((7,), dtype)
+    exported = jax.export.export(jax.jit(getattr(lax, name)))(*[spec] * num_args)
+  lifted = lift(Module.from_exported(exported), x64="enable", gradient="primal")
+  with jax.enable_x64(True):
+    assert f"{name} " in str(jax.make_jaxpr(lambda *xs: lifted(*xs))(*[np.ones(7, dtype)] * num_args))
+
+
 def test_recovered_function_inside_a_loop():
   def function(x):
     return lax.scan(lambda c, a: (c + lax.erf_inv(a), c), jnp.float32(0), x)[0]
