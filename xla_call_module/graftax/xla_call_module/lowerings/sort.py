@@ -63,6 +63,7 @@ def _simple_key(region: ir.Region, operands: Sequence[Array]) -> Array | None:
   if x.dtype == np.bool_:
     x = x.astype(np.int8)
   elif jnp.issubdtype(x.dtype, jnp.floating):
+    x = x.astype(np.float16) if jnp.finfo(x.dtype).bits < 8 else x  # there are no integers of its size to read it as
     x = _total_order_bits(x, op.attrs.get("compare_type") == "TOTALORDER")
   elif not jnp.issubdtype(x.dtype, jnp.integer):
     return None
@@ -104,7 +105,8 @@ def _sort_by_rank(operands: Sequence[Array], before: Callable[..., Array], axis:
     one = tuple(jnp.broadcast_to(value, x.shape) for value, x in zip(other, fixed, strict=True))
     is_before = precedes(*(part for pair in zip(one, fixed, strict=True) for part in pair))
     is_after = precedes(*(part for pair in zip(fixed, one, strict=True) for part in pair))
-    return rank + (is_before | (~is_after & (j < places))).astype(np.int32), None
+    # A comparator that says "before" both ways, as <= does of equals, leaves the order as it is.
+    return rank + jnp.where(is_before == is_after, j < places, is_before).astype(np.int32), None
 
   counted, _ = lax.scan(step, jnp.zeros_like(places), (jnp.arange(size, dtype=np.int32), fixed))
   order = jnp.argsort(counted, axis=0).astype(np.int32)

@@ -73,3 +73,18 @@ def test_any_comparator_sorts_and_differentiates():
   np.testing.assert_array_equal(gradient[np.asarray(order)], weights)
   batched = jax.vmap(function, (0, None))(np.stack([x, -x]), _INDEX)
   np.testing.assert_array_equal(batched[1][1], order)
+
+
+def test_comparator_that_holds_of_equals_sorts():
+  function = lift(_sort("%p = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>"))
+  assert list(np.asarray(function(np.array([1, 3, 2, 3, 1, 0], np.float32), _INDEX)[1])) == [1, 3, 2, 0, 4, 5]
+  function = lift(_sort("%p = stablehlo.and %a, %a : tensor<i1>", "i1"))
+  flags = np.array([False, True, False, True, True, False])
+  np.testing.assert_array_equal(function(flags, _INDEX)[0], [True, True, True, False, False, False])
+
+
+def test_4_bit_floats_sort():
+  kind = "f4E2M1FN"
+  function = lift(_sort(f"%p = stablehlo.compare LT, %a, %b : (tensor<{kind}>, tensor<{kind}>) -> tensor<i1>", kind))
+  x = np.array([3, -0.5, 6, 0, -6, 1]).astype(jnp.float4_e2m1fn)
+  assert list(np.asarray(function(x, _INDEX)[1])) == [4, 1, 3, 5, 0, 2]
