@@ -1,5 +1,8 @@
 """Batch normalisation: inference, training, and its gradient."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -15,8 +18,26 @@ def _along(feature: int, x: Array, vector: Array) -> Array:
   return lax.broadcast_in_dim(vector, x.shape, (feature,))
 
 
+def _in_32_bits(rule: Callable[..., Any]) -> Callable[..., Any]:
+  """A rule whose narrower floats are computed in float32: sums over a batch lose too much in 16 bits, as in XLA."""
+
+  def run(context: Context, op: ir.Op, *operands: Array) -> Any:
+    if op.type.dtype.itemsize >= 4:
+      return rule(context, op, *operands)
+    results = rule(context, op, *(lax.convert_element_type(x, np.float32) for x in operands))
+    results = results if isinstance(results, tuple) else (results,)
+    return tuple(lax.convert_element_type(x, kind.dtype) for x, kind in zip(results, op.types, strict=True))
+
+  return run
+
+
 @register("stablehlo.batch_norm_inference")
+@_in_32_bits
 def _batch_norm_inference(context: Context, op: ir.Op, x: Array, *vectors: Array) -> Array:
+  return _normalised(op, x, *vectors)
+
+
+def _normalised(op: ir.Op, x: Array, *vectors: Array) -> Array:
   scale, offset, mean, variance = (_along(op.attrs["feature_index"], x, vector) for vector in vectors)
   epsilon = np.asarray(op.attrs["epsilon"], x.dtype)
   return (x - mean) / lax.sqrt(variance + epsilon) * scale + offset
@@ -29,12 +50,14 @@ def _moments(x: Array, feature: int) -> tuple[Array, Array]:
 
 
 @register("stablehlo.batch_norm_training")
+@_in_32_bits
 def _batch_norm_training(context: Context, op: ir.Op, x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
   mean, variance = _moments(x, op.attrs["feature_index"])
-  return _batch_norm_inference(context, op, x, scale, offset, mean, variance), mean, variance
+  return _normalised(op, x, scale, offset, mean, variance), mean, variance
 
 
 @register("stablehlo.batch_norm_grad")
+@_in_32_bits
 def _batch_norm_grad(
   context: Context, op: ir.Op, x: Array, scale: Array, mean: Array, variance: Array, ct: Array
 ) -> tuple[Array, ...]:

@@ -41,6 +41,14 @@ def _reduce(body: str, kind: str = "f32") -> str:
     stablehlo.return %s : tensor<{kind}> }}) : (tensor<2x3x{kind}>, tensor<{kind}>) -> tensor<2x{kind}>"""
 
 
+def _batch_norm_grad(kind: str) -> str:
+  wide, narrow = f"tensor<64x2x{kind}>", f"tensor<2x{kind}>"
+  return f"""%q:3 = "stablehlo.batch_norm_grad"(%a, %b, %b, %b, %a) <{{
+      epsilon = 1.0e-03 : f32, feature_index = 1 : i64}}>
+      : ({wide}, {narrow}, {narrow}, {narrow}, {wide}) -> ({wide}, {narrow}, {narrow})
+    %r = stablehlo.negate %q#0 : {wide}"""
+
+
 _CASES = (
   _Case(
     "broadcast permutes a square",
@@ -202,3 +210,15 @@ def test_permuted_broadcast_differentiates():
   weights = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
   gradient = jax.grad(lambda x: (function(x)[0] * weights).sum())(_F32)
   np.testing.assert_array_equal(gradient, weights.sum(1).T)
+
+
+def test_batch_norm_in_16_bits_sums_in_32():
+  x = np.linspace(-3, 4, 128, dtype=np.float32).reshape(64, 2).astype(jnp.bfloat16)
+  v = np.array([0.5, 1.5], jnp.bfloat16)
+  exact = np.asarray(_batch_norm_gradient("f32", x.astype(np.float32), v.astype(np.float32)))
+  got = np.asarray(_batch_norm_gradient("bf16", x, v)).astype(np.float32)
+  np.testing.assert_allclose(got, exact, rtol=5e-3)
+
+
+def _batch_norm_gradient(kind: str, x: np.ndarray, v: np.ndarray) -> jax.Array:
+  return lift(_Case("", _batch_norm_grad(kind), (x, v), f"tensor<64x2x{kind}>").module())(x, v)[0]
