@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from jax import Array, lax
+from jax.custom_batching import sequential_vmap
 
 from graftax.xla_call_module import ir, without_x64
 from graftax.xla_call_module.context import Context
@@ -34,12 +35,20 @@ def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[in
     words = lax.bitcast_convert_type(words, np.uint32)
   if words.size != 4:
     raise context.unsupported(op, f"its state has {words.size} words of 32 bits; JAX takes 4.")
-  new, bits = lax.rng_bit_generator(words.reshape(4), shape, op.types[1].dtype, algorithm)
+  dtype = op.types[1].dtype
+  unsigned = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "i" else dtype
+  new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
+  bits = bits if dtype == unsigned else lax.bitcast_convert_type(bits, dtype)
   if is_pair:
     return without_x64.Pair(new.reshape(2, 2), state.dtype), bits
   if state.dtype == np.uint64:
     new = lax.bitcast_convert_type(new.reshape(2, 2), np.uint64)
   return new.reshape(state.shape), bits
+
+
+def _generated(words: Array, shape: tuple[int, ...], dtype: np.dtype, algorithm: lax.RandomAlgorithm) -> Any:
+  """JAX's own batching draws all bits of a batch from its first state; each state gives its own here."""
+  return sequential_vmap(lambda state: lax.rng_bit_generator(state, shape, dtype, algorithm))(words)
 
 
 @register("stablehlo.rng", takes_known=True)

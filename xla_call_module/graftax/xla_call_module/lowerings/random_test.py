@@ -58,3 +58,28 @@ def test_shape_may_be_the_size_of_an_argument():
     return %r : tensor<?xf32> } }"""
   (found,) = lift(Module.from_text(text))(np.zeros(7, np.float32))
   assert found.shape == (7,) and ((found >= 2) & (found < 3)).all()
+
+
+def test_batched_states_give_the_bits_of_each_and_derivatives_pass():
+  function = lift(Module.from_text(_BITS.format("4xui32", "THREE_FRY")))
+  states = np.arange(12, dtype=np.uint32).reshape(3, 4)
+  batched = jax.vmap(function)(states)
+  for i, state in enumerate(states):
+    for got, want in zip(batched, function(state), strict=True):
+      np.testing.assert_array_equal(got[i], want)
+
+  def noisy(x, state):
+    return (x * function(state)[1].astype(np.float32)).sum()
+
+  gradient = jax.vmap(jax.grad(noisy), (None, 0))(np.float32(1), states)
+  np.testing.assert_allclose(gradient, np.asarray(batched[1]).astype(np.float32).sum(1), rtol=1e-6)
+  again = jax.grad(jax.checkpoint(lambda x: jax.vmap(noisy, (None, 0))(x, states).sum()))(np.float32(1))
+  np.testing.assert_allclose(again, gradient.sum(), rtol=1e-6)
+
+
+def test_signed_bits_are_the_unsigned_ones():
+  text = _BITS.format("4xui32", "THREE_FRY")
+  state = np.arange(4, dtype=np.uint32)
+  signed, plain = (lift(Module.from_text(t))(state)[1] for t in (text.replace("5xui32", "5xi32"), text))
+  assert signed.dtype == np.int32
+  np.testing.assert_array_equal(np.asarray(signed).view(np.uint32), plain)
