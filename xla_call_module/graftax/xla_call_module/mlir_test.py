@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import DecodeError, Module, lift, mlir
+from graftax.xla_call_module import DecodeError, Module, UnsupportedModuleError, lift, mlir
 
 _CONSTANTS = [
   ("dense<[1.0, -2.5]> : tensor<2xbf16>", np.array([1, -2.5], jnp.bfloat16)),
@@ -115,3 +115,12 @@ def test_large_constant_costs_one_copy_outside_of_mlir():
   finally:
     tracemalloc.stop()
   assert peak < elements.nbytes * 1.1
+
+
+def test_constant_in_a_resource_is_a_typed_error():
+  text = """module { func.func @main() -> tensor<2xf32> {
+    %r = stablehlo.constant dense_resource<weights> : tensor<2xf32>
+    return %r : tensor<2xf32> } }
+  {-# dialect_resources: { builtin: { weights: "0x040000000000803F00000040" } } #-}"""
+  with pytest.raises(UnsupportedModuleError, match=r"type float32\[2\] is dense_resource<weights>, a resource"):
+    Module.from_text(text)

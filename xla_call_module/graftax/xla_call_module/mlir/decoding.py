@@ -256,4 +256,13 @@ def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
   stream = io.BytesIO()
   # A detached clone has no uses; writing an op whose users lie outside what is written crashes in the MLIR writer.
   op.clone().operation.write_bytecode(stream)
-  return bytecode.dense_elements(stream.getbuffer(), result)
+  try:
+    return bytecode.dense_elements(stream.getbuffer(), result)
+  except AssertionError:
+    text = str(op.attributes["value"])
+    if not text.startswith("dense_resource<"):
+      raise
+    raise errors.UnsupportedModuleError(
+      f"a constant of type {result} is {text.split(' ')[0]}, a resource beside the program, which neither MLIR's"
+      " bindings nor XLA read. Write the module with its constants as dense elements."
+    ) from None
