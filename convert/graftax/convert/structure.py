@@ -286,7 +286,8 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
       f"override_config('strict_dtype_check', False)."
     )
-  return value if isinstance(value, jax.Array | WideInts) else _as_array(value, spec, where)
+  array = value if isinstance(value, jax.Array | WideInts) else _as_array(value, spec, where)
+  return _of_kind(array, spec.dtype.base.numpy)
 
 
 def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
@@ -299,6 +300,17 @@ def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
   if array.dtype.kind in "iub" and wanted.kind in "iub" and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE:
     return array.astype(wanted)
   return jnp.asarray(array)
+
+
+def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
+  """Integers where the function takes floats, and reals where it takes complex numbers, as these.
+
+  Ops compute in the type of their inputs. Another precision stays: then the function runs in that.
+  """
+  for kind in (np.inexact, np.complexfloating):
+    if jnp.issubdtype(wanted, kind) and isinstance(array, jax.Array) and not jnp.issubdtype(array.dtype, kind):
+      return array.astype(canonical_dtype(wanted))
+  return array
 
 
 def _check_fits(value: np.ndarray, where: str) -> None:

@@ -68,7 +68,8 @@ def test_a_missing_argument_is_a_missing_input_error():
 def test_dtypes_are_checked_only_on_request():
   structure = _structure(lambda x: None, VECTOR)
   ints = np.zeros(2, np.int32)
-  assert _flatten(structure, ints)[0].dtype == np.int32
+  assert _flatten(structure, ints)[0].dtype == np.float32
+  assert _flatten(structure, np.zeros(2, np.float16))[0].dtype == np.float16
   with pytest.raises(InputError, match=r"got dtype int32; expected float32"):
     _flatten(structure, ints, strict_dtype=True)
 

@@ -15,6 +15,7 @@ from graftax.ops_jax.affine import materialize_noted
 from graftax.ops_jax.context import Context
 from graftax.ops_jax.errors import StaticInputError, UnsupportedAttrError
 from graftax.ops_jax.known import canonical_dtype, to_dtype
+from graftax.ops_jax.precision import with_one_precision
 from graftax.ops_jax.registry import Lowering
 from graftax.ops_jax.registry import lowering as registered_lowering
 from graftax.ops_jax.values import Value, is_known, is_symbolic
@@ -54,6 +55,7 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
   run = _bind_run(node, given, signature, lowering, function_name)
   if has_64_bit_integers(signature, given):
     run = _bind_words(node, given, signature, lowering, function_name, run)
+  run = with_one_precision(signature, given, run)
   return Kernel(run, is_pure=not lowering.needs_context)
 
 

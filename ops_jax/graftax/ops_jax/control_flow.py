@@ -4,6 +4,7 @@ State that a branch or a loop body writes is an operand and a result of the JAX 
 known value, is closed over, so that shapes stay known inside.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ from jax.experimental import checkify
 from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
 from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
+from graftax.ops_jax.known import to_dtype
 from graftax.ops_jax.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.numeric import invalid
+from graftax.ops_jax.precision import float_dtype, promoted_dtype
 from graftax.ops_jax.registry import register
 from graftax.ops_jax.values import Array, Value, is_known, materialize
 from graftax.ops_jax.variants import conformed, is_variant, joined, shapes_of
@@ -164,7 +167,7 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   than an element per write and iteration.
   """
   counted = ctx.counted_loop(cond, body, input)
-  return _with_words_where_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
+  return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
 
 
 def _run_while(
@@ -215,22 +218,22 @@ def for_loop(
 
   shifted = PureFunction(pure.written, (0, *(None if p is None else p for p in pure.passes_through)), with_counter)
   counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
-  return _with_words_where_needed(args, lambda initial: _Loop(ctx, shifted, initial, counted).scan(counted))[1:]
+  return _with_types_as_needed(args, lambda initial: _Loop(ctx, shifted, initial, counted).scan(counted))[1:]
 
 
-class _NeedsWords(Exception):
-  """Loop variables that the body makes words of; with their dtypes, by position."""
+class _NeedsOtherTypes(Exception):
+  """Loop variables that must enter the loop in another form; functions that bring them into it, by position."""
 
 
-def _with_words_where_needed(initial: Sequence[Value], run: Callable[[list[Value]], Any]) -> Any:
-  """`run(initial)`, with 64-bit integers as words where the loop makes words of them."""
+def _with_types_as_needed(initial: Sequence[Value], run: Callable[[list[Value]], Any]) -> Any:
+  """`run(initial)`, with 64-bit integers as words, and floats of a higher precision, where the loop makes them so."""
   variables = list(initial)
   while True:
     try:
       return run(variables)
-    except _NeedsWords as e:
-      for position, dtype in e.args[0].items():
-        variables[position] = widened(variables[position], dtype)
+    except _NeedsOtherTypes as e:
+      for position, convert in e.args[0].items():
+        variables[position] = convert(variables[position])
 
 
 class _Loop:
@@ -320,21 +323,18 @@ class _Loop:
   def _next(self, carry: Any, known: Mapping[int, Value], number: Value, lists: LoopLists) -> Any:
     values, state = carry
     results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
-    self._need_words(results, values)
+    self._need_types(results, values)
     following = lists.conformed([results[i] for i in self.carried])
     return [_as_operand_like(result, value) for result, value in zip(following, values, strict=True)], [
       _as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
     ]
 
-  def _need_words(self, results: Sequence[Value], values: Sequence[Value]) -> None:
-    """Starts the loop over if the body makes words of what has entered it as an ordinary array."""
-    found = [
-      i
-      for i, value in zip(self.carried, values, strict=True)
-      if isinstance(results[i], WideInts) and not isinstance(value, WideInts)
-    ]
+  def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+    """Starts the loop over if the body makes words, or a higher precision, of what has entered it as less."""
+    needed = {i: _wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
+    found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:
-      raise _NeedsWords({i: results[i].dtype for i in found})
+      raise _NeedsOtherTypes(found)
 
   def _all_variables(self, values: Sequence[Value], known: Mapping[int, Value]) -> list[Value]:
     variables = list(self.initial)
@@ -376,12 +376,20 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
   # What branches give at these positions that is no array, joined.
   structures: dict[int, Any] = {}
   words: dict[Any, np.dtype] = {}
+  floats: dict[Any, np.dtype] = {}
 
   def operand(value: Value, where: int | ResourceHandle) -> Value:
-    """The value, as words where another branch makes words of it."""
+    """The value, as words where another branch makes words of it, and in the highest precision of any branch."""
     if isinstance(value, WideInts):
       words[where] = value.dtype
-    return widened(value, words[where]) if where in words else _as_operand(value)
+    if where in words:
+      return widened(value, words[where])
+    value = _as_operand(value)
+    dtype = float_dtype(value)
+    if dtype is None:
+      return value
+    floats[where] = promoted_dtype(dtype, floats.get(where, dtype))
+    return value.astype(floats[where])
 
   def traced(pure: PureFunction) -> Callable[[], Any]:
     def run() -> Any:
@@ -398,9 +406,9 @@ def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: S
     try:
       operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
     except TypeError:
-      if not structures and not words:
+      if not structures and not words and not floats:
         raise
-      # Now it is known what lists and optionals hold that the first branches leave empty, and what is words in any.
+      # Now it is known what lists and optionals hold that the first branches leave empty, and which types any gives.
       statics.clear()
       operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
   except TypeError as e:
@@ -472,5 +480,19 @@ def _as_operand(value: Value) -> Value:
 
 
 def _as_operand_like(value: Value, other: Value) -> Value:
-  """A value as an operand, of words if the other one is."""
-  return widened(value, other.dtype) if isinstance(other, WideInts) else _as_operand(value)
+  """A value as an operand, of words if the other one is, and in its precision."""
+  if isinstance(other, WideInts):
+    return widened(value, other.dtype)
+  value = _as_operand(value)
+  dtype = float_dtype(other)
+  return value if dtype is None or float_dtype(value) in (None, dtype) else value.astype(dtype)
+
+
+def _wider_form(value: Value, other: Value) -> Callable[[Value], Value] | None:
+  """What brings `other` into the form of `value` where it holds less; None where it does not."""
+  if isinstance(value, WideInts) and not isinstance(other, WideInts):
+    return functools.partial(widened, dtype=value.dtype)
+  dtype, other_dtype = float_dtype(value), float_dtype(other)
+  if dtype is None or other_dtype is None or promoted_dtype(dtype, other_dtype) == other_dtype:
+    return None
+  return functools.partial(to_dtype, dtype=promoted_dtype(dtype, other_dtype))

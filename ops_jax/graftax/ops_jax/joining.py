@@ -36,7 +36,9 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
     raise InvalidInputError(f"Pack: shapes must be equal; got {[v.shape for v in values]}.")
   if namespace(*values) is np:
     return as_known(np.stack(values, position), T)
-  result = to_dtype(jnp.stack(values, position), T)
+  result = jnp.stack(values, position)
+  if result.dtype.kind in "iu":  # Sizes come without an element type of their own, floats in the caller's precision.
+    result = to_dtype(result, T)
   note_stacked(result, values)
   return result
 

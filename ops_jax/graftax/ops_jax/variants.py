@@ -136,7 +136,10 @@ def only(value: Value, kind: type, dtype: np.dtype[Any] | None, what: str) -> An
     InvalidInputError: it is nothing of the kind, or there are several.
   """
   candidates = _alternatives(value)
-  found = [item for item in candidates if isinstance(item, kind) and (dtype is None or _has_dtype(item, dtype))]
+  of_kind = [item for item in candidates if isinstance(item, kind)]
+  found = [item for item in of_kind if dtype is None or _has_dtype(item, dtype)]
+  if not found and dtype is not None:
+    found = [item for item in of_kind if _has_float_dtype(item, dtype)]
   if len(found) != 1:
     given = [kind_of(item) if is_variant(item) else type(item).__name__ for item in candidates]
     raise InvalidInputError(f"{what}: expected one {kind.__name__} of dtype {dtype}; got {given}.")
@@ -249,6 +252,11 @@ def array_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _has_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
   return not isinstance(value, TensorList) or value.element_dtype == dtype
+
+
+def _has_float_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
+  # A list of an array in another precision than the graph declares.
+  return jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(value.element_dtype, jnp.floating)
 
 
 def array_structure(value: Any) -> Any:
