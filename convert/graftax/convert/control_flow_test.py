@@ -279,3 +279,28 @@ def test_lists_of_64_bit_numbers_without_64_bit_types():
     tf_fn = tf.function(tf_fn)
     fn = gc.convert_functional(tf_fn, tf.TensorSpec([None], tf.float64))
     np.testing.assert_allclose(fn(np.arange(5.0)), tf_fn(np.arange(5.0)), rtol=1e-6)
+
+
+def _growing_until(x):
+  while tf.reduce_sum(x) < 9.0:
+    tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None, 2]))])
+    x = tf.concat([x, tf.sin(x[-1:])], 0)
+  return x
+
+
+def test_arrays_grow_in_loops_of_known_length_and_others_say_what_helps():
+  x = np.ones([1, 2], np.float32)
+  loop = tf.function(
+    lambda x: tf.while_loop(
+      lambda i, y: i < 3,
+      lambda i, y: (i + 1, tf.concat([y, tf.sin(y[-1:])], 0)),
+      [0, x],
+      shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, 2])],
+    )[1]
+  )
+  fn = gc.convert_functional(loop, x)
+  np.testing.assert_allclose(jax.jit(jax.vmap(fn))(x[None])[0], loop(x), rtol=1e-6)
+  fn = gc.convert_functional(tf.function(_growing_until), x)
+  np.testing.assert_allclose(fn(x), tf.function(_growing_until)(x), rtol=1e-6)
+  with pytest.raises(NotImplementedError, match=r"enters an iteration with shape \[1, 2\] and leaves it with \[2, 2\]"):
+    jax.jit(fn)(x)

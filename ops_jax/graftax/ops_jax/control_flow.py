@@ -15,7 +15,7 @@ from jax.experimental import checkify
 
 from graftax.graphdef_ir import DType, FunctionRef
 from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
-from graftax.ops_jax.errors import InvalidInputError, UnsupportedOpError
+from graftax.ops_jax.errors import InvalidInputError, ShapeChangeError, UnsupportedOpError
 from graftax.ops_jax.known import to_dtype
 from graftax.ops_jax.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.numeric import invalid
@@ -150,14 +150,18 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
 
   Args:
     ctx: the program around the node.
-    input: initial loop variables; each keeps its shape and dtype.
+    input: initial loop variables; each keeps its dtype.
     cond: from loop variables to a scalar.
     body: from loop variables to loop variables.
 
   Returns:
     The loop variables after the last iteration.
 
-  A loop whose trip count is known while tracing is a `jax.lax.scan`, and so is one with a bound for it
+  Raises:
+    ShapeChangeError: a loop variable changes its shape, and how often the loop runs depends on data.
+
+  A loop whose trip count is known while tracing is a `jax.lax.scan`, or one iteration after the other where arrays
+  change their shapes. A scan, too, is one with a bound for it
   (`maximum_iterations` of the loop, or the option `max_while_iterations`). Any other loop is a `jax.lax.while_loop`,
   with derivatives as `graftax.xla_call_module.while_loops` describes them.
 
@@ -184,7 +188,12 @@ def _run_while(
     # A loop with a `break` runs as long as it must, but its lists need room for as long as it might.
     room = ctx.loop_bound(cond, body, input, through_branches=True) if any(map(is_variant, input)) else None
     return loop.while_loop(pure_cond, room)
-  return loop.unroll(counted) if counted.unroll else loop.scan(counted)
+  if counted.unroll:
+    return loop.unroll(counted)
+  try:
+    return loop.scan(counted)
+  except ShapeChangeError:
+    return loop.unroll(counted)
 
 
 @register("For", ignores=("T",), words="also")
@@ -324,6 +333,8 @@ class _Loop:
     values, state = carry
     results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
     self._need_types(results, values)
+    self._need_shapes([results[i] for i in self.carried], values)
+    self._need_shapes(new_state, state)
     following = lists.conformed([results[i] for i in self.carried])
     return [_as_operand_like(result, value) for result, value in zip(following, values, strict=True)], [
       _as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
@@ -335,6 +346,18 @@ class _Loop:
     found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:
       raise _NeedsOtherTypes(found)
+
+  def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+    """Refuses arrays that grow or shrink, which one compiled body cannot do."""
+    for result, value in zip(results, values, strict=True):
+      if is_variant(value) or isinstance(value, WideInts) or np.shape(result) == np.shape(value):
+        continue
+      raise ShapeChangeError(
+        f"{self.ctx.node_name!r} (function {self.ctx.function_name!r}): a loop variable enters an iteration with shape "
+        f"{list(np.shape(value))} and leaves it with {list(np.shape(result))}, which only a loop whose number of "
+        f"iterations is known while tracing may do. Loop over a known range, write to a tf.TensorArray of the final "
+        f"size, or call the function outside of transforms."
+      )
 
   def _all_variables(self, values: Sequence[Value], known: Mapping[int, Value]) -> list[Value]:
     variables = list(self.initial)

@@ -2,7 +2,14 @@
 
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 
-__all__ = ["InvalidInputError", "RegistrationError", "StaticInputError", "UnsupportedAttrError", "UnsupportedOpError"]
+__all__ = [
+  "InvalidInputError",
+  "RegistrationError",
+  "ShapeChangeError",
+  "StaticInputError",
+  "UnsupportedAttrError",
+  "UnsupportedOpError",
+]
 
 
 class UnsupportedOpError(UnsupportedError):
@@ -15,6 +22,10 @@ class UnsupportedAttrError(UnsupportedError):
 
 class StaticInputError(UnsupportedError):
   """An input that must be known while tracing depends on traced data."""
+
+
+class ShapeChangeError(UnsupportedError):
+  """An array grows or shrinks in a loop whose number of iterations depends on data."""
 
 
 class InvalidInputError(GraftaxError, ValueError):
