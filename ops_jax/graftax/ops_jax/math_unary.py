@@ -246,7 +246,11 @@ def asinh(x: Array) -> Array:
 @register("Acosh", ignores=("T",))
 def acosh(x: Array) -> Array:
   """Inverse hyperbolic cosine, NaN below 1 for real numbers. Same shape and dtype."""
-  return lax.acosh(x)
+  return _acosh_of_complex(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.acosh(x)
+
+
+# JAX's derivative, 1 / sqrt((x - 1) * (x + 1)), is on the wrong branch where the real part is negative.
+_acosh_of_complex = with_partials(lax.acosh, lambda t, y, x: t / (lax.sqrt(x - 1) * lax.sqrt(x + 1)))
 
 
 @register("Atanh", ignores=("T",))

@@ -68,7 +68,7 @@ def test_scalars_and_empty_arrays_keep_their_shape(op):
 @pytest.mark.parametrize("op", [op for op in _DOMAINS if op not in ("Abs",)])
 def test_complex_numbers_match_tensorflow(op):
   x = np.array([0.3 + 0.4j, -0.5 + 0.2j, 1.5 - 0.7j, -1.5 - 0.5j], np.complex128)
-  check_raw_op(op, [x], grad=op not in ("Sign", "Acosh"), grad_tolerance=(1e-9, 1e-9), vmap=False)
+  check_raw_op(op, [x], grad=op != "Sign", grad_tolerance=(1e-9, 1e-9), vmap=False)
   check_raw_op(op, [x.astype(np.complex64)], vmap=False, jit=False, tolerance=(1e-4, 1e-5))
 
 
