@@ -97,6 +97,11 @@ def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
       f"tensors, or "
       f"indexed slices."
     )
+  if hasattr(leaf, "__tf_flatten__"):
+    raise ConversionError(
+      f"{_name(concrete)}: {verb} a {type(leaf).__name__}, a structure that only TensorFlow can flatten; expected "
+      f"tuples, named tuples, lists, dicts or attrs classes. Wrap the function in one that does."
+    )
   return leaf
 
 

@@ -285,6 +285,20 @@ def test_what_has_no_counterpart_is_refused_in_and_out():
   with pytest.raises(gc.ConversionError, match="returns .*no JAX counterpart"):
     gc.convert(tf.function(lambda x: dataset), X)
 
+  class Pair:
+    def __init__(self, first, second):
+      self.first, self.second = first, second
+
+    def __tf_flatten__(self):
+      return (), (self.first, self.second)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, leaves):
+      return cls(*leaves)
+
+  with pytest.raises(gc.ConversionError, match="takes a Pair, a structure that only TensorFlow can flatten"):
+    gc.convert(tf.function(lambda pair: pair.first), Pair(tf.constant(X), tf.constant(X)))
+
 
 # Tables.
 
