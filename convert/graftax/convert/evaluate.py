@@ -16,7 +16,15 @@ from graftax.convert.scalar_bounds import BOUNDED_OPS, ScalarBounds
 from graftax.convert.state import State
 from graftax.convert.trip_count import BOUNDING_OPS, BRANCHING_OPS, bound_loop, count_loop
 from graftax.graphdef_ir import FunctionRef, UnsupportedError
-from graftax.ops_jax import CountedLoop, PureFunction, ResourceHandle, Value, is_known, is_symbolic
+from graftax.ops_jax import (
+  CountedLoop,
+  InvalidInputError,
+  PureFunction,
+  ResourceHandle,
+  Value,
+  is_known,
+  is_symbolic,
+)
 from graftax.ops_jax.known import InconclusiveError
 
 __all__ = ["Evaluator"]
@@ -151,10 +159,19 @@ class _Frame:
     return self._evaluator.options
 
   def read(self, handle: ResourceHandle) -> Value:
-    return self._evaluator.state.read(handle)
+    return self._evaluator.state.read(self._resource(handle))
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
-    self._evaluator.state.write(handle, value)
+    self._evaluator.state.write(self._resource(handle), value)
+
+  def _resource(self, handle: ResourceHandle) -> ResourceHandle:
+    if isinstance(handle, ResourceHandle):
+      return handle
+    raise InvalidInputError(
+      f"{self.step.node.op} node {self.node_name!r} (function {self.function_name!r}) takes a variable; its input is a "
+      f"{type(handle).__name__}. Where a graph was frozen, a constant stands for the variable: freeze the graph with "
+      f"its uses of the variable, or convert it as it was before."
+    )
 
   def call(self, function: FunctionRef, args: Sequence[Value]) -> tuple[Value, ...]:
     evaluator = self._evaluator.enter(function.name, self._path())

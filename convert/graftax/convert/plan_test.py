@@ -8,7 +8,7 @@ import pytest
 from graftax.convert import ConvertOptions, ParameterError, convert_program
 from graftax.convert.plan import Planner
 from graftax.graphdef_ir import DType, FunctionRef
-from graftax.ops_jax import UnsupportedOpError
+from graftax.ops_jax import InvalidInputError, UnsupportedOpError
 from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
@@ -143,3 +143,9 @@ def test_missing_and_unknown_parameters_are_named(params):
   fn, _ = convert_program(program(root, variables={"v": 3.0}))
   with pytest.raises(ParameterError, match=r"missing \['v'\]|unknown \['w'\]"):
     fn(params, 1.0)
+
+
+def test_a_constant_where_a_variable_is_wanted_is_named():
+  nodes = [const("v", np.float32(2)), node("w", "AssignAdd", "v", "x", **F)]
+  with pytest.raises(InvalidInputError, match=r"AssignAdd node 'w' .* takes a variable; its input is a"):
+    _call(function("f", ["x"], nodes, ["w"]), 1.0)
