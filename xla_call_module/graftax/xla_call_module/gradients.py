@@ -110,7 +110,8 @@ def _ruled(primal: Function, transpose: _Transpose, module: Module, *, allows_fo
     given = iter(linear_call(forward, backward, args, moving, [results[i] for i in outputs]))
     return [next(given) if i in outputs else None for i in range(len(results))]
 
-  return lambda *args: call_with_tangents(primal, rule, [jnp.asarray(arg) for arg in args])
+  # Under jit, so that a call outside of it is traced once.
+  return jax.jit(lambda *args: call_with_tangents(primal, rule, args))
 
 
 def _refuse_forward_mode(*operands: Any) -> list[Any]:

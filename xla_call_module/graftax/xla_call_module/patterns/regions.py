@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from graftax.xla_call_module import ir, mlir
+from graftax.xla_call_module.patterns.templates import recover
 
 __all__ = ["Reducer", "canonical", "exported_region", "reducer"]
 
@@ -88,7 +89,7 @@ def exported_region(function: Callable[..., Any], op_name: str, *specs: jax.Shap
 def _exported_region(function: Callable[..., Any], op_name: str, specs: tuple[Any, ...]) -> Any:
   arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specs]
   text = jax.jit(function).lower(*arguments).as_text()
-  program = mlir.decode_text(text)
+  program = recover(mlir.decode_text(text))  # as in the modules that it is compared with
   for candidate in program.functions.values():
     constants = {op.results[0]: op.attrs["value"] for op in ir.walk(candidate.body) if op.name == "stablehlo.constant"}
     for op in ir.walk(candidate.body):
