@@ -1,10 +1,9 @@
-"""Calls, conditionals and loops: TensorFlow's functional control flow on `jax.lax`'s.
+"""Loops: TensorFlow's functional ones on `jax.lax`'s.
 
-State that a branch or a loop body writes is an operand and a result of the JAX construct; what it only reads, and every
-known value, is closed over, so that shapes stay known inside.
+State that a loop body writes is an operand and a result of the JAX construct; what it only reads, and every known
+value, is closed over, so that shapes stay known inside.
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,133 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import checkify
 
-from graftax.graphdef_ir import DType, FunctionRef
+from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
-from graftax.ops_jax.errors import InvalidInputError, ShapeChangeError, UnsupportedOpError
-from graftax.ops_jax.known import to_dtype
+from graftax.ops_jax.control_flow_operands import as_operand, as_operand_like, truth, wider_form
+from graftax.ops_jax.errors import ShapeChangeError, UnsupportedOpError
 from graftax.ops_jax.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.numeric import invalid
-from graftax.ops_jax.precision import float_dtype, promoted_dtype
 from graftax.ops_jax.registry import register
-from graftax.ops_jax.values import Array, Value, is_known, materialize
-from graftax.ops_jax.variants import conformed, is_variant, joined, shapes_of
-from graftax.ops_jax.wide import WideInts, exact, widened
+from graftax.ops_jax.values import Array, Value, is_known
+from graftax.ops_jax.variants import is_variant
+from graftax.ops_jax.wide import WideInts
 
-__all__ = ["call", "case", "for_loop", "if_", "symbolic_gradient", "while_", "xla_if"]
-
-_CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
-_BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
-
-
-@register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS, words="also")
-def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...]:
-  """The results of a library function.
-
-  Source op: `tf.raw_ops.PartitionedCall`.
-  """
-  return ctx.call(f, args)
-
-
-@register("SymbolicGradient", ignores=("Tin",))
-def symbolic_gradient(
-  ctx: Context, input: list[Array], *, f: FunctionRef, Tout: tuple[DType, ...]
-) -> tuple[Value, ...]:
-  """The derivative of a library function with respect to its arguments.
-
-  Source op: `tf.raw_ops.SymbolicGradient`.
-
-  Args:
-    ctx: the program around the node.
-    input: the arguments of `f`, then a cotangent for each of its results.
-    f: the function.
-    Tout: dtypes of the arguments.
-
-  Returns:
-    One per argument, of its shape and dtype; zeros for integers.
-  """
-  args = [jnp.asarray(materialize(x)) for x in input[: len(Tout)]]
-  cotangents = [jnp.asarray(materialize(x)) for x in input[len(Tout) :]]
-  pure = ctx.pure(f, args)
-  state = [ctx.read(handle) for handle in pure.written]
-  wanted = [i for i, x in enumerate(args) if jnp.issubdtype(x.dtype, jnp.inexact)]
-
-  def function(*values: Array) -> list[Array]:
-    filled = list(args)
-    for i, value in zip(wanted, values, strict=True):
-      filled[i] = value
-    results, _ = pure.apply(state, filled, ctx.key)
-    return [y for y in map(jnp.asarray, results) if jnp.issubdtype(y.dtype, jnp.inexact)]
-
-  _, pull = jax.vjp(function, *[args[i] for i in wanted])
-  # TensorFlow's gradient of a complex function is the conjugate of JAX's.
-  pulled = pull([jnp.conj(c) for c in cotangents if jnp.issubdtype(c.dtype, jnp.inexact)])
-  gradients: list[Value] = [jnp.zeros_like(x) for x in args]
-  for i, gradient in zip(wanted, pulled, strict=True):
-    gradients[i] = jnp.conj(gradient)
-  return tuple(gradients)
-
-
-@register("If", "StatelessIf", ignores=_BRANCH_ATTRS, words="also")
-def if_(
-  ctx: Context, cond: Array, input: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
-) -> tuple[Value, ...]:
-  """The results of one of two functions.
-
-  Source op: `tf.raw_ops.If`.
-
-  Args:
-    ctx: the program around the node.
-    cond: a scalar is true when it is not zero; any other shape is true when it has elements.
-    input: arguments of both functions.
-    then_branch: called when `cond` is true.
-    else_branch: called otherwise.
-
-  Returns:
-    The results, whose shapes and dtypes must agree between the branches.
-
-  Raises:
-    InvalidInputError: the branches give different shapes or dtypes, which only a known condition allows.
-  """
-  truth = _truth(cond)
-  if not isinstance(truth, jax.core.Tracer):
-    return ctx.call(then_branch if bool(truth) else else_branch, input)
-  return _switch(ctx, truth.astype(np.int32), (else_branch, then_branch), input)
-
-
-@register("XlaIf", ignores=("Tcond", "Tin", "Tout"), words="also")
-def xla_if(
-  ctx: Context, cond: Array, inputs: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
-) -> tuple[Value, ...]:
-  """The results of one of two functions, as of `If`.
-
-  Source op: `XlaIf` (tf2xla).
-  """
-  return if_(ctx, cond, inputs, then_branch=then_branch, else_branch=else_branch)
-
-
-@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), words="also")
-def case(
-  ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
-) -> tuple[Value, ...]:
-  """The results of the function at `branch_index`.
-
-  Source op: `tf.raw_ops.Case`.
-
-  Args:
-    ctx: the program around the node.
-    branch_index: int32 scalar; out of range, negative too, means the last branch.
-    input: arguments of every function.
-    branches: the functions.
-
-  Returns:
-    The results, whose shapes and dtypes must agree between the branches.
-  """
-  last = len(branches) - 1
-  if not isinstance(branch_index, jax.core.Tracer):
-    index = int(branch_index)
-    return ctx.call(branches[index if 0 <= index <= last else last], input)
-  # `lax.switch` clamps, which would send a negative index to the first branch.
-  return _switch(ctx, jnp.where(branch_index < 0, last, branch_index), branches, input)
+__all__ = ["for_loop", "while_"]
 
 
 @register("While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
@@ -326,8 +210,8 @@ class _Loop:
 
   def _holds(self, cond: PureFunction, carry: Any, number: Value) -> Array:
     values, _ = carry
-    ((truth,), _) = cond.apply((), self._all_variables(values, {}), self._key_at(number))
-    return _truth(truth)
+    ((condition,), _) = cond.apply((), self._all_variables(values, {}), self._key_at(number))
+    return truth(condition)
 
   def _next(self, carry: Any, known: Mapping[int, Value], number: Value, lists: LoopLists) -> Any:
     values, state = carry
@@ -336,13 +220,13 @@ class _Loop:
     self._need_shapes([results[i] for i in self.carried], values)
     self._need_shapes(new_state, state)
     following = lists.conformed([results[i] for i in self.carried])
-    return [_as_operand_like(result, value) for result, value in zip(following, values, strict=True)], [
-      _as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
+    return [as_operand_like(result, value) for result, value in zip(following, values, strict=True)], [
+      as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
     ]
 
   def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
     """Starts the loop over if the body makes words, or a higher precision, of what has entered it as less."""
-    needed = {i: _wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
+    needed = {i: wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
     found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:
       raise _NeedsOtherTypes(found)
@@ -366,14 +250,14 @@ class _Loop:
     return variables
 
   def _initial_carry(self, counted: CountedLoop | None, bound: int | None) -> tuple[Any, LoopLists]:
-    state = [_as_operand(self.ctx.read(handle)) for handle in self.body.written]
+    state = [as_operand(self.ctx.read(handle)) for handle in self.body.written]
 
     def body(values: Sequence[Value], known: Mapping[int, Value]) -> Sequence[Value]:
       results, _ = self.body.apply(state, self._all_variables(values, known), self._key_at(0))
       return [results[i] for i in self.carried]
 
     what = f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
-    values = [_as_operand(self.initial[i]) for i in self.carried]
+    values = [as_operand(self.initial[i]) for i in self.carried]
     counters, num_iterations = (counted.counters, counted.num_iterations) if counted else ({}, None)
     has_arrays = any(isinstance(value, ResourceHandle) and value.kind == "tensor_array" for value in self.initial)
     lists = fit_lists(values, body, counters, num_iterations, bound, what, has_arrays=has_arrays)
@@ -390,84 +274,6 @@ class _Loop:
     return None if self.key is None else jax.random.fold_in(self.key, number)
 
 
-def _switch(ctx: Context, index: Array, branches: Sequence[FunctionRef], args: Sequence[Value]) -> tuple[Value, ...]:
-  pures = [ctx.pure(branch, args) for branch in branches]
-  written = tuple(dict.fromkeys(handle for pure in pures for handle in pure.written))
-  state = {handle: _as_operand(ctx.read(handle)) for handle in written}
-  key = ctx.rng() if ctx.key is not None else None
-  statics: list[dict[int, Value]] = []
-  # What branches give at these positions that is no array, joined.
-  structures: dict[int, Any] = {}
-  words: dict[Any, np.dtype] = {}
-  floats: dict[Any, np.dtype] = {}
-
-  def operand(value: Value, where: int | ResourceHandle) -> Value:
-    """The value, as words where another branch makes words of it, and in the highest precision of any branch."""
-    if isinstance(value, WideInts):
-      words[where] = value.dtype
-    if where in words:
-      return widened(value, words[where])
-    value = _as_operand(value)
-    dtype = float_dtype(value)
-    if dtype is None:
-      return value
-    floats[where] = promoted_dtype(dtype, floats.get(where, dtype))
-    return value.astype(floats[where])
-
-  def traced(pure: PureFunction) -> Callable[[], Any]:
-    def run() -> Any:
-      found, new_values = pure.apply([state[handle] for handle in pure.written], args, key)
-      results = _in_common_structure(found, structures)
-      after = {**state, **dict(zip(pure.written, new_values, strict=True))}
-      statics.append({i: value for i, value in enumerate(results) if _is_static(value)})
-      operands = [operand(value, i) for i, value in enumerate(results) if not _is_static(value)]
-      return operands, [operand(after[handle], handle) for handle in written]
-
-    return run
-
-  try:
-    try:
-      operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
-    except TypeError:
-      if not structures and not words and not floats:
-        raise
-      # Now it is known what lists and optionals hold that the first branches leave empty, and which types any gives.
-      statics.clear()
-      operands, new_state = jax.lax.switch(index, [traced(pure) for pure in pures])
-  except TypeError as e:
-    raise InvalidInputError(
-      f"{ctx.node_name!r} (function {ctx.function_name!r}): branches {[b.name for b in branches]!r} give results of "
-      f"different shapes or dtypes, and which one runs depends on traced data: {e}"
-    ) from e
-  for handle, value in zip(written, new_state, strict=True):
-    ctx.write(handle, value)
-  return _merge(operands, statics, branches, ctx)
-
-
-def _in_common_structure(results: Sequence[Value], structures: dict[int, Any]) -> list[Value]:
-  """Results of a branch with lists and optionals laid out like those of the branches before; adds theirs."""
-  full = list(results)
-  for position, value in enumerate(results):
-    if is_variant(value) or position in structures:
-      own = shapes_of(value)
-      structures[position] = joined(structures[position], own) if position in structures else own
-      full[position] = conformed(value, structures[position])
-  return full
-
-
-def _merge(
-  operands: list[Value], statics: list[dict[int, Value]], branches: Sequence[FunctionRef], ctx: Context
-) -> tuple[Value, ...]:
-  if any(other != statics[0] for other in statics[1:]):
-    raise InvalidInputError(
-      f"{ctx.node_name!r} (function {ctx.function_name!r}): branches {[b.name for b in branches]!r} return different "
-      f"resources; which one is used must not depend on traced data."
-    )
-  merged = iter(operands)
-  total = len(operands) + len(statics[0])
-  return tuple(statics[0][i] if i in statics[0] else next(merged) for i in range(total))
-
-
 def _valid_unless(condition: Value, carry: Any) -> Any:
   if is_known(condition) and not condition:
     return carry
@@ -479,43 +285,3 @@ def _invalid_if(condition: Array, value: Array) -> Array:
   if jnp.issubdtype(value.dtype, jax.dtypes.extended):
     return value
   return jnp.where(condition, jnp.full_like(value, invalid(value.dtype)), value)
-
-
-def _is_static(value: Value) -> bool:
-  return isinstance(value, ResourceHandle)
-
-
-def _truth(value: Value) -> Array:
-  """A condition as a bool scalar: not zero, or, unless it is a scalar, not empty."""
-  if np.ndim(value):
-    return np.bool_(np.size(value) > 0)
-  return np.bool_(value != 0) if is_known(value) else value != 0
-
-
-def _as_operand(value: Value) -> Value:
-  """A value as `jax.lax` control flow takes it: arrays with a strong type."""
-
-  def strong(leaf: Any) -> Any:
-    leaf = exact(materialize(leaf))
-    return jax.tree.map(lambda array: jax.lax.convert_element_type(array, array.dtype), leaf)
-
-  return jax.tree.map(strong, value)
-
-
-def _as_operand_like(value: Value, other: Value) -> Value:
-  """A value as an operand, of words if the other one is, and in its precision."""
-  if isinstance(other, WideInts):
-    return widened(value, other.dtype)
-  value = _as_operand(value)
-  dtype = float_dtype(other)
-  return value if dtype is None or float_dtype(value) in (None, dtype) else value.astype(dtype)
-
-
-def _wider_form(value: Value, other: Value) -> Callable[[Value], Value] | None:
-  """What brings `other` into the form of `value` where it holds less; None where it does not."""
-  if isinstance(value, WideInts) and not isinstance(other, WideInts):
-    return functools.partial(widened, dtype=value.dtype)
-  dtype, other_dtype = float_dtype(value), float_dtype(other)
-  if dtype is None or other_dtype is None or promoted_dtype(dtype, other_dtype) == other_dtype:
-    return None
-  return functools.partial(to_dtype, dtype=promoted_dtype(dtype, other_dtype))
