@@ -189,7 +189,7 @@ class _Loop:
       return number + 1, self._next(inner, {}, number, lists)
 
     start, lists = self._initial_carry(None, room)
-    _, (_, (values, state)) = while_loop(keep_going, step, (np.int32(0), start))
+    _, (values, state) = while_loop(keep_going, step, (np.int32(0), start))
     return self._finish(_valid_unless(lists.overflow(values), (values, state)), lists, None)
 
   def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:

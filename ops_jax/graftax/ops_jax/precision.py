@@ -52,14 +52,19 @@ def with_one_precision(signature: OpSignature | None, attrs: Mapping[str, AttrVa
   def promoting(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
     for group in groups:
       # Nearly always one look at each type is all.
-      first = getattr(inputs[group[0]], "dtype", None)
-      if any(getattr(inputs[i], "dtype", None) != first for i in group[1:]):
+      first = _dtype(inputs[group[0]])
+      if any(_dtype(inputs[i]) is not first for i in group[1:]):
         inputs = list(inputs)
         for i, value in zip(group, in_one_precision([inputs[i] for i in group]), strict=True):
           inputs[i] = value
     return run(context, inputs)
 
   return promoting
+
+
+def _dtype(value: Value) -> Any:
+  # A tracer finds its dtype in its aval, and takes long to look there.
+  return getattr(getattr(value, "aval", value), "dtype", None)
 
 
 def _groups(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> list[list[int]]:

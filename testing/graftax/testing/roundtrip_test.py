@@ -85,7 +85,19 @@ def _cost(function, args):
 
 def test_compiled_code_costs_what_the_original_costs():
   """A sample of the cases; tools measure all of them."""
-  for name in ("conv_net", "lstm", "attention", "scan", "cholesky", "qr", "sort", "cumsum", "max_pool_grad", "switch"):
+  for name in (
+    "conv_net",
+    "lstm",
+    "attention",
+    "scan",
+    "cholesky",
+    "qr",
+    "sort",
+    "cumsum",
+    "max_pool_grad",
+    "switch",
+    "while_dynamic",
+  ):
     case = next(case for case in CASES if case.name == name)
     args = arguments(case)
     instructions, flops = _cost(_lifted(case), args)

@@ -22,16 +22,20 @@ Function = Callable[..., Any]
 Rule = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
-def call_with_tangents(function: Function, rule: Rule, operands: Sequence[Any]) -> list[Any]:
+def call_with_tangents(
+  function: Function, rule: Rule, operands: Sequence[Any], *, recorded: Function | None = None
+) -> list[Any]:
   """`function(*operands)`, a list of arrays, with the derivative that `rule` gives.
 
   Args:
-    function: the function. Neither may close over traced values (see `closed_functions`).
+    function: the function. None of the three may close over traced values (see `closed_functions`).
     rule: `rule(operands, results, tangents)` gives the tangents of the results, given those of the operands. None, in
       both, is a tangent of zeros, or that of something without derivatives.
     operands: arrays of any dtype.
+    recorded: runs in place of `function` where derivatives are taken: it gives the same results and, behind them, what
+      only `rule` needs, which sees (and gives tangents of) them all.
   """
-  return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule))
+  return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule, recorded=recorded))
 
 
 _ruled_p = Primitive("graftax_call_with_tangents")
@@ -39,25 +43,28 @@ _ruled_p.multiple_results = True
 
 
 @_ruled_p.def_impl
-def _ruled_impl(*operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+def _ruled_impl(*operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
   return jaxpr_as_fun(jaxpr)(*operands)
 
 
 @_ruled_p.def_abstract_eval
-def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
   return jaxpr.out_avals
 
 
-def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
-  results = _ruled_p.bind(*operands, jaxpr=jaxpr, rule=rule)
+def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None) -> Any:
+  full = jaxpr if recorded is None else jax.make_jaxpr(recorded)(*operands)
+  results = _ruled_p.bind(*operands, jaxpr=full, rule=rule, recorded=None)
   given = [None if type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0 else t for t in tangents]
   moved = rule(list(operands), list(results), given)
-  return results, [
+  all_tangents = [
     ad.Zero(jax.typeof(r).to_tangent_aval()) if t is None else t for r, t in zip(results, moved, strict=True)
   ]
+  num_results = len(jaxpr.out_avals)
+  return results[:num_results], all_tangents[:num_results]
 
 
-def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
   """For a function that is linear in the operands that are asked for: it is its own derivative."""
   wanted = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
   inexact = [i for i, aval in enumerate(jaxpr.out_avals) if is_inexact(aval)]
@@ -96,11 +103,12 @@ class _MappedRule:
     return [full.get(i) for i in range(len(results))]
 
 
-def _ruled_batch(operands: Any, dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule) -> Any:
+def _ruled_batch(operands: Any, dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None) -> Any:
   moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
   axes = [None if dim is None else 0 for dim in dims]
   mapped = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, out_axes=0))(*moved)
-  results = _ruled_p.bind(*moved, jaxpr=mapped, rule=_MappedRule(rule, axes))
+  mapped_recorded = None if recorded is None else jax.vmap(recorded, in_axes=axes, out_axes=0)
+  results = _ruled_p.bind(*moved, jaxpr=mapped, rule=_MappedRule(rule, axes), recorded=mapped_recorded)
   return results, [0] * len(results)
 
 

@@ -34,27 +34,22 @@ NUM_SLOTS = 32
 T = TypeVar("T")
 
 
-def while_loop(
-  cond: Callable[[T], Any], body: Callable[[T], T], init: T, *, max_iterations: int | None = None
-) -> tuple[Any, T]:
-  """`(n, final)`: how often `body` ran, and the loop variables when `cond` was no longer true.
+def while_loop(cond: Callable[[T], Any], body: Callable[[T], T], init: T, *, max_iterations: int | None = None) -> T:
+  """The loop variables when `cond` is no longer true.
 
   Args:
     cond: from the loop variables to a boolean scalar.
     body: from the loop variables to the loop variables, of the same shapes and dtypes. Both may close over traced
       values; derivatives with respect to those are right, too.
     init: a pytree of arrays.
-    max_iterations: a bound for `n`, where there is one: reverse mode need not keep room for more.
-
-  Returns:
-    `n` is int32; `final` is like `init`.
+    max_iterations: how often `body` runs at most, where that is known: reverse mode need not keep room for more.
 
   Differs from `jax.lax.while_loop`: there are reverse-mode derivatives, unless the body has side effects, which would
   happen again in the reverse pass. Forward mode runs the loop once for the values and once for values and tangents.
 
   Example:
     >>> def root(x):
-    ...   return while_loop(lambda y: abs(y * y - x) > 1e-3, lambda y: (y + x / y) / 2, x)[1]
+    ...   return while_loop(lambda y: abs(y * y - x) > 1e-3, lambda y: (y + x / y) / 2, x)
     >>> print(f"{jax.grad(root)(9.0):.4f}")
     0.1667
   """
@@ -64,12 +59,12 @@ def while_loop(
   test, step = closed(cond, start), closed(_checked(body, start), start)
   slots = NUM_SLOTS if max_iterations is None else max(1, min(NUM_SLOTS, max_iterations))
   loop = Loop(step.function, len(step.values), slots)
-  run = functools.partial(_run_while, loop, test.function)
   if test.has_effects or step.has_effects or not any(map(is_inexact, leaves)):
-    n, final = run(test.values, step.values, leaves)
+    final = _run(loop, test.function, test.values, step.values, leaves)
   else:
-    n, final = _differentiable(loop, run, test.values, step.values, leaves)
-  return n, jax.tree.unflatten(tree, final)
+    run, count = functools.partial(_run, loop, test.function), functools.partial(_run_and_count, loop, test.function)
+    final = _differentiable(loop, run, count, test.values, step.values, leaves)
+  return jax.tree.unflatten(tree, final)
 
 
 def _strong(leaf: Any) -> Any:
@@ -94,30 +89,61 @@ def _checked(body: Callable[[T], T], start: T) -> Callable[[T], T]:
   return step
 
 
-def _run_while(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays) -> Any:
+def _run(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays) -> list[Any]:
+  """The final carry."""
+  final: list[Any] = jax.lax.while_loop(
+    lambda carry: keep_going(*closed_over, *carry)[0], lambda carry: loop.step(*consts, *carry), list(init)
+  )
+  return final
+
+
+def _run_and_count(
+  loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays
+) -> tuple[Any, list[Any]]:
+  """How often the loop ran, and the final carry."""
+
   def test(state: Any) -> Any:
     return keep_going(*closed_over, *state[1])[0]
 
   def step(state: Any) -> Any:
     return state[0] + 1, loop.step(*consts, *state[1])
 
-  return jax.lax.while_loop(test, step, (jnp.int32(0), list(init)))
+  found: tuple[Any, list[Any]] = jax.lax.while_loop(test, step, (jnp.int32(0), list(init)))
+  return found
 
 
-def _run_counted(loop: Loop, n: Arrays, consts: Arrays, init: Arrays) -> Any:
+def _run_times(loop: Loop, n: Arrays, consts: Arrays, init: Arrays) -> tuple[Any, list[Any]]:
+  """As `_run_and_count`, for a loop that is known to run `n[0]` times."""
+
   def step(state: Any) -> Any:
     return state[0] + 1, loop.step(*consts, *state[1])
 
-  return jax.lax.while_loop(lambda state: state[0] < n[0], step, (jnp.zeros_like(n[0]), list(init)))
+  found: tuple[Any, list[Any]] = jax.lax.while_loop(
+    lambda state: state[0] < n[0], step, (jnp.zeros_like(n[0]), list(init))
+  )
+  return found
 
 
-def _differentiable(loop: Loop, run: Callable[..., Any], how_long: Arrays, consts: Arrays, init: Arrays) -> Any:
-  """`run(how_long, consts, init)`, which gives the number of iterations and the final carry, with derivatives."""
+def _differentiable(
+  loop: Loop,
+  run: Callable[..., list[Any]],
+  count: Callable[..., tuple[Any, list[Any]]],
+  how_long: Arrays,
+  consts: Arrays,
+  init: Arrays,
+) -> list[Any]:
+  """`run(how_long, consts, init)`, which gives the final carry, with derivatives.
+
+  `count` also gives the number of iterations, which only derivatives need.
+  """
   sizes = len(how_long), len(consts)
 
   def function(*operands: Any) -> list[Any]:
-    n, final = run(*split(operands, *sizes))
-    return [n, *final]
+    return run(*split(operands, *sizes))
+
+  def recorded(*operands: Any) -> list[Any]:
+    n, final = count(*split(operands, *sizes))
+    return [*final, n]
 
   def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Any]:
     _, consts, init = split(operands, *sizes)
@@ -127,13 +153,12 @@ def _differentiable(loop: Loop, run: Callable[..., Any], how_long: Arrays, const
     if moving or _given(dinit):
       linear = _Linear(loop, moving, len(init))
       moved = [*(dconsts[i] for i in moving), *(_dense(dinit[i], init[i]) for i in positions)]
-      residuals = [results[0], *consts, *init]
+      residuals = [results[-1], *consts, *init]
       moved = linear_call(linear.push, linear.pull, residuals, moved, [init[i] for i in positions])
-      out = replaced(out, [1 + i for i in positions], moved)
+      out = replaced(out, positions, moved)
     return out
 
-  n, *final = call_with_tangents(function, rule, [*how_long, *consts, *init])
-  return n, final
+  return call_with_tangents(function, rule, [*how_long, *consts, *init], recorded=recorded)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,9 +173,9 @@ class _Linear:
     """Tangents of the consts at `moving`, and of the inexact initial carry, to those of the final carry."""
     consts, init, dconsts, dinit = split(operands, self.loop.num_consts, self.num_carry, len(self.moving))
     loop = self.loop.tangent(self.moving)
-    run = functools.partial(_run_counted, loop)
-    _, final = _differentiable(loop, run, [n], [*consts, *dconsts], [*init, *dinit])
-    return list(final[self.num_carry :])
+    count = functools.partial(_run_times, loop)
+    final = _differentiable(loop, lambda *args: count(*args)[1], count, [n], [*consts, *dconsts], [*init, *dinit])
+    return final[self.num_carry :]
 
   def pull(self, n: Any, *operands: Any) -> list[Any]:
     """Cotangents of the inexact final carry to those of the consts at `moving` and of the inexact initial carry."""

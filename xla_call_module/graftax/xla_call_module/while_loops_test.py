@@ -28,7 +28,7 @@ def _init(x):
 
 
 def _unbounded(x, w):
-  n, (_, y, total) = while_loop(_cond, functools.partial(_body, x, w), _init(x))
+  _, y, total = while_loop(_cond, functools.partial(_body, x, w), _init(x))
   return y.sum() * total
 
 
@@ -87,7 +87,7 @@ def test_every_length_is_walked_back_exactly_once(n):
     return y * (1 + 1e-3 * jnp.sin(X[0] + i))
 
   def unbounded(y, n):
-    return while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, step(s[0], s[1])), (jnp.int32(0), y))[1][1]
+    return while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, step(s[0], s[1])), (jnp.int32(0), y))[1]
 
   got = jax.jit(jax.grad(unbounded))(np.float32(1), n)
   np.testing.assert_allclose(got, lax.fori_loop(0, n, step, np.float32(1)), rtol=1e-4)
@@ -96,7 +96,7 @@ def test_every_length_is_walked_back_exactly_once(n):
 @pytest.mark.parametrize("bound", [1, 3, 10])
 def test_a_bound_saves_room_and_need_not_be_right(bound):
   def root(x):
-    return while_loop(lambda y: abs(y * y - x) > 1e-4, lambda y: (y + x / y) / 2, x, max_iterations=bound)[1]
+    return while_loop(lambda y: abs(y * y - x) > 1e-4, lambda y: (y + x / y) / 2, x, max_iterations=bound)
 
   np.testing.assert_allclose(jax.grad(root)(np.float32(9)), 1 / 6, rtol=1e-4)
 
@@ -109,7 +109,7 @@ def test_side_effects_happen_once_per_iteration_or_reverse_mode_is_refused():
       jax.debug.callback(lambda: runs.append(1))
       return s[0] + 1, jnp.sin(s[1])
 
-    return while_loop(lambda s: s[0] < 5, body, (jnp.int32(0), y))[1][1]
+    return while_loop(lambda s: s[0] < 5, body, (jnp.int32(0), y))[1]
 
   jax.jvp(unbounded, (1.0,), (1.0,))
   jax.effects_barrier()
@@ -129,7 +129,7 @@ def test_the_loop_runs_a_few_times_for_a_reverse_pass(n, most):
   counted.defjvp(lambda primals, tangents: (counted(*primals), tangents[0]))
 
   def unbounded(y, n):
-    return while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, jnp.sin(counted(s[1]))), (jnp.int32(0), y))[1][1]
+    return while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, jnp.sin(counted(s[1]))), (jnp.int32(0), y))[1]
 
   jax.block_until_ready(jax.jit(jax.grad(unbounded))(np.float32(1), n))
   assert 2 * n - 1 <= len(runs) <= most * n
@@ -153,7 +153,7 @@ def test_loops_nest(name):
     return lax.scan(lambda s, _: (lax.cond(cond(s), body, lambda s: s, s), None), init, None, length=50)[0]
 
   transform = TRANSFORMS[name]
-  got = jax.jit(transform(_nested(lambda c, b, i: while_loop(c, b, i)[1])))(X, W)
+  got = jax.jit(transform(_nested(lambda c, b, i: while_loop(c, b, i))))(X, W)
   for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(jax.jit(transform(_nested(bounded)))(X, W)), strict=True):
     np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * np.abs(b).max())
 
@@ -166,14 +166,14 @@ def test_keys_integers_and_complex_numbers_are_carried():
       return key, z * jnp.exp(1j * w * jax.random.uniform(inner)) * 1.2, count + 1
 
     start = jax.random.key(0), x.astype(np.complex64), 0
-    n, (_, z, count) = while_loop(lambda s: jnp.abs(s[1]).sum() < 5, body, start)
-    return jnp.real(z).sum() + jnp.imag(z * z).sum(), n - count
+    _, z, count = while_loop(lambda s: jnp.abs(s[1]).sum() < 5, body, start)
+    return jnp.real(z).sum() + jnp.imag(z * z).sum(), count
 
-  (value, difference), gradient = (
+  (value, count), gradient = (
     jax.value_and_grad(f, (0, 1), has_aux=True)(X, W)[0],
     jax.grad(f, (0, 1), has_aux=True)(X, W)[0],
   )
-  assert difference == 0 and np.isfinite(value)
+  assert count > 0 and np.isfinite(value)
   tangent = jax.jvp(lambda x, w: f(x, w)[0], (X, W), (W, X))[1]
   np.testing.assert_allclose(np.vdot(gradient[0], W) + np.vdot(gradient[1], X), tangent, rtol=1e-4)
   step = np.float32(1e-2)

@@ -95,7 +95,7 @@ def _while_loop(context: Context, cond: ir.Region, loop: loops.Loop, operands: A
     results = _run_body(context, body, body.ops, environment, dict(zip(body.args, merge(carry), strict=True)))
     return tuple(jnp.asarray(materialize(results[body.returns[i]])) for i in changing)
 
-  _, final = while_loop(test, step, tuple(jnp.asarray(materialize(operands[i])) for i in changing))
+  final = while_loop(test, step, tuple(jnp.asarray(materialize(operands[i])) for i in changing))
   return merge(final)
 
 
