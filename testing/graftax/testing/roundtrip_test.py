@@ -84,25 +84,16 @@ def _cost(function, args):
 
 
 def test_compiled_code_costs_what_the_original_costs():
-  """A sample of the cases; tools measure all of them."""
-  for name in (
-    "conv_net",
-    "lstm",
-    "attention",
-    "scan",
-    "cholesky",
-    "qr",
-    "sort",
-    "cumsum",
-    "max_pool_grad",
-    "switch",
-    "while_dynamic",
-  ):
-    case = next(case for case in CASES if case.name == name)
+  same, above = [], []
+  for case in CASES:
     args = arguments(case)
-    instructions, flops = _cost(_lifted(case), args)
-    original, original_flops = _cost(case.function, args)
-    assert instructions <= original * 1.05 and flops <= original_flops * 1.05, name
+    lifted, original = _cost(_lifted(case), args), _cost(case.function, args)
+    if lifted == original:
+      same.append(case.name)
+    if any(ours > 1.05 * theirs for ours, theirs in zip(lifted, original, strict=True)):
+      above.append((case.name, lifted, original))
+  assert above == []
+  assert len(same) >= 0.9 * len(CASES)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Checks the arguments of a call against the module's signature and arranges them as `main` takes them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from graftax.xla_call_module import errors, ir, values
 from graftax.xla_call_module.module import ArgumentSpec, Module
 
-__all__ = ["as_array", "check", "for_main", "refuse_64_bits"]
+__all__ = ["as_array", "call_checked", "check", "for_main"]
 
 
 def check(module: Module, args: Sequence[Any]) -> list[Any]:
@@ -26,6 +26,27 @@ def check(module: Module, args: Sequence[Any]) -> list[Any]:
       f"module takes {len(module.inputs)} arguments ({', '.join(map(str, module.inputs))}); got {len(args)}."
     )
   return [_check_one(i, spec, arg) for i, (spec, arg) in enumerate(zip(module.inputs, args, strict=True))]
+
+
+def call_checked(
+  function: Callable[..., Sequence[Any]], module: Module, args: Sequence[Any], *, lacks_x64: bool, x64: str
+) -> tuple[Any, ...]:
+  """`function` of the checked arguments.
+
+  Args:
+    lacks_x64: whether the module may have 64-bit values that JAX has not here and now.
+    x64: what to do then: "error", or "enable" them for the call.
+
+  Raises:
+    X64Error: an argument or a result is of a 64-bit type, and `x64` is "error".
+    ArgumentError: as `check`.
+  """
+  if lacks_x64 and x64 == "enable":
+    with jax.enable_x64(True):
+      return tuple(function(*check(module, args)))
+  if lacks_x64:
+    _refuse_64_bits(module)
+  return tuple(function(*check(module, args)))
 
 
 def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
@@ -98,7 +119,7 @@ def _kind(dtype: np.dtype) -> str:
   return "f" if jnp.issubdtype(dtype, jnp.floating) else dtype.kind
 
 
-def refuse_64_bits(module: Module) -> None:
+def _refuse_64_bits(module: Module) -> None:
   """Raises X64Error where an argument or a result is of a 64-bit type."""
   for what, specs in (("argument", module.inputs), ("result", module.outputs)):
     for position, spec in enumerate(specs):

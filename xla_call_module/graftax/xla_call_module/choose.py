@@ -193,7 +193,7 @@ class _Refusing:
 
 
 def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModuleError) -> None:
-  given = [name for name in _OPTIONS_OF_LIFT if options.get(name) not in (None,)]
+  given = [name for name in _OPTIONS_OF_LIFT if options.get(name) is not None]
   if given:
     raise errors.UnsupportedModuleError(
       f"the module does not lift, and embedding it as a whole would leave out {', '.join(given)}: {error}"

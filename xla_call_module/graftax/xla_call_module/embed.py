@@ -152,12 +152,7 @@ def embed(
     call = primal
 
   def run(*args: Any) -> tuple[jax.Array, ...]:
-    if x64 == "enable" and not jax.config.jax_enable_x64:
-      with jax.enable_x64(True):
-        return tuple(call(*arguments.check(module, args)))
-    if not jax.config.jax_enable_x64:
-      arguments.refuse_64_bits(module)
-    return tuple(call(*arguments.check(module, args)))
+    return arguments.call_checked(call, module, args, lacks_x64=not jax.config.jax_enable_x64, x64=x64)
 
   run.__name__ = run.__qualname__ = module.program.name or "embedded"
   return run

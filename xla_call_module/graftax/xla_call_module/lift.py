@@ -44,13 +44,7 @@ class Lifted:
     return tuple(self._records.values())
 
   def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
-    lacks_x64 = self._lacks_x64()
-    if lacks_x64 and self.options.x64 == "enable":
-      with jax.enable_x64(True):
-        return tuple(self._call(*arguments.check(self.module, args)))
-    if lacks_x64:
-      arguments.refuse_64_bits(self.module)
-    return tuple(self._call(*arguments.check(self.module, args)))
+    return arguments.call_checked(self._call, self.module, args, lacks_x64=self._lacks_x64(), x64=self.options.x64)
 
   def _run(self, *args: Any) -> list[jax.Array]:
     """The primal under `jax.jit`."""

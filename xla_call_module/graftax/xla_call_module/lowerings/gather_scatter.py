@@ -123,9 +123,7 @@ def _scatter_several(
     return tuple(_scatter_one(context, op, own, x, indices, update, settings, outer) for own, x, update in parts)
   if not settings["unique_indices"]:
     raise context.unsupported(op, "its reducer mixes several operands, and its indices are not unique.")
-  combine = region_function(context, region, outer)
-  for _ in range(updates[0].ndim):
-    combine = jax.vmap(combine)
+  combine = mapped(region_function(context, region, outer), updates[0].ndim)
   olds = [_gather_old(x, indices, update, settings["dimension_numbers"]) for x, update in zip(xs, updates, strict=True)]
   values = combine(*olds, *updates)
   return tuple(lax.scatter(x, indices, value, **settings) for x, value in zip(xs, values, strict=True))
