@@ -13,7 +13,7 @@ _NAMESPACE = "graftax."
 
 
 def _package(module: str) -> str:
-  """`ops_jax` for `graftax.ops_jax.conv`."""
+  """`ops_jax` for `graftax.ops_jax.nn.conv`."""
   return module.removeprefix(_NAMESPACE).partition(".")[0]
 
 

@@ -11,9 +11,7 @@ from graftax.convert.api import (
   convert_functional_from_restored,
   convert_subgraph,
 )
-from graftax.convert.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
-from graftax.convert.convert_program import convert_program
-from graftax.convert.custom_gradient import CapturedTensor, CustomGradient, gradient_name
+from graftax.convert.conversion import convert_program
 from graftax.convert.errors import (
   ConversionError,
   ForwardModeError,
@@ -22,11 +20,13 @@ from graftax.convert.errors import (
   ParameterError,
   TensorFlowNotFoundError,
 )
-from graftax.convert.named_tuples import named_tuple_class
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
+from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
+from graftax.convert.planning.preflight import unavailable_uses, unsupported_ops
 from graftax.convert.program import Capture, Program, UnavailableCapture
-from graftax.convert.structure import InputStructure, OutputStructure, bind_names, keyword_structure
-from graftax.convert.support import unavailable_uses, unsupported_ops
+from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
+from graftax.convert.structures.named_tuples import named_tuple_class
+from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.variable import Variable, split_trainable
 from graftax.ops_jax import ResourceHandle
 

@@ -8,7 +8,7 @@ from typing import Any
 import tree
 
 from graftax.convert._tensorflow import without_autograph
-from graftax.convert.structure import InputStructure, OutputStructure
+from graftax.convert.structures.nested import InputStructure, OutputStructure
 
 __all__ = ["AnnotatedFunction"]
 

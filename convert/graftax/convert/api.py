@@ -6,9 +6,9 @@ from typing import Any
 
 from graftax.convert._tensorflow import without_autograph
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.convert_program import convert_program
+from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError
-from graftax.convert.live import program_from_concrete
+from graftax.convert.live.function import program_from_concrete
 from graftax.convert.sources import as_program
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.variable import Variable

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graftax.convert.parameter_uses import parameter_uses
+from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Node, TensorRef
 from graftax.ops_jax import ResourceHandle

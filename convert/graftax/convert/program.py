@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from graftax.convert.custom_gradient import CustomGradient
-from graftax.convert.structure import InputStructure, OutputStructure
+from graftax.convert.planning.custom_gradient import CustomGradient
+from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import Function, FunctionLibrary, OpSignatures
 from graftax.ops_jax import ResourceHandle

@@ -9,8 +9,8 @@ from typing import Any
 from graftax.convert._saved_model import saved_model_program
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
-from graftax.convert.graph_program import graph_program
-from graftax.convert.live import EXPECTED, program_from_concrete, trace
+from graftax.convert.from_graph import graph_program
+from graftax.convert.live.function import EXPECTED, program_from_concrete, trace
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
 

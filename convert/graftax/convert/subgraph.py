@@ -7,11 +7,11 @@ import keyword
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from graftax.convert.custom_gradient import attach_custom_gradients
-from graftax.convert.effects import EffectAnalysis
 from graftax.convert.errors import ConversionError
+from graftax.convert.planning.custom_gradient import attach_custom_gradients
+from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program
-from graftax.convert.structure import InputStructure, OutputStructure, keyword_structure
+from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import (
   DType,
   Function,

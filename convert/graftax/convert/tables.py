@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graftax.convert.known_values import known_values
+from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.program import Capture, Program, UnavailableCapture
 from graftax.graphdef_ir import (
   DType,

@@ -3,21 +3,30 @@
 The lowerings are registered when the first one is asked for; `register` adds or replaces one from outside.
 """
 
-from graftax.ops_jax.binding import Kernel, bind, static_value
-from graftax.ops_jax.context import Context, CountedLoop, PureFunction, ResourceHandle
-from graftax.ops_jax.errors import (
+from graftax.ops_jax._core.context import Context, CountedLoop, PureFunction, ResourceHandle
+from graftax.ops_jax._core.errors import (
   InvalidInputError,
   RegistrationError,
   StaticInputError,
   UnsupportedAttrError,
   UnsupportedOpError,
 )
-from graftax.ops_jax.lookup_tables import LookupTable
-from graftax.ops_jax.options import LoweringOptions
-from graftax.ops_jax.reasons import reason_without_lowering
-from graftax.ops_jax.registry import InputParameter, Lowering, lowering, register, supported_ops
-from graftax.ops_jax.values import Array, Static, Value, is_known, is_symbolic, materialize, namespace, shape_vector
-from graftax.ops_jax.wide import WideInts, as_wide
+from graftax.ops_jax._core.kernel import Kernel, bind, static_value
+from graftax.ops_jax._core.options import LoweringOptions
+from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, register, supported_ops
+from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
+from graftax.ops_jax._core.values import (
+  Array,
+  Static,
+  Value,
+  is_known,
+  is_symbolic,
+  materialize,
+  namespace,
+  shape_vector,
+)
+from graftax.ops_jax.int64_pairs.pairs import WideInts, as_wide
+from graftax.ops_jax.state.lookup_tables import LookupTable
 
 __all__ = [
   "Array",

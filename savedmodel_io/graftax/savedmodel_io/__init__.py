@@ -4,9 +4,9 @@
 they need not.
 """
 
-from graftax.savedmodel_io.checkpoint import CheckpointReader, read_checkpoint
-from graftax.savedmodel_io.checkpoint_state import checkpoint_paths, latest_checkpoint
-from graftax.savedmodel_io.functions import ConcreteFunction, Resource, RestoredFunction
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
+from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_checkpoint
+from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, RestoredFunction
 from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.saved_model_file import is_saved_model
 from graftax.savedmodel_io.signatures import Signature

@@ -21,19 +21,19 @@ from graftax.convert import (
   keyword_structure,
 )
 from graftax.graphdef_ir import DType, Function, TensorRef, reachable_functions
-from graftax.savedmodel_io.captures import (
+from graftax.savedmodel_io.errors import AmbiguousFunctionError, DamagedSavedModelError, UnknownSignatureError
+from graftax.savedmodel_io.objects.captures import (
   AssetCapture,
   ConstantCapture,
   ResourceCapture,
   TensorCapture,
   VariableCapture,
 )
-from graftax.savedmodel_io.errors import AmbiguousFunctionError, DamagedSavedModelError, UnknownSignatureError
-from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
+from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
+from graftax.savedmodel_io.objects.spec_text import listed
+from graftax.savedmodel_io.objects.trace_choice import choose_trace, narrowed, plain, plain_tree
 from graftax.savedmodel_io.signatures import Signature
-from graftax.savedmodel_io.spec_text import listed
 from graftax.savedmodel_io.tables import graph_tables, restored_table
-from graftax.savedmodel_io.trace_choice import choose_trace, narrowed, plain, plain_tree
 from graftax.savedmodel_io.variables import VariableInfo
 
 if TYPE_CHECKING:

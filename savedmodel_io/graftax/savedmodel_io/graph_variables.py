@@ -7,10 +7,10 @@ from google.protobuf.message import DecodeError
 
 from graftax.graphdef_ir import DType, Tensor, schema
 from graftax.graphdef_ir.errors import GraftaxError
-from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
+from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, parse_slice_spec
 from graftax.savedmodel_io.errors import DamagedSavedModelError
-from graftax.savedmodel_io.tensor_slice import TensorSlice, parse_slice_spec
-from graftax.savedmodel_io.type_specs import partial_shape
+from graftax.savedmodel_io.objects.type_specs import partial_shape
 from graftax.savedmodel_io.variables import VariableInfo, with_unique_names
 
 __all__ = ["read_graph_variables"]

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import DType, schema
-from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
+from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.graph_variables import read_graph_variables
 from graftax.savedmodel_io.saved_model import load
-from graftax.savedmodel_io.tensor_slice import TensorSlice
 
 _DATA = Path(__file__).parent / "testdata/2026_11_21"
 

@@ -9,23 +9,23 @@ from typing import Any
 from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable, convert_program
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
 from graftax.savedmodel_io.assets import Assets, read_assets
-from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.conversion import program
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.fingerprint import Fingerprint, read_fingerprint
-from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.graph_variables import read_graph_variables
-from graftax.savedmodel_io.object_graph import (
+from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
+from graftax.savedmodel_io.objects.object_graph import (
   BareFunctionObject,
   FunctionObject,
   ObjectGraph,
   read_object_graph,
 )
-from graftax.savedmodel_io.object_variables import read_object_variables
-from graftax.savedmodel_io.restored_functions import FunctionReader, Resources, RestoredFunctions
+from graftax.savedmodel_io.objects.object_variables import read_object_variables
+from graftax.savedmodel_io.objects.restored_functions import FunctionReader, Resources, RestoredFunctions
+from graftax.savedmodel_io.objects.trackable_graph import match_checkpoint, read_trackable_graph
 from graftax.savedmodel_io.saved_model_file import choose_meta_graph, read_saved_model
 from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, read_signatures
-from graftax.savedmodel_io.trackable_graph import match_checkpoint, read_trackable_graph
 from graftax.savedmodel_io.variables import Variables
 
 __all__ = ["SavedModel", "load"]

@@ -7,6 +7,7 @@ from google.protobuf import text_format
 from hypothesis import strategies as st
 
 from graftax.graphdef_ir import schema
+from graftax.savedmodel_io.checkpoint.varint import encode_varint
 from graftax.savedmodel_io.errors import (
   DamagedSavedModelError,
   NotASavedModelError,
@@ -16,7 +17,6 @@ from graftax.savedmodel_io.errors import (
   UnsupportedSavedModelError,
 )
 from graftax.savedmodel_io.saved_model_file import choose_meta_graph, is_saved_model, read_saved_model
-from graftax.savedmodel_io.varint import encode_varint
 
 _DATA = Path(__file__).parent / "testdata/2026_11_21"
 _MODULE = (_DATA / "module/saved_model.pb").read_bytes()

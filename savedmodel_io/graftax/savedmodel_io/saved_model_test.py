@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from graftax.convert import ConversionError, convert
 from graftax.graphdef_ir import DType, GraftaxError, PartialShape, TensorSpec
-from graftax.savedmodel_io.captures import AssetCapture, ConstantCapture, ResourceCapture, VariableCapture
 from graftax.savedmodel_io.errors import (
   AmbiguousFunctionError,
   CheckpointNotFoundError,
@@ -23,8 +22,9 @@ from graftax.savedmodel_io.errors import (
   UnknownSignatureError,
   UnknownTagsError,
 )
+from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture, VariableCapture
+from graftax.savedmodel_io.objects.type_specs import RaggedTensorSpec, SparseTensorSpec
 from graftax.savedmodel_io.saved_model import load
-from graftax.savedmodel_io.type_specs import RaggedTensorSpec, SparseTensorSpec
 
 _DATA = Path(__file__).parent / "testdata/2026_11_21"
 

@@ -7,12 +7,12 @@ from typing import Any
 from graftax.graphdef_ir import DType, Tensor, TensorRef, TensorSpec, schema
 from graftax.graphdef_ir.errors import GraftaxError
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownSignatureError
-from graftax.savedmodel_io.functions import ConcreteFunction
-from graftax.savedmodel_io.object_graph import BareFunctionObject, FunctionObject, ObjectGraph
-from graftax.savedmodel_io.restored_functions import FunctionReader
-from graftax.savedmodel_io.spec_text import listed, named_specs_text, structure_text
-from graftax.savedmodel_io.structured_value import decode_structure
-from graftax.savedmodel_io.type_specs import SparseTensorSpec, partial_shape
+from graftax.savedmodel_io.objects.functions import ConcreteFunction
+from graftax.savedmodel_io.objects.object_graph import BareFunctionObject, FunctionObject, ObjectGraph
+from graftax.savedmodel_io.objects.restored_functions import FunctionReader
+from graftax.savedmodel_io.objects.spec_text import listed, named_specs_text, structure_text
+from graftax.savedmodel_io.objects.structured_value import decode_structure
+from graftax.savedmodel_io.objects.type_specs import SparseTensorSpec, partial_shape
 
 __all__ = ["Signature", "Signatures", "init_op", "read_signatures"]
 

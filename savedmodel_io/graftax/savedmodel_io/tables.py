@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graftax.convert import Capture, ResourceHandle, UnavailableCapture
-from graftax.convert.known_values import known_values
+from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
 from graftax.graphdef_ir import PartialShape
-from graftax.savedmodel_io.captures import AssetCapture, ConstantCapture, ResourceCapture
 from graftax.savedmodel_io.errors import DamagedSavedModelError
-from graftax.savedmodel_io.functions import ConcreteFunction, Resource
+from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture
+from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource
 
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from graftax.graphdef_ir import TensorSpec
-from graftax.savedmodel_io.checkpoint import CheckpointReader, read_checkpoint
-from graftax.savedmodel_io.checkpoint_state import latest_checkpoint
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
+from graftax.savedmodel_io.checkpoint.state import latest_checkpoint
+from graftax.savedmodel_io.objects.structured_value import flatten_structure
+from graftax.savedmodel_io.objects.type_specs import RaggedTensorSpec, SparseTensorSpec, VariableSpec
 from graftax.savedmodel_io.saved_model import SavedModel, load
-from graftax.savedmodel_io.structured_value import flatten_structure
-from graftax.savedmodel_io.type_specs import RaggedTensorSpec, SparseTensorSpec, VariableSpec
 
 _DATA = Path(__file__).parent / "testdata/2026_11_21"
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from graftax.graphdef_ir import DType, PartialShape, Tensor
-from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
+from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
-from graftax.savedmodel_io.spec_text import listed
-from graftax.savedmodel_io.tensor_slice import TensorSlice
+from graftax.savedmodel_io.objects.spec_text import listed
 
 __all__ = ["VariableInfo", "Variables", "with_unique_names"]
 

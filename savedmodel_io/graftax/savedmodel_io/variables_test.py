@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import DType, PartialShape
-from graftax.savedmodel_io.checkpoint import CheckpointReader
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.variables import VariableInfo, Variables, with_unique_names
 

@@ -31,8 +31,8 @@ from graftax.ops_jax import (
   bind,
   lowering,
 )
-from graftax.ops_jax.known import canonical_dtype
-from graftax.ops_jax.values import materialize, shape_vector
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.values import materialize, shape_vector
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.tolerance import tolerance as default_tolerance
 

@@ -11,7 +11,7 @@ from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.compiler.xla import xla_data_pb2
 
 import graftax.convert as gc
-from graftax.ops_jax.errors import InvalidInputError, StaticInputError, UnsupportedOpError
+from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError, UnsupportedOpError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 7))
@@ -121,7 +121,7 @@ def test_convolution_of_small_integers_sums_in_the_wider_type():
 def test_convolution_numbers_that_do_not_fit_are_refused():
   numbers = xla_data_pb2.ConvolutionDimensionNumbers(input_batch_dimension=3)
   attrs = {"dimension_numbers": numbers.SerializeToString(), "precision_config": b""}
-  from graftax.ops_jax.xla_conv import xla_conv
+  from graftax.ops_jax.tf2xla.conv import xla_conv
 
   with pytest.raises(InvalidInputError, match="permutation of the 4"):
     xla_conv(IMAGES, IMAGES, (1, 1), (0, 0, 0, 0), (1, 1), (1, 1), 1, **attrs)
@@ -153,7 +153,7 @@ def test_broadcast_helper(lhs, rhs, dims):
 
 
 def test_broadcast_helper_refuses_what_does_not_fit():
-  from graftax.ops_jax.xla_slicing import xla_broadcast_helper
+  from graftax.ops_jax.tf2xla.slicing import xla_broadcast_helper
 
   with pytest.raises(InvalidInputError, match="broadcast_dims is empty"):
     xla_broadcast_helper(X, X[0], ())
@@ -374,7 +374,7 @@ def test_variables_as_grids_of_parts():
 
 
 def test_grids_that_do_not_fit_are_refused():
-  from graftax.ops_jax.xla_split import xla_concat_nd, xla_split_nd
+  from graftax.ops_jax.tf2xla.split import xla_concat_nd, xla_split_nd
 
   with pytest.raises(InvalidInputError, match="does not divide"):
     xla_split_nd(X, num_splits=(4, 1))

@@ -9,11 +9,11 @@ from typing import Any
 import tree
 
 from graftax.convert import Program, unavailable_uses, unsupported_ops
-from graftax.convert.effects import EffectAnalysis, referenced_functions
+from graftax.convert.planning.effects import EffectAnalysis, referenced_functions
 from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
 from graftax.savedmodel_io import SavedModel
 from graftax.savedmodel_io.conversion import program
-from graftax.savedmodel_io.functions import ConcreteFunction, RestoredFunction
+from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.variables import VariableInfo
 
 __all__ = [

@@ -5,8 +5,8 @@ function = lift(module)                     # flat arrays in, tuple of arrays ou
 """
 
 from graftax.xla_call_module.check_gradients import GradientDifference, check_gradients
-from graftax.xla_call_module.choose import Explanation, Obstacle, call, explain
 from graftax.xla_call_module.context import Record
+from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
 from graftax.xla_call_module.embed import embed
 from graftax.xla_call_module.errors import (
   ArgumentError,

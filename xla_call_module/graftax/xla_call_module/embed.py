@@ -11,7 +11,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms, refusals
+from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms, preflight
 from graftax.xla_call_module.context import check_choices
 from graftax.xla_call_module.module import Module, check_is_module
 
@@ -136,7 +136,7 @@ def embed(
   """
   check_is_module(module, "embed")
   check_choices(gradient=gradient, x64=x64)
-  refusals.check_embeds(module.program)
+  preflight.check_embeds(module.program)
   embedded = _Embedded(module)
 
   def primal(*args: Any) -> list[Any]:

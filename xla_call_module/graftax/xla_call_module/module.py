@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.xla_call_module import bytecode, errors, given_data, ir, mlir
+from graftax.xla_call_module import bytecode, errors, input_checks, ir, mlir
 from graftax.xla_call_module import exported as exported_fields
-from graftax.xla_call_module import guard as guard_process
+from graftax.xla_call_module import subprocess_reader as guard_process
 from graftax.xla_call_module.platforms import canonical
 
 __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
@@ -117,7 +117,7 @@ class Module:
       DecodeError: the text does not parse or verify.
       GuardError: the helper process does not start.
     """
-    given_data.check_text(text)
+    input_checks.check_text(text)
     if guard:
       guard_process.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text), gradient)
@@ -138,9 +138,9 @@ class Module:
       GuardError: the helper process does not start.
       VersionError: written by a newer StableHLO than the installed jaxlib reads.
     """
-    data = given_data.as_bytes(data, "from_bytes")
+    data = input_checks.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
-      return Module.from_text(given_data.as_text(data), gradient=gradient, guard=guard)
+      return Module.from_text(input_checks.as_text(data), gradient=gradient, guard=guard)
     return _plain(data, _decode(data, guard), gradient)
 
   @staticmethod
@@ -155,7 +155,7 @@ class Module:
       DecodeError: they are not an HloModuleProto, or do not convert to StableHLO.
       GuardError: the helper process does not start.
     """
-    hlo = given_data.as_bytes(hlo, "from_hlo")
+    hlo = input_checks.as_bytes(hlo, "from_hlo")
     if guard:
       guard_process.check_hlo(hlo)
     return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
@@ -174,9 +174,9 @@ class Module:
       return _from_exported(exported, guard)
     if not isinstance(exported, jax.export.Exported):
       raise errors.ArgumentError(
-        f"Module.from_exported: got {given_data.described(exported)}; expected what "
+        f"Module.from_exported: got {input_checks.described(exported)}; expected what "
         "jax.export.export(jax.jit(function))(*args) returns, or its serialized bytes."
-        f"{given_data.reading_hint(exported)}"
+        f"{input_checks.reading_hint(exported)}"
       )
     return _from_exported(exported, False)
 
@@ -268,7 +268,7 @@ def check_is_module(module: Any, caller: str) -> None:
     hint = " A JAX function is JAX already; a lifted one has its module in its attribute `module`."
   else:
     hint = " Make one with Module.from_bytes, from_text, from_hlo, from_exported or from_call_module."
-  raise errors.ArgumentError(f"{caller}: got {given_data.described(module)}; expected a Module.{hint}")
+  raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
 def _decode(data: bytes, guard: bool) -> ir.Program:

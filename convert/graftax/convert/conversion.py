@@ -1,0 +1,171 @@
+"""Program -> (function, parameters): the one place where a converted function is put together."""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.convert.annotated import AnnotatedFunction
+from graftax.convert.errors import InputError, ParameterError
+from graftax.convert.evaluation.evaluate import Evaluator
+from graftax.convert.evaluation.state import State
+from graftax.convert.gc_pause import without_garbage_collection
+from graftax.convert.generator_variables import generator_variables
+from graftax.convert.options import ConvertOptions, current_options
+from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
+from graftax.convert.planning.effects import referenced_functions
+from graftax.convert.planning.plan import Plan, Planner
+from graftax.convert.planning.preflight import check_program
+from graftax.convert.program import Program
+from graftax.convert.structures.nested import flatten_call
+from graftax.convert.variable import Variable
+from graftax.graphdef_ir import Function, FunctionLibrary
+from graftax.ops_jax import Value, as_wide, materialize
+from graftax.ops_jax.int64_pairs.pairs import exact
+
+__all__ = ["convert_program"]
+
+_NO_VALUE = Variable(np.zeros(0), "")
+
+# Checks of a call, so read when the call is made, as in TF2JAX; every other option is fixed by the conversion.
+_CALL_TIME_OPTIONS = ("strict_shape_check", "strict_dtype_check", "xlacallmodule_strict_checks")
+
+
+def convert_program(
+  program: Program, options: ConvertOptions | None = None
+) -> tuple[AnnotatedFunction, dict[str, Variable]]:
+  """A JAX function and its parameters.
+
+  Args:
+    program: what to convert.
+    options: choices for this conversion and all calls of its result; by default those in force (`update_config`,
+      `override_config`), of which the input checks are read again at each call.
+
+  Returns:
+    `(fn, params)` with `fn(params, *args, rng=None, **kwargs) -> (outputs, new_params)`. Where the function has an
+    argument `rng` of its own, the PRNG key is `rng_`. `fn` can be pickled; loading it needs no TensorFlow.
+
+  Raises:
+    UnsupportedOpError: some ops have no lowering, or something that it captures cannot be had in JAX; all are listed.
+    ControlFlowError: TF1 control flow in it does not form conditionals and loops.
+  """
+  call = _plan(program, options or current_options(), read_checks=options is None)
+  return _annotate(call), _parameters(program, call.generators)
+
+
+def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
+  """Values of the variables; with 64-bit types off, states of generators by words, which `jit` does not cut."""
+  if jax.config.jax_enable_x64:
+    return dict(program.variables)
+  return {name: as_wide(value) if name in generators else value for name, value in program.variables.items()}
+
+
+def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
+  program = with_functional_control_flow(program)
+  check_program(program, keep_asserts=options.enable_checkify_for_asserts)
+  planner = Planner(program.library, program.signatures, options, program.gradients)
+  # The values of the variables are the caller's from here on.
+  kept = dataclasses.replace(program, variables=dict.fromkeys(program.variables, _NO_VALUE))
+  with without_garbage_collection():
+    plan = planner.plan_root(program.function)
+  return _Call(kept, planner, plan, options, read_checks, generator_variables(program))
+
+
+def _annotate(call: "_Call") -> AnnotatedFunction:
+  program = call.program
+  return AnnotatedFunction(call, program.inputs, program.outputs, program.name, program.doc, has_params=True)
+
+
+# jax.jit keeps a weak reference to what it compiles.
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class _Call:
+  """A planned program as a Python callable. Pickled, it is its program, which is planned again when it is loaded."""
+
+  program: Program
+  planner: Planner
+  plan: Plan
+  options: ConvertOptions
+  read_checks: bool
+  generators: frozenset[str]
+
+  def __call__(self, params: Mapping[str, Value], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Value]]:
+    _check_parameters(self.program, params)
+    options = self._options_now()
+    rng = kwargs.pop(self.program.inputs.free_name("rng"), None)
+    flat = flatten_call(
+      self.program.inputs,
+      args,
+      kwargs,
+      function=self.program.name,
+      strict_shape_check=options.strict_shape_check,
+      strict_dtype_check=options.strict_dtype_check,
+    )
+    state = State(params, self.generators)
+    key = None if rng is None else _as_key(rng, self.program.name)
+    evaluator = Evaluator(self.planner, options, state, key)
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, dict(params))))
+    with without_garbage_collection() if is_traced else contextlib.nullcontext():
+      results = evaluator.run(self.plan, [*flat, *self.program.captures])
+    return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    return _plan, (_without_unused(self.program, self.planner), self.options, self.read_checks)
+
+  def __deepcopy__(self, memo: Any) -> "_Call":
+    return self
+
+  def _options_now(self) -> ConvertOptions:
+    if not self.read_checks:
+      return self.options
+    now = current_options()
+    return dataclasses.replace(self.options, **{name: getattr(now, name) for name in _CALL_TIME_OPTIONS})
+
+
+def _without_unused(program: Program, planner: Planner) -> Program:
+  """The program with only the functions that it can reach: a model's library may hold thousands."""
+  gradients = [gradient.function for gradient in planner.gradients.values()]
+  reached: dict[str, Function] = {}
+  pending = [program.function, *(program.library[name] for name in gradients)]
+  reached.update((function.name, function) for function in pending[1:])
+  while pending:
+    for node in pending.pop().nodes:
+      for name in referenced_functions(node, program.library):
+        if name not in reached and name in program.library:
+          reached[name] = program.library[name]
+          pending.append(reached[name])
+  return dataclasses.replace(program, library=FunctionLibrary(reached))
+
+
+def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
+  if not isinstance(params, Mapping):
+    raise ParameterError(
+      f"{program.name}: the first argument is the parameters, a dict by variable name; got {type(params).__name__}."
+    )
+  missing = [name for name in program.variables if name not in params]
+  unknown = [name for name in params if name not in program.variables]
+  if missing or unknown:
+    raise ParameterError(
+      f"{program.name}: parameters do not fit; missing {missing!r}, unknown {unknown!r}; expected "
+      f"{list(program.variables)!r}."
+    )
+
+
+def _as_key(rng: Any, function: str) -> jax.Array:
+  """A PRNG key, new style or as raw key data."""
+  key = jnp.asarray(rng)
+  is_key = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+  if (is_key and not key.ndim) or (key.dtype == np.uint32 and key.ndim == 1):
+    return key
+  raise InputError(
+    f"{function}: rng is {key.dtype}{list(key.shape)}; expected one PRNG key, such as jax.random.key(0)."
+  )
+
+
+def _as_output(value: Value) -> Value:
+  if isinstance(value, np.ndarray) and value.dtype == object:
+    value = materialize(value)
+  return exact(value) if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object else value

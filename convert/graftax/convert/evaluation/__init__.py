@@ -1,0 +1,1 @@
+"""Walking a plan, and what is known of values while it is walked."""

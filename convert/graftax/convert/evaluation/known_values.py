@@ -1,0 +1,47 @@
+"""Values that a program computes from constants alone, computed now."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from graftax.convert.evaluation.evaluate import Evaluator
+from graftax.convert.evaluation.state import State
+from graftax.convert.options import ConvertOptions
+from graftax.convert.planning.effects import EffectAnalysis
+from graftax.convert.planning.plan import Planner
+from graftax.convert.program import Capture
+from graftax.graphdef_ir import DType, Function, FunctionLibrary, OpSignatures, Result, TensorRef
+from graftax.ops_jax import materialize
+
+__all__ = ["known_values"]
+
+
+def known_values(
+  function: Function,
+  refs: Sequence[TensorRef],
+  captures: Sequence[Capture],
+  library: FunctionLibrary,
+  signatures: OpSignatures,
+) -> list[np.ndarray]:
+  """Tensors inside a function of no inputs; 64-bit types keep their width.
+
+  Args:
+    function: the function, whose parameters are bound to `captures`.
+    refs: the tensors.
+    captures: what the function closes over.
+    library: the functions that it calls.
+    signatures: signatures of all ops.
+
+  Raises:
+    UnsupportedOpError: they need ops that have no lowering.
+  """
+  results = tuple(Result(f"result_{i}", ref, DType.INVALID) for i, ref in enumerate(refs))
+  wanted = Function(function.name, function.parameters, results, function.nodes)
+  # Effects, such as filling the table that this is about, have no place here.
+  needed = EffectAnalysis(library, signatures).needed_nodes(wanted)
+  wanted = Function(function.name, function.parameters, results, tuple(n for n in function.nodes if n.name in needed))
+  with jax.enable_x64(True), jax.core.eval_context():
+    planner = Planner(library, signatures, ConvertOptions())
+    evaluator = Evaluator(planner, ConvertOptions(), State({}), None)
+    return [np.asarray(materialize(value)) for value in evaluator.run(planner.plan_root(wanted), captures)]

@@ -1,0 +1,69 @@
+"""The state of one call: values of variables by name, and which of them the call has replaced."""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.convert.errors import ParameterError
+from graftax.ops_jax import ResourceHandle, Value, WideInts, as_wide
+from graftax.ops_jax.int64_pairs.pairs import exact, widened
+
+__all__ = ["State"]
+
+
+class State:
+  """Values of the resources that a call can reach.
+
+  Values given as numpy arrays become JAX arrays when first read: a parameter is never *known* while tracing. With
+  64-bit types off, the states of generators become words (`WideInts`), and so does what does not fit into 32 bits.
+  """
+
+  def __init__(self, values: Mapping[str, Value], generators: frozenset[str] = frozenset()):
+    self._given = values
+    self._generators = generators
+    self._current: dict[str, Value] = {}
+    self._written: set[str] = set()
+
+  def read(self, handle: ResourceHandle) -> Value:
+    """The current value of a resource.
+
+    Raises:
+      ParameterError: there is no value by that name.
+    """
+    if handle.name not in self._current:
+      if handle.name not in self._given:
+        raise ParameterError(
+          f"Variable {handle.name!r} is read, but has no value; the parameters are {sorted(self._given)!r}."
+        )
+      self._current[handle.name] = self._as_jax(handle.name, self._given[handle.name])
+    return self._current[handle.name]
+
+  def write(self, handle: ResourceHandle, value: Value) -> None:
+    """Replace the value of a resource."""
+    is_narrow_state = handle.name in self._generators and not isinstance(value, WideInts)
+    if is_narrow_state and not jax.config.jax_enable_x64:
+      value = widened(value, np.int64)
+    self._current[handle.name] = self._as_jax(handle.name, value)
+    self._written.add(handle.name)
+
+  def _as_jax(self, name: str, value: Value) -> Value:
+    if isinstance(value, WideInts | jax.Array):
+      return value
+    if name in self._generators and not jax.config.jax_enable_x64:
+      return as_wide(value)
+    return exact(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
+
+  def branch(self, values: Mapping[ResourceHandle, Value]) -> "State":
+    """The state that a branch or a loop body sees: `values` are its operands, the rest is closed over.
+
+    What the branch writes stays in the branch; control flow hands it back as results.
+    """
+    current = {name: self.read(ResourceHandle(name)) for name in self._current}
+    given = {**self._given, **current, **{handle.name: value for handle, value in values.items()}}
+    return State(given, self._generators)
+
+  def results(self) -> dict[str, Value]:
+    """All values after the call: those that were written anew, the others exactly as they were given."""
+    return {**self._given, **{name: self._current[name] for name in self._written}}

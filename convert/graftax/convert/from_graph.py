@@ -1,0 +1,97 @@
+"""GraphDefs, such as frozen graphs, as programs."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.program import Program
+from graftax.convert.structures.nested import InputStructure, OutputStructure
+from graftax.convert.subgraph import TensorNames, cut
+from graftax.convert.tables import with_tables
+from graftax.convert.variable import Variable
+from graftax.graphdef_ir import Function, Graph, Node
+
+__all__ = ["graph_program"]
+
+# Any in this module: values of variables are whatever numpy takes.
+
+_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+_NO_RESULT = frozenset({"Assert", "Const", "NoOp"})
+
+# Names shown in a message.
+_NUM_SHOWN = 10
+
+
+def graph_program(
+  graph: Graph,
+  inputs: TensorNames | None,
+  outputs: TensorNames | None,
+  *,
+  variables: Mapping[str, Any] | None = None,
+  name: str = "graph",
+) -> Program:
+  """The part of a graph between some tensors.
+
+  Args:
+    graph: the graph.
+    inputs: names of the tensors to feed: one, several in the order in which they are passed, or a dict by the names
+      under which they are passed.
+    outputs: names of the tensors to fetch, likewise.
+    variables: values of the graph's variables by name; a frozen graph has none.
+    name: how messages call it.
+
+  Raises:
+    ConversionError: inputs or outputs are not given, there are no such tensors, or a variable has no value.
+  """
+  if inputs is None or outputs is None:
+    raise ConversionError(
+      f"{name}: pass inputs=[...] and outputs=[...], names of tensors of the graph. Its placeholders are "
+      f"{_shown([node.name for node in graph.nodes if node.op in _PLACEHOLDERS])}; nothing reads "
+      f"{_shown(_ends(graph))}."
+    )
+  whole = Program(
+    name=name,
+    function=Function(name, (), (), graph.nodes),
+    library=graph.library,
+    signatures=graph.signatures,
+    inputs=InputStructure((), {}, inspect.Signature()),
+    outputs=OutputStructure(()),
+    part_code=f"graftax.convert.convert(graph, outputs={_listed(outputs)!r}",
+  )
+  return _with_variables(cut(with_tables(whole), inputs, outputs), variables or {})
+
+
+def _listed(names: TensorNames) -> Any:
+  return dict(names) if isinstance(names, Mapping) else names if isinstance(names, str) else list(names)
+
+
+def _ends(graph: Graph) -> list[str]:
+  read = {ref.node for node in graph.nodes for ref in node.inputs}
+  return [node.name for node in graph.nodes if node.name not in read and node.op not in _NO_RESULT]
+
+
+def _with_variables(program: Program, given: Mapping[str, Any]) -> Program:
+  names = [_variable_name(node) for node in program.function.nodes if node.op in _VARIABLES]
+  missing = [name for name in names if name not in given]
+  if missing:
+    raise ConversionError(
+      f"{program.name}: the graph is not frozen; pass variables={{name: array}} with values for {_shown(missing)}, or "
+      f"convert the SavedModel or hub module that holds them."
+    )
+  variables = {name: Variable(np.asarray(given[name]), f"{name}:0") for name in dict.fromkeys(names)}
+  return dataclasses.replace(program, variables=variables)
+
+
+def _variable_name(node: Node) -> str:
+  shared = node.attrs.get("shared_name")
+  return shared.decode() if isinstance(shared, bytes) and shared else node.name
+
+
+def _shown(names: Sequence[str]) -> str:
+  more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
+  return f"{list(names[:_NUM_SHOWN])!r}{more}"

@@ -1,0 +1,171 @@
+"""Where a model's work for the host ends: text, files and images are read there, and tensors of numbers come out."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from graftax.convert.host_split.min_vertex_cut import narrowest_cut
+from graftax.convert.planning.effects import EffectAnalysis
+from graftax.convert.program import Program, UnavailableCapture
+from graftax.convert.subgraph import inlined
+from graftax.graphdef_ir import (
+  DType,
+  Function,
+  GraftaxError,
+  Node,
+  OpSignatures,
+  TensorRef,
+  ancestors,
+  topological_order,
+)
+from graftax.ops_jax import lowering
+
+__all__ = ["host_boundary"]
+
+# Host ops that need no string: Python code and input pipelines.
+_HOST_WORDS = ("PyFunc", "Dataset", "Iterator", "Queue", "Reader", "Barrier", "Stage", "Decode", "Encode")
+
+_NOT_NUMBERS = frozenset({DType.STRING, DType.RESOURCE, DType.VARIANT})
+# What indices, sizes and masks are made of.
+_COUNTING = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64, DType.BOOL})
+
+
+def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]) -> tuple[str, ...]:
+  """Names of the tensors, as `convert_subgraph` takes them, from which on everything can be converted.
+
+  Args:
+    program: the program.
+    missing: its ops without a lowering.
+
+  Returns:
+    The tensors that the host would have to compute, then the program's own inputs that are still needed after them.
+    Empty where something else than work for the host is missing, or no such tensors exist.
+  """
+  try:
+    function = inlined(program)
+  except GraftaxError:
+    return ()
+  needed = EffectAnalysis(program.library, program.signatures).needed_nodes(function)
+  nodes = {node.name: node for node in function.nodes if node.name in needed}
+  unavailable = _capturing(program, function, UnavailableCapture)
+  reads_unavailable = {name for name, node in nodes.items() if any(ref.node in unavailable for ref in node.inputs)}
+  on_host = reads_unavailable | {name for name, node in nodes.items() if _cannot_run(node, program)}
+  if not on_host or not all(_is_host_work(nodes[name], program) for name in on_host - reads_unavailable):
+    return ()
+  # The host runs what it must and everything above that.
+  above = ancestors(nodes, on_host, control=False)
+  below = _descendants(on_host, nodes)
+  crossing = _crossing(function, nodes, above, below)
+  if not crossing or any(_dtype(ref, nodes, program.signatures) in _NOT_NUMBERS for ref in crossing):
+    return ()
+  crossing = _narrowed(crossing, program, function, nodes, above)
+  inputs = _remaining_inputs(program, function, nodes, crossing)
+  return (*(str(ref) for ref in crossing), *inputs)
+
+
+def _cannot_run(node: Node, program: Program) -> bool:
+  return node.op != "Const" and node.op not in program.library and lowering(node.op) is None
+
+
+def _capturing(program: Program, function: Function, kind: type) -> set[str]:
+  """Names of the parameters that are bound to captures of one kind."""
+  start = len(function.parameters) - len(program.captures)
+  captures = zip(function.parameters[start:], program.captures, strict=True)
+  return {parameter.name for parameter, capture in captures if isinstance(capture, kind)}
+
+
+def _is_host_work(node: Node, program: Program) -> bool:
+  if any(word in node.op for word in _HOST_WORDS):
+    return True
+  signature = program.signatures.get(node.op)
+  if signature is None:
+    return False
+  try:
+    attrs = signature.with_defaults(node.attrs)
+    return DType.STRING in {*signature.input_types(attrs), *signature.output_types(attrs)}
+  except GraftaxError:
+    return False
+
+
+def _descendants(names: Collection[str], nodes: Mapping[str, Node]) -> set[str]:
+  readers: dict[str, list[str]] = {}
+  for node in nodes.values():
+    for ref in node.inputs:
+      readers.setdefault(ref.node, []).append(node.name)
+  seen: set[str] = set()
+  stack = list(names)
+  while stack:
+    name = stack.pop()
+    if name not in seen:
+      seen.add(name)
+      stack += readers.get(name, ())
+  return seen
+
+
+def _crossing(function: Function, nodes: Mapping[str, Node], above: set[str], below: set[str]) -> tuple[TensorRef, ...]:
+  """Tensors that only the host can make and that something else reads."""
+  read = [ref for node in nodes.values() if node.name not in above for ref in node.inputs]
+  read += (result.ref for result in function.results)
+  return tuple(dict.fromkeys(ref for ref in read if ref.node in above and ref.node in below))
+
+
+def _narrowed(
+  crossing: tuple[TensorRef, ...], program: Program, function: Function, nodes: Mapping[str, Node], above: set[str]
+) -> tuple[TensorRef, ...]:
+  """Fewer tensors to begin with, where the host may as well combine what it makes.
+
+  A word's index in a vocabulary is put together from a look-up, a hash, and the size of the table.
+  """
+  signatures = program.signatures
+  constants = {node.name for node in nodes.values() if node.op == "Const"} | _capturing(program, function, np.ndarray)
+  made = dict.fromkeys(crossing)
+  following: dict[TensorRef, list[TensorRef]] = {ref: [] for ref in crossing}
+  combining: set[str] = set()
+  for node in topological_order(tuple(nodes.values())):
+    if node.name in above or not any(ref in made for ref in node.inputs):
+      continue
+    refs = [TensorRef(node.name, i) for i in range(_num_outputs(node, signatures))]
+    known = all(ref in made or ref.node in constants for ref in node.inputs)
+    if known and refs and all(_dtype(ref, nodes, signatures) in _COUNTING for ref in refs):
+      combining.add(node.name)
+      made.update(dict.fromkeys(refs))
+      for ref in node.inputs:
+        if ref in made:
+          following.setdefault(ref, []).extend(refs)
+  outside = (node for node in nodes.values() if node.name not in above and node.name not in combining)
+  read = {ref for node in outside for ref in node.inputs} | {result.ref for result in function.results}
+  return narrowest_cut(crossing, following, read & set(made))
+
+
+def _num_outputs(node: Node, signatures: OpSignatures) -> int:
+  signature = signatures.get(node.op)
+  try:
+    return 0 if signature is None else len(tuple(signature.output_types(signature.with_defaults(node.attrs))))
+  except GraftaxError:
+    return 0
+
+
+def _dtype(ref: TensorRef, nodes: Mapping[str, Node], signatures: OpSignatures) -> DType | None:
+  node = nodes[ref.node]
+  signature = signatures.get(node.op)
+  if signature is None:
+    return None
+  types = tuple(signature.output_types(signature.with_defaults(node.attrs)))
+  return types[ref.index] if ref.index < len(types) else None
+
+
+def _remaining_inputs(
+  program: Program, function: Function, nodes: Mapping[str, Node], crossing: Collection[TensorRef]
+) -> tuple[str, ...]:
+  """The program's own inputs that are read although `crossing` is given."""
+  given = set(crossing)
+  stack = [result.ref for result in function.results if result.ref not in given]
+  seen: set[str] = set()
+  while stack:
+    ref = stack.pop()
+    if ref.node not in seen:
+      seen.add(ref.node)
+      if ref.node in nodes:
+        stack += (r for r in nodes[ref.node].inputs if r not in given)
+  own = function.parameters[: len(function.parameters) - len(program.captures)]
+  return tuple(parameter.name for parameter in own if parameter.name in seen)

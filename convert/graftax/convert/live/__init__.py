@@ -1,0 +1,1 @@
+"""Live TensorFlow functions read as a `Program`."""

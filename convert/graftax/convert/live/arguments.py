@@ -1,0 +1,89 @@
+"""Arguments of a live function on their way into TensorFlow: arrays as specs, so that no value is baked in."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import tree
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
+from graftax.graphdef_ir import TensorSpec
+
+__all__ = ["keras_arguments", "traceable"]
+
+# Any in this module: TensorFlow ships no type information.
+
+
+def traceable(tf: Any, argument: Any) -> Any:
+  """A nested argument as `get_concrete_function` should see it.
+
+  Raises:
+    ConversionError: it holds a variable, or something whose dtype TensorFlow does not have.
+  """
+  return tree.map_structure(lambda leaf: _traceable(tf, leaf), argument)
+
+
+def keras_arguments(function: Any) -> tuple[Any, ...]:
+  """Specs of the inputs that a Keras model was built for; nothing for anything else."""
+  if type(function).__module__.partition(".")[0] not in ("keras", "tf_keras") and not any(
+    cls.__module__.partition(".")[0] in ("keras", "tf_keras") for cls in type(function).__mro__
+  ):
+    return ()
+  inputs = getattr(function, "input", None) if getattr(function, "inputs", None) else None
+  return () if inputs is None else (inputs,)
+
+
+def _traceable(tf: Any, leaf: Any) -> Any:
+  if isinstance(leaf, tf.Variable):
+    raise ConversionError(
+      f"convert: got the variable {leaf.name!r} as an argument. Let the function capture the variable, which "
+      f"makes it a "
+      f"parameter, or pass its value: {leaf.name.partition(':')[0]}.value()."
+    )
+  if isinstance(leaf, tf.TypeSpec):
+    return leaf
+  if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices | tf.Tensor):
+    return tf.type_spec_from_value(leaf)
+  if isinstance(leaf, CompositeTensor):
+    return _composite_spec(tf, leaf)
+  if isinstance(leaf, TensorSpec):
+    return tf.TensorSpec(leaf.shape.dims, leaf.dtype.value, leaf.name)
+  if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+    return tf.TensorSpec(leaf.shape, _dtype(tf, leaf))
+  if isinstance(leaf, float | complex):
+    # TensorFlow would fix the number; whoever passes 0.0 as an example means to pass another one later.
+    return tf.TensorSpec([], tf.float32 if isinstance(leaf, float) else tf.complex64)
+  return leaf
+
+
+def _composite_spec(tf: Any, value: CompositeTensor) -> Any:
+  parts = [_traceable(tf, component) for component in value.components]
+  match value:
+    case RaggedTensor():
+      flat_values, *row_splits = parts
+      num_rows = None if row_splits[0].shape[0] is None else row_splits[0].shape[0] - 1
+      shape = [num_rows, *[None] * len(row_splits), *flat_values.shape[1:]]
+      return tf.RaggedTensorSpec(shape, flat_values.dtype, len(row_splits), row_splits[0].dtype)
+    case SparseTensor():
+      dims = value.dense_shape
+      known = isinstance(dims, np.ndarray | list | tuple)
+      shape = [int(dim) for dim in dims] if known else [None] * parts[2].shape[0]
+      return tf.SparseTensorSpec(shape, parts[1].dtype)
+    case IndexedSlices():
+      values, indices, *dense = parts
+      shape = [None, *values.shape[1:]]
+      return tf.IndexedSlicesSpec(shape, values.dtype, indices.dtype, dense[0].dtype if dense else None, indices.shape)
+  raise AssertionError(f"internal: {type(value).__name__} is no composite tensor that we know.")
+
+
+def _dtype(tf: Any, leaf: Any) -> Any:
+  if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    raise ConversionError(
+      "convert: got a JAX PRNG key as an argument; pass jax.random.key_data(key), or, if it is the key of "
+      "the call, nothing."
+    )
+  try:
+    return tf.as_dtype(leaf.dtype)
+  except TypeError as e:
+    raise ConversionError(f"convert: got an argument of dtype {leaf.dtype}, which TensorFlow does not have.") from e

@@ -1,0 +1,123 @@
+"""Live TensorFlow functions: a ConcreteFunction's graph, captures and structure as a `Program`."""
+
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from graftax.convert._tensorflow import import_tensorflow
+from graftax.convert.errors import ConversionError
+from graftax.convert.gc_pause import without_garbage_collection
+from graftax.convert.live.arguments import keras_arguments, traceable
+from graftax.convert.live.captures import read_captures
+from graftax.convert.live.gradients import trace_gradients
+from graftax.convert.live.structures import input_structure, output_structure
+from graftax.convert.options import current_options
+from graftax.convert.program import Program
+from graftax.graphdef_ir import function_from_proto, graph_from_proto
+
+__all__ = ["EXPECTED", "program_from_concrete", "trace"]
+
+# Any in this module: TensorFlow ships no type information.
+
+EXPECTED = (
+  "expected a tf.function, a ConcreteFunction, a function of a loaded SavedModel, a Keras model, a tf.Module with "
+  "__call__, a Python function of tensors, a GraphDef, or the path of a SavedModel or frozen graph"
+)
+
+# What TensorFlow calls an object that has no name of its own, such as a module or a partial function.
+_NAMELESS = "function"
+
+
+def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+  """The ConcreteFunction of `function` for these arguments, and the function that TensorFlow traced.
+
+  Args:
+    function: a `tf.function`, a ConcreteFunction (traced already, so the arguments are not needed), a function restored
+      from a SavedModel, or any Python callable that TensorFlow can trace: a Keras model, a method, a `tf.Module`.
+      AutoGraph is used where a plain Python function has conditions on tensors.
+    args: arrays, `tf.TensorSpec`s or JAX shape structs, nested as the function takes them. A Python float or complex
+      number stands for a float32 or complex64 scalar; any other Python value is fixed. A Keras model that was built
+      needs none.
+    kwargs: the same, by keyword.
+
+  Raises:
+    ConversionError: it is not a TensorFlow function, or an argument has no spec.
+  """
+  if not callable(function):
+    raise ConversionError(
+      f"convert: got a {type(function).__name__}, which cannot be called{_parts(function)}; {EXPECTED}."
+    )
+  tf = import_tensorflow("Converting a TensorFlow function")
+  if isinstance(function, tf.types.experimental.ConcreteFunction):
+    return function, None
+  if not args and not kwargs:
+    args = keras_arguments(function)
+  specs, named_specs = traceable(tf, (tuple(args), dict(kwargs)))
+  if hasattr(function, "get_concrete_function"):
+    return function.get_concrete_function(*specs, **named_specs), function
+  try:
+    return tf.function(function, autograph=False).get_concrete_function(*specs, **named_specs), function
+  except tf.errors.OperatorNotAllowedInGraphError:
+    return tf.function(function).get_concrete_function(*specs, **named_specs), function
+
+
+def _parts(function: Any) -> str:
+  """What else could have been meant: methods of a module."""
+  names = [
+    name for name in dir(type(function)) if hasattr(getattr(type(function), name, None), "get_concrete_function")
+  ]
+  return f" itself, but has the tf.functions {names!r}" if names else ""
+
+
+def program_from_concrete(concrete: Any, source: Any = None) -> Program:
+  """A `Program` from a ConcreteFunction, with the current values of its variables.
+
+  Args:
+    concrete: the ConcreteFunction.
+    source: the function that it was traced from, for its signature and documentation.
+
+  Raises:
+    ConversionError: it takes, returns or captures something that has no JAX counterpart.
+  """
+  with without_garbage_collection():
+    return _program(concrete, source)
+
+
+def _program(concrete: Any, source: Any) -> Program:
+  tf = import_tensorflow("Converting a TensorFlow function")
+  graph = graph_from_proto(concrete.graph.as_graph_def())
+  function = function_from_proto(concrete.function_def, library=graph.library)
+  skip_values = current_options().skip_variables_evaluation_inside_tf_tracing
+  captures, variables, handles = read_captures(tf, concrete, function, graph, skip_values=skip_values)
+  gradients, library = trace_gradients(concrete, graph.library, handles)
+  return Program(
+    name=_python_name(concrete, source),
+    doc=_doc(source),
+    function=function,
+    library=library,
+    signatures=graph.signatures,
+    captures=captures,
+    variables=variables,
+    gradients=gradients,
+    inputs=input_structure(tf, concrete, source, function),
+    outputs=output_structure(tf, concrete),
+  )
+
+
+def _python_name(concrete: Any, source: Any) -> str:
+  name: str = concrete.name.decode() if isinstance(concrete.name, bytes) else concrete.name
+  name = name.removeprefix("__inference_").rpartition("_")[0] or name
+  if source is None or (name.isidentifier() and name != _NAMELESS):
+    return name
+  while isinstance(source, functools.partial):
+    source = source.func
+  return getattr(source, "__name__", type(source).__name__)
+
+
+def _doc(source: Any) -> str | None:
+  if isinstance(source, functools.partial):
+    return _doc(source.func)
+  if source is None or inspect.isroutine(source):
+    return inspect.getdoc(source) if source is not None else None
+  return inspect.getdoc(getattr(source, "python_function", type(source).__call__))

@@ -1,0 +1,121 @@
+"""Nested inputs and outputs of a ConcreteFunction as `InputStructure` and `OutputStructure`."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import tree
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.structures.composite import IndexedSlices, RaggedTensor, SparseTensor
+from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
+from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
+
+__all__ = ["input_structure", "output_structure"]
+
+# Any in this module: TensorFlow ships no type information, and structures are the caller's own.
+
+
+def input_structure(tf: Any, concrete: Any, source: Any, function: Function) -> InputStructure:
+  """How a ConcreteFunction is called.
+
+  Args:
+    tf: TensorFlow.
+    concrete: the ConcreteFunction.
+    source: the function that it was traced from, or None.
+    function: the same in our form, for the names of its parameters.
+
+  Raises:
+    ConversionError: it takes something that has no JAX counterpart.
+  """
+  if concrete.structured_input_signature is None:
+    return _flat_structure(concrete, function)
+  args, kwargs = _specs(tf, concrete.structured_input_signature, concrete, "takes")
+  if source is not None and source is not concrete:
+    return InputStructure(tuple(args), dict(kwargs), inspect.signature(source))
+  function_type = getattr(concrete, "function_type", None)
+  if function_type is None:
+    return keyword_structure(dict(kwargs), {})
+  kinds = [inspect.Parameter(p.name, p.kind) for p in function_type.parameters.values()]
+  return InputStructure(tuple(args), dict(kwargs), inspect.Signature(kinds))
+
+
+def output_structure(tf: Any, concrete: Any) -> OutputStructure:
+  """What a ConcreteFunction returns.
+
+  Raises:
+    ConversionError: it returns something that has no JAX counterpart.
+  """
+  return OutputStructure(_specs(tf, concrete.structured_outputs, concrete, "returns"))
+
+
+def _flat_structure(concrete: Any, function: Function) -> InputStructure:
+  """TF1 functions, as of old hub modules, have no structure: their tensors are passed by name."""
+  own = function.parameters[: len(function.parameters) - len(concrete.captured_inputs)]
+  specs = {p.name: _spec(tensor) for p, tensor in zip(own, concrete.inputs, strict=False)}
+  kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in specs]
+  return InputStructure(tuple(specs.values()), {}, inspect.Signature(kinds))
+
+
+def _specs(tf: Any, structure: Any, concrete: Any, verb: str) -> Any:
+  return tree.map_structure(lambda leaf: _leaf(tf, leaf, concrete, verb), _plain_containers(structure))
+
+
+def _plain_containers(structure: Any) -> Any:
+  """Without the wrappers that TensorFlow puts around containers that were attributes of a module."""
+  structure = getattr(structure, "__wrapped__", structure) if _is_wrapper(structure) else structure
+  if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+    return type(structure)(*map(_plain_containers, structure))
+  if isinstance(structure, tuple):
+    return tuple(map(_plain_containers, structure))
+  if isinstance(structure, list):
+    return [_plain_containers(value) for value in structure]
+  if type(structure) is dict or _is_wrapper(structure):
+    return {key: _plain_containers(value) for key, value in structure.items()}
+  return structure
+
+
+def _is_wrapper(structure: Any) -> bool:
+  return type(structure).__module__.endswith("trackable.data_structures")
+
+
+def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
+  if isinstance(leaf, tf.TensorSpec | tf.Tensor):
+    return _spec(leaf)
+  makers: tuple[tuple[Any, Callable[[list[TensorSpec]], Any]], ...] = (
+    ((tf.RaggedTensor, tf.RaggedTensorSpec), _ragged),
+    ((tf.SparseTensor, tf.SparseTensorSpec), lambda parts: SparseTensor(*parts)),
+    ((tf.IndexedSlices, tf.IndexedSlicesSpec), lambda parts: IndexedSlices(*parts)),
+  )
+  for kinds, make in makers:
+    if isinstance(leaf, kinds):
+      parts = [_spec(part) for part in tf.nest.flatten(leaf, expand_composites=True)]
+      return make(parts)
+  if isinstance(leaf, tf.TypeSpec) or hasattr(leaf, "_type_spec"):
+    raise ConversionError(
+      f"{_name(concrete)}: {verb} {leaf!r}, which has no JAX counterpart; expected tensors, ragged or sparse "
+      f"tensors, or "
+      f"indexed slices."
+    )
+  if hasattr(leaf, "__tf_flatten__"):
+    raise ConversionError(
+      f"{_name(concrete)}: {verb} a {type(leaf).__name__}, a structure that only TensorFlow can flatten; expected "
+      f"tuples, named tuples, lists, dicts or attrs classes. Wrap the function in one that does."
+    )
+  return leaf
+
+
+def _ragged(parts: list[TensorSpec]) -> Any:
+  """A ragged tensor of no ragged dimension is passed as a plain one."""
+  return RaggedTensor(parts[0], tuple(parts[1:])) if len(parts) > 1 else parts[0]
+
+
+def _name(concrete: Any) -> str:
+  name: str = concrete.name.decode() if isinstance(concrete.name, bytes) else concrete.name
+  return name
+
+
+def _spec(leaf: Any) -> TensorSpec:
+  dims = leaf.shape.as_list() if leaf.shape.rank is not None else None
+  shape = PartialShape(None if dims is None else tuple(dims))
+  return TensorSpec(shape, DType(leaf.dtype.as_datatype_enum), getattr(leaf, "name", None))

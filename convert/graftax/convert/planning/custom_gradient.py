@@ -1,0 +1,240 @@
+"""`tf.custom_gradient`: an IdentityN node that names its derivative.
+
+TensorFlow wraps the results `r` and arguments `a` of a custom-gradient function in `IdentityN(r..., a...)`, and
+registers a function from the cotangents of all its outputs (and from tensors of the forward pass that it captures) to
+cotangents of `a`. Reverse mode is that function. Forward mode is its transpose: one linear map, given the other way
+round. If the function adds a constant to something linear, the constant has no place in forward mode and drops out, as
+in TensorFlow; of a function that is not linear otherwise (it clips cotangents, say) there is no transpose, which is a
+`ForwardModeError`.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.convert.errors import ConversionError, ForwardModeError
+from graftax.convert.planning.effects import first_argument
+from graftax.graphdef_ir import Function, Node, TensorRef, function_references
+from graftax.ops_jax import ResourceHandle, Value, is_known, materialize
+
+__all__ = [
+  "CapturedTensor",
+  "CustomGradient",
+  "apply_custom_gradient",
+  "attach_custom_gradients",
+  "gradient_name",
+  "gradient_of",
+]
+
+_OP_TYPE = "_gradient_op_type"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CapturedTensor:
+  """A tensor of the forward pass: output `ref` in the body of `function`."""
+
+  function: str
+  ref: TensorRef
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CustomGradient:
+  """The derivative of one IdentityN node.
+
+  Attributes:
+    function: name of the gradient function in the library; its parameters are the cotangents of the node's outputs
+      whose `takes` is true, then the captures.
+    takes: for each output of the node, whether the gradient function has a parameter for its cotangent.
+    results: for each input of the node, which result of the gradient function is its cotangent, or None for zero.
+    captures: what the gradient function closes over.
+  """
+
+  function: str
+  takes: tuple[bool, ...]
+  results: tuple[int | None, ...]
+  captures: tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]
+
+
+def gradient_name(node: Node) -> str | None:
+  """The name under which a node's derivative is registered, or None where it has none of its own."""
+  op_type = node.attrs.get(_OP_TYPE)
+  return op_type.decode(errors="replace") if isinstance(op_type, bytes) and node.op == "IdentityN" else None
+
+
+def gradient_of(node: Node, gradients: Mapping[str, CustomGradient]) -> CustomGradient | None:
+  """The derivative that a node names, or None."""
+  name = gradient_name(node)
+  return None if name is None else gradients.get(name)
+
+
+def attach_custom_gradients(
+  function: Function, gradients: Mapping[str, CustomGradient], others: Callable[[], Iterable[Function]]
+) -> Function:
+  """`function` with the tensors that its custom gradients capture as further inputs of the nodes that need them.
+
+  Args:
+    function: the function.
+    gradients: registered name -> derivative.
+    others: all functions of the program, for a branch whose gradient captures a tensor of the function around it.
+
+  Raises:
+    ConversionError: a captured tensor cannot be seen from `function`.
+  """
+  if not any(gradient_of(node, gradients) for node in function.nodes):
+    return function
+  return dataclasses.replace(
+    function, nodes=tuple(_attached(node, function, gradients, others) for node in function.nodes)
+  )
+
+
+def _attached(
+  node: Node, function: Function, gradients: Mapping[str, CustomGradient], others: Callable[[], Iterable[Function]]
+) -> Node:
+  gradient = gradient_of(node, gradients)
+  if gradient is None or len(node.inputs) > len(gradient.results):
+    return node  # no gradient, or attached already
+  refs = []
+  for capture in gradient.captures:
+    if isinstance(capture, CapturedTensor):
+      ref = _seen_from(function, capture, others, frozenset())
+      if ref is None:
+        raise ConversionError(
+          f"IdentityN node {node.name!r} (function {function.name!r}): its custom gradient captures "
+          f"{str(capture.ref)!r} of function {capture.function!r}, which cannot be seen from where it stands. Convert "
+          f"with convert_custom_gradient=False to differentiate the forward pass instead."
+        )
+      refs.append(ref)
+  return dataclasses.replace(node, inputs=(*node.inputs, *refs))
+
+
+def _seen_from(
+  function: Function, capture: CapturedTensor, others: Callable[[], Iterable[Function]], visited: frozenset[str]
+) -> TensorRef | None:
+  """The captured tensor as a ref inside `function`: itself, or the parameter through which a caller hands it in."""
+  if capture.function == function.name:
+    return capture.ref
+  for caller in others():
+    if caller.name in visited:
+      continue
+    for node in caller.nodes:
+      if function.name not in {node.op, *(reference.name for reference in function_references(node.attrs))}:
+        continue
+      outer = _seen_from(caller, capture, others, visited | {function.name})
+      if outer in node.inputs:
+        return TensorRef(function.parameters[node.inputs.index(outer) - first_argument(node)].name)
+  return None
+
+
+def apply_custom_gradient(
+  gradient: CustomGradient,
+  inputs: Sequence[Value],
+  read: Callable[[ResourceHandle], Value],
+  call: Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], Sequence[Value]],
+  key: jax.Array | None,
+) -> tuple[Value, ...]:
+  """The node's outputs, which are its inputs, with the custom derivative attached.
+
+  Args:
+    gradient: the derivative.
+    inputs: the node's own inputs, then its captured tensors.
+    read: the value of a variable now.
+    call: runs the gradient function on arguments, with the given values of variables and PRNG key.
+    key: PRNG key of the call, or None.
+  """
+  # Importing it takes long, and few graphs need it.
+  from graftax.xla_call_module.lax_extras.closure_conversion import closed
+  from graftax.xla_call_module.lax_extras.linear_calls import linear_call
+  from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
+  from graftax.xla_call_module.values import is_inexact
+
+  num_outputs = len(gradient.results)
+  outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]
+  captures = _captures(gradient, inputs[num_outputs:])
+  handles = [value for value in captures if isinstance(value, ResourceHandle) and value.kind == "variable"]
+  # Everything that the derivative reads is an operand, so that derivatives of any order see all dependencies.
+  traced = [i for i, value in enumerate(captures) if not _is_constant(value)]
+  residuals = [*(jnp.asarray(captures[i]) for i in traced), *(jnp.asarray(read(handle)) for handle in handles)]
+  keys = [] if key is None else [key]
+  positions = [i for i, output in enumerate(outputs) if is_inexact(output)]
+
+  def pullback(operands: Sequence[Any], *inexact: Any) -> list[Any]:
+    outputs, rest = operands[:num_outputs], operands[num_outputs:]
+    given = dict(zip(positions, inexact, strict=True))
+    # A cotangent as TensorFlow passes it: zeros of the output's dtype where JAX has none.
+    cotangents = [_conjugate(given.get(i, jnp.zeros_like(output))) for i, output in enumerate(outputs)]
+    taken = [cotangent for cotangent, takes in zip(cotangents, gradient.takes, strict=True) if takes]
+    arguments = list(captures)
+    for i, value in zip(traced, rest, strict=False):
+      arguments[i] = value
+    variables = dict(zip(handles, rest[len(traced) :], strict=False))
+    results = call(variables, [*taken, *arguments], rest[-1] if keys else None)
+    return [_cotangent(results, gradient.results[i], outputs[i]) for i in positions]
+
+  def rule(operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    out: list[Any] = [None] * num_outputs
+    # What else moves, moves the outputs through the node's own inputs.
+    if any(tangents[i] is not None for i in positions):
+      specs = [jax.ShapeDtypeStruct(results[i].shape, results[i].dtype) for i in positions]
+      pull = closed(functools.partial(pullback, operands), *specs)
+      push = _Transposed(pull.function, tuple(specs), gradient.function)
+      given = [jnp.zeros_like(results[i]) if tangents[i] is None else tangents[i] for i in positions]
+      for position, tangent in zip(positions, linear_call(push, pull.function, pull.values, given, specs), strict=True):
+        out[position] = tangent
+    return out
+
+  operands = [*outputs, *residuals, *keys]
+  return tuple(call_with_tangents(lambda *operands: list(operands[:num_outputs]), rule, operands))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)  # JAX's caches refer to functions weakly
+class _Transposed:
+  """`(*values, *tangents) -> tangents`, the transpose of `pull(*values, *cotangents) -> cotangents`.
+
+  Attributes:
+    pull: the function.
+    cotangents: shapes and dtypes of the cotangents.
+    name: the gradient function, for messages.
+  """
+
+  pull: Callable[..., list[Any]]
+  cotangents: tuple[jax.ShapeDtypeStruct, ...]
+  name: str
+
+  def __call__(self, *operands: Any) -> list[Any]:
+    num = len(operands) - len(self.cotangents)
+    try:
+      transposed = jax.linear_transpose(functools.partial(self.pull, *operands[:num]), *self.cotangents)
+      return list(transposed(list(operands[num:])))
+    except Exception as e:  # each primitive that is not linear says so in its own way
+      raise ForwardModeError(
+        f"a custom gradient (function {self.name!r}) has no forward mode: what it computes is not linear in the "
+        f"cotangents ({type(e).__name__}: {str(e) or 'of a product of cotangents'}). Use reverse mode, or convert with "
+        f"convert_custom_gradient=False to differentiate the forward pass instead."
+      ) from e
+
+
+def _captures(gradient: CustomGradient, tensors: Sequence[Value]) -> list[Value]:
+  remaining = iter(tensors)
+  return [next(remaining) if isinstance(capture, CapturedTensor) else capture for capture in gradient.captures]
+
+
+def _is_constant(value: Value) -> bool:
+  """Whether a capture cannot move: a resource, whose value counts as a variable, or what is known, shapes say."""
+  return isinstance(value, ResourceHandle) or is_known(value)
+
+
+def _cotangent(results: Sequence[Value], index: int | None, output: Any) -> Any:
+  """Result `index` of the gradient function, or zeros, as a cotangent of `output`."""
+  if index is None:
+    return jnp.zeros_like(output)
+  return _conjugate(jnp.asarray(materialize(results[index])).astype(output.dtype).reshape(output.shape))
+
+
+def _conjugate(x: jax.Array) -> jax.Array:
+  """Between JAX's derivatives of complex functions and TensorFlow's, which are their conjugates."""
+  return jnp.conj(x) if jnp.iscomplexobj(x) else x

@@ -1,0 +1,275 @@
+"""A function as a flat list of steps over numbered slots, made once; a call only walks it.
+
+Ordering, constants, side effects, pass-through nodes and the end of life of every value are settled here.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import ml_dtypes
+import numpy as np
+
+from graftax.convert.options import ConvertOptions
+from graftax.convert.planning.custom_gradient import (
+  CustomGradient,
+  apply_custom_gradient,
+  attach_custom_gradients,
+  gradient_of,
+)
+from graftax.convert.planning.effects import EffectAnalysis, first_argument, referenced_functions
+from graftax.graphdef_ir import (
+  DType,
+  Function,
+  FunctionLibrary,
+  FunctionRef,
+  Node,
+  OpArg,
+  OpSignatures,
+  Tensor,
+  TensorRef,
+  topological_order,
+)
+from graftax.ops_jax import Context, Kernel, Value, bind, lowering
+
+__all__ = ["Plan", "Planner", "Step"]
+
+# Pass-through ops whose output is their input: no step, only another name for the slot.
+_ALIASES = frozenset({"Identity", "IdentityN", "Snapshot"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+  """One node, ready to run.
+
+  Attributes:
+    node: the node, for names in messages.
+    kernel: what to run.
+    inputs: slots of its inputs.
+    outputs: slots of its outputs.
+    frees: slots that nothing reads after this step.
+    scope: TensorFlow's name scope of the node, without the node's own name.
+  """
+
+  node: Node
+  kernel: Kernel
+  inputs: tuple[int, ...]
+  outputs: tuple[int, ...]
+  frees: tuple[int, ...]
+  scope: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+  """A function, analysed.
+
+  Attributes:
+    name: the function's name.
+    num_slots: how many values live at some time.
+    parameters: slots of the parameters.
+    constants: slot -> value, filled in before the first step.
+    steps: what to run, in order.
+    results: slots of the results.
+  """
+
+  name: str
+  num_slots: int
+  parameters: tuple[int, ...]
+  constants: Mapping[int, np.ndarray]
+  steps: tuple[Step, ...]
+  results: tuple[int, ...]
+
+  @property
+  def passes_through(self) -> tuple[int | None, ...]:
+    """For each result, the position of the parameter that it is, untouched, or None."""
+    positions = {slot: position for position, slot in enumerate(self.parameters)}
+    return tuple(positions.get(slot) for slot in self.results)
+
+
+class Planner:
+  """Plans for one program: each function is planned once, when it is first needed."""
+
+  def __init__(
+    self,
+    library: FunctionLibrary,
+    signatures: OpSignatures,
+    options: ConvertOptions,
+    gradients: Mapping[str, CustomGradient] | None = None,
+  ):
+    self.library = library
+    self.signatures = signatures
+    self.options = options
+    self.gradients = (gradients or {}) if options.convert_custom_gradient else {}
+    self.effects = EffectAnalysis(library, signatures, keep_asserts=options.enable_checkify_for_asserts)
+    self._plans: dict[str, Plan] = {}
+    self._root: Function | None = None
+
+  def plan_root(self, function: Function) -> Plan:
+    """The plan of a program's own function, in which `check_program` has found everything supported."""
+    self._root = function
+    return self._build(function)
+
+  def plan(self, name: str) -> Plan:
+    """The plan of a library function."""
+    if name not in self._plans:
+      self._plans[name] = self._build(self.library[name])
+    return self._plans[name]
+
+  def _build(self, function: Function) -> Plan:
+    return _Builder(attach_custom_gradients(function, self.gradients, self._all_functions), self).build()
+
+  def _all_functions(self) -> Iterator[Function]:
+    if self._root is not None:
+      yield self._root
+    yield from self.library.values()
+
+
+class _Builder:
+  """Slots and steps of one function while its plan is made."""
+
+  def __init__(self, function: Function, planner: Planner):
+    self.function = function
+    self.signatures = planner.signatures
+    self.library = planner.library
+    self.options = planner.options
+    self.effects = planner.effects
+    self.gradients = planner.gradients
+    self.slots: dict[TensorRef, int] = {}
+    self.num_slots = 0
+    self.references: set[TensorRef] = set()
+    self.constants: dict[int, np.ndarray] = {}
+    self.drafts: list[Step] = []
+
+  def build(self) -> Plan:
+    parameters = tuple(self._new_slot(TensorRef(parameter.name)) for parameter in self.function.parameters)
+    self.references.update(TensorRef(p.name) for p in self.function.parameters if p.dtype.is_ref)
+    needed = self.effects.needed_nodes(self.function)
+    for node in topological_order(self.function.nodes):
+      if node.name in needed:
+        self._add(node)
+    # A reference leaves a function as such only where a loop hands on what it was given.
+    results = tuple(self.slots[r.ref] if r.dtype.is_ref else self._read(r.ref) for r in self.function.results)
+    frees = _last_reads([draft.inputs for draft in self.drafts], keep={*results})
+    steps = tuple(dataclasses.replace(draft, frees=free) for draft, free in zip(self.drafts, frees, strict=True))
+    return Plan(self.function.name, self.num_slots, parameters, self.constants, steps, results)
+
+  def _add(self, node: Node) -> None:
+    if node.op == "Const":
+      self.constants[self._new_slot(TensorRef(node.name))] = _constant(node, self.options)
+      return
+    if node.op in _ALIASES and gradient_of(node, self.gradients) is None:
+      for index, ref in enumerate(node.inputs):
+        self._alias(TensorRef(node.name, index), ref)
+      return
+    inputs = self._inputs(node)
+    outputs = tuple(self._new_slot(TensorRef(node.name, i)) for i in range(self._num_outputs(node)))
+    self._add_step(node, self._kernel(node), inputs, outputs)
+
+  def _alias(self, name: TensorRef, ref: TensorRef) -> None:
+    self.slots[name] = self.slots[ref]
+    if ref in self.references:
+      # TensorFlow shares the buffer too: what is read through the alias is the variable's value at that time.
+      self.references.add(name)
+
+  def _inputs(self, node: Node) -> tuple[int, ...]:
+    """Slots of the node's inputs. Where it takes the value of a TF1 reference, the variable is read at this point."""
+    signature = self.signatures.get(node.op)
+    makes_reference = signature is not None and any(arg.is_ref for arg in signature.outputs)
+    if signature is None or not (makes_reference or any(ref in self.references for ref in node.inputs)):
+      return tuple(self.slots[ref] for ref in node.inputs)
+    attrs = signature.with_defaults(node.attrs)
+    gives_reference = _per_tensor(signature.outputs, signature.output_sizes(attrs))
+    self.references.update(TensorRef(node.name, i) for i, is_ref in enumerate(gives_reference) if is_ref)
+    takes_reference = self._parameters_that_are_references(node)
+    takes_reference = takes_reference or _per_tensor(signature.inputs, signature.input_sizes(attrs))
+    return tuple(
+      self.slots[ref] if is_ref else self._read(ref) for ref, is_ref in zip(node.inputs, takes_reference, strict=True)
+    )
+
+  def _parameters_that_are_references(self, node: Node) -> list[bool]:
+    """For each input of a node that calls functions, whether they take a reference; empty for any other node."""
+    names = (name for name in referenced_functions(node, self.library) if name in self.library)
+    callee = next(map(self.library.__getitem__, names), None)
+    if callee is None:
+      return []
+    return [False] * first_argument(node) + [parameter.dtype.is_ref for parameter in callee.parameters]
+
+  def _read(self, ref: TensorRef) -> int:
+    """The slot of a value; of the variable's value now, where the tensor is a TF1 reference."""
+    if ref not in self.references:
+      return self.slots[ref]
+    handle = self.slots[ref]
+    slot = self._new_slot(TensorRef(f"{ref.node}/read", len(self.drafts)))
+    kernel = Kernel(lambda context, inputs: (context.read(inputs[0]),), is_pure=False)
+    self._add_step(Node(ref.node, "ReadVariableOp"), kernel, (handle,), (slot,))
+    return slot
+
+  def _add_step(self, node: Node, kernel: Kernel, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+    self.drafts.append(Step(node, kernel, inputs, outputs, (), node.name.rpartition("/")[0]))
+
+  def _new_slot(self, ref: TensorRef) -> int:
+    self.slots[ref] = self.num_slots
+    self.num_slots += 1
+    return self.num_slots - 1
+
+  def _num_outputs(self, node: Node) -> int:
+    gradient = gradient_of(node, self.gradients)
+    if gradient is not None:
+      return len(gradient.results)
+    if node.op in self.library:
+      return len(self.library[node.op].results)
+    signature = self.signatures.get(node.op)
+    if signature is None:
+      # An op that only the user's registry knows: as many outputs as are read.
+      return 1 + max((ref.index for n in self.function.nodes for ref in n.inputs if ref.node == node.name), default=0)
+    if not any(arg.is_list for arg in signature.outputs):
+      return len(signature.outputs)
+    return sum(signature.output_sizes(signature.with_defaults(node.attrs)))
+
+  def _kernel(self, node: Node) -> Kernel:
+    gradient = gradient_of(node, self.gradients)
+    if gradient is not None:
+      return _custom_gradient_kernel(gradient)
+    if node.op in self.library:
+      return _call_kernel(node.op)
+    entry = lowering(node.op)
+    if entry is None:
+      raise AssertionError(f"internal: {node.op} passed the support check without a lowering.")
+    return bind(node, self.signatures.get(node.op), entry, self.function.name)
+
+
+def _call_kernel(function_name: str) -> Kernel:
+  """A kernel for a node whose op is a library function's name."""
+  return Kernel(lambda context, inputs: context.call(FunctionRef(function_name, {}), inputs), is_pure=False)
+
+
+def _custom_gradient_kernel(gradient: CustomGradient) -> Kernel:
+  def run(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    call = context.detached(FunctionRef(gradient.function))
+    return apply_custom_gradient(gradient, inputs, context.read, call, context.key)
+
+  return Kernel(run, is_pure=False)
+
+
+def _constant(node: Node, options: ConvertOptions) -> np.ndarray:
+  tensor = node.attrs["value"]
+  assert isinstance(tensor, Tensor), f"internal: {node.name!r} passed validation without a tensor."
+  value = tensor.numpy()
+  to_bfloat16 = (tensor.dtype is DType.FLOAT and options.force_const_float32_to_bfloat16) or (
+    tensor.dtype is DType.DOUBLE and options.force_const_float64_to_bfloat16
+  )
+  return value.astype(ml_dtypes.bfloat16) if to_bfloat16 else value
+
+
+def _per_tensor(args: Sequence[OpArg], sizes: Sequence[int]) -> list[bool]:
+  """For each flat tensor, whether it is a reference."""
+  return [arg.is_ref for arg, size in zip(args, sizes, strict=True) for _ in range(size)]
+
+
+def _last_reads(reads: Sequence[Iterable[int]], keep: set[int]) -> list[tuple[int, ...]]:
+  """For each step, the slots that no later step reads."""
+  seen = set(keep)
+  frees: list[tuple[int, ...]] = []
+  for inputs in reversed(reads):
+    frees.append(tuple({*inputs} - seen))
+    seen.update(inputs)
+  return frees[::-1]

@@ -1,0 +1,110 @@
+"""One error for all that cannot be lowered, before anything runs."""
+
+import collections
+from collections.abc import Iterator
+
+from graftax.convert.host_split.boundary import host_boundary
+from graftax.convert.planning.effects import EffectAnalysis, referenced_functions
+from graftax.convert.planning.parameter_uses import parameter_uses
+from graftax.convert.program import Program, UnavailableCapture
+from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures
+from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowering
+
+__all__ = ["check_program", "unavailable_uses", "unsupported_ops"]
+
+# Places shown per op; the count tells how many more there are.
+_NUM_EXAMPLES = 3
+
+
+def unsupported_ops(
+  function: Function, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False
+) -> dict[str, list[tuple[str, str]]]:
+  """Op name -> (node, function) of every needed node that has no lowering, in `function` and all that it calls."""
+  found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+  for reached, nodes in _reached_functions(function, library, signatures, keep_asserts):
+    for node in nodes:
+      if node.op not in library and node.op != "Const" and lowering(node.op) is None:
+        found[node.op].append((node.name, reached.name))
+  return dict(sorted(found.items()))
+
+
+def unavailable_uses(program: Program) -> dict[str, list[tuple[str, str]]]:
+  """What an unavailable capture is -> (node, function) of every needed node that reads it."""
+  start = len(program.function.parameters) - len(program.captures)
+  unavailable = {start + i: c for i, c in enumerate(program.captures) if isinstance(c, UnavailableCapture)}
+  if not unavailable:
+    return {}
+  uses = parameter_uses(program.function, program.library, program.signatures, unavailable)
+  return {
+    unavailable[position].what: [(node.name, owner) for node, owner in readers]
+    for position, readers in uses.items()
+    if readers
+  }
+
+
+def check_program(program: Program, *, keep_asserts: bool = False) -> None:
+  """Returns when everything that `program` needs can be had in JAX.
+
+  Raises:
+    UnsupportedOpError: something cannot; the message lists every op without a lowering and every capture that JAX
+      cannot hold, with counts and places, and, where they are all work for the host, the tensors after which to begin.
+  """
+  missing = unsupported_ops(program.function, program.library, program.signatures, keep_asserts=keep_asserts)
+  unavailable = unavailable_uses(program)
+  if missing or unavailable:
+    hint = host_boundary(program, missing)
+    raise UnsupportedOpError(_message(program, missing, unavailable, hint))
+
+
+def _message(
+  program: Program,
+  missing: dict[str, list[tuple[str, str]]],
+  unavailable: dict[str, list[tuple[str, str]]],
+  boundary: tuple[str, ...],
+) -> str:
+  name, part = program.name, program.part_code
+  lines = []
+  if missing:
+    lines.append(f"{name!r} needs {len(missing)} ops that have no JAX lowering:")
+    for op, places in missing.items():
+      lines.append(f"  {op} x{len(places)}: {_places(places)}")
+      reason = reason_without_lowering(op)
+      if reason:
+        lines.append(f"    because {reason}.")
+  if unavailable:
+    lines.append(f"{name!r} uses what JAX cannot hold:")
+    lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
+  if boundary:
+    lines.append(
+      "All of this is work for the host, which stays in TensorFlow or Python. Convert what comes after it, which takes "
+      "the values of these tensors (a dict in place of the list gives them names of your own), with\n"
+      f"  {part}, inputs={list(boundary)!r})"
+    )
+  else:
+    lines.append(
+      "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "
+      f"with {part}, inputs=[names of tensors])."
+    )
+  return "\n".join(lines)
+
+
+def _places(places: list[tuple[str, str]]) -> str:
+  shown = ", ".join(f"{node!r} in {owner!r}" for node, owner in places[:_NUM_EXAMPLES])
+  return f"{shown}, and {len(places) - _NUM_EXAMPLES} more" if len(places) > _NUM_EXAMPLES else shown
+
+
+def _reached_functions(
+  function: Function, library: FunctionLibrary, signatures: OpSignatures, keep_asserts: bool
+) -> Iterator[tuple[Function, list[Node]]]:
+  """`function` and every function that it calls, each with the nodes that a call must run."""
+  effects = EffectAnalysis(library, signatures, keep_asserts=keep_asserts)
+  stack, seen = [function], {function.name}
+  while stack:
+    current = stack.pop()
+    needed = effects.needed_nodes(current)
+    nodes = [node for node in current.nodes if node.name in needed]
+    yield current, nodes
+    for name in {name for node in nodes for name in referenced_functions(node, library)}:
+      if name not in seen and name in library:
+        seen.add(name)
+        stack.append(library[name])

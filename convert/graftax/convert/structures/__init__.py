@@ -1,0 +1,1 @@
+"""Nested inputs and outputs, and the composite tensors in them."""

@@ -1,0 +1,345 @@
+"""Nested inputs and outputs: what a call passes in, flattened as `tf.nest` does, and results put back in shape."""
+
+import dataclasses
+import inspect
+import keyword
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tree
+
+from graftax.convert.errors import InputError, MissingInputError
+from graftax.convert.structures.composite import CompositeTensor
+from graftax.convert.structures.named_tuples import portable
+from graftax.graphdef_ir import TensorSpec
+from graftax.ops_jax import WideInts
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax.int64_pairs.pairs import fits
+
+__all__ = [
+  "InputStructure",
+  "OutputStructure",
+  "bind_names",
+  "flatten_call",
+  "is_spec",
+  "keyword_structure",
+  "leaf_specs",
+]
+
+# Any in this module: nested Python structures of the caller's own making.
+
+# Longer values are named by their type in messages.
+_MAX_SHOWN = 80
+
+# Integers in numpy or Python are known while tracing, as in TF2JAX, if there are no more than a shape has.
+_MAX_KNOWN_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InputStructure:
+  """How a function is called and in which order its tensors arrive.
+
+  Attributes:
+    args: nested positional arguments with a `TensorSpec`, or a composite tensor of them, for each tensor; any other
+      leaf is a Python value that the function was traced with.
+    kwargs: the same for keyword-only arguments, and for those that `**` takes.
+    signature: the Python signature, with defaults.
+    defaults: values of arguments that `**` takes and that may be left out.
+  """
+
+  args: tuple[Any, ...]
+  kwargs: Mapping[str, Any]
+  signature: inspect.Signature
+  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+  @property
+  def specs(self) -> tuple[TensorSpec, ...]:
+    """The tensor specs in flat order."""
+    return tuple(spec for leaf in tree.flatten((self.args, dict(self.kwargs))) for spec in leaf_specs(leaf))
+
+  @property
+  def arguments(self) -> dict[str, Any]:
+    """Argument name -> nested specs, in the order in which TensorFlow flattens them; `*rest` is rest_0, rest_1, ..."""
+    names: list[str] = []
+    for parameter in self.signature.parameters.values():
+      if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+        names.append(parameter.name)
+      elif parameter.kind is parameter.VAR_POSITIONAL:
+        names.extend(f"{parameter.name}_{i}" for i in range(len(self.args) - len(names)))
+    arguments = dict(zip(names, self.args, strict=False))
+    arguments.update((name, self.kwargs[name]) for name in sorted(self.kwargs))
+    return arguments
+
+  def free_name(self, name: str) -> str:
+    """`name`, with as many underscores behind it as it takes to be no argument's name."""
+    while name in self.arguments:
+      name += "_"
+    return name
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    fields = (portable(self.args), portable(dict(self.kwargs)), self.signature, dict(self.defaults))
+    return InputStructure, fields
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OutputStructure:
+  """The nested results of a function.
+
+  Attributes:
+    nested: a structure whose leaves stand for the function's flat outputs, in order: a `TensorSpec` for one, a
+      composite tensor of specs for several. Any other leaf (None, a Python value) is returned as it is.
+  """
+
+  nested: Any
+
+  def pack(self, outputs: Sequence[Any]) -> Any:
+    """The nested result from flat outputs."""
+    flat = iter(outputs)
+    return tree.unflatten_as(self.nested, [_pack_leaf(leaf, flat) for leaf in tree.flatten(self.nested)])
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    return OutputStructure, (portable(self.nested),)
+
+
+def keyword_structure(inputs: Mapping[str, Any], defaults: Mapping[str, Any]) -> InputStructure:
+  """The structure of a function that takes all its inputs by name, whatever those names are.
+
+  A name that Python does not allow for a parameter (`"input:0"`, `"class"`) is one of those that `**inputs` takes.
+  """
+  usable = [key for key in inputs if key.isidentifier() and not keyword.iskeyword(key)]
+  kind = inspect.Parameter
+  parameters = [kind(key, kind.KEYWORD_ONLY, default=defaults.get(key, kind.empty)) for key in usable]
+  if len(usable) < len(inputs):
+    rest = "inputs"
+    while rest in usable:
+      rest += "_"
+    parameters.append(kind(rest, kind.VAR_KEYWORD))
+  others = {key: value for key, value in defaults.items() if key not in usable}
+  return InputStructure((), dict(inputs), inspect.Signature(parameters), others)
+
+
+def is_spec(leaf: Any) -> bool:
+  """Whether a leaf of a structure stands for a tensor, or for several that make up one."""
+  return isinstance(leaf, TensorSpec | CompositeTensor)
+
+
+def leaf_specs(leaf: Any) -> tuple[TensorSpec, ...]:
+  """The specs of the tensors that a leaf stands for; none for a Python value."""
+  if isinstance(leaf, CompositeTensor):
+    return leaf.components
+  return (leaf,) if isinstance(leaf, TensorSpec) else ()
+
+
+def _pack_leaf(leaf: Any, flat: Iterator[Any]) -> Any:
+  if isinstance(leaf, CompositeTensor):
+    return leaf.with_components([next(flat) for _ in leaf.components])
+  return next(flat) if isinstance(leaf, TensorSpec) else leaf
+
+
+def flatten_call(
+  structure: InputStructure,
+  args: Sequence[Any],
+  kwargs: Mapping[str, Any],
+  *,
+  function: str,
+  strict_shape_check: bool,
+  strict_dtype_check: bool,
+) -> list[Any]:
+  """The flat tensors of a call, checked against the structure that the function was converted with.
+
+  Args:
+    structure: what the function takes.
+    args: the call's positional arguments.
+    kwargs: the call's keyword arguments.
+    function: the function's name, for messages.
+    strict_shape_check: refuse a shape that the spec does not allow.
+    strict_dtype_check: refuse a dtype other than the spec's.
+
+  Raises:
+    MissingInputError: an argument is missing.
+    InputError: an argument is unknown, nested differently, or of a wrong shape or dtype.
+  """
+  bound = _bind(structure, args, kwargs, function)
+  flat: list[Any] = []
+  for name, spec in structure.arguments.items():
+    for path, leaf, value in _paired_leaves(name, spec, bound[name], function):
+      where = f"{function}: argument {'.'.join(map(str, (name, *path)))!r}"
+      if isinstance(leaf, CompositeTensor):
+        parts = _composite_parts(value, leaf, where)
+        flat += (
+          _check_tensor(part, spec, f"{where}, {name}", strict_shape_check, strict_dtype_check)
+          for part, spec, name in parts
+        )
+      elif isinstance(leaf, TensorSpec):
+        flat.append(_check_tensor(value, leaf, where, strict_shape_check, strict_dtype_check))
+      else:
+        _check_fixed(value, leaf, where)
+  return flat
+
+
+def _composite_parts(value: Any, spec: CompositeTensor, where: str) -> list[tuple[Any, TensorSpec, str]]:
+  if type(value) is not type(spec) or len(value.components) != len(spec.components):
+    kind = type(spec).__name__
+    raise InputError(
+      f"{where}: got {_short(value)}; expected a graftax.convert.{kind} of {', '.join(map(str, spec.components))}."
+    )
+  return list(zip(value.components, spec.components, spec.component_names, strict=True))
+
+
+def _short(value: Any) -> str:
+  text = repr(value)
+  return text if len(text) <= _MAX_SHOWN else f"a {type(value).__name__}"
+
+
+def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, Any], function: str) -> dict[str, Any]:
+  signature, expected = structure.signature, structure.arguments
+  try:
+    named = {**structure.defaults, **bind_names(signature, args, kwargs)}
+  except TypeError as e:
+    error = MissingInputError if _binds_partially(signature, args, kwargs) else InputError
+    unknown = [name for name in kwargs if name not in expected]
+    hint = f", of which {unknown!r} are unknown" if unknown else ""
+    raise error(
+      f"{function}{signature}: {e}; it was called with {len(args)} positional arguments and {list(kwargs)!r}{hint}, "
+      f"and takes {list(expected)!r}{_by_name(signature)}."
+    ) from None
+  missing, unknown = [n for n in expected if n not in named], [n for n in named if n not in expected]
+  if missing or unknown:
+    raise (MissingInputError if missing else InputError)(
+      f"{function}{signature}: missing arguments {missing!r}, unknown arguments {unknown!r}; it was converted with "
+      f"{list(expected)!r}."
+    )
+  return named
+
+
+def _by_name(signature: inspect.Signature) -> str:
+  kinds = {parameter.kind for parameter in signature.parameters.values()}
+  return ", by name only" if kinds and kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD} else ""
+
+
+def _binds_partially(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+  try:
+    signature.bind_partial(*args, **kwargs)
+  except TypeError:
+    return False
+  return True
+
+
+def bind_names(
+  signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], *, partial: bool = False
+) -> dict[str, Any]:
+  """Argument name -> value of a call, defaults filled in; names as in `InputStructure.arguments`.
+
+  Args:
+    signature: what is called.
+    args: its positional arguments.
+    kwargs: its keyword arguments.
+    partial: whether arguments without a default may be left out, and then are not in the result.
+
+  Raises:
+    TypeError: the arguments do not fit the signature.
+  """
+  bound = (signature.bind_partial if partial else signature.bind)(*args, **kwargs)
+  bound.apply_defaults()
+  named: dict[str, Any] = {}
+  for name, value in bound.arguments.items():
+    kind = signature.parameters[name].kind
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+      named.update({f"{name}_{i}": v for i, v in enumerate(value)})
+    elif kind is inspect.Parameter.VAR_KEYWORD:
+      named.update(value)
+    else:
+      named[name] = value
+  return named
+
+
+def _paired_leaves(name: str, spec: Any, value: Any, function: str) -> list[tuple[tuple[Any, ...], Any, Any]]:
+  spec_leaves = tree.flatten_with_path(spec)
+  if len(spec_leaves) == 1 and not spec_leaves[0][0]:
+    return [((), spec_leaves[0][1], value)]
+  try:
+    values = tree.flatten_up_to(spec, value, check_types=False)
+  except (TypeError, ValueError) as e:
+    raise InputError(f"{function}: argument {name!r} is nested differently than when it was converted: {e}") from e
+  return [(path, leaf, v) for (path, leaf), v in zip(spec_leaves, values, strict=True)]
+
+
+def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: bool, strict_dtype_check: bool) -> Any:
+  if value is None or isinstance(value, str | bytes | CompositeTensor):
+    raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
+  try:
+    shape = np.shape(value)
+  except (TypeError, ValueError) as e:
+    raise InputError(f"{where}: got a {type(value).__name__}; expected an array like {spec}.") from e
+  if strict_shape_check and not spec.shape.is_compatible_with(shape):
+    raise InputError(
+      f"{where}: got shape {list(shape)}; expected {spec.shape}. Pass an array of that shape, convert again with a "
+      f"spec that allows this one, or switch the check off with override_config('strict_shape_check', False)."
+    )
+  dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+  # While 64-bit types are off, JAX has no array of the signature's own dtype.
+  if strict_dtype_check and dtype not in (spec.dtype.numpy, canonical_dtype(spec.dtype.numpy)):
+    raise InputError(
+      f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
+      f"override_config('strict_dtype_check', False)."
+    )
+  array = value if isinstance(value, jax.Array | WideInts) else _as_array(value, spec, where)
+  return _of_kind(array, spec.dtype.base.numpy)
+
+
+def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
+  """What is no JAX array yet as one of the dtype it has; a size, an axis or a shape as a known value."""
+  array = np.asarray(value)
+  wanted = spec.dtype.base.numpy
+  if not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind"):
+    array = array.astype(wanted)  # Python numbers have no dtype of their own.
+  _check_fits(array, where)
+  if array.dtype.kind in "iub" and wanted.kind in "iub" and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE:
+    return array.astype(wanted)
+  return jnp.asarray(array)
+
+
+def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
+  """Integers where the function takes floats, and reals where it takes complex numbers, as these.
+
+  Ops compute in the type of their inputs. Another precision stays: then the function runs in that.
+  """
+  for kind in (np.inexact, np.complexfloating):
+    if jnp.issubdtype(wanted, kind) and isinstance(array, jax.Array) and not jnp.issubdtype(array.dtype, kind):
+      return array.astype(canonical_dtype(wanted))
+  return array
+
+
+def _check_fits(value: np.ndarray, where: str) -> None:
+  """Refuses integers that JAX would cut to 32 bits. (It rounds floats to float32, as everywhere in JAX.)"""
+  if not fits(value):
+    held = canonical_dtype(value.dtype)
+    raise InputError(
+      f"{where}: got {value.dtype} values from {value.min()} to {value.max()}, which {held} does not hold. JAX's "
+      f"64-bit types are off; switch them on with jax.config.update('jax_enable_x64', True), or pass "
+      f"graftax.ops_jax.as_wide(value), which random seeds and integer arithmetic take."
+    )
+
+
+def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
+  # Objects that compare by identity, such as a module, have no meaning that could differ.
+  if value is traced_with or not (traced_with is None or _compares_by_value(traced_with)):
+    return
+  if isinstance(value, jax.core.Tracer):
+    raise InputError(
+      f"{where}: got a traced value, but the function was converted with the fixed value {_short(traced_with)}. Under "
+      f"jax.jit, name the argument in static_argnames, or bind it with functools.partial."
+    )
+  if np.ndim(value) or not (value is not None and _compares_by_value(value) and value == traced_with):
+    raise InputError(
+      f"{where}: got {_short(value)}, but the function was converted with the fixed value {_short(traced_with)}. "
+      f"Convert it again with the new value, or with an array to make it an input."
+    )
+
+
+def _compares_by_value(value: Any) -> bool:
+  kind: Any = type(value)
+  return kind.__hash__ is not None and kind.__eq__ is not object.__eq__

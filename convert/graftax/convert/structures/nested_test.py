@@ -1,0 +1,114 @@
+import collections
+import inspect
+
+import jax
+import numpy as np
+import pytest
+
+from graftax.convert import InputError, InputStructure, MissingInputError, OutputStructure
+from graftax.convert.structures.nested import flatten_call
+from graftax.graphdef_ir import DType, PartialShape, TensorSpec
+
+SCALAR = TensorSpec(PartialShape(()), DType.FLOAT)
+VECTOR = TensorSpec(PartialShape((None,)), DType.FLOAT)
+Pair = collections.namedtuple("Pair", "left right")
+
+
+def _flatten(structure, *args, strict_shape=True, strict_dtype=False, **kwargs):
+  return flatten_call(
+    structure, args, kwargs, function="f", strict_shape_check=strict_shape, strict_dtype_check=strict_dtype
+  )
+
+
+def _structure(function, *args, **kwargs):
+  return InputStructure(args, kwargs, inspect.signature(function))
+
+
+def test_dicts_are_flattened_by_sorted_key_and_keywords_by_name():
+  structure = _structure(lambda x, *, b, a: None, {"z": SCALAR, "y": Pair(SCALAR, SCALAR)}, a=SCALAR, b=SCALAR)
+  assert _flatten(structure, {"z": 3, "y": Pair(1, 2)}, b=5, a=4) == [1, 2, 3, 4, 5]
+
+
+def test_positional_and_keyword_spelling_are_the_same_call():
+  structure = _structure(lambda x, y: None, SCALAR, SCALAR)
+  assert _flatten(structure, y=2, x=1) == _flatten(structure, 1, 2) == [1, 2]
+
+
+def test_varargs_and_varkw_are_flattened_as_tensorflow_does():
+  structure = _structure(lambda x, *xs, **kw: None, SCALAR, SCALAR, SCALAR, q=SCALAR)
+  assert _flatten(structure, 1, 2, 3, q=4) == [1, 2, 3, 4]
+
+
+def test_fixed_python_values_are_not_inputs_and_may_not_change():
+  structure = _structure(lambda x, flag=True, mode=None: None, SCALAR, True, None)
+  assert _flatten(structure, 1) == [1]
+  with pytest.raises(InputError, match=r"'flag': got False.*fixed value True"):
+    _flatten(structure, 1, flag=False)
+
+
+@pytest.mark.parametrize(
+  ("args", "message"),
+  [
+    (({"a": 1},), r"argument 'x' is nested differently"),
+    ((np.zeros((2, 2), np.float32),), r"'x'.*got shape \[2, 2\].*\[\?\]"),
+    (("text",), r"'x'.*got 'text'"),
+  ],
+)
+def test_wrong_arguments_are_named(args, message):
+  spec = VECTOR if not isinstance(args[0], dict) else {"b": VECTOR}
+  with pytest.raises(InputError, match=message):
+    _flatten(_structure(lambda x: None, spec), *args)
+
+
+def test_a_missing_argument_is_a_missing_input_error():
+  with pytest.raises(MissingInputError, match=r"'y'"):
+    _flatten(_structure(lambda x, y: None, SCALAR, SCALAR), 1)
+
+
+def test_dtypes_are_checked_only_on_request():
+  structure = _structure(lambda x: None, VECTOR)
+  ints = np.zeros(2, np.int32)
+  assert _flatten(structure, ints)[0].dtype == np.float32
+  assert _flatten(structure, np.zeros(2, np.float16))[0].dtype == np.float16
+  with pytest.raises(InputError, match=r"got dtype int32; expected float32"):
+    _flatten(structure, ints, strict_dtype=True)
+
+
+def test_integers_in_numpy_and_python_stay_known_and_take_the_dtype_of_the_signature():
+  structure = _structure(lambda shape, x: None, TensorSpec(PartialShape((None,)), DType.INT32), SCALAR)
+  shape, x = _flatten(structure, [2, 3], 1)
+  assert (type(shape), shape.dtype, x.dtype) == (np.ndarray, np.int32, np.float32)
+  assert isinstance(x, jax.Array)
+  assert isinstance(_flatten(structure, np.arange(1000), 1)[0], jax.Array)
+
+
+def test_the_strict_dtype_check_works_on_tracers_and_without_64_bit_types():
+  structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.INT64))
+  jax.jit(lambda x: _flatten(structure, x, strict_dtype=True)[0])(np.arange(3))
+  with pytest.raises(InputError, match="got dtype float32"):
+    jax.jit(lambda x: _flatten(structure, x, strict_dtype=True)[0])(np.ones(3, np.float32))
+
+
+def test_results_are_packed_around_fixed_leaves():
+  nested = {"out": (SCALAR, None), "pair": Pair(SCALAR, 7)}
+  assert OutputStructure(nested).pack([1, 2]) == {"out": (1, None), "pair": Pair(2, 7)}
+
+
+@pytest.mark.parametrize(
+  ("fixed", "given"), [(None, np.ones(3)), (0, np.zeros(1)), (np.dtype("int32"), "int32x"), (1, None)]
+)
+def test_other_values_than_the_fixed_ones_are_refused_whatever_they_are(fixed, given):
+  structure = _structure(lambda x, option=None: None, SCALAR, fixed)
+  assert _flatten(structure, 1, fixed) == [1]
+  with pytest.raises(InputError, match="'option'.*fixed value"):
+    _flatten(structure, 1, given)
+
+
+def test_integers_that_do_not_fit_32_bits_are_refused_while_64_bit_types_are_off():
+  structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.INT64))
+  (small,) = _flatten(structure, np.array([2**31 - 1, -(2**31)]))
+  assert small.dtype == np.int64
+  with pytest.raises(InputError, match=r"'x'.*from 5 to 1099511627776.*jax_enable_x64"):
+    _flatten(structure, np.array([5, 2**40]))
+  with jax.enable_x64(True):
+    _flatten(structure, np.array([5, 2**40]))

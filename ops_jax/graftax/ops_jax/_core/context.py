@@ -1,0 +1,110 @@
+"""What a lowering may ask of the program around it: options, variables, other functions, randomness."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import jax
+import numpy as np
+
+from graftax.graphdef_ir import FunctionRef
+from graftax.ops_jax._core.options import LoweringOptions
+from graftax.ops_jax._core.values import Value
+
+__all__ = ["Context", "CountedLoop", "PureFunction", "ResourceHandle"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceHandle:
+  """A reference to a piece of mutable TensorFlow state; the state itself is threaded by the evaluator.
+
+  Handles are compared by name and never traced: which variable an op touches is always known while tracing.
+  """
+
+  name: str
+  kind: str = "variable"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PureFunction:
+  """A TensorFlow function with its state made explicit, ready for `jax.lax` control flow.
+
+  Attributes:
+    written: the resources that the function may write, in a fixed order. Resources that it only reads are closed over.
+    passes_through: for each result, the position of the parameter that it returns untouched, or None.
+    apply: `(state, args, key) -> (results, new_state)`, where `state` and `new_state` are the values of `written` and
+      `key` is a PRNG key or None.
+  """
+
+  written: tuple[ResourceHandle, ...]
+  passes_through: tuple[int | None, ...]
+  apply: Callable[[Sequence[Value], Sequence[Value], jax.Array | None], tuple[tuple[Value, ...], tuple[Value, ...]]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedLoop:
+  """A `While` loop whose course is known before it runs.
+
+  Attributes:
+    num_iterations: how often the body runs.
+    counters: loop variable position -> its value at the start of each iteration, `[num_iterations, ...]`.
+    final: loop variable position -> its value after the last iteration, for the same positions.
+    unroll: whether inner loops have a known course only while the counters are known, so that a `scan` would lose it.
+  """
+
+  num_iterations: int
+  counters: Mapping[int, np.ndarray]
+  final: Mapping[int, np.ndarray | np.generic]
+  unroll: bool = False
+
+
+class Context(Protocol):
+  """The evaluator as seen from one node; a lowering asks for it by annotating its first parameter `ctx: Context`."""
+
+  @property
+  def node_name(self) -> str:
+    """Name of the node being evaluated."""
+
+  @property
+  def function_name(self) -> str:
+    """Name of the function that holds the node."""
+
+  @property
+  def options(self) -> LoweringOptions:
+    """Options that change what lowerings produce."""
+
+  def read(self, handle: ResourceHandle) -> Value:
+    """The current value of a resource."""
+
+  def write(self, handle: ResourceHandle, value: Value) -> None:
+    """Replace the value of a resource; later reads and the new parameters see it."""
+
+  def call(self, function: FunctionRef, args: Sequence[Value]) -> tuple[Value, ...]:
+    """Outputs of a library function applied to `args`, with this program's state."""
+
+  def pure(self, function: FunctionRef, args: Sequence[Value]) -> PureFunction:
+    """`function` with explicit state; `args` (with handles in place) tell which resources it can touch."""
+
+  def detached(
+    self, function: FunctionRef
+  ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
+    """`function` for a later call, as of derivatives: `(values of variables, args, key) -> results`, without its
+    writes."""
+
+  def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
+    """The course of `while cond(args): args = body(args)`, or None where it depends on traced data."""
+
+  def loop_bound(
+    self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value], *, through_branches: bool = False
+  ) -> int | None:
+    """How often the body of a loop that is not counted runs at most, or None where the program does not say.
+
+    With `through_branches`, conditions that are computed in branches say so, too, as AutoGraph writes a `break`.
+    """
+
+  @property
+  def key(self) -> jax.Array | None:
+    """The PRNG key of the call, or None when the caller gave no `rng=`; for handing on to a `PureFunction`."""
+
+  def rng(self) -> jax.Array:
+    """A PRNG key that belongs to this node alone; raises `MissingInputError` when the caller gave no `rng=`."""

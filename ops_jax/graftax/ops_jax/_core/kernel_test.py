@@ -1,0 +1,81 @@
+"""Static inputs that are traced after all, in every shape in which an op can be given them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.graphdef_ir import DType, Node, OpArg, OpSignature, TensorRef
+from graftax.ops_jax import Lowering, ResourceHandle, StaticInputError, WideInts, as_wide, bind
+from graftax.ops_jax._core.registry import InputParameter
+
+_OUTPUTS = (OpArg("y", DType.INT32),)
+_ONE = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32),), outputs=_OUTPUTS)
+_LIST = OpSignature("MyOp", inputs=(OpArg("sizes", DType.INT32, number_attr="N"),), outputs=_OUTPUTS)
+
+
+def _kernel(static_type, signature, num_inputs=1):
+  entry = Lowering(lambda sizes: (sizes,), (InputParameter("sizes", static_type),), {}, frozenset({"N"}), False)
+  attrs = {} if signature is _ONE else {"N": num_inputs}
+  node = Node("my_node", "MyOp", tuple(TensorRef("x", i) for i in range(num_inputs)), attrs=attrs)
+  return bind(node, signature, entry, "my_function")
+
+
+def _refuses(static_type, signature, *inputs):
+  kernel = _kernel(static_type, signature, len(inputs))
+  match = r"MyOp node 'my_node' \(function 'my_function'\): input 'sizes'"
+  with pytest.raises(StaticInputError, match=match):
+    kernel.run(None, list(inputs))
+
+
+@pytest.mark.parametrize("static_type", [int, float, bool, str, np.ndarray, tuple[int, ...], tuple[float, ...]])
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
+def test_a_tracer_is_named(static_type, transform):
+  def call(x):
+    _refuses(static_type, _ONE, x)
+    return x
+
+  transform(call)(jnp.ones(2) if transform is jax.vmap else jnp.float32(1))
+
+
+@pytest.mark.parametrize("static_type", [tuple[int, ...], np.ndarray, int])
+def test_a_tracer_in_a_list_is_named(static_type):
+  @jax.jit
+  def call(x):
+    _refuses(static_type, _LIST, np.int32(1), x)
+    _refuses(static_type, _LIST, x, x)
+    return x
+
+  call(jnp.int32(1))
+
+
+def test_traced_words_are_named():
+  @jax.jit
+  def call(x):
+    _refuses(tuple[int, ...], _ONE, x)
+    return x
+
+  assert isinstance(call(as_wide(np.array([1, 2**40]))), WideInts)
+
+
+@pytest.mark.parametrize("value", [ResourceHandle("table"), np.array([b"seven"], object), None])
+@pytest.mark.parametrize("static_type", [int, tuple[int, ...]])
+def test_what_is_no_number_is_named(static_type, value):
+  _refuses(static_type, _ONE, value)
+
+
+def test_known_values_are_decoded():
+  assert _kernel(tuple[int, ...], _LIST, 2).run(None, [np.int32(3), jnp.int32(4)]) == ((3, 4),)
+  assert _kernel(tuple[int, ...], _LIST, 0).run(None, []) == ((),)
+  assert _kernel(tuple[int, ...], _ONE).run(None, [np.array([3, 4])]) == ((3, 4),)
+  assert _kernel(int, _ONE).run(None, [np.array([3])]) == (3,)
+
+
+def test_symbolic_dimensions_stay_symbolic():
+  (n,) = jax.export.symbolic_shape("n")
+  dims = np.empty(2, object)
+  dims[:] = [n, 3]
+  assert _kernel(tuple[int, ...], _ONE).run(None, [dims]) == ((n, 3),)
+  scalar = np.empty((), object)
+  scalar[()] = n
+  assert _kernel(tuple[int, ...], _LIST, 2).run(None, [scalar, np.int32(3)]) == ((n, 3),)

@@ -1,0 +1,55 @@
+"""Small numeric helpers that many lowerings share: rounding, and the ends of number types."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graftax.ops_jax._core.values import Array
+
+__all__ = ["highest", "highest_finite", "invalid", "lowest", "lowest_finite", "round_half_away"]
+
+
+def round_half_away(x: Array) -> Array:
+  """The nearest whole number to each element, halves away from 0, as C's `round`; floating point, derivative 0.
+
+  Example:
+    >>> round_half_away(np.float32([0.5, -2.5, 0.49999997])).tolist()
+    [1.0, -3.0, 0.0]
+  """
+  # Not trunc(x + 0.5): that sum rounds, so that 0.49999997 would become 1.
+  return lax.round(jnp.asarray(x), lax.RoundingMethod.AWAY_FROM_ZERO)
+
+
+def lowest(dtype: Any) -> np.ndarray:
+  """The least value of a real dtype, minus infinity for floats: the neutral element of a maximum; a scalar."""
+  return np.asarray(-np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).min, dtype)
+
+
+def highest(dtype: Any) -> np.ndarray:
+  """The greatest value of a real dtype, infinity for floats: the neutral element of a minimum; a scalar."""
+  return np.asarray(np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).max, dtype)
+
+
+def invalid(dtype: Any) -> np.ndarray:
+  """What stands for a number that is not there: NaN, the least or greatest integer, true; a scalar."""
+  if jnp.issubdtype(dtype, jnp.inexact):
+    return np.asarray(np.nan, dtype)
+  if np.dtype(dtype).kind == "b":
+    return np.asarray(True)
+  return np.asarray(jnp.iinfo(dtype).min or jnp.iinfo(dtype).max, dtype)
+
+
+def lowest_finite(dtype: Any) -> np.ndarray:
+  """The least finite value of a real dtype; a scalar."""
+  return np.asarray(_limits(dtype).min, dtype)
+
+
+def highest_finite(dtype: Any) -> np.ndarray:
+  """The greatest finite value of a real dtype; a scalar."""
+  return np.asarray(_limits(dtype).max, dtype)
+
+
+def _limits(dtype: Any) -> Any:
+  return jnp.finfo(dtype) if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype)

@@ -1,0 +1,30 @@
+"""Shared numeric helpers against numpy and hand-written values."""
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+from graftax.ops_jax._core.numeric import highest, highest_finite, lowest, lowest_finite, round_half_away
+
+
+def test_halves_round_away_from_zero_and_nothing_below_a_half_does():
+  x = np.array([0.5, -0.5, 2.5, 0.49999997, -0.49999997, 8388609, -8388609, 4194303.5, np.inf], np.float32)
+  want = np.array([1, -1, 3, 0, 0, 8388609, -8388609, 4194304, np.inf], np.float32)
+  np.testing.assert_array_equal(round_half_away(x), want)
+  np.testing.assert_array_equal(jax.jit(round_half_away)(x), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_ends_of_floats(dtype):
+  info = ml_dtypes.finfo(dtype)
+  assert lowest(dtype) == -np.inf and highest(dtype) == np.inf
+  assert lowest_finite(dtype) == info.min and highest_finite(dtype) == info.max
+  assert {f(dtype).dtype for f in (lowest, highest, lowest_finite, highest_finite)} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_ends_of_integers(dtype):
+  info = np.iinfo(dtype)
+  assert lowest(dtype) == lowest_finite(dtype) == info.min
+  assert highest(dtype) == highest_finite(dtype) == info.max

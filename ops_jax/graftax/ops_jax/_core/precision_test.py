@@ -1,0 +1,36 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.graphdef_ir import DType, op_signature
+from graftax.ops_jax._core.precision import in_one_precision, promoted_dtype, with_one_precision
+
+ONE, TWO = jnp.ones(2, jnp.bfloat16), np.float32([1, 2])
+
+
+def _types(op, inputs, **attrs):
+  run = with_one_precision(op_signature(op), attrs, lambda context, values: tuple(values))
+  return [np.asarray(value).dtype.name for value in run(None, inputs)]
+
+
+def test_inputs_of_one_declared_type_come_in_the_precision_that_holds_them_all():
+  assert _types("Mul", [ONE, TWO], T=DType.FLOAT) == ["float32", "float32"]
+  assert _types("Mul", [TWO.astype(np.float16), ONE], T=DType.FLOAT) == ["float32", "float32"]
+  assert _types("ConcatV2", [ONE, TWO, ONE, np.int32(0)], T=DType.FLOAT, Tidx=DType.INT32, N=3) == ["float32"] * 3 + [
+    "int32"
+  ]
+
+
+def test_inputs_of_different_declared_types_stay_as_they_are():
+  attrs = {"T": DType.BFLOAT16, "U": DType.FLOAT, "data_format": b"NHWC"}
+  types = _types("FusedBatchNormV3", [ONE, TWO, TWO, TWO, TWO], **attrs)
+  assert types == ["bfloat16", *["float32"] * 4]
+
+
+@pytest.mark.parametrize("values", [[ONE, ONE], [ONE, np.int32([1, 2])], [ONE, "no array"]])
+def test_one_precision_and_what_is_no_float_stay_as_they_are(values):
+  assert all(new is old for new, old in zip(in_one_precision(values), values, strict=True))
+
+
+def test_half_precisions_meet_in_float32():
+  assert promoted_dtype(np.float16, jnp.bfloat16) == np.float32

@@ -1,0 +1,43 @@
+"""Every lowering against the declaration of its op, and what registration refuses."""
+
+import pytest
+
+from graftax.graphdef_ir import op_signature
+from graftax.ops_jax._core.errors import RegistrationError
+from graftax.ops_jax._core.registry import lowering, register, supported_ops
+
+
+@pytest.mark.parametrize("op", sorted(supported_ops()))
+def test_lowering_takes_what_tensorflow_declares(op):
+  declared, ours = op_signature(op), lowering(op)
+  assert len(ours.inputs) == len(declared.inputs)
+  # What is neither taken nor ignored would be an error for every graph that holds the op.
+  assert declared.attrs.keys() <= ours.attrs.keys() | ours.ignores
+
+
+@pytest.mark.parametrize(
+  ("function", "match"),
+  [
+    (lambda x, *, factor: x, "'factor' has no type annotation"),
+    (lambda *inputs: inputs, "neither an input nor an attribute"),
+  ],
+)
+def test_register_refuses_what_is_no_schema(function, match):
+  with pytest.raises(RegistrationError, match=match):
+    register("RegistryTestOp")(function)
+  assert lowering("RegistryTestOp") is None
+
+
+def test_register_refuses_a_second_lowering_unless_told():
+  with pytest.raises(RegistrationError, match=r"lowers this op already; pass override=True"):
+    register("MatMul")(lambda a, b: a)
+
+
+def test_an_override_also_replaces_what_took_words():
+  def first(x):
+    return x
+
+  register("RegistryTestWordsOp", words="also")(first)
+  assert lowering("RegistryTestWordsOp", by_words=True).function is first
+  register("RegistryTestWordsOp", override=True)(lambda x: x)
+  assert lowering("RegistryTestWordsOp", by_words=True) is None

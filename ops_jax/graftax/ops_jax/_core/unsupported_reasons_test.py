@@ -1,0 +1,37 @@
+"""Every op that cannot be lowered has a reason that fits."""
+
+import pytest
+
+from graftax.ops_jax import supported_ops
+from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
+
+
+@pytest.mark.parametrize(
+  ("op", "text"),
+  [
+    ("XlaCustomCallV2", "ffi_call"),
+    ("XlaSend", "other devices"),
+    ("XlaRecvTPUEmbeddingActivations", "TPU"),
+    ("XlaSparseDenseMatmulWithCsrInput", "TPU"),
+    ("XlaRemoveDynamicDimensionSize", "mask instead"),
+    ("_XlaRun", "compiler"),
+    ("_Retval", "rewritten"),
+    ("BlockLSTMGradV2", "jax.grad"),
+    ("MapDataset", "pipeline"),
+    ("IteratorGetNext", "pipeline"),
+    ("FIFOQueueV2", "session"),
+    ("PyFunc", "pure_callback"),
+    ("SparseSegmentSumGradV2", "static"),
+    ("DecodeJpeg", "host"),
+    ("QuantizedConv2D", "float graph"),
+    ("CudnnRNNV3", "order of its own"),
+    ("StringJoin", "host"),
+  ],
+)
+def test_the_reason_fits(op, text):
+  assert op not in supported_ops()
+  assert text in reason_without_lowering(op)
+
+
+def test_unknown_ops_have_none():
+  assert reason_without_lowering("IsotonicRegression") is None

@@ -1,0 +1,172 @@
+"""Ops that pass their input on: plain, as a barrier for gradients, or with a check attached."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import checkify
+
+from graftax.graphdef_ir import PartialShape
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Value, is_known
+
+__all__ = [
+  "assert_",
+  "check_numerics",
+  "ensure_shape",
+  "identity",
+  "identity_n",
+  "no_op",
+  "placeholder",
+  "placeholder_with_default",
+  "prevent_gradient",
+  "stop_gradient",
+]
+
+
+@register(
+  "Identity",
+  "Snapshot",
+  "DeepCopy",
+  "DebugGradientIdentity",
+  "DebugGradientRefIdentity",
+  "RefIdentity",
+  "Copy",
+  "CopyHost",
+  "GuaranteeConst",
+  "_EagerConst",
+  ignores=("T", "tensor_name", "debug_ops_spec"),
+  symbolic=True,
+  moves=("input",),
+)
+def identity(input: Value) -> Value:
+  """The input itself: array, resource handle or tensor list."""
+  return input
+
+
+@register(
+  "IdentityN", "_ListToArray", "_ArrayToList", ignores=("T", "N", "Tin", "out_types"), symbolic=True, moves=("input",)
+)
+def identity_n(input: list[Value]) -> list[Value]:
+  """The inputs themselves."""
+  return input
+
+
+@register("StopGradient", ignores=("T",), symbolic=True, moves=("input",))
+def stop_gradient(input: Value) -> Value:
+  """The input, as a constant for differentiation."""
+  return input if is_known(input) else lax.stop_gradient(input)
+
+
+@register("PreventGradient", ignores=("T",), symbolic=True, moves=("input",))
+def prevent_gradient(ctx: Context, input: Value, *, message: str = "") -> Value:
+  """The input, which must not be differentiated.
+
+  Source op: `tf.raw_ops.PreventGradient`.
+
+  Args:
+    ctx: tells whether to raise (`LoweringOptions.raise_on_prevent_gradient`) or to pass the gradient.
+    input: any shape and dtype.
+    message: said when it is differentiated all the same.
+
+  Raises:
+    LookupError: from `jax.grad`, `jax.jvp` and the like.
+  """
+  if is_known(input) or not ctx.options.raise_on_prevent_gradient:
+    return input
+  where = f"PreventGradient node {ctx.node_name!r} (function {ctx.function_name!r})"
+
+  @jax.custom_jvp
+  def guarded(x: Array) -> Array:
+    return x
+
+  def refuse(primals: Any, tangents: Any) -> Any:
+    raise LookupError(f"{where} refuses differentiation: {message}")
+
+  guarded.defjvp(refuse)
+  return guarded(input)
+
+
+@register("CheckNumerics", "CheckNumericsV2", ignores=("T",))
+def check_numerics(ctx: Context, tensor: Array, *, message: str = "") -> Array:
+  """The input; with `LoweringOptions.enable_checkify_for_asserts` a checkify check that it is finite.
+
+  Differs from TF: without that option nothing is checked, since a compiled JAX program cannot raise.
+  """
+  if ctx.options.enable_checkify_for_asserts:
+    checkify.check(jnp.all(jnp.isfinite(tensor)), f"{message} : Tensor had Inf or NaN values")
+  return tensor
+
+
+@register("EnsureShape", ignores=("T",), symbolic=True, moves=("input",))
+def ensure_shape(input: Array, *, shape: PartialShape) -> Array:
+  """The input, whose shape must be compatible with `shape`.
+
+  Raises:
+    InvalidInputError: it is not. A symbolic dimension is compatible with any size.
+  """
+  dims = shape.dims
+  compatible = dims is None or (
+    len(dims) == input.ndim
+    and all(
+      want is None or not isinstance(got, int) or want == got for want, got in zip(dims, input.shape, strict=True)
+    )
+  )
+  if not compatible:
+    raise InvalidInputError(f"EnsureShape: got shape {input.shape}, which is not compatible with {shape}.")
+  return input
+
+
+@register("Placeholder", "PlaceholderV2")
+def placeholder(ctx: Context, *, dtype: np.dtype, shape: PartialShape | None = None) -> Array:
+  """Never returns: a placeholder gets its value from the caller.
+
+  Raises:
+    InvalidInputError: always, naming the placeholder that was not fed.
+  """
+  raise InvalidInputError(
+    f"Placeholder {ctx.node_name!r} (function {ctx.function_name!r}) of dtype {dtype} and shape {shape} was not fed; "
+    f"make it an input of the converted function."
+  )
+
+
+@register("PlaceholderWithDefault", ignores=("dtype", "shape"), symbolic=True, moves=("input",))
+def placeholder_with_default(input: Value) -> Value:
+  """The default, for a placeholder that was not fed."""
+  return input
+
+
+@register("NoOp", "ControlTrigger")
+def no_op() -> tuple[()]:
+  """Nothing; the node only orders others."""
+  return ()
+
+
+@register("Assert", ignores=("T", "summarize"))
+def assert_(ctx: Context, condition: Array, data: list[Value]) -> tuple[()]:
+  """Nothing; with `LoweringOptions.enable_checkify_for_asserts` a checkify check of the condition.
+
+  Source op: `tf.raw_ops.Assert`.
+
+  Args:
+    ctx: tells whether to check.
+    condition: bool scalar.
+    data: what the message shows, as far as it is known while tracing.
+
+  Differs from TF: without that option nothing is checked, since a compiled JAX program cannot raise. A condition that
+  is known to be false raises nothing either: the node may stand in a branch that is never taken.
+  """
+  if ctx.options.enable_checkify_for_asserts:
+    text = " ".join(_text(d) for d in data if is_known(d))
+    where = f"Assert node {ctx.node_name!r} (function {ctx.function_name!r})"
+    message = f"{where}: assertion failed: {text}".replace("{", "{{").replace("}", "}}")
+    checkify.check(jnp.all(jnp.asarray(condition)), message)
+  return ()
+
+
+def _text(value: np.ndarray) -> str:
+  return " ".join(v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in np.asarray(value).flat)

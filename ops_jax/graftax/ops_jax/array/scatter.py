@@ -1,0 +1,189 @@
+"""Elements put at given coordinates.
+
+TensorFlow on a CPU refuses coordinates out of range, negative ones included. So do we where they are known. Updates
+at traced coordinates out of range are dropped.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.derivatives import with_partials
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, as_known
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static, is_known, is_symbolic
+from graftax.ops_jax.array.gather import check_bounds
+
+__all__ = [
+  "inplace_add",
+  "inplace_sub",
+  "inplace_update",
+  "scatter_nd",
+  "tensor_scatter_add",
+  "tensor_scatter_max",
+  "tensor_scatter_min",
+  "tensor_scatter_sub",
+  "tensor_scatter_update",
+]
+
+_IGNORES = ("T", "Tindices")
+
+
+@register("ScatterNd", ignores=_IGNORES, symbolic=True)
+def scatter_nd(
+  indices: Array, updates: Array, shape: Static[tuple[int, ...]], *, bad_indices_policy: str = ""
+) -> Array:
+  """Zeros with `updates` added at given coordinates.
+
+  Source op: `tf.raw_ops.ScatterNd`.
+
+  Args:
+    indices: `[*positions, k]`, integer coordinates of elements or slices.
+    updates: `[*positions, *shape[k:]]`; those at one place are added up.
+    shape: the result's shape. Must be known.
+    bad_indices_policy: "IGNORE" drops updates out of range; otherwise known coordinates out of range are an error.
+
+  Returns:
+    `[*shape]`, of the dtype of `updates`; known if the inputs are.
+
+  Raises:
+    InvalidInputError: known coordinates are out of range, or the shapes do not fit.
+
+  Differs from TF: updates at traced coordinates out of range are dropped rather than an error.
+  """
+  indices = _coordinates("ScatterNd", indices, updates, shape, bad_indices_policy)
+  if is_known(indices) and is_known(updates) and updates.size <= KNOWN_SIZE_LIMIT and updates.dtype.kind in "iuO":
+    if all(isinstance(dim, int) for dim in shape) and bad_indices_policy != "IGNORE" and not is_symbolic(indices):
+      result = np.zeros(shape, updates.dtype)
+      np.add.at(result, tuple(np.moveaxis(indices, -1, 0)), updates)
+      return as_known(result)
+  updates = jnp.asarray(updates)
+  return _at(jnp.zeros(shape, updates.dtype), indices).add(updates, mode="drop", wrap_negative_indices=False)
+
+
+@register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True, moves=("tensor", "updates"))
+def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
+  """`tensor` with elements or slices replaced.
+
+  Source op: `tf.raw_ops.TensorScatterUpdate`.
+
+  Args:
+    tensor: any shape and dtype.
+    indices: `[*positions, k]`, integer coordinates of elements or slices.
+    updates: `[*positions, *tensor.shape[k:]]`; of several at one place the last one stays (on a CPU).
+    bad_indices_policy: "IGNORE" drops updates out of range.
+
+  Returns:
+    Same shape and dtype as `tensor`.
+
+  Raises:
+    InvalidInputError: known coordinates are out of range, or the shapes do not fit.
+
+  Differs from TF: updates at traced coordinates out of range are dropped rather than an error.
+  """
+  indices = _coordinates("TensorScatterUpdate", indices, updates, tensor.shape, bad_indices_policy)
+  if is_known(tensor) and is_known(indices) and is_known(updates) and tensor.dtype == object:
+    result = tensor.copy()
+    result[tuple(np.moveaxis(indices, -1, 0))] = updates
+    return as_known(result)
+  return _at(jnp.asarray(tensor), indices).set(updates, mode="drop", wrap_negative_indices=False)
+
+
+@register("TensorScatterAdd", "ScatterNdNonAliasingAdd", ignores=_IGNORES)
+def tensor_scatter_add(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
+  """`tensor` with `updates` added at given coordinates; see `tensor_scatter_update`."""
+  indices = _coordinates("TensorScatterAdd", indices, updates, tensor.shape, bad_indices_policy)
+  return _at(jnp.asarray(tensor), indices).add(updates, mode="drop", wrap_negative_indices=False)
+
+
+@register("TensorScatterSub", ignores=_IGNORES)
+def tensor_scatter_sub(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
+  """`tensor` with `updates` subtracted at given coordinates; see `tensor_scatter_update`."""
+  return tensor_scatter_add(tensor, indices, jnp.negative(updates), bad_indices_policy=bad_indices_policy)
+
+
+@register("TensorScatterMax", ignores=_IGNORES)
+def tensor_scatter_max(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
+  """The maximum of `tensor` and the `updates` at each place; equal ones share the derivative evenly."""
+  indices = _coordinates("TensorScatterMax", indices, updates, tensor.shape, bad_indices_policy)
+  return _scatter_max(jnp.asarray(tensor), jnp.asarray(indices), jnp.asarray(updates))
+
+
+@register("TensorScatterMin", ignores=_IGNORES)
+def tensor_scatter_min(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
+  """The minimum of `tensor` and the `updates` at each place; equal ones share the derivative evenly."""
+  indices = _coordinates("TensorScatterMin", indices, updates, tensor.shape, bad_indices_policy)
+  return _scatter_min(jnp.asarray(tensor), jnp.asarray(indices), jnp.asarray(updates))
+
+
+@register("InplaceUpdate", ignores=("T",))
+def inplace_update(x: Array, i: Array, v: Array) -> Array:
+  """`x` with rows `i` (modulo the number of rows) replaced by the rows of `v`."""
+  return jnp.asarray(x).at[_rows(x, i)].set(v)
+
+
+@register("InplaceAdd", ignores=("T",))
+def inplace_add(x: Array, i: Array, v: Array) -> Array:
+  """`x` with the rows of `v` added to rows `i` (modulo the number of rows)."""
+  return jnp.asarray(x).at[_rows(x, i)].add(v)
+
+
+@register("InplaceSub", ignores=("T",))
+def inplace_sub(x: Array, i: Array, v: Array) -> Array:
+  """`x` with the rows of `v` subtracted from rows `i` (modulo the number of rows)."""
+  return jnp.asarray(x).at[_rows(x, i)].add(-v)
+
+
+def _rows(x: Array, i: Array) -> Array:
+  return jnp.mod(i, x.shape[0])
+
+
+def _at(x: jax.Array, indices: Array) -> Any:
+  return x.at[tuple(indices[..., k] for k in range(indices.shape[-1]))]
+
+
+def _at_fill(x: Array, indices: Array) -> Array:
+  return _at(x, indices).get(mode="fill", fill_value=0, wrap_negative_indices=False)
+
+
+def _coordinates(op: str, indices: Array, updates: Array, shape: tuple[Any, ...], policy: str) -> Array:
+  depth = indices.shape[-1] if indices.ndim else 1
+  if not indices.ndim or depth > len(shape) or tuple(updates.shape) != (*indices.shape[:-1], *shape[depth:]):
+    raise InvalidInputError(
+      f"{op}: indices of shape {indices.shape} and updates of shape {updates.shape} do not fit shape {tuple(shape)}."
+    )
+  if policy != "IGNORE":
+    check_bounds(op, indices, tuple(shape[:depth]))
+  return indices
+
+
+def _shared_partials(function: Any) -> Any:
+  """Derivatives of a scattered extremum, where every value equal to the result has an even share."""
+
+  def shares(z: Array, tensor: Array, indices: Array, updates: Array) -> tuple[Array, Array, Array]:
+    from_tensor = (tensor == z).astype(z.dtype)
+    from_updates = (updates == _at_fill(z, indices)).astype(z.dtype)
+    count = _at(from_tensor, indices).add(from_updates, mode="drop", wrap_negative_indices=False)
+    return from_tensor, from_updates, jnp.maximum(count, 1)
+
+  def partial_tensor(t: Array, z: Array, tensor: Array, indices: Array, updates: Array) -> Array:
+    from_tensor, _, count = shares(z, tensor, indices, updates)
+    return t * from_tensor / count
+
+  def partial_updates(t: Array, z: Array, tensor: Array, indices: Array, updates: Array) -> Array:
+    _, from_updates, count = shares(z, tensor, indices, updates)
+    total = _at(jnp.zeros_like(z), indices).add(t * from_updates, mode="drop", wrap_negative_indices=False)
+    return total / count
+
+  return with_partials(function, partial_tensor, None, partial_updates)
+
+
+_scatter_max = _shared_partials(
+  lambda tensor, indices, updates: _at(tensor, indices).max(updates, mode="drop", wrap_negative_indices=False)
+)
+_scatter_min = _shared_partials(
+  lambda tensor, indices, updates: _at(tensor, indices).min(updates, mode="drop", wrap_negative_indices=False)
+)

@@ -1,0 +1,79 @@
+"""Selection and clipping against TensorFlow."""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+from graftax.ops_jax import StaticInputError
+from graftax.ops_jax.array.selection import select_v2, where
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, ml_dtypes.bfloat16, np.complex64, np.bool_])
+def test_select_matches_tensorflow(dtype):
+  t, e = np.ones((2, 3), dtype), np.zeros((2, 3), dtype)
+  for condition in (np.array(True), np.array([True, False]), np.arange(6).reshape(2, 3) % 2 == 0):
+    check_raw_op("Select", [condition, t, e], grad=dtype == np.float32, vmap=("t",))
+  check_raw_op("SelectV2", [np.array([[True], [False]]), t, e[:, :1]], grad=dtype == np.float32)
+  check_raw_op("SelectV2", [np.array(True), t[0], e], vmap=False)
+
+
+def test_known_strings_are_selected():
+  check_raw_op(
+    "SelectV2", [np.array([True, False]), np.array(b"a", object), np.array([b"b", b"c"], object)], static=("condition",)
+  )
+
+
+def test_select_refuses_what_tensorflow_refuses():
+  x = np.ones((2, 3), np.float32)
+  check_raw_op_rejects("Select", [np.array([True]), x, x], match="does not fit")
+  check_raw_op_rejects("Select", [np.array(True), x, x[0]], match="must be equal")
+
+
+@pytest.mark.parametrize(
+  "dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.int64, np.uint8]
+)
+def test_clip_matches_tensorflow_on_its_bounds(dtype):
+  t = np.array([0, 1, 2, 3, 4, 5], dtype)
+  is_float = dtype in (np.float32, np.float64)
+  check_raw_op("ClipByValue", [t, dtype(1), dtype(3)], grad=is_float, vmap=("t",))
+  check_raw_op("ClipByValue", [t, np.full_like(t, 2), t[::-1].copy()], grad=is_float)
+
+
+def test_clip_matches_tensorflow_on_nan_and_crossed_bounds():
+  t = np.array([np.nan, 1.0, 5.0, 2.5, np.inf, -np.inf], np.float32)
+  for low, high in ((2.0, 3.0), (np.nan, 3.0), (2.0, np.nan), (3.0, 2.0)):
+    check_raw_op("ClipByValue", [t, np.float32(low), np.float32(high)], vmap=False)
+
+
+@pytest.mark.parametrize(
+  "x",
+  [
+    np.array([[True, False], [True, True]]),
+    np.array([0.0, np.nan, -1.0, 0.0], np.float32),
+    np.zeros((2, 3), np.int32),
+    np.zeros((0, 3), np.int32),
+    np.array([1j, 0]),
+    np.ones((1, 2, 1, 2), np.int8),
+  ],
+)
+def test_positions_of_true_elements_match_tensorflow(x):
+  check_raw_op("Where", [x])
+
+
+def test_a_true_scalar_has_one_position_without_coordinates():
+  assert where(np.array(True)).shape == (1, 0)
+  assert where(np.array(False)).shape == (0, 0)
+
+
+def test_positions_need_a_known_input():
+  case = raw_op("Where", [np.array([True])])
+  with pytest.raises(StaticInputError, match="must be known while tracing"):
+    jax.jit(lambda x: case.kernel.run(None, [x]))(jnp.array([True]))
+
+
+def test_symbolic_dimensions_are_selected():
+  (n,) = jax.export.symbolic_shape("n")
+  assert list(select_v2(np.array([True, False]), np.array([n, 1], object), np.int32(5))) == [n, 5]

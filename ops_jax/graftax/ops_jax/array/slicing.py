@@ -1,0 +1,353 @@
+"""Slices with known extent: `Slice`, and `StridedSlice` with all of its masks, its gradient and its update.
+
+A `StridedSlice` is first turned into one plain range for each dimension of the array (`_Range`), then cut out.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graftax.ops_jax._core.affine import Affine, affine_entries
+from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
+from graftax.ops_jax._core.known import as_known
+from graftax.ops_jax._core.numeric import invalid
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static, is_known
+
+__all__ = ["slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
+
+
+@register("Slice", ignores=("T", "Index"), symbolic=True, moves=("input",))
+def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
+  """A box out of an array.
+
+  Source op: `tf.raw_ops.Slice`.
+
+  Args:
+    input: any shape and dtype.
+    begin: `[rank]`, the first position in each dimension; may be traced.
+    size: `[rank]`, extent in each dimension; -1 means up to the end. Must be known.
+
+  Returns:
+    An array of shape `size`.
+
+  Raises:
+    InvalidInputError: the box leaves the array, as far as that is known.
+    StaticInputError: an extent of -1 with a traced `begin`.
+
+  Differs from TF: a traced `begin` that leaves no room for the box is moved back, where TensorFlow raises an error. A
+  box of symbolic size that leaves the array holds NaN (an extreme integer, true) beyond it.
+  """
+  starts = [entry.value() for entry in affine_entries(begin)]
+  if len(size) != input.ndim or len(starts) != input.ndim:
+    raise InvalidInputError(f"Slice: begin and size must have {input.ndim} entries for shape {input.shape}.")
+  sizes = []
+  for axis, (start, extent, dim) in enumerate(zip(starts, size, input.shape, strict=True)):
+    is_rest = isinstance(extent, int) and extent == -1
+    if is_rest and _is_traced(start):
+      raise StaticInputError(f"Slice: the size of dimension {axis} is -1, but its begin depends on traced data.")
+    extent = dim - start if is_rest else extent
+    known = all(isinstance(v, int) for v in (start, extent, dim))
+    if known and not 0 <= start <= start + extent <= dim:
+      raise InvalidInputError(f"Slice: begin={start} and size={extent} leave dimension {axis} of shape {input.shape}.")
+    sizes.append(extent)
+  if any(map(_is_traced, starts)):
+    return lax.dynamic_slice(input, _same_dtype(starts), sizes)
+  ranges = [_Range(start, start + extent, 1, extent) for start, extent in zip(starts, sizes, strict=True)]
+  return _cut(input, ranges)
+
+
+@register("StridedSlice", ignores=("T", "Index"), symbolic=True, moves=("input",))
+def strided_slice(
+  input: Array,
+  begin: Array,
+  end: Array,
+  strides: Static[tuple[int, ...]],
+  *,
+  begin_mask: int = 0,
+  end_mask: int = 0,
+  ellipsis_mask: int = 0,
+  new_axis_mask: int = 0,
+  shrink_axis_mask: int = 0,
+) -> Array:
+  """`input[begin:end:strides]`, with what Python's indexing offers besides.
+
+  Source op: `tf.raw_ops.StridedSlice`.
+
+  Args:
+    input: any shape and dtype.
+    begin: `[n]`, first position for each entry of the index; may be traced where the entry is a single position, or a
+      range of known extent like `t : t + 2`.
+    end: `[n]`, position to stop before; may be traced like `begin`.
+    strides: `[n]`, step, not 0. Must be known.
+    begin_mask: bit `i` set: entry `i` starts from the first element.
+    end_mask: bit `i` set: entry `i` goes up to the last element.
+    ellipsis_mask: bit `i` set: entry `i` is `...`.
+    new_axis_mask: bit `i` set: entry `i` is a new dimension.
+    shrink_axis_mask: bit `i` set: entry `i` is a single position, and its dimension goes away.
+
+  Returns:
+    The slice, of the dtype of `input`; known if `input` and the positions are.
+
+  Raises:
+    StaticInputError: the ends of a range depend on traced data, so that its extent is not known.
+    InvalidInputError: a known single position is out of range, or a step is 0.
+
+  Differs from TF: a traced position out of range is moved to the nearest element, where TensorFlow raises an error. A
+  range of traced position that leaves the array is moved back into it, where TensorFlow cuts it off. A single symbolic
+  position out of range reads NaN (an extreme integer, true).
+  """
+  masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+  plan = _plan("StridedSlice", input.shape, begin, end, strides, masks)
+  return _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
+
+
+@register("StridedSliceGrad", ignores=("T", "Index"))
+def strided_slice_grad(
+  shape: Static[tuple[int, ...]],
+  begin: Array,
+  end: Array,
+  strides: Static[tuple[int, ...]],
+  dy: Array,
+  *,
+  begin_mask: int = 0,
+  end_mask: int = 0,
+  ellipsis_mask: int = 0,
+  new_axis_mask: int = 0,
+  shrink_axis_mask: int = 0,
+) -> Array:
+  """The gradient of `strided_slice`: `dy` put where the slice was taken from, in zeros of the given shape."""
+  masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+  plan = _plan("StridedSliceGrad", shape, begin, end, strides, masks)
+  dy = _oriented(jnp.asarray(dy), plan)
+  config = [(0, 0, 0) if _is_traced(r.start) else r.padding(dim) for r, dim in zip(plan.ranges, shape, strict=True)]
+  padded = lax.pad(dy, jnp.zeros((), dy.dtype), config)
+  if not any(_is_traced(r.start) for r in plan.ranges):
+    return padded
+  starts = [r.start if _is_traced(r.start) else 0 for r in plan.ranges]
+  return lax.dynamic_update_slice(jnp.zeros(shape, dy.dtype), padded, _same_dtype(starts))
+
+
+@register("TensorStridedSliceUpdate", ignores=("T", "Index"), moves=("input", "value"))
+def tensor_strided_slice_update(
+  input: Array,
+  begin: Array,
+  end: Array,
+  strides: Static[tuple[int, ...]],
+  value: Array,
+  *,
+  begin_mask: int = 0,
+  end_mask: int = 0,
+  ellipsis_mask: int = 0,
+  new_axis_mask: int = 0,
+  shrink_axis_mask: int = 0,
+) -> Array:
+  """`input` with the slice that `strided_slice` would return replaced by `value`, which broadcasts to it."""
+  masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+  plan = _plan("TensorStridedSliceUpdate", input.shape, begin, end, strides, masks)
+  input, value = jnp.asarray(input), jnp.asarray(value)
+  value = _oriented(jnp.broadcast_to(value, plan.shape), plan)
+  if all(r.step == 1 for r in plan.ranges):
+    return lax.dynamic_update_slice(input, value, _same_dtype([r.start for r in plan.ranges]))
+  if any(_is_traced(r.start) for r in plan.ranges):
+    raise StaticInputError("TensorStridedSliceUpdate: a traced position together with a step is not supported.")
+  return input.at[tuple(slice(r.start, r.stop, r.step) for r in plan.ranges)].set(value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Masks:
+  begin: int
+  end: int
+  ellipsis: int
+  new_axis: int
+  shrink: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Range:
+  """`size` elements `start, start + step, ...` of one dimension, all below `stop`; `step` is positive.
+
+  Attributes:
+    start: first position; may be symbolic, or traced (then `step` is 1).
+    stop: position after the last.
+    step: distance.
+    size: number of elements.
+    is_reversed: whether they come in falling order.
+  """
+
+  start: Any
+  stop: Any
+  step: int
+  size: Any
+  is_reversed: bool = False
+
+  def covers(self, dim: Any) -> bool:
+    return not _is_traced(self.start) and self.start == 0 and self.step == 1 and self.size == dim
+
+  def lies_within(self, dim: Any) -> bool:
+    """Whether the range is known to lie within a dimension; the two cannot always be compared."""
+    return all(jax.core.max_dim(position, dim) == dim for position in (self.start, self.stop))
+
+  def padding(self, dim: Any) -> tuple[Any, Any, int]:
+    if isinstance(self.size, int) and self.size == 0:
+      return dim, 0, 0
+    return self.start, dim - (self.start + (self.size - 1) * self.step + 1), self.step - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+  """What a strided slice does to an array: one range for each dimension, then a reshape.
+
+  Attributes:
+    ranges: one for each dimension.
+    shape: the result's shape.
+    reshapes: whether that differs from the sizes of the ranges.
+  """
+
+  ranges: tuple[_Range, ...]
+  shape: tuple[Any, ...]
+  reshapes: bool
+
+
+def _plan(op: str, dims: Sequence[Any], begin: Array, end: Array, strides: Sequence[int], masks: _Masks) -> _Plan:
+  num_entries = len(strides)
+  begins, ends = affine_entries(begin), affine_entries(end)
+  ranges: list[_Range] = []
+  shape: list[Any] = []
+  for i in range(num_entries):
+    if masks.ellipsis >> i & 1:
+      later = sum(1 for j in range(i + 1, num_entries) if not masks.new_axis >> j & 1)
+      for dim in dims[len(ranges) : len(dims) - later]:
+        ranges.append(_Range(0, dim, 1, dim))
+        shape.append(dim)
+    elif masks.new_axis >> i & 1:
+      shape.append(1)
+    else:
+      axis = len(ranges)
+      if axis == len(dims):
+        raise InvalidInputError(f"{op}: the index has more entries than shape {tuple(dims)} has dimensions.")
+      if masks.shrink >> i & 1:
+        ranges.append(_position(op, begins[i].value(), strides[i], axis, dims))
+      else:
+        ranges.append(_range(op, i, begins, ends, strides[i], masks, axis, dims[axis]))
+        shape.append(ranges[-1].size)
+  for dim in dims[len(ranges) :]:
+    ranges.append(_Range(0, dim, 1, dim))
+    shape.append(dim)
+  return _Plan(tuple(ranges), tuple(shape), len(shape) != len(dims) or bool(masks.new_axis))
+
+
+def _position(op: str, position: Any, stride: int, axis: int, dims: Sequence[Any]) -> _Range:
+  dim = dims[axis]
+  if stride <= 0:
+    raise InvalidInputError(f"{op}: a single position needs a positive stride; got {stride}.")
+  if _is_traced(position):
+    start = jnp.where(position < 0, position + jnp.asarray(dim, position.dtype), position)
+    return _Range(start, None, 1, 1)
+  start = position + dim if isinstance(position, int) and position < 0 else position
+  if all(isinstance(v, int) for v in (start, dim)) and not 0 <= start < dim:
+    raise InvalidInputError(f"{op}: position {position} of dimension {axis} is out of range for shape {tuple(dims)}.")
+  return _Range(start, start + 1, 1, 1)
+
+
+def _range(
+  op: str, i: int, begins: Sequence[Affine], ends: Sequence[Affine], stride: int, masks: _Masks, axis: int, dim: Any
+) -> _Range:
+  if stride == 0:
+    raise InvalidInputError(f"{op}: the stride of entry {i} is 0.")
+  has_begin, has_end = not masks.begin >> i & 1, not masks.end >> i & 1
+  if (has_begin and begins[i].base is not None) or (has_end and ends[i].base is not None):
+    distance = begins[i].distance(ends[i]) if has_begin and has_end and stride == 1 else None
+    if distance is None:
+      raise StaticInputError(
+        f"{op}: the range of dimension {axis} depends on traced data, so the extent of the result is not known. Use "
+        f"an end that is the begin plus a constant, tf.slice with a constant size, or a mask over the whole dimension."
+      )
+    return _window(begins[i].value(), distance, dim)
+  begin = begins[i].value() if has_begin else None
+  end = ends[i].value() if has_end else None
+  if stride > 0:
+    start = 0 if begin is None else _clamp(_from_front(begin, dim), 0, dim)
+    stop = dim if end is None else _clamp(_from_front(end, dim), 0, dim)
+    size = _ceil_div(_at_least_zero(stop - start), stride)
+    return _Range(start, stop, stride, size)
+  # Falling: the positions first, first + stride, ..., above last.
+  first = dim - 1 if begin is None else _clamp(_from_front(begin, dim), -1, dim - 1)
+  last = -1 if end is None else _clamp(_from_front(end, dim), -1, dim - 1)
+  size = _ceil_div(_at_least_zero(first - last), -stride)
+  lowest = first + (size - 1) * stride
+  if isinstance(size, int) and size == 0:
+    return _Range(0, 0, 1, 0)
+  return _Range(lowest, first + 1, -stride, size, is_reversed=True)
+
+
+def _window(begin: Array, size: Any, dim: Any) -> _Range:
+  size = _clamp(size, 0, dim)
+  start = jnp.where(begin < 0, begin + jnp.asarray(dim, begin.dtype), begin)
+  return _Range(jnp.clip(start, 0, dim - size), None, 1, size)
+
+
+def _from_front(position: Any, dim: Any) -> Any:
+  return position + dim if isinstance(position, int) and position < 0 else position
+
+
+def _clamp(value: Any, low: Any, high: Any) -> Any:
+  return jax.core.min_dim(jax.core.max_dim(value, low), high)
+
+
+def _at_least_zero(value: Any) -> Any:
+  return jax.core.max_dim(value, 0)
+
+
+def _ceil_div(value: Any, divisor: int) -> Any:
+  return -(-value // divisor) if divisor != 1 else value
+
+
+def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
+  reversed_axes = tuple(axis for axis, r in enumerate(ranges) if r.is_reversed)
+  # Sizes that nobody can compare: `tf.slice(position_embeddings, [0, 0], [length, -1])`.
+  lies_within = all(_is_traced(r.start) or r.lies_within(dim) for r, dim in zip(ranges, x.shape, strict=True))
+  if is_known(x) and all(isinstance(v, int) for r in ranges for v in (r.start, r.stop)):
+    cut = np.asarray(x)[tuple(slice(r.start, r.stop, r.step) for r in ranges)]
+    return as_known(np.flip(cut, reversed_axes) if reversed_axes else cut)
+  x = jnp.asarray(x)
+  if not lies_within and all(r.step == 1 for r in ranges):
+    x = _cut_unchecked(x, ranges)
+  elif not all(r.covers(dim) or _is_traced(r.start) for r, dim in zip(ranges, x.shape, strict=True)):
+    bounds = [
+      (0, dim, 1) if _is_traced(r.start) else (r.start, r.stop, r.step) for r, dim in zip(ranges, x.shape, strict=True)
+    ]
+    limits = [jax.core.max_dim(start, stop) for start, stop, _ in bounds]
+    x = lax.slice(x, [start for start, _, _ in bounds], limits, [step for _, _, step in bounds])
+  for axis, r in enumerate(ranges):
+    if _is_traced(r.start):
+      x = lax.dynamic_slice_in_dim(x, r.start, r.size, axis)
+  return lax.rev(x, reversed_axes) if reversed_axes else x
+
+
+def _cut_unchecked(x: Array, ranges: Sequence[_Range]) -> Array:
+  """The ranges, all of step 1 and the traced ones whole; poisoned where they leave the array."""
+  config = [
+    (0, 0, 0) if _is_traced(r.start) else (-r.start, r.stop - dim, 0) for r, dim in zip(ranges, x.shape, strict=True)
+  ]
+  return lax.pad(x, invalid(x.dtype), config)
+
+
+def _oriented(value: Array, plan: _Plan) -> Array:
+  value = value.reshape([r.size for r in plan.ranges])
+  axes = tuple(axis for axis, r in enumerate(plan.ranges) if r.is_reversed)
+  return lax.rev(value, axes) if axes else value
+
+
+def _same_dtype(starts: Sequence[Any]) -> list[Any]:
+  dtypes = [s.dtype for s in starts if _is_traced(s)]
+  return [jnp.asarray(s, dtypes[0]) if dtypes else s for s in starts]
+
+
+def _is_traced(value: Any) -> bool:
+  return isinstance(value, jax.Array)

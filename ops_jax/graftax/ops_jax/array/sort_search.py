@@ -1,0 +1,243 @@
+"""Ranking and searching: TopK, NthElement, InTopK, LowerBound, UpperBound, Bucketize."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.known import INT32, canonical_dtype
+from graftax.ops_jax._core.numeric import lowest
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static
+
+__all__ = [
+  "approx_top_k",
+  "bucketize",
+  "in_top_k",
+  "in_top_k_v2",
+  "lower_bound",
+  "nth_element",
+  "top_k",
+  "top_k_v2",
+  "upper_bound",
+]
+
+
+@register("TopKV2", ignores=("T", "Tk", "sorted"))
+def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> tuple[Array, Array]:
+  """The largest elements of the last axis, largest first, and where they stood.
+
+  Source op: `tf.raw_ops.TopKV2`.
+
+  Args:
+    input: `[..., n]`, any real dtype. Of equal elements the earlier comes first.
+    k: how many; at most `n`. Must be concrete.
+    index_type: int16, int32 or int64.
+
+  Returns:
+    Values `[..., k]`, dtype of `input`; indices `[..., k]` of `index_type`.
+
+  Raises:
+    StaticInputError: `k` depends on traced data.
+    InvalidInputError: `input` has no axis, or fewer than `k` elements in the last one.
+
+  Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted. Where `n` is symbolic and
+  turns out to be less than `k`, what is missing is NaN, or the least or greatest integer, at the indices from `n` on.
+  """
+  input = jnp.asarray(input)
+  has_room = input.ndim > 0 and (not isinstance(input.shape[-1], int) or not isinstance(k, int) or input.shape[-1] >= k)
+  if not has_room or (isinstance(k, int) and k < 0):
+    raise InvalidInputError(f"TopK: k={k!r} of shape {input.shape}; expected an axis of at least k elements.")
+  # XLA orders -0 before +0; TensorFlow takes them for equal, and so does this key.
+  is_float = jnp.issubdtype(input.dtype, jnp.floating)
+  keys = jnp.where(input == 0, jnp.zeros((), input.dtype), input) if is_float else input
+  keys = jax.lax.stop_gradient(keys)
+  if not isinstance(input.shape[-1], int):
+    # With `k` more of the lowest, JAX need not know whether a symbolic axis has `k` elements.
+    keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), lowest(keys.dtype))], axis=-1)
+  _, indices = jax.lax.top_k(keys, k)
+  return jnp.take_along_axis(input, indices, axis=-1), indices.astype(canonical_dtype(index_type))
+
+
+@register("TopK", ignores=("T", "sorted"))
+def top_k(input: Array, *, k: int) -> tuple[Array, Array]:
+  """The largest elements of the last axis, largest first, and where they stood.
+
+  Source op: `tf.raw_ops.TopK`.
+
+  Args:
+    input: `[..., n]`, any real dtype.
+    k: how many; at most `n`.
+
+  Returns:
+    Values `[..., k]`, dtype of `input`; indices `[..., k]`, int32.
+
+  Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted.
+  """
+  return top_k_v2(input, k)
+
+
+@register("ApproxTopK", ignores=("T",))
+def approx_top_k(
+  input: Array,
+  *,
+  k: int,
+  reduction_dimension: int = -1,
+  recall_target: float = 0.95,
+  is_max_k: bool = True,
+  reduction_input_size_override: int = -1,
+  aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+  """Most of the largest (or smallest) elements along one axis, faster than exactly on accelerators that can.
+
+  Source op: `tf.raw_ops.ApproxTopK`.
+
+  Args:
+    input: float16, bfloat16 or float32.
+    k: how many.
+    reduction_dimension: the axis.
+    recall_target: wanted share of the true largest elements.
+    is_max_k: largest rather than smallest.
+    reduction_input_size_override: size to compute the recall from, or -1.
+    aggregate_to_topk: reduce to exactly `k`.
+
+  Returns:
+    Values, dtype of `input`; indices, int32.
+  """
+  search = jax.lax.approx_max_k if is_max_k else jax.lax.approx_min_k
+  values, indices = search(
+    jnp.asarray(input), k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk
+  )
+  return values, indices
+
+
+@register("NthElement", ignores=("T",))
+def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
+  """The element at one place of the sorted last axis.
+
+  Source op: `tf.raw_ops.NthElement`.
+
+  Args:
+    input: `[..., m]`, any real dtype.
+    n: scalar int32, from 0 to `m - 1`.
+    reverse: count from the largest.
+
+  Returns:
+    `[...]`, dtype of `input`.
+
+  Raises:
+    InvalidInputError: `input` has no axis.
+  """
+  input = jnp.asarray(input)
+  if input.ndim == 0:
+    raise InvalidInputError("NthElement: the input is a scalar; expected at least one axis.")
+  ordered = jnp.sort(input, axis=-1)
+  place = input.shape[-1] - 1 - n if reverse else n
+  return jnp.take(ordered, jnp.asarray(place), axis=-1, mode="clip")
+
+
+@register("InTopKV2", ignores=("T",))
+def in_top_k_v2(predictions: Array, targets: Array, k: Array) -> Array:
+  """Whether fewer than `k` classes are predicted above the target; ties count in its favour.
+
+  Source op: `tf.raw_ops.InTopKV2`.
+
+  Args:
+    predictions: `[batch, classes]`, float32.
+    targets: `[batch]`, int32 or int64.
+    k: scalar, dtype of `targets`.
+
+  Returns:
+    `[batch]`, bool; false for a target out of range and for a row with a number that is not finite.
+  """
+  predictions, targets = jnp.asarray(predictions), jnp.asarray(targets)
+  num_classes = predictions.shape[1]
+  in_range = (targets >= 0) & (targets < num_classes)
+  if num_classes == 0:
+    return jnp.zeros(targets.shape, bool)
+  of_target = jnp.take_along_axis(predictions, jnp.where(in_range, targets, 0)[:, None], axis=1)
+  num_above = jnp.sum(predictions > of_target, axis=1)
+  return in_range & jnp.all(jnp.isfinite(predictions), axis=1) & (num_above < k)
+
+
+@register("InTopK", ignores=("T",))
+def in_top_k(predictions: Array, targets: Array, *, k: int) -> Array:
+  """Whether fewer than `k` classes are predicted above the target.
+
+  Source op: `tf.raw_ops.InTopK`.
+
+  Args:
+    predictions: `[batch, classes]`, float32.
+    targets: `[batch]`, int32 or int64.
+    k: how many classes count.
+
+  Returns:
+    `[batch]`, bool; false for a target out of range and for a row with a number that is not finite.
+  """
+  return in_top_k_v2(predictions, targets, k)
+
+
+@register("LowerBound", ignores=("T",))
+def lower_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
+  """Where values would be inserted in sorted rows, before equal elements.
+
+  Source op: `tf.raw_ops.LowerBound`.
+
+  Args:
+    sorted_inputs: `[batch, n]`, each row ascending; any real dtype.
+    values: `[batch, m]`, dtype of `sorted_inputs`.
+    out_type: int32 or int64.
+
+  Returns:
+    `[batch, m]` of `out_type`.
+  """
+  return _search_rows(sorted_inputs, values, "left", out_type)
+
+
+@register("UpperBound", ignores=("T",))
+def upper_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
+  """Where values would be inserted in sorted rows, after equal elements.
+
+  Source op: `tf.raw_ops.UpperBound`.
+
+  Args:
+    sorted_inputs: `[batch, n]`, each row ascending; any real dtype.
+    values: `[batch, m]`, dtype of `sorted_inputs`.
+    out_type: int32 or int64.
+
+  Returns:
+    `[batch, m]` of `out_type`.
+  """
+  return _search_rows(sorted_inputs, values, "right", out_type)
+
+
+def _search_rows(sorted_inputs: Array, values: Array, side: str, out_type: np.dtype) -> Array:
+  sorted_inputs, values = jnp.asarray(sorted_inputs), jnp.asarray(values)
+  if sorted_inputs.ndim != 2 or values.ndim != 2 or sorted_inputs.shape[0] != values.shape[0]:
+    raise InvalidInputError(
+      f"LowerBound/UpperBound: shapes {sorted_inputs.shape} and {values.shape}; expected [batch, n] and [batch, m]."
+    )
+  places = jax.vmap(lambda row, wanted: jnp.searchsorted(row, wanted, side=side))(sorted_inputs, values)
+  return places.astype(canonical_dtype(out_type))
+
+
+@register("Bucketize", ignores=("T",))
+def bucketize(input: Array, *, boundaries: tuple[float, ...]) -> Array:
+  """How many boundaries each element reaches.
+
+  Source op: `tf.raw_ops.Bucketize`.
+
+  Args:
+    input: any shape; int32, int64, float32 or float64.
+    boundaries: ascending; float32 in the graph.
+
+  Returns:
+    Shape of `input`, int32.
+  """
+  input = jnp.asarray(input)
+  edges = np.asarray(boundaries, np.float32)
+  if input.dtype == np.float64:
+    edges = edges.astype(np.float64)
+  else:
+    input = input.astype(np.float32)
+  return jnp.searchsorted(jnp.asarray(edges), input, side="right").astype(np.int32)

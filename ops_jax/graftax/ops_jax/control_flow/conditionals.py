@@ -1,0 +1,191 @@
+"""Conditionals: TensorFlow's functional ones on `jax.lax.switch`.
+
+State that a branch writes is a result of the switch; what it only reads, and every known value, is closed over, so that
+shapes stay known inside.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.graphdef_ir import FunctionRef
+from graftax.ops_jax._core.context import Context, PureFunction, ResourceHandle
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.control_flow.operands import as_operand, truth
+from graftax.ops_jax.int64_pairs.pairs import WideInts, widened
+from graftax.ops_jax.lists.variants import conformed, is_variant, joined, shapes_of
+
+__all__ = ["case", "if_", "xla_if"]
+
+_BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
+
+
+@register("If", "StatelessIf", ignores=_BRANCH_ATTRS, words="also")
+def if_(
+  ctx: Context, cond: Array, input: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
+) -> tuple[Value, ...]:
+  """The results of one of two functions.
+
+  Source op: `tf.raw_ops.If`.
+
+  Args:
+    ctx: the program around the node.
+    cond: a scalar is true when it is not zero; any other shape is true when it has elements.
+    input: arguments of both functions.
+    then_branch: called when `cond` is true.
+    else_branch: called otherwise.
+
+  Returns:
+    The results, whose shapes and dtypes must agree between the branches.
+
+  Raises:
+    InvalidInputError: the branches give different shapes or dtypes, which only a known condition allows.
+  """
+  condition = truth(cond)
+  if not isinstance(condition, jax.core.Tracer):
+    return ctx.call(then_branch if bool(condition) else else_branch, input)
+  return _Switch(ctx, (else_branch, then_branch), input).run(condition.astype(np.int32))
+
+
+@register("XlaIf", ignores=("Tcond", "Tin", "Tout"), words="also")
+def xla_if(
+  ctx: Context, cond: Array, inputs: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
+) -> tuple[Value, ...]:
+  """The results of one of two functions, as of `If`.
+
+  Source op: `XlaIf` (tf2xla).
+  """
+  return if_(ctx, cond, inputs, then_branch=then_branch, else_branch=else_branch)
+
+
+@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), words="also")
+def case(
+  ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
+) -> tuple[Value, ...]:
+  """The results of the function at `branch_index`.
+
+  Source op: `tf.raw_ops.Case`.
+
+  Args:
+    ctx: the program around the node.
+    branch_index: int32 scalar; out of range, negative too, means the last branch.
+    input: arguments of every function.
+    branches: the functions.
+
+  Returns:
+    The results, whose shapes and dtypes must agree between the branches.
+  """
+  last = len(branches) - 1
+  if not isinstance(branch_index, jax.core.Tracer):
+    index = int(branch_index)
+    return ctx.call(branches[index if 0 <= index <= last else last], input)
+  # `lax.switch` clamps, which would send a negative index to the first branch.
+  return _Switch(ctx, branches, input).run(jnp.where(branch_index < 0, last, branch_index))
+
+
+class _Switch:
+  """Branches of which one runs, and what their results must have in common.
+
+  Attributes:
+    statics: for each branch that was traced, its results that are no arrays, by position.
+    structures: what branches give that holds arrays (lists, optionals), joined, by position.
+    words: results and variables that some branch makes words of, with their dtypes.
+    floats: the highest precision that any branch gives.
+  """
+
+  def __init__(self, ctx: Context, branches: Sequence[FunctionRef], args: Sequence[Value]):
+    self.ctx, self.branches, self.args = ctx, branches, args
+    self.pures = [ctx.pure(branch, args) for branch in branches]
+    self.written = tuple(dict.fromkeys(handle for pure in self.pures for handle in pure.written))
+    self.state = {handle: as_operand(ctx.read(handle)) for handle in self.written}
+    self.key = ctx.rng() if ctx.key is not None else None
+    self.statics: list[dict[int, Value]] = []
+    self.structures: dict[int, Any] = {}
+    self.words: dict[Any, np.dtype] = {}
+    self.floats: dict[Any, np.dtype] = {}
+
+  def run(self, index: Array) -> tuple[Value, ...]:
+    """The results of the branch at `index`, which is in range; variables take the values that it assigns."""
+    try:
+      operands, new_state = self._traced_alike(index)
+    except TypeError as e:
+      raise InvalidInputError(
+        f"{self._where()}: branches {self._names()!r} give results of different shapes or dtypes, and which one runs "
+        f"depends on traced data: {e}"
+      ) from e
+    for handle, value in zip(self.written, new_state, strict=True):
+      self.ctx.write(handle, value)
+    return self._merged(operands)
+
+  def _traced_alike(self, index: Array) -> tuple[list[Value], list[Value]]:
+    try:
+      return self._traced(index)
+    except TypeError:
+      if not self.structures and not self.words and not self.floats:
+        raise
+    # Now it is known what lists and optionals hold that the first branches leave empty, and which types any gives.
+    self.statics.clear()
+    return self._traced(index)
+
+  def _traced(self, index: Array) -> tuple[list[Value], list[Value]]:
+    # New functions each time: JAX remembers what it traced.
+    found: tuple[list[Value], list[Value]] = jax.lax.switch(index, [self._function(pure) for pure in self.pures])
+    return found
+
+  def _function(self, pure: PureFunction) -> Callable[[], tuple[list[Value], list[Value]]]:
+    def run() -> tuple[list[Value], list[Value]]:
+      found, new_values = pure.apply([self.state[handle] for handle in pure.written], self.args, self.key)
+      results = self._in_common_structure(found)
+      after = {**self.state, **dict(zip(pure.written, new_values, strict=True))}
+      self.statics.append({i: value for i, value in enumerate(results) if isinstance(value, ResourceHandle)})
+      operands = [self._operand(x, i) for i, x in enumerate(results) if not isinstance(x, ResourceHandle)]
+      return operands, [self._operand(after[handle], handle) for handle in self.written]
+
+    return run
+
+  def _operand(self, value: Value, where: int | ResourceHandle) -> Value:
+    """The value, as words where another branch makes words of it, and in the highest precision of any branch."""
+    if isinstance(value, WideInts):
+      self.words[where] = value.dtype
+    if where in self.words:
+      return widened(value, self.words[where])
+    value = as_operand(value)
+    dtype = float_dtype(value)
+    if dtype is None:
+      return value
+    self.floats[where] = promoted_dtype(dtype, self.floats.get(where, dtype))
+    return value.astype(self.floats[where])
+
+  def _in_common_structure(self, results: Sequence[Value]) -> list[Value]:
+    """Results of a branch with lists and optionals laid out like those of the branches before; adds theirs."""
+    full = list(results)
+    for position, value in enumerate(results):
+      if is_variant(value) or position in self.structures:
+        own = shapes_of(value)
+        known = self.structures.get(position)
+        self.structures[position] = own if known is None else joined(known, own)
+        full[position] = conformed(value, self.structures[position])
+    return full
+
+  def _merged(self, operands: list[Value]) -> tuple[Value, ...]:
+    """Arrays and what is none, each at its position."""
+    first, *others = self.statics
+    if any(other != first for other in others):
+      raise InvalidInputError(
+        f"{self._where()}: branches {self._names()!r} return different resources; which one is used must not depend on "
+        f"traced data."
+      )
+    merged = iter(operands)
+    return tuple(first[i] if i in first else next(merged) for i in range(len(operands) + len(first)))
+
+  def _where(self) -> str:
+    return f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
+
+  def _names(self) -> list[str]:
+    return [branch.name for branch in self.branches]

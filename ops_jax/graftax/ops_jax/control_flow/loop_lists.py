@@ -1,0 +1,268 @@
+"""Tensor lists and optionals as loop variables: JAX wants one structure for all iterations, TensorFlow's lists grow.
+
+Before a loop, the body is evaluated abstractly to see what lists and optionals hold after an iteration, and which lists
+change length. Those get a buffer large enough for the whole loop and a traced length; afterwards the length is known
+again.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.errors import StaticInputError
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
+from graftax.ops_jax.lists.tensor_list_value import Size, TensorList, larger
+from graftax.ops_jax.lists.variants import OneOf, chosen, conformed, is_variant, joined, shapes_of, with_element
+
+__all__ = ["LoopLists", "fit_lists"]
+
+# Any in this module: a structure is a value with `jax.ShapeDtypeStruct`s for arrays.
+
+# Structures that depend on one another settle one per pass; real loops need one or two.
+_MAX_PASSES = 8
+
+# `(loop variables, values of counters by position) -> loop variables`.
+AbstractBody = Callable[[Sequence[Value], Mapping[int, Value]], Sequence[Value]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoopLists:
+  """Loop variables ready for `jax.lax`, and how to read the lists afterwards.
+
+  Attributes:
+    values: the loop variables.
+    final_lengths: position -> length after the loop, for lists that change length; None where it stays traced.
+  """
+
+  values: list[Value]
+  final_lengths: dict[int, Size | None]
+
+  def conformed(self, results: Sequence[Value]) -> list[Value]:
+    """What an iteration gives, laid out like the loop variables."""
+    return [
+      conformed(result, shapes_of(value)) if is_variant(value) else result
+      for result, value in zip(results, self.values, strict=True)
+    ]
+
+  def overflow(self, values: Sequence[Value]) -> Value:
+    """Whether some list was written at an index beyond its room, which makes the loop variables worthless."""
+    lists = [values[position] for position, length in self.final_lengths.items() if length is None]
+    exceeded: Value = np.bool_(False)
+    for tensor_list in lists:
+      exceeded = exceeded | (tensor_list.length > jnp.asarray(tensor_list.capacity, np.int32))
+    return exceeded
+
+  def restore(self, values: Sequence[Value]) -> list[Value]:
+    """Loop variables after the loop, with known lengths back in place."""
+    restored = list(values)
+    for position, length in self.final_lengths.items():
+      restored[position] = dataclasses.replace(values[position], has_room=False)
+      if length is not None:
+        restored[position] = restored[position].with_length(length)
+    return restored
+
+
+def fit_lists(
+  values: Sequence[Value],
+  body: AbstractBody,
+  counters: Mapping[int, np.ndarray],
+  num_iterations: int | None,
+  bound: int | None,
+  what: str,
+  *,
+  has_arrays: bool = False,
+) -> LoopLists:
+  """Loop variables whose tensor lists and optionals keep one structure through all iterations.
+
+  Args:
+    values: initial loop variables.
+    body: one iteration, for abstract evaluation.
+    counters: loop variable position -> its known values at the start of each iteration.
+    num_iterations: the trip count, or None where it depends on traced data.
+    bound: a bound for the trip count, or None where there is none.
+    what: the loop, for messages.
+    has_arrays: whether the body knows TensorArrays, so that a number may become a gradient of one.
+
+  Raises:
+    StaticInputError: a list grows by an amount that is not known while tracing.
+    InvalidInputError: what is pushed to a list changes its shape.
+  """
+  if not (any(map(is_variant, values)) or has_arrays):
+    return LoopLists(list(values), {})
+  fitted = _settled(list(values), body, counters)
+  # Counters are traced in the loop, too, so whatever an iteration does to a length that does not depend on data shows.
+  sized = [_being_sized(value) for value in fitted]
+  afters = _abstract(sized, body, counters, {})
+  grows = [i for i, (v, a) in enumerate(zip(sized, afters, strict=True)) if _changes_length(v, a)]
+  if not grows:
+    return LoopLists(fitted, {})
+  seconds = _abstract([_at_length_of(v, a) for v, a in zip(sized, afters, strict=True)], body, counters, {})
+  samples: list[list[Value]] = []
+  if num_iterations is not None and any(afters[i].is_written_beyond for i in grows):
+    numbers = sorted({0, num_iterations // 2, num_iterations - 1})
+    samples = [_abstract(fitted, body, counters, {i: c[n] for i, c in counters.items()}) for n in numbers]
+  final_lengths: dict[int, Size | None] = {}
+  for position in grows:
+    change = _Change(
+      sized[position],
+      afters[position],
+      seconds[position],
+      tuple(sample[position] for sample in samples),
+      f"{what}: loop variable {position}",
+    )
+    capacity, final_lengths[position] = _growth(change, num_iterations, bound)
+    fitted[position] = _with_room(fitted[position], capacity)
+  return LoopLists(fitted, final_lengths)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Change:
+  """What one iteration does to a list, starting from its initial length.
+
+  Attributes:
+    before: the list before the loop.
+    after: the list after one iteration.
+    second: the list after another one.
+    samples: for a list that is written by index: after one iteration with the counters of the first, the middle and the
+      last iteration.
+    what: the list, for messages.
+  """
+
+  before: TensorList
+  after: TensorList
+  second: TensorList
+  samples: tuple[TensorList, ...]
+  what: str
+
+
+def _being_sized(value: Value) -> Value:
+  return dataclasses.replace(value, has_room=None) if isinstance(value, TensorList) else value
+
+
+def _changes_length(before: Value, after: Value) -> bool:
+  if not isinstance(before, TensorList):
+    return False
+  if before.has_static_length:
+    return bool(after.length is not before.length and after.length != before.length)
+  return after.capacity != before.capacity
+
+
+def _at_length_of(value: Value, after: Value) -> Value:
+  if not isinstance(value, TensorList):
+    return value
+  if after.has_static_length:
+    return value.with_length(after.length)
+  return dataclasses.replace(value.with_capacity(after.capacity), length=jnp.asarray(value.length, np.int32))
+
+
+def _settled(values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray]) -> list[Value]:
+  """Loop variables whose lists and optionals have room for what any iteration puts there, whatever their lengths."""
+  for _ in range(_MAX_PASSES):
+    # Lengths are not the question yet, so nothing is said about lists that are too short.
+    roomy = [dataclasses.replace(v, has_room=True) if isinstance(v, TensorList) else v for v in values]
+    after = _abstract(roomy, body, counters, {})
+    following = [
+      _settled_value(value, result) if is_variant(value) or is_variant(result) else value
+      for value, result in zip(values, after, strict=True)
+    ]
+    if _outline(following) == _outline(values):
+      break
+    values = following
+  return values
+
+
+def _settled_value(value: Value, after: Any) -> Value:
+  if isinstance(value, OneOf) and not isinstance(after, OneOf):
+    return chosen(value, after)
+  if not isinstance(value, TensorList) or isinstance(after, FlowGradient):
+    return conformed(value, joined(shapes_of(value), after))
+  if after.buffer is None:
+    return value
+  is_new = value.buffer is None or value.capacity == 0
+  return with_element(value, after.element if is_new else joined(value.element, after.element))
+
+
+def _outline(values: Sequence[Value]) -> Any:
+  return jax.tree.structure(values), [(np.shape(leaf), leaf.dtype) for leaf in jax.tree.leaves(values)]
+
+
+def _abstract(
+  values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray], known: Mapping[int, Value]
+) -> list[Value]:
+  """Loop variables after one iteration; tensor lists keep what a pytree round trip would drop."""
+  notes: list[dict[str, Any]] = []
+
+  def run(operands: list[Value], traced: Mapping[int, Value]) -> list[Value]:
+    results = list(body(operands, {**traced, **known}))
+    notes.extend(value.notes if isinstance(value, TensorList) else {} for value in results)
+    return results
+
+  traced = {i: column[0] for i, column in counters.items() if i not in known}
+  results = jax.eval_shape(run, values, traced)
+  return [
+    dataclasses.replace(value, **noted) if isinstance(value, TensorList) else value
+    for value, noted in zip(results, notes, strict=True)
+  ]
+
+
+def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> tuple[Size, Size | None]:
+  """Capacity that the whole loop needs, and the length afterwards."""
+  before, after = change.before, change.after
+  most = bound if num_iterations is None else num_iterations
+  if after.is_written_beyond:
+    return _growth_by_index(change, most)
+  if not (before.has_static_length and after.has_static_length):
+    return _growth_of_capacity(change, most), None
+  start, step, overshoot = before.length, after.length - before.length, after.peak - before.length
+  if step < 0:
+    final = None if num_iterations is None else larger(start + step * num_iterations, 0)
+    return start + overshoot, final
+  if before.max_length is not None and num_iterations is None:
+    return before.max_length, None
+  if most is None or change.second.static_length(change.what) != after.length + step:
+    raise StaticInputError(_unbounded(change.what))
+  final = start + step * most
+  return larger(start + step * (most - 1) + overshoot, final), None if num_iterations is None else final
+
+
+def _growth_by_index(change: _Change, most: int | None) -> tuple[Size, Size | None]:
+  before = change.before
+  if change.samples:
+    # The iteration that writes furthest decides.
+    lengths = [sample.static_length(change.what) for sample in change.samples]
+    final = functools.reduce(larger, lengths, before.static_length(change.what))
+    return functools.reduce(larger, (sample.peak for sample in change.samples), final), final
+  return _growth_of_capacity(change, most), None
+
+
+def _growth_of_capacity(change: _Change, most: int | None) -> Size:
+  """Capacity that the loop needs for a list to which an iteration may push or not, as traced data has it.
+
+  A list that is written by index gets room for as many elements as are written; see `LoopLists.overflow`.
+  """
+  before = change.before
+  step = change.after.capacity - before.capacity
+  if before.max_length is not None:
+    return larger(before.max_length, change.after.capacity)
+  if step > 0 and (most is None or change.second.capacity - change.after.capacity > step):
+    raise StaticInputError(_unbounded(change.what))
+  return before.capacity + step * (most or 0)
+
+
+def _unbounded(what: str) -> str:
+  return (
+    f"{what}: a tensor list grows in a loop whose trip count depends on traced data. Give the list a bound "
+    f"(max_num_elements), give it its final size before the loop, make the trip count known while tracing, or give a "
+    f"bound for it with the option max_while_iterations."
+  )
+
+
+def _with_room(value: TensorList, capacity: Size) -> TensorList:
+  length = jnp.asarray(value.length, np.int32)
+  return dataclasses.replace(value.with_capacity(larger(capacity, value.capacity)), length=length, has_room=True)

@@ -1,0 +1,289 @@
+"""Loops: TensorFlow's functional ones on `jax.lax`'s.
+
+State that a loop body writes is an operand and a result of the JAX construct; what it only reads, and every known
+value, is closed over, so that shapes stay known inside.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+
+from graftax.graphdef_ir import FunctionRef
+from graftax.ops_jax._core.context import Context, CountedLoop, PureFunction, ResourceHandle
+from graftax.ops_jax._core.errors import ShapeChangeError, UnsupportedOpError
+from graftax.ops_jax._core.numeric import invalid
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Value, is_known
+from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
+from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
+from graftax.ops_jax.int64_pairs.pairs import WideInts
+from graftax.ops_jax.lists.variants import is_variant
+
+__all__ = ["for_loop", "while_"]
+
+
+@register("While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
+def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
+  """The loop variables after `while cond(vars): vars = body(vars)`.
+
+  Source op: `tf.raw_ops.While`.
+
+  Args:
+    ctx: the program around the node.
+    input: initial loop variables; each keeps its dtype.
+    cond: from loop variables to a scalar.
+    body: from loop variables to loop variables.
+
+  Returns:
+    The loop variables after the last iteration.
+
+  Raises:
+    ShapeChangeError: a loop variable changes its shape, and how often the loop runs depends on data.
+
+  A loop whose trip count is known while tracing is a `jax.lax.scan`, or one iteration after the other where arrays
+  change their shapes. A scan, too, is one with a bound for it
+  (`maximum_iterations` of the loop, or the option `max_while_iterations`). Any other loop is a `jax.lax.while_loop`,
+  with derivatives as `graftax.xla_call_module.lax_extras.while_loop` describes them.
+
+  Differs from TF: a loop that is a `jax.lax.while_loop` and has side effects other than assignments (it prints, or
+  asserts under `enable_checkify_for_asserts`) has no reverse-mode derivatives. A loop that goes on beyond
+  `max_while_iterations` gives NaN, extreme integers and true, and so does one that writes to a growing list farther
+  than an element per write and iteration.
+  """
+  counted = ctx.counted_loop(cond, body, input)
+  return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
+
+
+def _run_while(
+  ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, counted: CountedLoop | None
+) -> tuple[Value, ...]:
+  loop = _Loop(ctx, ctx.pure(body, input), input, counted)
+  if counted is None:
+    bound = ctx.loop_bound(cond, body, input)
+    if bound is None:
+      bound = ctx.options.max_while_iterations
+    pure_cond = ctx.pure(cond, input)
+    if bound is not None:
+      return loop.bounded(pure_cond, bound)
+    # A loop with a `break` runs as long as it must, but its lists need room for as long as it might.
+    room = ctx.loop_bound(cond, body, input, through_branches=True) if any(map(is_variant, input)) else None
+    return loop.while_loop(pure_cond, room)
+  if counted.unroll:
+    return loop.unroll(counted)
+  try:
+    return loop.scan(counted)
+  except ShapeChangeError:
+    return loop.unroll(counted)
+
+
+@register("For", ignores=("T",), words="also")
+def for_loop(
+  ctx: Context, start: Array, limit: Array, delta: Array, input: list[Array], *, body: FunctionRef
+) -> tuple[Value, ...]:
+  """The loop variables after `for i in range(start, limit, delta): vars = body(i, vars)`.
+
+  Source op: `tf.raw_ops.For`.
+
+  Args:
+    ctx: the program around the node.
+    start: int32 scalar, first value of the counter.
+    limit: int32 scalar, where the counter stops, itself excluded.
+    delta: int32 scalar, the counter's step.
+    input: initial loop variables.
+    body: from the counter and the loop variables to the loop variables.
+
+  Raises:
+    UnsupportedOpError: a bound depends on traced data.
+  """
+  if any(isinstance(bound, jax.core.Tracer) for bound in (start, limit, delta)):
+    raise UnsupportedOpError(f"For node {ctx.node_name!r}: its bounds depend on traced data; they must be known.")
+  counter = np.arange(int(start), int(limit), int(delta), dtype=np.int32)
+  args = [np.int32(int(start)), *input]
+  pure = ctx.pure(body, args)
+
+  def with_counter(state: Sequence[Value], loop_vars: Sequence[Value], key: Any) -> Any:
+    results, new_state = pure.apply(state, loop_vars, key)
+    return (loop_vars[0], *results), new_state
+
+  shifted = PureFunction(pure.written, (0, *(None if p is None else p for p in pure.passes_through)), with_counter)
+  counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
+  return _with_types_as_needed(args, lambda initial: _Loop(ctx, shifted, initial, counted).scan(counted))[1:]
+
+
+class _NeedsOtherTypes(Exception):
+  """Loop variables that must enter the loop in another form; functions that bring them into it, by position."""
+
+
+def _with_types_as_needed(initial: Sequence[Value], run: Callable[[list[Value]], Any]) -> Any:
+  """`run(initial)`, with 64-bit integers as words, and floats of a higher precision, where the loop makes them so."""
+  variables = list(initial)
+  while True:
+    try:
+      return run(variables)
+    except _NeedsOtherTypes as e:
+      for position, convert in e.args[0].items():
+        variables[position] = convert(variables[position])
+
+
+class _Loop:
+  """One loop: which variables change, and the two ways to run it.
+
+  A variable that the body returns untouched, a resource handle, or a known counter is no part of the carry.
+  """
+
+  def __init__(self, ctx: Context, body: PureFunction, initial: Sequence[Value], counted: CountedLoop | None):
+    self.ctx = ctx
+    self.body = body
+    self.initial = list(initial)
+    counters = counted.counters if counted else {}
+    self.carried = [
+      i
+      for i, value in enumerate(initial)
+      if body.passes_through[i] != i and i not in counters and not isinstance(value, ResourceHandle)
+    ]
+    self.key = ctx.rng() if ctx.key is not None else None
+
+  def unroll(self, counted: CountedLoop) -> tuple[Value, ...]:
+    """The loop as its iterations, one after the other."""
+    variables = self.initial
+    state: Sequence[Value] = [self.ctx.read(handle) for handle in self.body.written]
+    for number in range(counted.num_iterations):
+      known = {i: values[number] for i, values in counted.counters.items()}
+      arguments = [known.get(i, value) for i, value in enumerate(variables)]
+      results, state = self.body.apply(state, arguments, self._key_at(number))
+      variables = list(results)
+    for handle, value in zip(self.body.written, state, strict=True):
+      self.ctx.write(handle, value)
+    return tuple(counted.final.get(i, value) for i, value in enumerate(variables))
+
+  def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
+    """The loop as `jax.lax.scan` over its counters."""
+    positions = list(counted.counters)
+    if counted.num_iterations == 0:
+      return tuple(self.initial)
+
+    def step(carry: Any, xs: Any) -> Any:
+      number, counters = xs
+      known = dict(zip(positions, counters, strict=True))
+      return self._next(carry, known, number, lists), None
+
+    carry, lists = self._initial_carry(counted, None)
+    numbers = np.arange(counted.num_iterations, dtype=np.int32)
+    carry, _ = jax.lax.scan(step, carry, (numbers, [counted.counters[i] for i in positions]))
+    return self._finish(carry, lists, counted)
+
+  def while_loop(self, cond: PureFunction, room: int | None) -> tuple[Value, ...]:
+    """The loop as `jax.lax.while_loop`, with derivatives in every mode; of at most `room` iterations, where known."""
+    from graftax.xla_call_module.lax_extras.while_loop import (
+      while_loop,  # Importing it takes long, and few graphs need it.
+    )
+
+    def keep_going(carry: Any) -> Array:
+      number, inner = carry
+      return self._holds(cond, inner, number)
+
+    def step(carry: Any) -> Any:
+      number, inner = carry
+      return number + 1, self._next(inner, {}, number, lists)
+
+    start, lists = self._initial_carry(None, room)
+    _, (values, state) = while_loop(keep_going, step, (np.int32(0), start))
+    return self._finish(_valid_unless(lists.overflow(values), (values, state)), lists, None)
+
+  def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:
+    """The loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
+
+    def step(carry: Any, number: Array) -> Any:
+      holds = self._holds(cond, carry, number)
+      return jax.lax.cond(holds, lambda: self._next(carry, {}, number, lists), lambda: carry), None
+
+    carry, lists = self._initial_carry(None, bound)
+    carry, _ = jax.lax.scan(step, carry, np.arange(bound, dtype=np.int32))
+    unfinished = self._holds(cond, carry, np.int32(bound)) | lists.overflow(carry[0])
+    if self.ctx.options.enable_checkify_for_asserts:
+      checkify.check(
+        jnp.logical_not(unfinished), f"{self.ctx.node_name}: the loop is not done after {bound} iterations"
+      )
+    return self._finish(_valid_unless(unfinished, carry), lists, None)
+
+  def _holds(self, cond: PureFunction, carry: Any, number: Value) -> Array:
+    values, _ = carry
+    ((condition,), _) = cond.apply((), self._all_variables(values, {}), self._key_at(number))
+    return truth(condition)
+
+  def _next(self, carry: Any, known: Mapping[int, Value], number: Value, lists: LoopLists) -> Any:
+    values, state = carry
+    results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
+    self._need_types(results, values)
+    self._need_shapes([results[i] for i in self.carried], values)
+    self._need_shapes(new_state, state)
+    following = lists.conformed([results[i] for i in self.carried])
+    return [as_operand_like(result, value) for result, value in zip(following, values, strict=True)], [
+      as_operand_like(value, old) for value, old in zip(new_state, state, strict=True)
+    ]
+
+  def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+    """Starts the loop over if the body makes words, or a higher precision, of what has entered it as less."""
+    needed = {i: wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
+    found = {i: convert for i, convert in needed.items() if convert is not None}
+    if found:
+      raise _NeedsOtherTypes(found)
+
+  def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+    """Refuses arrays that grow or shrink, which one compiled body cannot do."""
+    for result, value in zip(results, values, strict=True):
+      if is_variant(value) or isinstance(value, WideInts) or np.shape(result) == np.shape(value):
+        continue
+      raise ShapeChangeError(
+        f"{self.ctx.node_name!r} (function {self.ctx.function_name!r}): a loop variable enters an iteration with shape "
+        f"{list(np.shape(value))} and leaves it with {list(np.shape(result))}, which only a loop whose number of "
+        f"iterations is known while tracing may do. Loop over a known range, write to a tf.TensorArray of the final "
+        f"size, or call the function outside of transforms."
+      )
+
+  def _all_variables(self, values: Sequence[Value], known: Mapping[int, Value]) -> list[Value]:
+    variables = list(self.initial)
+    for position, value in [*zip(self.carried, values, strict=True), *known.items()]:
+      variables[position] = value
+    return variables
+
+  def _initial_carry(self, counted: CountedLoop | None, bound: int | None) -> tuple[Any, LoopLists]:
+    state = [as_operand(self.ctx.read(handle)) for handle in self.body.written]
+
+    def body(values: Sequence[Value], known: Mapping[int, Value]) -> Sequence[Value]:
+      results, _ = self.body.apply(state, self._all_variables(values, known), self._key_at(0))
+      return [results[i] for i in self.carried]
+
+    what = f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
+    values = [as_operand(self.initial[i]) for i in self.carried]
+    counters, num_iterations = (counted.counters, counted.num_iterations) if counted else ({}, None)
+    has_arrays = any(isinstance(value, ResourceHandle) and value.kind == "tensor_array" for value in self.initial)
+    lists = fit_lists(values, body, counters, num_iterations, bound, what, has_arrays=has_arrays)
+    return (lists.values, state), lists
+
+  def _finish(self, carry: Any, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
+    values, state = carry
+    for handle, value in zip(self.body.written, state, strict=True):
+      self.ctx.write(handle, value)
+    return tuple(self._all_variables(lists.restore(values), dict(counted.final) if counted else {}))
+
+  def _key_at(self, number: Value) -> jax.Array | None:
+    # Each iteration draws its own numbers.
+    return None if self.key is None else jax.random.fold_in(self.key, number)
+
+
+def _valid_unless(condition: Value, carry: Any) -> Any:
+  if is_known(condition) and not condition:
+    return carry
+  return jax.tree.map(lambda leaf: _invalid_if(condition, leaf), carry)
+
+
+def _invalid_if(condition: Array, value: Array) -> Array:
+  """`value`, or, where the condition holds, what a gather out of range gives: NaN, an extreme integer, or true."""
+  if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+    return value
+  return jnp.where(condition, jnp.full_like(value, invalid(value.dtype)), value)

@@ -1,0 +1,51 @@
+"""Values as `jax.lax` control flow takes them, and conditions as TensorFlow reads them."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.ops_jax._core.known import to_dtype
+from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
+from graftax.ops_jax._core.values import Array, Value, is_known, materialize
+from graftax.ops_jax.int64_pairs.pairs import WideInts, exact, widened
+
+__all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
+
+
+def truth(value: Value) -> Array:
+  """A condition as a bool scalar: not zero, or, unless it is a scalar, not empty."""
+  if np.ndim(value):
+    return np.bool_(np.size(value) > 0)
+  return np.bool_(value != 0) if is_known(value) else value != 0
+
+
+def as_operand(value: Value) -> Value:
+  """A value as `jax.lax` control flow takes it: arrays with a strong type."""
+
+  def strong(leaf: Any) -> Any:
+    leaf = exact(materialize(leaf))
+    return jax.tree.map(lambda array: jax.lax.convert_element_type(array, array.dtype), leaf)
+
+  return jax.tree.map(strong, value)
+
+
+def as_operand_like(value: Value, other: Value) -> Value:
+  """A value as an operand, of words if the other one is, and in its precision."""
+  if isinstance(other, WideInts):
+    return widened(value, other.dtype)
+  value = as_operand(value)
+  dtype = float_dtype(other)
+  return value if dtype is None or float_dtype(value) in (None, dtype) else value.astype(dtype)
+
+
+def wider_form(value: Value, other: Value) -> Callable[[Value], Value] | None:
+  """What brings `other` into the form of `value` where it holds less; None where it does not."""
+  if isinstance(value, WideInts) and not isinstance(other, WideInts):
+    return functools.partial(widened, dtype=value.dtype)
+  dtype, other_dtype = float_dtype(value), float_dtype(other)
+  if dtype is None or other_dtype is None or promoted_dtype(dtype, other_dtype) == other_dtype:
+    return None
+  return functools.partial(to_dtype, dtype=promoted_dtype(dtype, other_dtype))

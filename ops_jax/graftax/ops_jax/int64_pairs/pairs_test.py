@@ -1,0 +1,65 @@
+"""64-bit integers by words: arithmetic, and the way through ops that know nothing of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.ops_jax.int64_pairs import arithmetic, pairs
+from graftax.testing.raw_ops import NodeContext, raw_op
+
+_VALUES = np.array([0, 1, 2**31, 2**32 - 1, 2**32, 2**40 + 7, 2**63, 2**64 - 1], np.uint64)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_words_of_negative_seeds_are_sign_extended(x64):
+  with jax.enable_x64(x64):
+    for value in (np.array([-1, 5], np.int32), jnp.array([-1, 5], np.int32)):
+      low, high = pairs.split(value)
+      np.testing.assert_array_equal(low, np.array([2**32 - 1, 5], np.uint32))
+      np.testing.assert_array_equal(high, np.array([2**32 - 1, 0], np.uint32))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_words_join_to_the_value(dtype):
+  values = _VALUES.astype(dtype)
+  np.testing.assert_array_equal(pairs.join(*pairs.split(values), dtype), values, strict=True)
+  with jax.enable_x64(True):
+    np.testing.assert_array_equal(pairs.join(*pairs.split(jnp.asarray(values)), dtype), values, strict=True)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_sums_and_remainders(x64):
+  a, b = (x.reshape(-1) for x in np.meshgrid(_VALUES, _VALUES[1:]))
+  with jax.enable_x64(x64):
+    words = [tuple(jnp.asarray(w) for w in pairs.split(x)) for x in (a, b)]
+    low, high, carry = jax.jit(arithmetic.add)(*words)
+    rest = jax.jit(arithmetic.remainder)(*words)
+  with np.errstate(over="ignore"):
+    np.testing.assert_array_equal(pairs.join(np.asarray(low), np.asarray(high), np.uint64), a + b)
+  np.testing.assert_array_equal(carry, [int(x) + int(y) >= 2**64 for x, y in zip(a, b, strict=True)])
+  np.testing.assert_array_equal(pairs.join(*map(np.asarray, rest), np.uint64), a % b)
+
+
+def test_slicing_and_bitcasting_keep_all_64_bits():
+  state = np.array([2**63 - 5, -3, 2**40 + 1])
+  begin, end, step = (np.array([i], np.int32) for i in (1, 3, 1))
+  cut = raw_op("StridedSlice", [state, begin, end, step])
+  cast = raw_op("Bitcast", [state], {"type": np.uint64})
+
+  def run(state):
+    (part,) = cut.kernel.run(NodeContext(), [state, begin, end, step])
+    return cast.kernel.run(NodeContext(), [part])
+
+  with jax.enable_x64(False):
+    (result,) = jax.jit(run)(pairs.as_wide(state))
+  assert result.dtype == np.uint64
+  np.testing.assert_array_equal(np.asarray(result), state[1:].astype(np.uint64))
+
+
+def test_joining_keeps_all_64_bits():
+  state = np.array([2**40, -3])
+  case = raw_op("ConcatV2", [[state, np.array([7])], np.int32(0)], {})
+  with jax.enable_x64(False):
+    (result,) = case.kernel.run(NodeContext(), [pairs.as_wide(state), np.array([7]), np.int32(0)])
+  np.testing.assert_array_equal(np.asarray(result), [2**40, -3, 7])

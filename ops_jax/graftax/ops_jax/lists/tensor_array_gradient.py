@@ -1,0 +1,57 @@
+"""What flows back through a TensorFlow 1 `TensorArray`: the gradient of each element, as a value.
+
+In TensorFlow a gradient array is a resource that reads of the forward array write to, adding up, and that writes of the
+forward array read from; the edges that order this are floats without meaning. Here the edge carries what was written
+so far, so that sums of edges are sums of gradients. An edge that no gradient has come through is whatever TensorFlow
+puts there, and counts as zeros.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from graftax.ops_jax._core.values import Value
+
+__all__ = ["FlowGradient"]
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FlowGradient:
+  """Gradients of the elements of a TensorArray.
+
+  Attributes:
+    buffer: `[capacity, *element]`.
+  """
+
+  buffer: jax.Array
+
+  def tree_flatten(self) -> tuple[tuple[Any], None]:
+    return (self.buffer,), None
+
+  @classmethod
+  def tree_unflatten(cls, aux: None, children: tuple[Any]) -> "FlowGradient":
+    return cls(*children)
+
+  def with_capacity(self, capacity: int) -> "FlowGradient":
+    """The same with zeros for further elements."""
+    missing = jax.core.max_dim(capacity - self.buffer.shape[0], 0)
+    if isinstance(missing, int) and missing == 0:
+      return self
+    zeros = jnp.zeros((missing, *self.buffer.shape[1:]), self.buffer.dtype)
+    return FlowGradient(jnp.concatenate([self.buffer, zeros]))
+
+  @classmethod
+  def of(cls, value: Value, capacity: int, element: tuple[int, ...], dtype: Any) -> "FlowGradient":
+    """What came through an edge, with room for `capacity` elements; zeros where it was nothing."""
+    if isinstance(value, FlowGradient):
+      return value.with_capacity(capacity)
+    return cls(jnp.zeros((capacity, *element), dtype))
+
+  def __add__(self, other: Value) -> "FlowGradient":
+    if not isinstance(other, FlowGradient):
+      return self
+    capacity = jax.core.max_dim(self.buffer.shape[0], other.buffer.shape[0])
+    return FlowGradient(self.with_capacity(capacity).buffer + other.with_capacity(capacity).buffer)

@@ -1,0 +1,58 @@
+"""Bits of integers: logic, shifts and counting. The dtype and the broadcast shape are kept."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graftax.ops_jax._core.known import keep_known
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array
+
+__all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "population_count", "right_shift"]
+
+
+@register("BitwiseAnd", ignores=("T",))
+def bitwise_and(x: Array, y: Array) -> Array:
+  """Bits set in both."""
+  return keep_known(np.bitwise_and, jnp.bitwise_and, x, y)
+
+
+@register("BitwiseOr", ignores=("T",))
+def bitwise_or(x: Array, y: Array) -> Array:
+  """Bits set in either."""
+  return keep_known(np.bitwise_or, jnp.bitwise_or, x, y)
+
+
+@register("BitwiseXor", ignores=("T",))
+def bitwise_xor(x: Array, y: Array) -> Array:
+  """Bits set in exactly one."""
+  return keep_known(np.bitwise_xor, jnp.bitwise_xor, x, y)
+
+
+@register("Invert", ignores=("T",))
+def invert(x: Array) -> Array:
+  """Every bit flipped."""
+  return keep_known(np.invert, jnp.invert, x)
+
+
+@register("LeftShift", ignores=("T",))
+def left_shift(x: Array, y: Array) -> Array:
+  """`x << y`, with `y` clamped to the shifts that the type has."""
+  return jnp.left_shift(x, _clamp_shift(y))
+
+
+@register("RightShift", ignores=("T",))
+def right_shift(x: Array, y: Array) -> Array:
+  """`x >> y`, with the sign kept and `y` clamped to the shifts that the type has."""
+  return jnp.right_shift(x, _clamp_shift(y))
+
+
+@register("PopulationCount", ignores=("T",))
+def population_count(x: Array) -> Array:
+  """Number of set bits in each element, as uint8."""
+  return lax.population_count(jnp.asarray(x)).astype(np.uint8)
+
+
+def _clamp_shift(y: Array) -> Array:
+  y = jnp.asarray(y)
+  return jnp.clip(y, 0, y.dtype.itemsize * 8 - 1)

@@ -1,0 +1,348 @@
+"""Special functions: gamma, beta, zeta, integrals of exponentials and trigonometric functions."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array
+
+__all__ = [
+  "betainc",
+  "dawsn",
+  "digamma",
+  "erfinv",
+  "expint",
+  "fresnel_cos",
+  "fresnel_sin",
+  "igamma",
+  "igamma_grad_a",
+  "igammac",
+  "lgamma",
+  "ndtri",
+  "polygamma",
+  "random_gamma_grad",
+  "spence",
+  "with_derivative",
+  "zeta",
+]
+
+
+def with_derivative(
+  function: Callable[[Array], Array], derivative: Callable[[Array, Array], Array], x: Array
+) -> jax.Array:
+  """An elementwise function at `x`, differentiated by a formula; 16-bit types are computed in float32.
+
+  Args:
+    function: the function.
+    derivative: of the argument and the function's value.
+    x: any shape; floating.
+  """
+  x = jnp.asarray(x)
+
+  @jax.custom_jvp
+  def evaluate(x: Array) -> Array:
+    return _in_float32(function, x)
+
+  def evaluate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    y = evaluate(*primals)
+    return y, tangents[0] * derivative(primals[0], y).astype(y.dtype)
+
+  evaluate.defjvp(evaluate_jvp)
+  return evaluate(x)
+
+
+def _in_float32(function: Callable[..., Array], *args: Array) -> jax.Array:
+  operands = jnp.broadcast_arrays(*map(jnp.asarray, args))
+  dtype = operands[0].dtype
+  wide = np.float32 if dtype.itemsize == 2 else dtype
+  return function(*[x.astype(wide) for x in operands]).astype(dtype)
+
+
+@register("Lgamma", ignores=("T",))
+def lgamma(x: Array) -> Array:
+  """Logarithm of the absolute value of the gamma function.
+
+  Source op: `tf.raw_ops.Lgamma`.
+
+  Args:
+    x: any shape; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`; infinity at 0 and negative integers.
+  """
+  return _in_float32(jax.lax.lgamma, x)
+
+
+@register("Digamma", ignores=("T",))
+def digamma(x: Array) -> Array:
+  """Derivative of the logarithm of the gamma function.
+
+  Source op: `tf.raw_ops.Digamma`.
+
+  Args:
+    x: any shape; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`; NaN at negative integers.
+  """
+  return _in_float32(jax.lax.digamma, x)
+
+
+@register("Polygamma", ignores=("T",))
+def polygamma(a: Array, x: Array) -> Array:
+  """Derivative of order `a` of digamma; the arguments broadcast.
+
+  Source op: `tf.raw_ops.Polygamma`.
+
+  Args:
+    a: whole numbers from 0 on; float32 or float64. No gradient passes, as in TensorFlow.
+    x: dtype of `a`.
+
+  Returns:
+    The broadcast shape, dtype of `x`.
+  """
+  a, x = jnp.broadcast_arrays(a, x)
+  a = jax.lax.stop_gradient(a)
+
+  @jax.custom_jvp
+  def evaluate(a: Array, x: Array) -> Array:
+    sign = jnp.where(a % 2 == 0, -1, 1).astype(x.dtype)
+    of_higher_order = sign * jnp.exp(jax.lax.lgamma(a + 1)) * jax.lax.zeta(a + 1, x)
+    value = jnp.where(a == 0, jax.lax.digamma(x), of_higher_order)
+    return jnp.where((a < 0) | (a != jnp.floor(a)), jnp.nan, value)
+
+  def evaluate_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    a, x = primals
+    return evaluate(a, x), polygamma(a + 1, x) * tangents[1]
+
+  evaluate.defjvp(evaluate_jvp)
+  return evaluate(a, x)
+
+
+@register("Zeta", ignores=("T",))
+def zeta(x: Array, q: Array) -> Array:
+  """Hurwitz's zeta function, the sum of `(q + n) ** -x` over all `n` from 0; the arguments broadcast.
+
+  Source op: `tf.raw_ops.Zeta`.
+
+  Args:
+    x: float32 or float64. No gradient passes, as in TensorFlow.
+    q: dtype of `x`.
+
+  Returns:
+    The broadcast shape, dtype of `x`.
+  """
+  x, q = jnp.broadcast_arrays(x, q)
+  x = jax.lax.stop_gradient(x)
+
+  @jax.custom_jvp
+  def evaluate(x: Array, q: Array) -> Array:
+    return jax.lax.zeta(x, q)
+
+  def evaluate_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    x, q = primals
+    return evaluate(x, q), -x * zeta(x + 1, q) * tangents[1]
+
+  evaluate.defjvp(evaluate_jvp)
+  return evaluate(x, q)
+
+
+@register("Igamma", ignores=("T",))
+def igamma(a: Array, x: Array) -> Array:
+  """Regularized lower incomplete gamma function; the arguments broadcast.
+
+  Source op: `tf.raw_ops.Igamma`.
+
+  Args:
+    a: positive; float16, bfloat16, float32 or float64.
+    x: not negative; dtype of `a`.
+
+  Returns:
+    The broadcast shape, dtype of `a`; NaN where `a` is not positive.
+  """
+  return _in_float32(lambda a, x: jnp.where(a > 0, jax.lax.igamma(a, x), jnp.nan), a, x)
+
+
+@register("Igammac", ignores=("T",))
+def igammac(a: Array, x: Array) -> Array:
+  """Regularized upper incomplete gamma function; the arguments broadcast.
+
+  Source op: `tf.raw_ops.Igammac`.
+
+  Args:
+    a: positive; float16, bfloat16, float32 or float64.
+    x: not negative; dtype of `a`.
+
+  Returns:
+    The broadcast shape, dtype of `a`; NaN where `a` is not positive.
+  """
+  return _in_float32(lambda a, x: jnp.where(a > 0, jax.lax.igammac(a, x), jnp.nan), a, x)
+
+
+@register("IgammaGradA", ignores=("T",))
+def igamma_grad_a(a: Array, x: Array) -> Array:
+  """Derivative of the lower incomplete gamma function with respect to its parameter; the arguments broadcast.
+
+  Source op: `tf.raw_ops.IgammaGradA`.
+
+  Args:
+    a: positive; float32 or float64.
+    x: not negative; dtype of `a`.
+
+  Returns:
+    The broadcast shape, dtype of `a`.
+  """
+  return _in_float32(jax.lax.igamma_grad_a, a, x)
+
+
+@register("RandomGammaGrad", ignores=("T",))
+def random_gamma_grad(alpha: Array, sample: Array) -> Array:
+  """Derivative of a gamma-distributed sample with respect to the shape parameter; the arguments broadcast.
+
+  Source op: `tf.raw_ops.RandomGammaGrad`.
+
+  Args:
+    alpha: positive; float32 or float64.
+    sample: positive; dtype of `alpha`.
+
+  Returns:
+    The broadcast shape, dtype of `alpha`.
+  """
+  return _in_float32(jax.lax.random_gamma_grad, alpha, sample)
+
+
+@register("Betainc", ignores=("T",))
+def betainc(a: Array, b: Array, x: Array) -> Array:
+  """Regularized incomplete beta function; scalars broadcast.
+
+  Source op: `tf.raw_ops.Betainc`.
+
+  Args:
+    a: positive; float32 or float64. No gradient passes, as in TensorFlow.
+    b: positive; dtype of `a`. No gradient passes.
+    x: from 0 to 1; dtype of `a`.
+
+  Returns:
+    The broadcast shape, dtype of `a`.
+  """
+  a, b, x = jnp.broadcast_arrays(a, b, x)
+  return jax.lax.betainc(jax.lax.stop_gradient(a), jax.lax.stop_gradient(b), x)
+
+
+@register("Erfinv", ignores=("T",))
+def erfinv(x: Array) -> Array:
+  """Inverse of the error function.
+
+  Source op: `tf.raw_ops.Erfinv`.
+
+  Args:
+    x: from -1 to 1; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`; infinite at the ends.
+  """
+  return _in_float32(jax.lax.erf_inv, x)
+
+
+@register("Ndtri", ignores=("T",))
+def ndtri(x: Array) -> Array:
+  """Inverse of the standard normal distribution function.
+
+  Source op: `tf.raw_ops.Ndtri`.
+
+  Args:
+    x: from 0 to 1; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`; infinite at the ends.
+  """
+  root_of_two_pi = np.sqrt(2 * np.pi)
+  return with_derivative(jsp.ndtri, lambda x, y: jnp.exp(y * y / 2) * np.asarray(root_of_two_pi, y.dtype), x)
+
+
+@register("Dawsn", ignores=("T",))
+def dawsn(x: Array) -> Array:
+  """Dawson's integral, `exp(-x^2)` times the integral of `exp(t^2)` from 0 to `x`.
+
+  Source op: `tf.raw_ops.Dawsn`.
+
+  Args:
+    x: any shape; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`.
+  """
+  return with_derivative(jsp.dawsn, lambda x, y: 1 - 2 * x * y, x)
+
+
+@register("Expint", ignores=("T",))
+def expint(x: Array) -> Array:
+  """Exponential integral, of `exp(t) / t` up to `x`.
+
+  Source op: `tf.raw_ops.Expint`.
+
+  Args:
+    x: any shape; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`; NaN below 0 and at infinity, as in TensorFlow.
+  """
+  return with_derivative(_expint, lambda x, y: jnp.exp(x) / x, x)
+
+
+def _expint(x: Array) -> Array:
+  return jnp.where(x == 0, -jnp.inf, jnp.where((x < 0) | (x == jnp.inf), jnp.nan, jsp.expi(x)))
+
+
+@register("FresnelCos", ignores=("T",))
+def fresnel_cos(x: Array) -> Array:
+  """Fresnel's integral of `cos(pi t^2 / 2)` from 0 to `x`.
+
+  Source op: `tf.raw_ops.FresnelCos`.
+
+  Args:
+    x: any shape; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`.
+  """
+  return with_derivative(lambda x: jsp.fresnel(x)[1], lambda x, y: jnp.cos(x * x * np.asarray(np.pi / 2, x.dtype)), x)
+
+
+@register("FresnelSin", ignores=("T",))
+def fresnel_sin(x: Array) -> Array:
+  """Fresnel's integral of `sin(pi t^2 / 2)` from 0 to `x`.
+
+  Source op: `tf.raw_ops.FresnelSin`.
+
+  Args:
+    x: any shape; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`.
+  """
+  return with_derivative(lambda x: jsp.fresnel(x)[0], lambda x, y: jnp.sin(x * x * np.asarray(np.pi / 2, x.dtype)), x)
+
+
+@register("Spence", ignores=("T",))
+def spence(x: Array) -> Array:
+  """Spence's integral, of `-log(t) / (t - 1)` from 1 to `x`.
+
+  Source op: `tf.raw_ops.Spence`.
+
+  Args:
+    x: not negative; float16, bfloat16, float32 or float64.
+
+  Returns:
+    Shape and dtype of `x`.
+  """
+  return with_derivative(jsp.spence, _spence_derivative, x)
+
+
+def _spence_derivative(x: Array, y: Array) -> Array:
+  del y
+  return jnp.where(x == 1, -1, jnp.log(x) / jnp.where(x == 1, 1, 1 - x))

@@ -1,0 +1,174 @@
+"""Convolutions over one, two or three spatial dimensions, dense and grouped."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array
+from graftax.ops_jax.nn.depthwise import depthwise_convolve
+from graftax.ops_jax.nn.layouts import Layout, layout
+from graftax.ops_jax.nn.windows import Window, spatial_window
+
+__all__ = ["conv", "conv2d", "conv3d", "convolve"]
+
+
+def convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+  """Convolution of `x` with `kernel`, in groups where the kernel has fewer input channels than `x`.
+
+  Args:
+    x: in layout `place`.
+    kernel: `[*window.size, in_channels / groups, out_channels]`, same dtype.
+    window: how the kernel slides.
+    place: layout of `x` and of the result.
+
+  Returns:
+    Same dtype; spatial dimensions as `window` gives them.
+
+  Raises:
+    InvalidInputError: the channels of `x` are not a multiple of the kernel's input channels, or its output channels
+      no multiple of the number of groups.
+  """
+  channels, kernel_channels = x.shape[place.channel_axis], kernel.shape[-2]
+  if kernel_channels == 0 or channels % kernel_channels:
+    raise InvalidInputError(
+      f"convolution: the input has {channels} channels (shape {x.shape}, data_format={place.name!r}), no multiple of "
+      f"the filter's {kernel_channels} (shape {kernel.shape})."
+    )
+  groups = channels // kernel_channels
+  if kernel.shape[-1] % groups:
+    raise InvalidInputError(
+      f"convolution: {groups} groups (an input of {channels} channels, a filter of shape {kernel.shape}) do not share "
+      f"the filter's {kernel.shape[-1]} output channels; expected a multiple of {groups}."
+    )
+  if kernel_channels == 1 and groups > 1:
+    multiplier = kernel.shape[-1] // groups
+    return depthwise_convolve(x, kernel.reshape(*window.size, groups, multiplier), window, place)
+  return lax.conv_general_dilated(
+    x,
+    kernel,
+    window.strides,
+    window.lax_padding,
+    rhs_dilation=window.dilations,
+    dimension_numbers=(place.spec, _kernel_spec(place), place.spec),
+    feature_group_count=groups,
+  )
+
+
+def _kernel_spec(place: Layout) -> str:
+  return "".join(str(i) for i in range(len(place.spatial_axes))) + "IO"
+
+
+def _convolution(op: str, x: Any, kernel: Any, data_format: str, attrs: dict[str, Any]) -> Array:
+  x, kernel = jnp.asarray(x), jnp.asarray(kernel)
+  place = layout(op, data_format, x.ndim)
+  if kernel.ndim != x.ndim:
+    raise InvalidInputError(f"{op}: a filter of shape {kernel.shape} does not fit an input of shape {x.shape}.")
+  return convolve(x, kernel, spatial_window(op, place, x.shape, kernel.shape[:-2], **attrs), place)
+
+
+@register("Conv2D", ignores=("T", "use_cudnn_on_gpu"))
+def conv2d(
+  input: Array,
+  filter: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """2-D convolution (cross-correlation, as everywhere in deep learning).
+
+  Source op: `tf.raw_ops.Conv2D`.
+
+  Args:
+    input: `[batch, height, width, in_channels]`, or channels second for `"NCHW"`; floating point or int32.
+    filter: `[height, width, in_channels / groups, out_channels]`, same dtype; the number of groups follows from it.
+    strides: one entry per dimension of `input`, 1 for batch and channels.
+    padding: `"SAME"` (an odd cell goes to the end), `"VALID"` or `"EXPLICIT"`.
+    explicit_paddings: for `"EXPLICIT"`, cells before and after, two entries per dimension.
+    data_format: `"NHWC"` or `"NCHW"`.
+    dilations: one entry per dimension, 1 for batch and channels.
+
+  Returns:
+    `[batch, out_height, out_width, out_channels]` in the layout of `input`, same dtype.
+
+  Raises:
+    InvalidInputError: shapes that do not fit.
+    UnsupportedAttrError: another layout.
+  """
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  return _convolution("Conv2D", input, filter, data_format, attrs)
+
+
+@register("Conv3D", ignores=("T",))
+def conv3d(
+  input: Array,
+  filter: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  data_format: str = "NDHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+) -> Array:
+  """3-D convolution.
+
+  Source op: `tf.raw_ops.Conv3D`.
+
+  Args:
+    input: `[batch, depth, height, width, in_channels]`, or channels second for `"NCDHW"`; floating point.
+    filter: `[depth, height, width, in_channels / groups, out_channels]`, same dtype.
+    strides: one entry per dimension of `input`, 1 for batch and channels.
+    padding: `"SAME"` or `"VALID"`.
+    data_format: `"NDHWC"` or `"NCDHW"`.
+    dilations: one entry per dimension, 1 for batch and channels.
+
+  Returns:
+    In the layout and dtype of `input`.
+  """
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+  return _convolution("Conv3D", input, filter, data_format, attrs)
+
+
+@register("Conv", ignores=("T", "groups"))
+def conv(
+  input: Array,
+  filter: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "CHANNELS_LAST",
+  dilations: tuple[int, ...] = (),
+  batch_dims: int = 1,
+) -> Array:
+  """Convolution over as many spatial dimensions as `filter` has, with any number of batch dimensions.
+
+  Source op: `tf.raw_ops.Conv`.
+
+  Args:
+    input: `[*batch, *spatial, in_channels]`, or `[*batch, in_channels, *spatial]` for `"CHANNELS_FIRST"`.
+    filter: `[*spatial, in_channels / groups, out_channels]`, same dtype.
+    strides: as for an input with a single batch dimension.
+    padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`.
+    explicit_paddings: for `"EXPLICIT"`, two entries per dimension.
+    data_format: `"CHANNELS_LAST"` or `"CHANNELS_FIRST"`.
+    dilations: like `strides`; empty means ones.
+    batch_dims: number of batch dimensions.
+  """
+  x = jnp.asarray(input)
+  merged = x.reshape(_product(x.shape[:batch_dims]), *x.shape[batch_dims:])
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  y = _convolution("Conv", merged, filter, data_format, attrs)
+  return y.reshape(*x.shape[:batch_dims], *y.shape[1:])
+
+
+def _product(dims: Sequence[Any]) -> Any:
+  result = 1
+  for dim in dims:
+    result = result * dim
+  return result

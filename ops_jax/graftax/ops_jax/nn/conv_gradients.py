@@ -1,0 +1,345 @@
+"""Gradients of convolutions with respect to input and filter, as TensorFlow's graphs call them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax.nn.conv import convolve
+from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
+from graftax.ops_jax.nn.layouts import Layout, layout
+from graftax.ops_jax.nn.windows import Window, spatial_window
+
+__all__ = [
+  "conv2d_backprop_filter",
+  "conv2d_backprop_filter_v2",
+  "conv2d_backprop_input",
+  "conv2d_backprop_input_v2",
+  "conv3d_backprop_filter",
+  "conv3d_backprop_filter_v2",
+  "conv3d_backprop_input",
+  "conv3d_backprop_input_v2",
+  "depthwise_conv2d_native_backprop_filter",
+  "depthwise_conv2d_native_backprop_input",
+]
+
+_Shape = Sequence[Any]
+_Form = Callable[[Array, Array, Window, Layout], Array]
+
+
+def _place_and_window(
+  op: str, input_shape: _Shape, filter_shape: _Shape, data_format: str, attrs: dict[str, Any]
+) -> tuple[Layout, Window]:
+  place = layout(op, data_format, len(input_shape))
+  return place, spatial_window(op, place, input_shape, filter_shape[: place.rank - 2], **attrs)
+
+
+def _transposed(op: str, linear: Callable[[Array], Array], shape: _Shape, out_backprop: Array) -> Array:
+  """The transpose of a linear function of an array of `shape`, applied to `out_backprop`."""
+  spec = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
+  expected = jax.eval_shape(linear, spec).shape
+  if expected != out_backprop.shape:
+    raise InvalidInputError(
+      f"{op}: out_backprop has shape {out_backprop.shape}; sizes {tuple(shape)}, strides and padding give {expected}."
+    )
+  (result,) = jax.linear_transpose(linear, spec)(out_backprop)
+  return result
+
+
+def _input_gradient(
+  op: str, input_shape: _Shape, kernel: Any, out_backprop: Any, data_format: str, attrs: dict[str, Any]
+) -> Array:
+  kernel, out_backprop = jnp.asarray(kernel), jnp.asarray(out_backprop)
+  place = layout(op, data_format, out_backprop.ndim)
+  if len(input_shape) == place.rank - 2:
+    input_shape = _full_shape(place, input_shape, out_backprop.shape[0], kernel.shape[-2])
+  place, window = _place_and_window(op, input_shape, kernel.shape, data_format, attrs)
+  if jnp.issubdtype(kernel.dtype, jnp.integer):
+    return _integer_input_gradient(input_shape, kernel, out_backprop, place, window)
+  if kernel.shape[-2] == 1 and input_shape[place.channel_axis] != 1:
+    kernel = kernel.reshape(*window.size, input_shape[place.channel_axis], -1)
+    return _depthwise_input_gradient(op, input_shape, kernel, out_backprop, place, window)
+  return _transposed(op, lambda x: convolve(x, kernel, window, place), input_shape, out_backprop)
+
+
+def _integer_input_gradient(
+  input_shape: _Shape, kernel: Array, out_backprop: Array, place: Layout, window: Window
+) -> Array:
+  # jax.linear_transpose takes no integers: the same convolution, spelled out.
+  groups = input_shape[place.channel_axis] // kernel.shape[-2]
+  grouped = jnp.flip(kernel, range(kernel.ndim - 2)).reshape(*kernel.shape[:-1], groups, -1)
+  swapped = jnp.swapaxes(grouped, -1, -3).reshape(*window.size, -1, input_shape[place.channel_axis])
+  padding = []
+  for i, axis in enumerate(place.spatial_axes):
+    extent = (window.size[i] - 1) * window.dilations[i] + 1
+    spread = (out_backprop.shape[axis] - 1) * window.strides[i] + 1
+    before = extent - 1 - window.padding[i][0]
+    padding.append((before, input_shape[axis] + extent - 1 - spread - before))
+  space = "".join(str(i) for i in range(len(window.size)))
+  return lax.conv_general_dilated(
+    out_backprop,
+    swapped,
+    (1,) * len(window.size),
+    padding,
+    lhs_dilation=window.strides,
+    rhs_dilation=window.dilations,
+    dimension_numbers=(place.spec, space + "IO", place.spec),
+    feature_group_count=groups,
+  )
+
+
+def _full_shape(place: Layout, spatial: _Shape, batch: Any, channels: int) -> _Shape:
+  # TensorFlow takes the spatial sizes alone, too.
+  shape: list[Any] = [batch] * place.rank
+  shape[place.channel_axis] = channels
+  for axis, size in zip(place.spatial_axes, spatial, strict=True):
+    shape[axis] = size
+  return shape
+
+
+def _filter_gradient(
+  op: str, x: Any, filter_shape: _Shape, out_backprop: Any, data_format: str, attrs: dict[str, Any]
+) -> Array:
+  x, out_backprop = jnp.asarray(x), jnp.asarray(out_backprop)
+  place, window = _place_and_window(op, x.shape, filter_shape, data_format, attrs)
+  channels = x.shape[place.channel_axis]
+  if filter_shape[-2] == 1 and channels != 1:
+    by_channel = (*window.size, channels, filter_shape[-1] // channels)
+    return _depthwise_filter_gradient(op, x, by_channel, out_backprop, place, window).reshape(tuple(filter_shape))
+  return _transposed(op, lambda kernel: convolve(x, kernel, window, place), filter_shape, out_backprop)
+
+
+def _depthwise_input_gradient(
+  op: str, input_shape: _Shape, kernel: Array, out_backprop: Array, place: Layout, window: Window
+) -> Array:
+  def of(form: _Form) -> Callable[[Array, Array], Array]:
+    return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel, window, place), input_shape, dy)
+
+  return lax.platform_dependent(kernel, out_backprop, cpu=of(shifted_form), default=of(grouped_form))
+
+
+def _depthwise_filter_gradient(
+  op: str, x: Array, filter_shape: _Shape, out_backprop: Array, place: Layout, window: Window
+) -> Array:
+  def of(form: _Form) -> Callable[[Array, Array], Array]:
+    return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel, window, place), filter_shape, dy)
+
+  return lax.platform_dependent(x, out_backprop, cpu=of(shifted_form), default=of(grouped_form))
+
+
+@register("Conv2DBackpropInput", ignores=("T", "use_cudnn_on_gpu"))
+def conv2d_backprop_input(
+  input_sizes: Static[tuple[int, ...]],
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """Gradient of `Conv2D` with respect to its input; also what `tf.nn.conv2d_transpose` computes.
+
+  Source op: `tf.raw_ops.Conv2DBackpropInput`.
+
+  Args:
+    input_sizes: shape of the result, or its height and width alone. Must be concrete.
+    filter: `[height, width, in_channels / groups, out_channels]`.
+    out_backprop: gradient of the convolution's result, same dtype.
+    strides: as for `Conv2D`, like all attributes.
+    padding: see there.
+    explicit_paddings: see there.
+    data_format: see there.
+    dilations: see there.
+
+  Returns:
+    Shape `input_sizes`, same dtype.
+
+  Raises:
+    StaticInputError: `input_sizes` depends on traced data.
+    InvalidInputError: the shapes do not fit each other.
+  """
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  return _input_gradient("Conv2DBackpropInput", input_sizes, filter, out_backprop, data_format, attrs)
+
+
+@register("Conv2DBackpropInputV2", ignores=("T", "use_cudnn_on_gpu"))
+def conv2d_backprop_input_v2(
+  input: Array,
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """As `Conv2DBackpropInput`, with the shape taken from `input`."""
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  return _input_gradient("Conv2DBackpropInputV2", jnp.shape(input), filter, out_backprop, data_format, attrs)
+
+
+@register("Conv2DBackpropFilter", ignores=("T", "use_cudnn_on_gpu"))
+def conv2d_backprop_filter(
+  input: Array,
+  filter_sizes: Static[tuple[int, ...]],
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """Gradient of `Conv2D` with respect to its filter.
+
+  Source op: `tf.raw_ops.Conv2DBackpropFilter`.
+
+  Args:
+    input: input of the convolution.
+    filter_sizes: shape of the filter. Must be concrete.
+    out_backprop: gradient of the convolution's result, same dtype.
+    strides: as for `Conv2D`, like all attributes.
+    padding: see there.
+    explicit_paddings: see there.
+    data_format: see there.
+    dilations: see there.
+
+  Returns:
+    Shape `filter_sizes`, same dtype.
+  """
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  return _filter_gradient("Conv2DBackpropFilter", input, filter_sizes, out_backprop, data_format, attrs)
+
+
+@register("Conv2DBackpropFilterV2", ignores=("T", "use_cudnn_on_gpu"))
+def conv2d_backprop_filter_v2(
+  input: Array,
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """As `Conv2DBackpropFilter`, with the shape taken from `filter`."""
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  return _filter_gradient("Conv2DBackpropFilterV2", input, jnp.shape(filter), out_backprop, data_format, attrs)
+
+
+@register("Conv3DBackpropInputV2", ignores=("T", "Tshape"))
+def conv3d_backprop_input_v2(
+  input_sizes: Static[tuple[int, ...]],
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  data_format: str = "NDHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+) -> Array:
+  """Gradient of `Conv3D` with respect to its input, of shape `input_sizes`; see `Conv2DBackpropInput`."""
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+  return _input_gradient("Conv3DBackpropInputV2", input_sizes, filter, out_backprop, data_format, attrs)
+
+
+@register("Conv3DBackpropInput", ignores=("T",))
+def conv3d_backprop_input(
+  input: Array,
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+) -> Array:
+  """As `Conv3DBackpropInputV2`, with the shape taken from `input`."""
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+  return _input_gradient("Conv3DBackpropInput", jnp.shape(input), filter, out_backprop, "NDHWC", attrs)
+
+
+@register("Conv3DBackpropFilterV2", ignores=("T",))
+def conv3d_backprop_filter_v2(
+  input: Array,
+  filter_sizes: Static[tuple[int, ...]],
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  data_format: str = "NDHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+) -> Array:
+  """Gradient of `Conv3D` with respect to its filter, of shape `filter_sizes`; see `Conv2DBackpropFilter`."""
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+  return _filter_gradient("Conv3DBackpropFilterV2", input, filter_sizes, out_backprop, data_format, attrs)
+
+
+@register("Conv3DBackpropFilter", ignores=("T",))
+def conv3d_backprop_filter(
+  input: Array,
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+) -> Array:
+  """As `Conv3DBackpropFilterV2`, with the shape taken from `filter`."""
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+  return _filter_gradient("Conv3DBackpropFilter", input, jnp.shape(filter), out_backprop, "NDHWC", attrs)
+
+
+@register("DepthwiseConv2dNativeBackpropInput", ignores=("T",))
+def depthwise_conv2d_native_backprop_input(
+  input_sizes: Static[tuple[int, ...]],
+  filter: Array,
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """Gradient of `DepthwiseConv2dNative` with respect to its input, of shape `input_sizes`.
+
+  Source op: `tf.raw_ops.DepthwiseConv2dNativeBackpropInput`. Arguments as for `Conv2DBackpropInput`, but `filter` is
+  `[height, width, channels, multiplier]`.
+  """
+  op = "DepthwiseConv2dNativeBackpropInput"
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  kernel, out_backprop = jnp.asarray(filter), jnp.asarray(out_backprop)
+  place, window = _place_and_window(op, input_sizes, kernel.shape, data_format, attrs)
+  return _depthwise_input_gradient(op, input_sizes, kernel, out_backprop, place, window)
+
+
+@register("DepthwiseConv2dNativeBackpropFilter", ignores=("T",))
+def depthwise_conv2d_native_backprop_filter(
+  input: Array,
+  filter_sizes: Static[tuple[int, ...]],
+  out_backprop: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """Gradient of `DepthwiseConv2dNative` with respect to its filter, of shape `filter_sizes`.
+
+  Source op: `tf.raw_ops.DepthwiseConv2dNativeBackpropFilter`. Arguments as for `Conv2DBackpropFilter`.
+  """
+  op = "DepthwiseConv2dNativeBackpropFilter"
+  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
+  x, out_backprop = jnp.asarray(input), jnp.asarray(out_backprop)
+  place, window = _place_and_window(op, x.shape, filter_sizes, data_format, attrs)
+  return _depthwise_filter_gradient(op, x, filter_sizes, out_backprop, place, window)

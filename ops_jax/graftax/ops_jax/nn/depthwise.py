@@ -1,0 +1,120 @@
+"""Convolution of every channel with its own filters, and the form of it that is fast on CPUs."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array
+from graftax.ops_jax.nn.layouts import Layout, layout
+from graftax.ops_jax.nn.windows import Window, spatial_window, window_views
+
+__all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
+
+
+def grouped_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+  """Depthwise convolution as a convolution with one group per channel; arguments as for `depthwise_convolve`."""
+  *size, channels, multiplier = kernel.shape
+  space = "".join(str(i) for i in range(len(size)))
+  return lax.conv_general_dilated(
+    x,
+    kernel.reshape(*size, 1, channels * multiplier),
+    window.strides,
+    window.lax_padding,
+    rhs_dilation=window.dilations,
+    dimension_numbers=(place.spec, space + "IO", place.spec),
+    feature_group_count=channels,
+  )
+
+
+def shifted_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+  """Depthwise convolution as a sum of shifted inputs times filter cells; arguments as for `depthwise_convolve`."""
+  *_, channels, multiplier = kernel.shape
+  accumulator = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
+  axis = place.channel_axis
+  trailing = place.rank - 1 - axis
+  # [channels] or [channels, multiplier], followed by a 1 for each dimension after the channels.
+  factors = kernel.astype(accumulator).reshape(
+    *window.size, channels, *((multiplier,) if multiplier > 1 else ()), *(1,) * trailing
+  )
+  total = None
+  for cell, view in window_views(x.astype(accumulator), window, place.spatial_axes, 0):
+    view = view if multiplier == 1 else jnp.expand_dims(view, axis + 1)
+    term = view * factors[cell]
+    total = term if total is None else total + term
+  if total is None:
+    raise InvalidInputError(f"depthwise convolution: the filter of shape {kernel.shape} is empty.")
+  if multiplier > 1:
+    total = total.reshape(*total.shape[:axis], channels * multiplier, *total.shape[axis + 2 :])
+  return total.astype(x.dtype)
+
+
+def depthwise_convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+  """Convolution of each channel of `x` with its own filters.
+
+  Args:
+    x: in layout `place`, with `channels` channels.
+    kernel: `[*window.size, channels, multiplier]`, same dtype.
+    window: how the kernel slides.
+    place: layout of `x` and of the result.
+
+  Returns:
+    Same dtype, `channels * multiplier` channels, those of one input channel side by side.
+  """
+  # XLA:CPU runs a convolution with one group per channel 10 to 30 times slower than the sum it stands for.
+  return lax.platform_dependent(
+    x,
+    kernel,
+    cpu=lambda x, kernel: shifted_form(x, kernel, window, place),
+    default=lambda x, kernel: grouped_form(x, kernel, window, place),
+  )
+
+
+@register("DepthwiseConv2dNative", ignores=("T",))
+def depthwise_conv2d_native(
+  input: Array,
+  filter: Array,
+  *,
+  strides: tuple[int, ...],
+  padding: str,
+  explicit_paddings: tuple[int, ...] = (),
+  data_format: str = "NHWC",
+  dilations: tuple[int, ...] = (1, 1, 1, 1),
+) -> Array:
+  """2-D convolution of each channel with its own filters.
+
+  Source op: `tf.raw_ops.DepthwiseConv2dNative`.
+
+  Args:
+    input: `[batch, height, width, channels]`, or channels second for `"NCHW"`; floating point.
+    filter: `[height, width, channels, multiplier]`, same dtype.
+    strides: one entry per dimension of `input`, 1 for batch and channels.
+    padding: `"SAME"` (an odd cell goes to the end), `"VALID"` or `"EXPLICIT"`.
+    explicit_paddings: for `"EXPLICIT"`, cells before and after, two entries per dimension.
+    data_format: `"NHWC"` or `"NCHW"`.
+    dilations: one entry per dimension, 1 for batch and channels.
+
+  Returns:
+    `[batch, out_height, out_width, channels * multiplier]` in the layout of `input`, same dtype.
+
+  Raises:
+    InvalidInputError: shapes that do not fit.
+  """
+  x, kernel = jnp.asarray(input), jnp.asarray(filter)
+  place = layout("DepthwiseConv2dNative", data_format, x.ndim)
+  if kernel.ndim != 4 or kernel.shape[2] != x.shape[place.channel_axis]:
+    raise InvalidInputError(
+      f"DepthwiseConv2dNative: a filter of shape {kernel.shape} does not fit an input of shape {x.shape} "
+      f"(data_format={data_format!r}); expected [height, width, channels, multiplier]."
+    )
+  window = spatial_window(
+    "DepthwiseConv2dNative",
+    place,
+    x.shape,
+    kernel.shape[:2],
+    strides=strides,
+    padding=padding,
+    dilations=dilations,
+    explicit_paddings=explicit_paddings,
+  )
+  return depthwise_convolve(x, kernel, window, place)

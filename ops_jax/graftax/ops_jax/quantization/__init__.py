@@ -1,0 +1,10 @@
+"""Quantized numbers and fake quantization."""
+
+# The modules that register lowerings. The other modules hold what these share.
+LOWERINGS = (
+  "fake_quant",
+  "quantize_and_dequantize",
+  "quantized",
+  "uniform_quantized",
+  "uniform_quantized_conv",
+)

@@ -1,0 +1,201 @@
+"""Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
+
+The generator's state is a variable of three int64: a 128-bit counter and a key. Every op moves the counter by 256 for
+each number, as TensorFlow does. With 64-bit types off a traced state is `WideInts` (see `pairs.as_wide`), so that it
+stays exact; one that has come through JAX as int32 is refused, since what JAX has cut off cannot be told.
+"""
+
+import math
+
+import jax
+import numpy as np
+
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
+from graftax.ops_jax._core.known import FLOAT32, INT64, canonical_dtype
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax.int64_pairs import arithmetic as words
+from graftax.ops_jax.int64_pairs import pairs
+from graftax.ops_jax.random import philox, streams
+
+__all__ = [
+  "non_deterministic_ints",
+  "rng_read_and_skip",
+  "rng_skip",
+  "stateful_uniform_int",
+  "take_generator",
+]
+
+_UINT64 = np.dtype(np.uint64)
+_PHILOX_ALGORITHMS = (1, 3)
+_BLOCKS_PER_NUMBER = 256
+
+
+# Op -> the distribution it draws from, its dtype unless it says otherwise, and what it returns.
+_DRAWS: dict[str, tuple[str, np.dtype, str]] = {
+  "StatefulUniform": ("uniform", FLOAT32, "Numbers in [0, 1), bit for bit those of TensorFlow"),
+  "StatefulStandardNormalV2": ("normal", FLOAT32, "Standard normal numbers, up to last bits those of TensorFlow"),
+  "StatefulTruncatedNormal": (
+    "truncated_normal",
+    FLOAT32,
+    "Standard normal numbers of magnitude below 2, up to last bits those of TensorFlow",
+  ),
+  "StatefulUniformFullInt": (
+    "full_integers",
+    _UINT64,
+    "Integers over the whole range of int32, uint32, int64 or uint64, exactly those of TensorFlow",
+  ),
+}
+
+_FROM_STATE = """; moves the generator on.
+
+  Args: `resource`, the generator's state; `algorithm` 1 (Philox), or 3 for the same; `shape` and `dtype` of the result.
+  """
+
+
+def _register_draw(op: str, draw: str, default: np.dtype, doc: str) -> None:
+  def from_state(
+    ctx: Context,
+    resource: Value,
+    algorithm: Static[int],
+    shape: Static[tuple[int, ...]],
+    *,
+    dtype: np.dtype = default,
+  ) -> Value:
+    return getattr(streams, draw)(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
+
+  from_state.__doc__ = doc + _FROM_STATE
+  register(op, ignores=("shape_dtype",), words="also")(from_state)
+
+
+for _op, _row in _DRAWS.items():
+  _register_draw(_op, *_row)
+
+
+@register("StatefulUniformInt", ignores=("shape_dtype",), words="also")
+def stateful_uniform_int(
+  ctx: Context,
+  resource: Value,
+  algorithm: Static[int],
+  shape: Static[tuple[int, ...]],
+  minval: Array,
+  maxval: Array,
+  *,
+  dtype: np.dtype = INT64,
+) -> Array:
+  """Integers in [minval, maxval), exactly those of TensorFlow; moves the generator on.
+
+  Source op: `tf.raw_ops.StatefulUniformInt`.
+
+  Args:
+    ctx: the program.
+    resource: the generator's state.
+    algorithm: 1 (Philox), or 3 for the same.
+    shape: of the result.
+    minval: scalar of `dtype`.
+    maxval: scalar of `dtype`, more than `minval`.
+    dtype: int32, int64, uint32 or uint64.
+
+  Returns:
+    `shape` of `dtype`.
+  """
+  return streams.integers(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, minval, maxval, dtype)
+
+
+@register("RngSkip", words="also")
+def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array) -> tuple[()]:
+  """Nothing; moves the generator on as drawing `delta` numbers would.
+
+  Source op: `tf.raw_ops.RngSkip`.
+
+  Args:
+    ctx: the program.
+    resource: the generator's state.
+    algorithm: 1 (Philox), or 3 for the same.
+    delta: scalar int64.
+  """
+  _advance(ctx, resource, algorithm, delta)
+  return ()
+
+
+@register("RngReadAndSkip", words="also")
+def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Array) -> Value:
+  """The generator's state; moves the generator on as drawing `delta` numbers would.
+
+  Source op: `tf.raw_ops.RngReadAndSkip`.
+
+  Args:
+    ctx: the program.
+    resource: the generator's state.
+    alg: 1 (Philox), or 3 for the same.
+    delta: scalar uint64.
+
+  Returns:
+    `[3]` int64, the state before; `WideInts` where it is traced with 64-bit types off.
+  """
+  low, high = _advance(ctx, resource, alg, delta)
+  return pairs.join(low, high, np.int64)
+
+
+@register("NonDeterministicInts", ignores=("shape_dtype",))
+def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype = INT64) -> Array:
+  """Integers over the whole range of a dtype, from the caller's `rng`.
+
+  Source op: `tf.raw_ops.NonDeterministicInts`.
+
+  Args:
+    ctx: the program.
+    shape: of the result.
+    dtype: int32, int64, uint32 or uint64.
+
+  Returns:
+    `shape` of `dtype`.
+
+  Differs from TF: the numbers are a function of the caller's key, where TensorFlow asks the operating system.
+  """
+  dtype = canonical_dtype(dtype)
+  bits = jax.random.bits(ctx.rng(), shape, np.uint64 if dtype.itemsize == 8 else np.uint32)
+  return jax.lax.bitcast_convert_type(bits, dtype)
+
+
+def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: int) -> philox.Philox:
+  """The generator to draw from; the state is moved on by so many numbers.
+
+  Args:
+    ctx: the program.
+    resource: the generator's state.
+    algorithm: 1 (Philox), or 3 for the same.
+    num_numbers: how many numbers to move on by.
+
+  Raises:
+    UnsupportedAttrError: another algorithm.
+    InvalidInputError: the state has another shape, or JAX has cut it to 32 bits.
+  """
+  low, high = _advance(ctx, resource, algorithm, np.array(num_numbers, np.uint64))
+  return philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
+
+
+def _advance(ctx: Context, resource: Value, algorithm: int, delta: Value) -> tuple[Value, Value]:
+  """Words of the state, which is moved on by `delta` numbers."""
+  if algorithm not in _PHILOX_ALGORITHMS:
+    raise UnsupportedAttrError(
+      f"random generator op {ctx.node_name!r} (function {ctx.function_name!r}): algorithm {algorithm!r}; only "
+      f"1 (Philox) and 3 have a state that TensorFlow keeps on CPU."
+    )
+  state = ctx.read(resource)
+  if tuple(state.shape) != (3,):
+    raise InvalidInputError(
+      f"random generator op {ctx.node_name!r} (function {ctx.function_name!r}): the state has shape {state.shape}; "
+      f"expected [3]."
+    )
+  low, high = philox.split_whole(state, "generator's state")
+  delta_low, delta_high = pairs.split(delta)
+  shift = _BLOCKS_PER_NUMBER.bit_length() - 1
+  blocks = delta_low << np.uint32(shift), delta_high << np.uint32(shift) | delta_low >> np.uint32(32 - shift)
+  generator = philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
+  moved = philox.skip(generator, blocks)
+  new_low = words.stack((moved.counter[0], moved.counter[2], low[2]))
+  new_high = words.stack((moved.counter[1], moved.counter[3], high[2]))
+  ctx.write(resource, pairs.join(new_low, new_high, np.int64))
+  return low, high

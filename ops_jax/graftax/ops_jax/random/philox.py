@@ -1,0 +1,116 @@
+"""TensorFlow's counter-based generator Philox 4x32-10, on 32-bit words alone.
+
+A generator is a key of 64 and a counter of 128 bits. Block `i` of its stream is four words, a function of the key and
+of `counter + i`; every distribution of TensorFlow's CPU kernels is a function of these blocks.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.values import Value, is_known
+from graftax.ops_jax.int64_pairs import pairs
+from graftax.ops_jax.int64_pairs.arithmetic import add
+
+__all__ = ["Philox", "blocks", "from_key_counter", "from_seed", "skip", "split_whole", "words"]
+
+_MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
+_KEY_STEPS = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
+_NUM_ROUNDS = 10
+# TensorFlow encrypts the user's seed with this key, so that seeds need not differ in many bits.
+_SEED_KEY = np.uint32(0x3EC8F720), np.uint32(0x02461E29)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Philox:
+  """A generator.
+
+  Attributes:
+    key: two words, lowest first; scalars, or arrays of one shape.
+    counter: four words, lowest first; likewise.
+  """
+
+  key: tuple[Value, Value]
+  counter: tuple[Value, Value, Value, Value]
+
+
+def from_seed(seed: Value) -> Philox:
+  """The generator that stateless random ops derive from a seed.
+
+  Args:
+    seed: `[2]`, any integer dtype; signed narrow integers are sign-extended to 64 bits.
+  """
+  (low0, low1), (high0, high1) = pairs.split(seed)
+  mixed = _encrypt(_SEED_KEY, (low0, high0, low1, high1))
+  zero = np.uint32(0)
+  return Philox((mixed[0], mixed[1]), (zero, zero, mixed[2], mixed[3]))
+
+
+def from_key_counter(key: Value, counter: Value) -> Philox:
+  """The generator that `key` (`[1]`) and `counter` (`[2]`), both uint64, describe.
+
+  Raises:
+    InvalidInputError: JAX has cut one of them to 32 bits.
+  """
+  (key_low,), (key_high,) = split_whole(key, "key")
+  low, high = split_whole(counter, "counter")
+  return Philox((key_low, key_high), (low[0], high[0], low[1], high[1]))
+
+
+def split_whole(value: Value, what: str) -> tuple[Value, Value]:
+  """Words of a key, a counter or a state, of which all 64 bits count.
+
+  Raises:
+    InvalidInputError: it has come through JAX as 32-bit integers.
+  """
+  if not isinstance(value, pairs.WideInts) and not is_known(value) and value.dtype.itemsize < 8:
+    raise InvalidInputError(
+      f"random op: the {what} has 64-bit integers, but was passed as {value.dtype}, to which JAX cuts them while "
+      f"64-bit types are off. Pass graftax.ops_jax.as_wide(value), a pytree of 32-bit words, or enable these types "
+      f"(jax_enable_x64)."
+    )
+  return pairs.split(value)
+
+
+def skip(generator: Philox, num_blocks: tuple[Value, Value]) -> Philox:
+  """The generator `num_blocks` (an unsigned 64-bit integer by words) blocks further on."""
+  c0, c1, c2, c3 = generator.counter
+  c0, c1, carry = add((c0, c1), num_blocks)
+  c2, c3, _ = add((c2, c3), (carry, np.uint32(0)))
+  return Philox(generator.key, (c0, c1, c2, c3))
+
+
+def blocks(generator: Philox) -> tuple[Value, Value, Value, Value]:
+  """The four words of each generator's first block, uint32."""
+  return _encrypt(generator.key, generator.counter)
+
+
+def words(generator: Philox, size: int) -> jax.Array:
+  """`[size]` uint32, the first words of the stream of one generator."""
+  num_blocks = -(-size // 4)
+  index = jax.lax.iota(np.uint32, num_blocks)
+  block = blocks(skip(generator, (index, jnp.zeros_like(index))))
+  return jnp.stack(block, axis=-1).reshape(-1)[:size]
+
+
+def _encrypt(key: tuple[Value, Value], counter: tuple[Value, ...]) -> tuple[Value, Value, Value, Value]:
+  k0, k1 = key
+  c0, c1, c2, c3 = counter
+  with np.errstate(over="ignore"):
+    for _ in range(_NUM_ROUNDS):
+      low0, high0 = _multiply(_MULTIPLIERS[0], c0)
+      low1, high1 = _multiply(_MULTIPLIERS[1], c2)
+      c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+      k0, k1 = k0 + _KEY_STEPS[0], k1 + _KEY_STEPS[1]
+  return c0, c1, c2, c3
+
+
+def _multiply(multiplier: np.uint32, value: Value) -> tuple[Value, Value]:
+  """Low and high word of a product."""
+  if is_known(value):
+    product = np.uint64(multiplier) * np.asarray(value, np.uint64)
+    return product.astype(np.uint32), (product >> np.uint64(32)).astype(np.uint32)
+  return multiplier * value, jax.lax.mulhi(jnp.full_like(value, multiplier), value)

@@ -1,0 +1,254 @@
+"""Sparse tensors merged or reduced to sparse tensors, and gradients that match coordinates.
+
+What decides the size of a result must be known while tracing: the coordinates, and the threshold of a sum.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.kernel import static_value
+from graftax.ops_jax._core.numeric import lowest
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static
+
+__all__ = [
+  "sparse_add",
+  "sparse_add_grad",
+  "sparse_reduce_max_sparse",
+  "sparse_reduce_sum_sparse",
+  "sparse_slice_grad",
+  "sparse_sparse_maximum",
+  "sparse_sparse_minimum",
+]
+
+
+@register("SparseAdd", ignores=("T", "Treal"))
+def sparse_add(
+  a_indices: Static[np.ndarray],
+  a_values: Array,
+  a_shape: Static[tuple[int, ...]],
+  b_indices: Static[np.ndarray],
+  b_values: Array,
+  b_shape: Static[tuple[int, ...]],
+  thresh: Static[np.ndarray],
+) -> tuple[Array, Array, Array]:
+  """The sum of two sparse tensors.
+
+  Source op: `tf.raw_ops.SparseAdd`.
+
+  Args:
+    a_indices: `[na, rank]` int64, in row-major order. Must be concrete, as those of `b`: they decide the result's size.
+    a_values: `[na]`, any numeric dtype.
+    a_shape: `[rank]`.
+    b_indices: `[nb, rank]` int64, in row-major order.
+    b_values: `[nb]`.
+    b_shape: `[rank]`, equal to `a_shape`.
+    thresh: scalar; sums of two entries whose magnitude is smaller are left out, which needs concrete values unless it
+      is 0.
+
+  Returns:
+    Coordinates, values and shape of the sum.
+
+  Raises:
+    StaticInputError: coordinates, or values that a threshold is compared with, depend on traced data.
+    InvalidInputError: the shapes differ.
+  """
+  operands = [a_values, b_values]
+  if thresh > 0:
+    what = "SparseAdd: with a threshold that is not 0, the values"
+    operands = [static_value(values, np.ndarray, what) for values in operands]
+  # With a threshold, all of this is known.
+  with jax.ensure_compile_time_eval():
+    a, b = (a_indices, operands[0], a_shape), (b_indices, operands[1], b_shape)
+    indices, values, shared = _merged("SparseAdd", a, b, jnp.add)
+    if thresh > 0:
+      kept = np.flatnonzero(~shared | (np.abs(np.asarray(values)) >= thresh))
+      indices, values = indices[kept], values[kept]
+  return indices, values, np.array(a_shape, np.int64)
+
+
+@register("SparseSparseMaximum", ignores=("T",))
+def sparse_sparse_maximum(
+  a_indices: Static[np.ndarray],
+  a_values: Array,
+  a_shape: Static[tuple[int, ...]],
+  b_indices: Static[np.ndarray],
+  b_values: Array,
+  b_shape: Static[tuple[int, ...]],
+) -> tuple[Array, Array]:
+  """Coordinates and values of the larger of two sparse tensors, entry by entry; arguments as for `SparseAdd`.
+
+  Source op: `tf.raw_ops.SparseSparseMaximum`.
+  """
+  return _extremum("SparseSparseMaximum", (a_indices, a_values, a_shape), (b_indices, b_values, b_shape), jnp.maximum)
+
+
+@register("SparseSparseMinimum", ignores=("T",))
+def sparse_sparse_minimum(
+  a_indices: Static[np.ndarray],
+  a_values: Array,
+  a_shape: Static[tuple[int, ...]],
+  b_indices: Static[np.ndarray],
+  b_values: Array,
+  b_shape: Static[tuple[int, ...]],
+) -> tuple[Array, Array]:
+  """Coordinates and values of the smaller of two sparse tensors, entry by entry; arguments as for `SparseAdd`.
+
+  Source op: `tf.raw_ops.SparseSparseMinimum`.
+  """
+  return _extremum("SparseSparseMinimum", (a_indices, a_values, a_shape), (b_indices, b_values, b_shape), jnp.minimum)
+
+
+_Sparse = tuple[np.ndarray, Array, tuple[int, ...]]
+
+
+def _extremum(op: str, a: _Sparse, b: _Sparse, combine: Callable[[Array, Array], Array]) -> tuple[np.ndarray, Array]:
+  indices, values, _ = _merged(op, a, b, combine)
+  return indices, values
+
+
+def _merged(
+  op: str, a: _Sparse, b: _Sparse, combine: Callable[[Array, Array], Array]
+) -> tuple[np.ndarray, Array, np.ndarray]:
+  """Coordinates and values of all entries, and which of them both operands have."""
+  if a[2] != b[2]:
+    raise InvalidInputError(f"{op}: operands of shapes {a[2]} and {b[2]}; expected the same.")
+  rank = len(a[2])
+  indices, positions = np.unique(
+    np.concatenate([a[0].reshape(-1, rank), b[0].reshape(-1, rank)]), axis=0, return_inverse=True
+  )
+  num = len(a[0])
+  # An entry that only one operand has is combined with a zero, as TensorFlow does.
+  sides = [
+    jnp.zeros(len(indices), values.dtype).at[place].set(values)
+    for values, place in (
+      (jnp.asarray(a[1]), positions.reshape(-1)[:num]),
+      (jnp.asarray(b[1]), positions.reshape(-1)[num:]),
+    )
+  ]
+  in_both = np.bincount(positions.reshape(-1), minlength=len(indices)) == 2
+  return indices.astype(np.int64), combine(*sides), in_both
+
+
+@register("SparseReduceSumSparse", ignores=("T",))
+def sparse_reduce_sum_sparse(
+  input_indices: Static[np.ndarray],
+  input_values: Array,
+  input_shape: Static[tuple[int, ...]],
+  reduction_axes: Static[tuple[int, ...]],
+  *,
+  keep_dims: bool = False,
+) -> tuple[Array, Array, Array]:
+  """Sums of a sparse tensor's entries along axes, as a sparse tensor.
+
+  Source op: `tf.raw_ops.SparseReduceSumSparse`.
+
+  Args:
+    input_indices: `[nnz, rank]` int64. Must be concrete, as all but the values.
+    input_values: `[nnz]`, any numeric dtype.
+    input_shape: `[rank]`.
+    reduction_axes: which axes go; none for all of them.
+    keep_dims: whether they stay with size 1.
+
+  Returns:
+    Coordinates, values and shape of the sums.
+
+  Raises:
+    StaticInputError: `input_indices` depends on traced data.
+  """
+  return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, "add")
+
+
+@register("SparseReduceMaxSparse", ignores=("T",))
+def sparse_reduce_max_sparse(
+  input_indices: Static[np.ndarray],
+  input_values: Array,
+  input_shape: Static[tuple[int, ...]],
+  reduction_axes: Static[tuple[int, ...]],
+  *,
+  keep_dims: bool = False,
+) -> tuple[Array, Array, Array]:
+  """The largest of a sparse tensor's entries along axes; arguments and result as for `SparseReduceSumSparse`.
+
+  Source op: `tf.raw_ops.SparseReduceMaxSparse`.
+  """
+  return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, "max")
+
+
+def _reduced_to_sparse(
+  indices: np.ndarray, values: Array, shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool, how: str
+) -> tuple[Array, Array, Array]:
+  rank = len(shape)
+  gone = {axis % rank for axis in axes} or set(range(rank))
+  kept = [axis for axis in range(rank) if axis not in gone]
+  groups, positions = np.unique(indices[:, kept], axis=0, return_inverse=True)
+  values = jnp.asarray(values)
+  start = jnp.zeros(len(groups), values.dtype)
+  if how == "max":
+    start = jnp.full(len(groups), lowest(values.dtype), values.dtype)
+  reduced = getattr(start.at[positions.reshape(-1)], how)(values)
+  if keep_dims:
+    coordinates = np.zeros((len(groups), rank), np.int64)
+    coordinates[:, kept] = groups
+    return coordinates, reduced, np.array([1 if axis in gone else n for axis, n in enumerate(shape)], np.int64)
+  return groups.astype(np.int64), reduced, np.array([shape[axis] for axis in kept], np.int64)
+
+
+@register("SparseAddGrad", ignores=("T",))
+def sparse_add_grad(
+  backprop_val_grad: Array, a_indices: Array, b_indices: Array, sum_indices: Array
+) -> tuple[Array, Array]:
+  """Gradients of `SparseAdd` with respect to the values of its operands.
+
+  Source op: `tf.raw_ops.SparseAddGrad`.
+
+  Args:
+    backprop_val_grad: `[nsum]`, gradient of the sum's values.
+    a_indices: `[na, rank]` int64.
+    b_indices: `[nb, rank]` int64.
+    sum_indices: `[nsum, rank]` int64.
+
+  Returns:
+    `[na]` and `[nb]`; 0 where the sum has no such entry.
+  """
+  return tuple(_matching(backprop_val_grad, sum_indices, wanted) for wanted in (a_indices, b_indices))  # type: ignore[return-value]
+
+
+@register("SparseSliceGrad", ignores=("T",))
+def sparse_slice_grad(
+  backprop_val_grad: Array, input_indices: Array, input_start: Array, output_indices: Array
+) -> Array:
+  """Gradient of `SparseSlice` with respect to the values.
+
+  Source op: `tf.raw_ops.SparseSliceGrad`.
+
+  Args:
+    backprop_val_grad: `[nout]`, gradient of the window's values.
+    input_indices: `[nnz, rank]` int64.
+    input_start: `[rank]`, first corner of the window.
+    output_indices: `[nout, rank]` int64, coordinates in the window.
+
+  Returns:
+    `[nnz]`; 0 outside of the window.
+  """
+  return _matching(backprop_val_grad, output_indices, input_indices - input_start)
+
+
+def _matching(values: Array, coordinates: Array, wanted: Array) -> Array:
+  """For each of `wanted`, the value whose coordinates are the same, or 0."""
+  values, coordinates, wanted = jnp.asarray(values), jnp.asarray(coordinates), jnp.asarray(wanted)
+  if not values.size:
+    return jnp.zeros(wanted.shape[:1], values.dtype)
+  # Sorted together by coordinates, each wanted entry follows the value that it matches.
+  num = coordinates.shape[0]
+  both = jnp.concatenate([coordinates, wanted])
+  order = jnp.lexsort([both[:, axis] for axis in reversed(range(both.shape[1]))])
+  latest = jnp.maximum.accumulate(jnp.where(order < num, jnp.arange(order.shape[0]), -1))
+  source = order[jnp.maximum(latest, 0)]
+  same = (latest >= 0) & jnp.all(both[source] == both[order], axis=1) & (source < num)
+  found = jnp.where(same, values[jnp.minimum(source, num - 1)], jnp.zeros((), values.dtype))
+  return jnp.zeros(order.shape[0], values.dtype).at[order].set(found)[num:]

@@ -1,0 +1,125 @@
+"""Sparse tensors whose number of values depends on their coordinates, which must be known while tracing."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static, Value, namespace
+
+__all__ = ["sparse_fill_empty_rows", "sparse_fill_empty_rows_grad", "sparse_slice", "sparse_split"]
+
+
+@register("SparseFillEmptyRows", ignores=("T",))
+def sparse_fill_empty_rows(
+  indices: Static[np.ndarray], values: Array, dense_shape: Static[tuple[int, ...]], default_value: Array
+) -> tuple[Value, Value, Value, Value]:
+  """A sparse matrix with one value put at the start of every row that has none.
+
+  Source op: `tf.raw_ops.SparseFillEmptyRows`.
+
+  Args:
+    indices: `[nnz, rank]` int64, row-major. Must be concrete: it decides the size of the result.
+    values: `[nnz]`, any dtype.
+    dense_shape: `[rank]`.
+    default_value: scalar, dtype of `values`.
+
+  Returns:
+    Coordinates, values, which rows were empty, and for each input value its new position.
+
+  Raises:
+    StaticInputError: `indices` depends on traced data.
+  """
+  num_rows = dense_shape[0]
+  is_empty = np.bincount(indices[:, 0], minlength=num_rows)[:num_rows] == 0 if num_rows else np.zeros(0, bool)
+  fillers = np.zeros((int(is_empty.sum()), indices.shape[1]), np.int64)
+  fillers[:, 0] = np.flatnonzero(is_empty)
+  joined = np.concatenate([indices, fillers])
+  order = np.argsort(joined[:, 0], kind="stable")
+  places = np.empty(order.size, np.int64)
+  places[order] = np.arange(order.size)
+  xp = namespace(values, default_value)
+  extended = xp.concatenate([xp.asarray(values), xp.full((fillers.shape[0],), default_value, values.dtype)])
+  return joined[order], extended[order], is_empty, places[: indices.shape[0]]
+
+
+@register("SparseFillEmptyRowsGrad", ignores=("T",))
+def sparse_fill_empty_rows_grad(reverse_index_map: Array, grad_values: Array) -> tuple[Array, Array]:
+  """Gradients of `SparseFillEmptyRows` with respect to its values and the value that filled rows.
+
+  Source op: `tf.raw_ops.SparseFillEmptyRowsGrad`.
+
+  Args:
+    reverse_index_map: `[n]`, int64.
+    grad_values: `[m]`, any numeric dtype.
+
+  Returns:
+    `[n]` and a scalar, dtype of `grad_values`.
+  """
+  grad_values = jnp.asarray(grad_values)
+  is_original = jnp.zeros(grad_values.shape, bool).at[jnp.asarray(reverse_index_map)].set(True)
+  of_default = jnp.sum(jnp.where(is_original, jnp.zeros((), grad_values.dtype), grad_values), dtype=grad_values.dtype)
+  return grad_values[jnp.asarray(reverse_index_map)], of_default
+
+
+@register("SparseSlice", ignores=("T",))
+def sparse_slice(
+  indices: Static[np.ndarray],
+  values: Array,
+  shape: Static[tuple[int, ...]],
+  start: Static[tuple[int, ...]],
+  size: Static[tuple[int, ...]],
+) -> tuple[Value, Value, Value]:
+  """A window of a sparse tensor.
+
+  Source op: `tf.raw_ops.SparseSlice`.
+
+  Args:
+    indices: `[nnz, rank]` int64. Must be concrete: it decides the size of the result.
+    values: `[nnz]`, any dtype.
+    shape: `[rank]`.
+    start: `[rank]`, first corner.
+    size: `[rank]`, at most; cut at the end of the tensor.
+
+  Returns:
+    Coordinates, values and shape of the window.
+
+  Raises:
+    StaticInputError: `indices` depends on traced data.
+  """
+  first = np.array(start, np.int64)
+  last = np.minimum(first + np.array(size, np.int64), np.array(shape, np.int64))
+  inside = np.all((indices >= first) & (indices < last), axis=1)
+  return indices[inside] - first, values[np.flatnonzero(inside)], np.maximum(last - first, 0)
+
+
+@register("SparseSplit", ignores=("T",))
+def sparse_split(
+  split_dim: Static[int], indices: Static[np.ndarray], values: Array, shape: Static[tuple[int, ...]], *, num_split: int
+) -> tuple[Value, ...]:
+  """A sparse tensor cut into parts along an axis, the first ones longer by one where it does not divide evenly.
+
+  Source op: `tf.raw_ops.SparseSplit`.
+
+  Args:
+    split_dim: the axis.
+    indices: `[nnz, rank]` int64. Must be concrete: it decides the sizes of the results.
+    values: `[nnz]`, any dtype.
+    shape: `[rank]`.
+    num_split: how many parts.
+
+  Returns:
+    Coordinates of all parts, then values of all, then shapes of all.
+
+  Raises:
+    StaticInputError: `indices` depends on traced data.
+  """
+  axis = split_dim % len(shape)
+  length, longer = divmod(shape[axis], num_split)
+  parts = []
+  begin = 0
+  for part in range(num_split):
+    start, size = [0] * len(shape), list(shape)
+    start[axis], size[axis] = begin, length + (part < longer)
+    parts.append(sparse_slice(indices, values, shape, tuple(start), tuple(size)))
+    begin += size[axis]
+  return tuple(part[i] for i in range(3) for part in parts)

@@ -1,0 +1,89 @@
+"""Ragged tensors against TensorFlow."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.ops_jax import lowering
+from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+
+_SPLITS = np.array([0, 2, 2, 5, 6])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("tsplits", [np.int32, np.int64])
+def test_range(dtype, tsplits):
+  inputs = [
+    np.array([0, 5, 3, 7]).astype(dtype),
+    np.array([4, 5, -4, 1]).astype(dtype),
+    np.array([1, 1, -2, 3]).astype(dtype),
+  ]
+  check_raw_op("RaggedRange", inputs, {"Tsplits": tsplits}, jit=False, vmap=False)
+  check_raw_op("RaggedRange", [dtype(1), inputs[1], dtype(2)], jit=False, vmap=False)
+
+
+def test_range_adds_up_its_deltas():
+  check_raw_op("RaggedRange", [np.float32(0), np.float32(2), np.float32(0.1)], jit=False, vmap=False, tolerance=(0, 0))
+  check_raw_op_rejects("RaggedRange", [np.int32(0), np.int32(2), np.int32(0)], match="delta is 0")
+
+
+@pytest.mark.parametrize("tsplits", [np.int32, np.int64])
+@pytest.mark.parametrize("inner", [(), (2,), (2, 3)])
+def test_to_sparse(tsplits, inner):
+  values = np.arange(6 * int(np.prod(inner)), dtype=np.float32).reshape(6, *inner)
+  check_raw_op("RaggedTensorToSparse", [[_SPLITS.astype(tsplits)], values], vmap=False)
+  outer = np.array([0, 1, 1, 4], tsplits)
+  check_raw_op("RaggedTensorToSparse", [[outer, _SPLITS.astype(tsplits)], values], vmap=False)
+
+
+@pytest.mark.parametrize("shape", [[-1, -1], [4, 3], [-1, 2], [5, 6], [2, -1]])
+@pytest.mark.parametrize("kind", ["splits", "rowids"])
+def test_to_tensor(shape, kind):
+  values = np.arange(1, 7, dtype=np.float64)
+  if kind == "splits":
+    partition, types = [_SPLITS], ["ROW_SPLITS"]
+  else:
+    partition, types = [np.array(4), np.array([0, 0, 2, 2, 2, 3])], ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]
+  inputs = [np.array(shape), values, np.float64(-1), partition]
+  static = ["row_partition_tensors"]
+  attrs = {"row_partition_types": types}
+  check_raw_op("RaggedTensorToTensor", inputs, attrs, static=static, vmap=["values"], grad=["values"])
+
+
+def test_a_scalar_shape_stands_for_any():
+  to_tensor = lowering("RaggedTensorToTensor").function
+  values = np.arange(1.0, 7.0, dtype=np.float32)
+  dense = to_tensor(np.array(-1), values, np.float32(0), [_SPLITS], row_partition_types=("ROW_SPLITS",))
+  np.testing.assert_array_equal(dense, [[1, 2, 0], [0, 0, 0], [3, 4, 5], [6, 0, 0]])
+
+
+def test_to_tensor_of_deeper_rows():
+  outer = np.array([0, 1, 1, 4])
+  values = np.arange(12, dtype=np.float32).reshape(6, 2)
+  inputs = [np.array([-1, -1, -1, 2]), values, np.float32(9), [outer, _SPLITS]]
+  static = ["row_partition_tensors"]
+  check_raw_op(
+    "RaggedTensorToTensor", inputs, {"row_partition_types": ["ROW_SPLITS"] * 2}, static=static, vmap=["values"]
+  )
+
+
+def test_a_bounded_shape_lets_splits_be_traced():
+  inputs = [np.array([-1, 3]), np.arange(6.0), np.float64(0), [_SPLITS]]
+  check_raw_op("RaggedTensorToTensor", inputs, {"row_partition_types": ["ROW_SPLITS"]}, vmap=["values"])
+  unbounded = raw_op("RaggedTensorToTensor", [np.array([-1, -1]), *inputs[1:]], {"row_partition_types": ["ROW_SPLITS"]})
+  with pytest.raises(StaticInputError, match="bounds it"):
+    jax.jit(unbounded.run)(*unbounded.dynamic_inputs)
+
+
+@pytest.mark.parametrize("indices", [np.array([2, 0, 2]), np.array([[3, 1], [0, 2]], np.int32)])
+def test_gather(indices):
+  values = np.arange(12, dtype=np.float32).reshape(6, 2)
+  attrs = {"OUTPUT_RAGGED_RANK": indices.ndim}
+  static = ["params_nested_splits"]
+  check_raw_op("RaggedGather", [[_SPLITS], values, indices], attrs, static=static, vmap=["params_dense_values"])
+  with pytest.raises(InvalidInputError, match="out of range"):
+    lowering("RaggedGather").function([_SPLITS], values, indices + 9)
+  with pytest.raises(StaticInputError, match="row splits depend"):
+    lowering("RaggedGather").function([jnp.asarray(_SPLITS)], values, indices)

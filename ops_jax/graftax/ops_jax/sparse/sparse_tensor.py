@@ -1,0 +1,421 @@
+"""Sparse tensors as coordinates and values, where the result has a static shape.
+
+Coordinates are `[nnz, rank]` int64 in row-major order, shapes `[rank]` int64 and known while tracing. TensorFlow
+refuses coordinates out of range; so do we where they are known. At traced ones, writes are left out, and reads give
+what `gather` gives.
+"""
+
+import math
+from collections.abc import Sequence
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
+from graftax.ops_jax._core.known import INT64, canonical_dtype
+from graftax.ops_jax._core.numeric import lowest
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static, Value, namespace
+from graftax.ops_jax.array.gather import positions_or_end
+
+__all__ = [
+  "sparse_concat",
+  "sparse_dense_cwise_add",
+  "sparse_dense_cwise_div",
+  "sparse_dense_cwise_mul",
+  "sparse_reduce_max",
+  "sparse_reduce_sum",
+  "sparse_reorder",
+  "sparse_reshape",
+  "sparse_softmax",
+  "sparse_tensor_dense_add",
+  "sparse_tensor_dense_mat_mul",
+  "sparse_to_dense",
+]
+
+
+def _columns(indices: Array) -> tuple[Array, ...]:
+  return tuple(indices[:, axis] for axis in range(indices.shape[1]))
+
+
+def _places(op: str, indices: Array, shape: Sequence[int]) -> tuple[jax.Array, ...]:
+  """The coordinates of each axis, those out of range beyond the end, where JAX drops updates.
+
+  Raises:
+    InvalidInputError: they are known, and one is out of range.
+  """
+  return tuple(positions_or_end(op, column, size) for column, size in zip(_columns(indices), shape, strict=True))
+
+
+def _linear(indices: Array, shape: tuple[int, ...], xp: ModuleType) -> Array:
+  """Row-major position of each coordinate."""
+  position = xp.zeros(indices.shape[:1], indices.dtype)
+  for column, size in zip(_columns(indices), shape, strict=True):
+    position = position * size + column
+  return position
+
+
+def _to_int64(value: Array) -> Array:
+  return value.astype(canonical_dtype(INT64)) if isinstance(value, jax.Array) else value.astype(INT64)
+
+
+@register("SparseToDense", ignores=("T", "Tindices", "validate_indices"))
+def sparse_to_dense(
+  sparse_indices: Array, output_shape: Static[tuple[int, ...]], sparse_values: Array, default_value: Array
+) -> Array:
+  """A dense tensor with values at coordinates, and one value elsewhere.
+
+  Source op: `tf.raw_ops.SparseToDense`.
+
+  Args:
+    sparse_indices: `[nnz, rank]`, or `[nnz]` or a scalar for a vector; int32 or int64.
+    output_shape: of the result.
+    sparse_values: `[nnz]` or a scalar, any dtype.
+    default_value: scalar, dtype of `sparse_values`.
+
+  Returns:
+    `output_shape`, dtype of `sparse_values`.
+
+  Raises:
+    InvalidInputError: known coordinates are out of range.
+
+  Differs from TF: coordinates that are repeated or out of order are not refused.
+  """
+  indices = sparse_indices
+  indices = indices.reshape(1, 1) if indices.ndim == 0 else indices[:, None] if indices.ndim == 1 else indices
+  values = jnp.broadcast_to(jnp.asarray(sparse_values), indices.shape[:1])
+  dense = jnp.full(output_shape, jnp.asarray(default_value), values.dtype)
+  return dense.at[_places("SparseToDense", indices, output_shape)].set(values, mode="drop")
+
+
+@register("SparseTensorDenseMatMul", ignores=("T", "Tindices"))
+def sparse_tensor_dense_mat_mul(
+  a_indices: Array,
+  a_values: Array,
+  a_shape: Static[tuple[int, ...]],
+  b: Array,
+  *,
+  adjoint_a: bool = False,
+  adjoint_b: bool = False,
+) -> Array:
+  """Product of a sparse and a dense matrix.
+
+  Source op: `tf.raw_ops.SparseTensorDenseMatMul`.
+
+  Args:
+    a_indices: `[nnz, 2]`, int32 or int64; in any order, repeated ones add up.
+    a_values: `[nnz]`, any numeric dtype.
+    a_shape: `[2]`.
+    b: `[k, m]`, or `[m, k]` with `adjoint_b`; dtype of `a_values`.
+    adjoint_a: multiply with the conjugate transpose of the sparse matrix.
+    adjoint_b: multiply with the conjugate transpose of `b`.
+
+  Returns:
+    `[n, m]`, dtype of `b`.
+
+  Raises:
+    InvalidInputError: the inner sizes differ, or known coordinates are out of range.
+  """
+  values, b = jnp.asarray(a_values), jnp.asarray(b)
+  rows, inner = _places("SparseTensorDenseMatMul", a_indices, a_shape)
+  num_rows, num_inner = a_shape
+  if adjoint_a:
+    rows, inner, num_rows, num_inner, values = inner, rows, num_inner, num_rows, jnp.conj(values)
+  b = jnp.conj(b.T) if adjoint_b else b
+  if b.shape[0] != num_inner:
+    raise InvalidInputError(f"SparseTensorDenseMatMul: inner sizes {num_inner} and {b.shape[0]} differ.")
+  accumulate = np.float32 if b.dtype.itemsize == 2 and jnp.issubdtype(b.dtype, jnp.floating) else b.dtype
+  products = values[:, None].astype(accumulate) * b.at[inner].get(mode="fill").astype(accumulate)
+  return jnp.zeros((num_rows, b.shape[1]), accumulate).at[rows].add(products, mode="drop").astype(b.dtype)
+
+
+def _dense_at(op: str, sp_indices: Array, sp_shape: tuple[int, ...], dense: Array) -> Array:
+  """Elements of a dense tensor, broadcast to the sparse one's shape, at the coordinates."""
+  dense = jnp.asarray(dense)
+  if dense.ndim > len(sp_shape) or any(
+    d not in (1, s) for d, s in zip(dense.shape[::-1], sp_shape[::-1], strict=False)
+  ):
+    raise InvalidInputError(f"{op}: shape {dense.shape} does not broadcast to {sp_shape!r}.")
+  return jnp.broadcast_to(dense, sp_shape).at[_places(op, sp_indices, sp_shape)].get(mode="fill")
+
+
+@register("SparseDenseCwiseAdd", ignores=("T",))
+def sparse_dense_cwise_add(
+  sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array
+) -> Array:
+  """Values of a sparse tensor plus the elements of a dense one at the same places.
+
+  Source op: `tf.raw_ops.SparseDenseCwiseAdd`.
+
+  Args:
+    sp_indices: `[nnz, rank]`, int64.
+    sp_values: `[nnz]`, any numeric dtype.
+    sp_shape: `[rank]`.
+    dense: dtype of `sp_values`; broadcasts to `sp_shape`.
+
+  Returns:
+    `[nnz]`, dtype of `sp_values`.
+  """
+  return sp_values + _dense_at("SparseDenseCwiseAdd", sp_indices, sp_shape, dense)
+
+
+@register("SparseDenseCwiseMul", ignores=("T",))
+def sparse_dense_cwise_mul(
+  sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array
+) -> Array:
+  """Values of a sparse tensor times the elements of a dense one at the same places.
+
+  Source op: `tf.raw_ops.SparseDenseCwiseMul`.
+
+  Args:
+    sp_indices: `[nnz, rank]`, int64.
+    sp_values: `[nnz]`, any numeric dtype.
+    sp_shape: `[rank]`.
+    dense: dtype of `sp_values`; broadcasts to `sp_shape`.
+
+  Returns:
+    `[nnz]`, dtype of `sp_values`.
+  """
+  return sp_values * _dense_at("SparseDenseCwiseMul", sp_indices, sp_shape, dense)
+
+
+@register("SparseDenseCwiseDiv", ignores=("T",))
+def sparse_dense_cwise_div(
+  sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array
+) -> Array:
+  """Values of a sparse tensor divided by the elements of a dense one at the same places; integers truncate.
+
+  Source op: `tf.raw_ops.SparseDenseCwiseDiv`.
+
+  Args:
+    sp_indices: `[nnz, rank]`, int64.
+    sp_values: `[nnz]`, any numeric dtype.
+    sp_shape: `[rank]`.
+    dense: dtype of `sp_values`; broadcasts to `sp_shape`.
+
+  Returns:
+    `[nnz]`, dtype of `sp_values`.
+  """
+  return jax.lax.div(jnp.asarray(sp_values), _dense_at("SparseDenseCwiseDiv", sp_indices, sp_shape, dense))
+
+
+@register("SparseTensorDenseAdd", ignores=("T", "Tindices"))
+def sparse_tensor_dense_add(a_indices: Array, a_values: Array, a_shape: Array, b: Array) -> Array:
+  """A dense tensor with the values of a sparse one added.
+
+  Source op: `tf.raw_ops.SparseTensorDenseAdd`.
+
+  Args:
+    a_indices: `[nnz, rank]`, int32 or int64.
+    a_values: `[nnz]`, any numeric dtype.
+    a_shape: the shape of `b`; not read.
+    b: dtype of `a_values`.
+
+  Returns:
+    Shape and dtype of `b`.
+  """
+  del a_shape
+  return jnp.asarray(b).at[_places("SparseTensorDenseAdd", a_indices, b.shape)].add(a_values, mode="drop")
+
+
+@register("SparseReduceSum", ignores=("T",))
+def sparse_reduce_sum(
+  input_indices: Array,
+  input_values: Array,
+  input_shape: Static[tuple[int, ...]],
+  reduction_axes: Static[tuple[int, ...]],
+  *,
+  keep_dims: bool = False,
+) -> Array:
+  """Sums of a sparse tensor along axes, dense.
+
+  Source op: `tf.raw_ops.SparseReduceSum`.
+
+  Args:
+    input_indices: `[nnz, rank]`, int64.
+    input_values: `[nnz]`, any numeric dtype.
+    input_shape: `[rank]`.
+    reduction_axes: negative ones count from the end.
+    keep_dims: keep the axes with size 1.
+
+  Returns:
+    The remaining axes, dtype of `input_values`.
+  """
+  kept, shape, result = _reduced(input_shape, reduction_axes, keep_dims)
+  values = jnp.asarray(input_values)
+  columns = _places("SparseReduceSum", input_indices[:, kept], shape)
+  total = (
+    jnp.zeros(shape, values.dtype).at[columns].add(values, mode="drop") if kept else jnp.sum(values, dtype=values.dtype)
+  )
+  return total.reshape(result)
+
+
+@register("SparseReduceMax", ignores=("T",))
+def sparse_reduce_max(
+  input_indices: Array,
+  input_values: Array,
+  input_shape: Static[tuple[int, ...]],
+  reduction_axes: Static[tuple[int, ...]],
+  *,
+  keep_dims: bool = False,
+) -> Array:
+  """Largest stored values of a sparse tensor along axes, dense; 0 where nothing is stored.
+
+  Source op: `tf.raw_ops.SparseReduceMax`.
+
+  Args:
+    input_indices: `[nnz, rank]`, int64.
+    input_values: `[nnz]`, any real dtype.
+    input_shape: `[rank]`.
+    reduction_axes: negative ones count from the end.
+    keep_dims: keep the axes with size 1.
+
+  Returns:
+    The remaining axes, dtype of `input_values`.
+  """
+  kept, shape, result = _reduced(input_shape, reduction_axes, keep_dims)
+  values = jnp.asarray(input_values)
+  columns = _places("SparseReduceMax", input_indices[:, kept], shape)
+  if not kept:
+    return (jnp.max(values) if values.size else jnp.zeros((), values.dtype)).reshape(result)
+  largest = jnp.full(shape, lowest(values.dtype)).at[columns].max(values, mode="drop")
+  is_stored = jnp.zeros(shape, bool).at[columns].set(True, mode="drop")
+  return jnp.where(is_stored, largest, jnp.zeros((), values.dtype)).reshape(result)
+
+
+def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> tuple[list[int], list[int], list[int]]:
+  """Axes that stay, their sizes, and the shape of the result."""
+  rank = len(shape)
+  if any(not -rank <= axis < rank for axis in axes):
+    raise InvalidInputError(f"SparseReduce: reduction_axes={axes!r} are out of range for shape {shape!r}.")
+  dropped = {axis % rank for axis in axes}
+  kept = [axis for axis in range(rank) if axis not in dropped]
+  result = [1 if axis in dropped else shape[axis] for axis in range(rank)] if keep_dims else [shape[a] for a in kept]
+  return kept, [shape[a] for a in kept], result
+
+
+@register("SparseReorder", ignores=("T",))
+def sparse_reorder(
+  input_indices: Array, input_values: Array, input_shape: Static[tuple[int, ...]]
+) -> tuple[Array, Array]:
+  """A sparse tensor with its coordinates in row-major order.
+
+  Source op: `tf.raw_ops.SparseReorder`.
+
+  Args:
+    input_indices: `[nnz, rank]`, int64.
+    input_values: `[nnz]`, any dtype.
+    input_shape: `[rank]`.
+
+  Returns:
+    Coordinates and values in order; equal coordinates keep theirs.
+  """
+  xp = namespace(input_indices)
+  order = _row_major_order(xp.asarray(input_indices), xp)
+  return _to_int64(xp.asarray(input_indices)[order]), namespace(input_values, order).asarray(input_values)[order]
+
+
+def _row_major_order(indices: Array, xp: ModuleType) -> Array:
+  if indices.shape[1] == 0:
+    return xp.arange(indices.shape[0])
+  return xp.lexsort(tuple(indices[:, axis] for axis in reversed(range(indices.shape[1]))))
+
+
+@register("SparseReshape")
+def sparse_reshape(
+  input_indices: Array, input_shape: Static[tuple[int, ...]], new_shape: Static[tuple[int, ...]]
+) -> tuple[Value, Value]:
+  """Coordinates of a sparse tensor in another shape.
+
+  Source op: `tf.raw_ops.SparseReshape`.
+
+  Args:
+    input_indices: `[nnz, rank]`, int64.
+    input_shape: `[rank]`.
+    new_shape: `[new_rank]`; one entry may be -1.
+
+  Returns:
+    Coordinates `[nnz, new_rank]` and shape `[new_rank]`, int64.
+
+  Raises:
+    InvalidInputError: the shapes hold different numbers of elements.
+    StaticInputError: they hold more than an index can count, which is 2 ** 31 - 1 for traced coordinates with 64-bit
+      types off.
+  """
+  size = math.prod(input_shape)
+  known = math.prod(n for n in new_shape if n != -1)
+  shape = tuple(size // known if n == -1 and known else n for n in new_shape)
+  if math.prod(shape) != size:
+    raise InvalidInputError(f"SparseReshape: {input_shape!r} does not reshape to {new_shape!r}.")
+  xp = namespace(input_indices)
+  if size > np.iinfo(input_indices.dtype).max:
+    raise StaticInputError(
+      f"SparseReshape: positions in shape {input_shape!r} do not fit {input_indices.dtype}, and the coordinates depend "
+      f"on traced data. Turn 64-bit types on (jax_enable_x64), or pass the coordinates as a constant."
+    )
+  position = _linear(xp.asarray(input_indices), input_shape, xp)
+  columns = []
+  for length in reversed(shape):
+    columns.append(position % max(length, 1))
+    position = position // max(length, 1)
+  indices = xp.stack(columns[::-1], axis=-1) if columns else xp.zeros((input_indices.shape[0], 0), INT64)
+  return _to_int64(indices), np.array(shape, np.int64)
+
+
+@register("SparseSoftmax", ignores=("T",))
+def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]]) -> Array:
+  """Softmax over the stored values of each row, a row being what agrees in all but the last coordinate.
+
+  Source op: `tf.raw_ops.SparseSoftmax`.
+
+  Args:
+    sp_indices: `[nnz, rank]`, int64.
+    sp_values: `[nnz]`, float16, float32 or float64.
+    sp_shape: `[rank]`, at least 2.
+
+  Returns:
+    `[nnz]`, dtype of `sp_values`.
+  """
+  del sp_shape
+  values = jnp.asarray(sp_values)
+  if not values.size:
+    return values
+  # As in TensorFlow a row ends where the next coordinates differ: how many rows the shape has does not matter.
+  coordinates = jnp.asarray(sp_indices)[:, :-1]
+  is_next = jnp.any(coordinates[1:] != coordinates[:-1], axis=1)
+  rows = jnp.concatenate([jnp.zeros(1, np.int32), jnp.cumsum(is_next, dtype=np.int32)])
+  highest = jax.ops.segment_max(values, rows, values.size)
+  weights = jnp.exp(values - jax.lax.stop_gradient(highest)[rows])
+  return weights / jax.ops.segment_sum(weights, rows, values.size)[rows]
+
+
+@register("SparseConcat", ignores=("T", "N"))
+def sparse_concat(
+  indices: list[Array], values: list[Array], shapes: Static[np.ndarray], *, concat_dim: int
+) -> tuple[Value, Value, Value]:
+  """Sparse tensors joined along an axis.
+
+  Source op: `tf.raw_ops.SparseConcat`.
+
+  Args:
+    indices: coordinates of each, `[nnz, rank]` int64.
+    values: values of each, `[nnz]`, any dtype.
+    shapes: shape of each, `[rank]` int64.
+    concat_dim: the axis; negative counts from the end.
+
+  Returns:
+    Coordinates in row-major order, values and shape of the result.
+  """
+  shape = np.array(shapes[0], np.int64)
+  axis = concat_dim % shape.size
+  starts = np.cumsum([0, *[int(s[axis]) for s in shapes]])
+  shape[axis] = starts[-1]
+  xp = namespace(*indices)
+  unit = np.eye(shape.size, dtype=np.int64)[axis]
+  joined = xp.concatenate(
+    [xp.asarray(i) + (start * unit).astype(i.dtype) for i, start in zip(indices, starts[:-1], strict=True)]
+  )
+  order = _row_major_order(joined, xp)
+  return _to_int64(joined[order]), namespace(order, *values).concatenate(values)[order], shape

@@ -1,0 +1,122 @@
+"""StableHLO inside TensorFlow graphs: what `jax2tf.convert` writes, back as JAX operations."""
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.graphdef_ir import DType, FunctionRef
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Value, materialize
+
+# The package below takes as long to import as all lowerings together, and few graphs hold a module: the functions that
+# meet one import it.
+if TYPE_CHECKING:
+  from graftax.xla_call_module import Lifted, Module
+
+__all__ = ["xla_call_module"]
+
+
+@register("XlaCallModule", ignores=("Sout", "Tin"))
+def xla_call_module(
+  ctx: Context,
+  args: list[Array],
+  *,
+  version: int,
+  module: bytes,
+  Tout: tuple[DType, ...],
+  dim_args_spec: tuple[str, ...] = (),
+  platforms: tuple[str, ...] = (),
+  function_list: tuple[FunctionRef, ...] = (),
+  has_token_input_output: bool = False,
+  disabled_checks: tuple[str, ...] = (),
+  use_shardy_partitioner: bool = False,
+) -> tuple[Value, ...]:
+  """The results of a StableHLO module, as ordinary JAX operations.
+
+  Source op: `tf.raw_ops.XlaCallModule`.
+
+  Args:
+    ctx: the program around the node, for the functions of `function_list` and `xlacallmodule_strict_checks`.
+    args: what the module's `main` takes, without platform index, dimension arguments and tokens.
+    version: the calling convention, 2 to 10.
+    module: the serialized module.
+    Tout: dtypes of the results.
+    dim_args_spec: `"argument.axis"` of the dimensions that old modules take as arguments.
+    platforms: what the module was lowered for.
+    function_list: TensorFlow functions that the module calls; lowered as any other, with this program's state.
+    has_token_input_output: whether `main` takes and returns tokens, which order effects that JAX does not have.
+    disabled_checks: checks that the exporter switched off.
+    use_shardy_partitioner: which kind of sharding annotations the module has; both are read.
+
+  Raises:
+    StableHloError: the module cannot be read, was lowered for other platforms, or does not fit the arguments.
+
+  Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
+  that has no JAX counterpart runs as it is, and then has no derivative.
+  """
+  from graftax.xla_call_module import lift
+
+  parsed = _module(version, module, platforms, disabled_checks, dim_args_spec, function_list, has_token_input_output)
+  check_platform = ctx.options.xlacallmodule_strict_checks
+
+  def call_tf_function(function: FunctionRef, *operands: Array) -> Sequence[Value]:
+    return ctx.call(function, operands)
+
+  values = [jnp.asarray(materialize(arg)) for arg in args]
+  if function_list:
+    # What those functions do depends on the program around them, so nothing that was traced may be used again.
+    results: Sequence[Any] = lift(parsed, check_platform=check_platform, call_tf_function=call_tf_function)(*values)
+  else:
+    results = _run(parsed, check_platform, values)
+  return tuple(_result(value, dtype) for value, dtype in zip(results, Tout, strict=True))
+
+
+@functools.lru_cache(maxsize=256)
+def _module(
+  version: int,
+  module: bytes,
+  platforms: tuple[str, ...],
+  disabled_checks: tuple[str, ...],
+  dim_args_spec: tuple[str, ...],
+  function_list: tuple[FunctionRef, ...],
+  has_token_input_output: bool,
+) -> "Module":
+  from graftax.xla_call_module import Module
+
+  return Module.from_call_module(
+    version=version,
+    module=module,
+    platforms=platforms,
+    disabled_checks=disabled_checks,
+    dim_args_spec=dim_args_spec,
+    function_list=function_list,
+    has_token_input_output=has_token_input_output,
+  )
+
+
+@functools.lru_cache(maxsize=256)
+def _lifted(module: "Module", check_platform: bool) -> "Lifted":
+  from graftax.xla_call_module import lift
+
+  return lift(module, check_platform=check_platform)
+
+
+def _run(module: "Module", check_platform: bool, args: Sequence[Array]) -> Sequence[Array]:
+  from graftax.xla_call_module import UnsupportedModuleError, call
+
+  try:
+    return _lifted(module, check_platform)(*args)
+  except UnsupportedModuleError:
+    return call(module, *args, check_platform=check_platform)
+
+
+def _result(value: Array, dtype: DType) -> Array:
+  # Modules hold float0, the dtype of derivatives of integers, as booleans; TensorFlow as what Tout says.
+  wanted = dtype.base.numpy
+  if value.dtype == np.bool_ and wanted != np.bool_:
+    return value.astype(wanted)
+  return value

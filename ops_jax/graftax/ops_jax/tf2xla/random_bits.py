@@ -1,0 +1,73 @@
+"""tf2xla's random bits."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax.int64_pairs import pairs
+from graftax.ops_jax.random import philox, threefry
+
+__all__ = ["xla_rng_bit_generator"]
+
+_UINT64 = np.dtype(np.uint64)
+_PHILOX, _THREEFRY, _AUTO_SELECT = 1, 2, 3
+
+
+@register("XlaRngBitGenerator", ignores=("Tshape",), words="also")
+def xla_rng_bit_generator(
+  algorithm: Static[int], initial_state: Array, shape: Static[tuple[int, ...]], *, dtype: np.dtype = _UINT64
+) -> tuple[Value, Array]:
+  """Random bits and the state after, from XLA's generators.
+
+  Source op: `XlaRngBitGenerator` (tf2xla).
+
+  Args:
+    algorithm: 1 for Philox, 2 for ThreeFry, 3 for the one that the state's size fits.
+    initial_state: key and counter: `[3]` for Philox, `[2]` for ThreeFry; uint64.
+    shape: of the bits.
+    dtype: int32, uint32, int64 or uint64.
+
+  Returns:
+    The state after, shape of `initial_state`, uint64; bits, `shape` of `dtype` (64-bit ones as words with
+    64-bit types off).
+
+  Raises:
+    InvalidInputError: another algorithm, size of the state, or dtype.
+  """
+  size = {_PHILOX: 3, _THREEFRY: 2, _AUTO_SELECT: initial_state.shape[0]}.get(algorithm)
+  if dtype.itemsize < 4 or initial_state.shape != (size,) or size not in (2, 3):
+    raise InvalidInputError(
+      f"XlaRngBitGenerator: algorithm {algorithm!r} with a state of shape {initial_state.shape} and dtype {dtype}; "
+      f"expected 1 (Philox) with [3], 2 (ThreeFry) with [2] or 3 with either, and at least 32 bits."
+    )
+  low, high = philox.split_whole(initial_state, "state")
+  num_words = math.prod(shape) * (dtype.itemsize // 4)
+  draw = _philox_words if size == 3 else _threefry_words
+  words, (new_low, new_high) = draw(low, high, num_words)
+  state = pairs.join(new_low, new_high, np.uint64)
+  if dtype.itemsize == 4:
+    return state, jax.lax.bitcast_convert_type(words, dtype).reshape(shape)
+  low_high = words.reshape(-1, 2)
+  bits = pairs.join(low_high[:, 0], low_high[:, 1], dtype)
+  return state, bits.reshape(shape)
+
+
+def _philox_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:
+  generator = philox.Philox((low[0], high[0]), (low[1], high[1], low[2], high[2]))
+  moved = philox.skip(generator, (np.uint32(-(-num_words // 4)), np.uint32(0)))
+  c0, c1, c2, c3 = (jnp.asarray(c) for c in moved.counter)
+  return philox.words(generator, num_words), (
+    jnp.stack([jnp.asarray(low[0]), c0, c2]),
+    jnp.stack([jnp.asarray(high[0]), c1, c3]),
+  )
+
+
+def _threefry_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:
+  generator = threefry.ThreeFry(jnp.stack([jnp.asarray(word) for word in (low[0], high[0], low[1], high[1])]))
+  state = threefry.moved(generator, num_words).state.reshape(2, 2)
+  return threefry.words(generator, (num_words,)), (state[:, 0], state[:, 1])

@@ -1,0 +1,92 @@
+"""tf2xla's reductions by a function."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from graftax.graphdef_ir import FunctionRef
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.values import Array
+from graftax.ops_jax.tf2xla.computation import MONOIDS, identity, monoid, scalar_function
+
+__all__ = ["xla_reduce", "xla_variadic_reduce", "xla_variadic_reduce_v2"]
+
+
+@register("XlaReduce", ignores=("T",))
+def xla_reduce(
+  ctx: Context, input: Array, init_value: Array, *, dimensions_to_reduce: tuple[int, ...], reducer: FunctionRef
+) -> Array:
+  """An array reduced along dimensions by a function.
+
+  Source op: `XlaReduce` (tf2xla).
+
+  Args:
+    ctx: the program, for the function.
+    input: any dtype.
+    init_value: scalar of that dtype, what a reduction starts from.
+    dimensions_to_reduce: which dimensions go; where none, the input stays as it is.
+    reducer: from two scalars to one; associative, as the order of reductions is open.
+  """
+  x, init = jnp.asarray(input), jnp.asarray(init_value)
+  name = monoid(scalar_function(ctx, reducer, [x.dtype] * 2), x.dtype)
+  if name is None or not dimensions_to_reduce:
+    return _reduce(ctx, [x], [init], dimensions_to_reduce, reducer)[0]
+  neutral = identity(name, x.dtype)
+  reduced = lax.reduce(x, neutral, MONOIDS[name], dimensions_to_reduce)
+  return MONOIDS[name](reduced, jnp.broadcast_to(init, reduced.shape))
+
+
+@register("XlaVariadicReduce", ignores=("N", "T"))
+def xla_variadic_reduce(
+  ctx: Context,
+  input: list[Array],
+  init_value: list[Array],
+  *,
+  dimensions_to_reduce: tuple[int, ...],
+  reducer: FunctionRef,
+) -> tuple[Array, ...]:
+  """Arrays of one dtype reduced together along dimensions; otherwise as `XlaVariadicReduceV2`.
+
+  Source op: `XlaVariadicReduce` (tf2xla).
+  """
+  return _reduce(ctx, input, init_value, dimensions_to_reduce, reducer)
+
+
+@register("XlaVariadicReduceV2", ignores=("T",))
+def xla_variadic_reduce_v2(
+  ctx: Context,
+  inputs: list[Array],
+  init_values: list[Array],
+  *,
+  dimensions_to_reduce: tuple[int, ...],
+  reducer: FunctionRef,
+) -> tuple[Array, ...]:
+  """Arrays reduced together along dimensions by a function.
+
+  Source op: `XlaVariadicReduceV2` (tf2xla).
+
+  Args:
+    ctx: the program, for the function.
+    inputs: `n` arrays of one shape, of any dtypes.
+    init_values: `n` scalars, what a reduction starts from.
+    dimensions_to_reduce: which dimensions go.
+    reducer: from `n` scalars so far and `n` more to `n`; associative, as the order of reductions is open.
+  """
+  return _reduce(ctx, inputs, init_values, dimensions_to_reduce, reducer)
+
+
+def _reduce(
+  ctx: Context, inputs: Sequence[Array], inits: Sequence[Array], axes: Sequence[int], reducer: FunctionRef
+) -> tuple[Array, ...]:
+  arrays, starts = tuple(map(jnp.asarray, inputs)), tuple(map(jnp.asarray, inits))
+  if not axes:
+    return arrays
+  combine = scalar_function(ctx, reducer, [x.dtype for x in (*arrays, *arrays)])
+
+  def pairwise(left: Any, right: Any) -> Any:
+    return combine(*left, *right)
+
+  return tuple(lax.reduce(arrays, starts, pairwise, axes))

@@ -1,0 +1,240 @@
+"""Reader of checkpoints in format 2: an index table and data shards, `<prefix>.index` and `<prefix>.data-*-of-*`."""
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from graftax.graphdef_ir import DType, schema
+from graftax.graphdef_ir.errors import UnsupportedError
+from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
+from graftax.savedmodel_io.checkpoint.partition import Bounds, read_partitioned
+from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
+from graftax.savedmodel_io.checkpoint.table_reader import read_table
+from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
+from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, slice_key
+from graftax.savedmodel_io.errors import (
+  CheckpointNotFoundError,
+  DamagedCheckpointError,
+  MissingShardError,
+  UnsupportedCheckpointError,
+)
+
+__all__ = ["BundleReader", "index_path", "shard_path"]
+
+_HEADER_KEY = b""
+_VERSION = 1  # of the bundle format; TensorFlow has written no other
+_MAX_SHARDS = 99_999  # the file names have five digits
+
+
+def index_path(prefix: str) -> str:
+  """The index file of a checkpoint."""
+  return f"{prefix}.index"
+
+
+def shard_path(prefix: str, shard: int, num_shards: int) -> str:
+  """One data file of a checkpoint."""
+  return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
+
+
+class BundleReader:
+  """The tensors of a format 2 checkpoint, by key. Opening reads and verifies the index; data is mapped when asked for.
+
+  Attributes:
+    entries: key -> TensorEntry, in key order, without the stored slices of partitioned tensors.
+  """
+
+  entries: Mapping[str, TensorEntry]
+
+  def __init__(self, prefix: str):
+    self._prefix = prefix
+    path = index_path(prefix)
+    try:
+      with open(path, "rb") as f:
+        data = f.read()
+    except FileNotFoundError as e:
+      raise CheckpointNotFoundError(f"{path}: no checkpoint index there; expected the path without '.index'") from e
+    table = read_table(data, path)
+    self._num_shards = _read_header(table, path)
+    self._shards: dict[int, np.ndarray] = {}
+    entries, self._slices = _read_entries(table, self._num_shards, path)
+    self.entries = MappingProxyType(entries)
+    self._check_shards()
+
+  def read(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
+    """The tensor, read-only. Stored whole and numeric: a view of the mapped file; otherwise a copy."""
+    if not entry.slices:
+      return self._read_stored(entry, verify=verify)
+    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify)
+
+  def read_region(self, entry: TensorEntry, bounds: Bounds, *, verify: bool) -> np.ndarray:
+    """The part of a tensor within (start, stop) per dimension. Touches only the stored slices that overlap it."""
+    if not entry.slices:
+      return self._read_stored(entry, verify=verify)[tuple(slice(*bound) for bound in bounds)]
+    return read_partitioned(
+      entry,
+      bounds,
+      _numpy_dtype(entry, index_path(self._prefix)),
+      lambda part: self._read_stored(self._stored_slice(entry, part), verify=verify),
+      index_path(self._prefix),
+    )
+
+  def _stored_slice(self, entry: TensorEntry, part: TensorSlice) -> TensorEntry:
+    stored = self._slices.get(slice_key(entry.key, part))
+    where = f"{index_path(self._prefix)}: slice {part} of {entry.key!r}"
+    if stored is None:
+      raise DamagedCheckpointError(f"{where}: the index has no entry for it")
+    shape = tuple(stop - start for start, stop in part.bounds(entry.shape))
+    if stored.shape != shape or stored.dtype != entry.dtype:
+      raise DamagedCheckpointError(
+        f"{where}: stored as {stored.dtype.name} {stored.shape}, expected {entry.dtype.name} {shape}"
+      )
+    return stored
+
+  def _read_stored(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
+    path = shard_path(self._prefix, entry.shard, self._num_shards)
+    where = f"{path}: tensor {entry.key!r}"
+    dtype = _numpy_dtype(entry, where)
+    data = self._shard(entry.shard)[entry.offset_bytes : entry.offset_bytes + entry.size_bytes]
+    if data.size != entry.size_bytes:
+      raise _short_shard(path, entry, self._shard(entry.shard).size)
+    if entry.dtype == DType.STRING:
+      return decode_string_tensor(data.tobytes(), entry.shape, where, expected_crc=entry.crc32c if verify else None)
+    if verify and (actual := masked_crc32c(data)) != entry.crc32c:
+      raise DamagedCheckpointError(f"{where}: checksum is {actual:#010x}, the index says {entry.crc32c:#010x}")
+    # Not `data.view(dtype)`, which refuses unaligned starts; NumPy reads unaligned memory correctly.
+    try:
+      array = np.ndarray(entry.shape, dtype, buffer=data)
+    except ValueError as e:  # more dimensions, or larger ones beside a 0, than NumPy has
+      raise DamagedCheckpointError(f"{where}: shape {entry.shape} cannot be an array: {e}") from e
+    array.flags.writeable = False
+    return array
+
+  def _shard(self, shard: int) -> np.ndarray:
+    mapped = self._shards.get(shard)
+    if mapped is None:
+      mapped = self._shards[shard] = _map_file(shard_path(self._prefix, shard, self._num_shards))
+    return mapped
+
+  def _check_shards(self) -> None:
+    """Every shard that is referred to exists and is long enough, so that nothing fails half way through a model."""
+    last: dict[int, TensorEntry] = {}
+    for entry in (*self.entries.values(), *self._slices.values()):
+      if entry.slices:
+        continue
+      known = last.get(entry.shard)
+      if known is None or _end(entry) > _end(known):
+        last[entry.shard] = entry
+    for shard, entry in sorted(last.items()):
+      path = shard_path(self._prefix, shard, self._num_shards)
+      try:
+        size = os.stat(path).st_size
+      except FileNotFoundError as e:
+        raise MissingShardError(
+          f"{path}: data shard {shard} of {self._num_shards} is missing; copy all files {self._prefix}.* together"
+        ) from e
+      if _end(entry) > size:
+        raise _short_shard(path, entry, size)
+
+
+def _end(entry: TensorEntry) -> int:
+  return entry.offset_bytes + entry.size_bytes
+
+
+def _short_shard(path: str, entry: TensorEntry, size: int) -> DamagedCheckpointError:
+  return DamagedCheckpointError(
+    f"{path}: tensor {entry.key!r} ends at byte {_end(entry)}, but the file has {size} bytes; it is cut off"
+  )
+
+
+def _map_file(path: str) -> np.ndarray:
+  try:
+    if os.stat(path).st_size == 0:  # an empty file cannot be mapped
+      return np.empty(0, np.uint8)
+    return np.memmap(path, np.uint8, mode="r")
+  except FileNotFoundError as e:
+    raise MissingShardError(f"{path}: this data shard is missing") from e
+
+
+def _read_header(table: Mapping[bytes, bytes], path: str) -> int:
+  if _HEADER_KEY not in table:
+    raise DamagedCheckpointError(f"{path}: a table without the header of a checkpoint index; expected an entry ''")
+  try:
+    header = schema.BundleHeaderProto.FromString(table[_HEADER_KEY])
+  except DecodeError as e:
+    raise DamagedCheckpointError(f"{path}: the header cannot be parsed: {e}") from e
+  if header.endianness != schema.BundleHeaderProto.LITTLE or sys.byteorder != "little":
+    raise UnsupportedCheckpointError(
+      f"{path}: byte order {header.endianness} (1: big-endian) read on a {sys.byteorder}-endian machine; only "
+      "little-endian checkpoints on little-endian machines can be mapped. Save it again on a little-endian machine."
+    )
+  version = header.version
+  if version.min_consumer > _VERSION or _VERSION in version.bad_consumers:
+    raise UnsupportedCheckpointError(
+      f"{path}: written in bundle format {version.producer}, which asks for readers of at least format "
+      f"{version.min_consumer}; we read format {_VERSION}"
+    )
+  if not 1 <= header.num_shards <= _MAX_SHARDS:
+    raise DamagedCheckpointError(f"{path}: the header counts {header.num_shards} shards; expected 1 to {_MAX_SHARDS}")
+  return header.num_shards
+
+
+def _read_entries(
+  table: Mapping[bytes, bytes], num_shards: int, path: str
+) -> tuple[dict[str, TensorEntry], dict[bytes, TensorEntry]]:
+  tensors: dict[str, TensorEntry] = {}
+  slices: dict[bytes, TensorEntry] = {}
+  for raw_key, value in table.items():
+    if raw_key == _HEADER_KEY:
+      continue
+    is_slice = raw_key.startswith(b"\x00")
+    try:
+      key = repr(raw_key) if is_slice else raw_key.decode()
+      entry = _read_entry(key, schema.BundleEntryProto.FromString(value))
+    except (DecodeError, ValueError) as e:  # a UnicodeDecodeError is a ValueError
+      raise DamagedCheckpointError(f"{path}: entry {raw_key!r} is damaged: {e}") from e
+    if not 0 <= entry.shard < num_shards:
+      raise DamagedCheckpointError(f"{path}: entry {key!r} lies in shard {entry.shard} of {num_shards}")
+    if is_slice:
+      slices[raw_key] = entry
+    else:
+      tensors[key] = entry
+  return tensors, slices
+
+
+def _read_entry(key: str, proto: schema.BundleEntryProto) -> TensorEntry:
+  entry = TensorEntry(
+    key=key,
+    dtype=DType(proto.dtype),
+    shape=tuple(dim.size for dim in proto.shape.dim),
+    shard=proto.shard_id,
+    offset_bytes=proto.offset,
+    size_bytes=proto.size,
+    crc32c=proto.crc32c,
+    slices=tuple(TensorSlice.from_proto(part) for part in proto.slices),
+  )
+  if proto.shape.unknown_rank or any(dim < 0 for dim in entry.shape):
+    raise ValueError(f"shape {entry.shape} is not fully known")
+  if entry.offset_bytes < 0 or entry.size_bytes < 0:
+    raise ValueError(f"offset {entry.offset_bytes} or size {entry.size_bytes} is negative")
+  for part in entry.slices:
+    part.bounds(entry.shape)
+  return entry
+
+
+def _numpy_dtype(entry: TensorEntry, where: str) -> np.dtype:
+  """The NumPy type of an entry, after checking that its size is what shape and type make of it."""
+  try:
+    dtype = entry.dtype.numpy
+  except UnsupportedError as e:
+    raise UnsupportedCheckpointError(f"{where}: {entry.dtype.name} has no array form: {e}") from e
+  expected = math.prod(entry.shape) * dtype.itemsize
+  if not entry.slices and entry.dtype != DType.STRING and entry.size_bytes != expected:
+    raise DamagedCheckpointError(
+      f"{where}: {entry.dtype.name} {entry.shape} takes {expected} bytes, the index says {entry.size_bytes}"
+    )
+  return dtype

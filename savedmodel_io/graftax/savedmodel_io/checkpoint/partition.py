@@ -1,0 +1,73 @@
+"""Putting a partitioned tensor together from its stored slices."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
+from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
+from graftax.savedmodel_io.errors import DamagedCheckpointError
+
+__all__ = ["Bounds", "read_partitioned"]
+
+Bounds = tuple[tuple[int, int], ...]
+
+
+def read_partitioned(
+  entry: TensorEntry,
+  bounds: Bounds,
+  dtype: np.dtype,
+  read_slice: Callable[[TensorSlice], np.ndarray],
+  where: str,
+) -> np.ndarray:
+  """The part of `entry` within `bounds`, read-only; a stored slice that is exactly that part is returned as it is.
+
+  Args:
+    entry: a tensor with slices.
+    bounds: (start, stop) per dimension.
+    dtype: element type of the result.
+    read_slice: reads one stored slice; only called for slices that overlap `bounds`.
+    where: file, for messages.
+
+  Raises:
+    DamagedCheckpointError: the slices do not cover the part.
+  """
+  boxes = {part: part.bounds(entry.shape) for part in entry.slices}
+  for part, box in boxes.items():
+    if box == bounds:
+      return read_slice(part)
+  overlaps = {part: overlap for part, box in boxes.items() if (overlap := _overlap(box, bounds)) is not None}
+  # Stored data is read before the result is allocated: a claimed shape alone must not cost memory.
+  pieces = {part: read_slice(part) for part in overlaps}
+  shape = tuple(stop - start for start, stop in bounds)
+  if math.prod(shape) > sum(piece.size for piece in pieces.values()):
+    raise _not_covered(entry, where)
+  result = np.empty(shape, dtype)
+  covered = np.zeros(shape, np.bool_)
+  for part, (source, target) in overlaps.items():
+    result[target] = pieces[part][source]
+    covered[target] = True
+  if not covered.all():
+    raise _not_covered(entry, where)
+  result.flags.writeable = False
+  return result
+
+
+def _overlap(stored: Bounds, wanted: Bounds) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+  """Where the overlap of two boxes lies within the first and within the second; None when they do not meet."""
+  source, target = [], []
+  for (stored_start, stored_stop), (start, stop) in zip(stored, wanted, strict=True):
+    low, high = max(stored_start, start), min(stored_stop, stop)
+    if low >= high:
+      return None
+    source.append(slice(low - stored_start, high - stored_start))
+    target.append(slice(low - start, high - start))
+  return tuple(source), tuple(target)
+
+
+def _not_covered(entry: TensorEntry, where: str) -> DamagedCheckpointError:
+  slices = ", ".join(str(part) for part in entry.slices[:8]) + (" ..." if len(entry.slices) > 8 else "")
+  return DamagedCheckpointError(
+    f"{where}: partitioned tensor {entry.key!r}: slices {slices} do not cover shape {entry.shape}"
+  )

@@ -1,0 +1,170 @@
+"""Reading checkpoints: `CheckpointReader`, `read_checkpoint`."""
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from graftax.graphdef_ir import DType
+from graftax.savedmodel_io.checkpoint.bundle_reader import BundleReader, index_path
+from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
+from graftax.savedmodel_io.checkpoint.v1_reader import V1Reader, is_v1_checkpoint
+from graftax.savedmodel_io.errors import CheckpointKeyError, CheckpointNotFoundError
+
+__all__ = ["CheckpointReader", "read_checkpoint"]
+
+# What a file's name has beyond the path of its checkpoint.
+_PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
+
+
+class CheckpointReader(Mapping[str, np.ndarray]):
+  """The tensors of a checkpoint, by key, read without TensorFlow and, where the format allows, without a copy.
+
+  Opening reads the index, verifies its checksums and checks that all data shards are there and long enough. A tensor
+  stored whole is a read-only view of the memory-mapped shard; strings, partitioned tensors and checkpoints in format 1
+  are copied out when asked for.
+
+  Args:
+    path_prefix: the path without `.index` or `.data-...`, such as `"ckpt-1"` or `"model/variables/variables"`; for a
+      checkpoint in format 1 the file itself, or its prefix before `-?????-of-?????`.
+    verify: check the checksum of each tensor when it is read. That reads all its bytes. The index is always checked.
+
+  Raises:
+    CheckpointNotFoundError: nothing lies there.
+    MissingShardError: a data shard is not there.
+    DamagedCheckpointError: the files are cut off, damaged, or not a checkpoint.
+    UnsupportedCheckpointError: big-endian, or of a later format.
+
+  Example:
+      >>> import tempfile, os
+      >>> CheckpointReader(os.path.join(tempfile.mkdtemp(), "ckpt-1"))  # doctest: +IGNORE_EXCEPTION_DETAIL
+      Traceback (most recent call last):
+      CheckpointNotFoundError: ...
+  """
+
+  def __init__(self, path_prefix: str | os.PathLike[str], *, verify: bool = False):
+    self._prefix = os.fspath(path_prefix)
+    self._verify = verify
+    self._reader = _open(self._prefix)
+
+  @property
+  def path_prefix(self) -> str:
+    """What the reader was opened with."""
+    return self._prefix
+
+  @property
+  def entries(self) -> Mapping[str, TensorEntry]:
+    """What the index says about each tensor."""
+    return self._reader.entries
+
+  def entry(self, key: str) -> TensorEntry:
+    """What the index says about one tensor.
+
+    Raises:
+      CheckpointKeyError: there is no such key; the message lists near ones.
+    """
+    try:
+      return self._reader.entries[key]
+    except KeyError:
+      raise CheckpointKeyError(_no_such_key(self._prefix, key, self._reader.entries)) from None
+
+  def shape(self, key: str) -> tuple[int, ...]:
+    """Shape of the whole tensor."""
+    return self.entry(key).shape
+
+  def dtype(self, key: str) -> DType:
+    """Element type of the tensor."""
+    return self.entry(key).dtype
+
+  def read(self, key: str, *, verify: bool | None = None) -> np.ndarray:
+    """The tensor, read-only; strings as an object array of `bytes`.
+
+    Args:
+      key: its key.
+      verify: overrides the reader's setting.
+
+    Raises:
+      CheckpointKeyError: there is no such key.
+      DamagedCheckpointError: a checksum or size is wrong.
+      UnsupportedCheckpointError: the element type has no array form (variants).
+    """
+    return self._reader.read(self.entry(key), verify=self._verify if verify is None else verify)
+
+  def read_region(self, key: str, region: tuple[slice, ...], *, verify: bool | None = None) -> np.ndarray:
+    """A box of the tensor; of a partitioned tensor only the stored slices that meet it are touched.
+
+    Args:
+      key: its key.
+      region: one slice per dimension, of step 1, as in `jax.Sharding.devices_indices_map`.
+      verify: overrides the reader's setting.
+
+    Raises:
+      ValueError: `region` does not fit the shape.
+    """
+    entry = self.entry(key)
+    if len(region) != len(entry.shape) or any(part.step not in (None, 1) for part in region):
+      raise ValueError(
+        f"{self._prefix}: region {region!r} does not fit shape {entry.shape} of {key!r}; expected one "
+        "slice of step 1 per dimension"
+      )
+    bounds = tuple(part.indices(dim)[:2] for part, dim in zip(region, entry.shape, strict=True))
+    bounds = tuple((start, max(start, stop)) for start, stop in bounds)
+    return self._reader.read_region(entry, bounds, verify=self._verify if verify is None else verify)
+
+  def __getitem__(self, key: str) -> np.ndarray:
+    return self.read(key)
+
+  def __contains__(self, key: object) -> bool:
+    return key in self._reader.entries
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._reader.entries)
+
+  def __len__(self) -> int:
+    return len(self._reader.entries)
+
+  def __repr__(self) -> str:
+    return f"CheckpointReader({self._prefix!r}, {len(self)} tensors)"
+
+
+def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = False) -> dict[str, np.ndarray]:
+  """All tensors of a checkpoint, by key.
+
+  Args:
+    path_prefix: as for `CheckpointReader`.
+    verify: check the checksum of every tensor.
+
+  Raises:
+    as `CheckpointReader` and its `read`.
+  """
+  return dict(CheckpointReader(path_prefix, verify=verify))
+
+
+def _open(prefix: str) -> BundleReader | V1Reader:
+  if os.path.exists(index_path(prefix)):
+    return BundleReader(prefix)
+  stem = _PART.sub("", prefix)
+  if stem != prefix and os.path.exists(index_path(stem)) and glob.glob(glob.escape(stem) + ".data-*"):
+    # The index alone has the form of a checkpoint in format 1 that holds no tensors.
+    raise CheckpointNotFoundError(
+      f"{prefix}: one file of a checkpoint; expected the path that its files share, {stem!r}"
+    )
+  if is_v1_checkpoint(prefix):
+    return V1Reader(prefix)
+  is_folder = os.path.isdir(prefix)
+  folder = prefix if is_folder else os.path.dirname(prefix) or "."
+  places = ("*", "variables/variables") if is_folder else ("*",)
+  found = sorted(path for place in places for path in glob.glob(os.path.join(glob.escape(folder), f"{place}.index")))
+  listing = ", ".join(path.removesuffix(".index") for path in found[:10])
+  hint = f"checkpoints in that folder: {listing}" if found else "that folder holds no checkpoint"
+  what = "a folder; expected the path of a checkpoint in it" if is_folder else "no checkpoint there"
+  raise CheckpointNotFoundError(f"{prefix}: {what} (neither {prefix}.index nor {prefix} is a file); {hint}")
+
+
+def _no_such_key(prefix: str, key: str, keys: Mapping[str, TensorEntry]) -> str:
+  import difflib  # only needed to word an error
+
+  near = difflib.get_close_matches(key, list(keys)[:10_000], n=5, cutoff=0.5) or list(keys)[:5]
+  return f"{prefix}: no tensor {key!r} among {len(keys)}; near ones: {', '.join(map(repr, near))}"

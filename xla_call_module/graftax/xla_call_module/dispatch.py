@@ -1,0 +1,218 @@
+"""`call` and `explain`: lift where possible, embed single ops where not, and the whole module as the last resort."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from graftax.xla_call_module import arguments, communication, errors, ir, preflight
+from graftax.xla_call_module import embed as embedding
+from graftax.xla_call_module.context import Record
+from graftax.xla_call_module.lift import lift
+from graftax.xla_call_module.module import Module, check_is_module
+
+__all__ = ["Explanation", "Obstacle", "call", "explain"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Obstacle:
+  """One op that does not lift: its name and place, why, and whether it can be embedded alone."""
+
+  op: str
+  location: str
+  reason: str
+  embeds: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explanation:
+  """How `call` runs a module.
+
+  Attributes:
+    plan: "lift" (all of it is JAX), "lift with embedded ops", or "embed" (one opaque operation).
+    obstacles: the ops that do not lift.
+    records: what lifting drops or replaces.
+    reason: why the whole module is embedded, where it is.
+    refusals: why a call in this process fails all the same: the module is for another platform than JAX's default, it
+      computes in 64 bits and they are off (the plan is then the one with them on), a custom call is not registered, or
+      the module neither lifts nor embeds.
+  """
+
+  plan: str
+  obstacles: tuple[Obstacle, ...]
+  records: tuple[Record, ...]
+  reason: str = ""
+  refusals: tuple[str, ...] = ()
+
+  def __str__(self) -> str:
+    lines = [f"plan: {self.plan}" + (f" ({self.reason})" if self.reason else "")]
+    lines += [f"  fails here: {refusal}" for refusal in self.refusals]
+    lines += [
+      f"  does not lift: {o.op} at {o.location or 'an unknown place'}: {o.reason}"
+      + (" [embedded alone]" if o.embeds else "")
+      for o in self.obstacles
+    ]
+    lines += [f"  {r.kind}: {r.op} at {r.location or 'an unknown place'}: {r.note}" for r in self.records]
+    return "\n".join(lines)
+
+
+class _Fallback:
+  """Asks the caller's `on_unsupported` about each op that does not lift, else embeds the op and remembers it."""
+
+  def __init__(self, module: Module, first: Callable[..., Any] | None):
+    self.module, self.first = module, first
+    self.obstacles: dict[tuple[str, str, str], Obstacle] = {}
+
+  def __call__(self, op: ir.Op, error: errors.UnsupportedOpError, environment: dict[int, Any]) -> Any:
+    if self.first is not None:
+      try:
+        return self.first(op, error, environment)
+      except errors.UnsupportedModuleError:
+        pass
+    reason = error.reason or str(error)
+    try:
+      if not communication.may_embed_alone(op):
+        raise error
+      results = embedding.embed_op(self.module.data, op, environment)
+    except errors.StableHloError:
+      self._note(op, reason, False)
+      raise error from None
+    self._note(op, reason, True)
+    return results
+
+  def _note(self, op: ir.Op, reason: str, embeds: bool) -> None:
+    self.obstacles[op.name, op.location, reason] = Obstacle(op.name, op.location, reason, embeds)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+  function: Any
+  explanation: Explanation
+
+
+def explain(module: Module, *args: Any, **options: Any) -> Explanation:
+  """How `call` would run the module for such arguments, and what would not lift and why.
+
+  Args:
+    args: arrays or `jax.ShapeDtypeStruct`s; may be left out where every shape of the module is static.
+    options: as for `lift`.
+
+  Raises:
+    ArgumentError: `module` is something else, or the arguments do not fit it.
+  """
+  check_is_module(module, "explain")
+  refused = []
+  try:
+    found = _plan(module, args, options).explanation
+  except errors.X64Error as error:
+    refused.append(str(error))
+    with jax.enable_x64(True):
+      found = _plan(module, args, options).explanation
+  is_checked = options.get("check_platform", True) and not (module.has_platform_index and options.get("platform"))
+  other = preflight.wrong_platform(module) if is_checked else None
+  refused += found.refusals
+  if other is not None:
+    return dataclasses.replace(found, refusals=(*refused, other))
+  return dataclasses.replace(found, refusals=(*refused, *preflight.missing_targets(found.records)))
+
+
+def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
+  """Runs a module on arrays: lifted where it lifts, single ops embedded where they do not, embedded as the last resort.
+
+  Nothing is chosen silently: `explain(module)` says what runs how, and a second call with arguments of the same types
+  runs what the first one compiled. Options are those of `lift`; `on_unsupported` is asked before an op is embedded, and
+  may raise the error that it gets to leave it to that.
+
+  Raises:
+    UnsupportedModuleError: the module does not lift, and embedding it would leave out a given option, or it cannot be
+      embedded either: it exchanges data with other devices or the host, or a function calls itself.
+    ArgumentError: `module` is something else, or the arguments do not fit it.
+  """
+  check_is_module(module, "call")
+  return _plan(module, args, options).function(*args)
+
+
+# What an embedded module cannot do.
+_OPTIONS_OF_LIFT = ("mesh", "platform", "check_shapes", "call_tf_function", "custom_calls")
+_OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64")
+# Callers that make a new `on_unsupported` for every call would fill the cache without end.
+_MAX_PLANS = 16
+
+
+def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
+  """What was found out about the module for such options and arguments, kept with the module."""
+  key = _key(args, options)
+  plan = module.plans.get(key)
+  if plan is None:
+    plan = _new_plan(module, args, options)
+    if len(module.plans) >= _MAX_PLANS:
+      module.plans.pop(list(module.plans)[0], None)
+    module.plans[key] = plan
+  return plan
+
+
+def _key(args: Sequence[Any], options: dict[str, Any]) -> Any:
+  custom_calls = options.get("custom_calls") or {}
+  kept = {**options, "custom_calls": frozenset(custom_calls.items())}
+  types = tuple(type(arg) if isinstance(arg, _SCALARS) else _spec(i, arg) for i, arg in enumerate(args))
+  return types, frozenset(kept.items()), jax.config.jax_enable_x64
+
+
+def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
+  specs = [_spec(i, arg) for i, arg in enumerate(args)] if args else _static_specs(module)
+  fallback = _Fallback(module, options.get("on_unsupported"))
+  lifted = lift(module, **{**options, "on_unsupported": fallback})
+  # With 64-bit types off, eval_shape would hand 32-bit ones to a module that turns them on for itself.
+  is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
+  try:
+    with jax.enable_x64(is_wide):
+      jax.eval_shape(lifted, *specs)
+  except errors.UnsupportedModuleError as error:
+    _refuse_to_leave_out(options, error)
+    honoured = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
+    found = Explanation("embed", tuple(fallback.obstacles.values()), lifted.records, str(error))
+    try:
+      preflight.check_embeds(module.program)
+      return _Plan(embedding.embed(module, **honoured), found)
+    except errors.UnsupportedModuleError as refusal:
+      return _Plan(_Refusing(refusal), dataclasses.replace(found, refusals=(str(refusal),)))
+  obstacles = tuple(fallback.obstacles.values())
+  return _Plan(lifted, Explanation("lift with embedded ops" if obstacles else "lift", obstacles, lifted.records))
+
+
+class _Refusing:
+  """Stands for a function that there is none of."""
+
+  def __init__(self, error: errors.UnsupportedModuleError):
+    self._message = str(error)
+
+  def __call__(self, *args: Any) -> Any:
+    raise errors.UnsupportedModuleError(self._message)
+
+
+def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModuleError) -> None:
+  given = [name for name in _OPTIONS_OF_LIFT if options.get(name) is not None]
+  if given:
+    raise errors.UnsupportedModuleError(
+      f"the module does not lift, and embedding it as a whole would leave out {', '.join(given)}: {error}"
+    ) from error
+
+
+_SCALARS = (bool, int, float, complex)
+
+
+def _spec(position: int, arg: Any) -> Any:
+  if isinstance(arg, _SCALARS):
+    return arg
+  array = arguments.as_array(position, arg)
+  return jax.ShapeDtypeStruct(jnp.shape(array), array.dtype)
+
+
+def _static_specs(module: Module) -> list[jax.ShapeDtypeStruct]:
+  if any(None in spec.shape for spec in module.inputs):
+    raise errors.ArgumentError(
+      f"{module} leaves shapes open; pass arguments or jax.ShapeDtypeStructs to say which ones are meant."
+    )
+  return [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in module.inputs]

@@ -1,0 +1,107 @@
+"""The iterations of a loop from the last to the first, computed again from a fixed number of checkpoints.
+
+Slots hold the loop variables at some iterations, and the loop runs on from the nearest one before. Wherever a slot
+becomes free it is used again, further on. With `s` slots, a loop of up to `s` iterations runs twice, one of up to about
+`s**2 / 4` three times, and so on: memory is bounded, time grows by one more run of the loop every time that its length
+grows several times.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.xla_call_module.lax_extras.loop_steps import Arrays, Loop, inexact_positions
+
+__all__ = ["pull_back"]
+
+
+def pull_back(loop: Loop, moving: Sequence[int], n: Any, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
+  """Cotangents of the consts at `moving`, then of the inexact initial carry.
+
+  Args:
+    n: how many iterations there were, an integer scalar.
+    cotangents: those of the inexact final carry.
+  """
+  positions = inexact_positions(init)
+
+  def keep_going(state: Any) -> Any:
+    return state[0] > 0
+
+  def back(state: Any) -> Any:
+    k, slots, found, cotangents = state
+    slots, carry = slots.seek(loop, consts, k - 1)
+    run = loop.partial(moving, consts, carry)
+    primals = [consts[i] for i in moving], [carry[i] for i in positions]
+    _, pull = jax.vjp(lambda *args: [run(*args)[i] for i in positions], *primals)
+    more, cotangents = pull(cotangents)
+    return k - 1, slots, [a + b for a, b in zip(found, more, strict=True)], cotangents
+
+  start = n, _Slots.holding(init, loop.slots), [jnp.zeros_like(consts[i]) for i in moving], list(cotangents)
+  *_, found, cotangents = jax.lax.while_loop(keep_going, back, start)
+  return [*found, *cotangents]
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=("depth", "numbers", "carries"), meta_fields=())
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Slots:
+  """A stack of loop variables at rising iterations; one more slot, above the top, is scratch.
+
+  Attributes:
+    depth: int32, how many are in use.
+    numbers: `[slots + 1]`, int32, the iteration before which each holds the loop variables.
+    carries: `[slots + 1, ...]`, the loop variables.
+  """
+
+  depth: Any
+  numbers: Any
+  carries: list[Any]
+
+  @classmethod
+  def holding(cls, init: Arrays, slots: int) -> "_Slots":
+    carries = [jnp.broadcast_to(x[None], (slots + 1, *x.shape)) for x in init]
+    return cls(jnp.int32(1), jnp.zeros(slots + 1, np.int32), carries)
+
+  def top(self) -> tuple[Any, list[Any]]:
+    number, *carry = (
+      jax.lax.dynamic_index_in_dim(x, self.depth - 1, keepdims=False) for x in (self.numbers, *self.carries)
+    )
+    return number, carry
+
+  def pushed(self, number: Any, carry: Arrays, is_kept: Any) -> "_Slots":
+    """With one more entry if `is_kept`; else only the scratch slot changes, which needs no copy of the stack."""
+    numbers, *carries = (
+      jax.lax.dynamic_update_index_in_dim(x, value, self.depth, 0)
+      for x, value in zip((self.numbers, *self.carries), (number, *carry), strict=True)
+    )
+    return _Slots(self.depth + is_kept, numbers, list(carries))
+
+  def next_kept(self, number: Any, k: Any) -> Any:
+    """Which iteration on the way from `number` to `k` to keep next: all if there is room, else with a stride that
+    leaves half of the room for the way between."""
+    free, distance = len(self.numbers) - 1 - self.depth, k - number
+    part = jnp.maximum(free // 2, 1)
+    stride = jnp.where(distance <= free, 1, (distance + part - 1) // part)
+    return jnp.where(free > 0, number + stride, k + 1)
+
+  def seek(self, loop: Loop, consts: Arrays, k: Any) -> tuple["_Slots", list[Any]]:
+    """The loop variables before iteration `k`, which is at most one less than in the last call."""
+    slots = dataclasses.replace(self, depth=self.depth - (self.top()[0] > k))
+
+    def is_before(state: Any) -> Any:
+      return state[0] < k
+
+    def advance(state: Any) -> Any:
+      number, kept, slots, carry = state
+      number, carry = number + 1, loop.step(*consts, *carry)
+      is_kept = number == kept
+      slots = slots.pushed(number, carry, is_kept)
+      return number, jnp.where(is_kept, slots.next_kept(number, k), kept), slots, carry
+
+    number, carry = slots.top()
+    *_, slots, carry = jax.lax.while_loop(is_before, advance, (number, slots.next_kept(number, k), slots, carry))
+    return slots, carry
