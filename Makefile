@@ -21,9 +21,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Most of a test's time is XLA compiling small programs. What one run compiled, the next (and Bazel's) reads: 4 times
 # less for a file of op tests. The key holds the program, the versions and the flags, so a hit never changes a result.
 JAX_CACHE := $(CURDIR)/.jax_cache
-test bazel-test: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
-test bazel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
-test bazel-test: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
+test test-slow bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
+test test-slow bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test test-slow bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
 
 .PHONY: help
 help:  ## list the targets
@@ -54,10 +54,25 @@ check: $(READY)  ## format, lint, layers and types, without running the code
 	@status=0; for tool in "ruff format --check ." "ruff check ." "lint-imports" "mypy"; do \
 	  echo "== $$tool"; PYTHONPATH=tools/checks $(BIN)/$$tool || status=1; done; exit $$status
 
+# $(call pytest_rings,WHICH): both rings of the tests that the marker expression WHICH selects.
+pytest_rings = status=0; for ring in free tensorflow; do echo "== tests, ring $$ring, $(1)"; \
+	  $(BIN)/pytest --ring=$$ring -m $(1) -n $(WORKERS) --dist loadfile || [ $$? = 5 ] || status=1; done; exit $$status
+
 .PHONY: test
-test: $(READY)  ## the whole test suite: first the tests without TensorFlow, then those with it
-	@status=0; for ring in free tensorflow; do echo "== tests, ring $$ring"; \
-	  $(BIN)/pytest --ring=$$ring -n $(WORKERS) --dist loadfile || status=1; done; exit $$status
+test: $(READY)  ## the tests that every change waits for: first those without TensorFlow, then those with it
+	@$(call pytest_rings,"not slow")
+
+.PHONY: test-slow
+test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the differential suite, generated cases
+	@$(call pytest_rings,"slow")
+
+.PHONY: test-all
+test-all:  ## every test: `make test`, then `make test-slow`
+	@status=0; for part in test test-slow; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
+
+.PHONY: mutation-check
+mutation-check: $(READY)  ## break thirty places one at a time and say which command notices each (hours)
+	$(BIN)/python tools/checks/mutation_check.py
 
 BAZEL_TARGETS ?= //...
 
@@ -91,6 +106,14 @@ applications: $(READY)  ## every model of keras.applications, the large ones too
 fix: $(READY)  ## format, and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+.PHONY: public-api
+public-api: $(READY)  ## renew the golden lists of public names, <package>/public_api.txt
+	$(BIN)/python tools/checks/public_api.py
+
+.PHONY: op-index
+op-index: $(READY)  ## renew docs/ops.md, the page that says where each op is lowered
+	$(BIN)/python -m graftax.tools.codegen.generate_op_index
 
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory

@@ -9,7 +9,7 @@ import pytest
 def main() -> int:
   scratch = os.environ["TEST_TMPDIR"]
   os.environ.setdefault("HOME", scratch)
-  # CI runs the slow tests once, under `make test`: what Bazel adds is that each target sees only what it declares.
+  # CI runs the slow tests once, under `make test-all`: what Bazel adds is that each target sees only what it declares.
   options = [
     "-p",
     "no:cacheprovider",

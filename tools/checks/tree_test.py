@@ -15,7 +15,26 @@ from import_arrows import parse_arrows
 from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.utils import canonicalize_name
 
-_TEXT = {".py", ".pyi", ".md", ".toml", ".bzl", ".in", ".txt", ".proto", ".sh", ""}
+# Files of other kinds are not checked in, except below `testdata`: logs, dumps and archives have no place in the tree.
+_TEXT = {
+  ".py",
+  ".pyi",
+  ".md",
+  ".toml",
+  ".bazel",
+  ".bzl",
+  ".bzlmod",
+  ".in",
+  ".txt",
+  ".proto",
+  ".sh",
+  ".typed",
+  ".yml",
+  "",
+}
+_BINARY = {".binpb", ".npz", ".pb"}
+# The SavedModel of the demo; TensorFlow chose the names.
+_SAVED_MODEL = {".index", ".data-00000-of-00001"}
 _NOT_OURS = re.compile(
   r"^(\.(?!ci\b|bazelrc$|gitignore$|ruff\.toml$)|bazel-|dist$|build$|__pycache__$|LICENSE$|testdata$)"
 )
@@ -191,6 +210,12 @@ def _offences(pattern: re.Pattern[str]) -> list[str]:
         continue
       found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in pattern.finditer(text)]
   return found
+
+
+def test_every_file_is_of_a_kind_that_belongs_in_the_tree():
+  known = _TEXT | _BINARY | _SAVED_MODEL
+  strange = [str(path.relative_to(ROOT)) for path in _walk(ROOT) if path.suffix not in known]
+  assert not strange, "logs, dumps and scratch files do not belong in the tree; see _TEXT for the kinds that do"
 
 
 def test_private_jax_is_not_used():
