@@ -12,6 +12,7 @@ from graftax.ops_jax._core.errors import (
   UnsupportedOpError,
 )
 from graftax.ops_jax._core.kernel import Kernel, bind, static_value
+from graftax.ops_jax._core.known import InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, register, supported_ops
 from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
@@ -32,6 +33,7 @@ __all__ = [
   "Array",
   "Context",
   "CountedLoop",
+  "InconclusiveError",
   "InputParameter",
   "InvalidInputError",
   "Kernel",
@@ -49,6 +51,7 @@ __all__ = [
   "WideInts",
   "as_wide",
   "bind",
+  "canonical_dtype",
   "is_known",
   "is_symbolic",
   "lowering",

@@ -29,10 +29,11 @@ from graftax.ops_jax import (
   WideInts,
   as_wide,
   bind,
+  canonical_dtype,
   lowering,
+  materialize,
+  shape_vector,
 )
-from graftax.ops_jax._core.known import canonical_dtype
-from graftax.ops_jax._core.values import materialize, shape_vector
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.tolerance import tolerance as default_tolerance
 

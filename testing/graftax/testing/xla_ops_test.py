@@ -11,7 +11,7 @@ from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.compiler.xla import xla_data_pb2
 
 import graftax.convert as gc
-from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError, UnsupportedOpError
+from graftax.ops_jax import InvalidInputError, StaticInputError, UnsupportedOpError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 7))

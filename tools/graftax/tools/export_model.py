@@ -13,7 +13,7 @@ from jax import export
 
 from graftax.convert import AnnotatedFunction, MissingInputError, Variable
 from graftax.graphdef_ir import GraftaxError, TensorSpec
-from graftax.ops_jax._core.known import InconclusiveError
+from graftax.ops_jax import InconclusiveError
 from graftax.savedmodel_io import SavedModel, load
 from graftax.tools.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks

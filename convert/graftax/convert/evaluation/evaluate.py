@@ -18,6 +18,7 @@ from graftax.convert.planning.plan import Plan, Planner, Step
 from graftax.graphdef_ir import FunctionRef, UnsupportedError
 from graftax.ops_jax import (
   CountedLoop,
+  InconclusiveError,
   InvalidInputError,
   PureFunction,
   ResourceHandle,
@@ -25,7 +26,6 @@ from graftax.ops_jax import (
   is_known,
   is_symbolic,
 )
-from graftax.ops_jax._core.known import InconclusiveError
 
 __all__ = ["Evaluator"]
 

@@ -15,8 +15,7 @@ from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.structures.composite import CompositeTensor
 from graftax.convert.structures.named_tuples import portable
 from graftax.graphdef_ir import TensorSpec
-from graftax.ops_jax import WideInts
-from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax import WideInts, canonical_dtype
 from graftax.ops_jax.int64_pairs.pairs import fits
 
 __all__ = [
