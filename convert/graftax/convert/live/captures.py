@@ -1,96 +1,81 @@
 """What a ConcreteFunction closes over: variables, constants, tables."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.tables import table_contents
+from graftax.convert.live.variables import LiveVariables
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Capture, UnavailableCapture
 from graftax.convert.tables import table_capture
-from graftax.convert.variable import Variable
-from graftax.graphdef_ir import DType, Function, Graph
-from graftax.ops_jax import ResourceHandle
+from graftax.graphdef_ir import DType, Function, Graph, Node
 
-__all__ = ["read_captures"]
+__all__ = ["read_capture", "read_captures"]
 
 # Any in this module: TensorFlow ships no type information.
 
 
 def read_captures(
-  tf: Any, concrete: Any, function: Function, graph: Graph, *, skip_values: bool
-) -> tuple[tuple[Capture, ...], dict[str, Variable], dict[int, ResourceHandle]]:
-  """Captures, values of variables by name, and handles by the id of TensorFlow's handle tensor.
+  tf: Any, concrete: Any, function: Function, graph: Graph, variables: LiveVariables
+) -> tuple[Capture, ...]:
+  """Returns what a ConcreteFunction closes over, one capture for each of `concrete.captured_inputs`.
 
   Args:
     tf: TensorFlow.
     concrete: the ConcreteFunction.
     function: the same in our form.
     graph: the graph that it is in.
-    skip_values: leave variables unread where TensorFlow is tracing; their values are zeros then.
+    variables: gets the variables among the captures.
 
   Raises:
     ConversionError: it captures a tensor of a function around it, which has no value now.
   """
-  by_id = {id(variable.handle): variable for variable in concrete.graph.variables}
-  handles: dict[int, ResourceHandle] = {}
-  variables: dict[str, Variable] = {}
-  captures: list[Capture] = []
+  variables.watch(concrete.graph.variables)
   start = len(function.parameters) - len(concrete.captured_inputs)
-  for position, capture in enumerate(concrete.captured_inputs, start):
-    variable = by_id.get(id(capture))
-    if variable is not None and variable.dtype == tf.string:
-      captures.append(UnavailableCapture(f"variable {variable.name!r} holds strings"))
-    elif variable is not None:
-      if id(capture) not in handles:
-        name = _unique_name(variable.name.removesuffix(":0"), variables)
-        handles[id(capture)] = ResourceHandle(name)
-        variables[name] = Variable(_value(tf, variable, skip_values), variable.name, variable.trainable)
-      captures.append(handles[id(capture)])
-    elif capture.dtype in (tf.resource, tf.variant):
-      captures.append(_resource(tf, capture, position, function, graph))
-    else:
-      captures.append(_constant(tf, capture, concrete))
-  return tuple(captures), variables, handles
+  return tuple(
+    read_capture(tf, tensor, position, function, graph, variables)
+    for position, tensor in enumerate(concrete.captured_inputs, start)
+  )
 
 
-def _value(tf: Any, variable: Any, skip_values: bool) -> np.ndarray:
-  if skip_values and tf.inside_function():
-    return np.broadcast_to(np.zeros((), variable.dtype.as_numpy_dtype), variable.shape.as_list())
-  with tf.init_scope():
-    return np.asarray(variable.numpy())
+def read_capture(
+  tf: Any, tensor: Any, position: int, function: Function, graph: Graph, variables: LiveVariables
+) -> Capture:
+  """Returns what the parameter of `function` at `position` is bound to; see `read_captures`."""
+  if tensor.dtype not in (tf.resource, tf.variant):
+    return _constant(tf, tensor, function)
+  return variables.find(tensor) or _resource(tf, tensor, position, function, graph, variables)
 
 
-def _constant(tf: Any, capture: Any, concrete: Any) -> np.ndarray:
+def _constant(tf: Any, capture: Any, function: Function) -> np.ndarray:
   if not hasattr(capture, "numpy"):
     raise ConversionError(
-      f"{concrete.name}: captures {capture.name!r}, a tensor of a function around it that is being traced and "
-      f"so has no "
-      f"value. Convert outside of tf.function, or make the tensor an argument."
+      f"{function.name}: captures {capture.name!r}, a tensor of a function around it that is being traced and so has "
+      f"no value. Convert outside of tf.function, or make the tensor an argument."
     )
   return np.asarray(capture.numpy(), object if capture.dtype == tf.string else None)
 
 
-def _resource(tf: Any, capture: Any, position: int, function: Function, graph: Graph) -> Capture:
-  """A table with its contents now; anything else as what JAX cannot hold."""
+def _resource(
+  tf: Any, capture: Any, position: int, function: Function, graph: Graph, variables: LiveVariables
+) -> Capture:
+  """A table with its present contents, or a variable given by its handle; anything else cannot be held by JAX."""
   name = function.parameters[position].name
-  uses = parameter_uses(function, graph.library, graph.signatures, [position])[position]
-  for node, _ in uses:
-    key_type, value_type = node.attrs.get("Tin"), node.attrs.get("Tout")
-    if node.op.startswith("LookupTable") and isinstance(key_type, DType) and isinstance(value_type, DType):
-      with tf.init_scope():
-        return table_capture(name, *table_contents(tf, capture, int(key_type), int(value_type)))
-  readers = sorted({node.op for node, _ in uses})
-  return UnavailableCapture(f"resource {name!r}, of a kind that only {', '.join(readers) or 'nothing'} reads,")
+  readers = [node for node, _ in parameter_uses(function, graph.library, graph.signatures, [position])[position]]
+  types = next(filter(None, map(_table_types, readers)), None)
+  if types is not None:
+    with tf.init_scope():
+      return table_capture(name, *table_contents(tf, capture, *types))
+  variable = variables.find_raw(capture, readers, name) if capture.dtype == tf.resource else None
+  ops = sorted({node.op for node in readers})
+  return variable or UnavailableCapture(f"resource {name!r}, of a kind that only {', '.join(ops) or 'nothing'} reads,")
 
 
-def _unique_name(name: str, taken: Mapping[str, Any]) -> str:
-  """`name`, or `name_1`, `name_2`, ... where other variables have it already, as in TF2JAX."""
-  if name not in taken:
-    return name
-  number = 1
-  while f"{name}_{number}" in taken:
-    number += 1
-  return f"{name}_{number}"
+def _table_types(node: Node) -> tuple[int, int] | None:
+  """TensorFlow's numbers of a table's key and value dtypes, if the node reads a table."""
+  key_type, value_type = node.attrs.get("Tin"), node.attrs.get("Tout")
+  if node.op.startswith("LookupTable") and isinstance(key_type, DType) and isinstance(value_type, DType):
+    return int(key_type), int(value_type)
+  return None

@@ -12,6 +12,7 @@ from graftax.convert.live.arguments import keras_arguments, traceable
 from graftax.convert.live.captures import read_captures
 from graftax.convert.live.gradients import trace_gradients
 from graftax.convert.live.structures import input_structure, output_structure
+from graftax.convert.live.variables import LiveVariables
 from graftax.convert.options import current_options
 from graftax.convert.program import Program
 from graftax.graphdef_ir import function_from_proto, graph_from_proto
@@ -89,8 +90,9 @@ def _program(concrete: Any, source: Any) -> Program:
   graph = graph_from_proto(concrete.graph.as_graph_def())
   function = function_from_proto(concrete.function_def, library=graph.library)
   skip_values = current_options().skip_variables_evaluation_inside_tf_tracing
-  captures, variables, handles = read_captures(tf, concrete, function, graph, skip_values=skip_values)
-  gradients, library = trace_gradients(concrete, graph.library, handles)
+  variables = LiveVariables(tf, skip_values=skip_values)
+  captures = read_captures(tf, concrete, function, graph, variables)
+  gradients, library = trace_gradients(concrete, graph.library, variables)
   return Program(
     name=_python_name(concrete, source),
     doc=_doc(source),
@@ -98,7 +100,7 @@ def _program(concrete: Any, source: Any) -> Program:
     library=library,
     signatures=graph.signatures,
     captures=captures,
-    variables=variables,
+    variables=variables.values,
     gradients=gradients,
     inputs=input_structure(tf, concrete, source, function),
     outputs=output_structure(tf, concrete),

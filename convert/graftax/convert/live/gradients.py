@@ -6,8 +6,19 @@ from typing import Any
 import numpy as np
 
 from graftax.convert._tensorflow import import_gradient_registry, import_tensorflow
+from graftax.convert.errors import ConversionError
+from graftax.convert.live.captures import read_capture
+from graftax.convert.live.variables import LiveVariables
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient
-from graftax.graphdef_ir import FunctionLibrary, TensorRef, function_from_proto, graph_from_proto
+from graftax.convert.program import UnavailableCapture
+from graftax.graphdef_ir import (
+  Function,
+  FunctionLibrary,
+  Graph,
+  TensorRef,
+  function_from_proto,
+  graph_from_proto,
+)
 from graftax.ops_jax import ResourceHandle
 
 __all__ = ["trace_gradients"]
@@ -22,14 +33,14 @@ _MAX_ORDER = 3
 
 
 def trace_gradients(
-  concrete: Any, library: FunctionLibrary, handles: dict[int, ResourceHandle]
+  concrete: Any, library: FunctionLibrary, variables: LiveVariables
 ) -> tuple[dict[str, CustomGradient], FunctionLibrary]:
   """The custom gradients that a ConcreteFunction's graphs name, and the library with their functions added.
 
   Args:
     concrete: the ConcreteFunction.
     library: its function library.
-    handles: id of a variable's handle tensor -> the handle in the program.
+    variables: the program's variables; gets those that only derivatives read.
   """
   tf = import_tensorflow("Converting a custom gradient")
   registry = import_gradient_registry()
@@ -48,10 +59,11 @@ def trace_gradients(
           raise
         # TensorFlow itself cannot differentiate once more (`tf.recompute_grad`); JAX differentiates what is computed.
         continue
-      gradients[op_type] = _custom_gradient(traced, op, graph, signature, handles)
-      inner = graph_from_proto(traced.graph.as_graph_def()).library
-      function = function_from_proto(traced.function_def, library=inner)
-      library = library.replace({**inner, function.name: function})
+      inner = graph_from_proto(traced.graph.as_graph_def())
+      function = function_from_proto(traced.function_def, library=inner.library)
+      captures = _captures(tf, traced, function, inner, (graph, signature), variables)
+      gradients[op_type] = CustomGradient(function.name, (True,) * len(op.outputs), _results(traced), captures)
+      library = library.replace({**inner.library, function.name: function})
       if order < _MAX_ORDER and not _is_lifted(traced.graph):
         pending += [(g, s, order + 1) for g, s in _graphs(traced.graph, traced.function_def.signature)]
   return gradients, library
@@ -86,23 +98,32 @@ def _trace(tf: Any, gradient: Any, op: Any) -> Any:
   return tf.function(lambda *grads: gradient(op, *grads), autograph=False).get_concrete_function(*specs)
 
 
-def _custom_gradient(
-  traced: Any, op: Any, graph: Any, signature: Any, handles: dict[int, ResourceHandle]
-) -> CustomGradient:
+def _results(traced: Any) -> tuple[int | None, ...]:
+  """For each input of the node, which result of the gradient function is its cotangent."""
   results: list[int | None] = []
   for output in traced.structured_outputs:
     results.append(None if output is None else sum(r is not None for r in results))
-  captures = tuple(_capture(tensor, graph, signature, handles) for tensor in traced.captured_inputs)
-  return CustomGradient(traced.function_def.signature.name, (True,) * len(op.outputs), tuple(results), captures)
+  return tuple(results)
 
 
-def _capture(
-  tensor: Any, graph: Any, signature: Any, handles: dict[int, ResourceHandle]
-) -> CapturedTensor | ResourceHandle | np.ndarray:
-  if id(tensor) in handles:
-    return handles[id(tensor)]
-  if not hasattr(tensor, "graph"):
-    return np.asarray(tensor.numpy())
+def _captures(
+  tf: Any, traced: Any, function: Function, graph: Graph, forward: tuple[Any, Any], variables: LiveVariables
+) -> tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]:
+  """What a gradient function closes over; `forward` is the graph that its node is in, and the signature of that."""
+  variables.watch(traced.graph.variables)
+  captures: list[CapturedTensor | ResourceHandle | np.ndarray] = []
+  for position, tensor in enumerate(traced.captured_inputs, len(function.parameters) - len(traced.captured_inputs)):
+    if hasattr(tensor, "numpy"):
+      capture = read_capture(tf, tensor, position, function, graph, variables)
+      if isinstance(capture, UnavailableCapture):
+        raise ConversionError(f"gradient function {function.name!r}: {capture.what}, which has no JAX counterpart.")
+      captures.append(capture)
+    else:
+      captures.append(_captured_tensor(tensor, *forward))
+  return tuple(captures)
+
+
+def _captured_tensor(tensor: Any, graph: Any, signature: Any) -> CapturedTensor:
   if tensor.graph is not graph:
     # The branch of a conditional sees a tensor of the graph around it as one of its own parameters.
     tensor = next((inner for outer, inner in graph.captures if outer is tensor), tensor)

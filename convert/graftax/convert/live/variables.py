@@ -1,0 +1,107 @@
+"""Variables of a live program: a handle for each resource that it reads, and the value under the variable's name."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.program import UnavailableCapture
+from graftax.convert.variable import Variable
+from graftax.graphdef_ir import DType, Node
+from graftax.ops_jax import ResourceHandle
+
+__all__ = ["LiveVariables", "unique_name"]
+
+# Any in this module: TensorFlow ships no type information.
+
+
+class LiveVariables:
+  """Collects variables as the captures of a program are read; two handles of one resource are one variable.
+
+  Attributes:
+    values: variable name without ":0" -> value.
+  """
+
+  def __init__(self, tf: Any, *, skip_values: bool):
+    """Starts without variables.
+
+    Args:
+      tf: TensorFlow.
+      skip_values: leave variables unread if TensorFlow is tracing; their values are then zeros.
+    """
+    self._tf = tf
+    self._skip_values = skip_values and tf.inside_function()
+    self._watched: dict[int, Any] = {}
+    # By the id of TensorFlow's handle tensor. Each tensor is kept, so that no other one gets its id.
+    self._handles: dict[int, tuple[Any, ResourceHandle | UnavailableCapture]] = {}
+    self.values: dict[str, Variable] = {}
+
+  def watch(self, variables: Iterable[Any]) -> None:
+    """Makes `tf.Variable` objects known, from which names and `trainable` come."""
+    self._watched.update((id(variable.handle), variable) for variable in variables)
+
+  def find(self, tensor: Any) -> ResourceHandle | UnavailableCapture | None:
+    """Returns the handle for a handle tensor of a watched variable, or of one added before; None for any other."""
+    if id(tensor) in self._handles:
+      return self._handles[id(tensor)][1]
+    variable = self._watched.get(id(tensor))
+    return None if variable is None else self._add(tensor, variable.name, variable.dtype, variable)
+
+  def find_raw(self, tensor: Any, readers: Iterable[Node], name: str) -> ResourceHandle | UnavailableCapture | None:
+    """Returns the handle for a handle tensor whose `tf.Variable` is not known; None if it is not a variable's.
+
+    Args:
+      tensor: an eager tensor of dtype resource.
+      readers: the nodes that read the variable; their attributes tell its dtype.
+      name: the variable's name if the tensor does not have one.
+    """
+    found = self.find(tensor)
+    if found is not None:
+      return found
+    text = str(tensor)  # names the resource
+    for other, handle in self._handles.values():
+      if str(other) == text:
+        return handle
+    for watched in self._watched.values():
+      if str(watched.handle) == text:
+        return self.find(watched.handle)
+    dtype = next((dtype for dtype in map(_variable_dtype, readers) if dtype is not None), None)
+    with self._tf.init_scope():
+      if dtype is None or not self._tf.raw_ops.VarIsInitializedOp(resource=tensor):
+        return None
+    return self._add(tensor, getattr(tensor, "_name", None) or f"{name}:0", self._tf.as_dtype(int(dtype)), None)
+
+  def _add(self, tensor: Any, name: str, dtype: Any, variable: Any) -> ResourceHandle | UnavailableCapture:
+    handle: ResourceHandle | UnavailableCapture
+    if dtype == self._tf.string:
+      handle = UnavailableCapture(f"variable {name!r} holds strings")
+    else:
+      handle = ResourceHandle(unique_name(name.removesuffix(":0"), self.values))
+      trainable = True if variable is None else variable.trainable
+      self.values[handle.name] = Variable(self._value(tensor, dtype, variable), name, trainable)
+    self._handles[id(tensor)] = tensor, handle
+    return handle
+
+  def _value(self, tensor: Any, dtype: Any, variable: Any) -> np.ndarray:
+    if self._skip_values and variable is not None:
+      return np.broadcast_to(np.zeros((), dtype.as_numpy_dtype), variable.shape.as_list())
+    with self._tf.init_scope():
+      if variable is not None:
+        return np.asarray(variable.numpy())
+      return np.asarray(self._tf.raw_ops.ReadVariableOp(resource=tensor, dtype=dtype).numpy())
+
+
+def unique_name(name: str, taken: Mapping[str, Any]) -> str:
+  """Returns `name`, or the first of `name_1`, `name_2`, ... that is free, as in TF2JAX."""
+  if name not in taken:
+    return name
+  number = 1
+  while f"{name}_{number}" in taken:
+    number += 1
+  return f"{name}_{number}"
+
+
+def _variable_dtype(reader: Node) -> DType | None:
+  """The dtype that an op on a variable declares; None for an op without it (`VariableShape`)."""
+  dtype = reader.attrs.get("dtype", reader.attrs.get("T"))
+  return dtype if isinstance(dtype, DType) else None
