@@ -7,44 +7,132 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import DecodeError, Module, UnsupportedModuleError, lift, mlir
+from graftax.xla_call_module import DecodeError, Module, UnsupportedModuleError, attributes, lift, mlir
 
-_CONSTANTS = [
-  ("dense<[1.0, -2.5]> : tensor<2xbf16>", np.array([1, -2.5], jnp.bfloat16)),
-  ("dense<[1.0, 2.0]> : tensor<2xf16>", np.array([1, 2], np.float16)),
-  ("dense<[1, -2, 7]> : tensor<3xi4>", np.array([1, -2, 7], jnp.int4)),
-  ("dense<[1, 9, 15]> : tensor<3xui4>", np.array([1, 9, 15], jnp.uint4)),
-  ("dense<[(1.0,2.0),(3.0,-4.0)]> : tensor<2xcomplex<f32>>", np.array([1 + 2j, 3 - 4j], np.complex64)),
-  ("dense<[(1.0,2.0),(3.0,-4.0)]> : tensor<2xcomplex<f64>>", np.array([1 + 2j, 3 - 4j])),
-  ("dense<[true, false, true]> : tensor<3xi1>", np.array([True, False, True])),
-  ("dense<[1.0, 2.0]> : tensor<2xf8E4M3FN>", np.array([1, 2], jnp.float8_e4m3fn)),
-  ("dense<[18446744073709551615, 1]> : tensor<2xui64>", np.array([2**64 - 1, 1], np.uint64)),
-  ("dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>", np.array([[1, 2], [3, 4]], np.int8)),
-  ("dense<> : tensor<0x3xf32>", np.zeros((0, 3), np.float32)),
-  ("dense<7> : tensor<i32>", np.array(7, np.int32)),
-]
+_INTEGERS = {"i2": "[1, -2, 0]", "ui2": "[1, 2, 3]", "i4": "[1, -8, 7]", "ui4": "[1, 9, 15]", "i8": "[1, -128, 127]",
+             "ui8": "[1, 2, 255]", "i16": "[1, -32768, 7]", "ui16": "[1, 2, 65535]", "i32": "[1, -2, 7]",
+             "ui32": "[1, 2, 4294967295]", "i64": "[1, -9223372036854775808, 7]",
+             "ui64": "[18446744073709551615, 1, 2]"}  # fmt: skip
+_FLOATS = ["bf16", "f16", "f32", "f64", "f4E2M1FN", "f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ",
+           "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU"]  # fmt: skip
+_ELEMENTS = {
+  "i1": "[true, false, true]",
+  **_INTEGERS,
+  **dict.fromkeys(_FLOATS, "[1.0, 2.0, 0.5]"),
+  **dict.fromkeys(["complex<f32>", "complex<f64>"], "[(1.0, 2.0), (-0.0, -4.0), (0.5, 0.25)]"),
+}
+# StableHLO 0.9.0 does not have these.
+_NEWER_THAN_OLDEST = (
+  "i2",
+  "ui2",
+  "f4E2M1FN",
+  "f8E3M4",
+  "f8E4M3",
+  "f8E4M3B11FNUZ",
+  "f8E4M3FNUZ",
+  "f8E5M2FNUZ",
+  "f8E8M0FNU",
+)
 
 
-def _constant(text: str) -> np.ndarray:
-  kind = text.split(" : ")[1]
-  program = mlir.decode_text(f"""module {{ func.func public @main() -> {kind} {{
-    %0 = stablehlo.constant {text}
-    return %0 : {kind} }} }}""")
-  return program.main.body.ops[0].attrs["value"]
+def _numbers(text: str, dtype: np.dtype) -> np.ndarray:
+  """Returns the elements that MLIR spells as `text`, read by Python."""
+  values = eval(text, {}, {"true": True, "false": False})
+  if dtype.kind == "c":
+    values = [complex(*value) for value in values] if isinstance(values, list) else complex(*values)
+  return np.array(values, dtype)
 
 
-@pytest.mark.parametrize("text, want", _CONSTANTS, ids=lambda v: v if isinstance(v, str) else "")
-def test_constants_of_every_type_decode_exactly(text, want):
-  got = _constant(text)
-  assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
-  assert not got.flags.writeable
+def _constant_module(value: str, kind: str) -> str:
+  return f"""module {{ func.func public @main() -> {kind} {{
+    %0 = stablehlo.constant dense<{value}> : {kind}
+    return %0 : {kind} }} }}"""
+
+
+def _first(text: str) -> str:
+  """Returns the text of the first element of a list."""
+  return text[1 : text.index(")") + 1] if text[1] == "(" else text[1 : text.index(",")]
+
+
+def _read(text: str, via: str) -> Module:
+  if via == "text":
+    return Module.from_text(text)
+  return Module.from_bytes(mlir.serialize(text, version=None if via == "newest" else mlir.oldest_version()))
+
+
+@pytest.mark.parametrize(
+  "element, via",
+  [
+    (element, via)
+    for element in _ELEMENTS
+    for via in ("text", "newest", "oldest")
+    if via != "oldest" or element not in _NEWER_THAN_OLDEST
+  ],
+)
+def test_constants_of_every_type_are_read_exactly(element, via):
+  dtype = attributes.element_dtype(element)
+  listed, one = _ELEMENTS[element], _first(_ELEMENTS[element])
+  splat = _numbers(one, dtype)
+  cases = {
+    f"tensor<3x{element}>": [(listed, _numbers(listed, dtype)), (one, np.full(3, splat))],
+    f"tensor<3x1x{element}>": [(one, np.full((3, 1), splat))],
+    f"tensor<{element}>": [(one, splat)],
+    f"tensor<0x3x{element}>": [("", np.zeros((0, 3), dtype))],
+  }
+  for kind, values in cases.items():
+    for value, want in values:
+      got = _read(_constant_module(value, kind), via).program.main.body.ops[0].attrs["value"]
+      assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+      assert not got.flags.writeable
 
 
 @pytest.mark.parametrize("kind", ["f32", "bf16", "complex<f32>", "i1", "i4"])
 def test_splat_takes_one_element_whatever_its_shape(kind):
   value = {"complex<f32>": "(1.0,2.0)", "i1": "true", "i4": "3"}.get(kind, "1.5")
-  got = _constant(f"dense<{value}> : tensor<100000x1000x{kind}>")
+  module = Module.from_text(_constant_module(value, f"tensor<100000x1000x{kind}>"))
+  got = module.program.main.body.ops[0].attrs["value"]
   assert got.shape == (100000, 1000) and not any(got.strides)
+
+
+@pytest.mark.parametrize("via", ["text", "newest"])
+def test_complex_elements_in_any_attribute_are_read(via):
+  """Looked up carelessly, the one in the dictionary aborts the process."""
+  module = _read(
+    """module {
+      func.func public @main() -> tensor<complex<f32>> {
+        %0 = stablehlo.constant dense<(1.0, 2.0)> : tensor<complex<f32>>
+        %1 = stablehlo.composite "a.b" %0 {decomposition = @double, composite_attributes = {
+          n = 3 : i64, scale = dense<[(1.0, 2.0), (3.0, -4.0)]> : tensor<2xcomplex<f32>>
+        }} : (tensor<complex<f32>>) -> tensor<complex<f32>>
+        return %1 : tensor<complex<f32>> }
+      func.func private @double(%a: tensor<complex<f32>>) -> tensor<complex<f32>> {
+        %0 = stablehlo.add %a, %a {x.y = dense<(0.5, 1.0)> : tensor<complex<f64>>} : tensor<complex<f32>>
+        return %0 : tensor<complex<f32>> } }""",
+    via,
+  )
+  (_, composite), (add,) = (module.program.functions[name].body.ops for name in ("main", "double"))
+  assert composite.attrs["composite_attributes"]["n"] == 3
+  assert composite.attrs["composite_attributes"]["scale"].tolist() == [1 + 2j, 3 - 4j]
+  assert add.attrs["x.y"] == 0.5 + 1j
+  np.testing.assert_array_equal(lift(module)(), np.complex64(2 + 4j))
+
+
+def test_array_of_complex_elements_is_a_typed_error():
+  text = """module attributes {x.y = [dense<(1.0, 2.0)> : tensor<complex<f32>>]} {
+    func.func public @main() { return } }"""
+  with pytest.raises(UnsupportedModuleError, match=r"array attribute \[dense<\(1.0.* has an element that JAX's"):
+    Module.from_bytes(mlir.serialize(text))
+
+
+def test_complex_constants_of_an_export_and_of_its_gradient_are_read():
+  def function(x):
+    return jnp.abs(jnp.fft.fft(x * (1 + 2j))).sum()
+
+  x = np.linspace(-1, 1, 8, dtype=np.float32)
+  exported = jax.export.export(jax.jit(function))(jax.ShapeDtypeStruct(x.shape, x.dtype))
+  lifted = lift(Module.from_exported(exported.serialize(vjp_order=1)))
+  np.testing.assert_allclose(lifted(x)[0], function(x), rtol=1e-6)
+  np.testing.assert_allclose(jax.grad(lambda x: lifted(x)[0])(x), jax.grad(function)(x), rtol=1e-5)
 
 
 def test_constant_whose_op_has_users_decodes():

@@ -4,7 +4,7 @@ Checked on the JAX versions listed in `SUPPORTED_JAX`.
 """
 
 from graftax.xla_call_module.mlir.artifacts import from_hlo, serialize, to_text
-from graftax.xla_call_module.mlir.bindings import SUPPORTED_JAX, current_version
+from graftax.xla_call_module.mlir.bindings import SUPPORTED_JAX, current_version, oldest_version
 from graftax.xla_call_module.mlir.decoding import decode_bytes, decode_text, main_result_types
 from graftax.xla_call_module.mlir.lowering import (
   inline_into_lowering,
@@ -24,6 +24,7 @@ __all__ = [
   "inline_into_lowering",
   "lowering_platforms",
   "main_result_types",
+  "oldest_version",
   "register_function_lowering",
   "register_lowering",
   "serialize",

@@ -18,6 +18,7 @@ __all__ = [
   "downcast",
   "function_type",
   "mlir_context",
+  "oldest_version",
   "parse",
   "symbol_name",
 ]
@@ -46,6 +47,12 @@ def mlir_context() -> Iterator[list[str]]:
 def current_version() -> tuple[int, ...]:
   """The newest StableHLO version that the installed jaxlib reads."""
   return tuple(int(part) for part in stablehlo.get_current_version().split("."))
+
+
+def oldest_version() -> str:
+  """Returns the oldest StableHLO version that the installed jaxlib writes and reads."""
+  oldest: str = stablehlo.get_minimum_version()
+  return oldest
 
 
 def parse(data: bytes | str, messages: list[str]) -> Any:

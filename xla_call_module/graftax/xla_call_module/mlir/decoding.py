@@ -157,10 +157,25 @@ class Decoder:
     if op.name == "stablehlo.constant":
       return {"value": self.constant(op)}
     try:
-      items = [(item.name, item.attr) if hasattr(item, "attr") else item for item in _items(op.attributes)]
-    except TypeError as error:
-      raise errors.UnsupportedModuleError(f"op {op.name!r} has an attribute that cannot be read: {error}") from None
-    return {name: self.attribute(attr) for name, attr in items}
+      return {name: self.attribute(attr) for name, attr in op.attributes.items()}
+    except (AttributeError, TypeError):  # an attribute without a binding, or jax<0.10.2, whose map has no items
+      return self.named_attributes(op.attributes, f"op {op.name!r}")
+
+  def named_attributes(self, found: Any, owner: str) -> dict[str, Any]:
+    """Decodes an op's attributes or a `DictAttr` one by one.
+
+    `NamedAttribute.attr` aborts the process if the attribute has no binding; looking its name up raises instead.
+    """
+    decoded = {}
+    for index in range(len(found)):
+      item = found[index]
+      try:
+        attr = found[item.name]
+      except TypeError:
+        decoded[item.name] = _from_text(repr(item)[len(f"NamedAttribute({item.name}=") : -1], owner)
+      else:
+        decoded[item.name] = self.attribute(attr)
+    return decoded
 
   def constant(self, op: Any) -> Any:
     result = self.type(op.results[0].type)
@@ -182,6 +197,15 @@ class Decoder:
       found = self._attributes[attr] = self._decode_attribute(attr)
     return found
 
+  def array(self, attr: Any) -> tuple[Any, ...]:
+    try:
+      items = list(attr)
+    except TypeError:
+      raise errors.UnsupportedModuleError(
+        f"the array attribute {_shortened(str(attr))} has an element that JAX's bindings cannot read."
+      ) from None
+    return tuple([self.attribute(item) for item in items])
+
   def _decode_attribute(self, attr: Any) -> Any:
     kind = type(attr).__name__
     if kind in ("BoolAttr", "IntegerAttr", "FloatAttr"):
@@ -191,9 +215,9 @@ class Decoder:
     if kind == "FlatSymbolRefAttr":
       return ir.Symbol(attr.value)
     if kind == "ArrayAttr":
-      return tuple(self.attribute(item) for item in attr)
+      return self.array(attr)
     if kind == "DictAttr":
-      return {item.name: self.attribute(item.attr) for item in _dict_items(attr)}
+      return self.named_attributes(attr, "a dictionary")
     if kind == "UnitAttr":
       return True
     if kind == "TypeAttr":
@@ -205,14 +229,26 @@ class Decoder:
     return attributes.parse_attribute(str(attr))
 
 
-def _items(op_attributes: Any) -> list[Any]:
-  if hasattr(op_attributes, "items"):
-    return list(op_attributes.items())
-  return [op_attributes[index] for index in range(len(op_attributes))]
+def _from_text(text: str, owner: str) -> np.ndarray:
+  """Returns the elements of a dense attribute without a binding (complex), given its text.
+
+  Raises:
+    UnsupportedModuleError: it is another kind of attribute.
+  """
+  kind = text.rpartition(" : ")[2]
+  if not text.startswith("dense<"):
+    raise errors.UnsupportedModuleError(
+      f"{owner} has the attribute {_shortened(text)}, which JAX's bindings cannot read."
+    )
+  module = mlir_ir.Module.parse(f"func.func @f() {{ %0 = stablehlo.constant {text}\nreturn }}")
+  op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+  result = attributes.parse_type(kind)
+  assert isinstance(result, ir.TensorType), f"internal: a dense attribute of type {kind}"
+  return _dense_from_bytecode(op, result)
 
 
-def _dict_items(attr: Any) -> list[Any]:
-  return [attr[index] for index in range(len(attr))]
+def _shortened(text: str) -> str:
+  return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _string(attr: Any) -> str | bytes:

@@ -4,6 +4,7 @@ Run by its path, with the search path of the process that starts it as arguments
 `import jax` would cost a first use of the guard 0.9 s more.
 """
 
+import contextlib
 import os
 import struct
 import sys
@@ -103,8 +104,7 @@ def _read(data: bytes) -> None:
 def _touch_op(op: Any) -> None:
   """Reads once what is read later: names that are not text end the process inside the bindings."""
   str(op.name), str(op.location)
-  for item in op.attributes:
-    _touch_named(item if hasattr(item, "attr") else None, item, op.attributes)
+  _touch_named(op.attributes)
   for result in op.results:
     str(result.type)
   for region in op.regions:
@@ -115,20 +115,26 @@ def _touch_op(op: Any) -> None:
         _touch_op(inner.operation)
 
 
-def _touch_named(named: Any, name: Any, attributes: Any) -> None:
-  str(named.name if named is not None else name)
-  _touch(named.attr if named is not None else attributes[name])
+def _touch_named(attributes: Any) -> None:
+  """Reads the attributes of an op or a dictionary.
+
+  Complex elements have no binding: looking them up raises TypeError, and `NamedAttribute.attr` aborts the process.
+  """
+  for index in range(len(attributes)):
+    name = str(attributes[index].name)
+    with contextlib.suppress(TypeError):
+      _touch(attributes[name])
 
 
 def _touch(attr: Any) -> None:
   attr = attr.maybe_downcast() if hasattr(attr, "maybe_downcast") else attr
   kind = type(attr).__name__
   if kind == "DictAttr":
-    for i in range(len(attr)):
-      _touch_named(attr[i], None, None)
+    _touch_named(attr)
   elif kind == "ArrayAttr":
-    for item in attr:
-      _touch(item)
+    with contextlib.suppress(TypeError):
+      for item in attr:
+        _touch(item)
   elif kind == "StringAttr":
     attr.value_bytes  # noqa: B018
   elif kind == "FlatSymbolRefAttr":
