@@ -1,3 +1,4 @@
+import os
 import pathlib
 
 import jax
@@ -5,6 +6,10 @@ import numpy as np
 import pytest
 
 from graftax.testing import stablehlo_conformance
+from graftax.xla_call_module import VersionError
+
+# Where a checkout of https://github.com/openxla/stablehlo has its modules: stablehlo/testdata.
+_FOLDER = os.environ.get("GRAFTAX_STABLEHLO_TESTDATA", "")
 
 
 def _write(
@@ -32,6 +37,36 @@ def _write(
 )
 def test_checks_decide(tmp_path, expected, check, status):
   assert stablehlo_conformance.run_file(_write(tmp_path, "m", expected, check)).status == status
+
+
+_WAYS = [("text", ""), ("bytes", "newest"), ("bytes", "oldest")]
+
+
+@pytest.mark.parametrize("via, version", _WAYS)
+def test_a_wrong_module_is_wrong_however_it_is_read(tmp_path, via, version):
+  right, wrong = _write(tmp_path, "right", "[2.0, 4.0]"), _write(tmp_path, "wrong", "[2.0, 5.0]")
+  assert [stablehlo_conformance.run_file(path, via, version).status for path in (right, wrong)] == ["right", "wrong"]
+
+
+def test_module_is_written_in_the_oldest_version_that_can_express_it(tmp_path):
+  path = _write(tmp_path, "m", "[2.0, 4.0]", kind="f8E3M4")  # the type came with 1.7.0
+  assert stablehlo_conformance.run_file(path, "bytes", "oldest").status == "right"
+  assert stablehlo_conformance.run_file(path, "bytes", "1.0.0").status == "unwritable"
+  for version, want in (("oldest", b"StableHLO_v1.7.0"), ("newest", b"StableHLO_v1.1")):
+    assert want in stablehlo_conformance.read(path.read_text(), "bytes", version).data
+  with pytest.raises(VersionError, match="cannot be written as StableHLO 1.0.0"):
+    stablehlo_conformance.read(path.read_text(), "bytes", "1.0.0")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _FOLDER, reason="GRAFTAX_STABLEHLO_TESTDATA does not name a folder of specification modules")
+@pytest.mark.parametrize("via, version", _WAYS)
+def test_every_specification_module_is_right(via, version):
+  with jax.enable_x64(True):
+    outcomes = list(stablehlo_conformance.run_folder(pathlib.Path(_FOLDER), via=via, version=version))
+  problems = [f"{o.path.name}: {o.detail}" for o in outcomes if o.status in ("wrong", "error")]
+  assert not problems
+  assert sum(outcome.status == "right" for outcome in outcomes) > 0.9 * len(outcomes) > 0
 
 
 def test_module_that_does_not_parse_or_checks_nothing_is_an_error(tmp_path):
