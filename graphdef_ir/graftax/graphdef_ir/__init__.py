@@ -24,7 +24,14 @@ from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, par
 from graftax.graphdef_ir.passes import bind_attributes, fold_constants, inline_calls, prune, raise_control_flow
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
-from graftax.graphdef_ir.signatures import OpArg, OpAttr, OpSignature, OpSignatures, op_signature
+from graftax.graphdef_ir.signatures import (
+  OpArg,
+  OpAttr,
+  OpSignature,
+  OpSignatures,
+  op_signature,
+  signature_from_op_def,
+)
 from graftax.graphdef_ir.subgraph import extract_subgraph
 from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.text import format_function, format_graph, format_node
@@ -86,6 +93,7 @@ __all__ = [
   "raise_control_flow",
   "reachable_functions",
   "schema",
+  "signature_from_op_def",
   "topological_order",
   "validate",
   "validate_function",

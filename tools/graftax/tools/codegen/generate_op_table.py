@@ -13,12 +13,17 @@ import pathlib
 import sys
 from typing import Any
 
-from graftax.graphdef_ir import schema
-from graftax.graphdef_ir.attributes import AttrValue
-from graftax.graphdef_ir.dtypes import DType
-from graftax.graphdef_ir.shapes import PartialShape
-from graftax.graphdef_ir.signatures import OpArg, OpAttr, OpSignature, signature_from_op_def
-from graftax.graphdef_ir.tensors import Tensor
+from graftax.graphdef_ir import (
+  AttrValue,
+  DType,
+  OpArg,
+  OpAttr,
+  OpSignature,
+  PartialShape,
+  Tensor,
+  schema,
+  signature_from_op_def,
+)
 
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
 _TARGET = _REPOSITORY / "graphdef_ir" / "graftax" / "graphdef_ir" / "op_signatures.txt"

@@ -2,8 +2,7 @@
 
 import tensorflow as tf
 
-from graftax.graphdef_ir import schema
-from graftax.graphdef_ir.signatures import op_signature, signature_from_op_def
+from graftax.graphdef_ir import op_signature, schema, signature_from_op_def
 from graftax.tools.codegen.generate_op_table import format_signature, format_table, main, registered_ops
 
 
