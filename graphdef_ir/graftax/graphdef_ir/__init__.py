@@ -21,7 +21,7 @@ from graftax.graphdef_ir.errors import GraftaxError, GraphError, ParseError, Uns
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
-from graftax.graphdef_ir.passes import bind_attributes, fold_constants, inline_calls, prune, raise_control_flow
+from graftax.graphdef_ir.passes import bind_attributes, inline_calls, prune, raise_control_flow
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
 from graftax.graphdef_ir.signatures import (
@@ -74,7 +74,6 @@ __all__ = [
   "consumers",
   "errors",
   "extract_subgraph",
-  "fold_constants",
   "format_function",
   "format_graph",
   "format_node",

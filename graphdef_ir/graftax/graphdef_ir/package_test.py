@@ -46,7 +46,7 @@ def test_the_documented_interface_is_exported():
     graph_to_proto function_to_proto node_to_proto validate validate_function
     signature_from_op_def
     topological_order consumers ancestors reachable_functions function_references extract_subgraph
-    prune fold_constants inline_calls bind_attributes raise_control_flow format_function format_graph
+    prune inline_calls bind_attributes raise_control_flow format_function format_graph
     format_node schema errors
     GraftaxError GraphError ParseError UnsupportedError
   """.split()

@@ -39,7 +39,7 @@ from graftax.graphdef_ir.errors import GraphError
 from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_graph
-from graftax.graphdef_ir.passes import fold_constants, inline_calls, prune
+from graftax.graphdef_ir.passes import inline_calls, prune
 from graftax.graphdef_ir.serialize import graph_to_proto
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpSignatures, op_signature, signature_from_op_def
@@ -368,35 +368,6 @@ def test_messages_survive_a_round_trip(function: Callable[[tf.Tensor], Any]):
   rewritten = dataclasses.replace(graph, library=graph.library.replace(dict(graph.library)))
   again = graph_from_proto(graph_to_proto(rewritten))
   assert again == graph
-
-
-def test_folding_by_tensorflow_itself_changes_nothing():
-  def shapes(x: tf.Tensor) -> tf.Tensor:
-    scale = tf.cast(tf.reduce_prod(tf.constant([2, 3])), tf.float32)
-    a, b = tf.split(tf.fill([2, 4], scale), 2)
-    return x * a + tf.add_n([b, b]) + tf.random.uniform([], minval=0.0, maxval=0.0)
-
-  def evaluate(node: Node, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...] | None:
-    asked.append(node.op)
-    placeholders = tuple(
-      Node(f"in{i}", "Placeholder", attrs={"dtype": DType.from_numpy(v.dtype)}) for i, v in enumerate(inputs)
-    )
-    alone = dataclasses.replace(node, inputs=tuple(TensorRef(p.name) for p in placeholders), control_inputs=())
-    count = len(op_signature(node.op).output_types(node.attrs))
-    graph = Graph((*placeholders, alone), producer=tf.version.GRAPH_DEF_VERSION)
-    feeds = {p.name: value for p, value in zip(placeholders, inputs, strict=True)}
-    return tuple(np.asarray(value) for value in _run(graph, feeds, [f"{node.name}:{i}" for i in range(count)]))
-
-  asked: list[str] = []
-  concrete = _trace(shapes)
-  function = function_from_proto(concrete.function_def)
-  folded = prune(fold_constants(function, evaluate))
-  validate_function(folded)
-  assert {"Prod", "Cast", "Fill", "Split", "AddN"} <= set(asked) and "RandomUniform" not in asked
-  assert not {"Prod", "Cast", "Fill", "Split", "AddN"} & {node.op for node in folded.nodes}
-  x = np.ones((1, 4), np.float32)
-  (value,) = _run(_as_graph(folded, FunctionLibrary()), {"x": x}, [str(folded.results[0].ref) + ":0"])
-  np.testing.assert_allclose(value, concrete(tf.constant(x)), rtol=1e-6)
 
 
 def _tf1_graph() -> Any:
