@@ -13,15 +13,11 @@ from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.tables import with_tables
 from graftax.convert.variable import Variable
-from graftax.graphdef_ir import Function, Graph, Node
+from graftax.graphdef_ir import Function, Graph, Node, traits_of
 
 __all__ = ["graph_program"]
 
 # Any in this module: values of variables are whatever numpy takes.
-
-_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
-_NO_RESULT = frozenset({"Assert", "Const", "NoOp"})
 
 # Names shown in a message.
 _NUM_SHOWN = 10
@@ -51,7 +47,7 @@ def graph_program(
   if inputs is None or outputs is None:
     raise ConversionError(
       f"{name}: pass inputs=[...] and outputs=[...], names of tensors of the graph. Its placeholders are "
-      f"{_shown([node.name for node in graph.nodes if node.op in _PLACEHOLDERS])}; nothing reads "
+      f"{_shown([node.name for node in graph.nodes if _can_be_fed(node)])}; nothing reads "
       f"{_shown(_ends(graph))}."
     )
   whole = Program(
@@ -72,11 +68,21 @@ def _listed(names: TensorNames) -> Any:
 
 def _ends(graph: Graph) -> list[str]:
   read = {ref.node for node in graph.nodes for ref in node.inputs}
-  return [node.name for node in graph.nodes if node.name not in read and node.op not in _NO_RESULT]
+  return [node.name for node in graph.nodes if node.name not in read and _has_results(node, graph)]
+
+
+def _can_be_fed(node: Node) -> bool:
+  traits = traits_of(node.op)
+  return traits.makes == "placeholder" or traits.default_input
+
+
+def _has_results(node: Node, graph: Graph) -> bool:
+  signature = graph.signatures.get(node.op)
+  return node.op != "Const" and (signature is None or bool(signature.outputs))
 
 
 def _with_variables(program: Program, given: Mapping[str, Any]) -> Program:
-  names = [_variable_name(node) for node in program.function.nodes if node.op in _VARIABLES]
+  names = [_variable_name(node) for node in program.function.nodes if traits_of(node.op).makes == "variable"]
   missing = [name for name in names if name not in given]
   if missing:
     raise ConversionError(

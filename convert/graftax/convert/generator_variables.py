@@ -4,16 +4,12 @@ import numpy as np
 
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Program
-from graftax.graphdef_ir import Node, TensorRef
+from graftax.graphdef_ir import Node, TensorRef, traits_of
 from graftax.ops_jax import ResourceHandle
 
 __all__ = ["generator_variables"]
 
 _STATE_SHAPE = (3,)
-_GENERATOR_OPS = frozenset({
-  "RngReadAndSkip", "RngSkip", "StatefulRandomBinomial", "StatefulStandardNormal", "StatefulStandardNormalV2",
-  "StatefulTruncatedNormal", "StatefulUniform", "StatefulUniformFullInt", "StatefulUniformInt",
-})  # fmt: skip
 
 
 def generator_variables(program: Program) -> frozenset[str]:
@@ -50,4 +46,4 @@ def _variable_name(node: Node) -> str:
 
 
 def _draws(node: Node) -> bool:
-  return node.op in _GENERATOR_OPS
+  return traits_of(node.op).draws_from_variable

@@ -25,15 +25,13 @@ from graftax.graphdef_ir import (
   ancestors,
   inline_calls,
   reachable_functions,
+  traits_of,
 )
-from graftax.graphdef_ir.passes.control_flow_raising import RAISED_OPS
 
 __all__ = ["TensorNames", "cut", "inlined"]
 
 # One tensor, several in order, or several by name.
 TensorNames = str | Sequence[str] | Mapping[str, str]
-
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 
 def inlined(program: Program) -> Function:
@@ -151,7 +149,7 @@ def _dtype(node: Node, ref: TensorRef, program: Program) -> DType:
 
 
 def _shape(node: Node, index: int) -> PartialShape:
-  shape = node.attrs.get("shape") if node.op in _PLACEHOLDERS else None
+  shape = node.attrs.get("shape") if traits_of(node.op).makes == "placeholder" else None
   shapes = node.attrs.get("_output_shapes")
   if shape is None and isinstance(shapes, tuple) and index < len(shapes):
     shape = shapes[index]
@@ -209,7 +207,7 @@ def _kept(fed: Function, original: Function, fed_nodes: Collection[str], program
   bypassed = ancestors({node.name: node for node in original.nodes}, fed_nodes, control=False) - for_results
   rest = dataclasses.replace(fed, nodes=tuple(node for node in fed.nodes if node.name not in bypassed))
   # In TF1 control flow, control edges say in which branch or loop a constant is.
-  with_control = any(node.op in RAISED_OPS for node in fed.nodes)
+  with_control = any(traits_of(node.op).control_flow_v1 for node in fed.nodes)
   needed = EffectAnalysis(program.library, program.signatures).needed_nodes(rest)
   return ancestors(nodes, needed, control=with_control)
 
@@ -221,7 +219,7 @@ def _without_control(node: Node, kept: Collection[str]) -> Node:
 def _check_fed(part: Function, num_inputs: int, whole: Function, program: Program) -> None:
   own = {parameter.name for parameter in whole.parameters[: len(whole.parameters) - len(program.captures)]}
   missing = [parameter.name for parameter in part.parameters[num_inputs:] if parameter.name in own]
-  missing += (node.name for node in part.nodes if node.op in _PLACEHOLDERS)
+  missing += (node.name for node in part.nodes if traits_of(node.op).makes == "placeholder")
   if missing:
     raise ConversionError(
       f"{program.name}: the part between the given inputs and outputs also needs {missing!r}; add these to the inputs."

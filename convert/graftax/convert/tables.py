@@ -17,18 +17,11 @@ from graftax.graphdef_ir import (
   OpSignatures,
   Parameter,
   TensorRef,
+  traits_of,
 )
 from graftax.ops_jax import LookupTable, ResourceHandle
 
 __all__ = ["filled_table", "graph_filled_tables", "table_capture", "with_tables"]
-
-_TABLES = frozenset({
-  "HashTable", "HashTableV2", "MutableDenseHashTable", "MutableDenseHashTableV2", "MutableHashTable",
-  "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableHashTableV2",
-})  # fmt: skip
-_FILLS = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
-_FILLS_FROM_FILE = frozenset({"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"})
-_PASS_THROUGH = frozenset({"Identity"})
 
 
 def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTable | UnavailableCapture:
@@ -57,14 +50,14 @@ def filled_table(
     library: the functions that it calls.
     signatures: signatures of all ops.
   """
-  fills = [node for node in initializer.nodes if node.op in _FILLS | _FILLS_FROM_FILE]
+  fills = [node for node in initializer.nodes if traits_of(node.op).fills]
   return _filled(name, fills, initializer, captures, library, signatures)
 
 
 def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
   """Node that makes a table -> the table that other nodes of the same graph fill it with."""
   function = Function("graph", (), (), graph.nodes)
-  fills = {node.name: _fills_of(node, function) for node in graph.nodes if node.op in _TABLES}
+  fills = {node.name: _fills_of(node, function) for node in graph.nodes if traits_of(node.op).makes == "table"}
   return {
     name: _filled(name, nodes, function, (), graph.library, graph.signatures) for name, nodes in fills.items() if nodes
   }
@@ -73,7 +66,7 @@ def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapt
 def with_tables(program: Program) -> Program:
   """The program with the tables that its function makes as captures, where the function also says how to fill them."""
   function = program.function
-  makers = [node for node in function.nodes if node.op in _TABLES]
+  makers = [node for node in function.nodes if traits_of(node.op).makes == "table"]
   if not makers:
     return program
   fills = {maker.name: _fills_of(maker, function) for maker in makers}
@@ -110,9 +103,9 @@ def with_tables(program: Program) -> Program:
 def _fills_of(maker: Node, function: Function) -> list[Node]:
   handles = {TensorRef(maker.name)}
   for node in function.nodes:
-    if node.op in _PASS_THROUGH and node.inputs[0] in handles:
-      handles.add(TensorRef(node.name))
-  return [node for node in function.nodes if node.op in _FILLS | _FILLS_FROM_FILE and node.inputs[0] in handles]
+    if traits_of(node.op).is_alias:
+      handles.update(TensorRef(node.name, i) for i, ref in enumerate(node.inputs) if ref in handles)
+  return [node for node in function.nodes if traits_of(node.op).fills and node.inputs[0] in handles]
 
 
 def _filled(
@@ -123,8 +116,9 @@ def _filled(
   library: FunctionLibrary,
   signatures: OpSignatures,
 ) -> LookupTable | UnavailableCapture:
-  if len(fills) != 1 or fills[0].op in _FILLS_FROM_FILE:
-    how = "a text file" if fills and fills[0].op in _FILLS_FROM_FILE else f"{len(fills)} places"
+  sources = [traits_of(node.op).fills for node in fills]
+  if sources != ["tensors"]:
+    how = "a text file" if sources[:1] == ["file"] else f"{len(fills)} places"
     return UnavailableCapture(f"table {name!r} is filled from {how}")
   _, keys, values = fills[0].inputs
   # A handle that stands for itself: the table is being made.

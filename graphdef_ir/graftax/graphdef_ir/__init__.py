@@ -7,7 +7,7 @@
 Modules, from the bottom up:
 
 - `errors`, `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
-- `signatures`: what every op takes and gives;
+- `signatures`, `op_traits`: what every op takes and gives, and what it means;
 - `graph`, `library`: nodes, functions, graphs;
 - `parse`, `serialize`: from messages and back;
 - `traverse`, `validation`, `text`, `subgraph`: order, check, print and cut graphs;
@@ -20,6 +20,7 @@ from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import GraftaxError, GraphError, ParseError, UnsupportedError
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.op_traits import OpTraits, traits_of
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
 from graftax.graphdef_ir.passes import bind_attributes, inline_calls, prune, raise_control_flow
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
@@ -60,6 +61,7 @@ __all__ = [
   "OpAttr",
   "OpSignature",
   "OpSignatures",
+  "OpTraits",
   "Parameter",
   "ParseError",
   "PartialShape",
@@ -94,6 +96,7 @@ __all__ = [
   "schema",
   "signature_from_op_def",
   "topological_order",
+  "traits_of",
   "validate",
   "validate_function",
 ]

@@ -41,7 +41,8 @@ def _lacks_text(module: object, name: str) -> bool:
 def test_the_documented_interface_is_exported():
   documented = """
     DType PartialShape TensorSpec Tensor FunctionRef AttrPlaceholder AttrValue TensorRef Node Source Parameter Result
-    Function FunctionLibrary Graph OpArg OpAttr OpSignature OpSignatures op_signature UNRESOLVED_OUTPUT
+    Function FunctionLibrary Graph OpArg OpAttr OpSignature OpSignatures op_signature OpTraits traits_of
+    UNRESOLVED_OUTPUT
     parse_graph parse_function parse_message graph_from_proto function_from_proto
     graph_to_proto function_to_proto node_to_proto validate validate_function
     signature_from_op_def

@@ -14,11 +14,10 @@ from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import GraphError, NoSuchNodeError, OutputIndexError, UnknownOpError
 from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, TensorRef
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.shapes import PartialShape
 
 __all__ = ["extract_subgraph"]
-
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 # Graphs of older producers write shape [] into a Placeholder of unknown rank.
 _FIRST_PRODUCER_WITH_SCALAR_PLACEHOLDERS = 24
@@ -98,7 +97,7 @@ def _dtype_of(ref: TensorRef, graph: Graph) -> DType:
 
 def _shape_of(ref: TensorRef, graph: Graph) -> PartialShape:
   node = graph.node(ref.node)
-  shape = node.attrs.get("shape") if node.op in _PLACEHOLDERS else None
+  shape = node.attrs.get("shape") if _is_placeholder(node) else None
   if isinstance(shape, PartialShape):
     is_old = graph.producer < _FIRST_PRODUCER_WITH_SCALAR_PLACEHOLDERS
     return PartialShape(None) if is_old and shape.rank == 0 else shape
@@ -111,7 +110,7 @@ def _shape_of(ref: TensorRef, graph: Graph) -> PartialShape:
 
 def _needed(graph: Graph, fetched: Sequence[TensorRef], targets: Sequence[str], fed: Collection[TensorRef]) -> set[str]:
   """Names of the nodes to run."""
-  fed_placeholders = {ref.node for ref in fed if graph.node(ref.node).op in _PLACEHOLDERS}
+  fed_placeholders = {ref.node for ref in fed if _is_placeholder(graph.node(ref.node))}
   pending = [ref.node for ref in fetched if ref not in fed] + list(targets)
   kept: set[str] = set()
   while pending:
@@ -129,8 +128,12 @@ def _needed(graph: Graph, fetched: Sequence[TensorRef], targets: Sequence[str], 
   return kept
 
 
+def _is_placeholder(node: Node) -> bool:
+  return traits_of(node.op).makes == "placeholder"
+
+
 def _check_placeholders(graph: Graph, kept: Collection[str], fetched: Sequence[TensorRef]) -> None:
-  missing = [node.name for node in graph.nodes if node.name in kept and node.op in _PLACEHOLDERS]
+  missing = [node.name for node in graph.nodes if node.name in kept and _is_placeholder(node)]
   if missing:
     raise GraphError(
       f"subgraph: outputs {[str(ref) for ref in fetched]} need placeholders {missing}, which are not among the inputs."

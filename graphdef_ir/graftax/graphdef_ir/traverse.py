@@ -11,11 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
 from graftax.graphdef_ir.errors import CycleError
 from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
+from graftax.graphdef_ir.op_traits import traits_of
 
 __all__ = ["ancestors", "consumers", "function_references", "predecessors", "reachable_functions", "topological_order"]
-
-_LOOP_HEADS = frozenset({"Merge", "RefMerge"})
-_LOOP_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
 
 
 def predecessors(node: Node) -> Iterator[str]:
@@ -121,10 +119,10 @@ def _mentioned(body: Function | Graph, library: Mapping[str, Function]) -> Itera
 
 
 def _forward_predecessors(node: Node, nodes: Sequence[Node], position: Mapping[str, int]) -> Iterator[str]:
-  is_loop_head = node.op in _LOOP_HEADS
+  is_loop_head = traits_of(node.op).control_flow_v1 == "merge"
   for name in predecessors(node):
     index = position.get(name)
-    if index is not None and not (is_loop_head and nodes[index].op in _LOOP_BACK_EDGES):
+    if index is not None and not (is_loop_head and traits_of(nodes[index].op).control_flow_v1 == "next_iteration"):
       yield name
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import DType, Tensor, schema
+from graftax.graphdef_ir import DType, Tensor, schema, traits_of
 from graftax.graphdef_ir.errors import GraftaxError
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, parse_slice_spec
@@ -15,9 +15,6 @@ from graftax.savedmodel_io.variables import VariableInfo, with_unique_names
 
 __all__ = ["read_graph_variables"]
 
-_VARIABLE_OPS = ("VariableV2", "Variable", "VarHandleOp")
-_ASSIGN_OPS = ("Assign", "AssignVariableOp")
-_TRANSPARENT_OPS = ("Identity", "Reshape", "ReadVariableOp")
 _COLLECTIONS = ("variables", "trainable_variables", "global_variables", "local_variables", "model_variables")
 _TRAINABLE = "trainable_variables"
 _MAX_CHAIN = 64
@@ -39,7 +36,7 @@ def read_graph_variables(meta_graph: schema.MetaGraphDef, reader: CheckpointRead
   restored = _restored_tensors(meta_graph.saver_def.restore_op_name, nodes)
   infos = []
   for node in meta_graph.graph_def.node:
-    if node.op not in _VARIABLE_OPS:
+    if traits_of(node.op).makes != "variable":
       continue
     key, part = restored.get(node.name, (None, None))
     if key is None and not restored and reader is not None and node.name in reader:
@@ -121,7 +118,7 @@ def _assignments(restore_op: str, nodes: _Nodes) -> Iterator[schema.NodeDef]:
     node = nodes.get(name)
     if node is None:
       continue
-    if node.op in _ASSIGN_OPS and len(node.input) >= 2:
+    if traits_of(node.op).assigns and len(node.input) >= 2:
       yield node
       continue
     for ref in node.input:
@@ -167,7 +164,7 @@ def _decode(tensor: Tensor, node: schema.NodeDef) -> np.ndarray:
 
 def _initial_value(record: schema.VariableDef, nodes: _Nodes) -> Tensor | None:
   assign = nodes.get(_node_name(record.initializer_name))
-  if assign is None or assign.op not in _ASSIGN_OPS or len(assign.input) < 2:
+  if assign is None or not traits_of(assign.op).assigns or len(assign.input) < 2:
     return None
   return _constant(assign.input[1], nodes)
 
@@ -189,7 +186,7 @@ def _source(ref: str, nodes: _Nodes) -> tuple[schema.NodeDef, int] | None:
     node = nodes.get(name)
     if node is None:
       return None
-    if node.op not in _TRANSPARENT_OPS or not node.input:
+    if not traits_of(node.op).same_elements or not node.input:
       return node, int(output) if output.isdigit() else 0
     ref = node.input[0]
   return None

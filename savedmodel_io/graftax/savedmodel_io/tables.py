@@ -8,7 +8,7 @@ import numpy as np
 from graftax.convert import Capture, ResourceHandle, UnavailableCapture
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
-from graftax.graphdef_ir import PartialShape
+from graftax.graphdef_ir import PartialShape, traits_of
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["graph_tables", "restored_table"]
 
-_DENSE_TABLES = frozenset({"AnonymousMutableDenseHashTable", "MutableDenseHashTable", "MutableDenseHashTableV2"})
-# The first inputs of these ops: the keys of free and of deleted buckets.
+# The first inputs of the op that makes a dense table: the keys of free and of deleted buckets.
 _NUM_MARKERS = 2
 
 
@@ -85,7 +84,7 @@ def _without_free_buckets(
     return keys, values
   graph = model.graph
   function = graph.library[resource.create.name]
-  maker = next((node for node in function.nodes if node.op in _DENSE_TABLES), None)
+  maker = next((node for node in function.nodes if traits_of(node.op).marks_buckets), None)
   if maker is None:
     return keys, values
   captures = _captures(resource.create, resource.name)

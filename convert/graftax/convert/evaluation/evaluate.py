@@ -15,7 +15,7 @@ from graftax.convert.evaluation.state import State
 from graftax.convert.evaluation.trip_count import BOUNDING_OPS, BRANCHING_OPS, bound_loop, count_loop
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Plan, Planner, Step
-from graftax.graphdef_ir import FunctionRef, UnsupportedError
+from graftax.graphdef_ir import FunctionRef, UnsupportedError, traits_of
 from graftax.ops_jax import (
   CountedLoop,
   InconclusiveError,
@@ -31,23 +31,6 @@ __all__ = ["Evaluator"]
 
 # Known inputs of at most this many elements are folded while tracing; more is left to XLA, which knows the target.
 _MAX_FOLDED_ELEMENTS = 4096
-
-# Small inputs, large outputs: folding these would put the large output into the program as a constant.
-_LARGE_RESULTS = frozenset({"BroadcastTo", "Empty", "Fill", "LinSpace", "OneHot", "Tile"})
-
-# Tensor lists hold arrays, with the dtypes of those that are written to them while tracing.
-_LISTS = frozenset(
-  {
-    "EmptyTensorList",
-    "TensorListFromTensor",
-    "TensorListReserve",
-    "TensorListScatter",
-    "TensorListScatterV2",
-    "TensorListSplit",
-  }
-)
-
-_NEVER_FOLDED = _LARGE_RESULTS | _LISTS
 
 _NOTE = "while evaluating"
 
@@ -254,7 +237,7 @@ def _fold(frame: _Frame, inputs: Sequence[Value]) -> tuple[Value, ...]:
   step = frame.step
   is_large = sum(np.size(value) for value in inputs) > _MAX_FOLDED_ELEMENTS
   # A symbolic dimension has no value while compiling; numpy keeps it known where it can.
-  if is_large or step.node.op in _NEVER_FOLDED or any(map(is_symbolic, inputs)):
+  if is_large or _is_never_constant(step.node.op) or any(map(is_symbolic, inputs)):
     return step.kernel.run(frame, inputs)
   # What is known keeps TensorFlow's precision, also where JAX's 64-bit types are switched off: 1e-307 is not 0, and a
   # seed that two 32-bit halves are packed into keeps both.
@@ -262,6 +245,13 @@ def _fold(frame: _Frame, inputs: Sequence[Value]) -> tuple[Value, ...]:
   with jax.core.eval_context(), jax.enable_x64(True):
     outputs = step.kernel.run(frame, inputs)
     return tuple(np.asarray(value) if isinstance(value, jax.Array) else value for value in outputs)
+
+
+def _is_never_constant(op: str) -> bool:
+  # A large result would be a constant of the compiled program. A tensor list holds arrays, and takes the dtypes of what
+  # is written to it while tracing.
+  traits = traits_of(op)
+  return traits.large_result or traits.makes == "tensor_list"
 
 
 def _where(frame: _Frame) -> str:

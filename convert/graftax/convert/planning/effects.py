@@ -11,49 +11,15 @@ from graftax.graphdef_ir import (
   ancestors,
   function_references,
   topological_order,
+  traits_of,
 )
 
 __all__ = ["EffectAnalysis", "first_argument", "referenced_functions"]
 
-# Effects on the host that JAX has no place for. They are dropped, and with them what only they read: string formatting,
-# summaries, progress prints. (`Assert` is kept where checkify is asked for; see `options`.)
-_DROPPED_EFFECTS = frozenset({
-  "Assert", "FlushSummaryWriter", "CloseSummaryWriter", "CreateSummaryFileWriter", "ImportEvent", "Print", "PrintV2",
-  "WriteAudioSummary", "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary", "WriteRawProtoSummary",
-  "WriteScalarSummary", "WriteSummary",
-})  # fmt: skip
-
-# Ops that TensorFlow marks stateful, although nobody notices when an unread one does not run.
-_UNNOTICED = frozenset({
-  "AnonymousHashTable", "AnonymousMutableDenseHashTable", "AnonymousMutableHashTable",
-  "AnonymousMutableHashTableOfTensors", "HashTableV2", "IsVariableInitialized", "LookupTableExportV2",
-  "LookupTableFindV2", "LookupTableSizeV2", "Multinomial", "MutableDenseHashTableV2", "MutableHashTableOfTensorsV2",
-  "MutableHashTableV2", "ParameterizedTruncatedNormal", "Placeholder", "RandomGamma", "RandomPoissonV2",
-  "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "ReadVariableOp",
-  "ReadVariableXlaSplitND", "ResourceGather", "ResourceGatherNd", "StackV2", "SummaryWriter", "TensorArrayV3",
-  "TruncatedNormal", "VarHandleOp", "VarIsInitializedOp", "Variable", "VariableShape", "VariableV2",
-})  # fmt: skip
-
-# Stateful in TensorFlow; here the flow edge carries what is in the array.
-_TENSOR_ARRAYS = frozenset({
-  "TensorArrayCloseV3", "TensorArrayConcatV3", "TensorArrayGatherV3", "TensorArrayGradV3", "TensorArrayReadV3",
-  "TensorArrayScatterV3", "TensorArraySizeV3", "TensorArraySplitV3", "TensorArrayV3", "TensorArrayWriteV3",
-})  # fmt: skip
-
-_CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS = frozenset({
-  "Case", "For", "If", "PartitionedCall", "RemoteCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf",
-  "StatelessWhile", "SymbolicGradient", "While", "XlaIf", "XlaWhile",
-})  # fmt: skip
-
-# Node inputs before the first that is handed to the function; `For` hands over its counter in place of its bounds.
-_FIRST_ARGUMENT = {"Case": 1, "For": 2, "If": 1, "StatelessCase": 1, "StatelessIf": 1, "XlaIf": 1}
-
-_PASS_THROUGH = frozenset({"Identity", "IdentityN", "StatelessWhile", "While", "XlaWhile"})
-
 
 def first_argument(node: Node) -> int:
-  """Position of the node input that is the first argument of the function it calls."""
-  return _FIRST_ARGUMENT.get(node.op, 0)
+  """Returns the position of the node input that is the first argument of the function it calls."""
+  return traits_of(node.op).first_argument
 
 
 def referenced_functions(node: Node, library: FunctionLibrary) -> Iterator[str]:
@@ -74,7 +40,7 @@ class EffectAnalysis:
     """
     self._library = library
     self._signatures = signatures
-    self._dropped = _DROPPED_EFFECTS - {"Assert"} if keep_asserts else _DROPPED_EFFECTS
+    self._keep_asserts = keep_asserts
     self._summaries: dict[str, tuple[bool, frozenset[str]]] = {}
     self._acts: dict[str, bool] = {}
     self._written: dict[str, frozenset[int]] = {}
@@ -100,12 +66,16 @@ class EffectAnalysis:
     return self._written[name]
 
   def _node_acts(self, node: Node) -> bool:
-    if node.op in self._library or node.op in _CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS:
+    if self._calls(node):
       return any(self._function_acts(name) for name in self._callees(node))
     return self._acts_itself(node)
 
+  def _calls(self, node: Node) -> bool:
+    """Returns whether the effects of a node are those of the functions that it calls."""
+    return node.op in self._library or traits_of(node.op).calls is not None
+
   def _acts_itself(self, node: Node) -> bool:
-    if node.op in self._dropped or node.op in _UNNOTICED or node.op in _TENSOR_ARRAYS:
+    if traits_of(node.op).effect is not None and not (self._keep_asserts and node.op == "Assert"):
       return False
     signature = self._signatures.get(node.op)
     # An op that no table knows may do anything: it must not be dropped unseen.
@@ -134,7 +104,7 @@ class EffectAnalysis:
       function = self._library[name]
       nodes = {node.name: node for node in function.nodes}
       executed = [nodes[node] for node in _executed(function, nodes)]
-      calls = [n for n in executed if n.op in self._library or n.op in _CALLS_WITH_EFFECTS_OF_THEIR_FUNCTIONS]
+      calls = [node for node in executed if self._calls(node)]
       called = {node.name for node in calls}
       acts = any(self._acts_itself(node) for node in executed if node.name not in called)
       self._summaries[name] = acts, frozenset(callee for node in calls for callee in self._callees(node))
@@ -147,7 +117,8 @@ class EffectAnalysis:
       reached = {i: origins[ref] for i, ref in enumerate(node.inputs) if ref in origins}
       if not reached:
         continue
-      if node.op in _PASS_THROUGH:
+      traits = traits_of(node.op)
+      if traits.is_alias or traits.calls == "while":
         # Resources pass through unchanged, so what is written to the output is written to the input.
         origins.update((TensorRef(node.name, i), position) for i, position in reached.items())
       if not self._node_acts(node):

@@ -4,11 +4,9 @@ import collections
 from collections.abc import Collection
 
 from graftax.convert.planning.effects import EffectAnalysis, first_argument, referenced_functions
-from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures, TensorRef, topological_order
+from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures, TensorRef, topological_order, traits_of
 
 __all__ = ["parameter_uses"]
-
-_PASS_THROUGH = frozenset({"Identity", "IdentityN"})
 
 
 def parameter_uses(
@@ -55,7 +53,7 @@ def _step(
     reached = {i: refs[ref] for i, ref in enumerate(node.inputs) if ref in refs}
     if not reached or node.name not in needed:
       continue
-    if node.op in _PASS_THROUGH:
+    if traits_of(node.op).is_alias:
       refs.update((TensorRef(node.name, i), origin) for i, origin in reached.items())
       continue
     names = [name for name in referenced_functions(node, library) if name in library]

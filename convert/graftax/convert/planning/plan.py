@@ -28,13 +28,11 @@ from graftax.graphdef_ir import (
   Tensor,
   TensorRef,
   topological_order,
+  traits_of,
 )
 from graftax.ops_jax import Context, Kernel, Value, bind, lowering
 
 __all__ = ["Plan", "Planner", "Step"]
-
-# Pass-through ops whose output is their input: no step, only another name for the slot.
-_ALIASES = frozenset({"Identity", "IdentityN", "Snapshot"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,7 +154,8 @@ class _Builder:
     if node.op == "Const":
       self.constants[self._new_slot(TensorRef(node.name))] = _constant(node, self.options)
       return
-    if node.op in _ALIASES and gradient_of(node, self.gradients) is None:
+    if traits_of(node.op).is_alias and gradient_of(node, self.gradients) is None:
+      # No step, only another name for the slot.
       for index, ref in enumerate(node.inputs):
         self._alias(TensorRef(node.name, index), ref)
       return

@@ -14,7 +14,7 @@ from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import DeadBranchError, IrreducibleControlFlowError
 from graftax.graphdef_ir.graph import Node, Source, TensorRef
-from graftax.graphdef_ir.passes._raising_workspace import MERGES, SWITCHES, Region, Workspace, rewired
+from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, rewired, role
 from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.traverse import predecessors
 
@@ -35,7 +35,7 @@ def raise_conditionals(workspace: Workspace, region: Region, depth: int = 0) -> 
     DeadBranchError: a result exists in one branch only.
     IrreducibleControlFlowError: Switches and Merges do not pair up.
   """
-  if not any(node.op in SWITCHES or node.op in MERGES for node in region.nodes.values()):
+  if not any(role(node) in ("switch", "merge") for node in region.nodes.values()):
     return region
   if depth > _MAX_DEPTH:
     raise IrreducibleControlFlowError(
@@ -61,7 +61,7 @@ def within_its_conditions(workspace: Workspace, region: Region) -> Region:
   renamed: dict[TensorRef, TensorRef] = {}
   kept: dict[str, Node] = {}
   for name, node in region.nodes.items():
-    taken = [truth for ref, truth in literals if node.op in SWITCHES and conditions.predicate(node) == ref]
+    taken = [truth for ref, truth in literals if role(node) == "switch" and conditions.predicate(node) == ref]
     if taken:
       renamed[TensorRef(name, int(taken[0]))] = renamed.get(node.inputs[0], node.inputs[0])
     else:
@@ -120,7 +120,7 @@ class _Conditions:
     self._of: dict[str, _Condition] = {}
     self.joins: dict[str, _Join] = {}
     for node in list(region.nodes.values()):
-      self._of[node.name] = self._merge(node) if node.op in MERGES else self._all(node)
+      self._of[node.name] = self._merge(node) if role(node) == "merge" else self._all(node)
 
   def of(self, name: str) -> _Condition:
     """When a node runs; free tensors always are there."""
@@ -147,7 +147,7 @@ class _Conditions:
     """When a tensor exists."""
     condition = self.of(ref.node)
     node = self._nodes.get(ref.node)
-    if node is None or node.op not in SWITCHES or condition is None:
+    if node is None or role(node) != "switch" or condition is None:
       return condition
     return _both(condition, frozenset([(self.predicate(node), bool(ref.index))]))
 
@@ -228,7 +228,7 @@ class _Scheduler:
     plain = [
       name
       for name, node in self._region.nodes.items()
-      if conditions.is_always(name) and node.op not in SWITCHES and name not in conditions.joins
+      if conditions.is_always(name) and role(node) != "switch" and name not in conditions.joins
     ]
     joins = [join for name, join in conditions.joins.items() if conditions.is_always(name)]
     waits = {join.node.name: self._waits_of(join) for join in joins}
@@ -285,7 +285,7 @@ class _Scheduler:
 
   def _is_switch(self, name: str) -> bool:
     node = self._region.nodes.get(name)
-    return node is not None and node.op in SWITCHES
+    return node is not None and role(node) == "switch"
 
   def _waits_of(self, join: _Join) -> frozenset[str]:
     branches = [self._branch([join.source(truth)], [], join.predicate) for truth in (True, False)]

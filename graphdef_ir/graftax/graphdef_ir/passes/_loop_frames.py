@@ -12,16 +12,7 @@ from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.errors import IrreducibleControlFlowError
 from graftax.graphdef_ir.graph import Node, Source, TensorRef
 from graftax.graphdef_ir.passes._conditionals import cleaned, raise_conditionals, within_its_conditions
-from graftax.graphdef_ir.passes._raising_workspace import (
-  ENTERS,
-  EXITS,
-  MERGES,
-  NEXT_ITERATIONS,
-  SWITCHES,
-  Region,
-  Workspace,
-  rewired,
-)
+from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, rewired, role
 from graftax.graphdef_ir.traverse import predecessors, topological_order
 
 __all__ = ["collapse_loops"]
@@ -45,7 +36,7 @@ def collapse_loops(workspace: Workspace, region: Region) -> Region:
     members.setdefault(paths[node.name], {})[node.name] = node
   enters: dict[_Path, dict[str, Node]] = {}
   for node in order:
-    if node.op in ENTERS:
+    if role(node) == "enter":
       enters.setdefault(_path_after(node, paths[node.name]), {})[node.name] = node
   outer = Region(members.get((), {}), region.results, region.roots)
   exits: dict[TensorRef, TensorRef] = {}
@@ -85,10 +76,10 @@ def _frame_paths(workspace: Workspace, order: Sequence[Node]) -> dict[str, _Path
 
 
 def _path_after(node: Node, path: _Path) -> _Path:
-  if node.op in ENTERS:
+  if role(node) == "enter":
     name = node.attrs.get("frame_name", b"")
     return (*path, name.decode(errors="replace") if isinstance(name, bytes) else str(name))
-  return path[:-1] if node.op in EXITS else path
+  return path[:-1] if role(node) == "exit" else path
 
 
 def _without_exits(node: Node, exits: Mapping[TensorRef, TensorRef]) -> Node:
@@ -121,9 +112,7 @@ class _Loop:
     self._renamed = {TensorRef(name): node.inputs[0] for name, node in enters.items()}
     self._renamed |= self._find_switches()
     # What marks the loop's edges is gone afterwards, and nothing inside has to wait for it.
-    self._edges = {
-      name for name, node in members.items() if node.op in NEXT_ITERATIONS or node.op in EXITS or node.op == "LoopCond"
-    }
+    self._edges = {name for name, node in members.items() if role(node) in ("next_iteration", "exit", "loop_cond")}
     self._edges |= {ref.node for ref in self._renamed} | {variable.head.node for variable in self._variables}
 
   def replace_in(self, parent: dict[str, Node], outer: Region, exits: dict[TensorRef, TensorRef]) -> None:
@@ -137,7 +126,7 @@ class _Loop:
     cond, body = self._regions()
     node = self._while_node(cond, body)
     for name, member in self._members.items():
-      if member.op in EXITS:
+      if role(member) == "exit":
         exits[TensorRef(name)] = TensorRef(node.name, self._position_of(member))
     for name in self._enters:
       parent.pop(name, None)
@@ -148,7 +137,7 @@ class _Loop:
     outer.roots = [node.name if name in self._members else name for name in outer.roots]
 
   def _find_loop_cond(self) -> Node:
-    found = [node for node in self._members.values() if node.op == "LoopCond"]
+    found = [node for node in self._members.values() if role(node) == "loop_cond"]
     if len(found) != 1:
       self._fail(f"has {len(found)} LoopCond nodes {[node.name for node in found]}; expected one")
     return found[0]
@@ -156,13 +145,13 @@ class _Loop:
   def _find_variables(self) -> list[_Variable]:
     variables = []
     for node in self._members.values():
-      if node.op not in MERGES:
+      if role(node) != "merge":
         continue
       sources = [(self._members.get(ref.node) or self._enters.get(ref.node)) for ref in node.inputs]
-      following = [source for source in sources if source is not None and source.op in NEXT_ITERATIONS]
+      following = [source for source in sources if source is not None and role(source) == "next_iteration"]
       if not following:
         continue
-      initial = [source for source in sources if source is not None and source.op in ENTERS]
+      initial = [source for source in sources if source is not None and role(source) == "enter"]
       if len(node.inputs) != 2 or len(initial) != 1 or len(following) != 1:
         self._fail(
           f"loop variable {node.name!r} is a Merge of {[str(ref) for ref in node.inputs]}; expected an Enter and a "
@@ -176,7 +165,7 @@ class _Loop:
     heads = {variable.head for variable in self._variables}
     found = {}
     for node in self._members.values():
-      if node.op in SWITCHES and self._is_loop_cond(node.inputs[1]):
+      if role(node) == "switch" and self._is_loop_cond(node.inputs[1]):
         if node.inputs[0] not in heads:
           self._fail(
             f"Switch {node.name!r} on the loop's condition has input {str(node.inputs[0])!r}, no loop variable"
@@ -209,7 +198,7 @@ class _Loop:
     waited_for = [
       name
       for node in self._members.values()
-      if node.op in NEXT_ITERATIONS
+      if role(node) == "next_iteration"
       for name in node.control_inputs
       if name in self._members
     ]

@@ -9,27 +9,15 @@ from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import UnknownOpError
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
 
-__all__ = ["ENTERS", "EXITS", "MERGES", "NEXT_ITERATIONS", "RAISED_OPS", "SWITCHES", "Region", "Workspace", "rewired"]
+__all__ = ["Region", "Workspace", "rewired", "role"]
 
-ENTERS = frozenset({"Enter", "RefEnter"})
-EXITS = frozenset({"Exit", "RefExit"})
-MERGES = frozenset({"Merge", "RefMerge"})
-NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
-SWITCHES = frozenset({"Switch", "RefSwitch"})
-RAISED_OPS = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | {"LoopCond"}
 
-# Outputs of these are references where the input is; a loop variable or the result of a conditional is a value.
-_FORWARDS_REFERENCE = frozenset({"RefEnter", "RefIdentity", "RefSwitch"})
-_TAKES_VALUE = frozenset({"RefExit", "RefMerge", "RefNextIteration"})
-
-# TensorFlow marks these stateful, but running them twice, or not at all, changes nothing for anybody else.
-_WITHOUT_EFFECT = frozenset({
-  "IsVariableInitialized", "Placeholder", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "StackV2",
-  "TensorArrayGatherV3", "TensorArrayGradV3", "TensorArrayReadV3", "TensorArraySizeV3", "TensorArrayV3", "VarHandleOp",
-  "VarIsInitializedOp", "Variable", "VariableShape", "VariableV2",
-})  # fmt: skip
+def role(node: Node) -> str | None:
+  """Returns the node's role in TF1 control flow (`enter`, `merge` ...), or None if it has none."""
+  return traits_of(node.op).control_flow_v1
 
 
 @dataclasses.dataclass(slots=True)
@@ -82,7 +70,8 @@ class Workspace:
     if ref.node in self._parameters:
       return self._parameters[ref.node].dtype
     node = self._nodes[ref.node]
-    if node.op in _FORWARDS_REFERENCE:
+    reference = traits_of(node.op).reference
+    if reference == "forwarded":
       return self.dtype(node.inputs[0])
     signature = self._signature(node)
     if signature is None:
@@ -91,13 +80,14 @@ class Workspace:
         f"{str(ref)!r}, which enters or leaves a conditional or loop, is unknown. Pass its OpDef as an extra op."
       )
     dtype = signature.output_types(node.attrs)[ref.index]
-    makes_ref = node.op not in _TAKES_VALUE and any(arg.is_ref for arg in signature.outputs)
+    makes_ref = reference != "read" and any(arg.is_ref for arg in signature.outputs)
     is_ref = makes_ref and list(_spread(signature, node))[ref.index].is_ref
     return DType[f"{dtype.name}_REF"] if is_ref else dtype
 
   def has_effect(self, node: Node) -> bool:
     """Whether it matters that, or how often, a node runs."""
-    if node.op in _WITHOUT_EFFECT or node.op in RAISED_OPS or node.op == "RefIdentity":
+    traits = traits_of(node.op)
+    if traits.effect == "reads" or traits.control_flow_v1 is not None or traits.reference == "forwarded":
       return False
     signature = self._signature(node)
     return signature is None or signature.is_stateful or any(arg.is_ref for arg in signature.inputs)

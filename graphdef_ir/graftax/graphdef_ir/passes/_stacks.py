@@ -13,13 +13,11 @@ from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.graph import Function, Node, Result, TensorRef
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.traverse import topological_order
 
 __all__ = ["stacks_as_lists"]
-
-_WHILES = frozenset({"StatelessWhile", "While"})
-_IFS = frozenset({"If", "StatelessIf"})
 
 
 def stacks_as_lists(function: Function, functions: Mapping[str, Function]) -> tuple[Function, dict[str, Function]]:
@@ -90,16 +88,17 @@ class _Threader:
 
   def _caller(self, node: Node, taken: Mapping[int, TensorRef], body: "_Body") -> Node:
     inputs = tuple(body.current[taken[i]] if i in taken else ref for i, ref in enumerate(node.inputs))
-    if node.op in _WHILES:
-      attrs = self._loop(node, taken, body)
-    elif node.op in _IFS:
-      attrs = self._conditional(node, taken, body)
-    else:
-      attrs = dict(node.attrs)
+    match traits_of(node.op).calls:
+      case "while":
+        attrs = self._loop(node, taken, body)
+      case "if":
+        attrs = self._conditional(node, taken, body)
+      case _:
+        attrs = dict(node.attrs)
     return dataclasses.replace(node, inputs=inputs, attrs=attrs)
 
   def _loop(self, node: Node, taken: Mapping[int, TensorRef], body: "_Body") -> dict[str, AttrValue]:
-    for role in ("cond", "body"):
+    for role in traits_of(node.op).functions:
       self._thread_callee(node, role, sorted(taken))
     for position, stack in taken.items():
       body.current[stack] = TensorRef(node.name, position)
@@ -109,7 +108,7 @@ class _Threader:
 
   def _conditional(self, node: Node, taken: Mapping[int, TensorRef], body: "_Body") -> dict[str, AttrValue]:
     positions = sorted(taken)
-    for role in ("then_branch", "else_branch"):
+    for role in traits_of(node.op).functions:
       name, ends = self._thread_callee(node, role, [position - 1 for position in positions])
       branch = self._functions[name]
       first = len(branch.results)

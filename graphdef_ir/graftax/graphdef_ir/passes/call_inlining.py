@@ -20,6 +20,7 @@ from graftax.graphdef_ir.errors import (
   RecursiveFunctionError,
 )
 from graftax.graphdef_ir.graph import Function, Node, Source, TensorRef
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
 from graftax.graphdef_ir.signatures import OpSignatures
 from graftax.graphdef_ir.traverse import topological_order
@@ -27,8 +28,6 @@ from graftax.graphdef_ir.traverse import topological_order
 __all__ = ["ShouldInline", "inline_calls"]
 
 ShouldInline: TypeAlias = Callable[[Node, Function], bool]
-
-_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 # Names get longer with every level, and forty functions that call the next one twice are 2**40 nodes.
 _MAX_DEPTH = 100
@@ -142,15 +141,15 @@ class _Inliner:
 
 
 def _called_name(node: Node, library: Mapping[str, Function]) -> str | None:
-  if node.op in _CALL_OPS:
+  if traits_of(node.op).calls == "function":
     reference = node.attrs.get("f")
     return reference.name if isinstance(reference, FunctionRef) else None
   return node.op if node.op in library else None
 
 
 def _call_attributes(node: Node) -> Mapping[str, AttrValue]:
-  reference = node.attrs.get("f")
-  return reference.attrs if node.op in _CALL_OPS and isinstance(reference, FunctionRef) else node.attrs
+  reference = node.attrs.get("f") if traits_of(node.op).calls == "function" else None
+  return reference.attrs if isinstance(reference, FunctionRef) else node.attrs
 
 
 def _num_name_chars(call: _Call) -> int:

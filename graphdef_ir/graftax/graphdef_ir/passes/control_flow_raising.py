@@ -10,13 +10,13 @@ from graftax.graphdef_ir.graph import Function
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.passes._conditionals import raise_conditionals
 from graftax.graphdef_ir.passes._loop_frames import collapse_loops
-from graftax.graphdef_ir.passes._raising_workspace import RAISED_OPS, Region, Workspace
+from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, role
 from graftax.graphdef_ir.passes._stacks import stacks_as_lists
 from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.signatures import OpSignatures
 from graftax.graphdef_ir.traverse import reachable_functions
 
-__all__ = ["RAISED_OPS", "raise_control_flow"]
+__all__ = ["raise_control_flow"]
 
 
 def raise_control_flow(
@@ -68,7 +68,7 @@ def raise_control_flow(
 def _raise(
   function: Function, library: FunctionLibrary, signatures: OpSignatures
 ) -> tuple[Function, dict[str, Function]]:
-  if not any(node.op in RAISED_OPS for node in function.nodes):
+  if not any(role(node) for node in function.nodes):
     return function, {}
   pruned = prune(function)
   workspace = Workspace(pruned, library, signatures)
