@@ -4,27 +4,32 @@ module = Module.from_exported(exported)     # or from_bytes, from_text, from_hlo
 function = lift(module)                     # flat arrays in, tuple of arrays out
 """
 
-from graftax.xla_call_module.check_gradients import GradientDifference, check_gradients
-from graftax.xla_call_module.context import Record
-from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
-from graftax.xla_call_module.embed import embed
-from graftax.xla_call_module.errors import (
-  ArgumentError,
-  DecodeError,
-  DerivativeError,
-  GuardError,
-  PlatformError,
-  RefinementError,
-  ShapeAssertionError,
-  StableHloError,
-  UnsupportedModuleError,
-  UnsupportedOpError,
-  VersionError,
-  X64Error,
-)
-from graftax.xla_call_module.lift import Lifted, lift
-from graftax.xla_call_module.module import ArgumentSpec, Module
-from graftax.xla_call_module.registry import register, register_composite, register_custom_call
+from typing import TYPE_CHECKING, Any
+
+from graftax.xla_call_module import _lazy
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.context import Record
+  from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
+  from graftax.xla_call_module.embedding import embed
+  from graftax.xla_call_module.errors import (
+    ArgumentError,
+    DecodeError,
+    DerivativeError,
+    GuardError,
+    PlatformError,
+    RefinementError,
+    ShapeAssertionError,
+    StableHloError,
+    UnsupportedModuleError,
+    UnsupportedOpError,
+    VersionError,
+    X64Error,
+  )
+  from graftax.xla_call_module.gradient_check import GradientDifference, check_gradients
+  from graftax.xla_call_module.lifting import Lifted, lift
+  from graftax.xla_call_module.module import ArgumentSpec, Module
+  from graftax.xla_call_module.registry import register, register_composite, register_custom_call
 
 __all__ = [
   "ArgumentError",
@@ -55,3 +60,15 @@ __all__ = [
   "register_composite",
   "register_custom_call",
 ]
+
+# `lifting` is first because it registers the built-in lowerings, which a user's may override.
+_HOMES = ("lifting", "registry", "module", "errors", "context", "dispatch", "embedding", "gradient_check")
+
+
+def __getattr__(name: str) -> Any:
+  # Imported late, so that `lax_extras` can be imported without the rest (some 0.3 s).
+  return _lazy.find(name, globals(), _HOMES)
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

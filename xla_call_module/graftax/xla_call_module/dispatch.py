@@ -7,10 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from graftax.xla_call_module import arguments, communication, errors, ir, preflight
-from graftax.xla_call_module import embed as embedding
+from graftax.xla_call_module import arguments, communication, embedding, errors, ir, preflight
 from graftax.xla_call_module.context import Record
-from graftax.xla_call_module.lift import lift
+from graftax.xla_call_module.lifting import lift
 from graftax.xla_call_module.module import Module, check_is_module
 
 __all__ = ["Explanation", "Obstacle", "call", "explain"]

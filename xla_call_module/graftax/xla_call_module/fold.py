@@ -4,18 +4,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from graftax.xla_call_module import ir
+from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation
 from graftax.xla_call_module.values import Known, SymbolicArray, to_known
 
 __all__ = ["MAX_FOLDED_SIZE", "evaluate", "try_fold"]
 
 MAX_FOLDED_SIZE = 64
-
-# Until jax>=0.10.1: the exception of comparing symbolic dimensions moved from jax.core to jax.errors.
-_Inconclusive = getattr(jax.errors, "InconclusiveDimensionOperation", None) or jax.core.InconclusiveDimensionOperation
 
 
 def try_fold(op: ir.Op, operands: Sequence[Any]) -> Known | None:
@@ -75,7 +72,7 @@ def _fold_symbolic(op: ir.Op, operands: Sequence[Any], dtype: np.dtype, rule: Ca
   objects = [value.dims if isinstance(value, SymbolicArray) else value.astype(object) for value in operands]
   try:
     result = rule(op, *objects)
-  except _Inconclusive:
+  except InconclusiveDimensionOperation:
     return None
   return None if result is None else to_known(np.asarray(result, object), dtype)
 

@@ -1,12 +1,12 @@
 """What a value may be while a module is evaluated: known, traced, a symbolic shape, or a token."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from graftax.xla_call_module.lax_extras.symbolic_dims import stack_dims
 
 __all__ = [
   "TOKEN",
@@ -16,11 +16,9 @@ __all__ = [
   "Token",
   "as_dims",
   "is_64_bit",
-  "is_inexact",
   "is_known",
   "known_int",
   "materialize",
-  "replaced",
   "to_known",
 ]
 
@@ -64,19 +62,6 @@ def is_64_bit(dtype: np.dtype) -> bool:
   return dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind in "iuf")
 
 
-def is_inexact(x: Any) -> bool:
-  """Whether an array or spec has derivatives: floating-point or complex numbers."""
-  return bool(jnp.issubdtype(x.dtype, jnp.inexact))
-
-
-def replaced(values: Sequence[Any], positions: Sequence[int], some: Sequence[Any]) -> list[Any]:
-  """The values, with others at some positions."""
-  full = list(values)
-  for position, value in zip(positions, some, strict=True):
-    full[position] = value
-  return full
-
-
 def to_known(dims: np.ndarray, dtype: np.dtype) -> Known:
   """An object array as a plain integer array where no entry is symbolic."""
   if all(isinstance(dim, (int, np.integer, bool, np.bool_)) for dim in dims.flat):
@@ -91,8 +76,7 @@ def materialize(value: Any) -> Any:
       return lax.full(value.shape, value[(0,) * value.ndim], value.dtype)
     return value
   if isinstance(value, SymbolicArray):
-    entries = [jnp.asarray(dim, value.dtype) for dim in value.dims.flat]
-    return jnp.stack(entries).reshape(value.dims.shape) if value.dims.ndim else entries[0]
+    return stack_dims(value.dims, value.dtype)
   return value
 
 

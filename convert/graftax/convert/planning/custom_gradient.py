@@ -147,10 +147,7 @@ def apply_custom_gradient(
     key: PRNG key of the call, or None.
   """
   # Importing it takes long, and few graphs need it.
-  from graftax.xla_call_module.lax_extras.closure_conversion import closed
-  from graftax.xla_call_module.lax_extras.linear_calls import linear_call
-  from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
-  from graftax.xla_call_module.values import is_inexact
+  from graftax.xla_call_module.lax_extras import call_with_tangents, closed, is_inexact, linear_call
 
   num_outputs = len(gradient.results)
   outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.values import Value, is_known, is_symbolic, materialize
+from graftax.xla_call_module.lax_extras import InconclusiveDimensionOperation as InconclusiveError
 
 __all__ = [
   "FLOAT32",
@@ -30,13 +31,6 @@ INT64 = np.dtype(np.int64)
 # Above this number of elements, a value that could stay known is computed in JAX instead: it would become a constant
 # of the compiled program, and nothing as large is a shape.
 KNOWN_SIZE_LIMIT = 4096
-
-
-# Until jax>0.10.0, which had it in jax.core alone.
-InconclusiveError: type[Exception] = (
-  getattr(jax.errors, "InconclusiveDimensionOperation", None) or jax.core.InconclusiveDimensionOperation
-)
-"""What JAX raises where symbolic dimensions cannot be compared."""
 
 
 def as_known(value: Any, dtype: Any = np.int32) -> np.ndarray:

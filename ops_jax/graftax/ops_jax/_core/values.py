@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.xla_call_module.lax_extras import stack_dims
+
 __all__ = [
   "STATIC_MARKER",
   "SYMBOLIC_MARKER",
@@ -101,5 +103,4 @@ def materialize(value: Value, dtype: Any = np.int32) -> Value:
   """`value` with symbolic dimensions turned into a traced array of `dtype`; anything else unchanged."""
   if not is_symbolic(value):
     return value
-  dims = [jnp.asarray(d, dtype) for d in value.flat]
-  return jnp.stack(dims).reshape(value.shape)
+  return stack_dims(value, dtype)

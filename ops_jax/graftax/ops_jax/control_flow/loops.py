@@ -178,9 +178,7 @@ class _Loop:
 
   def while_loop(self, cond: PureFunction, room: int | None) -> tuple[Value, ...]:
     """The loop as `jax.lax.while_loop`, with derivatives in every mode; of at most `room` iterations, where known."""
-    from graftax.xla_call_module.lax_extras.while_loop import (
-      while_loop,  # Importing it takes long, and few graphs need it.
-    )
+    from graftax.xla_call_module.lax_extras import while_loop  # importing it takes long, and few graphs need it
 
     def keep_going(carry: Any) -> Array:
       number, inner = carry

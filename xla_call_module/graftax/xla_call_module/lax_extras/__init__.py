@@ -1,1 +1,40 @@
-"""Pure-JAX functions beyond `jax.lax` that StableHLO and TensorFlow graphs need alike."""
+"""Functions in pure JAX beyond `jax.lax` that lowerings of StableHLO and of TensorFlow ops share.
+
+Each name is imported when it is first used: some of the modules take long to import, and few graphs need them.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from graftax.xla_call_module import _lazy
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
+  from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
+  from graftax.xla_call_module.lax_extras.linear_calls import linear_call
+  from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
+  from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
+  from graftax.xla_call_module.lax_extras.while_loops import NUM_SLOTS, while_loop
+
+__all__ = [
+  "NUM_SLOTS",
+  "Closed",
+  "InconclusiveDimensionOperation",
+  "call_with_tangents",
+  "closed",
+  "is_inexact",
+  "linear_call",
+  "replaced",
+  "stack_dims",
+  "while_loop",
+]
+
+# The quick ones to import are first.
+_HOMES = ("arrays", "symbolic_dims", "closure_conversion", "linear_calls", "tangent_rules", "while_loops")
+
+
+def __getattr__(name: str) -> Any:
+  return _lazy.find(name, globals(), _HOMES)
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import mlir
-from graftax.xla_call_module.values import replaced
+from graftax.xla_call_module.lax_extras.arrays import replaced
 
 __all__ = ["linear_call"]
 

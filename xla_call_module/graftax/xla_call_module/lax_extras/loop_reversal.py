@@ -1,9 +1,13 @@
-"""The iterations of a loop from the last to the first, computed again from a fixed number of checkpoints.
+"""Reverse mode of a loop with a fixed number of checkpoints, as in treeverse and revolve.
 
-Slots hold the loop variables at some iterations, and the loop runs on from the nearest one before. Wherever a slot
-becomes free it is used again, further on. With `s` slots, a loop of up to `s` iterations runs twice, one of up to about
-`s**2 / 4` three times, and so on: memory is bounded, time grows by one more run of the loop every time that its length
-grows several times.
+The pass visits the iterations from the last to the first and computes each again. Slots hold the loop variables at some
+iterations; to reach an iteration, the loop runs on from the nearest slot before it. A slot that is no longer needed is
+filled again, further on. With `s` slots, a loop of up to `s` iterations runs twice and one of up to about `s**2 / 4`
+three times: memory is bounded, and time grows by one more run of the loop each time the length grows several times.
+
+References: A. Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
+differentiation" (1992; treeverse). A. Griewank and A. Walther, "Algorithm 799: revolve" (2000), which places the
+checkpoints optimally; ours are placed by a simpler rule.
 """
 
 import dataclasses
@@ -21,7 +25,7 @@ __all__ = ["pull_back"]
 
 
 def pull_back(loop: Loop, moving: Sequence[int], n: Any, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
-  """Cotangents of the consts at `moving`, then of the inexact initial carry.
+  """Returns the cotangents of the consts at `moving`, then of the inexact initial carry.
 
   Args:
     n: how many iterations there were, an integer scalar.

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from graftax.xla_call_module.values import is_inexact, replaced
+from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
 
 __all__ = ["Arrays", "Loop", "inexact_positions", "split"]
 

@@ -14,7 +14,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import mlir
-from graftax.xla_call_module.values import is_inexact
+from graftax.xla_call_module.lax_extras.arrays import is_inexact
 
 __all__ = ["call_with_tangents"]
 

@@ -10,10 +10,11 @@ from jax import lax
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.evaluate import call_function, mapped, region_function, run_ops, run_region
-from graftax.xla_call_module.lax_extras.while_loop import while_loop
+from graftax.xla_call_module.lax_extras.arrays import replaced
+from graftax.xla_call_module.lax_extras.while_loops import while_loop
 from graftax.xla_call_module.patterns import loops
 from graftax.xla_call_module.registry import register
-from graftax.xla_call_module.values import TOKEN, known_int, materialize, replaced
+from graftax.xla_call_module.values import TOKEN, known_int, materialize
 
 __all__: list[str] = []
 

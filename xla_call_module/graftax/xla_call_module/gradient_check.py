@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module import arguments
-from graftax.xla_call_module.lift import lift
+from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
+from graftax.xla_call_module.lifting import lift
 from graftax.xla_call_module.module import Module
-from graftax.xla_call_module.values import is_inexact, replaced
 
 __all__ = ["GradientDifference", "check_gradients"]
 

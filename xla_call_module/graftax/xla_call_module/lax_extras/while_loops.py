@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
+from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
 from graftax.xla_call_module.lax_extras.closure_conversion import closed
 from graftax.xla_call_module.lax_extras.linear_calls import linear_call
 from graftax.xla_call_module.lax_extras.loop_reversal import pull_back
 from graftax.xla_call_module.lax_extras.loop_steps import Arrays, Loop, inexact_positions, split
 from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
-from graftax.xla_call_module.values import is_inexact, replaced
 
 __all__ = ["NUM_SLOTS", "while_loop"]
 

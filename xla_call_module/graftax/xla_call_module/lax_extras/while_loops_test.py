@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from graftax.xla_call_module.lax_extras.while_loop import NUM_SLOTS, while_loop
+from graftax.xla_call_module.lax_extras.while_loops import NUM_SLOTS, while_loop
 
 X = np.array([0.3, 0.5, 0.2], np.float32)
 W = np.array([0.4, 0.2, 0.9], np.float32)
