@@ -1,4 +1,7 @@
-"""The arithmetic of optimizers: `(*variables, *numbers) -> new variables`, elementwise, as in TensorFlow's kernels."""
+"""The arithmetic of optimizers: `(*variables, *numbers) -> new variables`, elementwise, as in TensorFlow's kernels.
+
+The parameters of each function are named and ordered as the inputs of its ops.
+"""
 
 from collections.abc import Callable
 
@@ -49,7 +52,7 @@ def proximal_gradient_descent(var: Array, alpha: Array, l1: Array, l2: Array, de
 
 
 def momentum(
-  var: Array, accum: Array, lr: Array, grad: Array, momentum: Array, *, use_nesterov: bool
+  var: Array, accum: Array, lr: Array, grad: Array, momentum: Array, *, use_nesterov: bool = False
 ) -> tuple[Array, ...]:
   """`accum = momentum * accum + grad`; `var -= lr * accum`, with Nesterov `lr * (grad + momentum * accum)`."""
   accum = accum * momentum + grad
@@ -57,7 +60,7 @@ def momentum(
 
 
 def keras_momentum(
-  var: Array, accum: Array, lr: Array, grad: Array, momentum: Array, *, use_nesterov: bool
+  var: Array, accum: Array, lr: Array, grad: Array, momentum: Array, *, use_nesterov: bool = False
 ) -> tuple[Array, ...]:
   """`accum = momentum * accum - lr * grad`; `var += accum`, with Nesterov `momentum * accum - lr * grad`."""
   accum = accum * momentum - grad * lr
@@ -119,14 +122,14 @@ def ada_max(
   return var - lr / (1 - beta1_power) * (m / (v + epsilon)), m, v
 
 
-def adagrad(var: Array, accum: Array, lr: Array, grad: Array, *, update_slots: bool) -> tuple[Array, ...]:
+def adagrad(var: Array, accum: Array, lr: Array, grad: Array, *, update_slots: bool = True) -> tuple[Array, ...]:
   """`accum += grad**2`; `var -= lr * grad / sqrt(accum)`: no epsilon."""
   accum = accum + lax.square(grad) if update_slots else accum
   return var - lr * grad * lax.rsqrt(accum), accum
 
 
 def adagrad_v2(
-  var: Array, accum: Array, lr: Array, epsilon: Array, grad: Array, *, update_slots: bool
+  var: Array, accum: Array, lr: Array, epsilon: Array, grad: Array, *, update_slots: bool = True
 ) -> tuple[Array, ...]:
   """`accum += grad**2`; `var -= lr * grad / (sqrt(accum) + epsilon)`: epsilon outside the root."""
   accum = accum + lax.square(grad) if update_slots else accum
@@ -134,11 +137,18 @@ def adagrad_v2(
 
 
 def adagrad_da(
-  var: Array, total: Array, total_squares: Array, grad: Array, lr: Array, l1: Array, l2: Array, global_step: Array
+  var: Array,
+  gradient_accumulator: Array,
+  gradient_squared_accumulator: Array,
+  grad: Array,
+  lr: Array,
+  l1: Array,
+  l2: Array,
+  global_step: Array,
 ) -> tuple[Array, ...]:
   """`-lr * total / (l2 * global_step * lr + sqrt(total_squares))`, the total shrunk by `l1 * global_step`."""
   step = jnp.asarray(global_step).astype(var.dtype)
-  total, total_squares = total + grad, total_squares + lax.square(grad)
+  total, total_squares = gradient_accumulator + grad, gradient_squared_accumulator + lax.square(grad)
   clipped = jnp.where(l1 > 0, jnp.sign(total) * jnp.maximum(jnp.abs(total) - l1 * step, 0), total)
   return -lr * clipped / (l2 * step * lr + jnp.sqrt(total_squares)), total, total_squares
 
@@ -188,7 +198,7 @@ def ftrl(
   l2: Array,
   lr_power: Array,
   *,
-  multiply_linear_by_lr: bool,
+  multiply_linear_by_lr: bool = False,
 ) -> tuple[Array, ...]:
   """`var = (l1 * sign(linear) - linear) / (accum**-lr_power / lr + 2 * l2)`, 0 where `|linear| <= l1`.
 
@@ -208,7 +218,7 @@ def ftrl_v2(
   l2_shrinkage: Array,
   lr_power: Array,
   *,
-  multiply_linear_by_lr: bool,
+  multiply_linear_by_lr: bool = False,
 ) -> tuple[Array, ...]:
   """`ftrl`, whose `linear` takes `grad + 2 * l2_shrinkage * var` in place of the gradient."""
   shrunk = grad + 2 * l2_shrinkage * var
