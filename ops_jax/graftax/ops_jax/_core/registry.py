@@ -2,7 +2,7 @@
 
 Positional parameters are the op's tensor inputs, in the op's order; keyword-only parameters are its attributes;
 `Static[...]` marks an input that must be known while tracing; a first parameter annotated `Context` asks for the
-program around the node.
+program around the node. Attributes that several ops share are the keys of a `TypedDict`: `**attrs: Unpack[ConvAttrs]`.
 """
 
 import dataclasses
@@ -212,6 +212,8 @@ def _read_signature(registration: _Registration) -> Lowering:
       if position:
         raise RegistrationError(f"{_describe(function)}: the Context must be the first parameter.")
       needs_context = True
+    elif parameter.kind is parameter.VAR_KEYWORD and typing.get_origin(hint) is typing.Unpack:
+      attrs.update(typing.get_type_hints(typing.get_args(hint)[0]))
     elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
       takes_symbolic = SYMBOLIC_MARKER in getattr(hint, "__metadata__", ())
       inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), takes_symbolic))

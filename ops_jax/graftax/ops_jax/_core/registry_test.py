@@ -1,5 +1,8 @@
 """Every lowering against the declaration of its op, and what registration refuses."""
 
+from typing import TypedDict, Unpack
+
+import numpy as np
 import pytest
 
 from graftax.graphdef_ir import op_signature
@@ -26,6 +29,20 @@ def test_register_refuses_what_is_no_schema(function, match):
   with pytest.raises(RegistrationError, match=match):
     register("RegistryTestOp")(function)
   assert lowering("RegistryTestOp") is None
+
+
+def test_the_keys_of_an_unpacked_dictionary_are_attributes():
+  class Shared(TypedDict, total=False):
+    strides: tuple[int, ...]
+    out_type: np.dtype
+
+  def function(x, *, padding: str, **attrs: Unpack[Shared]):
+    return x
+
+  register("RegistryTestSharedAttrsOp")(function)
+  read = lowering("RegistryTestSharedAttrsOp")
+  assert read.attrs == {"padding": str, "strides": tuple[int, ...], "out_type": np.dtype}
+  assert [parameter.name for parameter in read.inputs] == ["x"]
 
 
 def test_register_refuses_a_second_lowering_unless_told():
