@@ -1,7 +1,7 @@
 """Convolutions over one, two or three spatial dimensions, dense and grouped."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import jax.numpy as jnp
 from jax import lax
@@ -10,8 +10,8 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.nn.depthwise import depthwise_convolve
-from graftax.ops_jax.nn.layouts import Layout, layout
-from graftax.ops_jax.nn.windows import Window, spatial_window
+from graftax.ops_jax.nn.layouts import Layout
+from graftax.ops_jax.nn.windows import Conv2DAttrs, ConvAttrs, Window, layout_and_window
 
 __all__ = ["conv", "conv2d", "conv3d", "convolve"]
 
@@ -62,24 +62,17 @@ def _kernel_spec(place: Layout) -> str:
   return "".join(str(i) for i in range(len(place.spatial_axes))) + "IO"
 
 
-def _convolution(op: str, x: Any, kernel: Any, data_format: str, attrs: dict[str, Any]) -> Array:
+def _convolution(op: str, x: Any, kernel: Any, **attrs: Unpack[Conv2DAttrs]) -> Array:
   x, kernel = jnp.asarray(x), jnp.asarray(kernel)
-  place = layout(op, data_format, x.ndim)
-  if kernel.ndim != x.ndim:
-    raise InvalidInputError(f"{op}: a filter of shape {kernel.shape} does not fit an input of shape {x.shape}.")
-  return convolve(x, kernel, spatial_window(op, place, x.shape, kernel.shape[:-2], **attrs), place)
+  place, window = layout_and_window(op, x.shape, kernel.shape, **attrs)
+  return convolve(x, kernel, window, place)
 
 
 @register("Conv2D", ignores=("T", "use_cudnn_on_gpu"))
 def conv2d(
   input: Array,
   filter: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """2-D convolution (cross-correlation, as everywhere in deep learning).
 
@@ -88,11 +81,7 @@ def conv2d(
   Args:
     input: `[batch, height, width, in_channels]`, or channels second for `"NCHW"`; floating point or int32.
     filter: `[height, width, in_channels / groups, out_channels]`, same dtype; the number of groups follows from it.
-    strides: one entry per dimension of `input`, 1 for batch and channels.
-    padding: `"SAME"` (an odd cell goes to the end), `"VALID"` or `"EXPLICIT"`.
-    explicit_paddings: for `"EXPLICIT"`, cells before and after, two entries per dimension.
-    data_format: `"NHWC"` or `"NCHW"`.
-    dilations: one entry per dimension, 1 for batch and channels.
+    **attrs: see `Conv2DAttrs`; `data_format` is `"NHWC"` or `"NCHW"`.
 
   Returns:
     `[batch, out_height, out_width, out_channels]` in the layout of `input`, same dtype.
@@ -101,19 +90,14 @@ def conv2d(
     InvalidInputError: shapes that do not fit.
     UnsupportedAttrError: another layout.
   """
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
-  return _convolution("Conv2D", input, filter, data_format, attrs)
+  return _convolution("Conv2D", input, filter, **attrs)
 
 
 @register("Conv3D", ignores=("T",))
 def conv3d(
   input: Array,
   filter: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  data_format: str = "NDHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  **attrs: Unpack[ConvAttrs],
 ) -> Array:
   """3-D convolution.
 
@@ -122,16 +106,12 @@ def conv3d(
   Args:
     input: `[batch, depth, height, width, in_channels]`, or channels second for `"NCDHW"`; floating point.
     filter: `[depth, height, width, in_channels / groups, out_channels]`, same dtype.
-    strides: one entry per dimension of `input`, 1 for batch and channels.
-    padding: `"SAME"` or `"VALID"`.
-    data_format: `"NDHWC"` or `"NCDHW"`.
-    dilations: one entry per dimension, 1 for batch and channels.
+    **attrs: see `ConvAttrs`; `data_format` is `"NDHWC"` or `"NCDHW"`.
 
   Returns:
     In the layout and dtype of `input`.
   """
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-  return _convolution("Conv3D", input, filter, data_format, attrs)
+  return _convolution("Conv3D", input, filter, **attrs)
 
 
 @register("Conv", ignores=("T", "groups"))
@@ -139,12 +119,8 @@ def conv(
   input: Array,
   filter: Array,
   *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "CHANNELS_LAST",
-  dilations: tuple[int, ...] = (),
   batch_dims: int = 1,
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """Convolution over as many spatial dimensions as `filter` has, with any number of batch dimensions.
 
@@ -153,17 +129,13 @@ def conv(
   Args:
     input: `[*batch, *spatial, in_channels]`, or `[*batch, in_channels, *spatial]` for `"CHANNELS_FIRST"`.
     filter: `[*spatial, in_channels / groups, out_channels]`, same dtype.
-    strides: as for an input with a single batch dimension.
-    padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`.
-    explicit_paddings: for `"EXPLICIT"`, two entries per dimension.
-    data_format: `"CHANNELS_LAST"` or `"CHANNELS_FIRST"`.
-    dilations: like `strides`; empty means ones.
     batch_dims: number of batch dimensions.
+    **attrs: see `Conv2DAttrs`, with entries as for a single batch dimension; `data_format` is `"CHANNELS_LAST"` or
+      `"CHANNELS_FIRST"`.
   """
   x = jnp.asarray(input)
   merged = x.reshape(_product(x.shape[:batch_dims]), *x.shape[batch_dims:])
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
-  y = _convolution("Conv", merged, filter, data_format, attrs)
+  y = _convolution("Conv", merged, filter, **attrs)
   return y.reshape(*x.shape[:batch_dims], *y.shape[1:])
 
 

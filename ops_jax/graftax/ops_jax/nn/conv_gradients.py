@@ -1,7 +1,7 @@
 """Gradients of convolutions with respect to input and filter, as TensorFlow's graphs call them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from graftax.ops_jax._core.values import Array, Static
 from graftax.ops_jax.nn.conv import convolve
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
 from graftax.ops_jax.nn.layouts import Layout, layout
-from graftax.ops_jax.nn.windows import Window, spatial_window
+from graftax.ops_jax.nn.windows import Conv2DAttrs, ConvAttrs, Window, WindowAttrs, layout_and_window
 
 __all__ = [
   "conv2d_backprop_filter",
@@ -32,13 +32,6 @@ _Shape = Sequence[Any]
 _Form = Callable[[Array, Array, Window, Layout], Array]
 
 
-def _place_and_window(
-  op: str, input_shape: _Shape, filter_shape: _Shape, data_format: str, attrs: dict[str, Any]
-) -> tuple[Layout, Window]:
-  place = layout(op, data_format, len(input_shape))
-  return place, spatial_window(op, place, input_shape, filter_shape[: place.rank - 2], **attrs)
-
-
 def _transposed(op: str, linear: Callable[[Array], Array], shape: _Shape, out_backprop: Array) -> Array:
   """The transpose of a linear function of an array of `shape`, applied to `out_backprop`."""
   spec = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
@@ -52,13 +45,13 @@ def _transposed(op: str, linear: Callable[[Array], Array], shape: _Shape, out_ba
 
 
 def _input_gradient(
-  op: str, input_shape: _Shape, kernel: Any, out_backprop: Any, data_format: str, attrs: dict[str, Any]
+  op: str, input_shape: _Shape, kernel: Any, out_backprop: Any, **attrs: Unpack[Conv2DAttrs]
 ) -> Array:
   kernel, out_backprop = jnp.asarray(kernel), jnp.asarray(out_backprop)
-  place = layout(op, data_format, out_backprop.ndim)
-  if len(input_shape) == place.rank - 2:
+  if len(input_shape) == out_backprop.ndim - 2:
+    place = layout(op, attrs.get("data_format", "CHANNELS_LAST"), out_backprop.ndim)
     input_shape = _full_shape(place, input_shape, out_backprop.shape[0], kernel.shape[-2])
-  place, window = _place_and_window(op, input_shape, kernel.shape, data_format, attrs)
+  place, window = layout_and_window(op, input_shape, kernel.shape, **attrs)
   if jnp.issubdtype(kernel.dtype, jnp.integer):
     return _integer_input_gradient(input_shape, kernel, out_backprop, place, window)
   if kernel.shape[-2] == 1 and input_shape[place.channel_axis] != 1:
@@ -102,11 +95,9 @@ def _full_shape(place: Layout, spatial: _Shape, batch: Any, channels: int) -> _S
   return shape
 
 
-def _filter_gradient(
-  op: str, x: Any, filter_shape: _Shape, out_backprop: Any, data_format: str, attrs: dict[str, Any]
-) -> Array:
+def _filter_gradient(op: str, x: Any, filter_shape: _Shape, out_backprop: Any, **attrs: Unpack[Conv2DAttrs]) -> Array:
   x, out_backprop = jnp.asarray(x), jnp.asarray(out_backprop)
-  place, window = _place_and_window(op, x.shape, filter_shape, data_format, attrs)
+  place, window = layout_and_window(op, x.shape, filter_shape, **attrs)
   channels = x.shape[place.channel_axis]
   if filter_shape[-2] == 1 and channels != 1:
     by_channel = (*window.size, channels, filter_shape[-1] // channels)
@@ -137,12 +128,7 @@ def conv2d_backprop_input(
   input_sizes: Static[tuple[int, ...]],
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """Gradient of `Conv2D` with respect to its input; also what `tf.nn.conv2d_transpose` computes.
 
@@ -152,11 +138,7 @@ def conv2d_backprop_input(
     input_sizes: shape of the result, or its height and width alone. Must be concrete.
     filter: `[height, width, in_channels / groups, out_channels]`.
     out_backprop: gradient of the convolution's result, same dtype.
-    strides: as for `Conv2D`, like all attributes.
-    padding: see there.
-    explicit_paddings: see there.
-    data_format: see there.
-    dilations: see there.
+    **attrs: as for `Conv2D`.
 
   Returns:
     Shape `input_sizes`, same dtype.
@@ -165,8 +147,7 @@ def conv2d_backprop_input(
     StaticInputError: `input_sizes` depends on traced data.
     InvalidInputError: the shapes do not fit each other.
   """
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
-  return _input_gradient("Conv2DBackpropInput", input_sizes, filter, out_backprop, data_format, attrs)
+  return _input_gradient("Conv2DBackpropInput", input_sizes, filter, out_backprop, **attrs)
 
 
 @register("Conv2DBackpropInputV2", ignores=("T", "use_cudnn_on_gpu"))
@@ -174,16 +155,10 @@ def conv2d_backprop_input_v2(
   input: Array,
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """As `Conv2DBackpropInput`, with the shape taken from `input`."""
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
-  return _input_gradient("Conv2DBackpropInputV2", jnp.shape(input), filter, out_backprop, data_format, attrs)
+  return _input_gradient("Conv2DBackpropInputV2", jnp.shape(input), filter, out_backprop, **attrs)
 
 
 @register("Conv2DBackpropFilter", ignores=("T", "use_cudnn_on_gpu"))
@@ -191,12 +166,7 @@ def conv2d_backprop_filter(
   input: Array,
   filter_sizes: Static[tuple[int, ...]],
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """Gradient of `Conv2D` with respect to its filter.
 
@@ -206,17 +176,12 @@ def conv2d_backprop_filter(
     input: input of the convolution.
     filter_sizes: shape of the filter. Must be concrete.
     out_backprop: gradient of the convolution's result, same dtype.
-    strides: as for `Conv2D`, like all attributes.
-    padding: see there.
-    explicit_paddings: see there.
-    data_format: see there.
-    dilations: see there.
+    **attrs: as for `Conv2D`.
 
   Returns:
     Shape `filter_sizes`, same dtype.
   """
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
-  return _filter_gradient("Conv2DBackpropFilter", input, filter_sizes, out_backprop, data_format, attrs)
+  return _filter_gradient("Conv2DBackpropFilter", input, filter_sizes, out_backprop, **attrs)
 
 
 @register("Conv2DBackpropFilterV2", ignores=("T", "use_cudnn_on_gpu"))
@@ -224,16 +189,10 @@ def conv2d_backprop_filter_v2(
   input: Array,
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """As `Conv2DBackpropFilter`, with the shape taken from `filter`."""
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
-  return _filter_gradient("Conv2DBackpropFilterV2", input, jnp.shape(filter), out_backprop, data_format, attrs)
+  return _filter_gradient("Conv2DBackpropFilterV2", input, jnp.shape(filter), out_backprop, **attrs)
 
 
 @register("Conv3DBackpropInputV2", ignores=("T", "Tshape"))
@@ -241,15 +200,10 @@ def conv3d_backprop_input_v2(
   input_sizes: Static[tuple[int, ...]],
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  data_format: str = "NDHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  **attrs: Unpack[ConvAttrs],
 ) -> Array:
   """Gradient of `Conv3D` with respect to its input, of shape `input_sizes`; see `Conv2DBackpropInput`."""
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-  return _input_gradient("Conv3DBackpropInputV2", input_sizes, filter, out_backprop, data_format, attrs)
+  return _input_gradient("Conv3DBackpropInputV2", input_sizes, filter, out_backprop, **attrs)
 
 
 @register("Conv3DBackpropInput", ignores=("T",))
@@ -257,14 +211,10 @@ def conv3d_backprop_input(
   input: Array,
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  **attrs: Unpack[WindowAttrs],
 ) -> Array:
   """As `Conv3DBackpropInputV2`, with the shape taken from `input`."""
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-  return _input_gradient("Conv3DBackpropInput", jnp.shape(input), filter, out_backprop, "NDHWC", attrs)
+  return _input_gradient("Conv3DBackpropInput", jnp.shape(input), filter, out_backprop, **attrs)
 
 
 @register("Conv3DBackpropFilterV2", ignores=("T",))
@@ -272,15 +222,10 @@ def conv3d_backprop_filter_v2(
   input: Array,
   filter_sizes: Static[tuple[int, ...]],
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  data_format: str = "NDHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  **attrs: Unpack[ConvAttrs],
 ) -> Array:
   """Gradient of `Conv3D` with respect to its filter, of shape `filter_sizes`; see `Conv2DBackpropFilter`."""
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-  return _filter_gradient("Conv3DBackpropFilterV2", input, filter_sizes, out_backprop, data_format, attrs)
+  return _filter_gradient("Conv3DBackpropFilterV2", input, filter_sizes, out_backprop, **attrs)
 
 
 @register("Conv3DBackpropFilter", ignores=("T",))
@@ -288,14 +233,10 @@ def conv3d_backprop_filter(
   input: Array,
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
+  **attrs: Unpack[WindowAttrs],
 ) -> Array:
   """As `Conv3DBackpropFilterV2`, with the shape taken from `filter`."""
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-  return _filter_gradient("Conv3DBackpropFilter", input, jnp.shape(filter), out_backprop, "NDHWC", attrs)
+  return _filter_gradient("Conv3DBackpropFilter", input, jnp.shape(filter), out_backprop, **attrs)
 
 
 @register("DepthwiseConv2dNativeBackpropInput", ignores=("T",))
@@ -303,12 +244,7 @@ def depthwise_conv2d_native_backprop_input(
   input_sizes: Static[tuple[int, ...]],
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """Gradient of `DepthwiseConv2dNative` with respect to its input, of shape `input_sizes`.
 
@@ -316,9 +252,8 @@ def depthwise_conv2d_native_backprop_input(
   `[height, width, channels, multiplier]`.
   """
   op = "DepthwiseConv2dNativeBackpropInput"
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
   kernel, out_backprop = jnp.asarray(filter), jnp.asarray(out_backprop)
-  place, window = _place_and_window(op, input_sizes, kernel.shape, data_format, attrs)
+  place, window = layout_and_window(op, input_sizes, kernel.shape, **attrs)
   return _depthwise_input_gradient(op, input_sizes, kernel, out_backprop, place, window)
 
 
@@ -327,19 +262,13 @@ def depthwise_conv2d_native_backprop_filter(
   input: Array,
   filter_sizes: Static[tuple[int, ...]],
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """Gradient of `DepthwiseConv2dNative` with respect to its filter, of shape `filter_sizes`.
 
   Source op: `tf.raw_ops.DepthwiseConv2dNativeBackpropFilter`. Arguments as for `Conv2DBackpropFilter`.
   """
   op = "DepthwiseConv2dNativeBackpropFilter"
-  attrs = {"strides": strides, "padding": padding, "dilations": dilations, "explicit_paddings": explicit_paddings}
   x, out_backprop = jnp.asarray(input), jnp.asarray(out_backprop)
-  place, window = _place_and_window(op, x.shape, filter_sizes, data_format, attrs)
+  place, window = layout_and_window(op, x.shape, filter_sizes, **attrs)
   return _depthwise_filter_gradient(op, x, filter_sizes, out_backprop, place, window)

@@ -1,13 +1,15 @@
 """Convolution of every channel with its own filters, and the form of it that is fast on CPUs."""
 
+from typing import Unpack
+
 import jax.numpy as jnp
 from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.nn.layouts import Layout, layout
-from graftax.ops_jax.nn.windows import Window, spatial_window, window_views
+from graftax.ops_jax.nn.layouts import Layout
+from graftax.ops_jax.nn.windows import Conv2DAttrs, Window, layout_and_window, window_views
 
 __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
 
@@ -74,12 +76,7 @@ def depthwise_convolve(x: Array, kernel: Array, window: Window, place: Layout) -
 def depthwise_conv2d_native(
   input: Array,
   filter: Array,
-  *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """2-D convolution of each channel with its own filters.
 
@@ -88,11 +85,7 @@ def depthwise_conv2d_native(
   Args:
     input: `[batch, height, width, channels]`, or channels second for `"NCHW"`; floating point.
     filter: `[height, width, channels, multiplier]`, same dtype.
-    strides: one entry per dimension of `input`, 1 for batch and channels.
-    padding: `"SAME"` (an odd cell goes to the end), `"VALID"` or `"EXPLICIT"`.
-    explicit_paddings: for `"EXPLICIT"`, cells before and after, two entries per dimension.
-    data_format: `"NHWC"` or `"NCHW"`.
-    dilations: one entry per dimension, 1 for batch and channels.
+    **attrs: see `Conv2DAttrs`; `data_format` is `"NHWC"` or `"NCHW"`.
 
   Returns:
     `[batch, out_height, out_width, channels * multiplier]` in the layout of `input`, same dtype.
@@ -101,20 +94,10 @@ def depthwise_conv2d_native(
     InvalidInputError: shapes that do not fit.
   """
   x, kernel = jnp.asarray(input), jnp.asarray(filter)
-  place = layout("DepthwiseConv2dNative", data_format, x.ndim)
+  place, window = layout_and_window("DepthwiseConv2dNative", x.shape, kernel.shape, **attrs)
   if kernel.ndim != 4 or kernel.shape[2] != x.shape[place.channel_axis]:
     raise InvalidInputError(
       f"DepthwiseConv2dNative: a filter of shape {kernel.shape} does not fit an input of shape {x.shape} "
-      f"(data_format={data_format!r}); expected [height, width, channels, multiplier]."
+      f"(data_format={place.name!r}); expected [height, width, channels, multiplier]."
     )
-  window = spatial_window(
-    "DepthwiseConv2dNative",
-    place,
-    x.shape,
-    kernel.shape[:2],
-    strides=strides,
-    padding=padding,
-    dilations=dilations,
-    explicit_paddings=explicit_paddings,
-  )
   return depthwise_convolve(x, kernel, window, place)

@@ -1,7 +1,7 @@
 """Grayscale dilation: max pooling of the input plus a filter, and its gradients."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,21 @@ __all__ = ["dilation2d", "dilation2d_backprop_filter", "dilation2d_backprop_inpu
 _SPATIAL = (1, 2)
 
 
-def _window(x: Array, kernel: Array, strides: Sequence[int], rates: Sequence[int], padding: str) -> Window:
+class _DilationAttrs(TypedDict):
+  """Attributes of all three ops.
+
+  Attributes:
+    strides: one entry per dimension of the input, 1 for batch and channels.
+    rates: step between the cells of the window; entries as in `strides`.
+    padding: `"SAME"` or `"VALID"`. A padding cell is never the maximum.
+  """
+
+  strides: tuple[int, ...]
+  rates: tuple[int, ...]
+  padding: str
+
+
+def _window(x: Array, kernel: Array, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> Window:
   place = layout("Dilation2D", "NHWC", x.ndim)
   return spatial_window(
     "Dilation2D", place, x.shape, kernel.shape[:2], strides=strides, padding=padding, dilations=rates
@@ -50,10 +64,7 @@ def _selected(index: Array, x_dot: Array, kernel_dot: Array, window: Window) -> 
 def dilation2d(
   input: Array,
   filter: Array,
-  *,
-  strides: tuple[int, ...],
-  rates: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[_DilationAttrs],
 ) -> Array:
   """Maximum over each window of `input + filter`.
 
@@ -62,15 +73,13 @@ def dilation2d(
   Args:
     input: `[batch, height, width, channels]`, any real dtype.
     filter: `[height, width, channels]`, same dtype.
-    strides: one entry per dimension of `input`, 1 for batch and channels.
-    rates: step between the cells of the window, likewise.
-    padding: `"SAME"` or `"VALID"`; padding never is the maximum.
+    **attrs: see `_DilationAttrs`.
 
   Returns:
     `[batch, out_height, out_width, channels]`, same dtype. Among equal maxima the first gets the gradient.
   """
   x, kernel = jnp.asarray(input), jnp.asarray(filter)
-  window = _window(x, kernel, strides, rates, padding)
+  window = _window(x, kernel, **attrs)
 
   @jax.custom_jvp
   def dilate(x: Array, kernel: Array) -> Array:
@@ -86,11 +95,9 @@ def dilation2d(
   return dilate(x, kernel)
 
 
-def _backprops(
-  x: Any, kernel: Any, out_backprop: Any, strides: Sequence[int], rates: Sequence[int], padding: str
-) -> tuple[Array, Array]:
+def _backprops(x: Any, kernel: Any, out_backprop: Any, **attrs: Unpack[_DilationAttrs]) -> tuple[Array, Array]:
   x, kernel, out_backprop = jnp.asarray(x), jnp.asarray(kernel), jnp.asarray(out_backprop)
-  window = _window(x, kernel, strides, rates, padding)
+  window = _window(x, kernel, **attrs)
   _, index = _first_maximum(lax.stop_gradient(x), lax.stop_gradient(kernel), window)
   x_backprop, kernel_backprop = jax.linear_transpose(lambda x, kernel: _selected(index, x, kernel, window), x, kernel)(
     out_backprop
@@ -103,13 +110,10 @@ def dilation2d_backprop_input(
   input: Array,
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  rates: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[_DilationAttrs],
 ) -> Array:
   """Gradient of `Dilation2D` with respect to its input."""
-  return _backprops(input, filter, out_backprop, strides, rates, padding)[0]
+  return _backprops(input, filter, out_backprop, **attrs)[0]
 
 
 @register("Dilation2DBackpropFilter", ignores=("T",))
@@ -117,10 +121,7 @@ def dilation2d_backprop_filter(
   input: Array,
   filter: Array,
   out_backprop: Array,
-  *,
-  strides: tuple[int, ...],
-  rates: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[_DilationAttrs],
 ) -> Array:
   """Gradient of `Dilation2D` with respect to its filter."""
-  return _backprops(input, filter, out_backprop, strides, rates, padding)[1]
+  return _backprops(input, filter, out_backprop, **attrs)[1]

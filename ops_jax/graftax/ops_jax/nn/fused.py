@@ -1,7 +1,7 @@
 """Convolutions and matrix products with bias, normalization and activation, as TensorFlow's optimizer fuses them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from graftax.ops_jax.nn.activations import elu, leaky_relu, relu, relu6
 from graftax.ops_jax.nn.bias import bias_add
 from graftax.ops_jax.nn.conv import conv2d, conv3d
 from graftax.ops_jax.nn.depthwise import depthwise_conv2d_native
+from graftax.ops_jax.nn.windows import Conv2DAttrs, ConvAttrs
 
 __all__ = [
   "fused_conv2d",
@@ -103,15 +104,11 @@ def fused_conv2d(
   args: list[Array],
   host_args: list[Array],
   *,
-  strides: tuple[int, ...],
-  padding: str,
-  explicit_paddings: tuple[int, ...] = (),
-  data_format: str = "NHWC",
   filter_format: str = "HWIO",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
   fused_ops: tuple[str, ...] = (),
   epsilon: float = 1e-4,
   leakyrelu_alpha: float = 0.2,
+  **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
   """`Conv2D`, then the fused ops.
 
@@ -122,15 +119,11 @@ def fused_conv2d(
     filter: as for `Conv2D`, or `[out_channels, in_channels, height, width]` for filter format `"OIHW"`.
     args: tensors of the fused ops, in turn: the bias; or scale, offset, mean and variance; or a summand.
     host_args: must be empty.
-    strides: as for `Conv2D`, like the other attributes of the same name.
-    padding: see there.
-    explicit_paddings: see there.
-    data_format: see there.
     filter_format: `"HWIO"` or `"OIHW"`.
-    dilations: see there.
     fused_ops: what follows the convolution, in order.
     epsilon: of a fused batch normalization.
     leakyrelu_alpha: of a fused leaky relu.
+    **attrs: as for `Conv2D`.
 
   Raises:
     UnsupportedAttrError: an unknown fused op, or the 8-bit form with scales.
@@ -144,13 +137,9 @@ def fused_conv2d(
   y = conv2d(
     input,
     kernel.transpose(2, 3, 1, 0) if filter_format == "OIHW" else kernel,
-    strides=strides,
-    padding=padding,
-    explicit_paddings=explicit_paddings,
-    data_format=data_format,
-    dilations=dilations,
+    **attrs,
   )
-  return _finished("_FusedConv2D", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
+  return _finished("_FusedConv2D", y, args, fused_ops, epsilon, leakyrelu_alpha, attrs.get("data_format", "NHWC"))
 
 
 @register("_FusedDepthwiseConv2dNative", ignores=("T", "num_args"))
@@ -159,19 +148,16 @@ def fused_depthwise_conv2d_native(
   filter: Array,
   args: list[Array],
   *,
-  strides: tuple[int, ...],
-  padding: str,
-  data_format: str = "NHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1),
   fused_ops: tuple[str, ...] = (),
   epsilon: float = 1e-4,
   leakyrelu_alpha: float = 0.2,
+  **attrs: Unpack[ConvAttrs],
 ) -> Array:
   """`DepthwiseConv2dNative`, then the fused ops; see `_FusedConv2D`."""
-  y = depthwise_conv2d_native(
-    input, filter, strides=strides, padding=padding, data_format=data_format, dilations=dilations
+  y = depthwise_conv2d_native(input, filter, **attrs)
+  return _finished(
+    "_FusedDepthwiseConv2dNative", y, args, fused_ops, epsilon, leakyrelu_alpha, attrs.get("data_format", "NHWC")
   )
-  return _finished("_FusedDepthwiseConv2dNative", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
 @register("_FusedConv3D", ignores=("T", "num_args"))
@@ -180,22 +166,19 @@ def fused_conv3d(
   filter: Array,
   args: list[Array],
   *,
-  strides: tuple[int, ...],
-  padding: str,
-  data_format: str = "NDHWC",
-  dilations: tuple[int, ...] = (1, 1, 1, 1, 1),
   padding_list: tuple[int, ...] = (),
   fused_ops: tuple[str, ...] = (),
   epsilon: float = 1e-4,
   leakyrelu_alpha: float = 0.2,
+  **attrs: Unpack[ConvAttrs],
 ) -> Array:
   """`Conv3D`, then the fused ops; see `_FusedConv2D`."""
   if any(padding_list):
     raise UnsupportedAttrError(
       f"_FusedConv3D: padding_list={padding_list!r} is not supported; save the graph before it is optimized."
     )
-  y = conv3d(input, filter, strides=strides, padding=padding, data_format=data_format, dilations=dilations)
-  return _finished("_FusedConv3D", y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
+  y = conv3d(input, filter, **attrs)
+  return _finished("_FusedConv3D", y, args, fused_ops, epsilon, leakyrelu_alpha, attrs.get("data_format", "NHWC"))
 
 
 @register("_FusedMatMul", ignores=("T", "num_args"))

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 from graftax.ops_jax.array.gather import check_bounds
 from graftax.ops_jax.nn.pooling import MAX_UNROLLED_CELLS
-from graftax.ops_jax.nn.windows import Window, full_window, window_views
+from graftax.ops_jax.nn.windows import PoolAttrs, Window, full_window, window_views
 
 __all__ = [
   "max_pool",
@@ -148,11 +148,9 @@ def _check_layout(op: str, data_format: str) -> None:
 def max_pool(
   input: Array,
   *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
   explicit_paddings: tuple[int, ...] = (),
   data_format: str = "NHWC",
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Maximum of each window.
 
@@ -160,17 +158,15 @@ def max_pool(
 
   Args:
     input: `[batch, height, width, channels]`, or channels second for `"NCHW"`; any real dtype.
-    ksize: window size, one entry per dimension; windows may reach over channels.
-    strides: one entry per dimension.
-    padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`; padding never is the maximum.
-    explicit_paddings: for `"EXPLICIT"`, cells before and after, two entries per dimension.
+    explicit_paddings: if `padding` is `"EXPLICIT"`, cells before and after, two entries per dimension.
     data_format: `"NHWC"` or `"NCHW"`.
+    **attrs: see `PoolAttrs`; `padding` may also be `"EXPLICIT"`. A padding cell is never the maximum.
 
   Returns:
     Same rank and dtype. Among equal maxima the first (row by row) gets the gradient, as in TensorFlow on CPU.
   """
   _check_layout("MaxPool", data_format)
-  return _max_pool(input, full_window("MaxPool", jnp.shape(input), ksize, strides, padding, explicit_paddings))
+  return _max_pool(input, full_window("MaxPool", jnp.shape(input), explicit_paddings=explicit_paddings, **attrs))
 
 
 @register("MaxPoolV2", ignores=("T",))
@@ -190,13 +186,10 @@ def max_pool_v2(
 @register("MaxPool3D", ignores=("T", "data_format"))
 def max_pool3d(
   input: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Maximum of each window of a volume; see `MaxPool`. Every one of several equal maxima gets the gradient."""
-  window = full_window("MaxPool3D", jnp.shape(input), ksize, strides, padding)
+  window = full_window("MaxPool3D", jnp.shape(input), **attrs)
   return _max_pool(input, window, _summed_over_maxima)
 
 
@@ -206,10 +199,8 @@ def max_pool_grad(
   orig_output: Array,
   grad: Array,
   *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
   explicit_paddings: tuple[int, ...] = (),
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Gradient of `MaxPool`: `grad` at the first maximum of each window, summed where windows overlap.
 
@@ -219,16 +210,14 @@ def max_pool_grad(
     orig_input: input of the pooling, floating point.
     orig_output: its result; unused, as it follows from `orig_input`.
     grad: gradient of the result.
-    ksize: as for `MaxPool`, like the following three.
-    strides: see there.
-    padding: see there.
-    explicit_paddings: see there.
+    explicit_paddings: as for `MaxPool`.
+    **attrs: as for `MaxPool`.
 
   Returns:
     Shape and dtype of `orig_input`.
   """
   del orig_output
-  window = full_window("MaxPoolGrad", jnp.shape(orig_input), ksize, strides, padding, explicit_paddings)
+  window = full_window("MaxPoolGrad", jnp.shape(orig_input), explicit_paddings=explicit_paddings, **attrs)
   return _max_pool_gradient("MaxPoolGrad", orig_input, grad, window)
 
 
@@ -253,22 +242,19 @@ def max_pool3d_grad(
   orig_input: Array,
   orig_output: Array,
   grad: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Gradient of `MaxPool3D`; see `MaxPoolGrad`."""
   del orig_output
-  window = full_window("MaxPool3DGrad", jnp.shape(orig_input), ksize, strides, padding)
+  window = full_window("MaxPool3DGrad", jnp.shape(orig_input), **attrs)
   return _max_pool_gradient("MaxPool3DGrad", orig_input, grad, window, _summed_over_maxima)
 
 
-def _selected_gradient(op: str, x: Any, grad: Any, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Array:
+def _selected_gradient(op: str, x: Any, grad: Any, **attrs: Unpack[PoolAttrs]) -> Array:
   x, grad = jnp.asarray(x), jnp.asarray(grad)
   if x.shape != grad.shape:
     raise InvalidInputError(f"{op}: grad has shape {grad.shape}; expected that of orig_input, {x.shape}.")
-  return _selected(x, grad, full_window(op, x.shape, ksize, strides, padding))
+  return _selected(x, grad, full_window(op, x.shape, **attrs))
 
 
 @register("MaxPoolGradGrad", ignores=("T", "data_format"))
@@ -276,10 +262,7 @@ def max_pool_grad_grad(
   orig_input: Array,
   orig_output: Array,
   grad: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """From each window of `grad`, the entry where `orig_input` has its first maximum.
 
@@ -287,7 +270,7 @@ def max_pool_grad_grad(
   the result has that of `orig_output`.
   """
   del orig_output
-  return _selected_gradient("MaxPoolGradGrad", orig_input, grad, ksize, strides, padding)
+  return _selected_gradient("MaxPoolGradGrad", orig_input, grad, **attrs)
 
 
 @register("MaxPoolGradGradV2", ignores=("T", "data_format"))
@@ -302,7 +285,7 @@ def max_pool_grad_grad_v2(
 ) -> Array:
   """As `MaxPoolGradGrad`, with window and strides as inputs, which must be concrete."""
   del orig_output
-  return _selected_gradient("MaxPoolGradGradV2", orig_input, grad, ksize, strides, padding)
+  return _selected_gradient("MaxPoolGradGradV2", orig_input, grad, ksize=ksize, strides=strides, padding=padding)
 
 
 @register("MaxPool3DGradGrad", ignores=("T", "data_format"))
@@ -310,14 +293,11 @@ def max_pool3d_grad_grad(
   orig_input: Array,
   orig_output: Array,
   grad: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """For volumes; see `MaxPoolGradGrad`."""
   del orig_output
-  return _selected_gradient("MaxPool3DGradGrad", orig_input, grad, ksize, strides, padding)
+  return _selected_gradient("MaxPool3DGradGrad", orig_input, grad, **attrs)
 
 
 def _positions(shape: Sequence[int], index: Array, window: Window, with_batch: bool) -> Array:
@@ -336,11 +316,9 @@ def _positions(shape: Sequence[int], index: Array, window: Window, with_batch: b
 def max_pool_with_argmax(
   input: Array,
   *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
   Targmax: np.dtype = INT64,
   include_batch_in_index: bool = False,
+  **attrs: Unpack[PoolAttrs],
 ) -> tuple[Array, Array]:
   """Maximum of each window, and where it is.
 
@@ -348,18 +326,16 @@ def max_pool_with_argmax(
 
   Args:
     input: `[batch, height, width, channels]`, any real dtype.
-    ksize: window size, one entry per dimension.
-    strides: one entry per dimension.
-    padding: `"SAME"` or `"VALID"`.
     Targmax: int32 or int64.
     include_batch_in_index: whether positions count from the start of the batch or of each example.
+    **attrs: see `PoolAttrs`.
 
   Returns:
     output: `[batch, out_height, out_width, channels]`, same dtype.
     argmax: same shape, flat position of the maximum (the first of several) in `input`.
   """
   x = jnp.asarray(input)
-  window = full_window("MaxPoolWithArgmax", x.shape, ksize, strides, padding)
+  window = full_window("MaxPoolWithArgmax", x.shape, **attrs)
   index = _first_maximum(lax.stop_gradient(x), window)[1]
   positions = _positions(x.shape, index, window, include_batch_in_index)
   return _max_pool(x, window), positions.astype(canonical_dtype(Targmax))

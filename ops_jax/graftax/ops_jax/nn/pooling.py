@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
-from graftax.ops_jax.nn.windows import Window, full_window, window_views
+from graftax.ops_jax.nn.windows import PoolAttrs, Window, full_window, window_views
 
 __all__ = ["MAX_UNROLLED_CELLS", "avg_pool", "avg_pool3d", "avg_pool3d_grad", "avg_pool_grad"]
 
@@ -40,30 +40,27 @@ def _window_sum(x: Array, window: Window) -> Array:
   return lax.platform_dependent(x, cpu=unrolled, default=reduced)
 
 
-def _average(op: str, x: Any, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Array:
+def _average(op: str, x: Any, **attrs: Unpack[PoolAttrs]) -> Array:
   x = jnp.asarray(x)
-  window = full_window(op, x.shape, ksize, strides, padding)
+  ksize, strides, padding = attrs["ksize"], attrs["strides"], attrs["padding"]
+  window = full_window(op, x.shape, **attrs)
   wide = x.astype(jnp.float32) if jnp.finfo(x.dtype).bits < 32 else x
   if padding == "VALID":
     count: Any = np.asarray(math.prod(ksize), wide.dtype)
   else:
-    # Padding cells count for nothing. Batch and channels are 1 here: they broadcast.
+    # The mean is taken over the cells inside the input. Batch and channels have size 1 in the count, and broadcast.
     shape = [size if n > 1 else 1 for size, n in zip(x.shape, ksize, strict=True)]
-    count_window = full_window(
-      op, shape, ksize, [s if n > 1 else 1 for s, n in zip(strides, ksize, strict=True)], padding
-    )
-    count = _window_sum(jnp.ones(shape, wide.dtype), count_window)
+    count_strides = tuple(s if n > 1 else 1 for s, n in zip(strides, ksize, strict=True))
+    count = _window_sum(jnp.ones(shape, wide.dtype), full_window(op, shape, ksize, count_strides, padding))
   return (_window_sum(wide, window) / count).astype(x.dtype)
 
 
-def _average_gradient(
-  op: str, shape: Sequence[Any], grad: Any, ksize: Sequence[int], strides: Sequence[int], padding: str
-) -> Array:
+def _average_gradient(op: str, shape: Sequence[Any], grad: Any, **attrs: Unpack[PoolAttrs]) -> Array:
   grad = jnp.asarray(grad)
   spec = jax.ShapeDtypeStruct(tuple(shape), grad.dtype)
 
   def forward(x: Array) -> Array:
-    return _average(op, x, ksize, strides, padding)
+    return _average(op, x, **attrs)
 
   expected = jax.eval_shape(forward, spec).shape
   if expected != grad.shape:
@@ -73,44 +70,35 @@ def _average_gradient(
 
 
 @register("AvgPool", ignores=("T", "data_format"))
-def avg_pool(value: Array, *, ksize: tuple[int, ...], strides: tuple[int, ...], padding: str) -> Array:
+def avg_pool(value: Array, **attrs: Unpack[PoolAttrs]) -> Array:
   """Mean of each window; padding cells are left out of it.
 
   Source op: `tf.raw_ops.AvgPool`.
 
   Args:
-    value: `[batch, height, width, channels]`, or in another order: `ksize` and `strides` say how each dimension is
-      treated, so the layout does not matter. Floating point.
-    ksize: window size, one entry per dimension.
-    strides: one entry per dimension.
-    padding: `"SAME"` or `"VALID"`.
+    value: `[batch, height, width, channels]` in any order, floating point.
+    **attrs: see `PoolAttrs`.
 
   Returns:
     Same rank and dtype.
   """
-  return _average("AvgPool", value, ksize, strides, padding)
+  return _average("AvgPool", value, **attrs)
 
 
 @register("AvgPool3D", ignores=("T", "data_format"))
 def avg_pool3d(
   input: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Mean of each window of a volume; see `AvgPool`."""
-  return _average("AvgPool3D", input, ksize, strides, padding)
+  return _average("AvgPool3D", input, **attrs)
 
 
 @register("AvgPoolGrad", ignores=("T", "data_format"))
 def avg_pool_grad(
   orig_input_shape: Static[tuple[int, ...]],
   grad: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Gradient of `AvgPool`.
 
@@ -119,24 +107,19 @@ def avg_pool_grad(
   Args:
     orig_input_shape: shape of the pooling's input. Must be concrete.
     grad: gradient of the pooling's result.
-    ksize: as for `AvgPool`, like the following two.
-    strides: see there.
-    padding: see there.
+    **attrs: as for `AvgPool`.
 
   Returns:
     Shape `orig_input_shape`, dtype of `grad`.
   """
-  return _average_gradient("AvgPoolGrad", orig_input_shape, grad, ksize, strides, padding)
+  return _average_gradient("AvgPoolGrad", orig_input_shape, grad, **attrs)
 
 
 @register("AvgPool3DGrad", ignores=("T", "data_format"))
 def avg_pool3d_grad(
   orig_input_shape: Static[tuple[int, ...]],
   grad: Array,
-  *,
-  ksize: tuple[int, ...],
-  strides: tuple[int, ...],
-  padding: str,
+  **attrs: Unpack[PoolAttrs],
 ) -> Array:
   """Gradient of `AvgPool3D`; see `AvgPoolGrad`."""
-  return _average_gradient("AvgPool3DGrad", orig_input_shape, grad, ksize, strides, padding)
+  return _average_gradient("AvgPool3DGrad", orig_input_shape, grad, **attrs)

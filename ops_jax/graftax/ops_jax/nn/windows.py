@@ -1,9 +1,9 @@
-"""Sliding windows: padding in numbers, and the views of an input that one window position after another sees."""
+"""Sliding windows: the attributes that describe them, padding in numbers, and the view of each cell of a window."""
 
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,67 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.nn.layouts import Layout
+from graftax.ops_jax.nn.layouts import Layout, layout
 
-__all__ = ["Window", "full_window", "spatial_window", "window_views"]
+__all__ = [
+  "Conv2DAttrs",
+  "ConvAttrs",
+  "PoolAttrs",
+  "Window",
+  "WindowAttrs",
+  "full_window",
+  "layout_and_window",
+  "spatial_window",
+  "window_views",
+]
+
+
+class WindowAttrs(TypedDict):
+  """Attributes of a window that slides over the spatial dimensions.
+
+  Attributes:
+    strides: one entry per dimension of the input, 1 for batch and channels.
+    padding: `"SAME"` (an odd cell goes to the end), `"VALID"` or, for 2-D convolutions, `"EXPLICIT"`.
+    dilations: one entry per dimension of the input, 1 for batch and channels; empty for ones.
+  """
+
+  strides: tuple[int, ...]
+  padding: str
+  dilations: NotRequired[tuple[int, ...]]
+
+
+class ConvAttrs(WindowAttrs):
+  """Attributes of a convolution.
+
+  Attributes:
+    data_format: such as `"NHWC"` or `"NCDHW"`, one letter per dimension of the input; channels are last by default.
+  """
+
+  data_format: NotRequired[str]
+
+
+class Conv2DAttrs(ConvAttrs):
+  """Attributes of a 2-D convolution.
+
+  Attributes:
+    explicit_paddings: cells before and after, two entries per dimension of the input, if `padding` is `"EXPLICIT"`.
+  """
+
+  explicit_paddings: NotRequired[tuple[int, ...]]
+
+
+class PoolAttrs(TypedDict):
+  """Attributes of a pooling. One entry per dimension says how it is treated, so the layout does not matter.
+
+  Attributes:
+    ksize: window size, one entry per dimension of the input.
+    strides: one entry per dimension of the input.
+    padding: `"SAME"` or `"VALID"`.
+  """
+
+  ksize: tuple[int, ...]
+  strides: tuple[int, ...]
+  padding: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +134,51 @@ def spatial_window(
   return Window(tuple(size), spatial_strides, spatial_dilations, pairs, padding)
 
 
+def layout_and_window(
+  op: str,
+  input_shape: Sequence[Any],
+  filter_shape: Sequence[Any],
+  *,
+  strides: Sequence[int],
+  padding: str,
+  dilations: Sequence[int] = (),
+  data_format: str = "CHANNELS_LAST",
+  explicit_paddings: Sequence[int] = (),
+) -> tuple[Layout, Window]:
+  """Returns the layout of a convolution's input, and how the filter slides over it.
+
+  Args:
+    op: for messages.
+    input_shape: shape of the input; dimensions may be symbolic.
+    filter_shape: `[*spatial, channels, ...]`.
+    strides: as in `Conv2DAttrs`, like the following.
+    padding: see there.
+    dilations: see there.
+    data_format: see there.
+    explicit_paddings: see there.
+
+  Raises:
+    UnsupportedAttrError: an unknown layout or padding, or a window that moves over batch or channels.
+    InvalidInputError: a filter or a list of another rank than the input.
+  """
+  place = layout(op, data_format, len(input_shape))
+  if len(filter_shape) != place.rank:
+    raise InvalidInputError(
+      f"{op}: a filter of shape {tuple(filter_shape)} does not fit an input of shape {tuple(input_shape)}."
+    )
+  window = spatial_window(
+    op,
+    place,
+    input_shape,
+    filter_shape[: place.rank - 2],
+    strides=strides,
+    padding=padding,
+    dilations=dilations,
+    explicit_paddings=explicit_paddings,
+  )
+  return place, window
+
+
 def _padding_pairs(
   op: str,
   input_shape: Sequence[Any],
@@ -115,7 +218,7 @@ def _spatial(op: str, what: str, place: Layout, values: Sequence[int]) -> tuple[
 def full_window(
   op: str,
   input_shape: Sequence[Any],
-  size: Sequence[int],
+  ksize: Sequence[int],
   strides: Sequence[int],
   padding: str,
   explicit_paddings: Sequence[int] = (),
@@ -127,13 +230,13 @@ def full_window(
     UnsupportedAttrError: an unknown `padding`.
   """
   rank = len(input_shape)
-  if len(size) != rank or len(strides) != rank:
+  if len(ksize) != rank or len(strides) != rank:
     raise InvalidInputError(
-      f"{op}: ksize={tuple(size)!r} and strides={tuple(strides)!r} do not fit an input of shape {tuple(input_shape)}."
+      f"{op}: ksize={tuple(ksize)!r} and strides={tuple(strides)!r} do not fit an input of shape {tuple(input_shape)}."
     )
   everywhere = Layout("all dimensions", rank, tuple(range(rank)))
-  pairs = _padding_pairs(op, input_shape, everywhere, size, strides, padding, explicit_paddings)
-  return Window(tuple(size), tuple(strides), (1,) * rank, pairs, padding)
+  pairs = _padding_pairs(op, input_shape, everywhere, ksize, strides, padding, explicit_paddings)
+  return Window(tuple(ksize), tuple(strides), (1,) * rank, pairs, padding)
 
 
 def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> Iterator[tuple[tuple[int, ...], Array]]:
