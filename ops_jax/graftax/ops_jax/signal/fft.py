@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms."""
+"""Discrete Fourier transforms: FFT, IFFT, RFFT and IRFFT over one, two or three axes, and their ND forms."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,114 +9,77 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 
-__all__ = [
-  "fft",
-  "fft2d",
-  "fft3d",
-  "fftnd",
-  "ifft",
-  "ifft2d",
-  "ifft3d",
-  "ifftnd",
-  "irfft",
-  "irfft2d",
-  "irfft3d",
-  "irfftnd",
-  "rfft",
-  "rfft2d",
-  "rfft3d",
-  "rfftnd",
-]
+__all__ = ["fftnd", "ifftnd", "irfftnd", "rfftnd"]
 
 
-@register("FFT", "BatchFFT", ignores=("Tcomplex",))
-def fft(input: Array) -> Array:
-  """Fourier transform of the last axis.
+def _complex_transform(num_axes: int, *, inverse: bool) -> Callable[..., Array]:
+  def transform(input: Array) -> Array:
+    """Fourier transform of the last axes; the inverse is divided by their lengths.
 
-  Source op: `tf.raw_ops.FFT`.
+    Source ops: `tf.raw_ops.FFT`, `FFT2D`, `FFT3D`, `IFFT`, `IFFT2D`, `IFFT3D` and their `Batch` forms.
 
-  Args:
-    input: `[..., n]`, complex64 or complex128.
+    Args:
+      input: `[..., *lengths]`, complex64 or complex128.
 
-  Returns:
-    Shape and dtype of `input`.
-  """
-  return _complex(input, 1, inverse=False)
+    Returns:
+      Shape and dtype of `input`.
 
+    Raises:
+      InvalidInputError: `input` has fewer axes than the transform.
+    """
+    return _complex(input, num_axes, inverse=inverse)
 
-@register("IFFT", "BatchIFFT", ignores=("Tcomplex",))
-def ifft(input: Array) -> Array:
-  """Inverse Fourier transform of the last axis, divided by its length.
-
-  Source op: `tf.raw_ops.IFFT`.
-
-  Args:
-    input: `[..., n]`, complex64 or complex128.
-
-  Returns:
-    Shape and dtype of `input`.
-  """
-  return _complex(input, 1, inverse=True)
+  return transform
 
 
-@register("FFT2D", "BatchFFT2D", ignores=("Tcomplex",))
-def fft2d(input: Array) -> Array:
-  """Fourier transform of the last two axes.
+def _real_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
+  def transform(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
+    """Fourier transform of the last axes of real numbers, without the half that mirrors the other.
 
-  Source op: `tf.raw_ops.FFT2D`.
+    Source ops: `tf.raw_ops.RFFT`, `RFFT2D` and `RFFT3D`.
 
-  Args:
-    input: `[..., m, n]`, complex64 or complex128.
+    Args:
+      input: `[..., *lengths]`, float32 or float64.
+      fft_length: one entry per axis; the axes are cut or padded with zeros to it. Must be concrete.
 
-  Returns:
-    Shape and dtype of `input`.
-  """
-  return _complex(input, 2, inverse=False)
+    Returns:
+      `[..., *fft_length[:-1], fft_length[-1] // 2 + 1]`, complex64 or complex128.
 
+    Raises:
+      InvalidInputError: `input` has fewer axes than the transform.
+    """
+    return _real(input, fft_length, axes)
 
-@register("IFFT2D", "BatchIFFT2D", ignores=("Tcomplex",))
-def ifft2d(input: Array) -> Array:
-  """Inverse Fourier transform of the last two axes, divided by their lengths.
-
-  Source op: `tf.raw_ops.IFFT2D`.
-
-  Args:
-    input: `[..., m, n]`, complex64 or complex128.
-
-  Returns:
-    Shape and dtype of `input`.
-  """
-  return _complex(input, 2, inverse=True)
+  return transform
 
 
-@register("FFT3D", "BatchFFT3D", ignores=("Tcomplex",))
-def fft3d(input: Array) -> Array:
-  """Fourier transform of the last three axes.
+def _real_inverse_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
+  def transform(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
+    """Real inverse Fourier transform of the last axes, from one half of a mirrored spectrum.
 
-  Source op: `tf.raw_ops.FFT3D`.
+    Source ops: `tf.raw_ops.IRFFT`, `IRFFT2D` and `IRFFT3D`.
 
-  Args:
-    input: `[..., l, m, n]`, complex64 or complex128.
+    Args:
+      input: `[..., *lengths]`, complex64 or complex128.
+      fft_length: one entry per axis, lengths of the result. Must be concrete.
 
-  Returns:
-    Shape and dtype of `input`.
-  """
-  return _complex(input, 3, inverse=False)
+    Returns:
+      `[..., *fft_length]`, float32 or float64.
+
+    Raises:
+      InvalidInputError: `input` has fewer axes than the transform.
+    """
+    return _real_inverse(input, fft_length, axes)
+
+  return transform
 
 
-@register("IFFT3D", "BatchIFFT3D", ignores=("Tcomplex",))
-def ifft3d(input: Array) -> Array:
-  """Inverse Fourier transform of the last three axes, divided by their lengths.
-
-  Source op: `tf.raw_ops.IFFT3D`.
-
-  Args:
-    input: `[..., l, m, n]`, complex64 or complex128.
-
-  Returns:
-    Shape and dtype of `input`.
-  """
-  return _complex(input, 3, inverse=True)
+for _num_axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
+  _axes = tuple(range(-_num_axes, 0))
+  for _name, _inverse in ((f"FFT{_suffix}", False), (f"IFFT{_suffix}", True)):
+    register(_name, f"Batch{_name}", ignores=("Tcomplex",))(_complex_transform(_num_axes, inverse=_inverse))
+  register(f"RFFT{_suffix}", ignores=("Treal", "Tcomplex"))(_real_transform(_axes))
+  register(f"IRFFT{_suffix}", ignores=("Treal", "Tcomplex"))(_real_inverse_transform(_axes))
 
 
 @register("FFTND", ignores=("Tcomplex",))
@@ -127,8 +90,8 @@ def fftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[
 
   Args:
     input: complex64 or complex128.
-    fft_length: length of each transformed axis; longer ones are cut, shorter ones padded with zeros.
-    axes: the axes.
+    fft_length: length of each transformed axis; an axis is cut or padded with zeros to it. Must be concrete.
+    axes: the axes to transform. Must be concrete.
 
   Returns:
     `input` with `fft_length` in the axes; same dtype.
@@ -144,61 +107,13 @@ def ifftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple
 
   Args:
     input: complex64 or complex128.
-    fft_length: length of each transformed axis; longer ones are cut, shorter ones padded with zeros.
-    axes: the axes.
+    fft_length: length of each transformed axis; an axis is cut or padded with zeros to it. Must be concrete.
+    axes: the axes to transform. Must be concrete.
 
   Returns:
     `input` with `fft_length` in the axes; same dtype.
   """
   return _along(jnp.fft.ifft, input, fft_length, axes)
-
-
-@register("RFFT", ignores=("Treal", "Tcomplex"))
-def rfft(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-  """Fourier transform of the last axis of real numbers, without the half that mirrors the other.
-
-  Source op: `tf.raw_ops.RFFT`.
-
-  Args:
-    input: `[..., n]`, float32 or float64.
-    fft_length: `[1]`; the axis is cut or padded with zeros to it.
-
-  Returns:
-    `[..., fft_length // 2 + 1]`, complex64 or complex128.
-  """
-  return _real(input, fft_length, (-1,))
-
-
-@register("RFFT2D", ignores=("Treal", "Tcomplex"))
-def rfft2d(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-  """Fourier transform of the last two axes of real numbers, without the half that mirrors the other.
-
-  Source op: `tf.raw_ops.RFFT2D`.
-
-  Args:
-    input: `[..., m, n]`, float32 or float64.
-    fft_length: `[2]`; the axes are cut or padded with zeros to it.
-
-  Returns:
-    `[..., fft_length[0], fft_length[1] // 2 + 1]`, complex64 or complex128.
-  """
-  return _real(input, fft_length, (-2, -1))
-
-
-@register("RFFT3D", ignores=("Treal", "Tcomplex"))
-def rfft3d(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-  """Fourier transform of the last three axes of real numbers, without the half that mirrors the other.
-
-  Source op: `tf.raw_ops.RFFT3D`.
-
-  Args:
-    input: `[..., l, m, n]`, float32 or float64.
-    fft_length: `[3]`; the axes are cut or padded with zeros to it.
-
-  Returns:
-    `[..., fft_length[0], fft_length[1], fft_length[2] // 2 + 1]`, complex64 or complex128.
-  """
-  return _real(input, fft_length, (-3, -2, -1))
 
 
 @register("RFFTND", ignores=("Treal", "Tcomplex"))
@@ -209,61 +124,13 @@ def rfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple
 
   Args:
     input: float32 or float64.
-    fft_length: length of each transformed axis.
-    axes: the axes.
+    fft_length: length of each transformed axis. Must be concrete.
+    axes: the axes to transform. Must be concrete.
 
   Returns:
     `input` with `fft_length` in the axes, the last of them `fft_length // 2 + 1`; complex64 or complex128.
   """
   return _real(input, fft_length, axes)
-
-
-@register("IRFFT", ignores=("Treal", "Tcomplex"))
-def irfft(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-  """Real inverse Fourier transform of the last axis, from one half of a mirrored spectrum.
-
-  Source op: `tf.raw_ops.IRFFT`.
-
-  Args:
-    input: `[..., n]`, complex64 or complex128.
-    fft_length: `[1]`, length of the result.
-
-  Returns:
-    `[..., fft_length]`, float32 or float64.
-  """
-  return _real_inverse(input, fft_length, (-1,))
-
-
-@register("IRFFT2D", ignores=("Treal", "Tcomplex"))
-def irfft2d(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-  """Real inverse Fourier transform of the last two axes, from one half of a mirrored spectrum.
-
-  Source op: `tf.raw_ops.IRFFT2D`.
-
-  Args:
-    input: `[..., m, n]`, complex64 or complex128.
-    fft_length: `[2]`, lengths of the result.
-
-  Returns:
-    `[..., *fft_length]`, float32 or float64.
-  """
-  return _real_inverse(input, fft_length, (-2, -1))
-
-
-@register("IRFFT3D", ignores=("Treal", "Tcomplex"))
-def irfft3d(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-  """Real inverse Fourier transform of the last three axes, from one half of a mirrored spectrum.
-
-  Source op: `tf.raw_ops.IRFFT3D`.
-
-  Args:
-    input: `[..., l, m, n]`, complex64 or complex128.
-    fft_length: `[3]`, lengths of the result.
-
-  Returns:
-    `[..., *fft_length]`, float32 or float64.
-  """
-  return _real_inverse(input, fft_length, (-3, -2, -1))
 
 
 @register("IRFFTND", ignores=("Treal", "Tcomplex"))
@@ -274,8 +141,8 @@ def irfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tupl
 
   Args:
     input: complex64 or complex128.
-    fft_length: lengths of the result in the axes.
-    axes: the axes.
+    fft_length: lengths of the result in the axes. Must be concrete.
+    axes: the axes to transform. Must be concrete.
 
   Returns:
     `input` with `fft_length` in the axes; float32 or float64.
@@ -315,7 +182,7 @@ def _along(transform: Callable[..., Array], input: Array, lengths: Sequence[int]
 
 
 def _empty(transform: Callable[..., Array], input: Array, length: int, axis: int) -> Array:
-  """Zeros of the shape that the transform of nothing has."""
+  """Returns zeros of the shape that the transform of an empty array has."""
   shape = list(input.shape)
   shape[axis] = length // 2 + 1 if transform is jnp.fft.rfft and length else length
   real = jnp.zeros((), input.dtype).real.dtype
