@@ -5,7 +5,7 @@ A `StridedSlice` is first turned into one plain range for each dimension of the 
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,25 @@ from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, is_known
 
-__all__ = ["slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
+__all__ = ["StridedSliceMasks", "slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
+
+
+class StridedSliceMasks(TypedDict, total=False):
+  """Attributes of the strided slice ops: bit `i` of each mask is about entry `i` of the index.
+
+  Attributes:
+    begin_mask: the entry starts from the first element.
+    end_mask: the entry goes up to the last element.
+    ellipsis_mask: the entry is `...`.
+    new_axis_mask: the entry is a new dimension.
+    shrink_axis_mask: the entry is a single position, and its dimension is removed.
+  """
+
+  begin_mask: int
+  end_mask: int
+  ellipsis_mask: int
+  new_axis_mask: int
+  shrink_axis_mask: int
 
 
 @register("Slice", ignores=("T", "Index"), symbolic=True, moves=("input",))
@@ -68,12 +86,7 @@ def strided_slice(
   begin: Array,
   end: Array,
   strides: Static[tuple[int, ...]],
-  *,
-  begin_mask: int = 0,
-  end_mask: int = 0,
-  ellipsis_mask: int = 0,
-  new_axis_mask: int = 0,
-  shrink_axis_mask: int = 0,
+  **masks: Unpack[StridedSliceMasks],
 ) -> Array:
   """`input[begin:end:strides]`, with what Python's indexing offers besides.
 
@@ -85,11 +98,7 @@ def strided_slice(
       range of known extent like `t : t + 2`.
     end: `[n]`, position to stop before; may be traced like `begin`.
     strides: `[n]`, step, not 0. Must be known.
-    begin_mask: bit `i` set: entry `i` starts from the first element.
-    end_mask: bit `i` set: entry `i` goes up to the last element.
-    ellipsis_mask: bit `i` set: entry `i` is `...`.
-    new_axis_mask: bit `i` set: entry `i` is a new dimension.
-    shrink_axis_mask: bit `i` set: entry `i` is a single position, and its dimension goes away.
+    **masks: see `StridedSliceMasks`.
 
   Returns:
     The slice, of the dtype of `input`; known if `input` and the positions are.
@@ -102,8 +111,7 @@ def strided_slice(
   range of traced position that leaves the array is moved back into it, where TensorFlow cuts it off. A single symbolic
   position out of range reads NaN (an extreme integer, true).
   """
-  masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-  plan = _plan("StridedSlice", input.shape, begin, end, strides, masks)
+  plan = _plan("StridedSlice", input.shape, begin, end, strides, **masks)
   return _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
 
 
@@ -114,16 +122,10 @@ def strided_slice_grad(
   end: Array,
   strides: Static[tuple[int, ...]],
   dy: Array,
-  *,
-  begin_mask: int = 0,
-  end_mask: int = 0,
-  ellipsis_mask: int = 0,
-  new_axis_mask: int = 0,
-  shrink_axis_mask: int = 0,
+  **masks: Unpack[StridedSliceMasks],
 ) -> Array:
   """The gradient of `strided_slice`: `dy` put where the slice was taken from, in zeros of the given shape."""
-  masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-  plan = _plan("StridedSliceGrad", shape, begin, end, strides, masks)
+  plan = _plan("StridedSliceGrad", shape, begin, end, strides, **masks)
   dy = _oriented(jnp.asarray(dy), plan)
   config = [(0, 0, 0) if _is_traced(r.start) else r.padding(dim) for r, dim in zip(plan.ranges, shape, strict=True)]
   padded = lax.pad(dy, jnp.zeros((), dy.dtype), config)
@@ -140,16 +142,10 @@ def tensor_strided_slice_update(
   end: Array,
   strides: Static[tuple[int, ...]],
   value: Array,
-  *,
-  begin_mask: int = 0,
-  end_mask: int = 0,
-  ellipsis_mask: int = 0,
-  new_axis_mask: int = 0,
-  shrink_axis_mask: int = 0,
+  **masks: Unpack[StridedSliceMasks],
 ) -> Array:
   """`input` with the slice that `strided_slice` would return replaced by `value`, which broadcasts to it."""
-  masks = _Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-  plan = _plan("TensorStridedSliceUpdate", input.shape, begin, end, strides, masks)
+  plan = _plan("TensorStridedSliceUpdate", input.shape, begin, end, strides, **masks)
   input, value = jnp.asarray(input), jnp.asarray(value)
   value = _oriented(jnp.broadcast_to(value, plan.shape), plan)
   if all(r.step == 1 for r in plan.ranges):
@@ -157,15 +153,6 @@ def tensor_strided_slice_update(
   if any(_is_traced(r.start) for r in plan.ranges):
     raise StaticInputError("TensorStridedSliceUpdate: a traced position together with a step is not supported.")
   return input.at[tuple(slice(r.start, r.stop, r.step) for r in plan.ranges)].set(value)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Masks:
-  begin: int
-  end: int
-  ellipsis: int
-  new_axis: int
-  shrink: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -214,32 +201,35 @@ class _Plan:
   reshapes: bool
 
 
-def _plan(op: str, dims: Sequence[Any], begin: Array, end: Array, strides: Sequence[int], masks: _Masks) -> _Plan:
+def _plan(
+  op: str, dims: Sequence[Any], begin: Array, end: Array, strides: Sequence[int], **masks: Unpack[StridedSliceMasks]
+) -> _Plan:
   num_entries = len(strides)
+  ellipsis_mask, new_axis_mask = masks.get("ellipsis_mask", 0), masks.get("new_axis_mask", 0)
   begins, ends = affine_entries(begin), affine_entries(end)
   ranges: list[_Range] = []
   shape: list[Any] = []
   for i in range(num_entries):
-    if masks.ellipsis >> i & 1:
-      later = sum(1 for j in range(i + 1, num_entries) if not masks.new_axis >> j & 1)
+    if ellipsis_mask >> i & 1:
+      later = sum(1 for j in range(i + 1, num_entries) if not new_axis_mask >> j & 1)
       for dim in dims[len(ranges) : len(dims) - later]:
         ranges.append(_Range(0, dim, 1, dim))
         shape.append(dim)
-    elif masks.new_axis >> i & 1:
+    elif new_axis_mask >> i & 1:
       shape.append(1)
     else:
       axis = len(ranges)
       if axis == len(dims):
         raise InvalidInputError(f"{op}: the index has more entries than shape {tuple(dims)} has dimensions.")
-      if masks.shrink >> i & 1:
+      if masks.get("shrink_axis_mask", 0) >> i & 1:
         ranges.append(_position(op, begins[i].value(), strides[i], axis, dims))
       else:
-        ranges.append(_range(op, i, begins, ends, strides[i], masks, axis, dims[axis]))
+        ranges.append(_range(op, i, begins, ends, strides[i], axis, dims[axis], **masks))
         shape.append(ranges[-1].size)
   for dim in dims[len(ranges) :]:
     ranges.append(_Range(0, dim, 1, dim))
     shape.append(dim)
-  return _Plan(tuple(ranges), tuple(shape), len(shape) != len(dims) or bool(masks.new_axis))
+  return _Plan(tuple(ranges), tuple(shape), len(shape) != len(dims) or bool(new_axis_mask))
 
 
 def _position(op: str, position: Any, stride: int, axis: int, dims: Sequence[Any]) -> _Range:
@@ -256,11 +246,18 @@ def _position(op: str, position: Any, stride: int, axis: int, dims: Sequence[Any
 
 
 def _range(
-  op: str, i: int, begins: Sequence[Affine], ends: Sequence[Affine], stride: int, masks: _Masks, axis: int, dim: Any
+  op: str,
+  i: int,
+  begins: Sequence[Affine],
+  ends: Sequence[Affine],
+  stride: int,
+  axis: int,
+  dim: Any,
+  **masks: Unpack[StridedSliceMasks],
 ) -> _Range:
   if stride == 0:
     raise InvalidInputError(f"{op}: the stride of entry {i} is 0.")
-  has_begin, has_end = not masks.begin >> i & 1, not masks.end >> i & 1
+  has_begin, has_end = not masks.get("begin_mask", 0) >> i & 1, not masks.get("end_mask", 0) >> i & 1
   if (has_begin and begins[i].base is not None) or (has_end and ends[i].base is not None):
     distance = begins[i].distance(ends[i]) if has_begin and has_end and stride == 1 else None
     if distance is None:

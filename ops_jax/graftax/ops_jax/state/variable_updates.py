@@ -1,7 +1,7 @@
 """Parts of variables read and changed: rows, coordinates, slices; resource variables and TF1 reference variables."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from graftax.ops_jax.array.scatter import (
   tensor_scatter_sub,
   tensor_scatter_update,
 )
-from graftax.ops_jax.array.slicing import tensor_strided_slice_update
+from graftax.ops_jax.array.slicing import StridedSliceMasks, tensor_strided_slice_update
 
 __all__ = [
   "count_up_to",
@@ -156,16 +156,10 @@ def resource_strided_slice_assign(
   end: Array,
   strides: Static[tuple[int, ...]],
   value: Array,
-  *,
-  begin_mask: int = 0,
-  end_mask: int = 0,
-  ellipsis_mask: int = 0,
-  new_axis_mask: int = 0,
-  shrink_axis_mask: int = 0,
+  **masks: Unpack[StridedSliceMasks],
 ) -> tuple[()]:
   """Replaces a slice of a variable; the slice is described as for `StridedSlice`."""
-  masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-  _assign_slice(ctx, ref, begin, end, strides, value, masks)
+  ctx.write(ref, tensor_strided_slice_update(ctx.read(ref), begin, end, strides, value, **masks))
   return ()
 
 
@@ -177,36 +171,11 @@ def strided_slice_assign(
   end: Array,
   strides: Static[tuple[int, ...]],
   value: Array,
-  *,
-  begin_mask: int = 0,
-  end_mask: int = 0,
-  ellipsis_mask: int = 0,
-  new_axis_mask: int = 0,
-  shrink_axis_mask: int = 0,
+  **masks: Unpack[StridedSliceMasks],
 ) -> ResourceHandle:
   """The variable, with a slice replaced; the slice is described as for `StridedSlice`."""
-  masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-  _assign_slice(ctx, ref, begin, end, strides, value, masks)
+  resource_strided_slice_assign(ctx, ref, begin, end, strides, value, **masks)
   return ref
-
-
-def _assign_slice(
-  ctx: Context, ref: ResourceHandle, begin: Array, end: Array, strides: Any, value: Array, masks: tuple[int, ...]
-) -> None:
-  begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask = masks
-  changed = tensor_strided_slice_update(
-    ctx.read(ref),
-    begin,
-    end,
-    strides,
-    value,
-    begin_mask=begin_mask,
-    end_mask=end_mask,
-    ellipsis_mask=ellipsis_mask,
-    new_axis_mask=new_axis_mask,
-    shrink_axis_mask=shrink_axis_mask,
-  )
-  ctx.write(ref, changed)
 
 
 @register("ResourceCountUpTo", "CountUpTo", ignores=("T",))
