@@ -1,7 +1,7 @@
 """Batch normalization, fused, and its gradient; training and inference."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,22 @@ __all__ = [
   "fused_batch_norm_v3",
 ]
 
-# Normalizes over these axes: all but the channels.
+# The axes that are normalized: all but the channels.
 _Axes = tuple[int, ...]
+
+
+class _BatchNormGradAttrs(TypedDict, total=False):
+  """Attributes of `FusedBatchNormGradV3` and its older versions."""
+
+  epsilon: float
+  data_format: str
+  is_training: bool
+
+
+class _BatchNormAttrs(_BatchNormGradAttrs, total=False):
+  """Attributes of `FusedBatchNormV3` and its older versions."""
+
+  exponential_avg_factor: float
 
 
 def _reduced_axes(op: str, data_format: str, rank: int) -> _Axes:
@@ -121,24 +135,10 @@ def fused_batch_norm(
   offset: Array,
   mean: Array,
   variance: Array,
-  *,
-  epsilon: float = 1e-4,
-  exponential_avg_factor: float = 1.0,
-  data_format: str = "NHWC",
-  is_training: bool = True,
+  **attrs: Unpack[_BatchNormAttrs],
 ) -> tuple[Array, ...]:
   """The first five results of `FusedBatchNormV3`, which see."""
-  return fused_batch_norm_v3(
-    x,
-    scale,
-    offset,
-    mean,
-    variance,
-    epsilon=epsilon,
-    exponential_avg_factor=exponential_avg_factor,
-    data_format=data_format,
-    is_training=is_training,
-  )[:5]
+  return fused_batch_norm_v3(x, scale, offset, mean, variance, **attrs)[:5]
 
 
 register("FusedBatchNormV3", ignores=("T", "U"))(fused_batch_norm_v3)
@@ -153,28 +153,15 @@ def fused_batch_norm_ex(
   variance: Array,
   side_input: list[Array],
   *,
-  epsilon: float = 1e-4,
-  exponential_avg_factor: float = 1.0,
   activation_mode: str = "Identity",
-  data_format: str = "NHWC",
-  is_training: bool = True,
+  **attrs: Unpack[_BatchNormAttrs],
 ) -> tuple[Array, ...]:
   """`FusedBatchNormV3`, then the sum with `side_input`, then an activation, as TensorFlow's optimizer fuses them.
 
   Raises:
     UnsupportedAttrError: `activation_mode` is neither `"Identity"` nor `"Relu"`.
   """
-  y, *rest = fused_batch_norm_v3(
-    x,
-    scale,
-    offset,
-    mean,
-    variance,
-    epsilon=epsilon,
-    exponential_avg_factor=exponential_avg_factor,
-    data_format=data_format,
-    is_training=is_training,
-  )
+  y, *rest = fused_batch_norm_v3(x, scale, offset, mean, variance, **attrs)
   return (_activation("_FusedBatchNormEx", activation_mode)(sum(side_input, y)), *rest)
 
 
@@ -281,23 +268,10 @@ def fused_batch_norm_grad(
   scale: Array,
   reserve_space_1: Array,
   reserve_space_2: Array,
-  *,
-  epsilon: float = 1e-4,
-  data_format: str = "NHWC",
-  is_training: bool = True,
+  **attrs: Unpack[_BatchNormGradAttrs],
 ) -> tuple[Array, ...]:
   """Gradient of `FusedBatchNorm`; see `FusedBatchNormGradV3`."""
-  return fused_batch_norm_grad_v3(
-    y_backprop,
-    x,
-    scale,
-    reserve_space_1,
-    reserve_space_2,
-    reserve_space_2,
-    epsilon=epsilon,
-    data_format=data_format,
-    is_training=is_training,
-  )
+  return fused_batch_norm_grad_v3(y_backprop, x, scale, reserve_space_1, reserve_space_2, reserve_space_2, **attrs)
 
 
 @register("_FusedBatchNormGradEx", ignores=("T", "U"))
@@ -311,11 +285,9 @@ def fused_batch_norm_grad_ex(
   offset: Array,
   y: Array,
   *,
-  epsilon: float = 1e-4,
   num_side_inputs: int = 0,
   activation_mode: str = "Identity",
-  data_format: str = "NHWC",
-  is_training: bool = True,
+  **attrs: Unpack[_BatchNormGradAttrs],
 ) -> tuple[Array, ...]:
   """Gradient of `_FusedBatchNormEx`: through the activation, then as `FusedBatchNormGradV3`.
 
@@ -325,17 +297,7 @@ def fused_batch_norm_grad_ex(
   del offset
   _activation("_FusedBatchNormGradEx", activation_mode)
   y_backprop = relu_grad(y_backprop, y) if activation_mode == "Relu" else jnp.asarray(y_backprop)
-  gradients = fused_batch_norm_grad_v3(
-    y_backprop,
-    x,
-    scale,
-    reserve_space_1,
-    reserve_space_2,
-    reserve_space_3,
-    epsilon=epsilon,
-    data_format=data_format,
-    is_training=is_training,
-  )
+  gradients = fused_batch_norm_grad_v3(y_backprop, x, scale, reserve_space_1, reserve_space_2, reserve_space_3, **attrs)
   return (*gradients, *[y_backprop] * num_side_inputs)
 
 

@@ -1,6 +1,6 @@
 """Connectionist temporal classification: the loss of sequences whose alignment to their labels is unknown."""
 
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,21 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, is_known
 
 __all__ = ["ctc_loss", "ctc_loss_v2"]
+
+
+class _CtcAttrs(TypedDict, total=False):
+  """Attributes of both versions.
+
+  Attributes:
+    preprocess_collapse_repeated: whether runs of equal labels are replaced by one label first.
+    ctc_merge_repeated: whether equal classes at successive steps are one label.
+    ignore_longer_outputs_than_inputs: whether the loss is 0 if labels are longer than their sequence.
+  """
+
+  preprocess_collapse_repeated: bool
+  ctc_merge_repeated: bool
+  ignore_longer_outputs_than_inputs: bool
+
 
 # The logarithm of a probability of zero; finite, so that differences of two of them are numbers.
 _LOG_ZERO = -1e30
@@ -84,18 +99,20 @@ def _loss_and_gradient(
   labels_values: Any,
   sequence_length: Any,
   blank: int,
-  collapse: bool,
-  merge_repeated: bool,
-  ignore_longer: bool,
+  *,
+  preprocess_collapse_repeated: bool = False,
+  ctc_merge_repeated: bool = True,
+  ignore_longer_outputs_than_inputs: bool = False,
 ) -> tuple[Array, Array]:
   logits, sequence_length = jnp.asarray(inputs), jnp.asarray(sequence_length)
   labels, lengths = _dense_labels(labels_indices, labels_values, logits.shape[1])
-  if collapse:
+  if preprocess_collapse_repeated:
     labels, lengths = _collapsed(labels, lengths)
-  is_ignored = (sequence_length == 0) | ((lengths > sequence_length) if ignore_longer else False)
+  is_too_long = (lengths > sequence_length) if ignore_longer_outputs_than_inputs else False
+  is_ignored = (sequence_length == 0) | is_too_long
 
   def losses(logits: Array) -> Array:
-    values = _sequence_losses(logits, labels, lengths, sequence_length, blank, merge_repeated)
+    values = _sequence_losses(logits, labels, lengths, sequence_length, blank, ctc_merge_repeated)
     return jnp.where(is_ignored, 0, values)
 
   @jax.custom_jvp
@@ -119,10 +136,7 @@ def ctc_loss(
   labels_indices: Array,
   labels_values: Array,
   sequence_length: Array,
-  *,
-  preprocess_collapse_repeated: bool = False,
-  ctc_merge_repeated: bool = True,
-  ignore_longer_outputs_than_inputs: bool = False,
+  **attrs: Unpack[_CtcAttrs],
 ) -> tuple[Array, Array]:
   """Negative log likelihood of label sequences, summed over all alignments, with its derivative.
 
@@ -133,9 +147,7 @@ def ctc_loss(
     labels_indices: `[num_labels, 2]`, row and position of each label. Known ones make a smaller program.
     labels_values: `[num_labels]` int32, their classes.
     sequence_length: `[batch]` int32, how many time steps of each row count.
-    preprocess_collapse_repeated: replace runs of equal labels by one before anything else.
-    ctc_merge_repeated: take equal classes at successive steps for one label.
-    ignore_longer_outputs_than_inputs: 0, not an error, where labels are longer than their sequence.
+    **attrs: see `_CtcAttrs`.
 
   Returns:
     loss: `[batch]`.
@@ -144,16 +156,7 @@ def ctc_loss(
   Differs from TF: where no alignment exists, `loss` is infinite with derivative 0; TensorFlow raises if labels are
   longer than their sequence, and otherwise warns and does the same. There is no second derivative.
   """
-  return _loss_and_gradient(
-    inputs,
-    labels_indices,
-    labels_values,
-    sequence_length,
-    jnp.shape(inputs)[-1] - 1,
-    preprocess_collapse_repeated,
-    ctc_merge_repeated,
-    ignore_longer_outputs_than_inputs,
-  )
+  return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, jnp.shape(inputs)[-1] - 1, **attrs)
 
 
 @register("CTCLossV2")
@@ -162,19 +165,7 @@ def ctc_loss_v2(
   labels_indices: Array,
   labels_values: Array,
   sequence_length: Array,
-  *,
-  preprocess_collapse_repeated: bool = False,
-  ctc_merge_repeated: bool = True,
-  ignore_longer_outputs_than_inputs: bool = False,
+  **attrs: Unpack[_CtcAttrs],
 ) -> tuple[Array, Array]:
   """As `CTCLoss`, with class 0 for the blank."""
-  return _loss_and_gradient(
-    inputs,
-    labels_indices,
-    labels_values,
-    sequence_length,
-    0,
-    preprocess_collapse_repeated,
-    ctc_merge_repeated,
-    ignore_longer_outputs_than_inputs,
-  )
+  return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, 0, **attrs)

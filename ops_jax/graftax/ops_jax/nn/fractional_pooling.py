@@ -5,6 +5,7 @@ A pooling sequence holds where the regions along an axis begin, and last where t
 
 import math
 from collections.abc import Callable
+from typing import NotRequired, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -28,17 +29,39 @@ __all__ = [
 _Pool = Callable[[Array, Array], Array]
 
 
+class _FractionalAttrs(TypedDict):
+  """Attributes of both poolings.
+
+  Attributes:
+    pooling_ratio: input size by output size along each dimension; 1 for batch and channels.
+    pseudo_random: whether the sizes of regions follow from one random number, instead of being shuffled.
+    overlapping: whether neighbouring regions share the cells where they meet.
+    deterministic: whether the seeds decide where the regions are.
+    seed: lower half of the seed.
+    seed2: upper half.
+  """
+
+  pooling_ratio: tuple[float, ...]
+  pseudo_random: NotRequired[bool]
+  overlapping: NotRequired[bool]
+  deterministic: NotRequired[bool]
+  seed: NotRequired[int]
+  seed2: NotRequired[int]
+
+
+def _fractional_pool(
+  ctx: Context, value: Array, pool: _Pool, **attrs: Unpack[_FractionalAttrs]
+) -> tuple[Array, Array, Array]:
+  seeds = (attrs.get("seed", 0), attrs.get("seed2", 0)) if attrs.get("deterministic", False) else None
+  sequences = _sequences(ctx, value, attrs["pooling_ratio"], attrs.get("pseudo_random", False), seeds)
+  return _pooled(jnp.asarray(value), sequences, attrs.get("overlapping", False), pool), *sequences
+
+
 @register("FractionalMaxPool", ignores=("T",))
 def fractional_max_pool(
   ctx: Context,
   value: Array,
-  *,
-  pooling_ratio: tuple[float, ...],
-  pseudo_random: bool = False,
-  overlapping: bool = False,
-  deterministic: bool = False,
-  seed: int = 0,
-  seed2: int = 0,
+  **attrs: Unpack[_FractionalAttrs],
 ) -> tuple[Array, Array, Array]:
   """The largest value in each of the regions that cut up every image.
 
@@ -47,12 +70,7 @@ def fractional_max_pool(
   Args:
     ctx: the program, for its key where `deterministic` is false.
     value: `[batch, height, width, channels]`, float32, float64, int32 or int64.
-    pooling_ratio: input size by output size along each dimension; 1 for batch and channels.
-    pseudo_random: whether the sizes of regions follow from one random number, instead of being shuffled.
-    overlapping: whether neighbouring regions share the cells where they meet.
-    deterministic: whether the seeds decide where the regions lie.
-    seed: lower half of the seed.
-    seed2: upper half.
+    **attrs: see `_FractionalAttrs`.
 
   Returns:
     The pooled images and the sequences of rows and columns, int64.
@@ -62,28 +80,20 @@ def fractional_max_pool(
 
   Differs from TF: without fixed seeds, other numbers are drawn, as by any random op without a seed that counts.
   """
-  sequences = _sequences(ctx, value, pooling_ratio, pseudo_random, (seed, seed2) if deterministic else None)
-  return _pooled(jnp.asarray(value), sequences, overlapping, _largest), *sequences
+  return _fractional_pool(ctx, value, _largest, **attrs)
 
 
 @register("FractionalAvgPool", ignores=("T",))
 def fractional_avg_pool(
   ctx: Context,
   value: Array,
-  *,
-  pooling_ratio: tuple[float, ...],
-  pseudo_random: bool = False,
-  overlapping: bool = False,
-  deterministic: bool = False,
-  seed: int = 0,
-  seed2: int = 0,
+  **attrs: Unpack[_FractionalAttrs],
 ) -> tuple[Array, Array, Array]:
   """The mean of each of the regions that cut up every image; arguments and results as for `FractionalMaxPool`.
 
   Source op: `tf.raw_ops.FractionalAvgPool`.
   """
-  sequences = _sequences(ctx, value, pooling_ratio, pseudo_random, (seed, seed2) if deterministic else None)
-  return _pooled(jnp.asarray(value), sequences, overlapping, _mean), *sequences
+  return _fractional_pool(ctx, value, _mean, **attrs)
 
 
 @register("FractionalMaxPoolGrad", ignores=("T",))

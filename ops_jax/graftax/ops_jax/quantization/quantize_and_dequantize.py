@@ -1,6 +1,7 @@
 """Floats rounded to a grid of integers and scaled back: QuantizeAndDequantize, all versions."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,26 @@ __all__ = [
 ]
 
 
+class _Attrs(TypedDict, total=False):
+  """Attributes of versions 2 and 4.
+
+  Attributes:
+    signed_input: whether the integers are signed.
+    num_bits: 1 to 63.
+    range_given: whether the range is given; otherwise it is that of the input.
+    round_mode: `"HALF_TO_EVEN"` or `"HALF_UP"`.
+    narrow_range: whether the lowest integer is left out.
+    axis: the dimension whose slices each have a range, or -1 if there is a single range.
+  """
+
+  signed_input: bool
+  num_bits: int
+  range_given: bool
+  round_mode: str
+  narrow_range: bool
+  axis: int
+
+
 def _along_axis(v: Array, x: Array, axis: int) -> Array:
   """A scalar as it is, a vector along dimension `axis` of `x`."""
   return v if axis < 0 else v.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
@@ -27,12 +48,13 @@ def _rounded(
   x: Array,
   low: Array,
   high: Array,
-  signed_input: bool,
-  num_bits: int,
-  range_given: bool,
-  round_mode: str,
-  narrow_range: bool,
-  axis: int,
+  *,
+  signed_input: bool = True,
+  num_bits: int = 8,
+  range_given: bool = False,
+  round_mode: str = "HALF_TO_EVEN",
+  narrow_range: bool = False,
+  axis: int = -1,
 ) -> Array:
   if range_given:
     low, high = _along_axis(low, x, axis), _along_axis(high, x, axis)
@@ -55,18 +77,37 @@ def _rounded(
   return (steps * inverse).astype(x.dtype)
 
 
+def _is_inside(x: Array, low: Array, high: Array, axis: int) -> Array:
+  return (x >= _along_axis(low, x, axis)) & (x <= _along_axis(high, x, axis))
+
+
+def _with_tangents(
+  input: Array,
+  input_min: Array,
+  input_max: Array,
+  tangents: Callable[[Array, Array, Array, Array], Array],
+  **attrs: Unpack[_Attrs],
+) -> Array:
+  """Returns `input` rounded to the grid, with the derivative `(x, low, high, dx) -> dy`."""
+  low, high = jax.lax.stop_gradient((jnp.asarray(input_min), jnp.asarray(input_max)))
+
+  @jax.custom_jvp
+  def rounded(x: Array) -> Array:
+    return _rounded(x, low, high, **attrs)
+
+  @rounded.defjvp
+  def _jvp(primals: tuple[Array], x_dot: tuple[Array]) -> tuple[Array, Array]:
+    return rounded(*primals), tangents(*primals, low, high, *x_dot)
+
+  return rounded(jnp.asarray(input))
+
+
 @register("QuantizeAndDequantizeV2", ignores=("T",))
 def quantize_and_dequantize_v2(
   input: Array,
   input_min: Array,
   input_max: Array,
-  *,
-  signed_input: bool = True,
-  num_bits: int = 8,
-  range_given: bool = False,
-  round_mode: str = "HALF_TO_EVEN",
-  narrow_range: bool = False,
-  axis: int = -1,
+  **attrs: Unpack[_Attrs],
 ) -> Array:
   """`input` rounded to a grid of `2 ** num_bits` values.
 
@@ -74,30 +115,14 @@ def quantize_and_dequantize_v2(
 
   Args:
     input: any shape, floating point.
-    input_min: lower end of the range: a scalar, or one entry per slice along `axis`; used where `range_given`.
+    input_min: lower end of the range: a scalar, or one entry per slice along `axis`; used if `range_given`.
     input_max: upper end, likewise.
-    signed_input: whether the integers are signed.
-    num_bits: 1 to 63.
-    range_given: whether the range is given or that of `input`.
-    round_mode: `"HALF_TO_EVEN"` or `"HALF_UP"`.
-    narrow_range: leave out the lowest integer.
-    axis: the dimension with a range of its own for each slice, or -1.
+    **attrs: see `_Attrs`.
 
   Returns:
     Same shape and dtype. The derivative with respect to `input` is 1, as in TensorFlow.
   """
-  x = jnp.asarray(input)
-  low, high = jax.lax.stop_gradient((jnp.asarray(input_min), jnp.asarray(input_max)))
-
-  @jax.custom_jvp
-  def rounded(x: Array) -> Array:
-    return _rounded(x, low, high, signed_input, num_bits, range_given, round_mode, narrow_range, axis)
-
-  @rounded.defjvp
-  def _jvp(primals: Any, tangents: Any) -> Any:
-    return rounded(*primals), tangents[0]
-
-  return rounded(x)
+  return _with_tangents(input, input_min, input_max, lambda x, low, high, dx: dx, **attrs)
 
 
 @register("QuantizeAndDequantizeV3", ignores=("T",))
@@ -152,28 +177,15 @@ def quantize_and_dequantize_v4(
   input: Array,
   input_min: Array,
   input_max: Array,
-  *,
-  signed_input: bool = True,
-  num_bits: int = 8,
-  range_given: bool = False,
-  round_mode: str = "HALF_TO_EVEN",
-  narrow_range: bool = False,
-  axis: int = -1,
+  **attrs: Unpack[_Attrs],
 ) -> Array:
   """As `QuantizeAndDequantizeV2`, but only inputs inside the given range have a derivative."""
-  x = jnp.asarray(input)
-  low, high = jax.lax.stop_gradient((jnp.asarray(input_min), jnp.asarray(input_max)))
+  axis = attrs.get("axis", -1)
 
-  @jax.custom_jvp
-  def rounded(x: Array) -> Array:
-    return _rounded(x, low, high, signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+  def only_inside(x: Array, low: Array, high: Array, dx: Array) -> Array:
+    return jnp.where(_is_inside(x, low, high, axis), dx, 0)
 
-  @rounded.defjvp
-  def _jvp(primals: Any, tangents: Any) -> Any:
-    inside = (primals[0] >= _along_axis(low, x, axis)) & (primals[0] <= _along_axis(high, x, axis))
-    return rounded(*primals), jnp.where(inside, tangents[0], 0)
-
-  return rounded(x)
+  return _with_tangents(input, input_min, input_max, only_inside, **attrs)
 
 
 @register("QuantizeAndDequantizeV4Grad", ignores=("T",))
@@ -187,5 +199,8 @@ def quantize_and_dequantize_v4_grad(
 ) -> tuple[Array, Array, Array]:
   """`gradients` where `input` lies inside the range, else 0; and zeros shaped like `input_min` and `input_max`."""
   x, low, high = jnp.asarray(input), jnp.asarray(input_min), jnp.asarray(input_max)
-  inside = (x >= _along_axis(low, x, axis)) & (x <= _along_axis(high, x, axis))
-  return jnp.where(inside, gradients, 0).astype(x.dtype), jnp.zeros_like(low), jnp.zeros_like(high)
+  return (
+    jnp.where(_is_inside(x, low, high, axis), gradients, 0).astype(x.dtype),
+    jnp.zeros_like(low),
+    jnp.zeros_like(high),
+  )
