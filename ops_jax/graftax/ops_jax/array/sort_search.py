@@ -15,11 +15,9 @@ __all__ = [
   "bucketize",
   "in_top_k",
   "in_top_k_v2",
-  "lower_bound",
   "nth_element",
   "top_k",
   "top_k_v2",
-  "upper_bound",
 ]
 
 
@@ -177,40 +175,6 @@ def in_top_k(predictions: Array, targets: Array, *, k: int) -> Array:
   return in_top_k_v2(predictions, targets, k)
 
 
-@register("LowerBound", ignores=("T",))
-def lower_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
-  """Where values would be inserted in sorted rows, before equal elements.
-
-  Source op: `tf.raw_ops.LowerBound`.
-
-  Args:
-    sorted_inputs: `[batch, n]`, each row ascending; any real dtype.
-    values: `[batch, m]`, dtype of `sorted_inputs`.
-    out_type: int32 or int64.
-
-  Returns:
-    `[batch, m]` of `out_type`.
-  """
-  return _search_rows(sorted_inputs, values, "left", out_type)
-
-
-@register("UpperBound", ignores=("T",))
-def upper_bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
-  """Where values would be inserted in sorted rows, after equal elements.
-
-  Source op: `tf.raw_ops.UpperBound`.
-
-  Args:
-    sorted_inputs: `[batch, n]`, each row ascending; any real dtype.
-    values: `[batch, m]`, dtype of `sorted_inputs`.
-    out_type: int32 or int64.
-
-  Returns:
-    `[batch, m]` of `out_type`.
-  """
-  return _search_rows(sorted_inputs, values, "right", out_type)
-
-
 def _search_rows(sorted_inputs: Array, values: Array, side: str, out_type: np.dtype) -> Array:
   sorted_inputs, values = jnp.asarray(sorted_inputs), jnp.asarray(values)
   if sorted_inputs.ndim != 2 or values.ndim != 2 or sorted_inputs.shape[0] != values.shape[0]:
@@ -219,6 +183,32 @@ def _search_rows(sorted_inputs: Array, values: Array, side: str, out_type: np.dt
     )
   places = jax.vmap(lambda row, wanted: jnp.searchsorted(row, wanted, side=side))(sorted_inputs, values)
   return places.astype(canonical_dtype(out_type))
+
+
+def _register_bound(op: str, side: str) -> None:
+  def bound(sorted_inputs: Array, values: Array, *, out_type: np.dtype = INT32) -> Array:
+    """Returns where values would be inserted in sorted rows, before (lower) or after (upper) equal elements.
+
+    Source ops: `tf.raw_ops.LowerBound` and `UpperBound`.
+
+    Args:
+      sorted_inputs: `[batch, n]`, each row ascending; any real dtype.
+      values: `[batch, m]`, dtype of `sorted_inputs`.
+      out_type: int32 or int64.
+
+    Returns:
+      `[batch, m]` of `out_type`.
+
+    Raises:
+      InvalidInputError: an input is not a matrix, or the batch sizes differ.
+    """
+    return _search_rows(sorted_inputs, values, side, out_type)
+
+  register(op, ignores=("T",))(bound)
+
+
+_register_bound("LowerBound", "left")
+_register_bound("UpperBound", "right")
 
 
 @register("Bucketize", ignores=("T",))

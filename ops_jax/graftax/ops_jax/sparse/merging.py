@@ -1,6 +1,6 @@
-"""Sparse tensors merged or reduced to sparse tensors, and gradients that match coordinates.
+"""Sparse tensors merged or reduced to sparse tensors: SparseAdd, SparseSparseMaximum, SparseReduceSumSparse.
 
-What decides the size of a result must be known while tracing: the coordinates, and the threshold of a sum.
+Inputs that decide the size of a result must be known while tracing: the coordinates, and the threshold of a sum.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,7 @@ from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 
-__all__ = [
-  "sparse_add",
-  "sparse_add_grad",
-  "sparse_reduce_max_sparse",
-  "sparse_reduce_sum_sparse",
-  "sparse_slice_grad",
-  "sparse_sparse_maximum",
-  "sparse_sparse_minimum",
-]
+__all__ = ["sparse_add", "sparse_add_grad", "sparse_slice_grad"]
 
 
 @register("SparseAdd", ignores=("T", "Treal"))
@@ -71,44 +63,32 @@ def sparse_add(
   return indices, values, np.array(a_shape, np.int64)
 
 
-@register("SparseSparseMaximum", ignores=("T",))
-def sparse_sparse_maximum(
-  a_indices: Static[np.ndarray],
-  a_values: Array,
-  a_shape: Static[tuple[int, ...]],
-  b_indices: Static[np.ndarray],
-  b_values: Array,
-  b_shape: Static[tuple[int, ...]],
-) -> tuple[Array, Array]:
-  """Coordinates and values of the larger of two sparse tensors, entry by entry; arguments as for `SparseAdd`.
-
-  Source op: `tf.raw_ops.SparseSparseMaximum`.
-  """
-  return _extremum("SparseSparseMaximum", (a_indices, a_values, a_shape), (b_indices, b_values, b_shape), jnp.maximum)
-
-
-@register("SparseSparseMinimum", ignores=("T",))
-def sparse_sparse_minimum(
-  a_indices: Static[np.ndarray],
-  a_values: Array,
-  a_shape: Static[tuple[int, ...]],
-  b_indices: Static[np.ndarray],
-  b_values: Array,
-  b_shape: Static[tuple[int, ...]],
-) -> tuple[Array, Array]:
-  """Coordinates and values of the smaller of two sparse tensors, entry by entry; arguments as for `SparseAdd`.
-
-  Source op: `tf.raw_ops.SparseSparseMinimum`.
-  """
-  return _extremum("SparseSparseMinimum", (a_indices, a_values, a_shape), (b_indices, b_values, b_shape), jnp.minimum)
-
-
 _Sparse = tuple[np.ndarray, Array, tuple[int, ...]]
 
 
-def _extremum(op: str, a: _Sparse, b: _Sparse, combine: Callable[[Array, Array], Array]) -> tuple[np.ndarray, Array]:
-  indices, values, _ = _merged(op, a, b, combine)
-  return indices, values
+def _register_extremum(op: str, combine: Callable[[Array, Array], Array]) -> None:
+  def extremum(
+    a_indices: Static[np.ndarray],
+    a_values: Array,
+    a_shape: Static[tuple[int, ...]],
+    b_indices: Static[np.ndarray],
+    b_values: Array,
+    b_shape: Static[tuple[int, ...]],
+  ) -> tuple[np.ndarray, Array]:
+    """Returns the larger (or smaller) of two sparse tensors, entry by entry; arguments as for `SparseAdd`.
+
+    Source ops: `tf.raw_ops.SparseSparseMaximum` and `SparseSparseMinimum`.
+
+    Returns:
+      Coordinates and values. An entry that only one operand has is compared with 0.
+    """
+    return _merged(op, (a_indices, a_values, a_shape), (b_indices, b_values, b_shape), combine)[:2]
+
+  register(op, ignores=("T",))(extremum)
+
+
+_register_extremum("SparseSparseMaximum", jnp.maximum)
+_register_extremum("SparseSparseMinimum", jnp.minimum)
 
 
 def _merged(
@@ -134,51 +114,6 @@ def _merged(
   return indices.astype(np.int64), combine(*sides), in_both
 
 
-@register("SparseReduceSumSparse", ignores=("T",))
-def sparse_reduce_sum_sparse(
-  input_indices: Static[np.ndarray],
-  input_values: Array,
-  input_shape: Static[tuple[int, ...]],
-  reduction_axes: Static[tuple[int, ...]],
-  *,
-  keep_dims: bool = False,
-) -> tuple[Array, Array, Array]:
-  """Sums of a sparse tensor's entries along axes, as a sparse tensor.
-
-  Source op: `tf.raw_ops.SparseReduceSumSparse`.
-
-  Args:
-    input_indices: `[nnz, rank]` int64. Must be concrete, as all but the values.
-    input_values: `[nnz]`, any numeric dtype.
-    input_shape: `[rank]`.
-    reduction_axes: which axes go; none for all of them.
-    keep_dims: whether they stay with size 1.
-
-  Returns:
-    Coordinates, values and shape of the sums.
-
-  Raises:
-    StaticInputError: `input_indices` depends on traced data.
-  """
-  return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, "add")
-
-
-@register("SparseReduceMaxSparse", ignores=("T",))
-def sparse_reduce_max_sparse(
-  input_indices: Static[np.ndarray],
-  input_values: Array,
-  input_shape: Static[tuple[int, ...]],
-  reduction_axes: Static[tuple[int, ...]],
-  *,
-  keep_dims: bool = False,
-) -> tuple[Array, Array, Array]:
-  """The largest of a sparse tensor's entries along axes; arguments and result as for `SparseReduceSumSparse`.
-
-  Source op: `tf.raw_ops.SparseReduceMaxSparse`.
-  """
-  return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, "max")
-
-
 def _reduced_to_sparse(
   indices: np.ndarray, values: Array, shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool, how: str
 ) -> tuple[Array, Array, Array]:
@@ -196,6 +131,41 @@ def _reduced_to_sparse(
     coordinates[:, kept] = groups
     return coordinates, reduced, np.array([1 if axis in gone else n for axis, n in enumerate(shape)], np.int64)
   return groups.astype(np.int64), reduced, np.array([shape[axis] for axis in kept], np.int64)
+
+
+def _register_reduction(op: str, how: str) -> None:
+  def reduce(
+    input_indices: Static[np.ndarray],
+    input_values: Array,
+    input_shape: Static[tuple[int, ...]],
+    reduction_axes: Static[tuple[int, ...]],
+    *,
+    keep_dims: bool = False,
+  ) -> tuple[Array, Array, Array]:
+    """Reduces a sparse tensor's entries along axes, by sum or maximum, to a sparse tensor.
+
+    Source ops: `tf.raw_ops.SparseReduceSumSparse` and `SparseReduceMaxSparse`.
+
+    Args:
+      input_indices: `[nnz, rank]` int64. Must be concrete, like all inputs but the values.
+      input_values: `[nnz]`, any numeric dtype for sums, any real dtype for maxima.
+      input_shape: `[rank]`.
+      reduction_axes: the axes to remove; empty for all of them.
+      keep_dims: whether they stay with size 1.
+
+    Returns:
+      Coordinates, values and shape.
+
+    Raises:
+      StaticInputError: `input_indices` depends on traced data.
+    """
+    return _reduced_to_sparse(input_indices, input_values, input_shape, reduction_axes, keep_dims, how)
+
+  register(op, ignores=("T",))(reduce)
+
+
+_register_reduction("SparseReduceSumSparse", "add")
+_register_reduction("SparseReduceMaxSparse", "max")
 
 
 @register("SparseAddGrad", ignores=("T",))

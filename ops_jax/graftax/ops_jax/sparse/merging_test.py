@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from graftax.ops_jax import lowering
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
-from graftax.ops_jax.sparse.merging import sparse_add, sparse_sparse_maximum
+from graftax.ops_jax.sparse.merging import sparse_add
 from graftax.testing.raw_ops import check_raw_op
 
 A = np.array([[0, 1], [1, 0], [1, 2], [3, 3]]), np.array([1.0, -2.0, 3.0, 0.5], np.float32)
@@ -48,6 +49,6 @@ def test_gradient_ops():
 
 def test_what_is_traced_or_does_not_fit_is_refused():
   with pytest.raises(InvalidInputError, match="expected the same"):
-    sparse_sparse_maximum(A[0], A[1], (4, 4), B[0], B[1], (4, 5))
+    lowering("SparseSparseMaximum").function(A[0], A[1], (4, 4), B[0], B[1], (4, 5))
   with pytest.raises(StaticInputError, match="threshold"):
     jax.jit(lambda v: sparse_add(A[0], v, (4, 4), B[0], B[1], (4, 4), np.float32(1)))(A[1])

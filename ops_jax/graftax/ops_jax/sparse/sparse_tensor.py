@@ -1,12 +1,13 @@
-"""Sparse tensors as coordinates and values, where the result has a static shape.
+"""Sparse tensors with results of static shape: SparseToDense, SparseTensorDenseMatMul, SparseReduceSum, SparseConcat.
 
-Coordinates are `[nnz, rank]` int64 in row-major order, shapes `[rank]` int64 and known while tracing. TensorFlow
-refuses coordinates out of range; so do we where they are known. At traced ones, writes are left out, and reads give
-what `gather` gives.
+Coordinates are `[nnz, rank]` int64 in row-major order; shapes are `[rank]` int64 and known while tracing. Known
+coordinates out of range raise an error, as in TensorFlow. At traced ones, writes are dropped, and reads return what
+`gather` returns.
 """
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 import jax
@@ -22,9 +23,6 @@ from graftax.ops_jax.array.gather import positions_or_end
 
 __all__ = [
   "sparse_concat",
-  "sparse_dense_cwise_add",
-  "sparse_dense_cwise_div",
-  "sparse_dense_cwise_mul",
   "sparse_reduce_max",
   "sparse_reduce_sum",
   "sparse_reorder",
@@ -141,64 +139,32 @@ def _dense_at(op: str, sp_indices: Array, sp_shape: tuple[int, ...], dense: Arra
   return jnp.broadcast_to(dense, sp_shape).at[_places(op, sp_indices, sp_shape)].get(mode="fill")
 
 
-@register("SparseDenseCwiseAdd", ignores=("T",))
-def sparse_dense_cwise_add(
-  sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array
-) -> Array:
-  """Values of a sparse tensor plus the elements of a dense one at the same places.
+def _register_cwise(op: str, combine: Callable[[Array, Array], Array]) -> None:
+  def cwise(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array) -> Array:
+    """Combines the values of a sparse tensor with the elements of a dense one at the same coordinates.
 
-  Source op: `tf.raw_ops.SparseDenseCwiseAdd`.
+    Source ops: `tf.raw_ops.SparseDenseCwiseAdd`, `SparseDenseCwiseMul` and `SparseDenseCwiseDiv`.
 
-  Args:
-    sp_indices: `[nnz, rank]`, int64.
-    sp_values: `[nnz]`, any numeric dtype.
-    sp_shape: `[rank]`.
-    dense: dtype of `sp_values`; broadcasts to `sp_shape`.
+    Args:
+      sp_indices: `[nnz, rank]`, int64.
+      sp_values: `[nnz]`, any numeric dtype.
+      sp_shape: `[rank]`. Must be concrete.
+      dense: dtype of `sp_values`; broadcasts to `sp_shape`.
 
-  Returns:
-    `[nnz]`, dtype of `sp_values`.
-  """
-  return sp_values + _dense_at("SparseDenseCwiseAdd", sp_indices, sp_shape, dense)
+    Returns:
+      `[nnz]`, dtype of `sp_values`. Division of integers truncates.
 
+    Raises:
+      InvalidInputError: `dense` does not broadcast, or known coordinates are out of range.
+    """
+    return combine(jnp.asarray(sp_values), _dense_at(op, sp_indices, sp_shape, dense))
 
-@register("SparseDenseCwiseMul", ignores=("T",))
-def sparse_dense_cwise_mul(
-  sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array
-) -> Array:
-  """Values of a sparse tensor times the elements of a dense one at the same places.
-
-  Source op: `tf.raw_ops.SparseDenseCwiseMul`.
-
-  Args:
-    sp_indices: `[nnz, rank]`, int64.
-    sp_values: `[nnz]`, any numeric dtype.
-    sp_shape: `[rank]`.
-    dense: dtype of `sp_values`; broadcasts to `sp_shape`.
-
-  Returns:
-    `[nnz]`, dtype of `sp_values`.
-  """
-  return sp_values * _dense_at("SparseDenseCwiseMul", sp_indices, sp_shape, dense)
+  register(op, ignores=("T",))(cwise)
 
 
-@register("SparseDenseCwiseDiv", ignores=("T",))
-def sparse_dense_cwise_div(
-  sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]], dense: Array
-) -> Array:
-  """Values of a sparse tensor divided by the elements of a dense one at the same places; integers truncate.
-
-  Source op: `tf.raw_ops.SparseDenseCwiseDiv`.
-
-  Args:
-    sp_indices: `[nnz, rank]`, int64.
-    sp_values: `[nnz]`, any numeric dtype.
-    sp_shape: `[rank]`.
-    dense: dtype of `sp_values`; broadcasts to `sp_shape`.
-
-  Returns:
-    `[nnz]`, dtype of `sp_values`.
-  """
-  return jax.lax.div(jnp.asarray(sp_values), _dense_at("SparseDenseCwiseDiv", sp_indices, sp_shape, dense))
+_register_cwise("SparseDenseCwiseAdd", operator.add)
+_register_cwise("SparseDenseCwiseMul", operator.mul)
+_register_cwise("SparseDenseCwiseDiv", jax.lax.div)
 
 
 @register("SparseTensorDenseAdd", ignores=("T", "Tindices"))
