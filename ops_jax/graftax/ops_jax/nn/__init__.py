@@ -3,6 +3,7 @@
 # The modules that register lowerings. The other modules hold what these share.
 LOWERINGS = (
   "activations",
+  "avg_pooling",
   "batch_norm",
   "bias",
   "conv",
@@ -16,7 +17,6 @@ LOWERINGS = (
   "losses",
   "lrn",
   "max_pooling",
-  "pooling",
   "rnn_cells",
   "space_depth",
 )

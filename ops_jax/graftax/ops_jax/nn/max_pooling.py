@@ -20,7 +20,7 @@ from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 from graftax.ops_jax.array.gather import check_bounds
-from graftax.ops_jax.nn.pooling import MAX_UNROLLED_CELLS
+from graftax.ops_jax.nn.avg_pooling import MAX_UNROLLED_CELLS
 from graftax.ops_jax.nn.windows import PoolAttrs, Window, full_window, window_views
 
 __all__ = [

@@ -3,8 +3,8 @@
 # The modules that register lowerings. The other modules hold what these share.
 LOWERINGS = (
   "fake_quant",
+  "quantize",
   "quantize_and_dequantize",
-  "quantized",
   "uniform_quantized",
   "uniform_quantized_conv",
 )

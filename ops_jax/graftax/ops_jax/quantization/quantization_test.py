@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.ops_jax.quantization.quantized import dequantize, quantize_v2, uniform_dequantize, uniform_quantize
+from graftax.ops_jax.quantization.quantize import dequantize, quantize_v2, uniform_dequantize, uniform_quantize
 from graftax.testing.raw_ops import check_raw_op
 
 pytestmark = pytest.mark.tensorflow

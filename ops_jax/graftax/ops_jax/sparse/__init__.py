@@ -2,8 +2,8 @@
 
 # The modules that register lowerings. The other modules hold what these share.
 LOWERINGS = (
-  "merging",
-  "parts",
+  "arithmetic",
+  "fill_slice_split",
   "ragged",
   "segment",
   "sparse_tensor",

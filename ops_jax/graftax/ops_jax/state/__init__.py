@@ -3,7 +3,7 @@
 # The modules that register lowerings. The other modules hold what these share.
 LOWERINGS = (
   "lookup_tables",
-  "references",
+  "ref_variables",
   "variable_updates",
   "variables",
 )

@@ -6,7 +6,7 @@ import pytest
 
 from graftax.ops_jax import lowering
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
-from graftax.ops_jax.sparse.merging import sparse_add
+from graftax.ops_jax.sparse.arithmetic import sparse_add
 from graftax.testing.raw_ops import check_raw_op
 
 A = np.array([[0, 1], [1, 0], [1, 2], [3, 3]]), np.array([1.0, -2.0, 3.0, 0.5], np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax import StaticInputError
-from graftax.ops_jax.array import partition
+from graftax.ops_jax.array import dynamic_partition
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
 _X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -45,7 +45,7 @@ def test_places_without_a_row_are_zero():
 
 def test_traced_labels_are_refused_with_advice():
   with pytest.raises(StaticInputError, match="scatter_nd"):
-    jax.jit(lambda i: partition.dynamic_stitch([i], [_X]))(jnp.arange(4))
+    jax.jit(lambda i: dynamic_partition.dynamic_stitch([i], [_X]))(jnp.arange(4))
   case = raw_op("DynamicPartition", [_X, np.array([0, 1, 0, 1], np.int32)], {"num_partitions": 2})
   with pytest.raises(StaticInputError, match="must be known while tracing"):
     jax.jit(lambda p: case.kernel.run(None, [_X, p]))(jnp.array([0, 1, 0, 1]))
@@ -53,5 +53,5 @@ def test_traced_labels_are_refused_with_advice():
 
 def test_symbolic_dimensions_are_stitched():
   (n,) = jax.export.symbolic_shape("n")
-  result = partition.dynamic_stitch([np.array([1]), np.array([0])], [np.array([n], object), np.array([3])])
+  result = dynamic_partition.dynamic_stitch([np.array([1]), np.array([0])], [np.array([n], object), np.array([3])])
   assert list(result) == [3, n]

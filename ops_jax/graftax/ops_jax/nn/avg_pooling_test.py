@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax.nn.avg_pooling import avg_pool, avg_pool_grad
 from graftax.ops_jax.nn.max_pooling import max_pool, max_pool_grad_grad_with_argmax, max_pool_grad_with_argmax
-from graftax.ops_jax.nn.pooling import avg_pool, avg_pool_grad
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
 
 pytestmark = pytest.mark.tensorflow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax import StaticInputError
-from graftax.ops_jax.array.selection import select_v2, where
+from graftax.ops_jax.array.select_where import select_v2, where
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
 
 
