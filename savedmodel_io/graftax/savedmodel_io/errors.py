@@ -11,6 +11,7 @@ __all__ = [
   "DamagedSavedModelError",
   "MissingShardError",
   "NotASavedModelError",
+  "OutputExistsError",
   "SavedModelError",
   "SavedModelNotFoundError",
   "UnknownFunctionError",
@@ -22,8 +23,12 @@ __all__ = [
 ]
 
 
+class OutputExistsError(GraftaxError, FileExistsError):
+  """Something that may not be replaced has the name of the file or folder to write."""
+
+
 class CheckpointError(GraftaxError):
-  """A checkpoint could not be read."""
+  """A checkpoint could not be read or written."""
 
 
 class CheckpointNotFoundError(CheckpointError, FileNotFoundError):

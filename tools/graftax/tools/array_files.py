@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from graftax.graphdef_ir import TensorSpec
-from graftax.tools.atomic import check_new_file, new_file
+from graftax.savedmodel_io.writing.atomic import check_new_file, new_file
 from graftax.tools.errors import ArrayFileError
 
 __all__ = ["check_output_path", "fit_to_spec", "read_inputs", "save_outputs"]

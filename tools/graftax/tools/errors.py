@@ -2,7 +2,7 @@
 
 from graftax.graphdef_ir.errors import GraftaxError
 
-__all__ = ["ArrayFileError", "CommandError", "ExportError", "OutputExistsError", "ShapeOptionError", "notes_of"]
+__all__ = ["ArrayFileError", "CommandError", "ExportError", "ShapeOptionError", "notes_of"]
 
 # How JAX's note begins that says that the traceback, which is not shown, was made shorter.
 _ABOUT_TRACEBACK = "---"
@@ -19,10 +19,6 @@ class CommandError(GraftaxError):
 
 class ArrayFileError(CommandError, ValueError):
   """A file that should hold an input array does not, or the array does not fit the input."""
-
-
-class OutputExistsError(CommandError, FileExistsError):
-  """Something is in the place where the result should go."""
 
 
 class ShapeOptionError(CommandError, ValueError):

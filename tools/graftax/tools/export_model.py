@@ -15,9 +15,10 @@ from graftax.convert import AnnotatedFunction, MissingInputError, Variable
 from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.ops_jax import InconclusiveError
 from graftax.savedmodel_io import SavedModel, load
-from graftax.tools.atomic import check_new_folder, new_folder
+from graftax.savedmodel_io.errors import OutputExistsError
+from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
-from graftax.tools.errors import ExportError, OutputExistsError, notes_of
+from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
 from graftax.tools.safetensors_file import write_safetensors
 from graftax.tools.shape_options import input_shapes
@@ -28,6 +29,7 @@ PROGRAM_FILE = "program.jax"
 PARAMETERS_FILE = "parameters.safetensors"
 _MANIFEST_FILE = "manifest.json"
 _CODE_FILE = "load.py"
+_HOW_TO_REPLACE = "pass --force"
 # What the example in load.py puts for an open size.
 _EXAMPLE_SIZES = {"batch": 2}
 _OTHER_EXAMPLE_SIZE = 32
@@ -66,7 +68,8 @@ def export_model(
   Raises:
     GraftaxError: the model cannot be read, converted, or exported with these shapes.
   """
-  check_new_folder(out, replaces=_MANIFEST_FILE if force else None)
+  replaces = _MANIFEST_FILE if force else None
+  check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
   if path.resolve().is_relative_to(out.resolve()):
     raise OutputExistsError(f"{out} holds the model {str(path)!r} itself; choose another folder to write to.")
   model = load(path, tags or None)
@@ -84,7 +87,7 @@ def export_model(
     bar.update(task, description="writing parameters", total=sum(p.nbytes for p in parameters.values()), completed=0)
     manifest = _manifest(model, signature, exported, variables, gradient)
     code = loading_code(manifest)
-    with new_folder(out, replaces=_MANIFEST_FILE if force else None) as folder:
+    with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
       (folder / PROGRAM_FILE).write_bytes(program)
       (folder / _MANIFEST_FILE).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
       (folder / _CODE_FILE).write_text(code, encoding="utf-8")

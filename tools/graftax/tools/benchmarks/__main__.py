@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from graftax.tools.atomic import new_file, new_folder
+from graftax.savedmodel_io.writing.atomic import new_file, new_folder
 from graftax.tools.benchmarks.benchmark import Benchmark
 from graftax.tools.benchmarks.measuring import BenchmarkError, measure
 from graftax.tools.benchmarks.registry import BENCHMARKS

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from graftax.tools.atomic import new_file, new_folder
-from graftax.tools.errors import OutputExistsError
+from graftax.savedmodel_io.errors import OutputExistsError
+from graftax.savedmodel_io.writing.atomic import PARTIAL_SUFFIX, new_file, new_folder, scratch_folder
 
 
 def test_a_file_appears_whole(tmp_path):
@@ -50,7 +50,9 @@ def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(tmp_path):
   (tmp_path / "out").mkdir()
   with new_folder(tmp_path / "out") as path:  # empty: nothing is lost
     (path / "a").write_text("1")
-  with pytest.raises(OutputExistsError, match="--force"), new_folder(tmp_path / "out"):
+  with pytest.raises(OutputExistsError, match="overwrite=True to replace it"), new_folder(tmp_path / "out"):
+    pass
+  with pytest.raises(OutputExistsError, match="--force"), new_folder(tmp_path / "out", how_to_replace="pass --force"):
     pass
   with pytest.raises(OutputExistsError, match="holds no b"), new_folder(tmp_path / "out", replaces="b"):
     pass
@@ -68,3 +70,37 @@ def test_an_error_leaves_the_old_folder(tmp_path):
     raise RuntimeError
   assert os.listdir(tmp_path / "out") == ["a"]
   assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_scratch_folder_is_recognised_by_its_name(tmp_path):
+  with scratch_folder(tmp_path / "out") as path:
+    assert path.name.startswith(".out.") and path.name.endswith(PARTIAL_SUFFIX)
+  assert os.listdir(tmp_path) == []
+
+
+def test_an_old_folder_that_can_be_moved_nowhere_is_not_deleted(tmp_path, monkeypatch):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "a").write_text("1")
+  rename = os.rename
+
+  def only_away(source, target):
+    if target == tmp_path / "out":
+      raise OSError(5, "disk failure")
+    rename(source, target)
+
+  monkeypatch.setattr(os, "rename", only_away)
+  with pytest.raises(OSError, match="disk failure"), new_folder(tmp_path / "out", replaces="a"):
+    pass
+  (left,) = tmp_path.iterdir()
+  assert left.name.endswith(PARTIAL_SUFFIX) and (left / "old" / "a").read_text() == "1"
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
+  def refuse(**kwargs):
+    raise PermissionError(13, "denied")
+
+  monkeypatch.setattr("tempfile.mkdtemp", refuse)
+  with pytest.raises(PermissionError, match="out: cannot be written, as nothing can be made in") as raised:
+    with new_folder(tmp_path / "out"):
+      pass
+  assert raised.value.errno == 13

@@ -1,0 +1,1 @@
+"""Writers of checkpoints and SavedModels, without TensorFlow."""
