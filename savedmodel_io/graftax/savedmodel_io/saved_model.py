@@ -125,13 +125,15 @@ class SavedModel:
     Returns:
       `(fn, params)`. For a signature, `fn(params, **inputs)` returns `(dict of outputs, new_params)`; a restored
       function takes its own arguments and returns its own nested result. `params` maps variable names to memory-mapped
-      arrays: nothing is read from disk until it is used.
+      arrays. Their checksums are verified here, which reads each array once; after `load(..., verify=False)` nothing is
+      read from disk until it is used.
 
     Raises:
       UnknownSignatureError: the model has neither a signature nor a function of that name; the message lists them.
       AmbiguousFunctionError: the specs fit none of the function's traces, or none were given to choose among several.
       UnsupportedOpError: ops without a lowering; one error lists all.
       ConversionError: the function captures something other than variables and constants.
+      DamagedCheckpointError: the checksum of a variable is wrong.
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
@@ -170,7 +172,7 @@ class SavedModel:
       raise DamagedSavedModelError(f"{self.path}: Const node {name!r}: {e}") from e
 
 
-def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, *, verify: bool = False) -> SavedModel:
+def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, *, verify: bool = True) -> SavedModel:
   """A SavedModel, read without TensorFlow.
 
   Reads `saved_model.pb` and the checkpoint's index, matches every variable to the checkpoint and checks that all data
@@ -179,7 +181,8 @@ def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, 
   Args:
     path: the folder that holds `saved_model.pb`.
     tags: the tags of the MetaGraph to read, one or several; None takes the only one, or "serve" among several.
-    verify: check the checksum of each variable when it is read, which touches all its bytes.
+    verify: check the checksum of each variable, once, when its value is first asked for, as `convert` does for the
+      variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers.
 
   Raises:
     SavedModelNotFoundError: the folder or the file is not there.

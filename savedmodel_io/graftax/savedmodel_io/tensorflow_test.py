@@ -29,7 +29,7 @@ def _assert_equal(ours: np.ndarray, theirs: np.ndarray, what: str) -> None:
 
 def _assert_same_checkpoint(prefix: str) -> None:
   reader = tf.train.load_checkpoint(prefix)
-  ours = read_checkpoint(prefix, verify=True)
+  ours = read_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()
   assert ours.keys() == shapes.keys()
   for key, array in ours.items():
@@ -60,7 +60,7 @@ def test_every_dtype_and_rank_reads_as_in_tensorflow(tmp_path, shape):
   tf.raw_ops.SaveV2(
     prefix=prefix, tensor_names=list(tensors), shape_and_slices=[""] * len(tensors), tensors=list(tensors.values())
   )
-  ours = read_checkpoint(prefix, verify=True)
+  ours = read_checkpoint(prefix)
   for name, tensor in tensors.items():
     _assert_equal(ours[name], np.asarray(tensor.numpy(), object if name == "string" else None), name)
 
@@ -106,7 +106,7 @@ def test_a_checkpoint_of_many_tensors_fills_many_blocks(tmp_path):
     shape_and_slices=[""] * len(names),
     tensors=[tf.constant(i) for i in range(5_000)],
   )
-  ours = read_checkpoint(prefix, verify=True)
+  ours = read_checkpoint(prefix)
   assert [ours[name][()] for name in names] == list(range(5_000))
 
 
@@ -153,7 +153,7 @@ def _assert_same_structure(ours, theirs, where: str) -> None:
 
 def _assert_same_model(path: Path, tags: list[str] | None = None) -> tuple[SavedModel, object]:
   theirs = tf.saved_model.load(str(path), tags=tags)
-  ours = load(path, tags, verify=True)
+  ours = load(path, tags)
   assert set(ours.signatures) == set(theirs.signatures)
   for name, signature in ours.signatures.items():
     concrete = theirs.signatures[name]

@@ -82,7 +82,7 @@ class Variables(Mapping[str, np.ndarray]):
     Args:
       name: the variable.
       region: one slice of step 1 per dimension; None reads all.
-      verify: check the checksum of what is read.
+      verify: check the checksum of the tensor on its first read; None does what `load` was told.
 
     Raises:
       UnknownNameError: there is no such variable.

@@ -116,7 +116,7 @@ def inspect_command(
 
   with progress() as bar:
     bar.add_task(f"reading {path}", total=None)
-    report = report_model(load(path, tags or None))
+    report = report_model(load(path, tags or None, verify=False))
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
     return

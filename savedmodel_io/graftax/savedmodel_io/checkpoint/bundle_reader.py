@@ -42,7 +42,9 @@ def shard_path(prefix: str, shard: int, num_shards: int) -> str:
 
 
 class BundleReader:
-  """The tensors of a format 2 checkpoint, by key. Opening reads and verifies the index; data is mapped when asked for.
+  """The tensors of a format 2 checkpoint, by key.
+
+  Opening reads and verifies the index. When a tensor is first read, its data shard is mapped and its checksum verified.
 
   Attributes:
     entries: key -> TensorEntry, in key order, without the stored slices of partitioned tensors.
@@ -61,25 +63,27 @@ class BundleReader:
     table = read_table(data, path)
     self._num_shards = _read_header(table, path)
     self._shards: dict[int, np.ndarray] = {}
+    self._verified: set[TensorEntry] = set()
     entries, self._slices = _read_entries(table, self._num_shards, path)
     self.entries = MappingProxyType(entries)
     self._check_shards()
 
   def read(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
-    """The tensor, read-only. Stored whole and numeric: a view of the mapped file; otherwise a copy."""
+    """Returns the tensor, read-only: a view of the mapped file if it is numeric and stored whole, otherwise a copy."""
     if not entry.slices:
-      return self._read_stored(entry, verify=verify)
+      return self._read_stored(entry, f"tensor {entry.key!r}", verify=verify)
     return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify)
 
   def read_region(self, entry: TensorEntry, bounds: Bounds, *, verify: bool) -> np.ndarray:
-    """The part of a tensor within (start, stop) per dimension. Touches only the stored slices that overlap it."""
+    """Returns the part of a tensor within (start, stop) per dimension; of its stored slices only those that overlap it
+    are read. Verifying reads all bytes of a slice, since each slice has one checksum."""
     if not entry.slices:
-      return self._read_stored(entry, verify=verify)[tuple(slice(*bound) for bound in bounds)]
+      return self.read(entry, verify=verify)[tuple(slice(*bound) for bound in bounds)]
     return read_partitioned(
       entry,
       bounds,
       _numpy_dtype(entry, index_path(self._prefix)),
-      lambda part: self._read_stored(self._stored_slice(entry, part), verify=verify),
+      lambda part: self._read_stored(self._stored_slice(entry, part), f"slice {part} of {entry.key!r}", verify=verify),
       index_path(self._prefix),
     )
 
@@ -95,17 +99,21 @@ class BundleReader:
       )
     return stored
 
-  def _read_stored(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
+  def _read_stored(self, entry: TensorEntry, what: str, *, verify: bool) -> np.ndarray:
     path = shard_path(self._prefix, entry.shard, self._num_shards)
-    where = f"{path}: tensor {entry.key!r}"
+    where = f"{path}: {what} at byte {entry.offset_bytes}"
     dtype = _numpy_dtype(entry, where)
     data = self._shard(entry.shard)[entry.offset_bytes : entry.offset_bytes + entry.size_bytes]
     if data.size != entry.size_bytes:
       raise _short_shard(path, entry, self._shard(entry.shard).size)
     if entry.dtype == DType.STRING:
-      return decode_string_tensor(data.tobytes(), entry.shape, where, expected_crc=entry.crc32c if verify else None)
-    if verify and (actual := masked_crc32c(data)) != entry.crc32c:
-      raise DamagedCheckpointError(f"{where}: checksum is {actual:#010x}, the index says {entry.crc32c:#010x}")
+      strings, checksum = decode_string_tensor(data.tobytes(), entry.shape, where)
+      if verify:
+        _verify(checksum, entry, where)
+      return strings
+    if verify and entry not in self._verified:
+      _verify(masked_crc32c(data), entry, where)
+      self._verified.add(entry)
     # Not `data.view(dtype)`, which refuses unaligned starts; NumPy reads unaligned memory correctly.
     try:
       array = np.ndarray(entry.shape, dtype, buffer=data)
@@ -139,6 +147,15 @@ class BundleReader:
         ) from e
       if _end(entry) > size:
         raise _short_shard(path, entry, size)
+
+
+def _verify(checksum: int, entry: TensorEntry, where: str) -> None:
+  if checksum != entry.crc32c:
+    raise DamagedCheckpointError(
+      f"{where}: its checksum is {checksum:#010x}, but the index stores {entry.crc32c:#010x}. The file was "
+      "damaged after it was written; copy it again from its source. To read the damaged values anyway, pass "
+      "verify=False."
+    )
 
 
 def _end(entry: TensorEntry) -> int:

@@ -29,12 +29,14 @@ class CheckpointReader(Mapping[str, np.ndarray]):
   Args:
     path_prefix: the path without `.index` or `.data-...`, such as `"ckpt-1"` or `"model/variables/variables"`; for a
       checkpoint in format 1 the file itself, or its prefix before `-?????-of-?????`.
-    verify: check the checksum of each tensor when it is read. That reads all its bytes. The index is always checked.
+    verify: check the checksum of each tensor, once, when it is first read. This reads all bytes of the tensor. Without
+      it a damaged file gives wrong numbers, but only the bytes that the caller uses are read. The index, and
+      checkpoints in format 1, are always checked.
 
   Raises:
     CheckpointNotFoundError: nothing lies there.
     MissingShardError: a data shard is not there.
-    DamagedCheckpointError: the files are cut off, damaged, or not a checkpoint.
+    DamagedCheckpointError: the files are cut off, damaged, or not a checkpoint; `read` raises it as well.
     UnsupportedCheckpointError: big-endian, or of a later format.
 
   Example:
@@ -44,7 +46,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       CheckpointNotFoundError: ...
   """
 
-  def __init__(self, path_prefix: str | os.PathLike[str], *, verify: bool = False):
+  def __init__(self, path_prefix: str | os.PathLike[str], *, verify: bool = True):
     self._prefix = os.fspath(path_prefix)
     self._verify = verify
     self._reader = _open(self._prefix)
@@ -93,12 +95,13 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     return self._reader.read(self.entry(key), verify=self._verify if verify is None else verify)
 
   def read_region(self, key: str, region: tuple[slice, ...], *, verify: bool | None = None) -> np.ndarray:
-    """A box of the tensor; of a partitioned tensor only the stored slices that meet it are touched.
+    """Returns a box of the tensor; of a partitioned tensor only the stored slices that overlap it are read.
 
     Args:
       key: its key.
       region: one slice per dimension, of step 1, as in `jax.Sharding.devices_indices_map`.
-      verify: overrides the reader's setting.
+      verify: overrides the reader's setting. Verifying reads the whole tensor, or the whole of each stored slice that
+        overlaps the box.
 
     Raises:
       ValueError: `region` does not fit the shape.
@@ -129,12 +132,12 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     return f"CheckpointReader({self._prefix!r}, {len(self)} tensors)"
 
 
-def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = False) -> dict[str, np.ndarray]:
+def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = True) -> dict[str, np.ndarray]:
   """All tensors of a checkpoint, by key.
 
   Args:
     path_prefix: as for `CheckpointReader`.
-    verify: check the checksum of every tensor.
+    verify: check the checksum of every tensor, which reads all of the checkpoint. Without it, tensors are only mapped.
 
   Raises:
     as `CheckpointReader` and its `read`.

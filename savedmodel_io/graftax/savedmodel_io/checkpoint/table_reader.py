@@ -98,7 +98,8 @@ def _read_block(data: bytes, offset: int, size: int, where: str) -> bytes:
   actual = mask(crc32c(data[offset : end + 1]))
   if stored != actual:
     raise DamagedCheckpointError(
-      f"{where}: checksum of the block at byte {offset} is {actual:#010x}, not {stored:#010x}"
+      f"{where}: checksum of the block at byte {offset} is {actual:#010x}, but the file stores {stored:#010x}. The "
+      "file was damaged after it was written; copy it again from its source"
     )
   contents = data[offset:end]
   compression = data[end]

@@ -73,7 +73,7 @@ class V1Reader:
     self.entries = MappingProxyType(dict(sorted(entries.items())))
 
   def read(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
-    """The tensor, a read-only copy. Tables are verified as they are opened, so `verify` adds nothing."""
+    """Returns the tensor, a read-only copy. Tables are verified when they are opened, so `verify` changes nothing."""
     return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify)
 
   def read_region(self, entry: TensorEntry, bounds: Bounds, *, verify: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The SavedModels that benchmarks convert, written by TensorFlow in a process of its own.
+"""The SavedModels and checkpoints that benchmarks read, written by TensorFlow in a process of its own.
 
 python -m graftax.tools.benchmarks.models resnet50 FOLDER
 """
@@ -10,18 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FUNCTION_NAME", "INPUT_NAME", "main", "write_model"]
+__all__ = ["CHECKPOINT_FILE", "FUNCTION_NAME", "INPUT_NAME", "main", "write_model"]
 
 # Any in this module: TensorFlow and Keras ship no type information.
 
 FUNCTION_NAME = "serve"
 INPUT_NAME = "x"
+CHECKPOINT_FILE = "ckpt"
 _SEED = 0
 _NUM_NODES = 10_000
 
 
 def write_model(name: str, folder: Path) -> None:
-  """Writes one of the models to a folder that is not there yet, without TensorFlow in this process."""
+  """Writes one of the models to a folder, without TensorFlow in this process."""
   arguments = [sys.executable, "-m", "graftax.tools.benchmarks.models", name, str(folder)]
   subprocess.run(arguments, check=True, capture_output=True)
 
@@ -87,7 +88,20 @@ def _write_depthwise(folder: str) -> None:
   tf.saved_model.save(module, folder, signatures=serve)
 
 
+def _write_checkpoint(folder: str) -> None:
+  """100 variables of 10 kB to 20 MB, 500 MB of float32 in all, as convolutions and dense layers have them."""
+  import numpy as np
+  import tensorflow as tf
+
+  generator = np.random.default_rng(_SEED)
+  sizes = np.geomspace(10e3, 20e6, 100)
+  num_elements = (sizes * (500e6 / sizes.sum()) / 4).astype(int)
+  variables = [tf.Variable(generator.random(size, np.float32)) for size in num_elements]
+  tf.train.Checkpoint(variables=variables).write(os.path.join(folder, CHECKPOINT_FILE))
+
+
 _WRITERS: dict[str, Callable[[str], None]] = {
+  "checkpoint": _write_checkpoint,
   "depthwise": _write_depthwise,
   "large_graph": _write_large_graph,
   "resnet50": _write_resnet50,

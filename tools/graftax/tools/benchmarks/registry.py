@@ -1,6 +1,7 @@
 """All benchmarks, in the order in which they run."""
 
 from graftax.tools.benchmarks import (
+  checkpoint_load,
   depthwise,
   import_time,
   large_constant,
@@ -21,4 +22,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   lifted_run_time.BENCHMARK,
   large_module.BENCHMARK,
   large_constant.BENCHMARK,
+  checkpoint_load.BENCHMARK,
 )
