@@ -22,7 +22,7 @@ from graftax.convert.errors import (
 )
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
-from graftax.convert.planning.preflight import unavailable_uses, unsupported_ops
+from graftax.convert.planning.preflight import Preflight, preflight
 from graftax.convert.program import Capture, Program, UnavailableCapture
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
@@ -45,6 +45,7 @@ __all__ = [
   "MissingInputError",
   "OutputStructure",
   "ParameterError",
+  "Preflight",
   "Program",
   "RaggedTensor",
   "ResourceHandle",
@@ -65,8 +66,7 @@ __all__ = [
   "keyword_structure",
   "named_tuple_class",
   "override_config",
+  "preflight",
   "split_trainable",
-  "unavailable_uses",
-  "unsupported_ops",
   "update_config",
 ]

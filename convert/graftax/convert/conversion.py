@@ -16,7 +16,6 @@ from graftax.convert.evaluation.state import State
 from graftax.convert.gc_pause import without_garbage_collection
 from graftax.convert.generator_variables import generator_variables
 from graftax.convert.options import ConvertOptions, current_options
-from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import referenced_functions
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.convert.planning.preflight import check_program
@@ -65,8 +64,7 @@ def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
-  program = with_functional_control_flow(program)
-  check_program(program, keep_asserts=options.enable_checkify_for_asserts)
+  program = check_program(program, keep_asserts=options.enable_checkify_for_asserts)
   planner = Planner(program.library, program.signatures, options, program.gradients)
   # The values of the variables are the caller's from here on.
   kept = dataclasses.replace(program, variables=dict.fromkeys(program.variables, _NO_VALUE))

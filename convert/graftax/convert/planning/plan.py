@@ -102,7 +102,7 @@ class Planner:
     self._root: Function | None = None
 
   def plan_root(self, function: Function) -> Plan:
-    """The plan of a program's own function, in which `check_program` has found everything supported."""
+    """The plan of a program's own function, as `check_program` returns it."""
     self._root = function
     return self._build(function)
 

@@ -1,19 +1,47 @@
-"""One error for all that cannot be lowered, before anything runs."""
+"""What keeps a program from being converted, found before anything runs, and one error that lists all of it."""
 
 import collections
+import dataclasses
 from collections.abc import Iterator
 
 from graftax.convert.host_split.boundary import host_boundary
+from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis, referenced_functions
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures
 from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowering
 
-__all__ = ["check_program", "unavailable_uses", "unsupported_ops"]
+__all__ = ["Preflight", "check_program", "preflight", "unavailable_uses", "unsupported_ops"]
 
 # Places shown per op; the count tells how many more there are.
 _NUM_EXAMPLES = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preflight:
+  """What conversion looks at before it plans a program.
+
+  Attributes:
+    program: the program as it is planned, with If and While in place of TF1 control flow.
+    unsupported_ops: op name -> (node, function) of every needed node that has no lowering.
+    unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.
+  """
+
+  program: Program
+  unsupported_ops: dict[str, list[tuple[str, str]]]
+  unavailable: dict[str, list[tuple[str, str]]]
+
+
+def preflight(program: Program, *, keep_asserts: bool = False) -> Preflight:
+  """Returns everything in a program that keeps it from being converted.
+
+  Raises:
+    ControlFlowError: TF1 control flow in it does not form conditionals and loops.
+  """
+  program = with_functional_control_flow(program)
+  missing = unsupported_ops(program.function, program.library, program.signatures, keep_asserts=keep_asserts)
+  return Preflight(program, missing, unavailable_uses(program))
 
 
 def unsupported_ops(
@@ -42,18 +70,19 @@ def unavailable_uses(program: Program) -> dict[str, list[tuple[str, str]]]:
   }
 
 
-def check_program(program: Program, *, keep_asserts: bool = False) -> None:
-  """Returns when everything that `program` needs can be had in JAX.
+def check_program(program: Program, *, keep_asserts: bool = False) -> Program:
+  """Returns the program as it is planned, if JAX has everything that it needs.
 
   Raises:
+    ControlFlowError: TF1 control flow in it does not form conditionals and loops.
     UnsupportedOpError: something cannot; the message lists every op without a lowering and every capture that JAX
       cannot hold, with counts and places, and, where they are all work for the host, the tensors after which to begin.
   """
-  missing = unsupported_ops(program.function, program.library, program.signatures, keep_asserts=keep_asserts)
-  unavailable = unavailable_uses(program)
-  if missing or unavailable:
-    hint = host_boundary(program, missing)
-    raise UnsupportedOpError(_message(program, missing, unavailable, hint))
+  found = preflight(program, keep_asserts=keep_asserts)
+  if found.unsupported_ops or found.unavailable:
+    boundary = host_boundary(found.program, found.unsupported_ops)
+    raise UnsupportedOpError(_message(found.program, found.unsupported_ops, found.unavailable, boundary))
+  return found.program
 
 
 def _message(
