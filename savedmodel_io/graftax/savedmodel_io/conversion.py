@@ -31,7 +31,7 @@ from graftax.savedmodel_io.objects.captures import (
 )
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.spec_text import listed
-from graftax.savedmodel_io.objects.trace_choice import choose_trace, narrowed, plain, plain_tree
+from graftax.savedmodel_io.objects.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.tables import graph_tables, restored_table
 from graftax.savedmodel_io.variables import VariableInfo
@@ -39,7 +39,7 @@ from graftax.savedmodel_io.variables import VariableInfo
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
 
-__all__ = ["program"]
+__all__ = ["program", "trace_program"]
 
 # A reference type has the number of its base type plus this.
 _REF_OFFSET = 100
@@ -75,6 +75,17 @@ def program(
   raise UnknownSignatureError(
     f"{model.path}: no signature or function {entry!r}; of signatures {signatures}; of functions {functions}"
   )
+
+
+def trace_program(model: "SavedModel", function: RestoredFunction, concrete: ConcreteFunction) -> Program:
+  """Returns one trace of a function as a program, whichever trace a call would choose.
+
+  Raises:
+    UnknownSignatureError: it is a function of another model.
+    ConversionError: the trace takes, returns or captures something that JAX cannot hold.
+  """
+  _check_own(model, function)
+  return _program(model, function.path, concrete, trace_structure(function, concrete), _outputs(concrete))
 
 
 def _find(model: "SavedModel", name: str) -> Signature | RestoredFunction | None:

@@ -10,7 +10,7 @@ from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
 from graftax.savedmodel_io.assets import Assets, read_assets
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
-from graftax.savedmodel_io.conversion import program
+from graftax.savedmodel_io.conversion import program, trace_program
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.fingerprint import Fingerprint, read_fingerprint
 from graftax.savedmodel_io.graph_variables import read_graph_variables
@@ -144,6 +144,15 @@ class SavedModel:
   ) -> Program:
     """What `convert` converts, for `graftax.convert.convert_subgraph`; raises as `convert` does, save for ops."""
     return program(self, entry, specs, named_specs)
+
+  def trace_program(self, function: RestoredFunction, trace: int) -> Program:
+    """Returns one trace of one of `model.functions` as a `Program`; `program` returns the trace that a call chooses.
+
+    Raises:
+      UnknownSignatureError: it is a function of another model.
+      ConversionError: the trace takes, returns or captures something that JAX cannot hold.
+    """
+    return trace_program(self, function, function.concrete_functions[trace])
 
   def concrete_function(self, name: str) -> ConcreteFunction:
     """One concrete function, by its name in the graph's function library.

@@ -37,10 +37,13 @@ class ConcreteFunction:
   outputs: Any
   captures: tuple[Capture, ...]
 
-  def __repr__(self) -> str:
+  def __str__(self) -> str:
     arguments = [*map(structure_text, self.args), *(f"{k}={structure_text(v)}" for k, v in self.kwargs.items())]
+    return f"({', '.join(arguments)}) -> {structure_text(self.outputs)}"
+
+  def __repr__(self) -> str:
     captured = f", {len(self.captures)} captures" if self.captures else ""
-    return f"<ConcreteFunction {self.name}: ({', '.join(arguments)}) -> {structure_text(self.outputs)}{captured}>"
+    return f"<ConcreteFunction {self.name}: {self}{captured}>"
 
   @property
   def input_specs(self) -> tuple[TensorSpec, ...]:

@@ -30,7 +30,7 @@ from graftax.savedmodel_io.objects.type_specs import (
   spec_components,
 )
 
-__all__ = ["choose_trace", "narrowed", "plain", "plain_tree"]
+__all__ = ["choose_trace", "narrowed", "plain", "plain_tree", "trace_structure"]
 
 # Any in this module: structures are whatever nesting the saved function had.
 
@@ -52,7 +52,7 @@ def choose_trace(
   Raises:
     AmbiguousFunctionError: no trace fits, or several do although arguments are left out.
   """
-  structures = [_structure(function, concrete) for concrete in function.concrete_functions]
+  structures = [trace_structure(function, concrete) for concrete in function.concrete_functions]
   traces = list(zip(function.concrete_functions, structures, strict=True))
   if len(traces) == 1 and not (args or kwargs):
     return traces[0]
@@ -118,7 +118,12 @@ def plain(spec: Any, name: str | None) -> Any:
   )
 
 
-def _structure(function: RestoredFunction, concrete: ConcreteFunction) -> InputStructure:
+def trace_structure(function: RestoredFunction, concrete: ConcreteFunction) -> InputStructure:
+  """Returns how one trace of a function is called.
+
+  Raises:
+    ConversionError: it takes something that has no JAX counterpart.
+  """
   args, kwargs = plain_tree(concrete.args), plain_tree(dict(concrete.kwargs))
   if function.spec is not None:
     return InputStructure(args, kwargs, function.spec.signature)
