@@ -99,14 +99,24 @@ def inspect_command(
   tags: Tags = None,
   as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
   show_all: Annotated[
-    bool, typer.Option("--all", help="Print all functions and parameters, not the first 30.")
+    bool,
+    typer.Option(
+      "--all", help="Print all functions and parameters: not the first 30, and not only those in signatures."
+    ),
+  ] = False,
+  trace: Annotated[
+    bool,
+    typer.Option("--trace", help="Also trace on shapes alone, and name the node and the size that stop it."),
   ] = False,
 ) -> None:
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
 
-  Reads no parameter's values, so it is quick for models of any size.
+  Reads no parameter's values, so it is quick for models of any size. With --trace it takes as long as jax.jit needs to
+  trace every signature and function.
 
   - `graftax inspect my_model`
+
+  - `graftax inspect my_model --trace`
 
   - `graftax inspect my_model --json | jq '.ops[] | select(.supported | not)'`
   """
@@ -116,7 +126,7 @@ def inspect_command(
 
   with progress() as bar:
     bar.add_task(f"reading {path}", total=None)
-    report = report_model(load(path, tags or None, verify=False))
+    report = report_model(load(path, tags or None, verify=False), trace=trace)
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
     return

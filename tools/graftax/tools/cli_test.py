@@ -81,7 +81,8 @@ def test_inspect_shows_signatures_parameters_and_ops():
   shown = _run("inspect", _MODEL)
   assert shown.exit_code == 0
   for text in ("serving_default", "images: float32[?, 8, 8, 1]", "digits/conv1/kernel", "[3, 3, 1, 16]", "576 B",
-               "not trainable", "in no signature", "19 ops, 19 of them supported", "Conv2D x2"):  # fmt: skip
+               "not trainable", "that no signature reads, shown with --all", "19 ops, 19 of them supported",
+               "Conv2D x2"):  # fmt: skip
     assert text in shown.stdout
 
 
@@ -93,6 +94,13 @@ def test_inspect_json_holds_the_same():
   kernel = next(p for p in report["parameters"] if p["name"] == "digits/conv1/kernel")
   assert kernel["size_bytes"] == 576
   assert kernel["is_used"]
+
+
+def test_inspect_traces_on_shapes_if_asked():
+  shown = _run("inspect", _MODEL, "--trace", "--all")
+  assert shown.exit_code == 0
+  assert "yes; traces for any batch" in shown.stdout
+  assert "in no signature" in shown.stdout
 
 
 def test_inspect_names_ops_without_a_lowering(model_with_unknown_op):

@@ -21,7 +21,7 @@ from graftax.tools.console import progress, remarks
 from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
 from graftax.tools.safetensors_file import write_safetensors
-from graftax.tools.shape_options import input_shapes
+from graftax.tools.shape_options import example_size, input_shapes
 
 __all__ = ["PARAMETERS_FILE", "PROGRAM_FILE", "ExportedModel", "export_model"]
 
@@ -30,9 +30,6 @@ PARAMETERS_FILE = "parameters.safetensors"
 _MANIFEST_FILE = "manifest.json"
 _CODE_FILE = "load.py"
 _HOW_TO_REPLACE = "pass --force"
-# What the example in load.py puts for an open size.
-_EXAMPLE_SIZES = {"batch": 2}
-_OTHER_EXAMPLE_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,9 +168,7 @@ def _is_traced(call: Callable[..., Any], *args: Any) -> bool:
 
 
 def _numbers(argument: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-  sizes = [
-    size if isinstance(size, int) else _EXAMPLE_SIZES.get(str(size), _OTHER_EXAMPLE_SIZE) for size in argument.shape
-  ]
+  sizes = [size if isinstance(size, int) else example_size(str(size)) for size in argument.shape]
   return jax.ShapeDtypeStruct(tuple(sizes), argument.dtype)
 
 

@@ -1,20 +1,17 @@
-"""What there is to know about a SavedModel before it is converted, as plain data for tables and JSON."""
+"""What a SavedModel holds and whether it converts, as plain data for tables and JSON."""
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import tree
-
-from graftax.convert import Program, unavailable_uses, unsupported_ops
+from graftax.convert import Program, convert_program, preflight
 from graftax.convert.planning.effects import EffectAnalysis, referenced_functions
 from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
-from graftax.savedmodel_io import SavedModel
-from graftax.savedmodel_io.conversion import program
-from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
-from graftax.savedmodel_io.variables import VariableInfo
+from graftax.savedmodel_io import RestoredFunction, SavedModel, Signature, VariableInfo
+from graftax.tools.abstract_trace import TraceResult, trace_program
 
 __all__ = [
   "FunctionReport",
@@ -23,10 +20,11 @@ __all__ = [
   "ParameterReport",
   "SignatureReport",
   "TensorReport",
+  "Verdict",
   "report_model",
 ]
 
-# Any in this module: specs of composite tensors share no base class, and function structures are arbitrary.
+# Any in this module: specs of composite tensors share no base class.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,19 +40,28 @@ class TensorReport:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SignatureReport:
-  """A signature, and what keeps it from being converted.
+class Verdict:
+  """Whether a signature, or one trace of a function, can be converted.
 
   Attributes:
     unsupported_ops: ops it needs that have no lowering.
-    problem: why it cannot be converted at all, or None; does not repeat the ops.
+    problem: what else keeps it from being converted, or None.
+    trace: what tracing on shapes found; None if it was not asked for or cannot be converted.
   """
+
+  unsupported_ops: tuple[str, ...]
+  problem: str | None
+  trace: TraceResult | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SignatureReport:
+  """A signature, and whether it can be converted."""
 
   name: str
   inputs: tuple[TensorReport, ...]
   outputs: tuple[TensorReport, ...]
-  unsupported_ops: tuple[str, ...]
-  problem: str | None
+  verdict: Verdict
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,16 +71,12 @@ class FunctionReport:
   Attributes:
     path: attribute path, as `SavedModel.convert` takes it.
     signature: its Python signature.
-    traces: one text per trace: what it takes and returns.
-    unsupported_ops: ops that its traces need and that have no lowering.
-    problem: why it cannot be read, or None.
+    traces: what each trace takes and returns, and whether it can be converted.
   """
 
   path: str
   signature: str
-  traces: tuple[str, ...]
-  unsupported_ops: tuple[str, ...]
-  problem: str | None
+  traces: tuple[tuple[str, Verdict], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,14 +129,18 @@ class ModelReport:
     return dataclasses.asdict(self)
 
 
-def report_model(model: SavedModel) -> ModelReport:
-  """A report on all signatures, functions, parameters and ops. Reads no parameter's value.
+def report_model(model: SavedModel, *, trace: bool = False) -> ModelReport:
+  """Returns a report on all signatures, functions, parameters and ops. Reads no parameter's value.
+
+  Args:
+    model: a loaded model; load it with `verify=False`, since verification reads all values.
+    trace: also trace everything that can be converted, on shapes alone.
 
   Raises:
     ParseError: the graph is damaged.
   """
-  survey = _Survey(model)
-  signatures = tuple(survey.signature(name) for name in model.signatures)
+  survey = _Survey(model, trace=trace)
+  signatures = tuple(survey.signature(signature) for signature in model.signatures.values())
   functions = tuple(survey.function(path, function) for path, function in model.functions.items())
   fingerprint = model.fingerprint
   return ModelReport(
@@ -151,76 +158,69 @@ def report_model(model: SavedModel) -> ModelReport:
   )
 
 
-def _unavailable(found: Program) -> str | None:
-  """What the program closes over and JAX cannot hold."""
-  return "; ".join(unavailable_uses(found)) or None
-
-
 class _Survey:
-  """Collects ops over everything that can be called; a function that several call counts once."""
+  """Examines everything that can be called; ops of a function that several call count once."""
 
-  def __init__(self, model: SavedModel):
+  def __init__(self, model: SavedModel, *, trace: bool):
     self._model = model
-    self._library, self._op_signatures = model.graph.library, model.graph.signatures
-    self._effects = EffectAnalysis(self._library, self._op_signatures)
-    self._op_counts: dict[str, Counter[str]] = {}
+    self._trace = trace
+    # By identity: functions made of TF1 control flow may have the same name in several signatures.
+    self._counted: dict[int, Function] = {}
+    self._op_counts: Counter[str] = Counter()
     self._missing: set[str] = set()
     self.used: set[str] = set()
 
-  def signature(self, name: str) -> SignatureReport:
-    signature = self._model.signatures[name]
-    missing: tuple[str, ...] = ()
-    problem = None
-    try:
-      found = program(self._model, name, (), {})
-      self.used.update(found.variables)
-      missing = self._visit(found.function)
-      problem = _unavailable(found)
-    except GraftaxError as e:
-      problem = str(e)
-    return SignatureReport(name, _tensors(signature.inputs), _tensors(signature.outputs), missing, problem)
+  def signature(self, signature: Signature) -> SignatureReport:
+    verdict, program = self._examine(lambda: self._model.program(signature))
+    if program is not None:
+      self.used.update(program.variables)
+    return SignatureReport(signature.name, _tensors(signature.inputs), _tensors(signature.outputs), verdict)
 
   def function(self, path: str, function: RestoredFunction) -> FunctionReport:
-    missing: set[str] = set()
-    problem = None
-    try:
-      for concrete in function.concrete_functions:
-        missing.update(self._visit(self._library[concrete.name]))
-      if len(function.concrete_functions) == 1:
-        problem = _unavailable(program(self._model, path, (), {}))
-    except GraftaxError as e:
-      problem = str(e)
     python_signature = "(...)" if function.spec is None else str(function.spec.signature)
-    traces = tuple(_trace(concrete) for concrete in function.concrete_functions)
-    return FunctionReport(path, python_signature, traces, tuple(sorted(missing)), problem)
+    traces = tuple(
+      (str(concrete), self._examine(partial(self._model.trace_program, function, position))[0])
+      for position, concrete in enumerate(function.concrete_functions)
+    )
+    return FunctionReport(path, python_signature, traces)
 
   def ops(self) -> tuple[OpReport, ...]:
-    total: Counter[str] = sum(self._op_counts.values(), Counter())
-    reports = [OpReport(op, count, op not in self._missing) for op, count in total.items()]
+    reports = [OpReport(op, count, op not in self._missing) for op, count in self._op_counts.items()]
     return tuple(sorted(reports, key=lambda report: (report.supported, -report.count, report.op)))
 
-  def _visit(self, function: Function) -> tuple[str, ...]:
-    """Counts the ops of `function` and all that it calls; returns those without a lowering."""
-    missing = unsupported_ops(function, self._library, self._op_signatures)
-    self._missing.update(missing)
-    pending = [function]
-    while pending:
-      current = pending.pop()
-      if current.name not in self._op_counts:
-        self._op_counts[current.name] = Counter()
-        pending.extend(self._count(current))
-    return tuple(missing)
+  def _examine(self, read: Callable[[], Program]) -> tuple[Verdict, Program | None]:
+    """Judges one program as conversion does: by the same preflight, and then by planning it."""
+    missing: tuple[str, ...] = ()
+    program = None
+    try:
+      program = read()
+      found = preflight(program)
+      self._count(found.program)
+      missing = tuple(found.unsupported_ops)
+      self._missing.update(missing)
+      if missing or found.unavailable:
+        return Verdict(missing, "; ".join(found.unavailable) or None), program
+      convert_program(found.program)
+      return Verdict((), None, trace_program(found.program) if self._trace else None), program
+    except GraftaxError as e:
+      return Verdict(missing, str(e)), program
 
-  def _count(self, function: Function) -> Iterator[Function]:
-    """Counts the ops of one function and yields the functions that it names."""
-    needed = self._effects.needed_nodes(function)
-    for node in function.nodes:
-      if node.name in needed:
-        if node.op not in self._library:
-          self._op_counts[function.name][node.op] += 1
-        for name in referenced_functions(node, self._library):
-          if name in self._library:
-            yield self._library[name]
+  def _count(self, program: Program) -> None:
+    """Counts the ops of a program's function and of all that it calls."""
+    effects = EffectAnalysis(program.library, program.signatures)
+    pending = [program.function]
+    while pending:
+      function = pending.pop()
+      if id(function) in self._counted:
+        continue
+      self._counted[id(function)] = function
+      needed = effects.needed_nodes(function)
+      for node in (node for node in function.nodes if node.name in needed):
+        self._op_counts[node.op] += node.op not in program.library
+        pending += (
+          program.library[name] for name in referenced_functions(node, program.library) if name in program.library
+        )
+    self._op_counts = +self._op_counts
 
 
 def _parameter(info: VariableInfo, is_used: bool) -> ParameterReport:
@@ -243,27 +243,3 @@ def _tensor(name: str, spec: Any) -> TensorReport:
     return TensorReport(name, spec.dtype.tf_name, spec.shape.dims)
   dtype = f"{type(spec).__name__.removesuffix('Spec')}<{getattr(spec, 'dtype', '?')}>"
   return TensorReport(name, dtype, getattr(spec, "shape", PartialShape(None)).dims)
-
-
-def _trace(concrete: ConcreteFunction) -> str:
-  arguments = [_text(argument) for argument in concrete.args]
-  arguments += [f"{name}={_text(argument)}" for name, argument in concrete.kwargs.items()]
-  return f"({', '.join(arguments)}) -> {_text(concrete.outputs)}"
-
-
-def _text(structure: Any) -> str:
-  """A nested structure with `float32[?, 3]` for a tensor."""
-  if hasattr(structure, "shape") and hasattr(structure, "dtype"):
-    return str(_tensor("", structure))
-  match structure:
-    case dict() | Mapping():
-      return "{" + ", ".join(f"{key}: {_text(value)}" for key, value in structure.items()) + "}"
-    case tuple() if not hasattr(structure, "_fields"):
-      return _joined(structure, "(", ")")
-    case list():
-      return _joined(structure, "[", "]")
-  return repr(structure) if not tree.is_nested(structure) else str(tree.map_structure(_text, structure))
-
-
-def _joined(values: Iterable[Any], begin: str, end: str) -> str:
-  return begin + ", ".join(_text(value) for value in values) + end

@@ -1,13 +1,21 @@
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from graftax import savedmodel_io
+from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import load
+from graftax.savedmodel_io.checkpoint import bundle_reader
+from graftax.tools.abstract_trace import TraceResult
 from graftax.tools.examples.digits import model_path
-from graftax.tools.model_report import OpReport, SignatureReport, TensorReport, report_model
-from graftax.tools.model_view import signature_table
+from graftax.tools.model_report import OpReport, TensorReport, Verdict, report_model
+from graftax.tools.model_view import print_report, verdict_text
+
+_DATA = Path(savedmodel_io.__path__[0]) / "testdata"
+_MODELS = sorted({path.parent for path in _DATA.glob("*/*/saved_model.pb")})
 
 
 def test_a_tf1_model_reports_the_ops_that_its_signature_needs(write_model):
@@ -23,7 +31,7 @@ def test_a_tf1_model_reports_the_ops_that_its_signature_needs(write_model):
   assert report.ops == (OpReport("CompanySecret", 1, False), OpReport("AddV2", 1, True), OpReport("Neg", 1, True))
   (signature,) = report.signatures
   assert signature.inputs == (TensorReport("x", "float32", (None,)),)
-  assert signature.unsupported_ops == ("CompanySecret",)
+  assert signature.verdict == Verdict(("CompanySecret",), None)
   assert report.parameters == ()
 
 
@@ -57,7 +65,72 @@ def test_tensors_are_written_like_types(shape, text):
 
 
 def test_what_does_not_convert_is_named_beside_missing_ops():
-  signature = SignatureReport("words", (), (), ("StringLower",), "table 'words' has string keys")
-  console = Console(file=io.StringIO(), width=200)
-  console.print(signature_table([signature]))
-  assert "no: StringLower without a lowering; table 'words' has string keys" in console.file.getvalue()
+  verdict = Verdict(("StringLower",), "table 'words' has string keys")
+  assert str(verdict_text(verdict)) == "no: StringLower without a lowering; table 'words' has string keys"
+
+
+@pytest.mark.parametrize("folder", _MODELS)
+def test_what_converts_is_what_convert_takes(folder):
+  model = load(folder, verify=False)
+  report = report_model(model)
+  for signature in report.signatures:
+    assert (str(verdict_text(signature.verdict)) == "yes") == _converts(model, signature.name), signature
+  for function in report.functions:
+    verdicts = [str(verdict_text(verdict)) for _, verdict in function.traces]
+    if len(verdicts) == 1:
+      assert (verdicts == ["yes"]) == _converts(model, model.functions[function.path]), function
+
+
+def _converts(model, entry):
+  try:
+    model.convert(entry)
+  except GraftaxError:
+    return False
+  return True
+
+
+def test_control_flow_of_tf1_converts():
+  report = report_model(load(_DATA / "2026_11_22/tf1_control_flow"))
+  (signature,) = report.signatures
+  assert signature.verdict == Verdict((), None)
+  assert {"StatelessWhile", "StatelessIf"} <= {op.op for op in report.ops if op.supported}
+  assert not any(op.op in ("Enter", "Exit", "Switch", "Merge") for op in report.ops)
+
+
+def test_each_trace_of_a_function_is_judged_by_itself():
+  report = report_model(load(_DATA / "2026_11_22/text_and_shapes"))
+  score = next(function for function in report.functions if function.path == "score")
+  assert [(text, str(verdict_text(verdict))) for text, verdict in score.traces] == [
+    ("(float32[?], True) -> float32[?]", "no: table 'table' has string keys"),
+    ("(float32[?], False) -> float32[?]", "yes"),
+  ]
+
+
+def test_tracing_names_the_sizes_and_the_node_that_stops_it():
+  report = report_model(load(_DATA / "2026_11_22/text_and_shapes"), trace=True)
+  traces = {signature.name: signature.verdict.trace for signature in report.signatures}
+  assert traces["noise"] == TraceResult(("batch",), (), None)
+  assert (traces["pairs"].open_sizes, traces["pairs"].example_sizes) == (("batch", "x_1"), (2, 32))
+  assert "(batch, x_1)" in traces["pairs"].problem and "Reshape node 'Reshape'" in traces["pairs"].problem
+  functions = {(f.path, text): verdict for f in report.functions for text, verdict in f.traces}
+  words = functions["embed", "(string[?], True) -> string[?]"]
+  assert str(verdict_text(words)) == "yes; does not trace: words: holds strings, which JAX cannot trace"
+  assert functions["embed", "(string[?], False) -> float32[?]"].trace is None
+
+
+def test_parameters_that_no_signature_reads_are_counted_unless_all_are_asked_for():
+  report = report_model(load(_DATA / "2026_11_22/tf1_control_flow"))
+  for num_rows, is_listed in ((30, False), (None, True)):
+    console = Console(file=io.StringIO(), width=120)
+    print_report(report, console, num_rows=num_rows)
+    shown = console.file.getvalue()
+    assert ("spare" in shown) == is_listed
+    assert ("... 1 that no signature reads, shown with --all" in shown) != is_listed
+
+
+def test_a_report_reads_no_values(monkeypatch):
+  model = load(model_path(), verify=False)
+  read = []
+  monkeypatch.setattr(bundle_reader, "masked_crc32c", read.append)
+  report_model(model, trace=True)
+  assert read == []

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from graftax.graphdef_ir import PartialShape
+from graftax.tools.abstract_trace import TraceResult
 from graftax.tools.console import format_bytes
 from graftax.tools.model_report import (
   FunctionReport,
@@ -16,9 +17,10 @@ from graftax.tools.model_report import (
   ParameterReport,
   SignatureReport,
   TensorReport,
+  Verdict,
 )
 
-__all__ = ["ops_summary", "parameters_summary", "print_report", "signature_table"]
+__all__ = ["ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
 
 
 def print_report(report: ModelReport, console: Console, *, num_rows: int | None) -> None:
@@ -27,7 +29,8 @@ def print_report(report: ModelReport, console: Console, *, num_rows: int | None)
   Args:
     report: what is known about a model.
     console: where to print.
-    num_rows: rows of the tables of functions and parameters; None prints all.
+    num_rows: rows of the tables of functions and of parameters that signatures read; None prints all, and the other
+      parameters too.
   """
   _print_heading(report, console)
   console.print(signature_table(report.signatures))
@@ -49,7 +52,7 @@ def signature_table(signatures: Sequence[SignatureReport]) -> Table:
       Text(signature.name, "cyan"),
       _tensor_lines(signature.inputs),
       _tensor_lines(signature.outputs),
-      _verdict(signature.unsupported_ops, signature.problem),
+      verdict_text(signature.verdict),
     )
   return table
 
@@ -84,11 +87,9 @@ def _print_heading(report: ModelReport, console: Console) -> None:
 def _function_table(functions: Sequence[FunctionReport], num_rows: int | None) -> Table:
   table = _table("Functions", "path", "traces", "converts")
   for function in functions[:num_rows]:
-    table.add_row(
-      Text.assemble((function.path, "cyan"), function.signature),
-      Text("\n".join(function.traces)),
-      _verdict(function.unsupported_ops, function.problem),
-    )
+    name = Text.assemble((function.path, "cyan"), function.signature)
+    for position, (trace, verdict) in enumerate(function.traces or (("none", None),)):
+      table.add_row("" if position else name, Text(trace), "" if verdict is None else verdict_text(verdict))
   _add_rest(table, len(functions), num_rows)
   return table
 
@@ -97,8 +98,10 @@ def _parameter_table(parameters: Sequence[ParameterReport], num_rows: int | None
   table = _table(None, "name", "dtype", "shape")
   table.add_column("size", justify="right")
   table.add_column("")
-  # What no signature uses comes last: optimizer slots, and the copies that Keras keeps.
-  for parameter in sorted(parameters, key=lambda parameter: not parameter.is_used)[:num_rows]:
+  used = [parameter for parameter in parameters if parameter.is_used]
+  # Optimizer slots, and the copies that Keras keeps: only counted, unless all are asked for.
+  others = [parameter for parameter in parameters if not parameter.is_used]
+  for parameter in [*used, *others] if num_rows is None else used[:num_rows]:
     remarks = [] if parameter.trainable else ["not trainable"]
     remarks += [] if parameter.has_value else ["no saved value"]
     remarks += [] if parameter.is_used else ["in no signature"]
@@ -109,7 +112,9 @@ def _parameter_table(parameters: Sequence[ParameterReport], num_rows: int | None
       "?" if parameter.size_bytes is None else format_bytes(parameter.size_bytes),
       Text(", ".join(remarks), "dim"),
     )
-  _add_rest(table, len(parameters), num_rows)
+  _add_rest(table, len(used), num_rows)
+  if others and num_rows is not None:
+    table.add_row(Text(f"... {len(others)} that no signature reads, shown with --all", "dim"))
   return table
 
 
@@ -129,10 +134,23 @@ def _tensor_lines(tensors: Sequence[TensorReport]) -> Text:
   return Text("\n").join(Text.assemble(f"{tensor.name}: ", (str(tensor), "magenta")) for tensor in tensors)
 
 
-def _verdict(unsupported_ops: Sequence[str], problem: str | None) -> Text:
-  reasons = [f"{', '.join(unsupported_ops)} without a lowering"] if unsupported_ops else []
-  reasons += [problem] if problem is not None else []
-  return Text(f"no: {'; '.join(reasons)}", "red") if reasons else Text("yes", "green")
+def verdict_text(verdict: Verdict) -> Text:
+  """Returns `yes` or `no` with the reasons, and what tracing found."""
+  reasons = [f"{', '.join(verdict.unsupported_ops)} without a lowering"] if verdict.unsupported_ops else []
+  reasons += [verdict.problem] if verdict.problem is not None else []
+  if reasons:
+    return Text(f"no: {'; '.join(reasons)}", "red")
+  return Text("yes", "green") if verdict.trace is None else _trace_text(verdict.trace)
+
+
+def _trace_text(trace: TraceResult) -> Text:
+  if trace.problem is None:
+    sizes = f" for any {', '.join(trace.open_sizes)}" if trace.open_sizes else ""
+    return Text(f"yes; traces{sizes}", "green")
+  if trace.example_sizes:
+    sizes = ", ".join(f"{name}={size}" for name, size in zip(trace.open_sizes, trace.example_sizes, strict=True))
+    return Text(f"yes; traces only with numbers such as {sizes}: {trace.problem}", "yellow")
+  return Text(f"yes; does not trace: {trace.problem}", "red")
 
 
 def _add_rest(table: Table, num_items: int, num_rows: int | None) -> None:

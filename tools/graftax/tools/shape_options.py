@@ -1,4 +1,4 @@
-"""Input shapes from a signature and from `--batch` and `--shape`: numbers, or names that stand for any size."""
+"""Input shapes from a signature and from `--batch` and `--shape`: numbers, or symbols for sizes left open."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 import jax
 from jax import export
 
-from graftax.graphdef_ir import TensorSpec
+from graftax.graphdef_ir import PartialShape, TensorSpec
 from graftax.tools.errors import ExportError, ShapeOptionError
 
-__all__ = ["SYMBOLIC", "input_shapes"]
+__all__ = ["SYMBOLIC", "default_sizes", "example_size", "input_shapes"]
 
+# The value of `--batch` that leaves the batch size open.
 SYMBOLIC = "symbolic"
 _BATCH = "batch"
+# Numbers in place of open sizes, in examples and where no symbol will do.
+_EXAMPLE_SIZES = {_BATCH: 2}
+_OTHER_EXAMPLE_SIZE = 32
 _SIZE = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z0-9_]*|\?")
 
 
@@ -53,6 +57,26 @@ def input_shapes(
   return result
 
 
+def default_sizes(name: str, spec: TensorSpec, batch: str = _BATCH) -> list[str]:
+  """Returns the sizes of an input of known rank: numbers, `batch` for an open first one, and symbols for the others.
+
+  Example:
+    >>> from graftax.graphdef_ir import DType, PartialShape
+    >>> default_sizes("x", TensorSpec(PartialShape((None, None, 3)), DType.FLOAT))
+    ['batch', 'x_1', '3']
+  """
+  symbol = re.sub(r"\W", "_", name)
+  return [
+    str(size) if size is not None else f"{symbol}_{axis}" if axis else batch
+    for axis, size in enumerate(spec.shape.dims or ())
+  ]
+
+
+def example_size(symbol: str) -> int:
+  """Returns a number to put in place of an open size."""
+  return _EXAMPLE_SIZES.get(symbol, _OTHER_EXAMPLE_SIZE)
+
+
 def _scope(constraints: Sequence[str]) -> export.SymbolicScope:
   try:
     return export.SymbolicScope(tuple(constraints))
@@ -91,8 +115,7 @@ def _sizes(name: str, spec: TensorSpec, given: list[str] | None, batch: str) -> 
     if given is None:
       raise ShapeOptionError(f"input {name!r} has unknown rank; give its shape, such as --shape {name}=8,3.")
     dims = (None,) * len(given)
-  symbol = re.sub(r"\W", "_", name)
-  default = [str(size) if size is not None else f"{symbol}_{axis}" if axis else batch for axis, size in enumerate(dims)]
+  default = default_sizes(name, TensorSpec(PartialShape(dims), spec.dtype), batch)
   if given is None:
     return default
   return [_pick(size, known, other) for size, known, other in zip(given, dims, default, strict=True)]

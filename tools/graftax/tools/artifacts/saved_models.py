@@ -2,13 +2,15 @@
 
     python -m graftax.tools.artifacts.saved_models savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21
 
-A new run goes to a new dated folder beside the old ones: what an older TensorFlow wrote must stay readable. Values are
-small and written down here, so that the tests can state them without TensorFlow.
+A new run goes to a new dated folder beside the old ones: what an older TensorFlow wrote must stay readable. Names after
+the folder write only those artifacts. Values are small and written down here, so that the tests can state them without
+TensorFlow.
 """
 
 import argparse
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,19 +27,14 @@ _DTYPES = (
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("folder", help="new folder to write to")
-  folder = parser.parse_args().folder
+  parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(_WRITERS)} (default: all)")
+  arguments = parser.parse_args()
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   import tensorflow as tf
 
-  os.makedirs(folder)
-  _write_raw_checkpoint(tf, os.path.join(folder, "dtypes"))
-  _write_sharded_checkpoint(tf, os.path.join(folder, "sharded"))
-  _write_object_checkpoint(tf, os.path.join(folder, "training"))
-  for version in ("V1", "V2"):
-    _write_partitioned_checkpoint(tf, os.path.join(folder, f"partitioned_{version.lower()}"), version)
-  _write_module(tf, os.path.join(folder, "module"))
-  _write_keras_export(tf, os.path.join(folder, "keras_export"))
-  _write_tf1_model(tf, os.path.join(folder, "tf1_partitioned"))
+  os.makedirs(arguments.folder)
+  for name in arguments.names or _WRITERS:
+    _WRITERS[name](tf, os.path.join(arguments.folder, name))
 
 
 def _write_raw_checkpoint(tf: Any, folder: str) -> None:
@@ -83,6 +80,14 @@ def _write_object_checkpoint(tf: Any, folder: str) -> None:
     step.assign_add(1)
     weight.assign_add([1.0, 1.0])
     manager.save()
+
+
+def _write_partitioned_v1(tf: Any, folder: str) -> None:
+  _write_partitioned_checkpoint(tf, folder, "V1")
+
+
+def _write_partitioned_v2(tf: Any, folder: str) -> None:
+  _write_partitioned_checkpoint(tf, folder, "V2")
 
 
 def _write_partitioned_checkpoint(tf: Any, folder: str, version: str) -> None:
@@ -194,6 +199,67 @@ def _write_tf1_model(tf: Any, folder: str) -> None:
     builder.save()
   shutil.rmtree(os.path.join(folder, "assets"), ignore_errors=True)
 
+
+def _write_tf1_control_flow(tf: Any, folder: str) -> None:
+  """A TF1 graph with a loop and a conditional (Enter, Exit, Switch, Merge), a variable it reads and one it does not."""
+  tf1 = tf.compat.v1
+  tf1.disable_control_flow_v2()
+  with tf.Graph().as_default(), tf1.Session() as session:
+    x = tf1.placeholder(tf.float32, [None], name="x")
+    factor = tf1.get_variable("factor", initializer=2.0, use_resource=False)
+    tf1.get_variable("spare", initializer=[1.0, 2.0], use_resource=False)
+    _, powers = tf1.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * factor), [0, x])
+    y = tf1.cond(tf.reduce_sum(x) > 0, lambda: powers, lambda: -powers)
+    session.run(tf1.global_variables_initializer())
+    tf1.saved_model.simple_save(session, folder, {"x": x}, {"y": tf.identity(y, name="y")})
+  tf1.enable_control_flow_v2()
+
+
+def _write_text_and_shapes(tf: Any, folder: str) -> None:
+  """Functions of two traces each, of which one reads a table of strings, and one whose sizes must be numbers."""
+
+  class Model(tf.Module):
+    def __init__(self) -> None:
+      super().__init__()
+      self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [1.0, 2.0]), 0.0)
+      self.scale = tf.Variable(3.0, name="scale")
+
+    @tf.function
+    def embed(self, words: Any, raw: bool = False) -> Any:
+      return words if raw else self.table.lookup(words) * self.scale
+
+    @tf.function
+    def score(self, x: Any, words: bool = False) -> Any:
+      return x * self.table.lookup(tf.constant("a")) if words else x * self.scale
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])
+    def pairs(self, x: Any) -> Any:
+      return {"y": tf.reshape(x, [-1, 2]) * self.scale}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def noise(self, x: Any) -> Any:
+      return {"y": x + tf.random.normal(tf.shape(x))}
+
+  model = Model()
+  words, x = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.float32)
+  for flag in (True, False):
+    model.embed.get_concrete_function(words, raw=flag)
+    model.score.get_concrete_function(x, words=flag)
+  tf.saved_model.save(model, folder, signatures={"pairs": model.pairs, "noise": model.noise})
+
+
+_WRITERS: dict[str, Callable[[Any, str], None]] = {
+  "dtypes": _write_raw_checkpoint,
+  "sharded": _write_sharded_checkpoint,
+  "training": _write_object_checkpoint,
+  "partitioned_v1": _write_partitioned_v1,
+  "partitioned_v2": _write_partitioned_v2,
+  "module": _write_module,
+  "keras_export": _write_keras_export,
+  "tf1_partitioned": _write_tf1_model,
+  "tf1_control_flow": _write_tf1_control_flow,
+  "text_and_shapes": _write_text_and_shapes,
+}
 
 if __name__ == "__main__":
   main()

@@ -1,0 +1,81 @@
+"""Tracing a program on shapes alone: whether it runs for any size, and which node stops it if it does not."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+
+from graftax.convert import AnnotatedFunction, OutputStructure, Program, convert_program
+from graftax.graphdef_ir import TensorSpec
+from graftax.tools.errors import notes_of
+from graftax.tools.shape_options import default_sizes, example_size
+
+__all__ = ["TraceResult", "trace_program"]
+
+# Any in this module: arguments are nested structures of the saved function.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TraceResult:
+  """What tracing on shapes found.
+
+  Attributes:
+    open_sizes: names of the sizes that the inputs leave open.
+    example_sizes: numbers in place of the open sizes with which tracing succeeds although it fails with any size; empty
+      if it succeeds with any size, or with none.
+    problem: the error that stops tracing with any size, with its node; None if nothing does.
+  """
+
+  open_sizes: tuple[str, ...]
+  example_sizes: tuple[int, ...]
+  problem: str | None
+
+
+def trace_program(program: Program) -> TraceResult:
+  """Traces a program, which must convert, without computing anything: first with any size, then with numbers."""
+  fn, params = convert_program(program)
+  specs = fn.inputs.specs
+  unknown = [spec.name or f"input {i}" for i, spec in enumerate(specs) if spec.shape.dims is None]
+  if unknown:
+    return TraceResult((), (), f"{', '.join(unknown)}: the rank is unknown, so there is no shape to trace with")
+  text = [spec.name or f"input {i}" for i, spec in enumerate(specs) if spec.dtype.numpy.hasobject]
+  if text:
+    return TraceResult((), (), f"{', '.join(text)}: holds strings, which JAX cannot trace")
+  sizes = [default_sizes(spec.name or f"input_{i}", spec) for i, spec in enumerate(specs)]
+  open_sizes = tuple(dict.fromkeys(size for dims in sizes for size in dims if not size.isdecimal()))
+  problem = _problem(fn, params, specs, sizes)
+  if problem is None or not open_sizes:
+    return TraceResult(open_sizes, (), problem)
+  numbers = {size: example_size(size) for size in open_sizes}
+  with_numbers = [[str(numbers.get(size, size)) for size in dims] for dims in sizes]
+  succeeds = _problem(fn, params, specs, with_numbers) is None
+  return TraceResult(open_sizes, tuple(numbers.values()) if succeeds else (), problem)
+
+
+def _problem(
+  fn: AnnotatedFunction, params: Any, specs: Sequence[TensorSpec], sizes: Sequence[Sequence[str]]
+) -> str | None:
+  """Returns what tracing with these sizes raises, or None."""
+  scope = export.SymbolicScope()
+  inputs = [
+    jax.ShapeDtypeStruct(export.symbolic_shape(", ".join(dims), scope=scope), _dtype(spec.dtype.numpy))
+    for spec, dims in zip(specs, sizes, strict=True)
+  ]
+
+  def call(params: dict[str, Any], inputs: list[Any], key: Any) -> Any:
+    args, kwargs = OutputStructure(fn.structured_inputs).pack(inputs)
+    return fn(params, *args, **{fn.rng_name: jax.random.wrap_key_data(key)}, **kwargs)[0]
+
+  abstract = jax.tree.map(lambda value: jax.ShapeDtypeStruct(value.shape, _dtype(value.dtype)), params)
+  try:
+    jax.eval_shape(call, abstract, inputs, jax.ShapeDtypeStruct((2,), np.uint32))
+  except Exception as e:  # whatever graftax or JAX says; it is the answer
+    return "; ".join([f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0]}", *notes_of(e)[:1]])
+  return None
+
+
+def _dtype(dtype: Any) -> Any:
+  return jax.dtypes.canonicalize_dtype(dtype)
