@@ -3,7 +3,7 @@
 The lowerings are registered when the first one is asked for; `register` adds or replaces one from outside.
 """
 
-from graftax.ops_jax._core.context import Context, CountedLoop, PureFunction, ResourceHandle
+from graftax.ops_jax._core.context import Context, CountedLoop, LoopFacts, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
   RegistrationError,
@@ -38,6 +38,7 @@ __all__ = [
   "InvalidInputError",
   "Kernel",
   "LookupTable",
+  "LoopFacts",
   "Lowering",
   "LoweringOptions",
   "PureFunction",

@@ -19,8 +19,8 @@ import numpy as np
 
 from graftax.graphdef_ir import FunctionRef, GraftaxError, Node, op_signature, parse_graph
 from graftax.ops_jax import (
-  CountedLoop,
   Kernel,
+  LoopFacts,
   Lowering,
   LoweringOptions,
   PureFunction,
@@ -90,15 +90,9 @@ class NodeContext:
     """`function`, which has no variables."""
     return lambda state, args, key: self.call(function, args)
 
-  def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
-    """None: no loop has a known course."""
-    return None
-
-  def loop_bound(
-    self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value], *, through_branches: bool = False
-  ) -> int | None:
-    """None: no loop has a known bound."""
-    return None
+  def loop_facts(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopFacts:
+    """Returns nothing known."""
+    return LoopFacts()
 
   def rng(self) -> jax.Array:
     """`key`."""

@@ -147,5 +147,5 @@ def test_missing_and_unknown_parameters_are_named(params):
 
 def test_a_constant_where_a_variable_is_wanted_is_named():
   nodes = [const("v", np.float32(2)), node("w", "AssignAdd", "v", "x", **F)]
-  with pytest.raises(InvalidInputError, match=r"AssignAdd node 'w' .* takes a variable; its input is a"):
+  with pytest.raises(InvalidInputError, match=r"AssignAdd node 'w' .* needs a variable; its input is a"):
     _call(function("f", ["x"], nodes, ["w"]), 1.0)

@@ -1,4 +1,4 @@
-"""What a lowering may ask of the program around it: options, variables, other functions, randomness."""
+"""What a lowering can ask of the program around it: options, variables, other functions, loops, randomness."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.values import Value
 
-__all__ = ["Context", "CountedLoop", "PureFunction", "ResourceHandle"]
+__all__ = ["Context", "CountedLoop", "LoopFacts", "PureFunction", "ResourceHandle"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,19 +43,37 @@ class PureFunction:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountedLoop:
-  """A `While` loop whose course is known before it runs.
+  """A `While` loop whose iterations are known before it runs.
 
   Attributes:
     num_iterations: how often the body runs.
     counters: loop variable position -> its value at the start of each iteration, `[num_iterations, ...]`.
     final: loop variable position -> its value after the last iteration, for the same positions.
-    unroll: whether inner loops have a known course only while the counters are known, so that a `scan` would lose it.
+    unroll: whether the iterations of an inner loop are known only while the counters are, so that in a `scan` they
+      would not be.
   """
 
   num_iterations: int
   counters: Mapping[int, np.ndarray]
   final: Mapping[int, np.ndarray | np.generic]
   unroll: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoopFacts:
+  """What is known of a `While` loop before it runs.
+
+  Attributes:
+    counted: the iterations, or None if the condition depends on traced data or on state.
+    bound: if the loop is not counted, the most iterations that its condition allows, as `maximum_iterations` declares
+      it; None if it declares nothing.
+    room: if the loop is not counted, a number of iterations for which lists need room. Other than `bound`, it says
+      nothing of the condition: a loop that may `break` runs as long as it must.
+  """
+
+  counted: CountedLoop | None = None
+  bound: int | None = None
+  room: int | None = None
 
 
 class Context(Protocol):
@@ -91,16 +109,8 @@ class Context(Protocol):
     """`function` for a later call, as of derivatives: `(values of variables, args, key) -> results`, without its
     writes."""
 
-  def counted_loop(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> CountedLoop | None:
-    """The course of `while cond(args): args = body(args)`, or None where it depends on traced data."""
-
-  def loop_bound(
-    self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value], *, through_branches: bool = False
-  ) -> int | None:
-    """How often the body of a loop that is not counted runs at most, or None where the program does not say.
-
-    With `through_branches`, conditions that are computed in branches say so, too, as AutoGraph writes a `break`.
-    """
+  def loop_facts(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopFacts:
+    """Returns what is known of `while cond(args): args = body(args)` before it runs."""
 
   @property
   def key(self) -> jax.Array | None:

@@ -1,7 +1,25 @@
-"""Loops: TensorFlow's functional ones on `jax.lax`'s.
+"""`While` and `For` on `jax.lax`, and why a loop becomes what it becomes.
 
-State that a loop body writes is an operand and a result of the JAX construct; what it only reads, and every known
-value, is closed over, so that shapes stay known inside.
+Before a `While` runs, `ctx.loop_facts` walks it with the values that are known while tracing and skips all others
+(`graftax/convert/evaluation/loop_facts.py`). `_run_while` then takes the first of these that applies:
+
+1. The condition is known in every iteration, so the loop is *counted*. It becomes a `jax.lax.scan`, whose `xs` are the
+   counters: the loop variables that are known in every iteration (`_Loop.scan`). It is unrolled (`_Loop.unroll`)
+   a) if an inner loop is counted only as long as the counters are known, as in `for i: for j in range(i)`, and the
+      outer loop has at most 64 iterations;
+   b) if an array changes its shape from one iteration to the next.
+2. The condition declares a bound, as `maximum_iterations` does with `counter < maximum and ...`, or the option
+   `max_while_iterations` gives one. The loop becomes a `scan` of that many steps, each of which does nothing once the
+   condition is false (`_Loop.bounded`).
+3. Otherwise the loop becomes a `while_loop` of `graftax.xla_call_module.lax_extras`, which has derivatives in every
+   mode (`_Loop.while_loop`).
+
+A loop is not counted if its condition depends on traced data or on a variable, or if it has more than 50,000
+iterations. `For` is always counted.
+
+JAX needs one structure for a loop variable in all iterations. Tensor lists, which may grow, get room for all of them in
+`loop_lists.py`. State that a loop body writes is an operand and a result of the JAX construct. State that it only reads
+and known values are closed over, so shapes stay known inside the body.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +31,7 @@ import numpy as np
 from jax.experimental import checkify
 
 from graftax.graphdef_ir import FunctionRef
-from graftax.ops_jax._core.context import Context, CountedLoop, PureFunction, ResourceHandle
+from graftax.ops_jax._core.context import Context, CountedLoop, LoopFacts, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import ShapeChangeError, UnsupportedOpError
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
@@ -28,7 +46,7 @@ __all__ = ["for_loop", "while_"]
 
 @register("While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
 def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
-  """The loop variables after `while cond(vars): vars = body(vars)`.
+  """Returns the loop variables after `while cond(vars): vars = body(vars)`.
 
   Source op: `tf.raw_ops.While`.
 
@@ -42,36 +60,28 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
     The loop variables after the last iteration.
 
   Raises:
-    ShapeChangeError: a loop variable changes its shape, and how often the loop runs depends on data.
+    ShapeChangeError: a loop variable changes its shape, and the number of iterations depends on traced data.
 
-  A loop whose trip count is known while tracing is a `jax.lax.scan`, or one iteration after the other where arrays
-  change their shapes. A scan, too, is one with a bound for it
-  (`maximum_iterations` of the loop, or the option `max_while_iterations`). Any other loop is a `jax.lax.while_loop`,
-  with derivatives as `graftax.xla_call_module.lax_extras.while_loop` describes them.
+  The module docstring says when the loop becomes a `jax.lax.scan` and when a `jax.lax.while_loop`.
 
-  Differs from TF: a loop that is a `jax.lax.while_loop` and has side effects other than assignments (it prints, or
-  asserts under `enable_checkify_for_asserts`) has no reverse-mode derivatives. A loop that goes on beyond
-  `max_while_iterations` gives NaN, extreme integers and true, and so does one that writes to a growing list farther
-  than an element per write and iteration.
+  Differs from TF: a loop that becomes a `jax.lax.while_loop` and has side effects other than assignments (it prints, or
+  asserts under `enable_checkify_for_asserts`) has no reverse-mode derivatives. A loop that needs more than
+  `max_while_iterations` iterations returns NaN, extreme integers and true. So does a loop that writes to a growing list
+  beyond one element per write and iteration.
   """
-  counted = ctx.counted_loop(cond, body, input)
-  return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, counted))
+  facts = ctx.loop_facts(cond, body, input)
+  return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, facts))
 
 
 def _run_while(
-  ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, counted: CountedLoop | None
+  ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, facts: LoopFacts
 ) -> tuple[Value, ...]:
+  counted = facts.counted
   loop = _Loop(ctx, ctx.pure(body, input), input, counted)
   if counted is None:
-    bound = ctx.loop_bound(cond, body, input)
-    if bound is None:
-      bound = ctx.options.max_while_iterations
+    bound = ctx.options.max_while_iterations if facts.bound is None else facts.bound
     pure_cond = ctx.pure(cond, input)
-    if bound is not None:
-      return loop.bounded(pure_cond, bound)
-    # A loop with a `break` runs as long as it must, but its lists need room for as long as it might.
-    room = ctx.loop_bound(cond, body, input, through_branches=True) if any(map(is_variant, input)) else None
-    return loop.while_loop(pure_cond, room)
+    return loop.while_loop(pure_cond, facts.room) if bound is None else loop.bounded(pure_cond, bound)
   if counted.unroll:
     return loop.unroll(counted)
   try:
@@ -84,15 +94,15 @@ def _run_while(
 def for_loop(
   ctx: Context, start: Array, limit: Array, delta: Array, input: list[Array], *, body: FunctionRef
 ) -> tuple[Value, ...]:
-  """The loop variables after `for i in range(start, limit, delta): vars = body(i, vars)`.
+  """Returns the loop variables after `for i in range(start, limit, delta): vars = body(i, vars)`.
 
   Source op: `tf.raw_ops.For`.
 
   Args:
     ctx: the program around the node.
     start: int32 scalar, first value of the counter.
-    limit: int32 scalar, where the counter stops, itself excluded.
-    delta: int32 scalar, the counter's step.
+    limit: int32 scalar, end of the counter's range (exclusive).
+    delta: int32 scalar, step of the counter.
     input: initial loop variables.
     body: from the counter and the loop variables to the loop variables.
 
@@ -115,11 +125,11 @@ def for_loop(
 
 
 class _NeedsOtherTypes(Exception):
-  """Loop variables that must enter the loop in another form; functions that bring them into it, by position."""
+  """Raised if loop variables must enter the loop in another form; holds conversion functions by position."""
 
 
 def _with_types_as_needed(initial: Sequence[Value], run: Callable[[list[Value]], Any]) -> Any:
-  """`run(initial)`, with 64-bit integers as words, and floats of a higher precision, where the loop makes them so."""
+  """Returns `run(initial)`, after conversions if the body returns 64-bit integers as words or a higher precision."""
   variables = list(initial)
   while True:
     try:
@@ -130,9 +140,9 @@ def _with_types_as_needed(initial: Sequence[Value], run: Callable[[list[Value]],
 
 
 class _Loop:
-  """One loop: which variables change, and the two ways to run it.
+  """One loop: which variables change, and the ways to run it.
 
-  A variable that the body returns untouched, a resource handle, or a known counter is no part of the carry.
+  The carry holds the variables that change, except resource handles and known counters.
   """
 
   def __init__(self, ctx: Context, body: PureFunction, initial: Sequence[Value], counted: CountedLoop | None):
@@ -148,7 +158,7 @@ class _Loop:
     self.key = ctx.rng() if ctx.key is not None else None
 
   def unroll(self, counted: CountedLoop) -> tuple[Value, ...]:
-    """The loop as its iterations, one after the other."""
+    """Runs the iterations one after the other."""
     variables = self.initial
     state: Sequence[Value] = [self.ctx.read(handle) for handle in self.body.written]
     for number in range(counted.num_iterations):
@@ -161,7 +171,7 @@ class _Loop:
     return tuple(counted.final.get(i, value) for i, value in enumerate(variables))
 
   def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
-    """The loop as `jax.lax.scan` over its counters."""
+    """Runs the loop as `jax.lax.scan` over its counters."""
     positions = list(counted.counters)
     if counted.num_iterations == 0:
       return tuple(self.initial)
@@ -177,8 +187,8 @@ class _Loop:
     return self._finish(carry, lists, counted)
 
   def while_loop(self, cond: PureFunction, room: int | None) -> tuple[Value, ...]:
-    """The loop as `jax.lax.while_loop`, with derivatives in every mode; of at most `room` iterations, where known."""
-    from graftax.xla_call_module.lax_extras import while_loop  # importing it takes long, and few graphs need it
+    """Runs the loop as a `while_loop` with derivatives in every mode; lists get room for `room` iterations."""
+    from graftax.xla_call_module.lax_extras import while_loop  # Importing it takes long, and few graphs need it.
 
     def keep_going(carry: Any) -> Array:
       number, inner = carry
@@ -193,7 +203,7 @@ class _Loop:
     return self._finish(_valid_unless(lists.overflow(values), (values, state)), lists, None)
 
   def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:
-    """The loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
+    """Runs the loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
 
     def step(carry: Any, number: Array) -> Any:
       holds = self._holds(cond, carry, number)
@@ -225,21 +235,21 @@ class _Loop:
     ]
 
   def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
-    """Starts the loop over if the body makes words, or a higher precision, of what has entered it as less."""
+    """Starts the loop over if the body returns words, or a higher precision, for a variable that entered as less."""
     needed = {i: wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
     found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:
       raise _NeedsOtherTypes(found)
 
   def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
-    """Refuses arrays that grow or shrink, which one compiled body cannot do."""
+    """Raises if an array grows or shrinks, which one compiled body cannot do."""
     for result, value in zip(results, values, strict=True):
       if is_variant(value) or isinstance(value, WideInts) or np.shape(result) == np.shape(value):
         continue
       raise ShapeChangeError(
         f"{self.ctx.node_name!r} (function {self.ctx.function_name!r}): a loop variable enters an iteration with shape "
         f"{list(np.shape(value))} and leaves it with {list(np.shape(result))}, which only a loop whose number of "
-        f"iterations is known while tracing may do. Loop over a known range, write to a tf.TensorArray of the final "
+        f"iterations is known while tracing can do. Loop over a known range, write to a tf.TensorArray of the final "
         f"size, or call the function outside of transforms."
       )
 
@@ -281,7 +291,7 @@ def _valid_unless(condition: Value, carry: Any) -> Any:
 
 
 def _invalid_if(condition: Array, value: Array) -> Array:
-  """`value`, or, where the condition holds, what a gather out of range gives: NaN, an extreme integer, or true."""
+  """Returns `value`; if the condition holds, the result of a gather out of range: NaN, an extreme integer, or true."""
   if jnp.issubdtype(value.dtype, jax.dtypes.extended):
     return value
   return jnp.where(condition, jnp.full_like(value, invalid(value.dtype)), value)

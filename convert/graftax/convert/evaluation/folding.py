@@ -1,0 +1,42 @@
+"""Steps on known values: their results are known, too."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from graftax.convert.planning.plan import Step
+from graftax.graphdef_ir import traits_of
+from graftax.ops_jax import Context, Value, is_symbolic
+
+__all__ = ["run_on_known"]
+
+# Known inputs of at most this many elements are folded while tracing; more is left to XLA, which knows the target.
+_MAX_ELEMENTS = 4096
+
+
+def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns the outputs of a pure step for known inputs; known as well, unless they would be large constants.
+
+  Args:
+    step: what to run.
+    context: the program around the step.
+    inputs: known values.
+  """
+  is_large = sum(np.size(value) for value in inputs) > _MAX_ELEMENTS
+  # A symbolic dimension has no value while compiling; numpy keeps it known if it can.
+  if is_large or _is_never_constant(step.node.op) or any(map(is_symbolic, inputs)):
+    return step.kernel.run(context, inputs)
+  # Known values keep TensorFlow's precision, even with `jax_enable_x64` off: 1e-307 is not 0, and a seed that was
+  # packed from two 32-bit halves keeps both.
+  # Not ensure_compile_time_eval: under `vmap` that leaves calls of custom_jvp and custom_vjp to the batching trace.
+  with jax.core.eval_context(), jax.enable_x64(True):
+    outputs = step.kernel.run(context, inputs)
+    return tuple(np.asarray(value) if isinstance(value, jax.Array) else value for value in outputs)
+
+
+def _is_never_constant(op: str) -> bool:
+  # A large result would be a constant of the compiled program. A tensor list holds arrays, whose dtypes are those that
+  # are written to it while tracing.
+  traits = traits_of(op)
+  return traits.large_result or traits.makes == "tensor_list"
