@@ -1,5 +1,7 @@
 """Every lowering against the declaration of its op, and what registration refuses."""
 
+import importlib
+import pkgutil
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -16,6 +18,18 @@ def test_lowering_takes_what_tensorflow_declares(op):
   assert len(ours.inputs) == len(declared.inputs)
   # What is neither taken nor ignored would be an error for every graph that holds the op.
   assert declared.attrs.keys() <= ours.attrs.keys() | ours.ignores
+
+
+@pytest.mark.parametrize(
+  "room", ["array", "image", "linalg", "math", "nn", "optimizers", "quantization", "signal", "sparse", "state"]
+)
+def test_the_table_of_contents_of_a_room_quotes_each_module(room):
+  package = importlib.import_module(f"graftax.ops_jax.{room}")
+  names = [name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.endswith("_test")]
+  contents = " ".join(package.__doc__.split())
+  for name in names:
+    module = importlib.import_module(f"{package.__name__}.{name}")
+    assert f"- `{name}`: {module.__doc__.splitlines()[0]}" in contents
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Broadcasting of arrays, and the shape arithmetic behind it."""
+"""Broadcasting: BroadcastTo, BroadcastArgs, BroadcastGradientArgs."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ __all__ = ["broadcast_args", "broadcast_gradient_args", "broadcast_to"]
 
 @register("BroadcastTo", ignores=("T", "Tidx"), symbolic=True, moves=("input",))
 def broadcast_to(input: Array, shape: Static[tuple[int, ...]]) -> Array:
-  """`input` repeated to a shape, by numpy's rules.
+  """Broadcasts `input` to a shape, by numpy's rules.
 
   Source op: `tf.raw_ops.BroadcastTo`.
 
   Args:
     input: any shape and dtype.
-    shape: the result's shape; symbolic dimensions are fine. Must be known.
+    shape: the result's shape; symbolic dimensions are allowed. Must be known.
 
   Raises:
     InvalidInputError: the shapes are incompatible.
@@ -36,7 +36,7 @@ def broadcast_to(input: Array, shape: Static[tuple[int, ...]]) -> Array:
 
 @register("BroadcastArgs")
 def broadcast_args(s0: Static[tuple[int, ...]], s1: Static[tuple[int, ...]], *, T: np.dtype = INT32) -> np.ndarray:
-  """The shape that arrays of shapes `s0` and `s1` broadcast to, known.
+  """Returns the known shape to which arrays of shapes `s0` and `s1` broadcast.
 
   Raises:
     InvalidInputError: they do not.
@@ -49,7 +49,7 @@ def broadcast_args(s0: Static[tuple[int, ...]], s1: Static[tuple[int, ...]], *, 
 def broadcast_gradient_args(
   s0: Static[tuple[int, ...]], s1: Static[tuple[int, ...]], *, T: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:
-  """The axes to sum over in the gradients of two arrays that were broadcast together, known.
+  """Returns the axes to sum over in the gradients of two arrays that were broadcast together, known.
 
   Source op: `tf.raw_ops.BroadcastGradientArgs`.
 
@@ -87,7 +87,7 @@ def _broadcast_dim(op: str, x: Any, y: Any) -> Any:
     return y
   if _is_one(y) or x == y:
     return x
-  # Whether a symbolic dimension fits is for whoever broadcasts to find out; here the larger claim is kept.
+  # Whether a symbolic dimension fits is checked by the op that broadcasts; this one keeps the larger dimension.
   if isinstance(x, int) and isinstance(y, int):
     raise InvalidInputError(f"{op}: dimensions {x} and {y} do not broadcast.")
   return x if isinstance(x, int) else y

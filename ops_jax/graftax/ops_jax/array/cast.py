@@ -1,4 +1,4 @@
-"""Conversions between element types, by value and by bits."""
+"""Conversion between dtypes, by value and by bits: Cast, Bitcast."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,18 +15,18 @@ __all__ = ["bitcast", "cast"]
 
 @register("Cast", ignores=("SrcT",), symbolic=True)
 def cast(x: Array, *, DstT: np.dtype, Truncate: bool = False) -> Array:
-  """`x` converted to another dtype, element by element.
+  """Converts `x` to another dtype, element by element.
 
   Source op: `tf.raw_ops.Cast`.
 
   Args:
     x: any shape and numeric or boolean dtype.
     DstT: dtype of the result.
-    Truncate: drop the low bits of a floating-point number rather than round to the nearest.
+    Truncate: whether to drop the low bits of a floating-point number instead of rounding to the nearest.
 
   Returns:
-    Same shape. Floating point to integer rounds towards 0; what does not fit gives what TensorFlow's CPU kernel gives
-    (the smallest int32 or int64; narrower integers keep its low bits). Complex to real drops the imaginary part.
+    Same shape. Floating point to integer rounds towards 0; values out of range give the result of TensorFlow's CPU
+    kernel (the smallest int32 or int64; narrower integers keep its low bits). Complex to real drops the imaginary part.
 
   Differs from TF: for 8-bit, 16-bit and uint32 results TensorFlow itself gives different numbers for inputs out of
     range depending on the position in the vector; ours are those of its scalar path.
@@ -90,7 +90,7 @@ def _float_to_unsigned(x: Array, dtype: np.dtype) -> Array:
 
 
 def _power_of_two(x: Array, exponent: int, sign: int = 1) -> Array:
-  # Where the type does not reach 2**exponent the bound is infinite, and only infinities and NaN are out of range.
+  # If the type does not reach 2**exponent, the bound is infinite, and only infinities and NaN are out of range.
   is_reached = exponent < jnp.finfo(x.dtype).maxexp
   return jnp.asarray(sign * (2.0**exponent if is_reached else np.inf), x.dtype)
 
@@ -104,7 +104,7 @@ def _drop_low_bits(x: Array, dtype: np.dtype) -> Array:
 
 @register("Bitcast", ignores=("T",))
 def bitcast(input: Array, *, type: np.dtype) -> Array:
-  """The same bits read as another dtype.
+  """Reads the same bits as another dtype.
 
   Source op: `tf.raw_ops.Bitcast`.
 
@@ -151,7 +151,7 @@ def _bitcast_traced(x: Array, dtype: np.dtype) -> Array:
 
 
 def _bitcast_from_complex(x: Array, dtype: np.dtype) -> Array:
-  # Complex numbers have no bitcast of their own: they are pairs of reals.
+  # JAX cannot bitcast complex numbers, so they are treated as pairs of reals.
   pairs = jnp.stack([jnp.real(x), jnp.imag(x)], axis=-1)
   if dtype.itemsize > x.dtype.itemsize:
     pairs = pairs.reshape(*x.shape[:-1], -1)

@@ -1,4 +1,4 @@
-"""Arrays put together and taken apart along an axis. Known inputs give known results."""
+"""Joining and splitting along an axis: ConcatV2, Pack, Unpack, Split, SplitV, Tile, ConcatOffset."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ __all__ = ["concat", "concat_offset", "concat_v2", "pack", "parallel_concat", "s
 
 @register("Pack", ignores=("N",), symbolic=True, moves=("values",))
 def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
-  """Arrays of one shape stacked along a new axis.
+  """Stacks arrays of one shape along a new axis.
 
   Source op: `tf.raw_ops.Pack`.
 
@@ -37,7 +37,8 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
   if namespace(*values) is np:
     return as_known(np.stack(values, position), T)
   result = jnp.stack(values, position)
-  if result.dtype.kind in "iu":  # Sizes come without an element type of their own, floats in the caller's precision.
+  # Known sizes have lost their declared dtype; floats keep the caller's precision.
+  if result.dtype.kind in "iu":
     result = to_dtype(result, T)
   note_stacked(result, values)
   return result
@@ -45,7 +46,7 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
 
 @register("Unpack", ignores=("T",), symbolic=True, moves=("value",))
 def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
-  """The slices along an axis, which they lose.
+  """Splits an array into its slices along an axis, and removes the axis.
 
   Raises:
     InvalidInputError: the axis has another size than `num`.
@@ -60,7 +61,7 @@ def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
 
 @register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True, moves=("values",))
 def concat_v2(values: list[Array], axis: Static[int]) -> Array:
-  """Arrays joined along an axis, which must be known; the other dimensions agree.
+  """Concatenates arrays along an axis, which must be known; the other dimensions agree.
 
   Raises:
     InvalidInputError: no such axis, or the other dimensions differ.
@@ -78,22 +79,22 @@ def concat_v2(values: list[Array], axis: Static[int]) -> Array:
 
 @register("Concat", ignores=("N", "T"), symbolic=True, moves=("values",))
 def concat(concat_dim: Static[int], values: list[Array]) -> Array:
-  """`concat_v2` with its arguments in another order."""
+  """Computes `concat_v2` with its arguments in another order."""
   return concat_v2(values, concat_dim)
 
 
 @register("ParallelConcat", ignores=("N", "T", "shape"), moves=("values",))
 def parallel_concat(values: list[Array]) -> Array:
-  """Arrays of shape `[1, ...]` joined along the first axis."""
+  """Concatenates arrays of shape `[1, ...]` along the first axis."""
   return concat_v2(values, 0)
 
 
 @register("ConcatOffset", ignores=("N", "shape_type"), symbolic=True)
 def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[Array]:
-  """For each of the shapes, where an array of it begins in the arrays' concatenation; known where the shapes are.
+  """Returns where each array begins in the concatenation of arrays of the given shapes; known if the shapes are.
 
   Raises:
-    InvalidInputError: no such dimension, or the others differ, as far as they are known.
+    InvalidInputError: no such dimension, or the others differ, if they are known.
   """
   if any(isinstance(dims, jax.core.Tracer) for dims in shape):
     shapes = jnp.stack([jnp.asarray(dims) for dims in shape])
@@ -116,7 +117,7 @@ def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[Array]:
 
 @register("Split", ignores=("T",), symbolic=True, moves=("value",))
 def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array]:
-  """`num_split` equal parts along an axis, which must be known.
+  """Splits an array into `num_split` equal parts along an axis, which must be known.
 
   Raises:
     InvalidInputError: no such axis, or its size is not a multiple of `num_split`.
@@ -130,13 +131,13 @@ def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array
 
 @register("SplitV", ignores=("T", "Tlen", "num_split"), symbolic=True, moves=("value",))
 def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Static[int]) -> list[Array]:
-  """Parts of given sizes along an axis; all must be known.
+  """Splits an array into parts of given sizes along an axis; all must be known.
 
   Source op: `tf.raw_ops.SplitV`.
 
   Args:
     value: any shape and dtype.
-    size_splits: sizes of the parts; one may be -1, for what is left.
+    size_splits: sizes of the parts; one may be -1, which is inferred.
     split_dim: the axis; negative counts from the end.
 
   Raises:
@@ -153,7 +154,7 @@ def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Stati
 
 @register("Tile", ignores=("T", "Tmultiples"), symbolic=True, moves=("input",))
 def tile(input: Array, multiples: Static[tuple[int, ...]]) -> Array:
-  """`input` repeated `multiples[i]` times along dimension `i`.
+  """Repeats `input` `multiples[i]` times along dimension `i`.
 
   Raises:
     InvalidInputError: there is not one multiple for each dimension, or one is negative.

@@ -1,4 +1,4 @@
-"""Arrays made from little: constants, fills, ranges, one-hot vectors."""
+"""Array creation: Const, Fill, ZerosLike, Range, LinSpace, OneHot, Empty."""
 
 from typing import Any
 
@@ -19,25 +19,25 @@ __all__ = ["const", "empty", "fill", "lin_space", "one_hot", "ones_like", "range
 
 @register("Const", "HostConst", ignores=("dtype",))
 def const(*, value: np.ndarray) -> np.ndarray:
-  """The constant, known."""
+  """Returns the constant, known."""
   return value
 
 
 @register("Fill", ignores=("T", "index_type"), symbolic=True, moves=("value",))
 def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
-  """An array of one value.
+  """Returns an array filled with one value.
 
   Source op: `tf.raw_ops.Fill`.
 
   Args:
-    dims: the shape; symbolic dimensions are fine. Must be known.
+    dims: the shape; symbolic dimensions are allowed. Must be known.
     value: scalar of any dtype.
 
   Returns:
     `[*dims]`, of the dtype of `value`; known if `value` is and the array is small.
 
   Raises:
-    InvalidInputError: a negative dimension, or `value` is no scalar.
+    InvalidInputError: a negative dimension, or `value` is not a scalar.
   """
   if value.ndim:
     raise InvalidInputError(f"Fill: value must be a scalar; got shape {value.shape}.")
@@ -49,7 +49,7 @@ def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
 
 @register("Empty", ignores=("init",))
 def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
-  """Zeros of the given shape and dtype, whether or not initialised values were asked for."""
+  """Returns zeros of the given shape and dtype, whether or not initialised values were asked for."""
   _refuse_negative("Empty", shape)
   if dtype.kind == "O":
     return np.full(shape, b"", object)
@@ -58,7 +58,7 @@ def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
 
 @register("ZerosLike", ignores=("T",), symbolic=True)
 def zeros_like(x: Array) -> Array:
-  """Zeros (false, empty strings) of the shape and dtype of `x`; of a tensor list or an optional, with zeros inside."""
+  """Returns zeros (false, empty strings) like `x`; of a tensor list or an optional, the same with zeros inside."""
   if is_variant(x):
     return zeros_of_variant(x)
   return _full_like(x, 0, b"")
@@ -66,7 +66,7 @@ def zeros_like(x: Array) -> Array:
 
 @register("OnesLike", ignores=("T",), symbolic=True)
 def ones_like(x: Array) -> Array:
-  """Ones (true) of the shape and dtype of `x`."""
+  """Returns ones (true) of the shape and dtype of `x`."""
   return _full_like(x, 1, b"")
 
 
@@ -88,12 +88,12 @@ def range_(
   *,
   Tidx: np.dtype = INT32,
 ) -> Array:
-  """Evenly spaced numbers from `start` up to, without, `limit`.
+  """Returns evenly spaced numbers from `start` up to `limit`, which is excluded.
 
   Source op: `tf.raw_ops.Range`.
 
   Args:
-    start: scalar. Must be known, like the others, for they decide the result's length.
+    start: scalar. Must be known, like the others, because they decide the result's length.
     limit: scalar; may be a symbolic dimension.
     delta: scalar step, not 0.
     Tidx: dtype of all of them.
@@ -104,7 +104,8 @@ def range_(
   Raises:
     InvalidInputError: the step is 0 or points away from `limit`.
 
-  Differs from TF: a range over symbolic dimensions whose step points away from `limit` is empty rather than an error.
+  Differs from TF: a range over symbolic dimensions whose step points away from `limit` is empty instead of raising an
+  error.
   """
   first, last, step = (x.item() if x.dtype == object else x.reshape(())[()] for x in (start, limit, delta))
   if step == 0:
@@ -126,7 +127,7 @@ def range_(
 
 @register("LinSpace", ignores=("T", "Tidx"))
 def lin_space(start: Array, stop: Array, num: Static[int]) -> Array:
-  """`num` evenly spaced numbers from `start` to `stop`, both included.
+  """Returns `num` evenly spaced numbers from `start` to `stop`, both included.
 
   Source op: `tf.raw_ops.LinSpace`.
 
@@ -150,7 +151,7 @@ def lin_space(start: Array, stop: Array, num: Static[int]) -> Array:
 
 @register("OneHot", ignores=("T", "TI"))
 def one_hot(indices: Array, depth: Static[int], on_value: Array, off_value: Array, *, axis: int = -1) -> Array:
-  """Vectors that hold `on_value` at one position and `off_value` elsewhere.
+  """Returns vectors that hold `on_value` at one position and `off_value` elsewhere.
 
   Source op: `tf.raw_ops.OneHot`.
 
@@ -174,7 +175,7 @@ def one_hot(indices: Array, depth: Static[int], on_value: Array, off_value: Arra
   axis %= rank
   on_known = all(map(is_known, (indices, on_value, off_value)))
   xp: Any = np if on_known and (on_value.dtype == object or is_small((*indices.shape, depth))) else jnp
-  # Narrow indices are widened: counted in their own type, positions would wrap.
+  # Narrow indices are widened, because positions would wrap in a narrow type.
   dtype = indices.dtype if indices.dtype.itemsize >= 4 else INT32
   positions = np.arange(depth).astype(dtype) if xp is np else lax.iota(canonical_dtype(dtype), depth)
   shape = [1] * rank

@@ -1,7 +1,7 @@
-"""Matrices made from diagonals, diagonals taken from matrices, and bands.
+"""Diagonals and bands of matrices: MatrixBandPart, MatrixDiag, MatrixDiagPart, MatrixSetDiag, Diag.
 
-`k` is one diagonal (0 the main one, positive above it) or a range `[lowest, highest]`; several diagonals are stacked
-from the highest to the lowest and padded to one length, at the side that `align` leaves free.
+`k` is one diagonal (0 is the main one, positive ones are above it) or a range `[lowest, highest]`. Several diagonals
+are stacked from the highest to the lowest and padded to one length; `align` says at which side.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ __all__ = [
 
 @register("MatrixBandPart", "BatchMatrixBandPart", ignores=("T", "Tindex"))
 def matrix_band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
-  """`input` with everything outside a band around the main diagonal set to 0.
+  """Returns `input` with everything outside a band around the main diagonal set to 0.
 
   Source op: `tf.raw_ops.MatrixBandPart`.
 
@@ -45,7 +45,7 @@ def matrix_band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     num_upper: scalar, how many above.
 
   Raises:
-    InvalidInputError: more diagonals are asked for than there are, as far as that is known.
+    InvalidInputError: more diagonals are asked for than there are, if that is known.
   """
   rows, cols = input.shape[-2:]
   for name, count, limit in (("num_lower", num_lower, rows), ("num_upper", num_upper, cols)):
@@ -59,14 +59,14 @@ def matrix_band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
 
 @register("Diag", ignores=("T",))
 def diag(diagonal: Array) -> Array:
-  """`[*d, *d]` with `diagonal` of shape `d` where both halves of the position agree, 0 elsewhere."""
+  """Returns `[*d, *d]` with `diagonal` of shape `d` at positions whose halves are equal, 0 elsewhere."""
   size = math.prod(diagonal.shape)
   return matrix_diag(diagonal.reshape(size)).reshape(*diagonal.shape, *diagonal.shape)
 
 
 @register("DiagPart", ignores=("T",))
 def diag_part(input: Array) -> Array:
-  """`d` from an array of shape `[*d, *d]`: the elements where both halves of the position agree.
+  """Returns, from an array of shape `[*d, *d]`, the elements at positions whose halves are equal, shape `d`.
 
   Raises:
     InvalidInputError: the two halves of the shape differ.
@@ -81,7 +81,7 @@ def diag_part(input: Array) -> Array:
 
 @register("MatrixDiag", "BatchMatrixDiag", ignores=("T",))
 def matrix_diag(diagonal: Array) -> Array:
-  """`[..., n, n]` with `diagonal` of shape `[..., n]` on the main diagonal, 0 elsewhere."""
+  """Returns `[..., n, n]` with `diagonal` of shape `[..., n]` on the main diagonal, 0 elsewhere."""
   return _matrix("MatrixDiag", diagonal, (0,), -1, -1, np.zeros((), canonical_dtype(diagonal.dtype)), "LEFT_LEFT")
 
 
@@ -93,7 +93,7 @@ def matrix_diag_v2(
   num_cols: Static[int],
   padding_value: Array,
 ) -> Array:
-  """`matrix_diag_v3` with diagonals aligned to the left."""
+  """Computes `matrix_diag_v3` with diagonals aligned to the left."""
   return _matrix("MatrixDiagV2", diagonal, k, num_rows, num_cols, padding_value, "LEFT_LEFT")
 
 
@@ -107,7 +107,7 @@ def matrix_diag_v3(
   *,
   align: str = "RIGHT_LEFT",
 ) -> Array:
-  """Matrices with given diagonals.
+  """Returns matrices with given diagonals.
 
   Source op: `tf.raw_ops.MatrixDiagV3`.
 
@@ -116,7 +116,7 @@ def matrix_diag_v3(
     k: which ones. Must be known, like the sizes.
     num_rows: number of rows; -1 for as few as fit.
     num_cols: number of columns; -1 for as few as fit.
-    padding_value: scalar, what stands elsewhere.
+    padding_value: scalar, value of the other elements.
     align: "RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT" or "RIGHT_RIGHT": the side to which superdiagonals (then
       subdiagonals) are pushed in `diagonal`.
 
@@ -131,13 +131,13 @@ def matrix_diag_v3(
 
 @register("MatrixDiagPart", "BatchMatrixDiagPart", ignores=("T",))
 def matrix_diag_part(input: Array) -> Array:
-  """`[..., min(rows, cols)]`: the main diagonal of `input` of shape `[..., rows, cols]`."""
+  """Returns `[..., min(rows, cols)]`: the main diagonal of `input` of shape `[..., rows, cols]`."""
   return jnp.diagonal(jnp.asarray(input), axis1=-2, axis2=-1)
 
 
 @register("MatrixDiagPartV2", ignores=("T",))
 def matrix_diag_part_v2(input: Array, k: Static[tuple[int, ...]], padding_value: Array) -> Array:
-  """`matrix_diag_part_v3` with diagonals aligned to the left."""
+  """Computes `matrix_diag_part_v3` with diagonals aligned to the left."""
   return matrix_diag_part_v3(input, k, padding_value, align="LEFT_LEFT")
 
 
@@ -145,14 +145,14 @@ def matrix_diag_part_v2(input: Array, k: Static[tuple[int, ...]], padding_value:
 def matrix_diag_part_v3(
   input: Array, k: Static[tuple[int, ...]], padding_value: Array, *, align: str = "RIGHT_LEFT"
 ) -> Array:
-  """Diagonals of matrices.
+  """Returns diagonals of matrices.
 
   Source op: `tf.raw_ops.MatrixDiagPartV3`.
 
   Args:
     input: `[..., rows, cols]`.
     k: which diagonals. Must be known.
-    padding_value: scalar, what fills up shorter diagonals.
+    padding_value: scalar, value that pads shorter diagonals.
     align: as for `matrix_diag_v3`.
 
   Returns:
@@ -175,13 +175,13 @@ def matrix_diag_part_v3(
 
 @register("MatrixSetDiag", "BatchMatrixSetDiag", ignores=("T",))
 def matrix_set_diag(input: Array, diagonal: Array) -> Array:
-  """`input` of shape `[..., rows, cols]` with its main diagonal replaced."""
+  """Replaces the main diagonal of `input`, of shape `[..., rows, cols]`."""
   return matrix_set_diag_v3(input, diagonal, (0,), align="LEFT_LEFT")
 
 
 @register("MatrixSetDiagV2", ignores=("T",))
 def matrix_set_diag_v2(input: Array, diagonal: Array, k: Static[tuple[int, ...]]) -> Array:
-  """`matrix_set_diag_v3` with diagonals aligned to the left."""
+  """Computes `matrix_set_diag_v3` with diagonals aligned to the left."""
   return matrix_set_diag_v3(input, diagonal, k, align="LEFT_LEFT")
 
 
@@ -189,7 +189,7 @@ def matrix_set_diag_v2(input: Array, diagonal: Array, k: Static[tuple[int, ...]]
 def matrix_set_diag_v3(
   input: Array, diagonal: Array, k: Static[tuple[int, ...]], *, align: str = "RIGHT_LEFT"
 ) -> Array:
-  """`input` of shape `[..., rows, cols]` with the diagonals `k` replaced; see `matrix_diag_v3`.
+  """Replaces the diagonals `k` of `input`, of shape `[..., rows, cols]`; see `matrix_diag_v3`.
 
   Raises:
     InvalidInputError: the diagonals do not fit.
@@ -230,7 +230,7 @@ class _Band:
     return xp.minimum(self.rows + xp.minimum(offset, 0), self.cols - xp.maximum(offset, 0))
 
   def shift(self, offset: Any) -> Any:
-    """How far each diagonal is pushed to the right."""
+    """Returns how far each diagonal is pushed to the right."""
     xp = np if isinstance(offset, np.ndarray) else jnp
     upper, lower = (side == "RIGHT" for side in self.align.split("_"))
     is_right = xp.where(offset >= 0, upper, lower)
@@ -279,7 +279,7 @@ def _matrix(
 
 
 def _spread(diagonal: Array, band: _Band) -> Array:
-  """`[..., rows, cols]` that holds each diagonal in its place, and anything outside the band."""
+  """Returns `[..., rows, cols]` with each diagonal in its place, and arbitrary values outside the band."""
   if band.is_single:
     # On one diagonal the row alone tells the element.
     before = max(-band.highest, 0)

@@ -1,4 +1,4 @@
-"""Rows dealt out to several arrays by known labels, and collected again."""
+"""Rows split by label, and collected again: DynamicPartition, DynamicStitch."""
 
 import math
 
@@ -16,14 +16,14 @@ __all__ = ["dynamic_partition", "dynamic_stitch"]
 
 @register("DynamicPartition", ignores=("T",), symbolic=True)
 def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partitions: int) -> list[Array]:
-  """The rows of `data` that carry each label.
+  """Splits the rows of `data` by label.
 
   Source op: `tf.raw_ops.DynamicPartition`.
 
   Args:
     data: `[*partitions.shape, *rest]`.
-    partitions: label of each row, in `[0, num_partitions)`. Must be known, for it decides the results' shapes. To bound
-      them while tracing, multiply by a mask (`tf.where(labels == i, data, 0)`) instead of cutting rows out.
+    partitions: label of each row, in `[0, num_partitions)`. Must be known, because it decides the results' shapes. To
+      bound them while tracing, multiply by a mask (`tf.where(labels == i, data, 0)`) instead of cutting rows out.
     num_partitions: how many labels there are.
 
   Returns:
@@ -44,18 +44,18 @@ def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partit
 
 @register("DynamicStitch", "ParallelDynamicStitch", ignores=("T", "N"), symbolic=True)
 def dynamic_stitch(indices: list[Array], data: list[Array]) -> Array:
-  """Rows collected into one array at given positions.
+  """Collects rows into one array at given positions.
 
   Source ops: `tf.raw_ops.DynamicStitch`, `tf.raw_ops.ParallelDynamicStitch`.
 
   Args:
-    indices: integer arrays; where each row goes. Must be known, for the largest one decides the result's shape. To
-      bound it while tracing, use `tf.scatter_nd` or `tf.tensor_scatter_nd_update` with a constant shape.
+    indices: integer arrays, the position of each row. Must be known, because the largest one decides the result's
+      shape. To bound it while tracing, use `tf.scatter_nd` or `tf.tensor_scatter_nd_update` with a constant shape.
     data: for each, `[*indices.shape, *rest]`.
 
   Returns:
-    `[max(indices) + 1, *rest]`; where several rows go to one place the last stays, places without a row are 0. Known
-    if `data` is.
+    `[max(indices) + 1, *rest]`; of several rows with one position the last one stays; positions without a row are 0.
+    Known if `data` is.
 
   Raises:
     StaticInputError: `indices` depends on traced data.

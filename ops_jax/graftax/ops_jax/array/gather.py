@@ -1,8 +1,8 @@
-"""Elements picked by position.
+"""Elements and slices at given positions: GatherV2, Gather, GatherNd, UnravelIndex.
 
-TensorFlow on a CPU refuses positions out of range, negative ones included. So do we where the positions are known. A
-traced position out of range gives NaN, so that the mistake shows; where there is no NaN, the smallest signed integer,
-the largest unsigned one, or true.
+TensorFlow's CPU kernels raise an error for positions out of range, including negative ones. These lowerings do so if
+the positions are known. A traced position out of range gives NaN, so that the mistake is visible; dtypes without NaN
+give the smallest signed integer, the largest unsigned one, or true.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ __all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "positions_or_end
 
 @register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"), symbolic=True, moves=("params",))
 def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: int = 0) -> Array:
-  """Slices of `params` along an axis, at given positions.
+  """Gathers slices of `params` along an axis, at given positions.
 
   Source op: `tf.raw_ops.GatherV2`.
 
@@ -40,7 +40,8 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   Raises:
     InvalidInputError: a known position is out of range, or the batches differ.
 
-  Differs from TF: a traced position out of range gives NaN or an extreme integer (see above) rather than an error.
+  Differs from TF: a traced position out of range gives NaN or an extreme integer (see above) instead of raising an
+  error.
   """
   axis = canonical_axis("GatherV2", axis, params.ndim)
   indices = materialize(indices)
@@ -60,13 +61,13 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
 
 @register("Gather", ignores=("Tparams", "Tindices", "validate_indices"), symbolic=True, moves=("params",))
 def gather(params: Array, indices: Array) -> Array:
-  """`gather_v2` along the first axis."""
+  """Computes `gather_v2` along the first axis."""
   return gather_v2(params, indices, 0)
 
 
 @register("GatherNd", ignores=("Tparams", "Tindices"), symbolic=True, moves=("params",))
 def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") -> Array:
-  """Elements or slices of `params` at given coordinates.
+  """Gathers elements or slices of `params` at given coordinates.
 
   Source op: `tf.raw_ops.GatherNd`.
 
@@ -81,7 +82,8 @@ def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") ->
   Raises:
     InvalidInputError: known coordinates are out of range, or there are more of them than dimensions.
 
-  Differs from TF: traced coordinates out of range give NaN or an extreme integer (see above) rather than an error.
+  Differs from TF: traced coordinates out of range give NaN or an extreme integer (see above) instead of raising an
+  error.
   """
   indices = materialize(indices)
   depth = indices.shape[-1] if indices.ndim else 0
@@ -105,7 +107,7 @@ def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") ->
 
 @register("UnravelIndex", ignores=("Tidx",))
 def unravel_index(indices: Array, dims: Array) -> Array:
-  """Coordinates in an array of shape `dims` for flat positions.
+  """Converts flat positions to coordinates in an array of shape `dims`.
 
   Source op: `tf.raw_ops.UnravelIndex`.
 
@@ -131,7 +133,7 @@ def unravel_index(indices: Array, dims: Array) -> Array:
 
 
 def check_bounds(op: str, indices: Array, limits: Any) -> bool:
-  """Whether `indices` are known and valid.
+  """Returns whether `indices` are known and valid.
 
   Args:
     op: for the message.
@@ -156,7 +158,7 @@ def check_bounds(op: str, indices: Array, limits: Any) -> bool:
 
 
 def positions_or_end(op: str, indices: Array, limit: Any) -> jax.Array:
-  """`indices` as JAX scatters and gathers with them: those out of range beyond the end, where updates are dropped.
+  """Returns `indices` with those out of range moved beyond the end, where JAX drops updates.
 
   JAX would count negative ones from the end.
 
@@ -186,7 +188,7 @@ def _np_gather(params: np.ndarray, indices: np.ndarray, axis: int, batch_dims: i
 def _gather(params: Array, indices: Array, axis: int, batch_dims: int, in_bounds: bool) -> Array:
   limit = params.shape[axis]
   if not isinstance(limit, int) and jax.core.max_dim(limit, 1) != limit:
-    # JAX cannot tell whether there is anything to take; with one more, there is.
+    # JAX cannot know whether a symbolic dimension is 0; one more element makes sure that it is not.
     last = jnp.full((*params.shape[:axis], 1, *params.shape[axis + 1 :]), invalid(params.dtype))
     params = jnp.concatenate([params, last], axis)
   batch = tuple(range(batch_dims))

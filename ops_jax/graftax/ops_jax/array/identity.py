@@ -1,4 +1,4 @@
-"""Ops that pass their input on: plain, as a barrier for gradients, or with a check attached."""
+"""Ops that return their input: Identity, StopGradient, CheckNumerics, EnsureShape, Placeholder; also NoOp, Assert."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ __all__ = [
   moves=("input",),
 )
 def identity(input: Value) -> Value:
-  """The input itself: array, resource handle or tensor list."""
+  """Returns the input itself: array, resource handle or tensor list."""
   return input
 
 
@@ -52,26 +52,26 @@ def identity(input: Value) -> Value:
   "IdentityN", "_ListToArray", "_ArrayToList", ignores=("T", "N", "Tin", "out_types"), symbolic=True, moves=("input",)
 )
 def identity_n(input: list[Value]) -> list[Value]:
-  """The inputs themselves."""
+  """Returns the inputs themselves."""
   return input
 
 
 @register("StopGradient", ignores=("T",), symbolic=True, moves=("input",))
 def stop_gradient(input: Value) -> Value:
-  """The input, as a constant for differentiation."""
+  """Returns the input as a constant for differentiation."""
   return input if is_known(input) else lax.stop_gradient(input)
 
 
 @register("PreventGradient", ignores=("T",), symbolic=True, moves=("input",))
 def prevent_gradient(ctx: Context, input: Value, *, message: str = "") -> Value:
-  """The input, which must not be differentiated.
+  """Returns the input, which must not be differentiated.
 
   Source op: `tf.raw_ops.PreventGradient`.
 
   Args:
     ctx: tells whether to raise (`LoweringOptions.raise_on_prevent_gradient`) or to pass the gradient.
     input: any shape and dtype.
-    message: said when it is differentiated all the same.
+    message: part of the error that is raised if it is differentiated.
 
   Raises:
     LookupError: from `jax.grad`, `jax.jvp` and the like.
@@ -93,7 +93,7 @@ def prevent_gradient(ctx: Context, input: Value, *, message: str = "") -> Value:
 
 @register("CheckNumerics", "CheckNumericsV2", ignores=("T",))
 def check_numerics(ctx: Context, tensor: Array, *, message: str = "") -> Array:
-  """The input; with `LoweringOptions.enable_checkify_for_asserts` a checkify check that it is finite.
+  """Returns the input. With `LoweringOptions.enable_checkify_for_asserts`, checkify checks that it is finite.
 
   Differs from TF: without that option nothing is checked, since a compiled JAX program cannot raise.
   """
@@ -104,7 +104,7 @@ def check_numerics(ctx: Context, tensor: Array, *, message: str = "") -> Array:
 
 @register("EnsureShape", ignores=("T",), symbolic=True, moves=("input",))
 def ensure_shape(input: Array, *, shape: PartialShape) -> Array:
-  """The input, whose shape must be compatible with `shape`.
+  """Returns the input, whose shape must be compatible with `shape`.
 
   Raises:
     InvalidInputError: it is not. A symbolic dimension is compatible with any size.
@@ -123,7 +123,7 @@ def ensure_shape(input: Array, *, shape: PartialShape) -> Array:
 
 @register("Placeholder", "PlaceholderV2")
 def placeholder(ctx: Context, *, dtype: np.dtype, shape: PartialShape | None = None) -> Array:
-  """Never returns: a placeholder gets its value from the caller.
+  """Raises an error: the caller did not feed the placeholder.
 
   Raises:
     InvalidInputError: always, naming the placeholder that was not fed.
@@ -136,29 +136,29 @@ def placeholder(ctx: Context, *, dtype: np.dtype, shape: PartialShape | None = N
 
 @register("PlaceholderWithDefault", ignores=("dtype", "shape"), symbolic=True, moves=("input",))
 def placeholder_with_default(input: Value) -> Value:
-  """The default, for a placeholder that was not fed."""
+  """Returns the default of a placeholder that was not fed."""
   return input
 
 
 @register("NoOp", "ControlTrigger")
 def no_op() -> tuple[()]:
-  """Nothing; the node only orders others."""
+  """Returns nothing; the node only orders other nodes."""
   return ()
 
 
 @register("Assert", ignores=("T", "summarize"))
 def assert_(ctx: Context, condition: Array, data: list[Value]) -> tuple[()]:
-  """Nothing; with `LoweringOptions.enable_checkify_for_asserts` a checkify check of the condition.
+  """Returns nothing. With `LoweringOptions.enable_checkify_for_asserts`, checkify checks the condition.
 
   Source op: `tf.raw_ops.Assert`.
 
   Args:
     ctx: tells whether to check.
     condition: bool scalar.
-    data: what the message shows, as far as it is known while tracing.
+    data: what the message shows, if it is known while tracing.
 
   Differs from TF: without that option nothing is checked, since a compiled JAX program cannot raise. A condition that
-  is known to be false raises nothing either: the node may stand in a branch that is never taken.
+  is known to be false raises nothing either: the node may be in a branch that is never taken.
   """
   if ctx.options.enable_checkify_for_asserts:
     text = " ".join(_text(d) for d in data if is_known(d))

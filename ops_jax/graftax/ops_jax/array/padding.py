@@ -1,4 +1,4 @@
-"""Padding with a constant or with mirrored values. Paddings must be known."""
+"""Padding with a constant or with mirrored values: Pad, PadV2, MirrorPad. Paddings must be known."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,19 +20,19 @@ _MIRROR_MODES: dict[str, Any] = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}
 
 @register("Pad", ignores=("T", "Tpaddings"), symbolic=True, moves=("input",))
 def pad(input: Array, paddings: Static[np.ndarray]) -> Array:
-  """`input` with `paddings[i] = (before, after)` zeros around dimension `i`; see `pad_v2`."""
+  """Pads `input` with `paddings[i] = (before, after)` zeros around dimension `i`; see `pad_v2`."""
   return pad_v2(input, paddings, np.zeros((), input.dtype if input.dtype != object else np.int32))
 
 
 @register("PadV2", ignores=("T", "Tpaddings"), symbolic=True, moves=("input", "constant_values"))
 def pad_v2(input: Array, paddings: Static[np.ndarray], constant_values: Array) -> Array:
-  """`input` with copies of a value around it.
+  """Pads `input` with copies of a value.
 
   Source op: `tf.raw_ops.PadV2`.
 
   Args:
     input: any shape and dtype.
-    paddings: `[rank, 2]`, how many values before and after each dimension. Must be known.
+    paddings: `[rank, 2]`, number of values before and after each dimension. Must be known.
     constant_values: scalar of the dtype of `input`.
 
   Raises:
@@ -51,7 +51,7 @@ def pad_v2(input: Array, paddings: Static[np.ndarray], constant_values: Array) -
 
 @register("MirrorPad", ignores=("T", "Tpaddings"), symbolic=True, moves=("input",))
 def mirror_pad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Array:
-  """`input` with its own values mirrored around it.
+  """Pads `input` with its own values, mirrored.
 
   Source op: `tf.raw_ops.MirrorPad`.
 
@@ -63,7 +63,8 @@ def mirror_pad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Arra
   Raises:
     InvalidInputError: more values are asked for than the dimension has.
 
-  Differs from TF: more values than a symbolic dimension has are NaN (an extreme integer, true) rather than an error.
+  Differs from TF: more values than a symbolic dimension has are NaN (an extreme integer, true) instead of raising an
+  error.
   """
   pairs = _pairs("MirrorPad", paddings, input.ndim)
   spare = 1 if mode == "REFLECT" else 0
@@ -80,7 +81,7 @@ def mirror_pad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Arra
 
 
 def _mirror_by_position(x: jax.Array, pairs: Sequence[tuple[Any, Any]], spare: int) -> jax.Array:
-  """`jnp.pad` for symbolic sizes, of which nobody knows that one reflection is enough; where it is not, NaN."""
+  """Computes `jnp.pad` for symbolic sizes, by one reflection; cells that would need a second one are NaN."""
   for axis, ((low, high), dim) in enumerate(zip(pairs, x.shape, strict=True)):
     last = jnp.asarray(dim - 1, np.int32)
     position = lax.iota(np.int32, low + dim + high) - jnp.asarray(low, np.int32)
@@ -93,7 +94,7 @@ def _mirror_by_position(x: jax.Array, pairs: Sequence[tuple[Any, Any]], spare: i
 
 @register("MirrorPadGrad", ignores=("T", "Tpaddings"))
 def mirror_pad_grad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Array:
-  """The gradient of `mirror_pad`: each padded value added to the one that it mirrors."""
+  """Computes the gradient of `mirror_pad`: each padded value is added to the value that it mirrors."""
   pairs = _pairs("MirrorPadGrad", paddings, input.ndim)
   input = jnp.asarray(input)
   shape = [dim - low - high for (low, high), dim in zip(pairs, input.shape, strict=True)]

@@ -1,4 +1,4 @@
-"""Elements in another order along an axis: reversed, reversed in part, rotated."""
+"""Reversal and rotation along axes: ReverseV2, ReverseSequence, Roll."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,14 +14,14 @@ __all__ = ["reverse", "reverse_sequence", "reverse_v2", "roll"]
 
 @register("ReverseV2", ignores=("T", "Tidx"), symbolic=True, moves=("tensor",))
 def reverse_v2(tensor: Array, axis: Static[tuple[int, ...]]) -> Array:
-  """`tensor` reversed along axes, which must be known."""
+  """Reverses `tensor` along axes, which must be known."""
   axes = canonical_axes("ReverseV2", axis, tensor.ndim)
   return np.flip(tensor, axes) if is_known(tensor) else lax.rev(tensor, axes)
 
 
 @register("Reverse", ignores=("T",), symbolic=True, moves=("tensor",))
 def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
-  """`tensor` reversed along the dimensions whose entry in `dims` is true."""
+  """Reverses `tensor` along the dimensions whose entry in `dims` is true."""
   if dims.shape != (tensor.ndim,):
     raise InvalidInputError(f"Reverse: dims must have one entry for each dimension of {tensor.shape}; got {dims!r}.")
   return reverse_v2(tensor, tuple(int(axis) for axis in np.flatnonzero(dims)))
@@ -29,7 +29,7 @@ def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
 
 @register("ReverseSequence", ignores=("T", "Tlen"), moves=("input",))
 def reverse_sequence(input: Array, seq_lengths: Array, *, seq_dim: int, batch_dim: int = 0) -> Array:
-  """`input` with the first `seq_lengths[b]` elements of each sequence reversed.
+  """Reverses the first `seq_lengths[b]` elements of each sequence of `input`.
 
   Source op: `tf.raw_ops.ReverseSequence`.
 
@@ -64,7 +64,7 @@ def reverse_sequence(input: Array, seq_lengths: Array, *, seq_dim: int, batch_di
 
 @register("Roll", ignores=("T", "Tshift", "Taxis"), moves=("input",))
 def roll(input: Array, shift: Array, axis: Static[tuple[int, ...]]) -> Array:
-  """`input` rotated: what leaves at the end comes back at the start.
+  """Rotates `input`: elements that leave at the end come back at the start.
 
   Source op: `tf.raw_ops.Roll`.
 

@@ -1,7 +1,7 @@
-"""Elements put at given coordinates.
+"""Updates at given coordinates: ScatterNd, TensorScatterUpdate, TensorScatterAdd, InplaceUpdate.
 
-TensorFlow on a CPU refuses coordinates out of range, negative ones included. So do we where they are known. Updates
-at traced coordinates out of range are dropped.
+TensorFlow's CPU kernels raise an error for coordinates out of range, including negative ones. These lowerings do so if
+the coordinates are known. Updates at traced coordinates out of range are dropped.
 """
 
 from typing import Any
@@ -36,13 +36,13 @@ _IGNORES = ("T", "Tindices")
 def scatter_nd(
   indices: Array, updates: Array, shape: Static[tuple[int, ...]], *, bad_indices_policy: str = ""
 ) -> Array:
-  """Zeros with `updates` added at given coordinates.
+  """Adds `updates` at given coordinates to an array of zeros.
 
   Source op: `tf.raw_ops.ScatterNd`.
 
   Args:
     indices: `[*positions, k]`, integer coordinates of elements or slices.
-    updates: `[*positions, *shape[k:]]`; those at one place are added up.
+    updates: `[*positions, *shape[k:]]`; updates with equal coordinates are added up.
     shape: the result's shape. Must be known.
     bad_indices_policy: "IGNORE" drops updates out of range; otherwise known coordinates out of range are an error.
 
@@ -52,7 +52,7 @@ def scatter_nd(
   Raises:
     InvalidInputError: known coordinates are out of range, or the shapes do not fit.
 
-  Differs from TF: updates at traced coordinates out of range are dropped rather than an error.
+  Differs from TF: updates at traced coordinates out of range are dropped instead of raising an error.
   """
   indices = _coordinates("ScatterNd", indices, updates, shape, bad_indices_policy)
   if is_known(indices) and is_known(updates) and updates.size <= KNOWN_SIZE_LIMIT and updates.dtype.kind in "iuO":
@@ -66,14 +66,14 @@ def scatter_nd(
 
 @register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True, moves=("tensor", "updates"))
 def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """`tensor` with elements or slices replaced.
+  """Replaces elements or slices of `tensor` at given coordinates.
 
   Source op: `tf.raw_ops.TensorScatterUpdate`.
 
   Args:
     tensor: any shape and dtype.
     indices: `[*positions, k]`, integer coordinates of elements or slices.
-    updates: `[*positions, *tensor.shape[k:]]`; of several at one place the last one stays (on a CPU).
+    updates: `[*positions, *tensor.shape[k:]]`; of several with equal coordinates the last one stays (on a CPU).
     bad_indices_policy: "IGNORE" drops updates out of range.
 
   Returns:
@@ -82,7 +82,7 @@ def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_
   Raises:
     InvalidInputError: known coordinates are out of range, or the shapes do not fit.
 
-  Differs from TF: updates at traced coordinates out of range are dropped rather than an error.
+  Differs from TF: updates at traced coordinates out of range are dropped instead of raising an error.
   """
   indices = _coordinates("TensorScatterUpdate", indices, updates, tensor.shape, bad_indices_policy)
   if is_known(tensor) and is_known(indices) and is_known(updates) and tensor.dtype == object:
@@ -94,46 +94,46 @@ def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_
 
 @register("TensorScatterAdd", "ScatterNdNonAliasingAdd", ignores=_IGNORES)
 def tensor_scatter_add(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """`tensor` with `updates` added at given coordinates; see `tensor_scatter_update`."""
+  """Adds `updates` to `tensor` at given coordinates; see `tensor_scatter_update`."""
   indices = _coordinates("TensorScatterAdd", indices, updates, tensor.shape, bad_indices_policy)
   return _at(jnp.asarray(tensor), indices).add(updates, mode="drop", wrap_negative_indices=False)
 
 
 @register("TensorScatterSub", ignores=_IGNORES)
 def tensor_scatter_sub(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """`tensor` with `updates` subtracted at given coordinates; see `tensor_scatter_update`."""
+  """Subtracts `updates` from `tensor` at given coordinates; see `tensor_scatter_update`."""
   return tensor_scatter_add(tensor, indices, jnp.negative(updates), bad_indices_policy=bad_indices_policy)
 
 
 @register("TensorScatterMax", ignores=_IGNORES)
 def tensor_scatter_max(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """The maximum of `tensor` and the `updates` at each place; equal ones share the derivative evenly."""
+  """Returns the maximum of `tensor` and the `updates` at each place; equal values share the derivative evenly."""
   indices = _coordinates("TensorScatterMax", indices, updates, tensor.shape, bad_indices_policy)
   return _scatter_max(jnp.asarray(tensor), jnp.asarray(indices), jnp.asarray(updates))
 
 
 @register("TensorScatterMin", ignores=_IGNORES)
 def tensor_scatter_min(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
-  """The minimum of `tensor` and the `updates` at each place; equal ones share the derivative evenly."""
+  """Returns the minimum of `tensor` and the `updates` at each place; equal values share the derivative evenly."""
   indices = _coordinates("TensorScatterMin", indices, updates, tensor.shape, bad_indices_policy)
   return _scatter_min(jnp.asarray(tensor), jnp.asarray(indices), jnp.asarray(updates))
 
 
 @register("InplaceUpdate", ignores=("T",))
 def inplace_update(x: Array, i: Array, v: Array) -> Array:
-  """`x` with rows `i` (modulo the number of rows) replaced by the rows of `v`."""
+  """Replaces rows `i` (modulo the number of rows) of `x` by the rows of `v`."""
   return jnp.asarray(x).at[_rows(x, i)].set(v)
 
 
 @register("InplaceAdd", ignores=("T",))
 def inplace_add(x: Array, i: Array, v: Array) -> Array:
-  """`x` with the rows of `v` added to rows `i` (modulo the number of rows)."""
+  """Adds the rows of `v` to rows `i` (modulo the number of rows) of `x`."""
   return jnp.asarray(x).at[_rows(x, i)].add(v)
 
 
 @register("InplaceSub", ignores=("T",))
 def inplace_sub(x: Array, i: Array, v: Array) -> Array:
-  """`x` with the rows of `v` subtracted from rows `i` (modulo the number of rows)."""
+  """Subtracts the rows of `v` from rows `i` (modulo the number of rows) of `x`."""
   return jnp.asarray(x).at[_rows(x, i)].add(-v)
 
 
@@ -161,7 +161,7 @@ def _coordinates(op: str, indices: Array, updates: Array, shape: tuple[Any, ...]
 
 
 def _shared_partials(function: Any) -> Any:
-  """Derivatives of a scattered extremum, where every value equal to the result has an even share."""
+  """Returns the derivatives of a scattered extremum: every value equal to the result gets an even share."""
 
   def shares(z: Array, tensor: Array, indices: Array, updates: Array) -> tuple[Array, Array, Array]:
     from_tensor = (tensor == z).astype(z.dtype)

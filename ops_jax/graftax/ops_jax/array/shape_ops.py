@@ -1,4 +1,4 @@
-"""Shapes asked for and changed: size and rank, reshape, squeeze, transpose. Known values stay known."""
+"""Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, InvertPermutation. Known values stay known."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,19 +29,19 @@ __all__ = [
 
 @register("Shape", ignores=("T",), symbolic=True, words="shapes")
 def shape(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
-  """`[rank]` of `out_type`: the shape, known; of dtype object where a dimension is symbolic."""
+  """Returns the shape, `[rank]` of `out_type`, known; of dtype object if a dimension is symbolic."""
   return shape_vector(input.shape, out_type)
 
 
 @register("ShapeN", ignores=("T", "N"), symbolic=True, words="shapes")
 def shape_n(input: list[Array], *, out_type: np.dtype = INT32) -> list[np.ndarray]:
-  """The shape of every input; see `shape`."""
+  """Returns the shape of every input; see `shape`."""
   return [shape_vector(x.shape, out_type) for x in input]
 
 
 @register("Size", ignores=("T",), symbolic=True, words="shapes")
 def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
-  """The number of elements, a known scalar of `out_type`."""
+  """Returns the number of elements, a known scalar of `out_type`."""
   total: Any = 1
   for dim in input.shape:
     total = total * dim
@@ -50,19 +50,19 @@ def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
 
 @register("Rank", ignores=("T",), symbolic=True, words="shapes")
 def rank(input: Array) -> np.ndarray:
-  """The number of dimensions, a known int32 scalar."""
+  """Returns the number of dimensions, a known int32 scalar."""
   return np.asarray(input.ndim, np.int32)
 
 
 @register("Reshape", ignores=("T", "Tshape"), symbolic=True, moves=("tensor",))
 def reshape(tensor: Array, shape: Static[tuple[int, ...]]) -> Array:
-  """The same elements, row-major, in another shape.
+  """Reshapes an array in row-major order.
 
   Source op: `tf.raw_ops.Reshape`.
 
   Args:
     tensor: any shape and dtype.
-    shape: the new shape; one entry may be -1, for what is left. Symbolic dimensions are fine. Must be known.
+    shape: the new shape; one entry may be -1, which is inferred. Symbolic dimensions are allowed. Must be known.
 
   Raises:
     InvalidInputError: the number of elements differs.
@@ -72,7 +72,7 @@ def reshape(tensor: Array, shape: Static[tuple[int, ...]]) -> Array:
 
 
 def _without_wildcard_beside_zero(old: Sequence[Any], new: tuple[Any, ...]) -> tuple[Any, ...]:
-  # Beside a size of 0, TensorFlow takes -1 to mean what is left of the sizes that are not 0; numpy refuses.
+  # Beside a size of 0, TensorFlow infers -1 from the sizes that are not 0; numpy raises an error.
   if not all(isinstance(dim, int) for dim in (*old, *new)) or 0 not in new or new.count(-1) != 1:
     return new
   rest = math.prod(dim for dim in old if dim) // math.prod(dim for dim in new if dim not in (0, -1))
@@ -81,20 +81,20 @@ def _without_wildcard_beside_zero(old: Sequence[Any], new: tuple[Any, ...]) -> t
 
 @register("ExpandDims", ignores=("T", "Tdim"), symbolic=True, moves=("input",))
 def expand_dims(input: Array, dim: Static[int]) -> Array:
-  """`input` with a dimension of size 1 inserted at `dim`; negative counts from the end of the result."""
+  """Inserts a dimension of size 1 at `dim`; a negative `dim` counts from the end of the result."""
   axis = canonical_axis("ExpandDims", dim, input.ndim + 1)
   return namespace(input).expand_dims(input, axis)
 
 
 @register("Squeeze", ignores=("T",), symbolic=True, moves=("input",))
 def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
-  """`input` without dimensions of size 1.
+  """Removes dimensions of size 1.
 
   Source op: `tf.raw_ops.Squeeze`.
 
   Args:
     input: any shape and dtype.
-    squeeze_dims: which ones; all when empty.
+    squeeze_dims: the dimensions to remove; all of size 1 if empty.
 
   Raises:
     InvalidInputError: a named dimension does not have size 1.
@@ -107,10 +107,10 @@ def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
 
 @register("Transpose", ignores=("T", "Tperm"), symbolic=True, moves=("x",))
 def transpose(x: Array, perm: Static[tuple[int, ...]]) -> Array:
-  """`x` with dimension `i` of the result taken from dimension `perm[i]`.
+  """Permutes the dimensions of `x`: dimension `i` of the result is dimension `perm[i]`.
 
   Raises:
-    InvalidInputError: `perm` is no permutation of the dimensions.
+    InvalidInputError: `perm` is not a permutation of the dimensions.
   """
   axes = canonical_axes("Transpose", perm, x.ndim)
   if len(axes) != x.ndim:
@@ -120,17 +120,17 @@ def transpose(x: Array, perm: Static[tuple[int, ...]]) -> Array:
 
 @register("ConjugateTranspose", ignores=("T", "Tperm"))
 def conjugate_transpose(x: Array, perm: Static[tuple[int, ...]]) -> Array:
-  """The complex conjugate of `transpose(x, perm)`."""
+  """Returns the complex conjugate of `transpose(x, perm)`."""
   result = transpose(x, perm)
   return namespace(result).conj(result) if result.dtype.kind == "c" else result
 
 
 @register("InvertPermutation", ignores=("T",))
 def invert_permutation(x: Array) -> Array:
-  """`y` with `y[x[i]] == i`, for a vector `x` that holds each of `0 ... n-1` once.
+  """Returns `y` with `y[x[i]] == i`, for a vector `x` that holds each of `0 ... n-1` once.
 
   Raises:
-    InvalidInputError: `x` is known and no permutation.
+    InvalidInputError: `x` is known and not a permutation.
   """
   if not is_known(x):
     return jnp.zeros_like(x).at[x].set(jnp.arange(x.shape[0], dtype=x.dtype))

@@ -1,6 +1,6 @@
-"""Slices with known extent: `Slice`, and `StridedSlice` with all of its masks, its gradient and its update.
+"""Slices: Slice, StridedSlice with all of its masks, StridedSliceGrad, TensorStridedSliceUpdate.
 
-A `StridedSlice` is first turned into one plain range for each dimension of the array (`_Range`), then cut out.
+A `StridedSlice` is first converted to one `_Range` per dimension of the array, and then cut out.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class StridedSliceMasks(TypedDict, total=False):
 
 @register("Slice", ignores=("T", "Index"), symbolic=True, moves=("input",))
 def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
-  """A box out of an array.
+  """Cuts a box out of an array.
 
   Source op: `tf.raw_ops.Slice`.
 
@@ -55,11 +55,11 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
     An array of shape `size`.
 
   Raises:
-    InvalidInputError: the box leaves the array, as far as that is known.
+    InvalidInputError: the box exceeds the array, if that is known.
     StaticInputError: an extent of -1 with a traced `begin`.
 
-  Differs from TF: a traced `begin` that leaves no room for the box is moved back, where TensorFlow raises an error. A
-  box of symbolic size that leaves the array holds NaN (an extreme integer, true) beyond it.
+  Differs from TF: a traced `begin` that leaves no room for the box is moved back; TensorFlow raises an error. A box of
+  symbolic size that exceeds the array holds NaN (an extreme integer, true) beyond it.
   """
   starts = [entry.value() for entry in affine_entries(begin)]
   if len(size) != input.ndim or len(starts) != input.ndim:
@@ -88,13 +88,13 @@ def strided_slice(
   strides: Static[tuple[int, ...]],
   **masks: Unpack[StridedSliceMasks],
 ) -> Array:
-  """`input[begin:end:strides]`, with what Python's indexing offers besides.
+  """Returns `input[begin:end:strides]`, with Python's other kinds of index entries.
 
   Source op: `tf.raw_ops.StridedSlice`.
 
   Args:
     input: any shape and dtype.
-    begin: `[n]`, first position for each entry of the index; may be traced where the entry is a single position, or a
+    begin: `[n]`, first position for each entry of the index; may be traced if the entry is a single position, or a
       range of known extent like `t : t + 2`.
     end: `[n]`, position to stop before; may be traced like `begin`.
     strides: `[n]`, step, not 0. Must be known.
@@ -107,9 +107,9 @@ def strided_slice(
     StaticInputError: the ends of a range depend on traced data, so that its extent is not known.
     InvalidInputError: a known single position is out of range, or a step is 0.
 
-  Differs from TF: a traced position out of range is moved to the nearest element, where TensorFlow raises an error. A
-  range of traced position that leaves the array is moved back into it, where TensorFlow cuts it off. A single symbolic
-  position out of range reads NaN (an extreme integer, true).
+  Differs from TF: a traced position out of range is moved to the nearest element; TensorFlow raises an error. A range
+  of traced position that exceeds the array is moved back into it; TensorFlow cuts it off. A single symbolic position
+  out of range reads NaN (an extreme integer, true).
   """
   plan = _plan("StridedSlice", input.shape, begin, end, strides, **masks)
   return _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
@@ -124,7 +124,7 @@ def strided_slice_grad(
   dy: Array,
   **masks: Unpack[StridedSliceMasks],
 ) -> Array:
-  """The gradient of `strided_slice`: `dy` put where the slice was taken from, in zeros of the given shape."""
+  """Computes the gradient of `strided_slice`: zeros of the given shape with `dy` in place of the slice."""
   plan = _plan("StridedSliceGrad", shape, begin, end, strides, **masks)
   dy = _oriented(jnp.asarray(dy), plan)
   config = [(0, 0, 0) if _is_traced(r.start) else r.padding(dim) for r, dim in zip(plan.ranges, shape, strict=True)]
@@ -144,7 +144,7 @@ def tensor_strided_slice_update(
   value: Array,
   **masks: Unpack[StridedSliceMasks],
 ) -> Array:
-  """`input` with the slice that `strided_slice` would return replaced by `value`, which broadcasts to it."""
+  """Replaces the slice that `strided_slice` would return by `value`, which broadcasts to it."""
   plan = _plan("TensorStridedSliceUpdate", input.shape, begin, end, strides, **masks)
   input, value = jnp.asarray(input), jnp.asarray(value)
   value = _oriented(jnp.broadcast_to(value, plan.shape), plan)
@@ -164,7 +164,7 @@ class _Range:
     stop: position after the last.
     step: distance.
     size: number of elements.
-    is_reversed: whether they come in falling order.
+    is_reversed: whether they are in descending order.
   """
 
   start: Any
@@ -177,7 +177,7 @@ class _Range:
     return not _is_traced(self.start) and self.start == 0 and self.step == 1 and self.size == dim
 
   def lies_within(self, dim: Any) -> bool:
-    """Whether the range is known to lie within a dimension; the two cannot always be compared."""
+    """Returns whether the range is known to be inside a dimension; symbolic sizes cannot always be compared."""
     return all(jax.core.max_dim(position, dim) == dim for position in (self.start, self.stop))
 
   def padding(self, dim: Any) -> tuple[Any, Any, int]:
@@ -193,7 +193,7 @@ class _Plan:
   Attributes:
     ranges: one for each dimension.
     shape: the result's shape.
-    reshapes: whether that differs from the sizes of the ranges.
+    reshapes: whether `shape` differs from the sizes of the ranges.
   """
 
   ranges: tuple[_Range, ...]
@@ -273,7 +273,7 @@ def _range(
     stop = dim if end is None else _clamp(_from_front(end, dim), 0, dim)
     size = _ceil_div(_at_least_zero(stop - start), stride)
     return _Range(start, stop, stride, size)
-  # Falling: the positions first, first + stride, ..., above last.
+  # Descending positions: first, first + stride, ..., above last.
   first = dim - 1 if begin is None else _clamp(_from_front(begin, dim), -1, dim - 1)
   last = -1 if end is None else _clamp(_from_front(end, dim), -1, dim - 1)
   size = _ceil_div(_at_least_zero(first - last), -stride)
@@ -307,7 +307,7 @@ def _ceil_div(value: Any, divisor: int) -> Any:
 
 def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
   reversed_axes = tuple(axis for axis, r in enumerate(ranges) if r.is_reversed)
-  # Sizes that nobody can compare: `tf.slice(position_embeddings, [0, 0], [length, -1])`.
+  # Symbolic sizes may not be comparable: `tf.slice(position_embeddings, [0, 0], [length, -1])`.
   lies_within = all(_is_traced(r.start) or r.lies_within(dim) for r, dim in zip(ranges, x.shape, strict=True))
   if is_known(x) and all(isinstance(v, int) for r in ranges for v in (r.start, r.stop)):
     cut = np.asarray(x)[tuple(slice(r.start, r.stop, r.step) for r in ranges)]
@@ -328,7 +328,7 @@ def _cut(x: Array, ranges: Sequence[_Range]) -> Array:
 
 
 def _cut_unchecked(x: Array, ranges: Sequence[_Range]) -> Array:
-  """The ranges, all of step 1 and the traced ones whole; poisoned where they leave the array."""
+  """Cuts ranges of step 1, except traced ones, without comparing sizes; cells outside the array are invalid."""
   config = [
     (0, 0, 0) if _is_traced(r.start) else (-r.start, r.stop - dim, 0) for r, dim in zip(ranges, x.shape, strict=True)
   ]

@@ -1,4 +1,4 @@
-"""Ranking and searching: TopK, NthElement, InTopK, LowerBound, UpperBound, Bucketize."""
+"""Sorting and searching: TopKV2, NthElement, InTopK, LowerBound, UpperBound, Bucketize."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ __all__ = [
 
 @register("TopKV2", ignores=("T", "Tk", "sorted"))
 def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> tuple[Array, Array]:
-  """The largest elements of the last axis, largest first, and where they stood.
+  """Returns the largest elements of the last axis, largest first, and their positions.
 
   Source op: `tf.raw_ops.TopKV2`.
 
@@ -39,19 +39,19 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
     StaticInputError: `k` depends on traced data.
     InvalidInputError: `input` has no axis, or fewer than `k` elements in the last one.
 
-  Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted. Where `n` is symbolic and
-  turns out to be less than `k`, what is missing is NaN, or the least or greatest integer, at the indices from `n` on.
+  Differs from TF: with `sorted=False` TensorFlow's order is unspecified; here it is sorted. If `n` is symbolic and
+  less than `k` at run time, the missing elements are NaN, or the least or greatest integer, with indices from `n` on.
   """
   input = jnp.asarray(input)
   has_room = input.ndim > 0 and (not isinstance(input.shape[-1], int) or not isinstance(k, int) or input.shape[-1] >= k)
   if not has_room or (isinstance(k, int) and k < 0):
     raise InvalidInputError(f"TopK: k={k!r} of shape {input.shape}; expected an axis of at least k elements.")
-  # XLA orders -0 before +0; TensorFlow takes them for equal, and so does this key.
+  # XLA orders -0 before +0; in TensorFlow and for this key they are equal.
   is_float = jnp.issubdtype(input.dtype, jnp.floating)
   keys = jnp.where(input == 0, jnp.zeros((), input.dtype), input) if is_float else input
   keys = jax.lax.stop_gradient(keys)
   if not isinstance(input.shape[-1], int):
-    # With `k` more of the lowest, JAX need not know whether a symbolic axis has `k` elements.
+    # Padded with `k` lowest values, a symbolic axis is known to have `k` elements.
     keys = jnp.concatenate([keys, jnp.full((*keys.shape[:-1], k), lowest(keys.dtype))], axis=-1)
   _, indices = jax.lax.top_k(keys, k)
   return jnp.take_along_axis(input, indices, axis=-1), indices.astype(canonical_dtype(index_type))
@@ -59,7 +59,7 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
 
 @register("TopK", ignores=("T", "sorted"))
 def top_k(input: Array, *, k: int) -> tuple[Array, Array]:
-  """The largest elements of the last axis, largest first, and where they stood.
+  """Returns the largest elements of the last axis, largest first, and their positions.
 
   Source op: `tf.raw_ops.TopK`.
 
@@ -86,7 +86,7 @@ def approx_top_k(
   reduction_input_size_override: int = -1,
   aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-  """Most of the largest (or smallest) elements along one axis, faster than exactly on accelerators that can.
+  """Returns most of the largest (or smallest) elements along one axis, faster than exactly on some accelerators.
 
   Source op: `tf.raw_ops.ApproxTopK`.
 
@@ -94,7 +94,7 @@ def approx_top_k(
     input: float16, bfloat16 or float32.
     k: how many.
     reduction_dimension: the axis.
-    recall_target: wanted share of the true largest elements.
+    recall_target: target share of the true largest elements.
     is_max_k: largest rather than smallest.
     reduction_input_size_override: size to compute the recall from, or -1.
     aggregate_to_topk: reduce to exactly `k`.
@@ -111,7 +111,7 @@ def approx_top_k(
 
 @register("NthElement", ignores=("T",))
 def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
-  """The element at one place of the sorted last axis.
+  """Returns the element at one position of the sorted last axis.
 
   Source op: `tf.raw_ops.NthElement`.
 
@@ -136,7 +136,7 @@ def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
 
 @register("InTopKV2", ignores=("T",))
 def in_top_k_v2(predictions: Array, targets: Array, k: Array) -> Array:
-  """Whether fewer than `k` classes are predicted above the target; ties count in its favour.
+  """Returns whether fewer than `k` classes are predicted above the target; ties count in its favour.
 
   Source op: `tf.raw_ops.InTopKV2`.
 
@@ -160,14 +160,14 @@ def in_top_k_v2(predictions: Array, targets: Array, k: Array) -> Array:
 
 @register("InTopK", ignores=("T",))
 def in_top_k(predictions: Array, targets: Array, *, k: int) -> Array:
-  """Whether fewer than `k` classes are predicted above the target.
+  """Returns whether fewer than `k` classes are predicted above the target.
 
   Source op: `tf.raw_ops.InTopK`.
 
   Args:
     predictions: `[batch, classes]`, float32.
     targets: `[batch]`, int32 or int64.
-    k: how many classes count.
+    k: number of classes that may be predicted at most.
 
   Returns:
     `[batch]`, bool; false for a target out of range and for a row with a number that is not finite.
@@ -213,7 +213,7 @@ _register_bound("UpperBound", "right")
 
 @register("Bucketize", ignores=("T",))
 def bucketize(input: Array, *, boundaries: tuple[float, ...]) -> Array:
-  """How many boundaries each element reaches.
+  """Returns for each element the number of boundaries that it reaches.
 
   Source op: `tf.raw_ops.Bucketize`.
 

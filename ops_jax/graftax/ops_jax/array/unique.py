@@ -1,4 +1,4 @@
-"""Distinct elements. The size of the result depends on the data, so the data must be known while tracing."""
+"""Distinct elements: Unique, UniqueWithCounts, UniqueV2, ListDiff. The data must be known while tracing."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ __all__ = ["list_diff", "unique", "unique_v2", "unique_with_counts", "unique_wit
 
 @register("Unique", ignores=("T",))
 def unique(x: Static[np.ndarray], *, out_idx: np.dtype = INT32) -> tuple[np.ndarray, np.ndarray]:
-  """Distinct elements in order of first occurrence, and which of them each element is.
+  """Returns distinct elements in order of first occurrence, and the position of each input element among them.
 
   Source op: `tf.raw_ops.Unique`.
 
@@ -33,7 +33,7 @@ def unique(x: Static[np.ndarray], *, out_idx: np.dtype = INT32) -> tuple[np.ndar
 def unique_with_counts(
   x: Static[np.ndarray], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Distinct elements in order of first occurrence, which of them each element is, and how often each occurs.
+  """Returns distinct elements in order of first occurrence, positions of all elements among them, and counts.
 
   Source op: `tf.raw_ops.UniqueWithCounts`.
 
@@ -54,7 +54,7 @@ def unique_with_counts(
 def unique_v2(
   x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Distinct slices along an axis in order of first occurrence, and which of them each slice is.
+  """Returns distinct slices along an axis in order of first occurrence, and positions of all slices among them.
 
   Source op: `tf.raw_ops.UniqueV2`.
 
@@ -76,7 +76,7 @@ def unique_v2(
 def unique_with_counts_v2(
   x: Static[np.ndarray], axis: Static[tuple[int, ...]], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Distinct slices along an axis in order of first occurrence, which each slice is, and how often each occurs.
+  """Returns distinct slices along an axis, positions of all slices among them, and counts.
 
   Source op: `tf.raw_ops.UniqueWithCountsV2`.
 
@@ -98,7 +98,7 @@ def unique_with_counts_v2(
 def list_diff(
   x: Static[np.ndarray], y: Static[np.ndarray], *, out_idx: np.dtype = INT32
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Elements of one list that another lacks, and where they stood.
+  """Returns the elements of one list that another lacks, and their positions.
 
   Source op: `tf.raw_ops.ListDiff`.
 
@@ -112,7 +112,7 @@ def list_diff(
 
   Raises:
     StaticInputError: an input depends on traced data, and with it the shape of the result.
-    InvalidInputError: an input is no vector.
+    InvalidInputError: an input is not a vector.
   """
   if x.ndim != 1 or y.ndim != 1:
     raise InvalidInputError(f"ListDiff: shapes {x.shape} and {y.shape}; expected two vectors.")
@@ -142,7 +142,7 @@ def _positions(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.nda
   if x.ndim == 1:
     unique = np.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
     return unique[1], unique[2].reshape(-1), unique[3]
-  # Slices are compared element by element: a dictionary of tuples has the same notion of equal as TensorFlow.
+  # Slices are compared element by element: equality in a dictionary of tuples is that of TensorFlow.
   seen: dict[tuple[object, ...], int] = {}
   first: list[int] = []
   inverse: list[int] = []

@@ -1,6 +1,17 @@
-"""Images: resizing, cropping, colors, geometric transforms and bounding boxes."""
+"""Images: resizing, cropping, colors, geometric transforms and bounding boxes.
 
-# The modules that register lowerings. The other modules hold what these share.
+- `bounding_boxes`: Bounding boxes drawn into images: DrawBoundingBoxes.
+- `color`: Colors of images: RGBToHSV, HSVToRGB, AdjustHue, AdjustSaturation, AdjustContrastv2.
+- `crop_and_resize`: Boxes cut out of images and resized: CropAndResize and its gradients for images and boxes.
+- `non_max_suppression`: Greedy selection of boxes that overlap little: NonMaxSuppression in all versions,
+  CombinedNonMaxSuppression.
+- `patches`: Patches of images and volumes laid out as channels: ExtractImagePatches, ExtractVolumePatches.
+- `projective_transform`: Projective transforms of images: ImageProjectiveTransformV2, ImageProjectiveTransformV3.
+- `resize`: Resizing of images: ResizeBilinear, ResizeBicubic, ResizeArea, ResizeNearestNeighbor and their gradients.
+- `scale_and_translate`: Resampling of images at any scale and offset, with a choice of kernels: ScaleAndTranslate.
+"""
+
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = (
   "bounding_boxes",
   "color",

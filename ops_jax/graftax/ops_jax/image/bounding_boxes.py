@@ -1,4 +1,4 @@
-"""Bounding boxes drawn into images."""
+"""Bounding boxes drawn into images: DrawBoundingBoxes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from graftax.ops_jax._core.values import Array
 
 __all__ = ["draw_bounding_boxes", "draw_bounding_boxes_v2"]
 
-# Red, green, blue and opacity of the boxes, in turn.
+# Red, green, blue and opacity of successive boxes.
 _COLORS = np.array(
   [
     [1, 1, 0, 1],
@@ -31,7 +31,7 @@ _COLORS = np.array(
 
 @register("DrawBoundingBoxes", ignores=("T",))
 def draw_bounding_boxes(images: Array, boxes: Array) -> Array:
-  """Images with the borders of boxes drawn over them, one pixel wide, in ten colors by turns.
+  """Draws the borders of boxes over images, one pixel wide, in ten colors by turns.
 
   Source op: `tf.raw_ops.DrawBoundingBoxes`.
 
@@ -47,7 +47,7 @@ def draw_bounding_boxes(images: Array, boxes: Array) -> Array:
 
 @register("DrawBoundingBoxesV2", ignores=("T",))
 def draw_bounding_boxes_v2(images: Array, boxes: Array, colors: Array) -> Array:
-  """As `DrawBoundingBoxes`, in the given colors, `[num_colors, depth]`, by turns; by default in those."""
+  """Draws boxes like `DrawBoundingBoxes`, in the given `[num_colors, depth]` colors by turns, or its own if empty."""
   images, boxes, colors = jnp.asarray(images), jnp.asarray(boxes), jnp.asarray(colors)
   _, height, width, depth = images.shape
   if colors.size == 0:

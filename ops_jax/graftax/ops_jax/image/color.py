@@ -1,4 +1,4 @@
-"""Colors of images: hue, saturation and value; hue, saturation and contrast adjusted."""
+"""Colors of images: RGBToHSV, HSVToRGB, AdjustHue, AdjustSaturation, AdjustContrastv2."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def _in_float32(op: str, function: Callable[[Array], Array], images: Any) -> Arr
 
 
 def _hue_and_range(rgb: Array) -> tuple[Array, Array, Array, Array]:
-  """Hue in [0, 6), smallest and largest channel, and their difference, each without the channel dimension."""
+  """Returns hue in [0, 6), smallest and largest channel, and their difference, each without the channel dimension."""
   red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
   largest = jnp.maximum(jnp.maximum(red, green), blue)
   smallest = jnp.minimum(jnp.minimum(red, green), blue)
@@ -38,7 +38,7 @@ def _hue_and_range(rgb: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _hue_weights(hue: Array) -> Array:
-  """How much of the largest channel each channel has, by hue in [0, 6], `[..., 3]`."""
+  """Returns each channel's share of the largest channel, by hue in [0, 6]; `[..., 3]`."""
   red = jnp.abs(hue - 3) - 1
   green = 2 - jnp.abs(hue - 2)
   blue = 2 - jnp.abs(hue - 4)
@@ -58,7 +58,7 @@ def _to_rgb(hsv: Array) -> Array:
 
 @register("RGBToHSV", ignores=("T",))
 def rgb_to_hsv(images: Array) -> Array:
-  """Hue, saturation and value, each in [0, 1] for red, green and blue in [0, 1].
+  """Converts red, green and blue in [0, 1] to hue, saturation and value, each in [0, 1].
 
   Source op: `tf.raw_ops.RGBToHSV`.
 
@@ -73,13 +73,13 @@ def rgb_to_hsv(images: Array) -> Array:
 
 @register("HSVToRGB", ignores=("T",))
 def hsv_to_rgb(images: Array) -> Array:
-  """Red, green and blue from hue, saturation and value: the inverse of `RGBToHSV`. Same shape and dtype."""
+  """Converts hue, saturation and value to red, green and blue: the inverse of `RGBToHSV`. Same shape and dtype."""
   return _in_float32("HSVToRGB", _to_rgb, images)
 
 
 @register("AdjustHue", ignores=("T",))
 def adjust_hue(images: Array, delta: Array) -> Array:
-  """`images` with `delta` added to the hue, which wraps around at 1.
+  """Adds `delta` to the hue of images; hue wraps around at 1.
 
   Source op: `tf.raw_ops.AdjustHue`.
 
@@ -101,7 +101,7 @@ def adjust_hue(images: Array, delta: Array) -> Array:
 
 @register("AdjustSaturation", ignores=("T",))
 def adjust_saturation(images: Array, scale: Array) -> Array:
-  """`images` with the saturation multiplied by `scale` and clipped to [0, 1].
+  """Multiplies the saturation of images by `scale` and clips it to [0, 1].
 
   Source op: `tf.raw_ops.AdjustSaturation`.
 
@@ -123,7 +123,7 @@ def adjust_saturation(images: Array, scale: Array) -> Array:
 
 @register("AdjustContrastv2", ignores=("T",))
 def adjust_contrast_v2(images: Array, contrast_factor: Array) -> Array:
-  """`(images - mean) * contrast_factor + mean`, with each channel's mean over height and width.
+  """Returns `(images - mean) * contrast_factor + mean`, with each channel's mean over height and width.
 
   Source op: `tf.raw_ops.AdjustContrastv2`.
 

@@ -1,4 +1,4 @@
-"""Boxes cut out of images and resized to one size, with the gradients for images and boxes."""
+"""Boxes cut out of images and resized: CropAndResize and its gradients for images and boxes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ __all__ = ["crop_and_resize", "crop_and_resize_grad_boxes", "crop_and_resize_gra
 
 
 def _positions(start: Array, end: Array, crop_size: int, image_size: Any) -> tuple[Array, Array]:
-  """Where each row (or column) of each crop lies in the image, `[num_boxes, crop_size]`, and whether inside."""
+  """Returns image positions of each crop's rows (or columns), `[num_boxes, crop_size]`, and whether they are inside."""
   last = jnp.asarray(image_size - 1, jnp.float32)
   if crop_size > 1:
     step = (end - start) * last / (crop_size - 1)
@@ -65,7 +65,7 @@ def crop_and_resize(
   method: str = "bilinear",
   extrapolation_value: float = 0.0,
 ) -> Array:
-  """Boxes cut out of images and resized.
+  """Cuts boxes out of images and resizes them.
 
   Source op: `tf.raw_ops.CropAndResize`.
 
@@ -75,12 +75,12 @@ def crop_and_resize(
     box_ind: `[num_boxes]` int32, the image of each box.
     crop_size: height and width of the crops. Must be concrete.
     method: `"bilinear"` or `"nearest"`.
-    extrapolation_value: for places outside the image.
+    extrapolation_value: value of positions outside the image.
 
   Returns:
     `[num_boxes, *crop_size, channels]` float32.
 
-  Differs from TF: with `"nearest"` the derivative with respect to `boxes` is 0; TensorFlow takes that of `"bilinear"`.
+  Differs from TF: with `"nearest"` the derivative with respect to `boxes` is 0; TensorFlow uses that of `"bilinear"`.
   A `box_ind` out of range is clipped; TensorFlow's CPU kernel raises.
   """
   image = jnp.asarray(image).astype(jnp.float32)
@@ -98,7 +98,7 @@ def crop_and_resize_grad_image(
   T: np.dtype,
   method: str = "bilinear",
 ) -> Array:
-  """Gradient of `CropAndResize` with respect to images of shape `image_size`, dtype `T`."""
+  """Computes the gradient of `CropAndResize` with respect to images of shape `image_size`, dtype `T`."""
   grads, boxes, box_ind = jnp.asarray(grads), jnp.asarray(boxes), jnp.asarray(box_ind)
 
   def crop(image: Array) -> Array:
@@ -110,7 +110,7 @@ def crop_and_resize_grad_image(
 
 @register("CropAndResizeGradBoxes", ignores=("T", "method"))
 def crop_and_resize_grad_boxes(grads: Array, image: Array, boxes: Array, box_ind: Array) -> Array:
-  """Gradient of bilinear `CropAndResize` with respect to its boxes, `[num_boxes, 4]` float32."""
+  """Computes the gradient of bilinear `CropAndResize` with respect to its boxes, `[num_boxes, 4]` float32."""
   grads, boxes, box_ind = jnp.asarray(grads), jnp.asarray(boxes), jnp.asarray(box_ind)
   image = jnp.asarray(image).astype(jnp.float32)
   _, vjp = jax.vjp(lambda boxes: _crops(image, boxes, box_ind, grads.shape[1:3], "bilinear", 0), boxes)

@@ -1,4 +1,4 @@
-"""Greedy choice of boxes that do not overlap: all versions of NonMaxSuppression, padded and not."""
+"""Greedy selection of boxes that overlap little: NonMaxSuppression in all versions, CombinedNonMaxSuppression."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ _Similarity = Callable[[Array], Array]
 
 
 def _overlap_with(boxes: Array) -> _Similarity:
-  """Intersection over union; boxes are two opposite corners, in any order."""
+  """Computes intersection over union; boxes are two opposite corners, in any order."""
   top, bottom = jnp.minimum(boxes[:, 0], boxes[:, 2]), jnp.maximum(boxes[:, 0], boxes[:, 2])
   left, right = jnp.minimum(boxes[:, 1], boxes[:, 3]), jnp.maximum(boxes[:, 1], boxes[:, 3])
   area = (bottom - top) * (right - left)
@@ -44,15 +44,15 @@ def _overlap_with(boxes: Array) -> _Similarity:
 def _select(
   scores: Array, similarity: _Similarity, count: int, threshold: Any, score_threshold: Any, sigma: Any = None
 ) -> tuple[Array, Array, Array]:
-  """Chosen boxes, best first: indices and scores `[count]` padded with zeros, and how many there are.
+  """Returns chosen boxes, best first: indices and scores `[count]`, padded with zeros, and their number.
 
   Args:
     scores: `[num_boxes]`.
-    similarity: how alike two boxes are.
-    count: the most boxes to choose.
-    threshold: boxes more alike than this are not both chosen.
+    similarity: similarity of two boxes.
+    count: maximum number of boxes.
+    threshold: of two boxes with a higher similarity at most one is chosen.
     score_threshold: only boxes with a higher score are chosen.
-    sigma: scalar; where it is not 0, similar boxes lose score by `exp(-similarity ** 2 / (2 * sigma))` instead.
+    sigma: scalar; if it is not 0, similar boxes lose score by `exp(-similarity ** 2 / (2 * sigma))` instead.
   """
   lowest = -jnp.inf
   if scores.shape[0] == 0 or count == 0:
@@ -83,7 +83,7 @@ def _select(
 
 
 def _cut(op: str, num_chosen: Array, *outputs: Array) -> list[Array]:
-  """`outputs` without their padding, which needs a result that is not traced."""
+  """Returns `outputs` without their padding; they must not be traced."""
   if isinstance(num_chosen, jax.core.Tracer):
     raise StaticInputError(
       f"{op}: how many boxes are selected is only known when the program runs, and a compiled program has no arrays of "
@@ -97,13 +97,13 @@ def _cut(op: str, num_chosen: Array, *outputs: Array) -> list[Array]:
 def non_max_suppression(
   boxes: Array, scores: Array, max_output_size: Static[int], *, iou_threshold: float = 0.5
 ) -> Array:
-  """Indices of boxes with high scores that overlap little; see `NonMaxSuppressionV3`."""
+  """Selects boxes with high scores that overlap little; see `NonMaxSuppressionV3`."""
   return non_max_suppression_v3(boxes, scores, max_output_size, jnp.float32(iou_threshold), jnp.float32(-jnp.inf))
 
 
 @register("NonMaxSuppressionV2", ignores=("T", "T_threshold"))
 def non_max_suppression_v2(boxes: Array, scores: Array, max_output_size: Static[int], iou_threshold: Array) -> Array:
-  """Indices of boxes with high scores that overlap little; see `NonMaxSuppressionV3`."""
+  """Selects boxes with high scores that overlap little; see `NonMaxSuppressionV3`."""
   return non_max_suppression_v3(boxes, scores, max_output_size, iou_threshold, jnp.float32(-jnp.inf))
 
 
@@ -111,15 +111,15 @@ def non_max_suppression_v2(boxes: Array, scores: Array, max_output_size: Static[
 def non_max_suppression_v3(
   boxes: Array, scores: Array, max_output_size: Static[int], iou_threshold: Array, score_threshold: Array
 ) -> Array:
-  """Indices of boxes with high scores that overlap little, best first.
+  """Selects boxes with high scores that overlap little; returns their indices, best first.
 
   Source op: `tf.raw_ops.NonMaxSuppressionV3`.
 
   Args:
     boxes: `[num_boxes, 4]`, two opposite corners `y1, x1, y2, x2`; floating point.
     scores: `[num_boxes]`, same dtype.
-    max_output_size: the most boxes to choose. Must be concrete.
-    iou_threshold: scalar; of two boxes whose intersection is a larger share of their union, the better is chosen.
+    max_output_size: maximum number of boxes. Must be concrete.
+    iou_threshold: scalar; of two boxes with a higher intersection over union only the better one is chosen.
     score_threshold: scalar; only boxes with a higher score are chosen.
 
   Returns:
@@ -143,7 +143,7 @@ def non_max_suppression_v4(
   *,
   pad_to_max_output_size: bool = False,
 ) -> tuple[Array, Array]:
-  """As `NonMaxSuppressionV3`, with the number of boxes, and padded with zeros if asked for.
+  """Computes `NonMaxSuppressionV3`, optionally padded with zeros, and the number of boxes.
 
   Returns:
     selected_indices: `[max_output_size]` int32 when padded, else `[num_chosen]`.
@@ -170,7 +170,7 @@ def non_max_suppression_v5(
   *,
   pad_to_max_output_size: bool = False,
 ) -> tuple[Array, Array, Array]:
-  """As `NonMaxSuppressionV4`, with scores; overlapping boxes may lose score instead of being dropped.
+  """Computes `NonMaxSuppressionV4` with scores; scores of overlapping boxes may be lowered instead of dropping them.
 
   Source op: `tf.raw_ops.NonMaxSuppressionV5`.
 
@@ -178,9 +178,9 @@ def non_max_suppression_v5(
     boxes: as for `NonMaxSuppressionV3`, like the following four.
     scores: see there.
     max_output_size: see there.
-    iou_threshold: see there; unused where `soft_nms_sigma` is not 0.
+    iou_threshold: see there; unused if `soft_nms_sigma` is not 0.
     score_threshold: see there.
-    soft_nms_sigma: scalar; where it is not 0, a box that overlaps a chosen one by `iou` keeps
+    soft_nms_sigma: scalar; if it is not 0, a box that overlaps a chosen one by `iou` keeps
       `exp(-iou ** 2 / (2 * soft_nms_sigma))` of its score.
     pad_to_max_output_size: whether the results have a fixed size.
 
@@ -205,7 +205,7 @@ def non_max_suppression_v5(
 def non_max_suppression_with_overlaps(
   overlaps: Array, scores: Array, max_output_size: Static[int], overlap_threshold: Array, score_threshold: Array
 ) -> Array:
-  """As `NonMaxSuppressionV3`, with the overlap of each pair of boxes given: `[num_boxes, num_boxes]`."""
+  """Computes `NonMaxSuppressionV3` from the overlap of each pair of boxes, `[num_boxes, num_boxes]`."""
   overlaps, scores = jnp.asarray(overlaps), jnp.asarray(scores)
   indices, _, num_chosen = _select(
     scores, lambda i: overlaps[:, i], max_output_size, overlap_threshold, score_threshold
@@ -225,15 +225,15 @@ def combined_non_max_suppression(
   pad_per_class: bool = False,
   clip_boxes: bool = True,
 ) -> tuple[Array, Array, Array, Array]:
-  """The best boxes of all classes, chosen within each class as by `NonMaxSuppressionV3`.
+  """Selects the best boxes of all classes, chosen within each class as by `NonMaxSuppressionV3`.
 
   Source op: `tf.raw_ops.CombinedNonMaxSuppression`.
 
   Args:
     boxes: `[batch, num_boxes, num_classes or 1, 4]` float32.
     scores: `[batch, num_boxes, num_classes]` float32.
-    max_output_size_per_class: the most boxes of a class. Must be concrete.
-    max_total_size: the most boxes of an image. Must be concrete.
+    max_output_size_per_class: maximum number of boxes per class. Must be concrete.
+    max_total_size: maximum number of boxes per image. Must be concrete.
     iou_threshold: scalar; see `NonMaxSuppressionV3`.
     score_threshold: scalar; see there.
     pad_per_class: whether the results have at most `max_output_size_per_class * num_classes` entries.

@@ -1,4 +1,4 @@
-"""Patches of images and volumes laid out as channels."""
+"""Patches of images and volumes laid out as channels: ExtractImagePatches, ExtractVolumePatches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def _patches(
 def extract_image_patches(
   images: Array, *, ksizes: tuple[int, ...], strides: tuple[int, ...], rates: tuple[int, ...], padding: str
 ) -> Array:
-  """The pixels of every window of an image, side by side in the channels.
+  """Lays out the pixels of every window of an image side by side in the channels.
 
   Source op: `tf.raw_ops.ExtractImagePatches`.
 
@@ -53,5 +53,5 @@ def extract_volume_patches(
   strides: tuple[int, ...],
   padding: str,
 ) -> Array:
-  """The cells of every window of a `[batch, depth, height, width, channels]` volume; see `ExtractImagePatches`."""
+  """Lays out the cells of every window of a `[batch, depth, height, width, channels]` volume in the channels."""
   return _patches("ExtractVolumePatches", input, ksizes, strides, (1,) * 5, padding)

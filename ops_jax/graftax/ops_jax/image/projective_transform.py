@@ -1,4 +1,4 @@
-"""Images seen through projective transforms."""
+"""Projective transforms of images: ImageProjectiveTransformV2, ImageProjectiveTransformV3."""
 
 from typing import Any
 
@@ -89,22 +89,22 @@ def image_projective_transform_v3(
   interpolation: str,
   fill_mode: str = "CONSTANT",
 ) -> Array:
-  """Images seen through projective transforms.
+  """Transforms images projectively.
 
   Source op: `tf.raw_ops.ImageProjectiveTransformV3`.
 
   Args:
     images: `[batch, height, width, channels]`, any real dtype.
-    transforms: `[batch or 1, 8]` float32: `a0, a1, a2, b0, b1, b2, c0, c1` take the output's `(x, y)` to the input's
+    transforms: `[batch or 1, 8]` float32: `a0, a1, a2, b0, b1, b2, c0, c1` map the output's `(x, y)` to the input's
       `((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k)` with `k = c0 x + c1 y + 1`.
     output_shape: height and width of the result. Must be concrete.
-    fill_value: scalar float32, for places outside the image.
+    fill_value: scalar float32, value of positions outside the image.
     interpolation: `"NEAREST"` or `"BILINEAR"`.
     fill_mode: `"CONSTANT"` (`fill_value`), `"REFLECT"`, `"WRAP"` or `"NEAREST"`.
 
   Returns:
-    `[batch, *output_shape, channels]`, same dtype. The derivative is TensorFlow's: the gradient seen through the
-    inverse transforms, and none with respect to `transforms`.
+    `[batch, *output_shape, channels]`, same dtype. The derivative is that of TensorFlow: the gradient is
+    transformed by the inverse transforms, and there is none with respect to `transforms`.
 
   Raises:
     UnsupportedAttrError: an unknown interpolation or fill mode.
@@ -133,7 +133,7 @@ def image_projective_transform_v3(
   def _jvp(primals: Any, tangents: Any) -> Any:
     result = transform(*primals)
 
-    # TensorFlow's gradient is the linear map below, so its transpose takes tangents forward.
+    # TensorFlow's gradient is the linear map below, so its transpose maps tangents forward.
     def pulled_back(cotangent: Array) -> Array:
       zero = jnp.zeros((), cotangent.dtype)
       return _transformed(cotangent, _inverse(transforms), size, zero, interpolation, fill_mode).astype(cotangent.dtype)
@@ -153,7 +153,7 @@ def image_projective_transform_v2(
   interpolation: str,
   fill_mode: str = "CONSTANT",
 ) -> Array:
-  """As `ImageProjectiveTransformV3` with 0 outside the images."""
+  """Computes `ImageProjectiveTransformV3` with 0 outside the images."""
   return image_projective_transform_v3(
     images, transforms, output_shape, jnp.float32(0), interpolation=interpolation, fill_mode=fill_mode
   )

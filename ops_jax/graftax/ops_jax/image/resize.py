@@ -1,7 +1,7 @@
-"""Resizing images, one side after the other, as weighted sums of gathered pixels.
+"""Resizing of images: ResizeBilinear, ResizeBicubic, ResizeArea, ResizeNearestNeighbor and their gradients.
 
-Only a pixel's neighbours are read, so that a NaN stays where it is; and gathering 2 or 4 pixels is many times faster
-than a product with a matrix that is nearly all zeros.
+Each side is resized on its own, as a weighted sum of gathered pixels. Only a pixel's neighbours are read, so a NaN does
+not spread, and gathering 2 or 4 pixels is many times faster than a product with a nearly empty matrix.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,14 +30,14 @@ __all__ = [
 # (image, axis, output size) -> image with another size of one side; linear in the image.
 _Side = Callable[[Array, int, Any], Array]
 
-# More neighbours than these are summed up by a matrix product.
+# More neighbours than this are summed by a matrix product.
 _MAX_GATHERED = 32
 
 _TABLE_SIZE = 1024
 
 
 def resample(images: Array, rows: Array, columns: Array, precision: Any = "highest") -> Array:
-  """`[batch, height, width, channels]` images with both sides multiplied by weights.
+  """Multiplies both sides of `[batch, height, width, channels]` images by weights.
 
   Args:
     images: floating point.
@@ -64,7 +64,7 @@ def _scale(xp: ModuleType, out_size: Any, in_size: Any, align_corners: bool) -> 
 
 
 def _centers(out_size: Any, in_size: Any, align_corners: bool, half_pixel_centers: bool) -> Array:
-  """Where each output pixel lies in the input, `[out_size]` float32."""
+  """Returns the position of each output pixel in the input, `[out_size]` float32."""
   if align_corners and half_pixel_centers:
     raise InvalidInputError("resize: align_corners and half_pixel_centers exclude each other; set at most one.")
   xp = _namespace_for(out_size, in_size)
@@ -101,7 +101,7 @@ def _bilinear(align_corners: bool, half_pixel_centers: bool) -> _Side:
 
 
 def _cubic_table(a: float) -> tuple[np.ndarray, np.ndarray]:
-  """Weights of the near and the far neighbours at each of 1025 distances: TensorFlow rounds distances to these."""
+  """Returns weights of the near and the far neighbours at each of the 1025 distances to which TensorFlow rounds."""
   x = (np.arange(_TABLE_SIZE + 1) / _TABLE_SIZE).astype(np.float32).astype(np.float64)
   near = ((a + 2) * x - (a + 3)) * x * x + 1
   x = x + 1
@@ -136,14 +136,14 @@ def _bicubic(align_corners: bool, half_pixel_centers: bool) -> _Side:
 
 
 def _area_weights(align_corners: bool) -> Callable[[Any, Any], Array]:
-  """(output size, input size) -> `[output size, input size]` float32 weights of one side."""
+  """Returns `[output size, input size]` float32 weights of one side."""
 
   def weights(out_size: Any, in_size: Any) -> Array:
     xp = _namespace_for(out_size, in_size)
     scale = _scale(xp, out_size, in_size, align_corners)
     start = (xp.arange(out_size).astype(xp.float32) * scale)[:, None]
     end = (xp.arange(1, out_size + 1).astype(xp.float32) * scale)[:, None]
-    # With align_corners the last windows reach past the edge, where the last pixel is repeated; no window is wider
+    # With align_corners the last windows extend beyond the edge, and the last pixel is repeated; no window is wider
     # than the scale.
     beyond = 2 * in_size + 1
     cell = xp.arange(beyond).astype(xp.float32)[None, :]
@@ -217,7 +217,7 @@ def resize_bilinear(
   align_corners: bool = False,
   half_pixel_centers: bool = False,
 ) -> Array:
-  """Images of another size, each pixel mixed from the four around it.
+  """Resizes images; each pixel is mixed from the four around it.
 
   Source op: `tf.raw_ops.ResizeBilinear`.
 
@@ -245,7 +245,7 @@ def resize_bilinear_grad(
   align_corners: bool = False,
   half_pixel_centers: bool = False,
 ) -> Array:
-  """Gradient of `ResizeBilinear`: shape and dtype of `original_image`, whose values are not used."""
+  """Returns the gradient of `ResizeBilinear`: shape and dtype of `original_image`, whose values are not used."""
   return _resized_gradient(grads, original_image, _bilinear(align_corners, half_pixel_centers))
 
 
@@ -253,7 +253,7 @@ def resize_bilinear_grad(
 def resize_bicubic(
   images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
-  """Images of another size, each pixel mixed from the 16 around it; arguments and result as for `ResizeBilinear`."""
+  """Resizes images; each pixel is mixed from the 16 around it. Arguments and result as for `ResizeBilinear`."""
   return _resized(images, size, _bicubic(align_corners, half_pixel_centers))
 
 
@@ -261,15 +261,15 @@ def resize_bicubic(
 def resize_bicubic_grad(
   grads: Array, original_image: Array, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
-  """Gradient of `ResizeBicubic`: shape and dtype of `original_image`, whose values are not used."""
+  """Returns the gradient of `ResizeBicubic`: shape and dtype of `original_image`, whose values are not used."""
   return _resized_gradient(grads, original_image, _bicubic(align_corners, half_pixel_centers))
 
 
 @register("ResizeArea", ignores=("T",))
 def resize_area(images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False) -> Array:
-  """Images of another size, each pixel the mean of the area it covers; otherwise as `ResizeBilinear`.
+  """Resizes images; each pixel is the mean of the area it covers. Otherwise as `ResizeBilinear`.
 
-  Differs from TF: it has a derivative here. Where an area is wider than 32 pixels or a size symbolic, NaN and infinity
+  Differs from TF: it has a derivative here. If an area is wider than 32 pixels or a size is symbolic, NaN and infinity
   spread over all pixels of their row or column.
   """
   return _resized(images, size, _area(align_corners))
@@ -282,7 +282,7 @@ def _nearest_index(out_size: Any, in_size: Any, align_corners: bool, half_pixel_
   if half_pixel_centers:
     position = xp.floor((pixels + xp.float32(0.5)) * scale)
   elif align_corners:
-    # Halves go up, unlike in numpy's rounding.
+    # Halves are rounded up, unlike in numpy.
     position = xp.floor(pixels * scale + xp.float32(0.5))
   else:
     position = xp.floor(pixels * scale)
@@ -314,7 +314,7 @@ def _nearest(images: Any, size: tuple[Any, ...], align_corners: bool, half_pixel
 def resize_nearest_neighbor(
   images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
-  """Images of another size, each pixel copied from the nearest one.
+  """Resizes images; each pixel is copied from the nearest one.
 
   Source op: `tf.raw_ops.ResizeNearestNeighbor`.
 
@@ -334,7 +334,7 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_grad(
   grads: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
-  """Gradient of `ResizeNearestNeighbor` for images of `size`: each entry of `grads` added where it was copied from."""
+  """Computes the gradient of `ResizeNearestNeighbor` for images of `size`: `grads` summed at their source pixels."""
   grads = jnp.asarray(grads)
   for axis, in_size in ((1, size[0]), (2, size[1])):
     index = _nearest_index(grads.shape[axis], in_size, align_corners, half_pixel_centers)

@@ -1,4 +1,4 @@
-"""Resampling images at any scale and offset, with a choice of kernels."""
+"""Resampling of images at any scale and offset, with a choice of kernels: ScaleAndTranslate."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -101,7 +101,7 @@ def scale_and_translate(
   kernel_type: str = "lanczos3",
   antialias: bool = True,
 ) -> Array:
-  """Images scaled, shifted and cut to `size`.
+  """Scales, shifts and cuts images to `size`.
 
   Source op: `tf.raw_ops.ScaleAndTranslate`.
 
@@ -112,7 +112,7 @@ def scale_and_translate(
     translation: `[2]` float32, shift in output pixels, down and across.
     kernel_type: `"lanczos1"`, `"lanczos3"`, `"lanczos5"`, `"gaussian"`, `"box"`, `"triangle"`, `"keyscubic"` or
       `"mitchellcubic"`.
-    antialias: whether the kernel grows where the image shrinks.
+    antialias: whether the kernel is widened if the image shrinks.
 
   Returns:
     `[batch, *size, channels]` float32; 0 outside the image.
@@ -137,7 +137,7 @@ def scale_and_translate_grad(
   kernel_type: str = "lanczos3",
   antialias: bool = True,
 ) -> Array:
-  """Gradient of `ScaleAndTranslate`: shape of `original_image`, whose values are not used; float32."""
+  """Returns the gradient of `ScaleAndTranslate`: shape of `original_image`, whose values are not used; float32."""
   grads, shape = jnp.asarray(grads), jnp.shape(original_image)
   rows, columns = _both_weights(
     "ScaleAndTranslateGrad", kernel_type, grads.shape[1:3], shape[1:3], scale, translation, antialias

@@ -1,4 +1,4 @@
-"""Cholesky, QR and LU factors, with TensorFlow's gradients."""
+"""Factorizations with TensorFlow's gradients: Cholesky, Qr, Lu."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ __all__ = ["adjoint", "as_matrices", "cholesky", "cholesky_grad", "compute_dtype
 
 
 def as_matrices(op: str, value: Array, *, square: bool = False) -> jax.Array:
-  """`value` as a JAX array, checked to hold matrices in its last two axes."""
+  """Returns `value` as a JAX array, checked to hold matrices in its last two axes."""
   value = jnp.asarray(value)
   if value.ndim < 2 or (square and value.shape[-1] != value.shape[-2]):
     expected = "square matrices" if square else "matrices"
@@ -24,17 +24,17 @@ def as_matrices(op: str, value: Array, *, square: bool = False) -> jax.Array:
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
-  """The dtype that a factorization runs in: float32 for the 16-bit types, which LAPACK lacks."""
+  """Returns the dtype of a factorization: float32 for the 16-bit types, which LAPACK lacks."""
   return np.dtype(np.float32) if np.dtype(dtype).itemsize == 2 else np.dtype(dtype)
 
 
 def adjoint(x: Array) -> jax.Array:
-  """Conjugate transpose of the last two axes."""
+  """Returns the conjugate transpose of the last two axes."""
   return jnp.conj(jnp.swapaxes(x, -1, -2))
 
 
 def from_lower_triangle(x: Array) -> jax.Array:
-  """The Hermitian matrix whose lower triangle is that of `x`; its derivative has a lower triangle alone."""
+  """Returns the Hermitian matrix whose lower triangle is that of `x`; only its lower triangle has a derivative."""
   diagonal = jnp.real(jnp.diagonal(x, axis1=-2, axis2=-1)).astype(x.dtype)
   strict = jnp.tril(x, -1)
   return strict + adjoint(strict) + diagonal[..., None] * jnp.eye(x.shape[-1], dtype=x.dtype)
@@ -42,7 +42,7 @@ def from_lower_triangle(x: Array) -> jax.Array:
 
 @jax.custom_jvp
 def _value_with_other_derivative(value: Array, source: Array) -> Array:
-  """`value`, differentiated as if it were `source`."""
+  """Returns `value`, differentiated as if it were `source`."""
   del source
   return value
 
@@ -54,7 +54,7 @@ def _value_with_other_derivative_jvp(primals: tuple[Any, Any], tangents: tuple[A
 
 @register("Cholesky", "BatchCholesky", ignores=("T",))
 def cholesky(input: Array) -> Array:
-  """Lower triangular factors of positive definite matrices.
+  """Computes lower triangular Cholesky factors of positive definite matrices.
 
   Source op: `tf.raw_ops.Cholesky`.
 
@@ -68,7 +68,7 @@ def cholesky(input: Array) -> Array:
   Raises:
     InvalidInputError: the matrices are not square.
 
-  Differs from TF: a matrix that is not positive definite gives NaN rather than an error.
+  Differs from TF: a matrix that is not positive definite gives NaN instead of raising an error.
   """
   x = as_matrices("Cholesky", input, square=True)
   wide = x.astype(compute_dtype(x.dtype))
@@ -78,7 +78,7 @@ def cholesky(input: Array) -> Array:
 
 @register("CholeskyGrad", "BatchCholeskyGrad", ignores=("T",))
 def cholesky_grad(l: Array, grad: Array) -> Array:  # noqa: E741  (the op calls it so)
-  """Gradient of a Cholesky factor with respect to the factored matrix.
+  """Computes the gradient of a Cholesky factor with respect to the factored matrix.
 
   Source op: `tf.raw_ops.CholeskyGrad`.
 
@@ -101,7 +101,7 @@ def cholesky_grad(l: Array, grad: Array) -> Array:  # noqa: E741  (the op calls 
 
 @register("Qr", ignores=("T",))
 def qr(input: Array, *, full_matrices: bool = False) -> tuple[Array, Array]:
-  """Orthogonal and upper triangular factors, by Householder reflections as in TensorFlow, signs included.
+  """Computes orthogonal and upper triangular factors by Householder reflections, with TensorFlow's signs.
 
   Source op: `tf.raw_ops.Qr`.
 
@@ -121,7 +121,7 @@ def qr(input: Array, *, full_matrices: bool = False) -> tuple[Array, Array]:
   if rows >= columns:
     q, r = jax.lax.linalg.qr(wide, full_matrices=full_matrices and rows > columns)
   else:
-    # The factor of the leading square block is that of the whole, and has a derivative.
+    # The orthogonal factor of the leading square block is that of the whole matrix, and has a derivative.
     q, leading = jax.lax.linalg.qr(wide[..., :rows], full_matrices=False)
     r = jnp.concatenate([leading, adjoint(q) @ wide[..., rows:]], axis=-1)
   return q.astype(x.dtype), jnp.triu(r).astype(x.dtype)
@@ -129,7 +129,7 @@ def qr(input: Array, *, full_matrices: bool = False) -> tuple[Array, Array]:
 
 @register("Lu", ignores=("T",))
 def lu(input: Array, *, output_idx_type: np.dtype = INT32) -> tuple[Array, Array]:
-  """Lower and upper triangular factors in one matrix, with the row order of partial pivoting.
+  """Computes lower and upper triangular factors in one matrix, with the row order of partial pivoting.
 
   Source op: `tf.raw_ops.Lu`.
 
@@ -144,7 +144,7 @@ def lu(input: Array, *, output_idx_type: np.dtype = INT32) -> tuple[Array, Array
   Raises:
     InvalidInputError: the matrices are not square.
 
-  Differs from TF: a singular matrix gives infinities rather than an error.
+  Differs from TF: a singular matrix gives infinities instead of raising an error.
   """
   x = as_matrices("Lu", input, square=True)
   factors, _, order = jax.lax.linalg.lu(x.astype(compute_dtype(x.dtype)))

@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values, with TensorFlow's gradients."""
+"""Eigenvalues and singular values with TensorFlow's gradients: SelfAdjointEigV2, Svd, Eig, XlaSvd."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["eig", "self_adjoint_eig", "self_adjoint_eig_v2", "svd", "xla_self_ad
 
 @register("SelfAdjointEigV2", "BatchSelfAdjointEigV2", ignores=("T",))
 def self_adjoint_eig_v2(input: Array, *, compute_v: bool = True) -> tuple[Array, Array]:
-  """Eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices.
+  """Computes eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices.
 
   Source op: `tf.raw_ops.SelfAdjointEigV2`.
 
@@ -33,7 +33,7 @@ def self_adjoint_eig_v2(input: Array, *, compute_v: bool = True) -> tuple[Array,
     InvalidInputError: the matrices are not square.
 
   Differs from TF: each eigenvector is determined up to its sign (complex: a factor of magnitude 1) only, and LAPACK
-    chooses otherwise than Eigen; a gradient that depends on the choice differs with it.
+    chooses another one than Eigen; a gradient that depends on the choice differs with it.
   """
   x = as_matrices("SelfAdjointEigV2", input, square=True)
   hermitian = from_lower_triangle(x.astype(compute_dtype(x.dtype)))
@@ -43,7 +43,7 @@ def self_adjoint_eig_v2(input: Array, *, compute_v: bool = True) -> tuple[Array,
 
 @register("SelfAdjointEig", "BatchSelfAdjointEig", ignores=("T",))
 def self_adjoint_eig(input: Array) -> Array:
-  """Eigenvalues and below them the eigenvectors of symmetric matrices.
+  """Computes eigenvalues of symmetric matrices and, in the rows below, their eigenvectors.
 
   Source op: `tf.raw_ops.SelfAdjointEig`.
 
@@ -59,7 +59,7 @@ def self_adjoint_eig(input: Array) -> Array:
 
 @register("Svd", "BatchSvd", ignores=("T",))
 def svd(input: Array, *, compute_uv: bool = True, full_matrices: bool = False) -> tuple[Array, Array, Array]:
-  """Singular values, descending, with left and right singular vectors.
+  """Computes singular values, descending, with left and right singular vectors.
 
   Source op: `tf.raw_ops.Svd`.
 
@@ -76,7 +76,7 @@ def svd(input: Array, *, compute_uv: bool = True, full_matrices: bool = False) -
     NotImplementedError: when differentiated, if `full_matrices` and the matrices are not square.
 
   Differs from TF: each pair of vectors is determined up to a common sign (complex: a factor of magnitude 1) only, and
-    LAPACK chooses otherwise than Eigen; a gradient that depends on the choice differs with it.
+    LAPACK chooses another one than Eigen; a gradient that depends on the choice differs with it.
   """
   x = as_matrices("Svd", input)
   wide = x.astype(compute_dtype(x.dtype))
@@ -90,7 +90,7 @@ def svd(input: Array, *, compute_uv: bool = True, full_matrices: bool = False) -
 
 @register("Eig", ignores=("T",))
 def eig(input: Array, *, Tout: np.dtype, compute_v: bool = True) -> tuple[Array, Array]:
-  """Eigenvalues and eigenvectors of square matrices, in TensorFlow's order.
+  """Computes eigenvalues and eigenvectors of square matrices, in TensorFlow's order.
 
   Source op: `tf.raw_ops.Eig`.
 
@@ -123,7 +123,7 @@ def _ordered_eig(x: Array) -> tuple[Array, Array]:
   values, vectors = jnp.linalg.eig(x)
   if not jnp.iscomplexobj(x):
     return values, vectors
-  # Magnitudes of conjugate pairs differ by rounding alone: cut it off before sorting.
+  # Magnitudes of conjugate pairs differ by rounding only, which is removed before sorting.
   magnitude = jnp.abs(values)
   scale = jnp.max(magnitude, axis=-1, keepdims=True, initial=0) + jnp.finfo(values.dtype).tiny
   digits = 2.0 ** (0.75 * jnp.finfo(values.dtype).nmant)
@@ -139,14 +139,14 @@ def _ordered_eig_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, An
   is_diagonal = jnp.eye(values.shape[-1], dtype=bool)
   mixing = jnp.where(is_diagonal, 0, rotated / jnp.where(is_diagonal, 1, gaps))
   moved = vectors @ mixing
-  # Vectors keep their length: what a vector gains along itself is taken off.
+  # Vectors keep their length, so the tangent's component along the vector is removed.
   along = jnp.real(jnp.sum(jnp.conj(vectors) * moved, axis=-2, keepdims=True)).astype(moved.dtype)
   return (values, vectors), (jnp.diagonal(rotated, axis1=-2, axis2=-1), moved - vectors * along)
 
 
 @register("XlaSvd", ignores=("T", "max_iter", "epsilon", "precision_config"))
 def xla_svd(a: Array) -> tuple[Array, Array, Array]:
-  """Singular values with left and right singular vectors.
+  """Computes singular values with left and right singular vectors.
 
   Source op: `XlaSvd` (tf2xla).
 
@@ -161,7 +161,7 @@ def xla_svd(a: Array) -> tuple[Array, Array, Array]:
 
 @register("XlaSelfAdjointEig", ignores=("T", "max_iter", "epsilon"))
 def xla_self_adjoint_eig(a: Array, *, lower: bool) -> tuple[Array, Array]:
-  """Eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices.
+  """Computes eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices.
 
   Source op: `XlaSelfAdjointEig` (tf2xla).
 

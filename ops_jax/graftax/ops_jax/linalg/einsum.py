@@ -1,4 +1,4 @@
-"""Sums of products by subscript equations, as TensorFlow reads them."""
+"""Sums of products by subscript equations: Einsum, XlaEinsum."""
 
 import jax.numpy as jnp
 
@@ -11,14 +11,14 @@ __all__ = ["einsum", "xla_einsum"]
 
 @register("Einsum", ignores=("T", "N"))
 def einsum(inputs: list[Array], *, equation: str) -> Array:
-  """Sum of products that an equation in Einstein's notation describes.
+  """Computes the sum of products that an equation in Einstein's notation describes.
 
   Source op: `tf.raw_ops.Einsum`.
 
   Args:
     inputs: the operands, one per comma-separated term; any numeric dtype.
     equation: for example `"bij,bjk->bik"`. A label that occurs twice in a term takes its diagonal; one that occurs
-      twice in the result writes to a diagonal of zeros; `...` stands for leading axes that broadcast.
+      twice in the result writes to a diagonal of zeros; `...` denotes leading axes that broadcast.
 
   Returns:
     Axes as the right side names them, dtype of the inputs.
@@ -35,7 +35,7 @@ def einsum(inputs: list[Array], *, equation: str) -> Array:
   output = _labels(right)
   distinct = list(dict.fromkeys(output))
   if any("..." in term for term in terms) and "..." not in distinct:
-    # TensorFlow takes an ellipsis that the result lacks only where it stands for no axis.
+    # TensorFlow accepts an ellipsis that the result lacks only if it covers no axis.
     if any(x.ndim > len(term.replace("...", "")) for x, term in zip(operands, terms, strict=True)):
       raise InvalidInputError(
         f"Einsum: equation {equation!r}: the result has no '...', but shapes {[x.shape for x in operands]} have axes "
@@ -48,7 +48,7 @@ def einsum(inputs: list[Array], *, equation: str) -> Array:
 
 @register("XlaEinsum", ignores=("T",))
 def xla_einsum(a: Array, b: Array, *, equation: str) -> Array:
-  """Sum of products of two operands by an equation without ellipsis.
+  """Computes the sum of products of two operands by an equation without ellipsis.
 
   Source op: `XlaEinsum` (tf2xla).
 
@@ -64,13 +64,13 @@ def xla_einsum(a: Array, b: Array, *, equation: str) -> Array:
 
 
 def _labels(term: str) -> list[str]:
-  """The labels of one term, with the ellipsis as one label."""
+  """Returns the labels of one term, with the ellipsis as one label."""
   before, dots, after = term.partition("...")
   return [*before, *([dots] if dots else []), *after]
 
 
 def _check_sizes(equation: str, terms: list[str], operands: list[Array]) -> None:
-  # jnp.einsum lets axes of size 1 broadcast under an ordinary label; TensorFlow refuses.
+  # jnp.einsum lets axes of size 1 broadcast under an ordinary label; TensorFlow raises an error.
   sizes: dict[str, int] = {}
   for term, operand in zip(terms, operands, strict=True):
     labels = _labels(term)
@@ -101,7 +101,7 @@ def _einsum(equation: str, left: str, output: list[str], operands: list[Array]) 
 
 
 def _write_to_diagonals(values: Array, distinct: list[str], output: list[str]) -> Array:
-  """`values` with axes `distinct`, spread to the axes `output`; zero where equal labels have unequal positions."""
+  """Spreads `values` with axes `distinct` to the axes `output`; 0 where equal labels have unequal positions."""
   num_batch = values.ndim - (len(distinct) - 1) if "..." in distinct else 0
   widths = {label: num_batch if label == "..." else 1 for label in distinct}
   source_axes, axis = {}, 0

@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, BatchMatMul in all versions, SparseMatMul, Cross."""
+"""Matrix and cross products: MatMul, BatchMatMul in all versions, SparseMatMul, Cross."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ __all__ = ["batch_mat_mul", "batch_mat_mul_v3", "cross", "mat_mul", "sparse_mat_
 
 @register("MatMul", ignores=("T", "grad_a", "grad_b"))
 def mat_mul(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool = False) -> Array:
-  """Product of two matrices.
+  """Multiplies two matrices.
 
   Source op: `tf.raw_ops.MatMul`.
 
@@ -28,7 +28,7 @@ def mat_mul(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool 
     `[n, m]`, dtype of `a`. Integer overflow wraps, as in TF.
 
   Raises:
-    InvalidInputError: an input is no matrix, or the inner sizes differ.
+    InvalidInputError: an input is not a matrix, or the inner sizes differ.
   """
   a, b = jnp.asarray(a), jnp.asarray(b)
   inner_a, inner_b = (0 if transpose_a else 1), (1 if transpose_b else 0)
@@ -42,7 +42,7 @@ def mat_mul(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool 
 
 @register("BatchMatMul", "BatchMatMulV2", ignores=("T", "grad_x", "grad_y"))
 def batch_mat_mul(x: Array, y: Array, *, adj_x: bool = False, adj_y: bool = False) -> Array:
-  """Products of matrices in the last two axes; the leading axes broadcast.
+  """Multiplies matrices in the last two axes; the leading axes broadcast.
 
   Source op: `tf.raw_ops.BatchMatMulV2`. `BatchMatMul` is the same without broadcasting.
 
@@ -63,7 +63,7 @@ def batch_mat_mul(x: Array, y: Array, *, adj_x: bool = False, adj_y: bool = Fals
 
 @register("BatchMatMulV3", ignores=("Ta", "Tb", "grad_x", "grad_y"))
 def batch_mat_mul_v3(x: Array, y: Array, *, Tout: np.dtype, adj_x: bool = False, adj_y: bool = False) -> Array:
-  """Products of matrices in the last two axes, summed in the result's own dtype; the leading axes broadcast.
+  """Multiplies matrices in the last two axes, summed in the dtype of the result; the leading axes broadcast.
 
   Source op: `tf.raw_ops.BatchMatMulV3`.
 
@@ -98,7 +98,7 @@ def _product(x: Array, y: Array, adj_x: bool, adj_y: bool, dtype: np.dtype | Non
 
 @register("SparseMatMul", ignores=("Ta", "Tb", "a_is_sparse", "b_is_sparse"))
 def sparse_mat_mul(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool = False) -> Array:
-  """Product of two matrices that are stored densely; that many entries are zero is only a hint.
+  """Multiplies two densely stored matrices, of which many entries are expected to be zero.
 
   Source op: `tf.raw_ops.SparseMatMul`.
 
@@ -121,7 +121,7 @@ def sparse_mat_mul(a: Array, b: Array, *, transpose_a: bool = False, transpose_b
 
 @register("Cross", ignores=("T",))
 def cross(a: Array, b: Array) -> Array:
-  """Cross products of 3-vectors in the last axis.
+  """Computes cross products of 3-vectors in the last axis.
 
   Source op: `tf.raw_ops.Cross`.
 

@@ -1,4 +1,4 @@
-"""Exponential, square root and logarithm of matrices."""
+"""Functions of matrices: MatrixExponential, MatrixSquareRoot, MatrixLogarithm."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from graftax.ops_jax.linalg.decompositions import as_matrices, compute_dtype
 
 __all__ = ["matrix_exponential", "matrix_logarithm", "matrix_square_root"]
 
-# Square roots until the matrix is this near to the identity; the quadrature below is then exact to rounding.
+# Square roots are taken until the matrix is this close to the identity; then the quadrature is exact up to rounding.
 _NEAR_IDENTITY = 0.25
 _MAX_ROOTS = 60
 _NUM_NODES = 10
@@ -21,7 +21,7 @@ _NUM_NODES = 10
 
 @register("MatrixExponential", ignores=("T",))
 def matrix_exponential(input: Array) -> Array:
-  """Exponentials of square matrices.
+  """Computes the exponentials of square matrices.
 
   Source op: `tf.raw_ops.MatrixExponential`.
 
@@ -43,7 +43,7 @@ def matrix_exponential(input: Array) -> Array:
 
 @register("MatrixSquareRoot", ignores=("T",))
 def matrix_square_root(input: Array) -> Array:
-  """Principal square roots of square matrices.
+  """Computes the principal square roots of square matrices.
 
   Source op: `tf.raw_ops.MatrixSquareRoot`.
 
@@ -84,7 +84,7 @@ def _square_root_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, An
 
 @register("MatrixLogarithm", ignores=("T",))
 def matrix_logarithm(input: Array) -> Array:
-  """Principal logarithms of square matrices.
+  """Computes the principal logarithms of square matrices.
 
   Source op: `tf.raw_ops.MatrixLogarithm`.
 
@@ -116,14 +116,14 @@ def matrix_logarithm(input: Array) -> Array:
   root, num_roots = jax.lax.while_loop(is_far, take_root, (triangle, jnp.int32(0)))
   scale = jnp.exp2(num_roots.astype(jnp.finfo(x.dtype).dtype)).astype(x.dtype)
   logarithm = _logarithm_near_identity(root - identity) * scale
-  # The diagonal is known better than repeated roots give it.
+  # The diagonal can be computed more accurately than by repeated roots.
   on_diagonal = jnp.log(jnp.diagonal(triangle, axis1=-2, axis2=-1))
   logarithm = jnp.where(identity == 1, on_diagonal[..., None], logarithm)
   return vectors @ logarithm @ jnp.conj(jnp.swapaxes(vectors, -1, -2))
 
 
 def _logarithm_near_identity(x: Array) -> Array:
-  """log(1 + x) for small upper triangular `x`: Gauss and Legendre's rule for the integral of x / (1 + t x) to t = 1."""
+  """Computes log(1 + x) for small upper triangular `x`, by Gauss-Legendre quadrature of x / (1 + t x) over [0, 1]."""
   nodes, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
   identity = jnp.eye(x.shape[-1], dtype=x.dtype)
   total = jnp.zeros_like(x)
@@ -136,13 +136,13 @@ def _logarithm_near_identity(x: Array) -> Array:
 
 
 def _complex_schur(x: Array) -> tuple[Array, Array]:
-  """Upper triangular factor and unitary vectors."""
+  """Returns the upper triangular factor and the unitary vectors."""
   complex_x = x.astype(jnp.result_type(x.dtype, np.complex64))
   return jax.lax.linalg.schur(complex_x)
 
 
 def _triangular_root(triangle: Array) -> Array:
-  """The square root of an upper triangular matrix, superdiagonal by superdiagonal."""
+  """Computes the square root of an upper triangular matrix, superdiagonal by superdiagonal."""
   size = triangle.shape[-1]
   diagonal = jnp.sqrt(jnp.diagonal(triangle, axis1=-2, axis2=-1))
   row, column = np.indices((size, size))
@@ -151,7 +151,7 @@ def _triangular_root(triangle: Array) -> Array:
   root = jnp.where(row == column, diagonal[..., None], 0)
 
   def fill(offset: int, root: Array) -> Array:
-    # Entries nearer to the diagonal are final; products of these make up the rest of the equation for this one.
+    # Entries nearer to the diagonal are final; their products are the known part of the equation for this entry.
     strict = jnp.where(row == column, 0, root)
     entries = (triangle - strict @ strict) / divisor
     return jnp.where(jnp.asarray(column - row) == offset, entries, root)

@@ -1,4 +1,4 @@
-"""Linear systems, inverses and determinants."""
+"""Linear systems, inverses and determinants: MatrixSolve, MatrixTriangularSolve, MatrixInverse, MatrixDeterminant."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ __all__ = [
 
 @register("MatrixInverse", "BatchMatrixInverse", ignores=("T",))
 def matrix_inverse(input: Array, *, adjoint: bool = False) -> Array:
-  """Inverse matrices.
+  """Computes inverse matrices.
 
   Source op: `tf.raw_ops.MatrixInverse`.
 
@@ -37,7 +37,7 @@ def matrix_inverse(input: Array, *, adjoint: bool = False) -> Array:
   Raises:
     InvalidInputError: the matrices are not square.
 
-  Differs from TF: a singular matrix gives infinities or NaN rather than an error.
+  Differs from TF: a singular matrix gives infinities or NaN instead of raising an error.
   """
   x = as_matrices("MatrixInverse", input, square=True)
   wide = x.astype(compute_dtype(x.dtype))
@@ -46,7 +46,7 @@ def matrix_inverse(input: Array, *, adjoint: bool = False) -> Array:
 
 @register("MatrixDeterminant", "BatchMatrixDeterminant", ignores=("T",))
 def matrix_determinant(input: Array) -> Array:
-  """Determinants.
+  """Computes determinants.
 
   Source op: `tf.raw_ops.MatrixDeterminant`.
 
@@ -59,7 +59,7 @@ def matrix_determinant(input: Array) -> Array:
   Raises:
     InvalidInputError: the matrices are not square.
 
-  Differs from TF: TensorFlow's gradient for complex matrices has the determinant where its conjugate belongs; ours has
+  Differs from TF: TensorFlow's gradient for complex matrices uses the determinant instead of its conjugate; ours uses
     the conjugate.
   """
   x = as_matrices("MatrixDeterminant", input, square=True)
@@ -68,7 +68,7 @@ def matrix_determinant(input: Array) -> Array:
 
 @register("LogMatrixDeterminant", ignores=("T",))
 def log_matrix_determinant(input: Array) -> tuple[Array, Array]:
-  """Sign and logarithm of the absolute value of determinants.
+  """Computes the sign and the logarithm of the absolute value of determinants.
 
   Source op: `tf.raw_ops.LogMatrixDeterminant`.
 
@@ -83,13 +83,13 @@ def log_matrix_determinant(input: Array) -> tuple[Array, Array]:
   """
   x = as_matrices("LogMatrixDeterminant", input, square=True)
   sign, log = jnp.linalg.slogdet(x.astype(compute_dtype(x.dtype)))
-  # TensorFlow passes no gradient through the sign, which for complex matrices would have one.
+  # TensorFlow passes no gradient through the sign, though for complex matrices it has one.
   return jax.lax.stop_gradient(sign.astype(x.dtype)), log.astype(x.dtype)
 
 
 @register("MatrixSolve", "BatchMatrixSolve", ignores=("T",))
 def matrix_solve(matrix: Array, rhs: Array, *, adjoint: bool = False) -> Array:
-  """Solutions of linear systems.
+  """Solves linear systems.
 
   Source op: `tf.raw_ops.MatrixSolve`.
 
@@ -104,7 +104,7 @@ def matrix_solve(matrix: Array, rhs: Array, *, adjoint: bool = False) -> Array:
   Raises:
     InvalidInputError: the shapes do not fit.
 
-  Differs from TF: a singular matrix gives infinities or NaN rather than an error.
+  Differs from TF: a singular matrix gives infinities or NaN instead of raising an error.
   """
   a, b = _system("MatrixSolve", matrix, rhs, square=True)
   dtype = compute_dtype(a.dtype)
@@ -115,7 +115,7 @@ def matrix_solve(matrix: Array, rhs: Array, *, adjoint: bool = False) -> Array:
 
 @register("MatrixSolveLs", "BatchMatrixSolveLs", ignores=("T",))
 def matrix_solve_ls(matrix: Array, rhs: Array, l2_regularizer: Array, *, fast: bool = True) -> Array:
-  """Least squares solutions of linear systems.
+  """Solves linear systems by least squares.
 
   Source op: `tf.raw_ops.MatrixSolveLs`.
 
@@ -153,7 +153,7 @@ def _solve_positive(matrix: Array, rhs: Array) -> Array:
 
 @register("MatrixTriangularSolve", "BatchMatrixTriangularSolve", ignores=("T",))
 def matrix_triangular_solve(matrix: Array, rhs: Array, *, lower: bool = True, adjoint: bool = False) -> Array:
-  """Solutions of triangular linear systems; the leading axes broadcast.
+  """Solves triangular linear systems; the leading axes broadcast.
 
   Source op: `tf.raw_ops.MatrixTriangularSolve`.
 
@@ -187,7 +187,7 @@ def matrix_triangular_solve(matrix: Array, rhs: Array, *, lower: bool = True, ad
 
 @register("BandedTriangularSolve", ignores=("T",))
 def banded_triangular_solve(matrix: Array, rhs: Array, *, lower: bool = True, adjoint: bool = False) -> Array:
-  """Solutions of triangular linear systems that are stored by diagonals.
+  """Solves triangular linear systems that are stored by diagonals.
 
   Source op: `tf.raw_ops.BandedTriangularSolve`.
 

@@ -1,4 +1,4 @@
-"""Tridiagonal matrices: systems and products."""
+"""Tridiagonal matrices: TridiagonalSolve, TridiagonalMatMul."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ __all__ = ["tridiagonal_mat_mul", "tridiagonal_solve"]
 
 @register("TridiagonalSolve", ignores=("T", "partial_pivoting", "perturb_singular"))
 def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
-  """Solutions of tridiagonal linear systems, with partial pivoting.
+  """Solves tridiagonal linear systems, with partial pivoting.
 
   Source op: `tf.raw_ops.TridiagonalSolve`.
 
@@ -27,9 +27,9 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
   Raises:
     InvalidInputError: the shapes do not fit.
 
-  Differs from TF: pivots also with `partial_pivoting=False`, which changes rounding alone; a singular matrix gives
-    infinities or NaN rather than an error, or with `perturb_singular` the solution for one close to it; the gradient of
-    complex systems is conjugated, as that of the dense solve is, where TensorFlow's is not.
+  Differs from TF: pivots also with `partial_pivoting=False`, which changes only the rounding; a singular matrix gives
+    infinities or NaN instead of raising an error, or with `perturb_singular` the solution for one close to it; the
+    gradient of complex systems is conjugated, as that of the dense solve is, where TensorFlow's is not.
   """
   diagonals, rhs = jnp.asarray(diagonals), jnp.asarray(rhs)
   if diagonals.ndim < 2 or diagonals.shape[-2] != 3 or rhs.shape[:-1] != (*diagonals.shape[:-2], diagonals.shape[-1]):
@@ -48,7 +48,7 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
 
 @register("TridiagonalMatMul", ignores=("T",))
 def tridiagonal_mat_mul(superdiag: Array, maindiag: Array, subdiag: Array, rhs: Array) -> Array:
-  """Products of tridiagonal matrices with dense ones.
+  """Multiplies tridiagonal matrices with dense ones.
 
   Source op: `tf.raw_ops.TridiagonalMatMul`.
 

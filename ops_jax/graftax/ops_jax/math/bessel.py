@@ -1,8 +1,8 @@
-"""Bessel functions of order 0 and 1, with TensorFlow's derivatives.
+"""Bessel functions of order 0 and 1, with TensorFlow's derivatives: BesselI0, BesselJ0, BesselY0, BesselK0 and so on.
 
-Up to 8 (second kind, modified: 2) an even function of `x` is a Chebyshev series in its square; beyond, the amplitudes
-`P` and `x Q` of `sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phase))` are series in `(8 / x)^2`, and
-`exp(x) sqrt(x) K(x)` is one in `2 / x`.
+For `x` up to 8 (up to 2 for K), an even function of `x` is computed as a Chebyshev series in `x^2`. For larger `x`, the
+amplitudes `P` and `x Q` of `sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phase))` are series in `(8 / x)^2`, and
+`exp(x) sqrt(x) K(x)` is a series in `2 / x`.
 """
 
 import math
@@ -36,7 +36,7 @@ _SMALL_LIMIT, _MODIFIED_LIMIT = 8.0, 2.0
 
 
 def _chebyshev(coefficients: np.ndarray, t: Array) -> Array:
-  """The series at `t` in [-1, 1], by Clenshaw's recurrence."""
+  """Returns the series at `t` in [-1, 1], by Clenshaw's recurrence."""
   kept = np.flatnonzero(np.abs(coefficients) > np.abs(coefficients).max() * float(jnp.finfo(t.dtype).eps) / 16)[-1] + 1
   current, previous = jnp.zeros_like(t), jnp.zeros_like(t)
   for c in coefficients[1:kept][::-1]:
@@ -50,7 +50,7 @@ def _small(coefficients: np.ndarray, x: Array, limit: float) -> Array:
 
 
 def _amplitudes(order: int, x: Array) -> tuple[Array, Array, Array]:
-  """Factor, and phase as its sine and cosine, of the oscillating form at `x` from 8 on."""
+  """Returns the factor, and the phase as its sine and cosine, of the oscillating form for `x` of at least 8."""
   x = jnp.maximum(x, _SMALL_LIMIT)
   t = 2 * (_SMALL_LIMIT / x) ** 2 - 1
   in_phase = _chebyshev((tables.P0_LARGE, tables.P1_LARGE)[order], t)
@@ -114,13 +114,13 @@ _k0, _k0e, _k1, _k1e = _modified(0, False), _modified(0, True), _modified(1, Fal
 
 
 def _over(y: Array, x: Array, at_zero: float) -> Array:
-  """`y / x`, and the limit where `x` is 0."""
+  """Returns `y / x`, or the limit `at_zero` if `x` is 0."""
   return jnp.where(x == 0, at_zero, y / jnp.where(x == 0, 1, x))
 
 
 @register("BesselI0", ignores=("T",))
 def bessel_i0(x: Array) -> Array:
-  """Modified Bessel function of the first kind of order 0.
+  """Returns the modified Bessel function of the first kind of order 0.
 
   Source op: `tf.raw_ops.BesselI0`.
 
@@ -135,7 +135,7 @@ def bessel_i0(x: Array) -> Array:
 
 @register("BesselI0e", ignores=("T",))
 def bessel_i0e(x: Array) -> Array:
-  """`exp(-|x|)` times the modified Bessel function of the first kind of order 0.
+  """Returns `exp(-|x|)` times the modified Bessel function of the first kind of order 0.
 
   Source op: `tf.raw_ops.BesselI0e`.
 
@@ -150,7 +150,7 @@ def bessel_i0e(x: Array) -> Array:
 
 @register("BesselI1", ignores=("T",))
 def bessel_i1(x: Array) -> Array:
-  """Modified Bessel function of the first kind of order 1.
+  """Returns the modified Bessel function of the first kind of order 1.
 
   Source op: `tf.raw_ops.BesselI1`. As there, the derivative at 0 is 1 (the true one is 1/2).
 
@@ -165,7 +165,7 @@ def bessel_i1(x: Array) -> Array:
 
 @register("BesselI1e", ignores=("T",))
 def bessel_i1e(x: Array) -> Array:
-  """`exp(-|x|)` times the modified Bessel function of the first kind of order 1.
+  """Returns `exp(-|x|)` times the modified Bessel function of the first kind of order 1.
 
   Source op: `tf.raw_ops.BesselI1e`.
 
@@ -180,7 +180,7 @@ def bessel_i1e(x: Array) -> Array:
 
 @register("BesselJ0", ignores=("T",))
 def bessel_j0(x: Array) -> Array:
-  """Bessel function of the first kind of order 0.
+  """Returns the Bessel function of the first kind of order 0.
 
   Source op: `tf.raw_ops.BesselJ0`.
 
@@ -195,7 +195,7 @@ def bessel_j0(x: Array) -> Array:
 
 @register("BesselJ1", ignores=("T",))
 def bessel_j1(x: Array) -> Array:
-  """Bessel function of the first kind of order 1.
+  """Returns the Bessel function of the first kind of order 1.
 
   Source op: `tf.raw_ops.BesselJ1`.
 
@@ -210,7 +210,7 @@ def bessel_j1(x: Array) -> Array:
 
 @register("BesselY0", ignores=("T",))
 def bessel_y0(x: Array) -> Array:
-  """Bessel function of the second kind of order 0; minus infinity from 0 down.
+  """Returns the Bessel function of the second kind of order 0; minus infinity from 0 down.
 
   Source op: `tf.raw_ops.BesselY0`.
 
@@ -225,7 +225,7 @@ def bessel_y0(x: Array) -> Array:
 
 @register("BesselY1", ignores=("T",))
 def bessel_y1(x: Array) -> Array:
-  """Bessel function of the second kind of order 1; minus infinity from 0 down.
+  """Returns the Bessel function of the second kind of order 1; minus infinity from 0 down.
 
   Source op: `tf.raw_ops.BesselY1`.
 
@@ -240,7 +240,7 @@ def bessel_y1(x: Array) -> Array:
 
 @register("BesselK0", ignores=("T",))
 def bessel_k0(x: Array) -> Array:
-  """Modified Bessel function of the second kind of order 0; infinity from 0 down.
+  """Returns the modified Bessel function of the second kind of order 0; infinity from 0 down.
 
   Source op: `tf.raw_ops.BesselK0`.
 
@@ -255,7 +255,7 @@ def bessel_k0(x: Array) -> Array:
 
 @register("BesselK0e", ignores=("T",))
 def bessel_k0e(x: Array) -> Array:
-  """`exp(x)` times the modified Bessel function of the second kind of order 0.
+  """Returns `exp(x)` times the modified Bessel function of the second kind of order 0.
 
   Source op: `tf.raw_ops.BesselK0e`.
 
@@ -270,7 +270,7 @@ def bessel_k0e(x: Array) -> Array:
 
 @register("BesselK1", ignores=("T",))
 def bessel_k1(x: Array) -> Array:
-  """Modified Bessel function of the second kind of order 1; infinity from 0 down.
+  """Returns the modified Bessel function of the second kind of order 1; infinity from 0 down.
 
   Source op: `tf.raw_ops.BesselK1`.
 
@@ -285,7 +285,7 @@ def bessel_k1(x: Array) -> Array:
 
 @register("BesselK1e", ignores=("T",))
 def bessel_k1e(x: Array) -> Array:
-  """`exp(x)` times the modified Bessel function of the second kind of order 1.
+  """Returns `exp(x)` times the modified Bessel function of the second kind of order 1.
 
   Source op: `tf.raw_ops.BesselK1e`.
 

@@ -1,4 +1,4 @@
-"""Chebyshev coefficients of Bessel functions, computed with 40 digits; `bessel.py` says of what."""
+"""Chebyshev coefficients for `bessel.py`, computed with 40 digits."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
-"""Elementwise functions of two arguments, with numpy's broadcasting, and sums of lists.
+"""Elementwise functions of two arguments: AddV2, Sub, Mul, RealDiv, FloorMod, Pow, Maximum; and AddN.
 
-Both arguments have one dtype, and so has the result. Known inputs give known results, symbolic dimensions included.
+The arguments broadcast as in numpy and share their dtype with the result. Known inputs give known results, even if they
+hold symbolic dimensions.
 """
 
 import functools
@@ -53,7 +54,7 @@ _multiply = short_cut(lax.mul, jnp.multiply)
 
 @register("Add", "AddV2", ignores=("T",), symbolic=True)
 def add(x: Array, y: Array) -> Array:
-  """`x + y`; integers wrap. Known strings are joined."""
+  """Returns `x + y`; integers wrap. Known strings are joined."""
   if isinstance(x, FlowGradient) or isinstance(y, FlowGradient):
     return sum_of_variants([x, y], "Add")
   result = keep_known(np.add, _add, x, y)
@@ -63,7 +64,7 @@ def add(x: Array, y: Array) -> Array:
 
 @register("Sub", ignores=("T",), symbolic=True)
 def sub(x: Array, y: Array) -> Array:
-  """`x - y`; integers wrap."""
+  """Returns `x - y`; integers wrap."""
   result = keep_known(np.subtract, _subtract, x, y)
   note_shifted(result, x, y, sign=-1)
   return result
@@ -71,13 +72,13 @@ def sub(x: Array, y: Array) -> Array:
 
 @register("Mul", ignores=("T",), symbolic=True)
 def mul(x: Array, y: Array) -> Array:
-  """`x * y`; integers wrap."""
+  """Returns `x * y`; integers wrap."""
   return keep_known(np.multiply, _multiply, x, y)
 
 
 @register("AddN", "AccumulateNV2", ignores=("T", "N", "shape"), symbolic=True)
 def add_n(inputs: list[Array]) -> Array:
-  """The sum of arrays of one shape and dtype, or of tensor lists of one length."""
+  """Sums arrays of one shape and dtype, or tensor lists of one length."""
   if any(map(is_variant, inputs)):
     return sum_of_variants(inputs, "AddN")
   return functools.reduce(add, inputs)
@@ -85,7 +86,7 @@ def add_n(inputs: list[Array]) -> Array:
 
 @register("RealDiv", "Div", ignores=("T",), symbolic=True)
 def div(x: Array, y: Array) -> Array:
-  """`x / y`; for integers the quotient rounded towards 0.
+  """Returns `x / y`; for integers the quotient rounded towards 0.
 
   Source ops: `tf.raw_ops.Div`, `tf.raw_ops.RealDiv`.
 
@@ -96,7 +97,7 @@ def div(x: Array, y: Array) -> Array:
   Raises:
     InvalidInputError: an integer is divided by a known 0.
 
-  Differs from TF: division by a traced integer 0 gives an unspecified number where TensorFlow raises an error.
+  Differs from TF: division by a traced integer 0 gives an unspecified number; TensorFlow raises an error.
   """
   if _is_integer(x) or _is_integer(y):
     return truncate_div(x, y)
@@ -105,7 +106,7 @@ def div(x: Array, y: Array) -> Array:
 
 @register("TruncateDiv", ignores=("T",), symbolic=True)
 def truncate_div(x: Array, y: Array) -> Array:
-  """`x / y` rounded towards 0; see `div` for division by 0."""
+  """Returns `x / y` rounded towards 0; see `div` for division by 0."""
   _refuse_zero_divisor("TruncateDiv", y)
   if _is_integer(x) or _is_integer(y):
     return keep_known(_np_truncate_div, lambda a, b: lax.div(*_broadcast(a, b)), x, y)
@@ -114,7 +115,7 @@ def truncate_div(x: Array, y: Array) -> Array:
 
 @register("FloorDiv", ignores=("T",), symbolic=True)
 def floor_div(x: Array, y: Array) -> Array:
-  """`x / y` rounded towards minus infinity; see `div` for division by 0. Derivative 0."""
+  """Returns `x / y` rounded towards minus infinity; see `div` for division by 0. Derivative 0."""
   _refuse_zero_divisor("FloorDiv", y)
   if _is_integer(x) or _is_integer(y):
     return keep_known(np.floor_divide, jnp.floor_divide, x, y)
@@ -123,21 +124,21 @@ def floor_div(x: Array, y: Array) -> Array:
 
 @register("FloorMod", ignores=("T",), symbolic=True)
 def floor_mod(x: Array, y: Array) -> Array:
-  """Remainder of `floor_div`, with the sign of `y`; see `div` for division by 0."""
+  """Returns the remainder of `floor_div`, with the sign of `y`; see `div` for division by 0."""
   _refuse_zero_divisor("FloorMod", y)
   return keep_known(np.mod, jnp.mod, x, y)
 
 
 @register("Mod", "TruncateMod", ignores=("T",), symbolic=True)
 def mod(x: Array, y: Array) -> Array:
-  """Remainder of `truncate_div`, with the sign of `x`; see `div` for division by 0."""
+  """Returns the remainder of `truncate_div`, with the sign of `x`; see `div` for division by 0."""
   _refuse_zero_divisor("Mod", y)
   return keep_known(_np_truncate_mod, lambda a, b: lax.rem(*_broadcast(a, b)), x, y)
 
 
 @register("DivNoNan", ignores=("T",))
 def div_no_nan(x: Array, y: Array) -> Array:
-  """`x / y`, and 0 (with derivative 0) where `y` is 0."""
+  """Returns `x / y`, or 0 (with derivative 0) if `y` is 0."""
   x, y = _broadcast(x, y)
   is_zero = y == 0
   return jnp.where(is_zero, jnp.zeros_like(x), lax.div(x, jnp.where(is_zero, jnp.ones_like(y), y)))
@@ -145,7 +146,7 @@ def div_no_nan(x: Array, y: Array) -> Array:
 
 @register("MulNoNan", ignores=("T",))
 def mul_no_nan(x: Array, y: Array) -> Array:
-  """`x * y`, and 0 where `y` is 0, even if `x` is infinite or NaN.
+  """Returns `x * y`, or 0 if `y` is 0, even if `x` is infinite or NaN.
 
   Source op: `tf.raw_ops.MulNoNan`.
 
@@ -153,8 +154,8 @@ def mul_no_nan(x: Array, y: Array) -> Array:
     x: any shape.
     y: any shape that broadcasts with `x`.
 
-  Differs from TF: the gradient with respect to `y` is `x` times the incoming one also where that is 0, so it is NaN
-    for an infinite `x`; TensorFlow gives 0 there.
+  Differs from TF: the gradient with respect to `y` is `x` times the incoming gradient even if that is 0, so it is NaN
+    for an infinite `x`; TensorFlow returns 0.
   """
   return _mul_no_nan(*_broadcast(x, y))
 
@@ -168,7 +169,7 @@ _mul_no_nan: Callable[..., Array] = with_partials(
 
 @register("Xdivy", ignores=("T",))
 def xdivy(x: Array, y: Array) -> Array:
-  """`x / y`, and 0 (with derivative 0) where `x` is 0.
+  """Returns `x / y`, or 0 (with derivative 0) if `x` is 0.
 
   Differs from TF: the gradient for complex numbers is conjugated as for every other op; TensorFlow's is not.
   """
@@ -177,7 +178,7 @@ def xdivy(x: Array, y: Array) -> Array:
 
 @register("Xlogy", ignores=("T",))
 def xlogy(x: Array, y: Array) -> Array:
-  """`x * log(y)`, and 0 (with derivative 0) where `x` is 0.
+  """Returns `x * log(y)`, or 0 (with derivative 0) if `x` is 0.
 
   Differs from TF: the gradient for complex numbers is conjugated as for every other op; TensorFlow's is not.
   """
@@ -186,7 +187,7 @@ def xlogy(x: Array, y: Array) -> Array:
 
 @register("Xlog1py", ignores=("T",))
 def xlog1py(x: Array, y: Array) -> Array:
-  """`x * log1p(y)`, and 0 (with derivative 0) where `x` is 0.
+  """Returns `x * log1p(y)`, or 0 (with derivative 0) if `x` is 0.
 
   Differs from TF: the gradient for complex numbers is conjugated as for every other op; TensorFlow's is not.
   """
@@ -201,7 +202,7 @@ def _zero_at_zero(function: Callable[[Array, Array], Array], x: Array, y: Array)
 
 @register("Pow", ignores=("T",), symbolic=True)
 def pow_(x: Array, y: Array) -> Array:
-  """`x ** y`; integers wrap.
+  """Returns `x ** y`; integers wrap.
 
   Source op: `tf.raw_ops.Pow`.
 
@@ -215,7 +216,7 @@ def pow_(x: Array, y: Array) -> Array:
   Raises:
     InvalidInputError: a known integer exponent is negative.
 
-  Differs from TF: a traced negative integer exponent gives an unspecified number where TensorFlow raises an error.
+  Differs from TF: a traced negative integer exponent gives an unspecified number; TensorFlow raises an error.
   """
   if not (_is_integer(x) or _is_integer(y)):
     return _pow(*_broadcast(x, y))
@@ -239,13 +240,13 @@ _pow: Callable[..., Array] = with_partials(lax.pow, _pow_partial_x, _pow_partial
 
 @register("Maximum", ignores=("T",), symbolic=True)
 def maximum(x: Array, y: Array) -> Array:
-  """The larger of `x` and `y`, NaN if one is NaN. Where they are equal, the derivative is that of `x`."""
+  """Returns the larger of `x` and `y`, or NaN if one is NaN. If they are equal, the derivative is that of `x`."""
   return keep_known(_np_maximum, lambda a, b: _maximum(*_broadcast(a, b)), x, y)
 
 
 @register("Minimum", ignores=("T",), symbolic=True)
 def minimum(x: Array, y: Array) -> Array:
-  """The smaller of `x` and `y`, NaN if one is NaN. Where they are equal, the derivative is that of `x`."""
+  """Returns the smaller of `x` and `y`, or NaN if one is NaN. If they are equal, the derivative is that of `x`."""
   return keep_known(_np_minimum, lambda a, b: _minimum(*_broadcast(a, b)), x, y)
 
 
@@ -263,7 +264,7 @@ _minimum = with_partials(
 
 @register("SquaredDifference", ignores=("T",), symbolic=True)
 def squared_difference(x: Array, y: Array) -> Array:
-  """`(x - y) ** 2`; for complex numbers `|x - y| ** 2`, still of complex dtype."""
+  """Returns `(x - y) ** 2`; for complex numbers `|x - y| ** 2`, still of complex dtype."""
   difference = sub(x, y)
   if jnp.issubdtype(difference.dtype, jnp.complexfloating):
     return jnp.conj(difference) * difference
@@ -272,13 +273,13 @@ def squared_difference(x: Array, y: Array) -> Array:
 
 @register("Atan2", ignores=("T",))
 def atan2(y: Array, x: Array) -> Array:
-  """Angle in radians of the point `(x, y)`, in [-pi, pi]."""
+  """Returns the angle in radians of the point `(x, y)`, in [-pi, pi]."""
   return lax.atan2(*_broadcast(y, x))
 
 
 @register("NextAfter", ignores=("T",))
 def next_after(x1: Array, x2: Array) -> Array:
-  """The number next to `x1` in the direction of `x2`."""
+  """Returns the number next to `x1` in the direction of `x2`."""
   return lax.nextafter(*_broadcast(x1, x2))
 
 

@@ -1,4 +1,4 @@
-"""Bits of integers: logic, shifts and counting. The dtype and the broadcast shape are kept."""
+"""Bits of integers: BitwiseAnd, Invert, LeftShift, PopulationCount. Dtype and broadcast shape are kept."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,43 +13,43 @@ __all__ = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "
 
 @register("BitwiseAnd", ignores=("T",))
 def bitwise_and(x: Array, y: Array) -> Array:
-  """Bits set in both."""
+  """Returns the bits that are set in both."""
   return keep_known(np.bitwise_and, jnp.bitwise_and, x, y)
 
 
 @register("BitwiseOr", ignores=("T",))
 def bitwise_or(x: Array, y: Array) -> Array:
-  """Bits set in either."""
+  """Returns the bits that are set in at least one."""
   return keep_known(np.bitwise_or, jnp.bitwise_or, x, y)
 
 
 @register("BitwiseXor", ignores=("T",))
 def bitwise_xor(x: Array, y: Array) -> Array:
-  """Bits set in exactly one."""
+  """Returns the bits that are set in exactly one."""
   return keep_known(np.bitwise_xor, jnp.bitwise_xor, x, y)
 
 
 @register("Invert", ignores=("T",))
 def invert(x: Array) -> Array:
-  """Every bit flipped."""
+  """Flips every bit."""
   return keep_known(np.invert, jnp.invert, x)
 
 
 @register("LeftShift", ignores=("T",))
 def left_shift(x: Array, y: Array) -> Array:
-  """`x << y`, with `y` clamped to the shifts that the type has."""
+  """Returns `x << y`, with `y` clamped to the valid shifts of the type."""
   return jnp.left_shift(x, _clamp_shift(y))
 
 
 @register("RightShift", ignores=("T",))
 def right_shift(x: Array, y: Array) -> Array:
-  """`x >> y`, with the sign kept and `y` clamped to the shifts that the type has."""
+  """Returns `x >> y` with the sign kept, and `y` clamped to the valid shifts of the type."""
   return jnp.right_shift(x, _clamp_shift(y))
 
 
 @register("PopulationCount", ignores=("T",))
 def population_count(x: Array) -> Array:
-  """Number of set bits in each element, as uint8."""
+  """Returns the number of set bits in each element, as uint8."""
   return lax.population_count(jnp.asarray(x)).astype(np.uint8)
 
 

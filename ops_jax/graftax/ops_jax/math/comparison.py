@@ -1,6 +1,7 @@
-"""Comparisons, tests of floating-point classes, and boolean logic; all give bool of the broadcast shape.
+"""Comparisons, tests of floating-point classes and boolean logic: Equal, Less, IsNan, LogicalAnd.
 
-Known inputs give known results. Where symbolic dimensions cannot be ordered, the comparison is made at run time.
+All return bool of the broadcast shape. Known inputs give known results; if symbolic dimensions cannot be ordered, the
+comparison is made at run time.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ __all__ = [
 
 @register("Equal", ignores=("T",), symbolic=True)
 def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array:
-  """`x == y` elementwise.
+  """Returns `x == y` elementwise.
 
   Source op: `tf.raw_ops.Equal`.
 
@@ -53,7 +54,7 @@ def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array
 
 @register("NotEqual", ignores=("T",), symbolic=True)
 def not_equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array:
-  """`x != y` elementwise; see `equal`."""
+  """Returns `x != y` elementwise; see `equal`."""
   if not _compatible(x, y):
     return _incompatible("NotEqual", x, y, incompatible_shape_error, True)
   return keep_known(lambda a, b: np.logical_not(_np_equal(a, b)), jnp.not_equal, x, y)
@@ -61,74 +62,74 @@ def not_equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> A
 
 @register("Less", ignores=("T",), symbolic=True)
 def less(x: Array, y: Array) -> Array:
-  """`x < y` elementwise."""
+  """Returns `x < y` elementwise."""
   return keep_known(np.less, jnp.less, x, y)
 
 
 @register("LessEqual", ignores=("T",), symbolic=True)
 def less_equal(x: Array, y: Array) -> Array:
-  """`x <= y` elementwise."""
+  """Returns `x <= y` elementwise."""
   return keep_known(np.less_equal, jnp.less_equal, x, y)
 
 
 @register("Greater", ignores=("T",), symbolic=True)
 def greater(x: Array, y: Array) -> Array:
-  """`x > y` elementwise."""
+  """Returns `x > y` elementwise."""
   return keep_known(np.greater, jnp.greater, x, y)
 
 
 @register("GreaterEqual", ignores=("T",), symbolic=True)
 def greater_equal(x: Array, y: Array) -> Array:
-  """`x >= y` elementwise."""
+  """Returns `x >= y` elementwise."""
   return keep_known(np.greater_equal, jnp.greater_equal, x, y)
 
 
 @register("ApproximateEqual", ignores=("T",))
 def approximate_equal(x: Array, y: Array, *, tolerance: float = 1e-5) -> Array:
-  """`|x - y| < tolerance` elementwise, for `x` and `y` of one shape."""
+  """Returns `|x - y| < tolerance` elementwise, for `x` and `y` of one shape."""
   difference = jnp.abs(jnp.subtract(x, y))
   return difference < jnp.asarray(tolerance).astype(difference.dtype)
 
 
 @register("IsNan", ignores=("T",))
 def is_nan(x: Array) -> Array:
-  """Whether each element is NaN."""
+  """Returns whether each element is NaN."""
   return keep_known(np.isnan, jnp.isnan, x)
 
 
 @register("IsInf", ignores=("T",))
 def is_inf(x: Array) -> Array:
-  """Whether each element is plus or minus infinity."""
+  """Returns whether each element is plus or minus infinity."""
   return keep_known(np.isinf, jnp.isinf, x)
 
 
 @register("IsFinite", ignores=("T",))
 def is_finite(x: Array) -> Array:
-  """Whether each element is neither infinite nor NaN."""
+  """Returns whether each element is neither infinite nor NaN."""
   return keep_known(np.isfinite, jnp.isfinite, x)
 
 
 @register("LogicalAnd")
 def logical_and(x: Array, y: Array) -> Array:
-  """Both of two booleans."""
+  """Returns whether both booleans are true."""
   return keep_known(np.logical_and, jnp.logical_and, x, y)
 
 
 @register("LogicalOr")
 def logical_or(x: Array, y: Array) -> Array:
-  """Either of two booleans."""
+  """Returns whether at least one of two booleans is true."""
   return keep_known(np.logical_or, jnp.logical_or, x, y)
 
 
 @register("LogicalNot")
 def logical_not(x: Array) -> Array:
-  """The opposite boolean."""
+  """Negates a boolean."""
   return keep_known(np.logical_not, jnp.logical_not, x)
 
 
 @register("ToBool", ignores=("T",))
 def to_bool(input: Array) -> Array:
-  """A scalar as bool (not 0, not the empty string), or whether an array of higher rank has any element."""
+  """Returns whether a scalar is not 0 (or not empty, for strings); for other arrays, whether there are elements."""
   if input.ndim:
     return np.asarray(input.size > 0)
   if input.dtype == object and isinstance(input.item(), bytes):
@@ -143,7 +144,7 @@ def _np_equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _equal_object(a: Any, b: Any) -> bool:
-  # `==` of symbolic dimensions means "always equal"; not being always equal is only known where they can be ordered.
+  # `==` of symbolic dimensions means "always equal"; "never equal" is known only if they can be ordered.
   return bool(a == b) or not (a < b or a > b)
 
 

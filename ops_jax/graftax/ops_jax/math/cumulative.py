@@ -1,4 +1,4 @@
-"""Running sums, products and log-sum-exps along one axis."""
+"""Running sums, products and log-sum-exps along one axis: Cumsum, Cumprod, CumulativeLogsumexp."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["cumprod", "cumsum", "cumulative_logsumexp"]
 
 @register("Cumsum", ignores=("T", "Tidx"), symbolic=True)
 def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
-  """Running sum along one axis.
+  """Computes the running sum along one axis.
 
   Source op: `tf.raw_ops.Cumsum`.
 
@@ -48,7 +48,7 @@ def cumsum(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: boo
 
 @register("Cumprod", ignores=("T", "Tidx"), symbolic=True)
 def cumprod(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
-  """Running product along one axis; see `cumsum`. With `exclusive` the first result is 1.
+  """Computes the running product along one axis; see `cumsum`. With `exclusive` the first result is 1.
 
   Differs from TF: where `x` is 0 the gradient is the true derivative; TensorFlow's is 0 there.
   """
@@ -62,7 +62,7 @@ def cumprod(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bo
 
 @register("CumulativeLogsumexp", ignores=("T", "Tidx"))
 def cumulative_logsumexp(x: Array, axis: Static[int], *, exclusive: bool = False, reverse: bool = False) -> Array:
-  """Running `log(sum(exp(x)))` along one axis; see `cumsum`. With `exclusive` the first result is -inf.
+  """Computes the running `log(sum(exp(x)))` along one axis; see `cumsum`. With `exclusive` the first result is -inf.
 
   Differs from TF: every result after a NaN is NaN; TensorFlow's kernel loses the NaN.
   """

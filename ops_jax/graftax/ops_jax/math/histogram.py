@@ -1,4 +1,4 @@
-"""Counts of values: by integer value, and by bins of equal width."""
+"""Counts of values: Bincount, DenseBincount, SparseBincount, RaggedBincount, HistogramFixedWidth."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ __all__ = ["bincount", "dense_bincount", "histogram_fixed_width", "ragged_bincou
 
 @register("Bincount", ignores=("T",))
 def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
-  """How often, or with which total weight, each of `0 ... size-1` occurs.
+  """Counts how often, or with which total weight, each of `0 ... size-1` occurs.
 
   Source op: `tf.raw_ops.Bincount`.
 
   Args:
-    arr: any shape, int32, not negative; values from `size` on are left out.
+    arr: any shape, int32, not negative; larger values are ignored.
     size: number of counts. Must be known.
     weights: of the shape of `arr`, or empty for plain counts.
 
@@ -31,7 +31,7 @@ def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
   Raises:
     InvalidInputError: a known value is negative, or the shapes differ.
 
-  Differs from TF: traced negative values are left out rather than an error.
+  Differs from TF: traced negative values are ignored instead of raising an error.
   """
   _check("Bincount", arr, size, weights)
   return _count_rows(None, 1, jnp.reshape(arr, -1), size, jnp.reshape(weights, -1), binary_output=False)[0]
@@ -39,15 +39,15 @@ def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
 
 @register("DenseBincount", ignores=("T", "Tidx"))
 def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_output: bool = False) -> Array:
-  """`bincount` of a vector, or of each row of a matrix.
+  """Computes `bincount` of a vector, or of each row of a matrix.
 
   Source op: `tf.raw_ops.DenseBincount`.
 
   Args:
-    input: `[n]` or `[batch, n]`, integer, not negative; values from `size` on are left out.
+    input: `[n]` or `[batch, n]`, integer, not negative; larger values are ignored.
     size: number of counts. Must be known.
     weights: of the shape of `input`, or empty for plain counts.
-    binary_output: only tell whether a value occurs, as 1 or 0, whatever its weight.
+    binary_output: whether to return 1 for each value that occurs and 0 otherwise, regardless of weights.
 
   Returns:
     `[size]` or `[batch, size]`, of the dtype of `weights`.
@@ -55,7 +55,7 @@ def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_ou
   Raises:
     InvalidInputError: a known value is negative, or the shapes differ.
 
-  Differs from TF: traced negative values are left out rather than an error.
+  Differs from TF: traced negative values are ignored instead of raising an error.
   """
   _check("DenseBincount", input, size, weights)
   if jnp.ndim(input) < 2:
@@ -67,7 +67,7 @@ def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_ou
 
 @register("HistogramFixedWidth", ignores=("T",))
 def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int], *, dtype: np.dtype = INT32) -> Array:
-  """How many values fall into each of `nbins` bins of equal width.
+  """Counts the values in each of `nbins` bins of equal width.
 
   Source op: `tf.raw_ops.HistogramFixedWidth`.
 
@@ -83,9 +83,9 @@ def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int],
   Raises:
     InvalidInputError: `nbins` is not positive, the known range is empty, or a known value is NaN.
 
-  Differs from TF: traced NaNs count in some bin rather than being an error. A float64 value less than a rounding error
-  from the start of a bin may count in the neighbouring one. Where the range is traced and 64-bit types are off, so may
-  a float32 value, and an integer beyond 2**24.
+  Differs from TF: traced NaNs count in some bin instead of raising an error. A float64 value less than a rounding error
+  from the start of a bin may count in the neighbouring one. If the range is traced and 64-bit types are off, so may a
+  float32 value, and an integer beyond 2**24.
   """
   if nbins <= 0:
     raise InvalidInputError(f"HistogramFixedWidth: nbins must be positive; got {nbins}.")
@@ -103,25 +103,25 @@ def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int],
 
 
 def _bins(values: Array, low: Array, high: Array, nbins: int) -> Array:
-  """The bin of each value, in double precision as TensorFlow does where there is one."""
+  """Returns the bin of each value, computed in float64 like TensorFlow if 64-bit types are on."""
   wide = canonical_dtype(np.float64)
   low, high = low.astype(wide), high.astype(wide)
   step = (high - low) / nbins
-  # XLA would turn a division by one number into a product with its inverse, which rounds twice.
+  # XLA would replace a division by a scalar by a product with its inverse, which rounds twice.
   divisor = lax.optimization_barrier(jnp.broadcast_to(step, values.shape))
   steps = (jnp.maximum(values.astype(wide), low) - low) / divisor
   return jnp.minimum(steps, nbins - 1).astype(np.int32)
 
 
 def _bin_starts(low: Any, high: Any, nbins: int) -> np.ndarray:
-  """`[nbins - 1]`, the least value in each bin but the first, in the dtype of `low`.
+  """Returns `[nbins - 1]`: the least value in each bin but the first, in the dtype of `low`.
 
-  TensorFlow divides in double precision. Comparing with where that division makes bins start gives the same bins in
-  any precision.
+  TensorFlow divides in double precision. Comparing with the bin starts that follow from that division gives the same
+  bins in any precision.
   """
   step = (np.float64(high) - np.float64(low)) / nbins
   wanted = np.arange(1, nbins)
-  # Bisection over the numbers between the ends, by their place among all numbers of the type.
+  # Bisection over the floating-point numbers between the ends, in their order.
   below, above = (np.full(nbins - 1, _place(end)) for end in (low, high))
   while np.any(above - below > 1):
     middle = below + (above - below) // 2
@@ -154,17 +154,17 @@ def sparse_bincount(
   *,
   binary_output: bool = False,
 ) -> Array:
-  """`bincount` of a sparse vector's values, or of those of each row of a sparse matrix; the rest as `DenseBincount`.
+  """Computes `bincount` of a sparse vector, or of each row of a sparse matrix; otherwise as `DenseBincount`.
 
   Source op: `tf.raw_ops.SparseBincount`.
 
   Args:
     indices: `[nnz, rank]` int64, coordinates.
-    values: `[nnz]`, integer, not negative; values from `size` on are left out.
+    values: `[nnz]`, integer, not negative; larger values are ignored.
     dense_shape: `[rank]`, one or two dimensions. Must be known, as `size`.
     size: number of counts.
     weights: `[nnz]`, or empty for plain counts.
-    binary_output: only tell whether a value occurs.
+    binary_output: as for `DenseBincount`.
   """
   _check("SparseBincount", values, size, weights)
   if len(dense_shape) not in (1, 2):
@@ -178,16 +178,16 @@ def sparse_bincount(
 def ragged_bincount(
   splits: Array, values: Array, size: Static[int], weights: Array, *, binary_output: bool = False
 ) -> Array:
-  """`bincount` of each row of a ragged matrix; the rest as `DenseBincount`.
+  """Computes `bincount` of each row of a ragged matrix; otherwise as `DenseBincount`.
 
   Source op: `tf.raw_ops.RaggedBincount`.
 
   Args:
-    splits: `[num_rows + 1]` int64, where rows begin, and last where they end.
-    values: `[n]`, integer, not negative; values from `size` on are left out.
+    splits: `[num_rows + 1]` int64, the start of each row, followed by the end of the last one.
+    values: `[n]`, integer, not negative; larger values are ignored.
     size: number of counts. Must be known.
     weights: `[n]`, or empty for plain counts.
-    binary_output: only tell whether a value occurs.
+    binary_output: as for `DenseBincount`.
   """
   _check("RaggedBincount", values, size, weights)
   splits = jnp.asarray(splits)

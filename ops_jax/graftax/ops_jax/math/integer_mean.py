@@ -1,4 +1,4 @@
-"""Means of integers, whose sum TensorFlow keeps in 64 bits, also where JAX has only 32."""
+"""Means of integers, with sums of 64 bits even if JAX's 64-bit types are off."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ __all__ = ["integer_mean"]
 
 
 def integer_mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> jax.Array:
-  """Means over axes, rounded towards 0, and 0 for no elements; the sum is exact up to 64 bits.
+  """Computes means over axes, rounded towards 0, and 0 for no elements; the sum is exact up to 64 bits.
 
   Args:
     x: any shape, integer.
@@ -44,7 +44,7 @@ def integer_mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> jax.Array:
 
 
 def _mean_by_words(x: Array, axes: tuple[int, ...], count: Any, is_signed: bool) -> Array:
-  """The mean by a sum of two 32-bit words and a long division, as uint32 that wraps."""
+  """Computes the mean by a sum of two 32-bit words and a long division, as uint32 that wraps."""
   if is_signed:
     x = x.astype(np.int32)
     words = lax.bitcast_convert_type(x, np.uint32), lax.bitcast_convert_type(x >> 31, np.uint32)
@@ -70,8 +70,8 @@ def _negated_where(condition: Array, low: Array, high: Array) -> tuple[Array, Ar
 
 
 def _quotient(low: Array, high: Array, divisor: Array) -> Array:
-  # A mean is no larger than the numbers, so that the quotient has one word and `high` starts below the divisor. That is
-  # less than 2 ** 31, so that the remainder can be doubled.
+  # A mean is not larger than the numbers, so the quotient has one word and `high` starts below the divisor. The divisor
+  # is less than 2 ** 31, so the remainder can be doubled.
   def shift_in_one_bit(_: Any, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
     rest, low, quotient = state
     rest = rest << 1 | low >> 31

@@ -1,7 +1,7 @@
-"""Reductions over axes. The axes must be known; none given means none reduced.
+"""Reductions over axes: Sum, Prod, Max, Min, Mean, All, Any, EuclideanNorm, ArgMax, ArgMin.
 
-Results have the input's dtype. `keep_dims` keeps each reduced axis with size 1. Known inputs give known results for the
-reductions that shapes need.
+The axes must be known; an empty list of axes reduces nothing. Results have the input's dtype. `keep_dims` keeps each
+reduced axis with size 1. Sum, Prod, Max and Min of known inputs are known, since shapes are computed with them.
 """
 
 from collections.abc import Callable
@@ -27,19 +27,19 @@ _IGNORES = ("T", "Tidx")
 
 @register("Sum", ignores=_IGNORES, symbolic=True)
 def sum_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Sum over axes; 0 for no elements. Integers wrap."""
+  """Sums over axes; 0 for no elements. Integers wrap."""
   return _reduce("Sum", np.sum, jnp.sum, input, reduction_indices, keep_dims, dtype=True)
 
 
 @register("Prod", ignores=_IGNORES, symbolic=True)
 def prod(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Product over axes; 1 for no elements. Integers wrap."""
+  """Multiplies over axes; 1 for no elements. Integers wrap."""
   return _reduce("Prod", np.prod, jnp.prod, input, reduction_indices, keep_dims, dtype=True)
 
 
 @register("Max", ignores=_IGNORES, symbolic=True)
 def max_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Maximum over axes, NaN if there is one; the smallest number of the type for no elements.
+  """Computes the maximum over axes, NaN if there is one; the smallest number of the type for no elements.
 
   Equal maxima share the derivative evenly.
   """
@@ -48,7 +48,7 @@ def max_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
 
 @register("Min", ignores=_IGNORES, symbolic=True)
 def min_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Minimum over axes, NaN if there is one; the largest number of the type for no elements.
+  """Computes the minimum over axes, NaN if there is one; the largest number of the type for no elements.
 
   Equal minima share the derivative evenly.
   """
@@ -57,19 +57,19 @@ def min_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
 
 @register("All", ignores=_IGNORES)
 def all_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Whether all elements along axes are true; true for no elements."""
+  """Returns whether all elements along axes are true; true for no elements."""
   return _reduce("All", np.all, jnp.all, input, reduction_indices, keep_dims)
 
 
 @register("Any", ignores=_IGNORES)
 def any_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Whether any element along axes is true; false for no elements."""
+  """Returns whether any element along axes is true; false for no elements."""
   return _reduce("Any", np.any, jnp.any, input, reduction_indices, keep_dims)
 
 
 @register("Mean", ignores=_IGNORES)
 def mean(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Mean over axes; for no elements NaN, or 0 for integers, whose mean is rounded towards 0."""
+  """Computes the mean over axes. Means of integers are rounded towards 0. No elements give NaN, or 0 for integers."""
   axes = canonical_axes("Mean", reduction_indices, input.ndim)
   input = jnp.asarray(input)
   if jnp.issubdtype(input.dtype, jnp.inexact):
@@ -80,7 +80,7 @@ def mean(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
 
 @register("EuclideanNorm", ignores=_IGNORES)
 def euclidean_norm(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
-  """Square root of the sum of squares over axes, rounded down for integers. The derivative at 0 is NaN."""
+  """Computes the root of the sum of squares over axes, rounded down for integers. The derivative at 0 is NaN."""
   axes = canonical_axes("EuclideanNorm", reduction_indices, input.ndim)
   input = jnp.asarray(input)
   squares = jnp.conj(input) * input
@@ -91,7 +91,7 @@ def euclidean_norm(input: Array, reduction_indices: Static[tuple[int, ...]], *, 
 
 @register("ArgMax", ignores=("T", "Tidx"))
 def arg_max(input: Array, dimension: Static[int], *, output_type: np.dtype = INT64) -> Array:
-  """Position of the first maximum along an axis; NaN is never the maximum.
+  """Returns the position of the first maximum along an axis; NaN is never the maximum.
 
   Source op: `tf.raw_ops.ArgMax`.
 
@@ -111,7 +111,7 @@ def arg_max(input: Array, dimension: Static[int], *, output_type: np.dtype = INT
 
 @register("ArgMin", ignores=("T", "Tidx"))
 def arg_min(input: Array, dimension: Static[int], *, output_type: np.dtype = INT64) -> Array:
-  """Position of the first minimum along an axis; NaN is never the minimum. See `arg_max`."""
+  """Returns the position of the first minimum along an axis; NaN is never the minimum. See `arg_max`."""
   return _arg_reduce("ArgMin", jnp.argmin, np.inf, input, dimension, output_type)
 
 
@@ -145,7 +145,7 @@ def _reduce(
       return _empty_extremum(op, a, axes, keep_dims)
     options = {}
     if op in ("Max", "Min") and not all(isinstance(a.shape[axis], int) for axis in axes):
-      # JAX refuses to reduce what might be empty without a result for it.
+      # JAX cannot reduce a symbolic dimension, which may be 0, without an initial value.
       options["initial"] = (lowest if op == "Max" else highest)(a.dtype)
     result = jax_function(a, axis=axes, keepdims=keep_dims, **options)
     return result.astype(a.dtype)
@@ -173,6 +173,6 @@ def _np_min(x: np.ndarray, **kwargs: Any) -> Any:
 def _reduced_dims(function: Callable[[Any, Any], Any], x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> Any:
   elementwise = np.frompyfunc(function, 2, 1)
   for position in sorted(axis, reverse=True):
-    # A reduction that has no neutral element fails for no elements, with a ValueError.
+    # A reduction without neutral element raises a ValueError for no elements.
     x = np.asarray(elementwise.reduce(x, axis=position, keepdims=keepdims), object)
   return x

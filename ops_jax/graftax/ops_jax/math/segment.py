@@ -1,7 +1,7 @@
-"""Reductions over groups of rows that carry the same segment id.
+"""Reductions over rows with the same segment id: SegmentSum, UnsortedSegmentSum and those for Prod, Max, Min, Mean.
 
-The sorted ops (`SegmentSum`, ...) need known ids, since the last one decides the result's shape; the others are told
-how many segments there are, and their ids may be traced.
+The sorted ops (`SegmentSum`, ...) need known ids, because the last id decides the result's shape. The others get the
+number of segments as an input, so their ids may be traced.
 """
 
 import math
@@ -40,13 +40,13 @@ _IGNORES = ("T", "Tindices", "Tnumsegments")
 
 @register("UnsortedSegmentSum", ignores=_IGNORES)
 def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """Sums of the rows of each segment.
+  """Sums the rows of each segment.
 
   Source op: `tf.raw_ops.UnsortedSegmentSum`.
 
   Args:
     data: `[*segment_ids.shape, *rest]`.
-    segment_ids: integer; rows with a negative id are left out.
+    segment_ids: integer; rows with a negative id are ignored.
     num_segments: how many segments there are. Must be known.
 
   Returns:
@@ -55,62 +55,64 @@ def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: Static[i
   Raises:
     InvalidInputError: a known id is too large, or the shapes do not fit.
 
-  Differs from TF: rows with a traced id that is too large are left out rather than an error.
+  Differs from TF: rows with a traced id that is too large are ignored instead of raising an error.
   """
   return _segment_sum(*_rows("UnsortedSegmentSum", data, segment_ids, num_segments))
 
 
 @register("UnsortedSegmentProd", ignores=_IGNORES)
 def unsorted_segment_prod(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """Products of the rows of each segment, 1 without rows; see `unsorted_segment_sum`."""
+  """Multiplies the rows of each segment; 1 without rows. See `unsorted_segment_sum`."""
   return _segment_prod(*_rows("UnsortedSegmentProd", data, segment_ids, num_segments))
 
 
 @register("UnsortedSegmentMax", ignores=_IGNORES)
 def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """Maxima of the rows of each segment, the lowest finite number without rows; see `unsorted_segment_sum`.
+  """Returns the maxima of each segment's rows; the lowest finite number without rows. See `unsorted_segment_sum`.
 
-  Minus infinity is below where TensorFlow starts, and so never the maximum. Equal maxima share the derivative evenly.
+  TensorFlow starts from the lowest finite number, so minus infinity is never the maximum. Equal maxima share the
+  derivative evenly.
   """
   return _segment_max(*_rows("UnsortedSegmentMax", data, segment_ids, num_segments), lowest_finite)
 
 
 @register("UnsortedSegmentMin", ignores=_IGNORES)
 def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """Minima of the rows of each segment, the highest finite number without rows; see `unsorted_segment_sum`.
+  """Returns the minima of each segment's rows; the highest finite number without rows. See `unsorted_segment_sum`.
 
-  Infinity is above where TensorFlow starts, and so never the minimum. Equal minima share the derivative evenly.
+  TensorFlow starts from the highest finite number, so infinity is never the minimum. Equal minima share the derivative
+  evenly.
   """
   return _segment_min(*_rows("UnsortedSegmentMin", data, segment_ids, num_segments), highest_finite)
 
 
 @register("SegmentSumV2", ignores=_IGNORES)
 def segment_sum_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """`unsorted_segment_sum`, for sorted ids."""
+  """Computes `unsorted_segment_sum` for sorted ids."""
   return unsorted_segment_sum(data, segment_ids, num_segments)
 
 
 @register("SegmentProdV2", ignores=_IGNORES)
 def segment_prod_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """`unsorted_segment_prod`, for sorted ids."""
+  """Computes `unsorted_segment_prod` for sorted ids."""
   return unsorted_segment_prod(data, segment_ids, num_segments)
 
 
 @register("SegmentMaxV2", ignores=_IGNORES)
 def segment_max_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """`unsorted_segment_max`, for sorted ids."""
+  """Computes `unsorted_segment_max` for sorted ids."""
   return unsorted_segment_max(data, segment_ids, num_segments)
 
 
 @register("SegmentMinV2", ignores=_IGNORES)
 def segment_min_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
-  """`unsorted_segment_min`, for sorted ids."""
+  """Computes `unsorted_segment_min` for sorted ids."""
   return unsorted_segment_min(data, segment_ids, num_segments)
 
 
 @register("SegmentSum", ignores=_IGNORES)
 def segment_sum(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Sums of the rows of each segment.
+  """Sums the rows of each segment.
 
   Source op: `tf.raw_ops.SegmentSum`.
 
@@ -131,7 +133,7 @@ def segment_sum(data: Array, segment_ids: Static[np.ndarray]) -> Array:
 
 @register("SegmentMean", ignores=_IGNORES)
 def segment_mean(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Means of the rows of each segment, rounded towards 0 for integers, 0 without rows; see `segment_sum`."""
+  """Averages the rows of each segment, rounded towards 0 for integers; 0 without rows. See `segment_sum`."""
   rows, ids, num_segments = _sorted_rows("SegmentMean", data, segment_ids)
   total = _segment_sum(rows, ids, num_segments)
   counts = np.maximum(np.bincount(ids, minlength=num_segments), 1).reshape(-1, *[1] * (rows.ndim - 1))
@@ -140,20 +142,20 @@ def segment_mean(data: Array, segment_ids: Static[np.ndarray]) -> Array:
 
 @register("SegmentProd", ignores=_IGNORES)
 def segment_prod(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Products of the rows of each segment, 1 without rows; see `segment_sum`."""
+  """Multiplies the rows of each segment; 1 without rows. See `segment_sum`."""
   return _segment_prod(*_sorted_rows("SegmentProd", data, segment_ids))
 
 
 @register("SegmentMax", ignores=_IGNORES)
 def segment_max(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Maxima of the rows of each segment, 0 without rows; equal ones share the derivative. See `segment_sum`."""
+  """Returns the maxima of each segment's rows; 0 without rows. Equal maxima share the derivative. See `segment_sum`."""
   rows, ids, num_segments = _sorted_rows("SegmentMax", data, segment_ids)
   return _zero_where_empty(_segment_max(rows, ids, num_segments, lowest), ids)
 
 
 @register("SegmentMin", ignores=_IGNORES)
 def segment_min(data: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Minima of the rows of each segment, 0 without rows; equal ones share the derivative. See `segment_sum`."""
+  """Returns the minima of each segment's rows; 0 without rows. Equal minima share the derivative. See `segment_sum`."""
   rows, ids, num_segments = _sorted_rows("SegmentMin", data, segment_ids)
   return _zero_where_empty(_segment_min(rows, ids, num_segments, highest), ids)
 
@@ -192,7 +194,7 @@ def _segment_sum(rows: Array, ids: Array, num_segments: int) -> Array:
   return _scatter(_initial(rows, num_segments, 0), ids, "add", rows)
 
 
-# The accumulator's start travels as an argument, so that the functions below can be given derivatives.
+# The initial value is an argument, so that the functions below can have custom derivatives.
 def _segment_prod(rows: Array, ids: Array, num_segments: int) -> Array:
   return _scatter_prod(rows, jnp.asarray(ids), _initial(rows, num_segments, 1))
 
@@ -213,7 +215,7 @@ def _extremum_partial(t: Array, z: Array, rows: Array, ids: Array, initial: Arra
 
 
 def _prod_partial(t: Array, z: Array, rows: Array, ids: Array, ones: Array) -> Array:
-  # The product of the other rows of the segment, which division gives unless this row is 0.
+  # The product of the other rows of the segment, by division unless this row is 0.
   is_zero = rows == 0
   num_zeros = _scatter(jnp.zeros_like(ones), ids, "add", is_zero.astype(rows.dtype))
   safe = jnp.where(is_zero, jnp.ones_like(rows), rows)

@@ -1,4 +1,4 @@
-"""Special functions: gamma, beta, zeta, integrals of exponentials and trigonometric functions."""
+"""Special functions: Lgamma, Digamma, Igamma, Betainc, Zeta, Erfinv, Ndtri, Expint, FresnelCos, Spence."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ __all__ = [
 def with_derivative(
   function: Callable[[Array], Array], derivative: Callable[[Array, Array], Array], x: Array
 ) -> jax.Array:
-  """An elementwise function at `x`, differentiated by a formula; 16-bit types are computed in float32.
+  """Evaluates an elementwise function that is differentiated by a formula; 16-bit types are computed in float32.
 
   Args:
     function: the function.
@@ -64,7 +64,7 @@ def _in_float32(function: Callable[..., Array], *args: Array) -> jax.Array:
 
 @register("Lgamma", ignores=("T",))
 def lgamma(x: Array) -> Array:
-  """Logarithm of the absolute value of the gamma function.
+  """Returns the logarithm of the absolute value of the gamma function.
 
   Source op: `tf.raw_ops.Lgamma`.
 
@@ -79,7 +79,7 @@ def lgamma(x: Array) -> Array:
 
 @register("Digamma", ignores=("T",))
 def digamma(x: Array) -> Array:
-  """Derivative of the logarithm of the gamma function.
+  """Returns the derivative of the logarithm of the gamma function.
 
   Source op: `tf.raw_ops.Digamma`.
 
@@ -94,7 +94,7 @@ def digamma(x: Array) -> Array:
 
 @register("Polygamma", ignores=("T",))
 def polygamma(a: Array, x: Array) -> Array:
-  """Derivative of order `a` of digamma; the arguments broadcast.
+  """Returns the derivative of order `a` of digamma; the arguments broadcast.
 
   Source op: `tf.raw_ops.Polygamma`.
 
@@ -125,7 +125,7 @@ def polygamma(a: Array, x: Array) -> Array:
 
 @register("Zeta", ignores=("T",))
 def zeta(x: Array, q: Array) -> Array:
-  """Hurwitz's zeta function, the sum of `(q + n) ** -x` over all `n` from 0; the arguments broadcast.
+  """Returns Hurwitz's zeta function, the sum of `(q + n) ** -x` over all `n` from 0; the arguments broadcast.
 
   Source op: `tf.raw_ops.Zeta`.
 
@@ -153,7 +153,7 @@ def zeta(x: Array, q: Array) -> Array:
 
 @register("Igamma", ignores=("T",))
 def igamma(a: Array, x: Array) -> Array:
-  """Regularized lower incomplete gamma function; the arguments broadcast.
+  """Returns the regularized lower incomplete gamma function; the arguments broadcast.
 
   Source op: `tf.raw_ops.Igamma`.
 
@@ -169,7 +169,7 @@ def igamma(a: Array, x: Array) -> Array:
 
 @register("Igammac", ignores=("T",))
 def igammac(a: Array, x: Array) -> Array:
-  """Regularized upper incomplete gamma function; the arguments broadcast.
+  """Returns the regularized upper incomplete gamma function; the arguments broadcast.
 
   Source op: `tf.raw_ops.Igammac`.
 
@@ -185,7 +185,8 @@ def igammac(a: Array, x: Array) -> Array:
 
 @register("IgammaGradA", ignores=("T",))
 def igamma_grad_a(a: Array, x: Array) -> Array:
-  """Derivative of the lower incomplete gamma function with respect to its parameter; the arguments broadcast.
+  """Returns the derivative of the lower incomplete gamma function with respect to its parameter; the arguments
+  broadcast.
 
   Source op: `tf.raw_ops.IgammaGradA`.
 
@@ -201,7 +202,7 @@ def igamma_grad_a(a: Array, x: Array) -> Array:
 
 @register("RandomGammaGrad", ignores=("T",))
 def random_gamma_grad(alpha: Array, sample: Array) -> Array:
-  """Derivative of a gamma-distributed sample with respect to the shape parameter; the arguments broadcast.
+  """Returns the derivative of a gamma-distributed sample with respect to the shape parameter; the arguments broadcast.
 
   Source op: `tf.raw_ops.RandomGammaGrad`.
 
@@ -217,7 +218,7 @@ def random_gamma_grad(alpha: Array, sample: Array) -> Array:
 
 @register("Betainc", ignores=("T",))
 def betainc(a: Array, b: Array, x: Array) -> Array:
-  """Regularized incomplete beta function; scalars broadcast.
+  """Returns the regularized incomplete beta function; scalars broadcast.
 
   Source op: `tf.raw_ops.Betainc`.
 
@@ -235,7 +236,7 @@ def betainc(a: Array, b: Array, x: Array) -> Array:
 
 @register("Erfinv", ignores=("T",))
 def erfinv(x: Array) -> Array:
-  """Inverse of the error function.
+  """Returns the inverse of the error function.
 
   Source op: `tf.raw_ops.Erfinv`.
 
@@ -250,7 +251,7 @@ def erfinv(x: Array) -> Array:
 
 @register("Ndtri", ignores=("T",))
 def ndtri(x: Array) -> Array:
-  """Inverse of the standard normal distribution function.
+  """Returns the inverse of the standard normal distribution function.
 
   Source op: `tf.raw_ops.Ndtri`.
 
@@ -266,7 +267,7 @@ def ndtri(x: Array) -> Array:
 
 @register("Dawsn", ignores=("T",))
 def dawsn(x: Array) -> Array:
-  """Dawson's integral, `exp(-x^2)` times the integral of `exp(t^2)` from 0 to `x`.
+  """Returns Dawson's integral: `exp(-x^2)` times the integral of `exp(t^2)` from 0 to `x`.
 
   Source op: `tf.raw_ops.Dawsn`.
 
@@ -281,7 +282,7 @@ def dawsn(x: Array) -> Array:
 
 @register("Expint", ignores=("T",))
 def expint(x: Array) -> Array:
-  """Exponential integral, of `exp(t) / t` up to `x`.
+  """Returns the exponential integral: the integral of `exp(t) / t` up to `x`.
 
   Source op: `tf.raw_ops.Expint`.
 
@@ -300,7 +301,7 @@ def _expint(x: Array) -> Array:
 
 @register("FresnelCos", ignores=("T",))
 def fresnel_cos(x: Array) -> Array:
-  """Fresnel's integral of `cos(pi t^2 / 2)` from 0 to `x`.
+  """Returns Fresnel's integral of `cos(pi t^2 / 2)` from 0 to `x`.
 
   Source op: `tf.raw_ops.FresnelCos`.
 
@@ -315,7 +316,7 @@ def fresnel_cos(x: Array) -> Array:
 
 @register("FresnelSin", ignores=("T",))
 def fresnel_sin(x: Array) -> Array:
-  """Fresnel's integral of `sin(pi t^2 / 2)` from 0 to `x`.
+  """Returns Fresnel's integral of `sin(pi t^2 / 2)` from 0 to `x`.
 
   Source op: `tf.raw_ops.FresnelSin`.
 
@@ -330,7 +331,7 @@ def fresnel_sin(x: Array) -> Array:
 
 @register("Spence", ignores=("T",))
 def spence(x: Array) -> Array:
-  """Spence's integral, of `-log(t) / (t - 1)` from 1 to `x`.
+  """Returns Spence's integral of `-log(t) / (t - 1)` from 1 to `x`.
 
   Source op: `tf.raw_ops.Spence`.
 

@@ -1,4 +1,4 @@
-"""Elementwise functions of one argument: arithmetic, rounding, exponentials, trigonometry, error functions."""
+"""Elementwise functions of one argument: Abs, Neg, Sqrt, Exp, Log, Round, Sin, Tanh, Erf and their gradients."""
 
 import jax.numpy as jnp
 import jax.scipy.special
@@ -50,7 +50,7 @@ __all__ = [
 
 @register("Abs", ignores=("T",), symbolic=True)
 def abs_(x: Array) -> Array:
-  """`|x|`, same shape and dtype; the smallest integer stays itself. Derivative 0 at 0."""
+  """Returns `|x|`, same shape and dtype; the smallest integer stays itself. Derivative 0 at 0."""
   return keep_known(np.abs, _abs_of_real, x)
 
 
@@ -60,82 +60,82 @@ _abs_of_real = with_partials(jnp.abs, lambda t, y, x: t * jnp.sign(x))
 
 @register("Neg", ignores=("T",), symbolic=True)
 def neg(x: Array) -> Array:
-  """`-x`, same shape and dtype; integers wrap."""
+  """Returns `-x`, same shape and dtype; integers wrap."""
   return keep_known(np.negative, short_cut(lax.neg, jnp.negative), x)
 
 
 @register("Sign", ignores=("T",))
 def sign(x: Array) -> Array:
-  """-1, 0 or 1 (NaN for NaN); for complex numbers `x / |x|`, 0 at 0. Same shape and dtype."""
+  """Returns -1, 0 or 1 (NaN for NaN); for complex numbers `x / |x|`, 0 at 0. Same shape and dtype."""
   return keep_known(np.sign, jnp.sign, x)
 
 
 @register("Square", ignores=("T",), symbolic=True)
 def square(x: Array) -> Array:
-  """`x * x`, same shape and dtype; integers wrap."""
+  """Returns `x * x`, same shape and dtype; integers wrap."""
   return keep_known(lambda a: np.multiply(a, a), lambda a: jnp.multiply(a, a), x)
 
 
 @register("Reciprocal", "Inv", ignores=("T",))
 def reciprocal(x: Array) -> Array:
-  """`1 / x`, same shape and dtype."""
+  """Returns `1 / x`, same shape and dtype."""
   return lax.div(jnp.ones_like(x), jnp.asarray(x))
 
 
 @register("Sqrt", ignores=("T",))
 def sqrt(x: Array) -> Array:
-  """Square root, NaN below 0. Same shape and dtype."""
+  """Returns the square root, NaN below 0. Same shape and dtype."""
   return lax.sqrt(x)
 
 
 @register("Rsqrt", ignores=("T",))
 def rsqrt(x: Array) -> Array:
-  """`1 / sqrt(x)`, same shape and dtype."""
+  """Returns `1 / sqrt(x)`, same shape and dtype."""
   return lax.rsqrt(x)
 
 
 @register("SqrtGrad", ignores=("T",))
 def sqrt_grad(y: Array, dy: Array) -> Array:
-  """Gradient of `Sqrt`, given its result `y`: `dy * 0.5 / conj(y)`. Same shape and dtype."""
+  """Returns the gradient of `Sqrt`, given its result `y`: `dy * 0.5 / conj(y)`. Same shape and dtype."""
   y = jnp.conj(jnp.asarray(y))
   return dy * jnp.asarray(0.5, y.dtype) / y
 
 
 @register("RsqrtGrad", ignores=("T",))
 def rsqrt_grad(y: Array, dy: Array) -> Array:
-  """Gradient of `Rsqrt`, given its result `y`: `dy * -0.5 * conj(y) ** 3`. Same shape and dtype."""
+  """Returns the gradient of `Rsqrt`, given its result `y`: `dy * -0.5 * conj(y) ** 3`. Same shape and dtype."""
   y = jnp.conj(jnp.asarray(y))
   return dy * (jnp.asarray(-0.5, y.dtype) * y) * (y * y)
 
 
 @register("ReciprocalGrad", "InvGrad", ignores=("T",))
 def reciprocal_grad(y: Array, dy: Array) -> Array:
-  """Gradient of `Reciprocal`, given its result `y`: `-dy * conj(y) ** 2`. Same shape and dtype."""
+  """Returns the gradient of `Reciprocal`, given its result `y`: `-dy * conj(y) ** 2`. Same shape and dtype."""
   y = jnp.conj(jnp.asarray(y))
   return -dy * y * y
 
 
 @register("Floor", ignores=("T",))
 def floor(x: Array) -> Array:
-  """Largest whole number not above `x`; same shape and dtype."""
+  """Rounds down to a whole number; same shape and dtype."""
   return keep_known(np.floor, lax.floor, x)
 
 
 @register("Ceil", ignores=("T",))
 def ceil(x: Array) -> Array:
-  """Smallest whole number not below `x`; same shape and dtype."""
+  """Rounds up to a whole number; same shape and dtype."""
   return keep_known(np.ceil, lax.ceil, x)
 
 
 @register("Rint", ignores=("T",))
 def rint(x: Array) -> Array:
-  """Nearest whole number, halves to even; same shape and dtype."""
+  """Rounds to the nearest whole number, halves to even; same shape and dtype."""
   return keep_known(np.rint, _round_to_even, x)
 
 
 @register("Round", ignores=("T",))
 def round_(x: Array) -> Array:
-  """Nearest whole number, halves to even; same shape and dtype.
+  """Rounds to the nearest whole number, halves to even; same shape and dtype.
 
   Source op: `tf.raw_ops.Round`.
 
@@ -155,97 +155,97 @@ def _round_to_even(x: Array) -> Array:
 
 @register("Exp", ignores=("T",))
 def exp(x: Array) -> Array:
-  """`e ** x`, same shape and dtype."""
+  """Returns `e ** x`, same shape and dtype."""
   return lax.exp(x)
 
 
 @register("Expm1", ignores=("T",))
 def expm1(x: Array) -> Array:
-  """`e ** x - 1`, accurate near 0. Same shape and dtype."""
+  """Returns `e ** x - 1`, accurate near 0. Same shape and dtype."""
   return lax.expm1(x)
 
 
 @register("Log", ignores=("T",))
 def log(x: Array) -> Array:
-  """Natural logarithm, -inf at 0. Same shape and dtype."""
+  """Returns the natural logarithm, -inf at 0. Same shape and dtype."""
   return lax.log(x)
 
 
 @register("Log1p", ignores=("T",))
 def log1p(x: Array) -> Array:
-  """`log(1 + x)`, accurate near 0. Same shape and dtype."""
+  """Returns `log(1 + x)`, accurate near 0. Same shape and dtype."""
   return lax.log1p(x)
 
 
 @register("Sigmoid", ignores=("T",))
 def sigmoid(x: Array) -> Array:
-  """`1 / (1 + exp(-x))`, same shape and dtype."""
+  """Returns `1 / (1 + exp(-x))`, same shape and dtype."""
   return lax.logistic(x)
 
 
 @register("Sin", ignores=("T",))
 def sin(x: Array) -> Array:
-  """Sine of an angle in radians; same shape and dtype."""
+  """Returns the sine of an angle in radians; same shape and dtype."""
   return lax.sin(x)
 
 
 @register("Cos", ignores=("T",))
 def cos(x: Array) -> Array:
-  """Cosine of an angle in radians; same shape and dtype."""
+  """Returns the cosine of an angle in radians; same shape and dtype."""
   return lax.cos(x)
 
 
 @register("Tan", ignores=("T",))
 def tan(x: Array) -> Array:
-  """Tangent of an angle in radians; same shape and dtype."""
+  """Returns the tangent of an angle in radians; same shape and dtype."""
   return lax.tan(x)
 
 
 @register("Asin", ignores=("T",))
 def asin(x: Array) -> Array:
-  """Inverse sine in radians, NaN outside [-1, 1] for real numbers. Same shape and dtype."""
+  """Returns the inverse sine in radians, NaN outside [-1, 1] for real numbers. Same shape and dtype."""
   return lax.asin(x)
 
 
 @register("Acos", ignores=("T",))
 def acos(x: Array) -> Array:
-  """Inverse cosine in radians, NaN outside [-1, 1] for real numbers. Same shape and dtype."""
+  """Returns the inverse cosine in radians, NaN outside [-1, 1] for real numbers. Same shape and dtype."""
   return lax.acos(x)
 
 
 @register("Atan", ignores=("T",))
 def atan(x: Array) -> Array:
-  """Inverse tangent in radians; same shape and dtype."""
+  """Returns the inverse tangent in radians; same shape and dtype."""
   return lax.atan(x)
 
 
 @register("Sinh", ignores=("T",))
 def sinh(x: Array) -> Array:
-  """Hyperbolic sine; same shape and dtype."""
+  """Returns the hyperbolic sine; same shape and dtype."""
   return lax.sinh(x)
 
 
 @register("Cosh", ignores=("T",))
 def cosh(x: Array) -> Array:
-  """Hyperbolic cosine; same shape and dtype."""
+  """Returns the hyperbolic cosine; same shape and dtype."""
   return lax.cosh(x)
 
 
 @register("Tanh", ignores=("T",))
 def tanh(x: Array) -> Array:
-  """Hyperbolic tangent; same shape and dtype."""
+  """Returns the hyperbolic tangent; same shape and dtype."""
   return lax.tanh(x)
 
 
 @register("Asinh", ignores=("T",))
 def asinh(x: Array) -> Array:
-  """Inverse hyperbolic sine; same shape and dtype."""
+  """Returns the inverse hyperbolic sine; same shape and dtype."""
   return lax.asinh(x)
 
 
 @register("Acosh", ignores=("T",))
 def acosh(x: Array) -> Array:
-  """Inverse hyperbolic cosine, NaN below 1 for real numbers. Same shape and dtype."""
+  """Returns the inverse hyperbolic cosine, NaN below 1 for real numbers. Same shape and dtype."""
   return _acosh_of_complex(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.acosh(x)
 
 
@@ -255,17 +255,17 @@ _acosh_of_complex = with_partials(lax.acosh, lambda t, y, x: t / (lax.sqrt(x - 1
 
 @register("Atanh", ignores=("T",))
 def atanh(x: Array) -> Array:
-  """Inverse hyperbolic tangent, NaN outside [-1, 1] for real numbers. Same shape and dtype."""
+  """Returns the inverse hyperbolic tangent, NaN outside [-1, 1] for real numbers. Same shape and dtype."""
   return lax.atanh(x)
 
 
 @register("Erf", ignores=("T",))
 def erf(x: Array) -> Array:
-  """Error function; same shape and dtype."""
+  """Returns the error function; same shape and dtype."""
   return jax.scipy.special.erf(x)
 
 
 @register("Erfc", ignores=("T",))
 def erfc(x: Array) -> Array:
-  """Complementary error function `1 - erf(x)`; same shape and dtype."""
+  """Returns the complementary error function `1 - erf(x)`; same shape and dtype."""
   return jax.scipy.special.erfc(x)

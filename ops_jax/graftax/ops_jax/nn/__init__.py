@@ -1,6 +1,31 @@
-"""Neural networks: convolution, pooling, normalization, activations, losses and recurrent cells."""
+"""Neural networks: convolution, pooling, normalization, activations, losses and recurrent cells.
 
-# The modules that register lowerings. The other modules hold what these share.
+- `activations`: Activation functions with TensorFlow's derivatives: Relu, LeakyRelu, Elu, Selu, Softplus, Softsign,
+  Softmax.
+- `avg_pooling`: Average pooling over two or three spatial dimensions: AvgPool, AvgPool3D and their gradients.
+- `batch_norm`: Batch normalization: FusedBatchNorm in all versions, and its gradient.
+- `bias`: Bias: BiasAdd, BiasAddGrad.
+- `conv`: Convolutions over one, two or three spatial dimensions, dense and grouped: Conv2D, Conv3D, Conv.
+- `conv_gradients`: Gradients of convolutions: Conv2DBackpropInput, Conv2DBackpropFilter, and those of Conv3D and
+  depthwise.
+- `ctc`: CTCLoss (connectionist temporal classification), for labels whose alignment to the inputs is unknown.
+- `data_format`: Translation of axes and shapes between layouts: DataFormatDimMap, DataFormatVecPermute.
+- `depthwise`: Depthwise convolution, in a form that is fast on CPUs and a grouped one: DepthwiseConv2dNative.
+- `dilation`: Grayscale dilation (max pooling of the input plus a filter) and its gradients: Dilation2D.
+- `fractional_pooling`: Pooling over regions of random sizes: FractionalMaxPool, FractionalAvgPool and their gradients.
+- `fused`: Fused convolutions and matrix products with bias, normalization and activation: _FusedConv2D, _FusedMatMul.
+- `layouts`: Positions of batch, channel and spatial dimensions for TensorFlow's `data_format`.
+- `losses`: Losses: SoftmaxCrossEntropyWithLogits, SparseSoftmaxCrossEntropyWithLogits, L2Loss.
+- `lrn`: Local response normalization: LRN, LRNGrad.
+- `max_pooling`: Max pooling and its gradients: MaxPool, MaxPool3D, MaxPoolWithArgmax, MaxPoolGrad, MaxPoolGradGrad.
+- `rnn_cells`: Recurrent cells as single ops: LSTMBlockCell, BlockLSTM, GRUBlockCell.
+- `space_depth`: Spatial blocks moved into batch or channels and back: SpaceToBatchND, BatchToSpaceND, SpaceToDepth,
+  DepthToSpace.
+- `windows`: Sliding windows: the attributes that describe them, padding in numbers, and the view of each cell of a
+  window.
+"""
+
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = (
   "activations",
   "avg_pooling",

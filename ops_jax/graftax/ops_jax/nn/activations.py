@@ -1,4 +1,4 @@
-"""Activation functions with TensorFlow's derivatives: the rectifier family, softplus, softsign, softmax."""
+"""Activation functions with TensorFlow's derivatives: Relu, LeakyRelu, Elu, Selu, Softplus, Softsign, Softmax."""
 
 from typing import Any
 
@@ -42,13 +42,13 @@ def _number(value: float, like: Array) -> Array:
 
 
 def _where(condition: Array, x: Array) -> Array:
-  # TensorFlow's kernels multiply by the condition, which differs for infinite gradients; XLA turns that into this.
+  # TensorFlow's CPU kernels multiply by the condition, which differs for infinite gradients; under XLA it is a select.
   return jnp.where(condition, x, _number(0, x))
 
 
 @register("ReluGrad", ignores=("T",))
 def relu_grad(gradients: Array, features: Array) -> Array:
-  """`gradients` where `features > 0`, else 0. Same shape and dtype.
+  """Returns `gradients` where `features > 0`, else 0. Same shape and dtype.
 
   Source op: `tf.raw_ops.ReluGrad`.
 
@@ -64,28 +64,28 @@ def relu_grad(gradients: Array, features: Array) -> Array:
 
 @register("Relu6Grad", ignores=("T",))
 def relu6_grad(gradients: Array, features: Array) -> Array:
-  """`gradients` where `0 < features < 6`, else 0. Same shape and dtype."""
+  """Returns `gradients` where `0 < features < 6`, else 0. Same shape and dtype."""
   gradients, features = jnp.asarray(gradients), jnp.asarray(features)
   return _where((features > 0) & (features < _number(6, features)), gradients)
 
 
 @register("LeakyReluGrad", ignores=("T",))
 def leaky_relu_grad(gradients: Array, features: Array, *, alpha: float = 0.2) -> Array:
-  """`gradients` where `features > 0`, else `alpha * gradients`. Same shape and dtype."""
+  """Returns `gradients` where `features > 0`, else `alpha * gradients`. Same shape and dtype."""
   gradients, features = jnp.asarray(gradients), jnp.asarray(features)
   return jnp.where(features > 0, gradients, gradients * _number(alpha, gradients))
 
 
 @register("EluGrad", ignores=("T",))
 def elu_grad(gradients: Array, outputs: Array) -> Array:
-  """`gradients * (outputs + 1)` where `outputs < 0`, else `gradients`; `outputs` are those of `Elu`."""
+  """Returns `gradients * (outputs + 1)` where `outputs < 0`, else `gradients`; `outputs` are those of `Elu`."""
   gradients, outputs = jnp.asarray(gradients), jnp.asarray(outputs)
   return jnp.where(outputs < 0, gradients * (outputs + _number(1, outputs)), gradients)
 
 
 @register("SeluGrad", ignores=("T",))
 def selu_grad(gradients: Array, outputs: Array) -> Array:
-  """Gradient of `Selu`, given its `outputs`. Same shape and dtype."""
+  """Returns the gradient of `Selu`, given its `outputs`. Same shape and dtype."""
   gradients, outputs = jnp.asarray(gradients), jnp.asarray(outputs)
   below = gradients * (outputs + _number(_SELU_SCALE_ALPHA, outputs))
   return jnp.where(outputs < 0, below, gradients * _number(_SELU_SCALE, outputs))
@@ -93,27 +93,27 @@ def selu_grad(gradients: Array, outputs: Array) -> Array:
 
 @register("SoftplusGrad", ignores=("T",))
 def softplus_grad(gradients: Array, features: Array) -> Array:
-  """`gradients / (exp(-features) + 1)`, same shape and dtype."""
+  """Returns `gradients / (exp(-features) + 1)`, same shape and dtype."""
   return gradients * lax.logistic(jnp.asarray(features))
 
 
 @register("SoftsignGrad", ignores=("T",))
 def softsign_grad(gradients: Array, features: Array) -> Array:
-  """`gradients / (1 + |features|) ** 2`, same shape and dtype."""
+  """Returns `gradients / (1 + |features|) ** 2`, same shape and dtype."""
   features = jnp.asarray(features)
   return gradients / lax.square(_number(1, features) + jnp.abs(features))
 
 
 @register("SigmoidGrad", ignores=("T",))
 def sigmoid_grad(y: Array, dy: Array) -> Array:
-  """Gradient of `Sigmoid`, given its result `y`: `dy * y * (1 - y)`. Same shape and dtype."""
+  """Returns the gradient of `Sigmoid`, given its result `y`: `dy * y * (1 - y)`. Same shape and dtype."""
   y = jnp.asarray(y)
   return dy * y * (_number(1, y) - y)
 
 
 @register("TanhGrad", ignores=("T",))
 def tanh_grad(y: Array, dy: Array) -> Array:
-  """Gradient of `Tanh`, given its result `y`: `dy * (1 - y ** 2)`. Same shape and dtype."""
+  """Returns the gradient of `Tanh`, given its result `y`: `dy * (1 - y ** 2)`. Same shape and dtype."""
   y = jnp.asarray(y)
   return dy * (_number(1, y) - y * y)
 
@@ -129,7 +129,7 @@ _selu = with_partials(
 
 @register("Relu", ignores=("T",))
 def relu(features: Array) -> Array:
-  """`max(features, 0)`, same shape and dtype; NaN stays NaN. Derivative 0 at 0.
+  """Returns `max(features, 0)`, same shape and dtype; NaN stays NaN. Derivative 0 at 0.
 
   Source op: `tf.raw_ops.Relu`.
 
@@ -145,26 +145,26 @@ def relu(features: Array) -> Array:
 
 @register("Relu6", ignores=("T",))
 def relu6(features: Array) -> Array:
-  """`min(max(features, 0), 6)`, same shape and dtype. Derivative 0 at 0 and at 6."""
+  """Returns `min(max(features, 0), 6)`, same shape and dtype. Derivative 0 at 0 and at 6."""
   return _relu6(jnp.asarray(features))
 
 
 @register("LeakyRelu", ignores=("T",))
 def leaky_relu(features: Array, *, alpha: float = 0.2) -> Array:
-  """`features` where positive, else `alpha * features`. Same shape and dtype; derivative `alpha` at 0."""
+  """Returns `features` where positive, else `alpha * features`. Same shape and dtype; derivative `alpha` at 0."""
   features = jnp.asarray(features)
   return jnp.where(features > 0, features, features * _number(alpha, features))
 
 
 @register("Elu", ignores=("T",))
 def elu(features: Array) -> Array:
-  """`features` where not negative, else `exp(features) - 1`. Same shape and dtype."""
+  """Returns `features` where not negative, else `exp(features) - 1`. Same shape and dtype."""
   return _elu(jnp.asarray(features))
 
 
 @register("Selu", ignores=("T",))
 def selu(features: Array) -> Array:
-  """Scaled `Elu` that keeps mean 0 and variance 1 of its inputs. Same shape and dtype."""
+  """Returns the scaled `Elu` that keeps mean 0 and variance 1 of its inputs. Same shape and dtype."""
   return _selu(jnp.asarray(features))
 
 
@@ -181,13 +181,13 @@ _softsign = with_partials(lambda x: x / (_number(1, x) + jnp.abs(x)), lambda t, 
 
 @register("Softplus", ignores=("T",))
 def softplus(features: Array) -> Array:
-  """`log(exp(features) + 1)` without overflow, same shape and dtype."""
+  """Returns `log(exp(features) + 1)` without overflow, same shape and dtype."""
   return _softplus(jnp.asarray(features))
 
 
 @register("Softsign", ignores=("T",))
 def softsign(features: Array) -> Array:
-  """`features / (1 + |features|)`, same shape and dtype."""
+  """Returns `features / (1 + |features|)`, same shape and dtype."""
   return _softsign(jnp.asarray(features))
 
 
@@ -199,7 +199,7 @@ def _in_float32(function: Any, x: Array) -> Array:
 
 @register("Softmax", ignores=("T",))
 def softmax(logits: Array) -> Array:
-  """Exponentials along the last axis, divided by their sum.
+  """Returns exponentials along the last axis, divided by their sum.
 
   Source op: `tf.raw_ops.Softmax`.
 
@@ -216,7 +216,7 @@ def softmax(logits: Array) -> Array:
 
 @register("LogSoftmax", ignores=("T",))
 def log_softmax(logits: Array) -> Array:
-  """Logarithm of `Softmax`, accurate where a probability is tiny. Same shape and dtype.
+  """Returns the logarithm of `Softmax`, accurate where a probability is tiny. Same shape and dtype.
 
   Differs from TF: 16-bit types are summed in float32; TensorFlow's CPU kernel sums float16 in float16.
   """

@@ -1,4 +1,4 @@
-"""Average pooling and its gradient, over two or three spatial dimensions."""
+"""Average pooling over two or three spatial dimensions: AvgPool, AvgPool3D and their gradients."""
 
 import math
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def _window_sum(x: Array, window: Window) -> Array:
 
   if math.prod(window.size) > MAX_UNROLLED_CELLS:
     return reduced(x)
-  # XLA:CPU runs the gradient of a reduce_window six times slower than that of the sum it stands for.
+  # XLA:CPU runs the gradient of a reduce_window six times slower than that of the equivalent sum.
   return lax.platform_dependent(x, cpu=unrolled, default=reduced)
 
 
@@ -71,7 +71,7 @@ def _average_gradient(op: str, shape: Sequence[Any], grad: Any, **attrs: Unpack[
 
 @register("AvgPool", ignores=("T", "data_format"))
 def avg_pool(value: Array, **attrs: Unpack[PoolAttrs]) -> Array:
-  """Mean of each window; padding cells are left out of it.
+  """Computes the mean of each window, over the cells inside the input.
 
   Source op: `tf.raw_ops.AvgPool`.
 
@@ -90,7 +90,7 @@ def avg_pool3d(
   input: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Mean of each window of a volume; see `AvgPool`."""
+  """Computes the mean of each window of a volume; see `AvgPool`."""
   return _average("AvgPool3D", input, **attrs)
 
 
@@ -100,7 +100,7 @@ def avg_pool_grad(
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Gradient of `AvgPool`.
+  """Returns the gradient of `AvgPool`.
 
   Source op: `tf.raw_ops.AvgPoolGrad`.
 
@@ -121,5 +121,5 @@ def avg_pool3d_grad(
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Gradient of `AvgPool3D`; see `AvgPoolGrad`."""
+  """Returns the gradient of `AvgPool3D`; see `AvgPoolGrad`."""
   return _average_gradient("AvgPool3DGrad", orig_input_shape, grad, **attrs)

@@ -1,4 +1,4 @@
-"""Batch normalization, fused, and its gradient; training and inference."""
+"""Batch normalization: FusedBatchNorm in all versions, and its gradient."""
 
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
@@ -68,7 +68,7 @@ def fused_batch_norm_v3(
   data_format: str = "NHWC",
   is_training: bool = True,
 ) -> tuple[Array, ...]:
-  """`x` normalized per channel, scaled and shifted, with the statistics that the gradient needs.
+  """Normalizes `x` per channel, scales and shifts it, and returns the statistics that the gradient needs.
 
   Source op: `tf.raw_ops.FusedBatchNormV3`.
 
@@ -86,7 +86,7 @@ def fused_batch_norm_v3(
 
   Returns:
     y: same shape and dtype as `x`.
-    batch_mean: `[channels]`, the running mean after this batch; not training, `mean`.
+    batch_mean: `[channels]`, the running mean after this batch; `mean` if not training.
     batch_variance: `[channels]`, likewise, with Bessel's correction.
     reserve_space_1: `[channels]`, mean used to normalize.
     reserve_space_2: `[channels]`, variance used to normalize, without the correction.
@@ -107,7 +107,7 @@ def fused_batch_norm_v3(
   else:
     center, spread = (_along_channels(v, wide, axes) for v in (mean, variance))
     used = [mean, variance]
-  # The factor first, as in TensorFlow's kernel: for one value per channel and not for each of x.
+  # As in TensorFlow's kernel the factor is computed per channel, not per element of x.
   factor = lax.rsqrt(spread + epsilon) * _along_channels(scale, wide, axes)
   y = ((wide - center) * factor + _along_channels(offset, wide, axes)).astype(x.dtype)
   used = [v.astype(scale.dtype) for v in used]
@@ -137,7 +137,7 @@ def fused_batch_norm(
   variance: Array,
   **attrs: Unpack[_BatchNormAttrs],
 ) -> tuple[Array, ...]:
-  """The first five results of `FusedBatchNormV3`, which see."""
+  """Returns the first five results of `FusedBatchNormV3`."""
   return fused_batch_norm_v3(x, scale, offset, mean, variance, **attrs)[:5]
 
 
@@ -156,7 +156,7 @@ def fused_batch_norm_ex(
   activation_mode: str = "Identity",
   **attrs: Unpack[_BatchNormAttrs],
 ) -> tuple[Array, ...]:
-  """`FusedBatchNormV3`, then the sum with `side_input`, then an activation, as TensorFlow's optimizer fuses them.
+  """Computes `FusedBatchNormV3`, adds `side_input`, and applies an activation, as fused by TensorFlow's optimizer.
 
   Raises:
     UnsupportedAttrError: `activation_mode` is neither `"Identity"` nor `"Relu"`.
@@ -193,7 +193,7 @@ def _gradients(
 
 
 def _training_gradients(axes: _Axes, epsilon: float) -> Callable[..., tuple[Array, Array, Array]]:
-  """`_gradients` in training: its value comes from the saved statistics, its derivative knows that they depend on x."""
+  """Returns `_gradients` in training, from the saved statistics, with a derivative that knows they depend on x."""
 
   @jax.custom_jvp
   def value(y_backprop: Array, x: Array, scale: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
@@ -222,7 +222,7 @@ def fused_batch_norm_grad_v3(
   data_format: str = "NHWC",
   is_training: bool = True,
 ) -> tuple[Array, ...]:
-  """Gradient of `FusedBatchNormV3`.
+  """Returns the gradient of `FusedBatchNormV3`.
 
   Source op: `tf.raw_ops.FusedBatchNormGradV3`.
 
@@ -270,7 +270,7 @@ def fused_batch_norm_grad(
   reserve_space_2: Array,
   **attrs: Unpack[_BatchNormGradAttrs],
 ) -> tuple[Array, ...]:
-  """Gradient of `FusedBatchNorm`; see `FusedBatchNormGradV3`."""
+  """Returns the gradient of `FusedBatchNorm`; see `FusedBatchNormGradV3`."""
   return fused_batch_norm_grad_v3(y_backprop, x, scale, reserve_space_1, reserve_space_2, reserve_space_2, **attrs)
 
 
@@ -289,7 +289,7 @@ def fused_batch_norm_grad_ex(
   activation_mode: str = "Identity",
   **attrs: Unpack[_BatchNormGradAttrs],
 ) -> tuple[Array, ...]:
-  """Gradient of `_FusedBatchNormEx`: through the activation, then as `FusedBatchNormGradV3`.
+  """Computes the gradient of `_FusedBatchNormEx`: through the activation, then as `FusedBatchNormGradV3`.
 
   Raises:
     UnsupportedAttrError: `activation_mode` is neither `"Identity"` nor `"Relu"`.
@@ -305,7 +305,7 @@ def fused_batch_norm_grad_ex(
 def batch_norm_with_global_normalization(
   t: Array, m: Array, v: Array, beta: Array, gamma: Array, *, variance_epsilon: float, scale_after_normalization: bool
 ) -> Array:
-  """`t` normalized per channel with the given statistics, as the first versions of TensorFlow did.
+  """Normalizes `t` per channel with the given statistics, as the first versions of TensorFlow did.
 
   Source op: `BatchNormWithGlobalNormalization`.
 
@@ -314,9 +314,9 @@ def batch_norm_with_global_normalization(
     m: `[channels]`, mean.
     v: `[channels]`, variance.
     beta: `[channels]`, added at the end.
-    gamma: `[channels]`, factor where `scale_after_normalization` is set.
+    gamma: `[channels]`, factor if `scale_after_normalization` is set.
     variance_epsilon: added to the variance.
-    scale_after_normalization: whether `gamma` counts.
+    scale_after_normalization: whether to multiply by `gamma`.
   """
   factor = lax.rsqrt(jnp.asarray(v) + jnp.asarray(variance_epsilon, v.dtype))
   factor = factor * gamma if scale_after_normalization else factor
@@ -334,7 +334,7 @@ def batch_norm_with_global_normalization_grad(
   variance_epsilon: float,
   scale_after_normalization: bool,
 ) -> tuple[Array, ...]:
-  """Derivatives of `BatchNormWithGlobalNormalization` with respect to `t`, `m`, `v`, `beta` and `gamma`.
+  """Returns derivatives of `BatchNormWithGlobalNormalization` with respect to `t`, `m`, `v`, `beta` and `gamma`.
 
   Source op: `BatchNormWithGlobalNormalizationGrad`.
   """

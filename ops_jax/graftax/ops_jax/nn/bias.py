@@ -1,4 +1,4 @@
-"""Adding a bias to the channels, and its gradient."""
+"""Bias: BiasAdd, BiasAddGrad."""
 
 import jax.numpy as jnp
 
@@ -18,7 +18,7 @@ def _channel_axis(op: str, data_format: str, rank: int) -> int:
 
 @register("BiasAdd", "BiasAddV1", ignores=("T",))
 def bias_add(value: Array, bias: Array, *, data_format: str = "NHWC") -> Array:
-  """`value + bias`, with `bias` along the channels.
+  """Returns `value + bias`, with `bias` along the channels.
 
   Source op: `tf.raw_ops.BiasAdd`.
 
@@ -45,7 +45,7 @@ def bias_add(value: Array, bias: Array, *, data_format: str = "NHWC") -> Array:
 
 @register("BiasAddGrad", ignores=("T",))
 def bias_add_grad(out_backprop: Array, *, data_format: str = "NHWC") -> Array:
-  """Sum over all but the channels, `[channels]`, same dtype.
+  """Sums over all axes but the channels; the result is `[channels]` of the same dtype.
 
   Source op: `tf.raw_ops.BiasAddGrad`.
 

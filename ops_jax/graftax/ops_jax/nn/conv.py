@@ -1,4 +1,4 @@
-"""Convolutions over one, two or three spatial dimensions, dense and grouped."""
+"""Convolutions over one, two or three spatial dimensions, dense and grouped: Conv2D, Conv3D, Conv."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -17,7 +17,7 @@ __all__ = ["conv", "conv2d", "conv3d", "convolve"]
 
 
 def convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
-  """Convolution of `x` with `kernel`, in groups where the kernel has fewer input channels than `x`.
+  """Convolves `x` with `kernel`, in groups if the kernel has fewer input channels than `x`.
 
   Args:
     x: in layout `place`.
@@ -30,7 +30,7 @@ def convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
 
   Raises:
     InvalidInputError: the channels of `x` are not a multiple of the kernel's input channels, or its output channels
-      no multiple of the number of groups.
+      are not a multiple of the number of groups.
   """
   channels, kernel_channels = x.shape[place.channel_axis], kernel.shape[-2]
   if kernel_channels == 0 or channels % kernel_channels:
@@ -74,7 +74,7 @@ def conv2d(
   filter: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """2-D convolution (cross-correlation, as everywhere in deep learning).
+  """Computes a 2-D convolution (cross-correlation, as everywhere in deep learning).
 
   Source op: `tf.raw_ops.Conv2D`.
 
@@ -87,7 +87,7 @@ def conv2d(
     `[batch, out_height, out_width, out_channels]` in the layout of `input`, same dtype.
 
   Raises:
-    InvalidInputError: shapes that do not fit.
+    InvalidInputError: the shapes do not fit.
     UnsupportedAttrError: another layout.
   """
   return _convolution("Conv2D", input, filter, **attrs)
@@ -99,7 +99,7 @@ def conv3d(
   filter: Array,
   **attrs: Unpack[ConvAttrs],
 ) -> Array:
-  """3-D convolution.
+  """Computes a 3-D convolution.
 
   Source op: `tf.raw_ops.Conv3D`.
 
@@ -122,7 +122,7 @@ def conv(
   batch_dims: int = 1,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """Convolution over as many spatial dimensions as `filter` has, with any number of batch dimensions.
+  """Convolves over as many spatial dimensions as `filter` has, with any number of batch dimensions.
 
   Source op: `tf.raw_ops.Conv`.
 

@@ -1,4 +1,4 @@
-"""Gradients of convolutions with respect to input and filter, as TensorFlow's graphs call them."""
+"""Gradients of convolutions: Conv2DBackpropInput, Conv2DBackpropFilter, and those of Conv3D and depthwise."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
@@ -33,7 +33,7 @@ _Form = Callable[[Array, Array, Window, Layout], Array]
 
 
 def _transposed(op: str, linear: Callable[[Array], Array], shape: _Shape, out_backprop: Array) -> Array:
-  """The transpose of a linear function of an array of `shape`, applied to `out_backprop`."""
+  """Applies the transpose of a linear function of an array of `shape` to `out_backprop`."""
   spec = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
   expected = jax.eval_shape(linear, spec).shape
   if expected != out_backprop.shape:
@@ -63,7 +63,7 @@ def _input_gradient(
 def _integer_input_gradient(
   input_shape: _Shape, kernel: Array, out_backprop: Array, place: Layout, window: Window
 ) -> Array:
-  # jax.linear_transpose takes no integers: the same convolution, spelled out.
+  # jax.linear_transpose does not support integers, so the transposed convolution is written out.
   groups = input_shape[place.channel_axis] // kernel.shape[-2]
   grouped = jnp.flip(kernel, range(kernel.ndim - 2)).reshape(*kernel.shape[:-1], groups, -1)
   swapped = jnp.swapaxes(grouped, -1, -3).reshape(*window.size, -1, input_shape[place.channel_axis])
@@ -87,7 +87,7 @@ def _integer_input_gradient(
 
 
 def _full_shape(place: Layout, spatial: _Shape, batch: Any, channels: int) -> _Shape:
-  # TensorFlow takes the spatial sizes alone, too.
+  # TensorFlow also accepts the spatial sizes alone.
   shape: list[Any] = [batch] * place.rank
   shape[place.channel_axis] = channels
   for axis, size in zip(place.spatial_axes, spatial, strict=True):
@@ -130,7 +130,7 @@ def conv2d_backprop_input(
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """Gradient of `Conv2D` with respect to its input; also what `tf.nn.conv2d_transpose` computes.
+  """Computes the gradient of `Conv2D` with respect to its input; `tf.nn.conv2d_transpose` uses it as well.
 
   Source op: `tf.raw_ops.Conv2DBackpropInput`.
 
@@ -157,7 +157,7 @@ def conv2d_backprop_input_v2(
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """As `Conv2DBackpropInput`, with the shape taken from `input`."""
+  """Computes `Conv2DBackpropInput` with the shape taken from `input`."""
   return _input_gradient("Conv2DBackpropInputV2", jnp.shape(input), filter, out_backprop, **attrs)
 
 
@@ -168,7 +168,7 @@ def conv2d_backprop_filter(
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """Gradient of `Conv2D` with respect to its filter.
+  """Returns the gradient of `Conv2D` with respect to its filter.
 
   Source op: `tf.raw_ops.Conv2DBackpropFilter`.
 
@@ -191,7 +191,7 @@ def conv2d_backprop_filter_v2(
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """As `Conv2DBackpropFilter`, with the shape taken from `filter`."""
+  """Computes `Conv2DBackpropFilter` with the shape taken from `filter`."""
   return _filter_gradient("Conv2DBackpropFilterV2", input, jnp.shape(filter), out_backprop, **attrs)
 
 
@@ -202,7 +202,7 @@ def conv3d_backprop_input_v2(
   out_backprop: Array,
   **attrs: Unpack[ConvAttrs],
 ) -> Array:
-  """Gradient of `Conv3D` with respect to its input, of shape `input_sizes`; see `Conv2DBackpropInput`."""
+  """Returns the gradient of `Conv3D` with respect to its input, of shape `input_sizes`; see `Conv2DBackpropInput`."""
   return _input_gradient("Conv3DBackpropInputV2", input_sizes, filter, out_backprop, **attrs)
 
 
@@ -213,7 +213,7 @@ def conv3d_backprop_input(
   out_backprop: Array,
   **attrs: Unpack[WindowAttrs],
 ) -> Array:
-  """As `Conv3DBackpropInputV2`, with the shape taken from `input`."""
+  """Computes `Conv3DBackpropInputV2` with the shape taken from `input`."""
   return _input_gradient("Conv3DBackpropInput", jnp.shape(input), filter, out_backprop, **attrs)
 
 
@@ -224,7 +224,7 @@ def conv3d_backprop_filter_v2(
   out_backprop: Array,
   **attrs: Unpack[ConvAttrs],
 ) -> Array:
-  """Gradient of `Conv3D` with respect to its filter, of shape `filter_sizes`; see `Conv2DBackpropFilter`."""
+  """Returns the gradient of `Conv3D` for its filter, of shape `filter_sizes`; see `Conv2DBackpropFilter`."""
   return _filter_gradient("Conv3DBackpropFilterV2", input, filter_sizes, out_backprop, **attrs)
 
 
@@ -235,7 +235,7 @@ def conv3d_backprop_filter(
   out_backprop: Array,
   **attrs: Unpack[WindowAttrs],
 ) -> Array:
-  """As `Conv3DBackpropFilterV2`, with the shape taken from `filter`."""
+  """Computes `Conv3DBackpropFilterV2` with the shape taken from `filter`."""
   return _filter_gradient("Conv3DBackpropFilter", input, jnp.shape(filter), out_backprop, **attrs)
 
 
@@ -246,7 +246,7 @@ def depthwise_conv2d_native_backprop_input(
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """Gradient of `DepthwiseConv2dNative` with respect to its input, of shape `input_sizes`.
+  """Returns the gradient of `DepthwiseConv2dNative` with respect to its input, of shape `input_sizes`.
 
   Source op: `tf.raw_ops.DepthwiseConv2dNativeBackpropInput`. Arguments as for `Conv2DBackpropInput`, but `filter` is
   `[height, width, channels, multiplier]`.
@@ -264,7 +264,7 @@ def depthwise_conv2d_native_backprop_filter(
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """Gradient of `DepthwiseConv2dNative` with respect to its filter, of shape `filter_sizes`.
+  """Returns the gradient of `DepthwiseConv2dNative` with respect to its filter, of shape `filter_sizes`.
 
   Source op: `tf.raw_ops.DepthwiseConv2dNativeBackpropFilter`. Arguments as for `Conv2DBackpropFilter`.
   """

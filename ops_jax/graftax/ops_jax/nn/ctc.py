@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the loss of sequences whose alignment to their labels is unknown."""
+"""CTCLoss (connectionist temporal classification), for labels whose alignment to the inputs is unknown."""
 
 from typing import Any, TypedDict, Unpack
 
@@ -32,7 +32,7 @@ _LOG_ZERO = -1e30
 
 
 def _dense_labels(indices: Array, values: Array, batch: int) -> tuple[Array, Array]:
-  """`[batch, longest]` labels, and how many of each row count."""
+  """Returns `[batch, longest]` labels, and the number of labels of each row."""
   longest = int(indices.shape[0])
   if is_known(indices):
     longest = int(np.max(indices[:, 1], initial=-1)) + 1
@@ -42,7 +42,7 @@ def _dense_labels(indices: Array, values: Array, batch: int) -> tuple[Array, Arr
 
 
 def _collapsed(labels: Array, lengths: Array) -> tuple[Array, Array]:
-  """Labels with every run of equal ones replaced by one of them."""
+  """Returns labels with every run of equal ones replaced by one of them."""
   if labels.shape[1] < 2:
     return labels, lengths
   position = jnp.arange(labels.shape[1])
@@ -61,7 +61,7 @@ def _log_add(*terms: Array) -> Array:
 def _sequence_losses(
   logits: Array, labels: Array, label_lengths: Array, sequence_length: Array, blank: int, merge_repeated: bool
 ) -> Array:
-  """`[batch]` negative log likelihoods of the labels, for `[time, batch, classes]` logits."""
+  """Returns `[batch]` negative log likelihoods of the labels, for `[time, batch, classes]` logits."""
   log_probabilities = jax.nn.log_softmax(logits, axis=-1)
   batch, longest = labels.shape
   num_states = 2 * longest + 1
@@ -69,7 +69,7 @@ def _sequence_losses(
   states = jnp.full((batch, num_states), blank, jnp.int32).at[:, 1::2].set(labels)
   is_label = jnp.arange(num_states) % 2 == 1
   shifted = jnp.pad(states, ((0, 0), (2, 0)), constant_values=-1)[:, :num_states]
-  # From label to label without a blank between, unless they are equal: then only a blank tells two from one.
+  # The blank between two labels may be skipped, unless they are equal: then only a blank separates them.
   may_skip = is_label & ((states != shifted) if merge_repeated else jnp.ones_like(states, bool))
   may_skip = may_skip & (jnp.arange(num_states) >= 2)
   emitted = jnp.take_along_axis(log_probabilities, states[None], axis=-1)
@@ -123,7 +123,7 @@ def _loss_and_gradient(
   @both.defjvp
   def _jvp(primals: Any, tangents: Any) -> Any:
     values, gradient = both(*primals)
-    # TensorFlow's derivative of the loss is the second output, which has none itself.
+    # TensorFlow uses the second output as the derivative of the loss, and has no derivative of that output.
     dot = jnp.sum(lax.stop_gradient(gradient) * tangents[0], axis=(0, 2))
     return (values, gradient), (dot, jnp.zeros_like(gradient))
 
@@ -138,22 +138,22 @@ def ctc_loss(
   sequence_length: Array,
   **attrs: Unpack[_CtcAttrs],
 ) -> tuple[Array, Array]:
-  """Negative log likelihood of label sequences, summed over all alignments, with its derivative.
+  """Returns the negative log likelihood of label sequences, summed over all alignments, with its derivative.
 
   Source op: `tf.raw_ops.CTCLoss`.
 
   Args:
     inputs: `[time, batch, num_classes]` logits, floating point; the last class is the blank.
-    labels_indices: `[num_labels, 2]`, row and position of each label. Known ones make a smaller program.
+    labels_indices: `[num_labels, 2]`, row and position of each label. If known, the program is smaller.
     labels_values: `[num_labels]` int32, their classes.
-    sequence_length: `[batch]` int32, how many time steps of each row count.
+    sequence_length: `[batch]` int32, number of valid time steps of each row.
     **attrs: see `_CtcAttrs`.
 
   Returns:
     loss: `[batch]`.
     gradient: shape of `inputs`, the derivative of `loss`, which differentiation uses too.
 
-  Differs from TF: where no alignment exists, `loss` is infinite with derivative 0; TensorFlow raises if labels are
+  Differs from TF: if no alignment exists, `loss` is infinite with derivative 0; TensorFlow raises if labels are
   longer than their sequence, and otherwise warns and does the same. There is no second derivative.
   """
   return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, jnp.shape(inputs)[-1] - 1, **attrs)
@@ -167,5 +167,5 @@ def ctc_loss_v2(
   sequence_length: Array,
   **attrs: Unpack[_CtcAttrs],
 ) -> tuple[Array, Array]:
-  """As `CTCLoss`, with class 0 for the blank."""
+  """Computes `CTCLoss` with class 0 as the blank."""
   return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, 0, **attrs)

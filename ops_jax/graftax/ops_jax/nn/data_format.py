@@ -1,4 +1,4 @@
-"""Axes and shapes translated between layouts, as TensorFlow's layout optimizer inserts them."""
+"""Translation of axes and shapes between layouts: DataFormatDimMap, DataFormatVecPermute."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def _check_formats(op: str, src_format: str, dst_format: str) -> None:
 
 @register("DataFormatDimMap", ignores=("T",))
 def data_format_dim_map(x: Array, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Array:
-  """Where the dimensions `x` of layout `src_format` are in `dst_format`; negative ones count from the end.
+  """Maps dimension numbers `x` of layout `src_format` to `dst_format`; negative ones count from the end.
 
   Source op: `tf.raw_ops.DataFormatDimMap`.
 
@@ -38,7 +38,7 @@ def data_format_dim_map(x: Array, *, src_format: str = "NHWC", dst_format: str =
 
 @register("DataFormatVecPermute", ignores=("T",), symbolic=True)
 def data_format_vec_permute(x: Array, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Array:
-  """One number, or pair, per dimension of layout `src_format`, in the order of `dst_format`.
+  """Reorders one number, or pair, per dimension from layout `src_format` to `dst_format`.
 
   Source op: `tf.raw_ops.DataFormatVecPermute`.
 

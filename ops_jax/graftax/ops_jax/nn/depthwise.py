@@ -1,4 +1,4 @@
-"""Convolution of every channel with its own filters, and the form of it that is fast on CPUs."""
+"""Depthwise convolution, in a form that is fast on CPUs and a grouped one: DepthwiseConv2dNative."""
 
 from typing import Unpack
 
@@ -15,7 +15,7 @@ __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shi
 
 
 def grouped_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
-  """Depthwise convolution as a convolution with one group per channel; arguments as for `depthwise_convolve`."""
+  """Computes a depthwise convolution as a convolution with one group per channel; see `depthwise_convolve`."""
   *size, channels, multiplier = kernel.shape
   space = "".join(str(i) for i in range(len(size)))
   return lax.conv_general_dilated(
@@ -30,7 +30,7 @@ def grouped_form(x: Array, kernel: Array, window: Window, place: Layout) -> Arra
 
 
 def shifted_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
-  """Depthwise convolution as a sum of shifted inputs times filter cells; arguments as for `depthwise_convolve`."""
+  """Computes a depthwise convolution as a sum of shifted inputs times filter cells; see `depthwise_convolve`."""
   *_, channels, multiplier = kernel.shape
   accumulator = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
   axis = place.channel_axis
@@ -52,7 +52,7 @@ def shifted_form(x: Array, kernel: Array, window: Window, place: Layout) -> Arra
 
 
 def depthwise_convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
-  """Convolution of each channel of `x` with its own filters.
+  """Convolves each channel of `x` with its own filters.
 
   Args:
     x: in layout `place`, with `channels` channels.
@@ -63,7 +63,7 @@ def depthwise_convolve(x: Array, kernel: Array, window: Window, place: Layout) -
   Returns:
     Same dtype, `channels * multiplier` channels, those of one input channel side by side.
   """
-  # XLA:CPU runs a convolution with one group per channel 10 to 30 times slower than the sum it stands for.
+  # XLA:CPU runs a convolution with one group per channel 10 to 30 times slower than the equivalent sum.
   return lax.platform_dependent(
     x,
     kernel,
@@ -78,7 +78,7 @@ def depthwise_conv2d_native(
   filter: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """2-D convolution of each channel with its own filters.
+  """Convolves each channel with its own filters, over two spatial dimensions.
 
   Source op: `tf.raw_ops.DepthwiseConv2dNative`.
 
@@ -91,7 +91,7 @@ def depthwise_conv2d_native(
     `[batch, out_height, out_width, channels * multiplier]` in the layout of `input`, same dtype.
 
   Raises:
-    InvalidInputError: shapes that do not fit.
+    InvalidInputError: the shapes do not fit.
   """
   x, kernel = jnp.asarray(input), jnp.asarray(filter)
   place, window = layout_and_window("DepthwiseConv2dNative", x.shape, kernel.shape, **attrs)

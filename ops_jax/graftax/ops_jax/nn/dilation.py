@@ -1,4 +1,4 @@
-"""Grayscale dilation: max pooling of the input plus a filter, and its gradients."""
+"""Grayscale dilation (max pooling of the input plus a filter) and its gradients: Dilation2D."""
 
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
@@ -40,7 +40,7 @@ def _window(x: Array, kernel: Array, *, strides: Sequence[int], rates: Sequence[
 
 
 def _first_maximum(x: Array, kernel: Array, window: Window) -> tuple[Array, Array]:
-  """The maximum over the window's cells, and the number of the first cell that reaches it."""
+  """Returns the maximum over the window's cells, and the number of the first cell that reaches it."""
   is_inside = jnp.ones(x.shape[:3] + (1,), bool)
   best = jnp.asarray(lowest(x.dtype))
   index: Array = jnp.zeros((), jnp.int32)
@@ -53,7 +53,7 @@ def _first_maximum(x: Array, kernel: Array, window: Window) -> tuple[Array, Arra
 
 
 def _selected(index: Array, x_dot: Array, kernel_dot: Array, window: Window) -> Array:
-  """From each window, the entries of `x_dot` and `kernel_dot` at cell number `index`, added; linear in both."""
+  """Adds, for each window, the entries of `x_dot` and `kernel_dot` at cell number `index`; linear in both."""
   total: Any = 0
   for number, (cell, view) in enumerate(window_views(x_dot, window, _SPATIAL, 0)):
     total = total + jnp.where(index == number, view + kernel_dot[cell], jnp.zeros((), x_dot.dtype))
@@ -66,7 +66,7 @@ def dilation2d(
   filter: Array,
   **attrs: Unpack[_DilationAttrs],
 ) -> Array:
-  """Maximum over each window of `input + filter`.
+  """Computes the maximum over each window of `input + filter`.
 
   Source op: `tf.raw_ops.Dilation2D`.
 
@@ -112,7 +112,7 @@ def dilation2d_backprop_input(
   out_backprop: Array,
   **attrs: Unpack[_DilationAttrs],
 ) -> Array:
-  """Gradient of `Dilation2D` with respect to its input."""
+  """Returns the gradient of `Dilation2D` with respect to its input."""
   return _backprops(input, filter, out_backprop, **attrs)[0]
 
 
@@ -123,5 +123,5 @@ def dilation2d_backprop_filter(
   out_backprop: Array,
   **attrs: Unpack[_DilationAttrs],
 ) -> Array:
-  """Gradient of `Dilation2D` with respect to its filter."""
+  """Returns the gradient of `Dilation2D` with respect to its filter."""
   return _backprops(input, filter, out_backprop, **attrs)[1]

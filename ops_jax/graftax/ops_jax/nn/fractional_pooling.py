@@ -1,6 +1,6 @@
-"""Pooling over regions whose sizes are drawn at random, so that the output is a fraction of the input.
+"""Pooling over regions of random sizes: FractionalMaxPool, FractionalAvgPool and their gradients.
 
-A pooling sequence holds where the regions along an axis begin, and last where they end.
+A pooling sequence holds the start of each region along an axis, followed by the end of the last one.
 """
 
 import math
@@ -63,12 +63,12 @@ def fractional_max_pool(
   value: Array,
   **attrs: Unpack[_FractionalAttrs],
 ) -> tuple[Array, Array, Array]:
-  """The largest value in each of the regions that cut up every image.
+  """Computes the largest value in each of the regions that partition every image.
 
   Source op: `tf.raw_ops.FractionalMaxPool`.
 
   Args:
-    ctx: the program, for its key where `deterministic` is false.
+    ctx: the program, for its random key if `deterministic` is false.
     value: `[batch, height, width, channels]`, float32, float64, int32 or int64.
     **attrs: see `_FractionalAttrs`.
 
@@ -78,7 +78,7 @@ def fractional_max_pool(
   Raises:
     InvalidInputError: `value` is not of rank 4, or batch or channels are to be pooled.
 
-  Differs from TF: without fixed seeds, other numbers are drawn, as by any random op without a seed that counts.
+  Differs from TF: without fixed seeds the random numbers differ, as for all stateful random ops.
   """
   return _fractional_pool(ctx, value, _largest, **attrs)
 
@@ -89,7 +89,7 @@ def fractional_avg_pool(
   value: Array,
   **attrs: Unpack[_FractionalAttrs],
 ) -> tuple[Array, Array, Array]:
-  """The mean of each of the regions that cut up every image; arguments and results as for `FractionalMaxPool`.
+  """Computes the mean of each of the regions that partition every image; otherwise as `FractionalMaxPool`.
 
   Source op: `tf.raw_ops.FractionalAvgPool`.
   """
@@ -106,7 +106,7 @@ def fractional_max_pool_grad(
   *,
   overlapping: bool = False,
 ) -> Array:
-  """Gradient of `FractionalMaxPool`, for the sequences that it returned; the first of equal cells gets it.
+  """Computes the gradient of `FractionalMaxPool` for the sequences that it returned. The first of equal cells gets it.
 
   Source op: `tf.raw_ops.FractionalMaxPoolGrad`.
   """
@@ -124,7 +124,7 @@ def fractional_avg_pool_grad(
   *,
   overlapping: bool = False,
 ) -> Array:
-  """Gradient of `FractionalAvgPool`, for the sequences that it returned.
+  """Computes the gradient of `FractionalAvgPool` for the sequences that it returned.
 
   Source op: `tf.raw_ops.FractionalAvgPoolGrad`.
   """
@@ -154,11 +154,11 @@ def _pooled(x: Array, sequences: tuple[Array, Array], overlapping: bool, pool: _
 
 
 def _regions(sequence: Array, size: int, overlapping: bool) -> tuple[Array, Array]:
-  """For each region, positions of as many cells as the largest may have, and which of them count."""
+  """Returns cell positions of each region, padded to the largest region, and which of them belong to it."""
   if is_known(sequence):
     largest = int(np.max(np.diff(sequence)))
   else:
-    # A region has the ratio's integer part of cells, or one more.
+    # The size of a region is the ratio rounded down, or one more.
     largest = size // (sequence.shape[0] - 1) + 1
   sequence = jnp.asarray(sequence)
   positions = sequence[:-1, None] + np.arange(largest + overlapping)
@@ -168,7 +168,7 @@ def _regions(sequence: Array, size: int, overlapping: bool) -> tuple[Array, Arra
 
 def _largest(cells: Array, counts: Array) -> Array:
   cells = jnp.where(counts, cells, lowest(cells.dtype))
-  # Taking the first of equal cells, and not their maximum, gives that cell all of the derivative.
+  # Selecting the first of equal cells, instead of their maximum, gives that cell all of the derivative.
   best = jnp.argmax(jax.lax.stop_gradient(cells), axis=3, keepdims=True)
   return jnp.take_along_axis(cells, best, axis=3)[:, :, :, 0]
 
@@ -219,7 +219,7 @@ def _drawn_pseudo_random(key: jax.Array, size: int, num: int) -> Array:
 
 
 def _limit(size: int, num: int) -> float:
-  """The random number that pseudo-random sizes follow from stays below this, so that each is the ratio, up or down."""
+  """Returns the upper bound of the random number from which all region sizes follow: each is the ratio, up or down."""
   k, ratio = size // num, size / num
   return min((k + 2) / ratio - 1, (size + 1 - k) / ratio - (num - 1))
 

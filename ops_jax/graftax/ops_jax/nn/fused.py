@@ -1,4 +1,4 @@
-"""Convolutions and matrix products with bias, normalization and activation, as TensorFlow's optimizer fuses them."""
+"""Fused convolutions and matrix products with bias, normalization and activation: _FusedConv2D, _FusedMatMul."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
@@ -34,13 +34,13 @@ __all__ = [
 
 @register("_MklSwish", ignores=("T",))
 def swish(features: Array) -> Array:
-  """`features * sigmoid(features)`, same shape and dtype."""
+  """Returns `features * sigmoid(features)`, same shape and dtype."""
   return features * lax.logistic(jnp.asarray(features))
 
 
 @register("_MklFusedMish", ignores=("T",))
 def mish(features: Array) -> Array:
-  """`features * tanh(softplus(features))`, same shape and dtype."""
+  """Returns `features * tanh(softplus(features))`, same shape and dtype."""
   return features * jnp.tanh(jax.nn.softplus(jnp.asarray(features)))
 
 
@@ -68,7 +68,7 @@ def _finished(
   leakyrelu_alpha: float,
   data_format: str = "NHWC",
 ) -> Array:
-  """`y` after the fused ops; those that need tensors take them from `args` in turn."""
+  """Applies the fused ops to `y`; those that need tensors take them from `args` in order."""
   rest = list(args)
   for name in fused_ops:
     match name:
@@ -110,17 +110,17 @@ def fused_conv2d(
   leakyrelu_alpha: float = 0.2,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
-  """`Conv2D`, then the fused ops.
+  """Computes `Conv2D`, then the fused ops.
 
   Source op: `tf.raw_ops._FusedConv2D`, which TensorFlow's optimizer puts into frozen graphs.
 
   Args:
     input: as for `Conv2D`.
     filter: as for `Conv2D`, or `[out_channels, in_channels, height, width]` for filter format `"OIHW"`.
-    args: tensors of the fused ops, in turn: the bias; or scale, offset, mean and variance; or a summand.
+    args: tensors of the fused ops, in order: the bias; or scale, offset, mean and variance; or a summand.
     host_args: must be empty.
     filter_format: `"HWIO"` or `"OIHW"`.
-    fused_ops: what follows the convolution, in order.
+    fused_ops: names of the ops that follow the convolution, in order.
     epsilon: of a fused batch normalization.
     leakyrelu_alpha: of a fused leaky relu.
     **attrs: as for `Conv2D`.
@@ -153,7 +153,7 @@ def fused_depthwise_conv2d_native(
   leakyrelu_alpha: float = 0.2,
   **attrs: Unpack[ConvAttrs],
 ) -> Array:
-  """`DepthwiseConv2dNative`, then the fused ops; see `_FusedConv2D`."""
+  """Computes `DepthwiseConv2dNative`, then the fused ops; see `_FusedConv2D`."""
   y = depthwise_conv2d_native(input, filter, **attrs)
   return _finished(
     "_FusedDepthwiseConv2dNative", y, args, fused_ops, epsilon, leakyrelu_alpha, attrs.get("data_format", "NHWC")
@@ -172,7 +172,7 @@ def fused_conv3d(
   leakyrelu_alpha: float = 0.2,
   **attrs: Unpack[ConvAttrs],
 ) -> Array:
-  """`Conv3D`, then the fused ops; see `_FusedConv2D`."""
+  """Computes `Conv3D`, then the fused ops; see `_FusedConv2D`."""
   if any(padding_list):
     raise UnsupportedAttrError(
       f"_FusedConv3D: padding_list={padding_list!r} is not supported; save the graph before it is optimized."
@@ -193,7 +193,7 @@ def fused_mat_mul(
   epsilon: float = 1e-4,
   leakyrelu_alpha: float = 0.2,
 ) -> Array:
-  """The product of two matrices, either of them transposed first, then the fused ops; see `_FusedConv2D`."""
+  """Multiplies two matrices, optionally transposed, then applies the fused ops; see `_FusedConv2D`."""
   y = mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
   return _finished("_FusedMatMul", y, args, fused_ops, epsilon, leakyrelu_alpha)
 
@@ -208,7 +208,7 @@ def fused_pad_conv2d(
   strides: tuple[int, ...],
   padding: str,
 ) -> Array:
-  """`Conv2D` of `input` mirrored beyond its edges by `paddings`, `[4, 2]`; `mode` as for `MirrorPad`."""
+  """Computes `Conv2D` of `input` mirrored beyond its edges by `paddings`, `[4, 2]`; `mode` as for `MirrorPad`."""
   return conv2d(mirror_pad(input, paddings, mode=mode), filter, strides=strides, padding=padding)
 
 
@@ -224,6 +224,6 @@ def fused_resize_and_pad_conv2d(
   padding: str,
   resize_align_corners: bool = False,
 ) -> Array:
-  """`FusedPadConv2D` of `input` resized bilinearly to `size`, `[2]`."""
+  """Computes `FusedPadConv2D` of `input` resized bilinearly to `size`, `[2]`."""
   resized = resize_bilinear(input, size, align_corners=resize_align_corners).astype(input.dtype)
   return fused_pad_conv2d(resized, paddings, filter, mode=mode, strides=strides, padding=padding)

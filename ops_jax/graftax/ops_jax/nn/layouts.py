@@ -1,4 +1,4 @@
-"""Where TensorFlow's `data_format` puts batch, channels and space."""
+"""Positions of batch, channel and spatial dimensions for TensorFlow's `data_format`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -29,22 +29,22 @@ class Layout:
 
   @property
   def rank(self) -> int:
-    """Number of dimensions."""
+    """Returns the number of dimensions."""
     return len(self.spatial_axes) + 2
 
   @property
   def spec(self) -> str:
-    """The layout as `jax.lax.conv_dimension_numbers` spells it, spatial dimensions numbered: `"N01C"`."""
+    """Returns the layout for `jax.lax.conv_dimension_numbers`, with numbered spatial dimensions: `"N01C"`."""
     space = "".join(str(i) for i in range(len(self.spatial_axes)))
     return f"NC{space}" if self.channel_axis == 1 else f"N{space}C"
 
   def spatial(self, values: Sequence[_T]) -> tuple[_T, ...]:
-    """The entries of `values` (one per dimension) that belong to spatial dimensions."""
+    """Returns the entries of `values` (one per dimension) that belong to spatial dimensions."""
     return tuple(values[axis] for axis in self.spatial_axes)
 
 
 def layout(op: str, data_format: str, rank: int) -> Layout:
-  """The layout that `data_format` means for a tensor of `rank`.
+  """Returns the layout that `data_format` means for a tensor of `rank`.
 
   Args:
     op: for messages.

@@ -1,4 +1,4 @@
-"""Losses: cross entropy with softmax, dense and sparse labels, and half the squared norm."""
+"""Losses: SoftmaxCrossEntropyWithLogits, SparseSoftmaxCrossEntropyWithLogits, L2Loss."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ __all__ = ["l2_loss", "softmax_cross_entropy_with_logits", "sparse_softmax_cross
 
 @register("L2Loss", ignores=("T",))
 def l2_loss(t: Array) -> Array:
-  """`sum(t ** 2) / 2`, a scalar of the same dtype."""
+  """Returns `sum(t ** 2) / 2`, a scalar of the same dtype."""
   t = jnp.asarray(t)
   return (jnp.sum(_widened(t * t)) / 2).astype(t.dtype)
 
@@ -33,7 +33,7 @@ def _cross_entropy_jvp(primals: Any, tangents: Any) -> Any:
   features, labels = primals
   features_dot, labels_dot = tangents
   loss, backprop = _cross_entropy(features, labels)
-  # TensorFlow takes the second output for the derivative of the first: exact where the labels sum to 1.
+  # TensorFlow uses the second output as the derivative of the first, which is exact if the labels sum to 1.
   loss_dot = jnp.sum(backprop * features_dot - labels_dot * jax.nn.log_softmax(features, axis=-1), axis=-1)
   _, backprop_dot = jax.jvp(lambda f: jax.nn.softmax(f, axis=-1), (features,), (features_dot,))
   return (loss, backprop), (loss_dot, backprop_dot)
@@ -41,7 +41,7 @@ def _cross_entropy_jvp(primals: Any, tangents: Any) -> Any:
 
 @register("SoftmaxCrossEntropyWithLogits", ignores=("T",))
 def softmax_cross_entropy_with_logits(features: Array, labels: Array) -> tuple[Array, Array]:
-  """Cross entropy between label distributions and the softmax of logits, with its derivative.
+  """Computes the cross entropy between label distributions and the softmax of logits, with its derivative.
 
   Source op: `tf.raw_ops.SoftmaxCrossEntropyWithLogits`.
 
@@ -51,8 +51,8 @@ def softmax_cross_entropy_with_logits(features: Array, labels: Array) -> tuple[A
 
   Returns:
     loss: `[batch]`.
-    backprop: `[batch, num_classes]`, `softmax(features) - labels`, which is also the derivative of `loss` that
-      differentiation uses, as in TensorFlow, where rows of `labels` do not sum to 1 too.
+    backprop: `[batch, num_classes]`, `softmax(features) - labels`. Differentiation uses it as the derivative of
+      `loss`, as TensorFlow does, even if rows of `labels` do not sum to 1.
   """
   features, labels = jnp.asarray(features), jnp.asarray(labels)
   shape = jnp.broadcast_shapes(features.shape, labels.shape)
@@ -63,7 +63,7 @@ def softmax_cross_entropy_with_logits(features: Array, labels: Array) -> tuple[A
 
 @register("SparseSoftmaxCrossEntropyWithLogits", ignores=("T", "Tlabels"))
 def sparse_softmax_cross_entropy_with_logits(features: Array, labels: Array) -> tuple[Array, Array]:
-  """Cross entropy between class numbers and the softmax of logits, with its derivative.
+  """Computes the cross entropy between class numbers and the softmax of logits, with its derivative.
 
   Source op: `tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits`.
 

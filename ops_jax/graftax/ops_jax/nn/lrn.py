@@ -1,4 +1,4 @@
-"""Local response normalization."""
+"""Local response normalization: LRN, LRNGrad."""
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,13 @@ def lrn(
   alpha: float = 1.0,
   beta: float = 0.5,
 ) -> Array:
-  """`input` divided by `(bias + alpha * s) ** beta`, with `s` the sum of squares over the neighbouring channels.
+  """Divides `input` by `(bias + alpha * s) ** beta`, with `s` the sum of squares over the neighbouring channels.
 
   Source op: `tf.raw_ops.LRN`.
 
   Args:
     input: `[batch, height, width, channels]`, floating point.
-    depth_radius: how many channels on either side count as neighbours.
+    depth_radius: number of channels on either side that are neighbours.
     bias: see above.
     alpha: see above.
     beta: see above.
@@ -52,7 +52,7 @@ def lrn_grad(
   alpha: float = 1.0,
   beta: float = 0.5,
 ) -> Array:
-  """Gradient of `LRN` at `input_image`, whose shape and dtype it has; `output_image` is not used."""
+  """Computes the gradient of `LRN` at `input_image`, with its shape and dtype; `output_image` is not used."""
   del output_image
 
   def forward(x: Array) -> Array:

@@ -1,6 +1,7 @@
-"""Max pooling with TensorFlow's choice among equal maxima, in derivatives of every order.
+"""Max pooling and its gradients: MaxPool, MaxPool3D, MaxPoolWithArgmax, MaxPoolGrad, MaxPoolGradGrad.
 
-Over images the first maximum of a window gets the gradient, over volumes each of them gets all of it.
+If a window has several equal maxima, the first one gets the gradient for images, and each one gets all of it for
+volumes, as in TensorFlow; this holds for derivatives of every order.
 """
 
 import functools
@@ -49,7 +50,7 @@ def _unrolled_maximum(x: Array, window: Window) -> Array:
 
 
 def _first_maximum(x: Array, window: Window) -> tuple[Array, Array]:
-  """Each window's maximum, and the row-major number of the first cell that holds it, which is never padding."""
+  """Returns each window's maximum, and the row-major number of its first cell, which is never a padding cell."""
   best, index = None, None
   is_found: Array | None = None
   axes = range(x.ndim)
@@ -59,7 +60,7 @@ def _first_maximum(x: Array, window: Window) -> tuple[Array, Array]:
       best, index, is_found = view, jnp.zeros(view.shape, jnp.int32), inside
     else:
       is_better = view > best
-      # Padding holds the lowest value there is, so that only the first cell inside may be none greater than it.
+      # Padding cells hold the lowest value. The first cell inside is taken even if it is not greater than that.
       if inside is not None and is_found is not None:
         is_better, is_found = inside & (is_better | ~is_found), is_found | inside
       best, index = jnp.where(is_better, view, best), jnp.where(is_better, number, index)
@@ -69,17 +70,17 @@ def _first_maximum(x: Array, window: Window) -> tuple[Array, Array]:
 
 
 def _inside_views(x: Array, window: Window) -> Iterator[Array | None]:
-  """For each cell of the window, where it lies inside of `x`, broadcasting to the windows; None for everywhere."""
+  """Yields for each cell of the window a mask of the windows in which it is inside `x`; None if always."""
   if all(pair == (0, 0) for pair in window.padding):
     return itertools.repeat(None, math.prod(window.size))
-  # One element is enough of a dimension that the window neither spans nor pads.
+  # Dimensions that the window neither spans nor pads are reduced to one element.
   is_plain = [n == 1 and pair == (0, 0) for n, pair in zip(window.size, window.padding, strict=True)]
   shape = [1 if plain else size for plain, size in zip(is_plain, x.shape, strict=True)]
   return (view for _, view in window_views(jnp.ones(shape, bool), window, range(x.ndim), False))
 
 
 def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
-  """For each window of `values`, the sum where that window of `x` has a maximum; linear in `values`."""
+  """Sums, for each window, the entries of `values` at all maxima of `x`; linear in `values`."""
   x = lax.stop_gradient(x)
   maximum = _reduced_maximum(x, window)
   total = None
@@ -93,7 +94,7 @@ def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
 
 
 def _selected(x: Array, values: Array, window: Window) -> Array:
-  """From each window of `values`, the entry where that window of `x` has its first maximum; linear in `values`."""
+  """Returns, for each window, the entry of `values` at the first maximum of `x`; linear in `values`."""
   if math.prod(window.size) > MAX_UNROLLED_CELLS:
     return jax.jvp(lambda x: _reduced_maximum(x, window), (lax.stop_gradient(x),), (values,))[1]
   index = _first_maximum(lax.stop_gradient(x), window)[1]
@@ -104,18 +105,18 @@ def _selected(x: Array, values: Array, window: Window) -> Array:
   return total
 
 
-# Which entries of a window of tangents follow the maximum: (x, tangents, window) -> one per window.
+# Selects the tangent of each window's maximum: (x, tangents, window) -> one entry per window.
 _Choice = Callable[[Array, Array, Window], Array]
 
 
 def _max_pool(x: Any, window: Window, choice: _Choice = _selected) -> Array:
-  """Maximum of each window of `x`."""
+  """Computes the maximum of each window of `x`."""
   if math.prod(window.size) > MAX_UNROLLED_CELLS:
     return _reduced_maximum(jnp.asarray(x), window)
 
   @jax.custom_jvp
   def pool(x: Array) -> Array:
-    # XLA:CPU runs a reduce_window three times slower than the maxima it stands for, and its gradient fifteen times.
+    # XLA:CPU runs a reduce_window three times slower than the equivalent maxima, and its gradient fifteen times.
     return lax.platform_dependent(
       x, cpu=lambda x: _unrolled_maximum(x, window), default=lambda x: _reduced_maximum(x, window)
     )
@@ -152,7 +153,7 @@ def max_pool(
   data_format: str = "NHWC",
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Maximum of each window.
+  """Computes the maximum of each window.
 
   Source op: `tf.raw_ops.MaxPool`.
 
@@ -178,7 +179,7 @@ def max_pool_v2(
   padding: str,
   data_format: str = "NHWC",
 ) -> Array:
-  """As `MaxPool`, with window and strides as inputs, which must be concrete."""
+  """Computes `MaxPool` with window and strides as inputs, which must be concrete."""
   _check_layout("MaxPoolV2", data_format)
   return _max_pool(input, full_window("MaxPoolV2", jnp.shape(input), ksize, strides, padding))
 
@@ -188,7 +189,7 @@ def max_pool3d(
   input: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Maximum of each window of a volume; see `MaxPool`. Every one of several equal maxima gets the gradient."""
+  """Computes the maximum of each window of a volume; see `MaxPool`. Every one of equal maxima gets the gradient."""
   window = full_window("MaxPool3D", jnp.shape(input), **attrs)
   return _max_pool(input, window, _summed_over_maxima)
 
@@ -202,7 +203,7 @@ def max_pool_grad(
   explicit_paddings: tuple[int, ...] = (),
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Gradient of `MaxPool`: `grad` at the first maximum of each window, summed where windows overlap.
+  """Computes the gradient of `MaxPool`: `grad` at the first maximum of each window, summed where windows overlap.
 
   Source op: `tf.raw_ops.MaxPoolGrad`.
 
@@ -231,7 +232,7 @@ def max_pool_grad_v2(
   *,
   padding: str,
 ) -> Array:
-  """As `MaxPoolGrad`, with window and strides as inputs, which must be concrete."""
+  """Computes `MaxPoolGrad` with window and strides as inputs, which must be concrete."""
   del orig_output
   window = full_window("MaxPoolGradV2", jnp.shape(orig_input), ksize, strides, padding)
   return _max_pool_gradient("MaxPoolGradV2", orig_input, grad, window)
@@ -244,7 +245,7 @@ def max_pool3d_grad(
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """Gradient of `MaxPool3D`; see `MaxPoolGrad`."""
+  """Returns the gradient of `MaxPool3D`; see `MaxPoolGrad`."""
   del orig_output
   window = full_window("MaxPool3DGrad", jnp.shape(orig_input), **attrs)
   return _max_pool_gradient("MaxPool3DGrad", orig_input, grad, window, _summed_over_maxima)
@@ -264,7 +265,7 @@ def max_pool_grad_grad(
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """From each window of `grad`, the entry where `orig_input` has its first maximum.
+  """Returns, for each window, the entry of `grad` at the first maximum of `orig_input`.
 
   Source op: `tf.raw_ops.MaxPoolGradGrad`. Arguments as for `MaxPoolGrad`, but `grad` has the shape of `orig_input`;
   the result has that of `orig_output`.
@@ -283,7 +284,7 @@ def max_pool_grad_grad_v2(
   *,
   padding: str,
 ) -> Array:
-  """As `MaxPoolGradGrad`, with window and strides as inputs, which must be concrete."""
+  """Computes `MaxPoolGradGrad` with window and strides as inputs, which must be concrete."""
   del orig_output
   return _selected_gradient("MaxPoolGradGradV2", orig_input, grad, ksize=ksize, strides=strides, padding=padding)
 
@@ -295,13 +296,13 @@ def max_pool3d_grad_grad(
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
-  """For volumes; see `MaxPoolGradGrad`."""
+  """Computes `MaxPoolGradGrad` for volumes."""
   del orig_output
   return _selected_gradient("MaxPool3DGradGrad", orig_input, grad, **attrs)
 
 
 def _positions(shape: Sequence[int], index: Array, window: Window, with_batch: bool) -> Array:
-  """Flat position in an array of `shape` of cell number `index` of each window."""
+  """Returns the flat position in an array of `shape` of cell number `index` of each window."""
   cells = jnp.unravel_index(index, window.size)
   flat: Any = 0
   for axis in range(len(shape)):
@@ -320,7 +321,7 @@ def max_pool_with_argmax(
   include_batch_in_index: bool = False,
   **attrs: Unpack[PoolAttrs],
 ) -> tuple[Array, Array]:
-  """Maximum of each window, and where it is.
+  """Computes the maximum of each window, and its position.
 
   Source op: `tf.raw_ops.MaxPoolWithArgmax`.
 
@@ -342,7 +343,7 @@ def max_pool_with_argmax(
 
 
 def _in_whole_batch(op: str, argmax: Array, shape: Sequence[int], include_batch_in_index: bool) -> Array:
-  """Flat positions in an array of `shape`; beyond its end for those that lie outside of what they count from."""
+  """Returns flat positions in an array of `shape`; positions out of range are moved beyond its end."""
   size = math.prod(shape) if include_batch_in_index else math.prod(shape[1:])
   check_bounds(op, argmax, size)
   argmax = jnp.asarray(argmax)
@@ -360,14 +361,14 @@ def max_pool_grad_with_argmax(
   *,
   include_batch_in_index: bool = False,
 ) -> Array:
-  """`grad` summed into zeros of the shape of `input`, at the positions `argmax` that `MaxPoolWithArgmax` gave.
+  """Sums `grad` into zeros of the shape of `input`, at the positions `argmax` from `MaxPoolWithArgmax`.
 
   Source op: `tf.raw_ops.MaxPoolGradWithArgmax`.
 
   Raises:
     InvalidInputError: a known position is out of range.
 
-  Differs from TF: entries at traced positions out of range are left out; TensorFlow ends the process.
+  Differs from TF: entries at traced positions out of range are dropped; TensorFlow aborts the process.
   """
   shape = jnp.shape(input)
   grad = jnp.asarray(grad)
@@ -383,7 +384,7 @@ def max_pool_grad_grad_with_argmax(
   *,
   include_batch_in_index: bool = False,
 ) -> Array:
-  """Entries of `grad` (shaped like `input`) at the positions `argmax` that `MaxPoolWithArgmax` gave.
+  """Returns entries of `grad` (shaped like `input`) at the positions `argmax` from `MaxPoolWithArgmax`.
 
   Source op: `tf.raw_ops.MaxPoolGradGradWithArgmax`.
 

@@ -1,4 +1,4 @@
-"""Recurrent cells as single ops: the block LSTM and GRU of TF1."""
+"""Recurrent cells as single ops: LSTMBlockCell, BlockLSTM, GRUBlockCell."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def _lstm_step(
   forget_bias: float,
   cell_clip: float,
 ) -> tuple[Array, ...]:
-  """Gates, states and output of one step: `i, cs, f, o, ci, co, h`, each `[batch, units]`."""
+  """Returns gates, states and output of one step: `i, cs, f, o, ci, co, h`, each `[batch, units]`."""
   gates = jnp.split(jnp.concatenate([x, h_prev], axis=-1) @ w + b, 4, axis=-1)
   gate = dict(zip(gate_order, gates, strict=True))
   in_gate, forget_gate, out_gate = gate["i"], gate["f"] + jnp.asarray(forget_bias, x.dtype), gate["o"]
@@ -53,7 +53,7 @@ def lstm_block_cell(
   cell_clip: float = 3.0,
   use_peephole: bool = False,
 ) -> tuple[Array, ...]:
-  """One step of an LSTM.
+  """Computes one step of an LSTM.
 
   Source op: `tf.raw_ops.LSTMBlockCell`.
 
@@ -62,13 +62,13 @@ def lstm_block_cell(
     cs_prev: `[batch, units]`, cell state before.
     h_prev: `[batch, units]`, output before.
     w: `[inputs + units, 4 * units]`, weights of input gate, cell input, forget gate and output gate.
-    wci: `[units]`, peephole weights of the input gate, used where `use_peephole`.
+    wci: `[units]`, peephole weights of the input gate, used if `use_peephole` is set.
     wcf: likewise of the forget gate.
     wco: likewise of the output gate.
     b: `[4 * units]`.
     forget_bias: added to the forget gate.
-    cell_clip: the cell state is clipped to plus or minus this, unless it is not positive.
-    use_peephole: whether the gates see the cell state.
+    cell_clip: if positive, the cell state is clipped to plus or minus this.
+    use_peephole: whether the gates depend on the cell state.
 
   Returns:
     `i, cs, f, o, ci, co, h`, each `[batch, units]`: input gate, cell state, forget gate, output gate, cell input, cell
@@ -119,7 +119,7 @@ def block_lstm(
   cell_clip: float = 3.0,
   use_peephole: bool = False,
 ) -> tuple[Array, ...]:
-  """An LSTM over a whole sequence `x`, `[time, batch, inputs]`; see `LSTMBlockCell`.
+  """Runs an LSTM over a whole sequence `x`, `[time, batch, inputs]`; see `LSTMBlockCell`.
 
   Returns:
     `i, cs, f, o, ci, co, h`, each `[time, batch, units]`, 0 from step `seq_len_max` on.
@@ -143,7 +143,7 @@ def block_lstm_v2(
   cell_clip: float = 0.0,
   use_peephole: bool = False,
 ) -> tuple[Array, ...]:
-  """As `BlockLSTM`, with the gates in the order input, forget, cell, output and no bias of the forget gate."""
+  """Computes `BlockLSTM` with the gates in the order input, forget, cell, output, and without forget bias."""
   peepholes = (wci, wcf, wco) if use_peephole else None
   return _block_lstm(seq_len_max, x, cs_prev, h_prev, w, peepholes, b, "ifco", 0.0, cell_clip)
 
@@ -152,7 +152,7 @@ def block_lstm_v2(
 def gru_block_cell(
   x: Array, h_prev: Array, w_ru: Array, w_c: Array, b_ru: Array, b_c: Array
 ) -> tuple[Array, Array, Array, Array]:
-  """One step of a GRU.
+  """Computes one step of a GRU.
 
   Source op: `tf.raw_ops.GRUBlockCell`.
 

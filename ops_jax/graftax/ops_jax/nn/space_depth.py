@@ -1,4 +1,4 @@
-"""Blocks of space moved into the batch or the channels, and back."""
+"""Spatial blocks moved into batch or channels and back: SpaceToBatchND, BatchToSpaceND, SpaceToDepth, DepthToSpace."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ __all__ = [
 
 @register("SpaceToBatchND", ignores=("T", "Tblock_shape", "Tpaddings"))
 def space_to_batch_nd(input: Array, block_shape: Static[tuple[int, ...]], paddings: Static[np.ndarray]) -> Array:
-  """Each position within a spatial block becomes a batch of its own.
+  """Moves each position within a spatial block into a separate batch.
 
   Source op: `tf.raw_ops.SpaceToBatchND`.
 
@@ -60,7 +60,7 @@ def space_to_batch_nd(input: Array, block_shape: Static[tuple[int, ...]], paddin
 
 @register("BatchToSpaceND", ignores=("T", "Tblock_shape", "Tcrops"))
 def batch_to_space_nd(input: Array, block_shape: Static[tuple[int, ...]], crops: Static[np.ndarray]) -> Array:
-  """The inverse of `space_to_batch_nd`, with `crops` cut off where that one padded.
+  """Inverts `space_to_batch_nd`; `crops` are removed where it padded.
 
   Raises:
     InvalidInputError: the batch is not a multiple of the block, or the crops exceed the result.
@@ -92,25 +92,25 @@ def _dim(value: Any) -> Any:
 
 @register("SpaceToBatch", ignores=("T", "Tpaddings"))
 def space_to_batch(input: Array, paddings: Static[np.ndarray], *, block_size: int) -> Array:
-  """`space_to_batch_nd` for `[batch, height, width, depth]` and square blocks."""
+  """Computes `space_to_batch_nd` for `[batch, height, width, depth]` and square blocks."""
   return space_to_batch_nd(input, (block_size, block_size), paddings)
 
 
 @register("BatchToSpace", ignores=("T", "Tidx"))
 def batch_to_space(input: Array, crops: Static[np.ndarray], *, block_size: int) -> Array:
-  """`batch_to_space_nd` for `[batch, height, width, depth]` and square blocks."""
+  """Computes `batch_to_space_nd` for `[batch, height, width, depth]` and square blocks."""
   return batch_to_space_nd(input, (block_size, block_size), crops)
 
 
 @register("SpaceToDepth", ignores=("T",))
 def space_to_depth(input: Array, *, block_size: int, data_format: str = "NHWC") -> Array:
-  """Each block of space becomes channels.
+  """Moves each spatial block into the channels.
 
   Source op: `tf.raw_ops.SpaceToDepth`.
 
   Args:
     input: `[batch, height, width, depth]`, or `[batch, depth, height, width]` for "NCHW".
-    block_size: height and width of a block; divides those of `input`.
+    block_size: height and width of a block; must divide those of `input`.
     data_format: "NHWC" or "NCHW".
 
   Returns:
@@ -131,7 +131,7 @@ def space_to_depth(input: Array, *, block_size: int, data_format: str = "NHWC") 
 
 @register("DepthToSpace", ignores=("T",))
 def depth_to_space(input: Array, *, block_size: int, data_format: str = "NHWC") -> Array:
-  """The inverse of `space_to_depth`.
+  """Inverts `space_to_depth`.
 
   Raises:
     InvalidInputError: the depth is not a multiple of the block.

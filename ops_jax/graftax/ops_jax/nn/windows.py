@@ -82,7 +82,7 @@ class Window:
     size: number of cells of the window.
     strides: step between windows.
     dilations: step between the cells of a window.
-    padding: cells added before and after; entries may be symbolic where the input's size is.
+    padding: cells added before and after; entries may be symbolic if the input's size is.
     padding_name: `"SAME"`, `"VALID"` or `"EXPLICIT"`.
   """
 
@@ -94,7 +94,7 @@ class Window:
 
   @property
   def lax_padding(self) -> str | tuple[tuple[Any, Any], ...]:
-    """The padding as `jax.lax` takes it: by name, where it depends on a symbolic size, which numbers may not."""
+    """Returns the padding as `jax.lax` takes it: by name if it depends on a symbolic size, otherwise in numbers."""
     has_numbers = all(isinstance(n, int) for pair in self.padding for n in pair)
     return self.padding if has_numbers else self.padding_name
 
@@ -110,7 +110,7 @@ def spatial_window(
   dilations: Sequence[int] = (),
   explicit_paddings: Sequence[int] = (),
 ) -> Window:
-  """The window that TensorFlow's attributes describe.
+  """Returns the window that TensorFlow's attributes describe.
 
   Args:
     op: for messages.
@@ -120,7 +120,7 @@ def spatial_window(
     strides: one entry per dimension of the input.
     padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`.
     dilations: one entry per dimension of the input, or empty for ones.
-    explicit_paddings: two entries per dimension of the input, where `padding` is `"EXPLICIT"`.
+    explicit_paddings: two entries per dimension of the input, if `padding` is `"EXPLICIT"`.
 
   Raises:
     UnsupportedAttrError: strides or dilations over batch or channels, or an unknown `padding`.
@@ -223,7 +223,7 @@ def full_window(
   padding: str,
   explicit_paddings: Sequence[int] = (),
 ) -> Window:
-  """A window over all dimensions of the input, batch and channels included; arguments as for `spatial_window`.
+  """Returns a window over all dimensions of the input, batch and channels included; see `spatial_window`.
 
   Raises:
     InvalidInputError: a list has another length than the input has dimensions.
@@ -240,7 +240,7 @@ def full_window(
 
 
 def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> Iterator[tuple[tuple[int, ...], Array]]:
-  """For each cell of the window, its position and what it sees: `x` with the window dimensions of the result.
+  """Yields, for each cell of the window, its position and the part of `x` that it sees, one entry per window.
 
   Args:
     x: the input.
@@ -254,8 +254,8 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
   counts = [
     _count(padded.shape[a], extent, step) for a, extent, step in zip(axes, extents, window.strides, strict=True)
   ]
-  # JAX cannot tell whether a symbolic size has room for a window. With cells behind the end, which no window sees, it
-  # need not: every slice lies inside.
+  # JAX cannot know whether a symbolic size has room for a window. With spare cells behind the end, which no window
+  # covers, every slice is inside.
   is_open = [not isinstance(padded.shape[axis], int) for axis in axes]
   spare = [(e + s - 2) * o for e, s, o in zip(extents, window.strides, is_open, strict=True)]
   padded = _with_spare_cells(padded, axes, spare, fill)
@@ -276,13 +276,13 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
 
 
 def _every(x: Array, stride: int, count: Any, axis: int) -> Array:
-  """Every so many elements of a symbolic dimension; JAX cannot transpose a slice that has such steps."""
+  """Returns every `stride`-th element of a symbolic dimension; JAX cannot transpose a slice with such steps."""
   split = x.reshape(*x.shape[:axis], count, stride, *x.shape[axis + 1 :])
   return lax.index_in_dim(split, 0, axis + 1, keepdims=False)
 
 
 def _count(size: Any, extent: int, stride: int) -> Any:
-  """Number of windows along a dimension."""
+  """Returns the number of windows along a dimension."""
   count = (size - extent) // stride + 1
   return count if isinstance(size, int) else jax.core.max_dim(count, 0)
 
@@ -302,7 +302,7 @@ def _padded(x: Array, window: Window, axes: Sequence[int], fill: Array) -> Array
     for axis, (before, after) in zip(axes, window.padding, strict=True):
       configuration[axis] = (before, after, 0)
     return x if all(c == (0, 0, 0) for c in configuration) else lax.pad(x, fill, configuration)
-  # lax.pad wants numbers; an array may have a symbolic size.
+  # lax.pad accepts only numbers, but the size of an array may be symbolic.
   for axis, pair in zip(axes, window.padding, strict=True):
     edges = [jnp.broadcast_to(fill, (*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in pair]
     x = jnp.concatenate([edges[0], x, edges[1]], axis)

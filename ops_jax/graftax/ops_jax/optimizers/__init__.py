@@ -1,9 +1,11 @@
 """One step of an optimizer, for dense and for sparse gradients.
 
-- `apply_ops`: ResourceApplyAdam, ApplyAdam, ResourceSparseApplyMomentum and so on, one table row per optimizer
-- `application`: applies a step to whole variables, or to the rows of a sparse gradient
-- `steps`: the arithmetic of each optimizer
+- `application`: Applying one step of an optimizer to variables: to all elements, or to the rows of a sparse gradient.
+- `apply_ops`: The optimizer ops: ResourceApplyAdam, ApplyAdam, ResourceSparseApplyMomentum, SparseApplyMomentum and so
+  on.
+- `steps`: The arithmetic of optimizers: `(*variables, *numbers) -> new variables`, elementwise, as in TensorFlow's
+  kernels.
 """
 
-# The modules that register lowerings. The other modules hold what these share.
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = ("apply_ops",)

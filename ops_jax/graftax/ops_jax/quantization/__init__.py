@@ -1,6 +1,16 @@
-"""Quantized numbers and fake quantization."""
+"""Quantized numbers and fake quantization.
 
-# The modules that register lowerings. The other modules hold what these share.
+- `fake_quant`: Fake quantization, whose gradients pass through: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxVars.
+- `quantize`: Conversion between floats and quantized integers: QuantizeV2, Dequantize, UniformQuantize,
+  UniformDequantize.
+- `quantize_and_dequantize`: Floats rounded to a grid of integers and scaled back: QuantizeAndDequantize in all
+  versions.
+- `uniform_quantized`: Arithmetic on uniformly quantized integers: UniformQuantizedAdd, UniformQuantizedDot,
+  UniformRequantize.
+- `uniform_quantized_conv`: Convolution of uniformly quantized integers: UniformQuantizedConvolution.
+"""
+
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = (
   "fake_quant",
   "quantize",

@@ -1,4 +1,4 @@
-"""Fake quantization: floats rounded to what few bits can hold, with gradients that pass through."""
+"""Fake quantization, whose gradients pass through: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxVars."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ __all__ = [
 
 
 def _nudged(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple[Array, Array, Array]:
-  """The range moved so that 0 is exact: its ends, and the size of a step."""
+  """Returns the range moved so that 0 is exact: its ends, and the size of a step."""
   xp = namespace(low, high)
   first, last = np.float32(narrow_range), np.float32(2**num_bits - 1)
   # XLA multiplies by the inverse of a constant, and turns a / (b / c) into (a * c) / b; either moves the range by a
-  # step. Barriers hide both.
+  # step. Barriers prevent both.
   count = last - first if xp is np else lax.optimization_barrier(jnp.asarray(last - first))
   step = (high - low) / count
   step = step if xp is np else lax.optimization_barrier(step)
@@ -50,7 +50,7 @@ def _quantized(x: Array, low: Array, high: Array, num_bits: int, narrow_range: b
 
 
 def _masks(x: Array, low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple[Array, Array, Array]:
-  """Where `x` lies below, inside and above the range, as numbers."""
+  """Returns where `x` is below, inside and above the range, as numbers."""
   is_empty = (low == 0) & (high == 0)
   nudged_low, nudged_high, _ = _nudged(low, _nonzero(is_empty, high), num_bits, narrow_range)
   below, above = (x < nudged_low) & ~is_empty, (x > nudged_high) & ~is_empty
@@ -86,7 +86,7 @@ def _gradients(
 def fake_quant_with_min_max_args(
   inputs: Array, *, min: float = -6.0, max: float = 6.0, num_bits: int = 8, narrow_range: bool = False
 ) -> Array:
-  """`inputs` clipped to a range and rounded to its `2 ** num_bits` steps.
+  """Clips `inputs` to a range and rounds them to its `2 ** num_bits` steps.
 
   Source op: `tf.raw_ops.FakeQuantWithMinMaxArgs`.
 
@@ -95,7 +95,7 @@ def fake_quant_with_min_max_args(
     min: lower end of the range, which is then moved a little so that 0 is one of the steps.
     max: upper end.
     num_bits: 2 to 16.
-    narrow_range: leave out the lowest step, so that the range is symmetric.
+    narrow_range: whether to drop the lowest step, so that the range is symmetric.
 
   Returns:
     Same shape, float32. Inside the range the derivative is 1, outside 0.
@@ -113,7 +113,7 @@ def fake_quant_with_min_max_args_gradient(
   num_bits: int = 8,
   narrow_range: bool = False,
 ) -> Array:
-  """`gradients` where `inputs` lie inside the range of `FakeQuantWithMinMaxArgs`, else 0."""
+  """Returns `gradients` where `inputs` are inside the range of `FakeQuantWithMinMaxArgs`, else 0."""
   return _gradients(gradients, inputs, np.float32(min), np.float32(max), num_bits, narrow_range)[0]
 
 
@@ -121,7 +121,7 @@ def fake_quant_with_min_max_args_gradient(
 def fake_quant_with_min_max_vars(
   inputs: Array, min: Array, max: Array, *, num_bits: int = 8, narrow_range: bool = False
 ) -> Array:
-  """As `FakeQuantWithMinMaxArgs`, with a range that can be learned.
+  """Computes `FakeQuantWithMinMaxArgs` with a range that can be learned.
 
   Source op: `tf.raw_ops.FakeQuantWithMinMaxVars`, and `FakeQuantWithMinMaxVarsPerChannel`.
 
@@ -133,8 +133,8 @@ def fake_quant_with_min_max_vars(
     narrow_range: see there.
 
   Returns:
-    Same shape, float32; 0 where the range is empty. The derivative with respect to `min` counts the inputs below the
-    range, that with respect to `max` those above.
+    Same shape, float32; 0 if the range is empty. The derivative with respect to `min` sums over the inputs below
+    the range, the derivative with respect to `max` over the inputs above.
   """
   return _fake_quant(inputs, min, max, num_bits, narrow_range)
 
@@ -146,7 +146,7 @@ fake_quant_with_min_max_vars_per_channel = fake_quant_with_min_max_vars
 def fake_quant_with_min_max_vars_gradient(
   gradients: Array, inputs: Array, min: Array, max: Array, *, num_bits: int = 8, narrow_range: bool = False
 ) -> tuple[Array, Array, Array]:
-  """Gradient of `FakeQuantWithMinMaxVars` with respect to `inputs`, `min` and `max`, each of its shape."""
+  """Computes the gradients of `FakeQuantWithMinMaxVars` with respect to `inputs`, `min` and `max`."""
   return _gradients(gradients, inputs, min, max, num_bits, narrow_range)
 
 

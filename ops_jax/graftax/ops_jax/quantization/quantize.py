@@ -1,4 +1,4 @@
-"""Floats stored as integers with a range, and back: QuantizeV2, Dequantize, UniformQuantize, UniformDequantize."""
+"""Conversion between floats and quantized integers: QuantizeV2, Dequantize, UniformQuantize, UniformDequantize."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def quantize_v2(
   axis: int = -1,
   ensure_minimum_range: float = 0.01,
 ) -> tuple[Array, Array, Array]:
-  """Floats as integers, with the range that they stand for.
+  """Quantizes floats to integers, and returns the range that the integers represent.
 
   Source op: `tf.raw_ops.QuantizeV2`.
 
@@ -58,8 +58,8 @@ def quantize_v2(
       is 0).
     round_mode: `"HALF_AWAY_FROM_ZERO"`, or, with `"SCALED"`, `"HALF_TO_EVEN"`.
     narrow_range: with `"SCALED"`, leave out the lowest integer.
-    axis: the dimension with a range of its own for each slice, or -1.
-    ensure_minimum_range: the least size of the range, relative to its ends where they are larger than 1.
+    axis: the dimension whose slices each have a range, or -1.
+    ensure_minimum_range: minimum size of the range, relative to its ends if they are larger than 1.
 
   Returns:
     output: same shape, dtype `T`.
@@ -69,7 +69,7 @@ def quantize_v2(
   _check_mode("QuantizeV2", mode, axis)
   x, low, high = (jnp.asarray(v, jnp.float32) for v in (input, min_range, max_range))
   least = jnp.maximum(1, jnp.maximum(jnp.abs(low), jnp.abs(high))) * np.float32(ensure_minimum_range)
-  # 0 always lies in the range.
+  # The range always includes 0.
   used_low = jnp.minimum(low, 0)
   used_high = jnp.maximum(jnp.maximum(high, low + least), 0)
   first, last = _limits(T)
@@ -102,7 +102,7 @@ def _quantize_scaled(
 
 
 def _to_integers(values: Array, first: float, last: float, dtype: np.dtype) -> Array:
-  # Past 2 ** 24 the ends of the integers are no float32 numbers; converting saturates there.
+  # Beyond 2 ** 24 the bounds of the integers are not float32 numbers; the conversion saturates.
   return jnp.clip(values, first, last).astype(dtype)
 
 
@@ -117,7 +117,7 @@ def dequantize(
   axis: int = -1,
   dtype: np.dtype = FLOAT32,
 ) -> Array:
-  """The floats that integers and a range stand for: the inverse of `QuantizeV2`, whose attributes it shares.
+  """Converts integers and their range to floats: the inverse of `QuantizeV2`, with the same attributes.
 
   Source op: `tf.raw_ops.Dequantize`.
 
@@ -128,7 +128,7 @@ def dequantize(
     mode: as for `QuantizeV2`, like the following two.
     narrow_range: see there.
     axis: see there.
-    dtype: of the result, float32 or bfloat16.
+    dtype: dtype of the result, float32 or bfloat16.
   """
   _check_mode("Dequantize", mode, axis)
   x, low, high = jnp.asarray(input), jnp.asarray(min_range), jnp.asarray(max_range)
@@ -159,16 +159,16 @@ def uniform_quantize(
   quantization_min_val: int,
   quantization_max_val: int,
 ) -> Array:
-  """`input / scales + zero_points`, rounded and clipped, as integers.
+  """Returns `input / scales + zero_points`, rounded and clipped, as integers.
 
   Source op: `tf.raw_ops.UniformQuantize`.
 
   Args:
     input: any shape, float32.
     scales: size of a step: a scalar, or one entry per slice along `quantization_axis`.
-    zero_points: int32, what stands for 0, likewise.
+    zero_points: int32, the integer that represents 0, likewise.
     Tout: integer type of the result.
-    quantization_axis: the dimension with a grid of its own for each slice, or -1.
+    quantization_axis: the dimension whose slices each have a grid, or -1.
     quantization_min_val: the lowest integer.
     quantization_max_val: the highest.
   """
@@ -186,7 +186,7 @@ def uniform_dequantize(
   Tout: np.dtype,
   quantization_axis: int = -1,
 ) -> Array:
-  """`(input - zero_points) * scales`: the inverse of `UniformQuantize`, whose attributes it shares."""
+  """Returns `(input - zero_points) * scales`: the inverse of `UniformQuantize`, with the same attributes."""
   x, scales, zeros = _prepared(input, scales, zero_points, quantization_axis)
   return ((x - zeros) * scales).astype(Tout)
 

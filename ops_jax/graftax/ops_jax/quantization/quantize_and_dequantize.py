@@ -1,4 +1,4 @@
-"""Floats rounded to a grid of integers and scaled back: QuantizeAndDequantize, all versions."""
+"""Floats rounded to a grid of integers and scaled back: QuantizeAndDequantize in all versions."""
 
 from collections.abc import Callable
 from typing import TypedDict, Unpack
@@ -40,7 +40,7 @@ class _Attrs(TypedDict, total=False):
 
 
 def _along_axis(v: Array, x: Array, axis: int) -> Array:
-  """A scalar as it is, a vector along dimension `axis` of `x`."""
+  """Returns a scalar unchanged, or a vector along dimension `axis` of `x`."""
   return v if axis < 0 else v.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
 
 
@@ -109,7 +109,7 @@ def quantize_and_dequantize_v2(
   input_max: Array,
   **attrs: Unpack[_Attrs],
 ) -> Array:
-  """`input` rounded to a grid of `2 ** num_bits` values.
+  """Rounds `input` to a grid of `2 ** num_bits` values.
 
   Source op: `tf.raw_ops.QuantizeAndDequantizeV2`.
 
@@ -137,7 +137,7 @@ def quantize_and_dequantize_v3(
   narrow_range: bool = False,
   axis: int = -1,
 ) -> Array:
-  """As `QuantizeAndDequantizeV2`, with the number of bits as an input, which must be concrete."""
+  """Computes `QuantizeAndDequantizeV2` with the number of bits as an input, which must be concrete."""
   return quantize_and_dequantize_v2(
     input,
     input_min,
@@ -160,7 +160,7 @@ def quantize_and_dequantize(
   input_min: float = 0.0,
   input_max: float = 0.0,
 ) -> Array:
-  """As `QuantizeAndDequantizeV2`, with the range in attributes."""
+  """Computes `QuantizeAndDequantizeV2` with the range as attributes."""
   dtype = jnp.asarray(input).dtype
   return quantize_and_dequantize_v2(
     input,
@@ -179,7 +179,7 @@ def quantize_and_dequantize_v4(
   input_max: Array,
   **attrs: Unpack[_Attrs],
 ) -> Array:
-  """As `QuantizeAndDequantizeV2`, but only inputs inside the given range have a derivative."""
+  """Computes `QuantizeAndDequantizeV2`; only inputs inside the given range have a derivative."""
   axis = attrs.get("axis", -1)
 
   def only_inside(x: Array, low: Array, high: Array, dx: Array) -> Array:
@@ -197,7 +197,7 @@ def quantize_and_dequantize_v4_grad(
   *,
   axis: int = -1,
 ) -> tuple[Array, Array, Array]:
-  """`gradients` where `input` lies inside the range, else 0; and zeros shaped like `input_min` and `input_max`."""
+  """Returns `gradients` where `input` is inside the range, else 0; and zeros for `input_min` and `input_max`."""
   x, low, high = jnp.asarray(input), jnp.asarray(input_min), jnp.asarray(input_max)
   return (
     jnp.where(_is_inside(x, low, high, axis), gradients, 0).astype(x.dtype),

@@ -1,4 +1,4 @@
-"""Arithmetic on uniformly quantized integers: each stands for `(integer - zero point) * scale`."""
+"""Arithmetic on uniformly quantized integers: UniformQuantizedAdd, UniformQuantizedDot, UniformRequantize."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ __all__ = [
 
 
 def along(v: Any, rank: int, axis: int) -> Array:
-  """A scalar as it is, a vector along dimension `axis` of an array of `rank`; known where it is."""
+  """Returns a scalar unchanged, or a vector along dimension `axis` of an array of `rank`; known if it is."""
   return v if axis < 0 else v.reshape((-1,) + (1,) * (rank - 1 - axis))
 
 
 def multiplier(factors: Array, divisors: Array, *more_factors: Array) -> tuple[Array, Array]:
-  """A ratio of scales as TensorFlow's fixed-point arithmetic takes it: `integer * 2 ** (exponent - 31)`, rounded.
+  """Returns a ratio of scales in fixed-point form, rounded like TensorFlow: `integer * 2 ** (exponent - 31)`.
 
   Args:
     factors: float32.
@@ -59,7 +59,7 @@ def multiplier(factors: Array, divisors: Array, *more_factors: Array) -> tuple[A
 
 
 def rescaled(steps: Array, scale: tuple[Array, Array]) -> Array:
-  """int32 times a multiplier, rounded half up; what does not fit into 32 bits wraps."""
+  """Multiplies int32 numbers by a multiplier and rounds half up; results beyond 32 bits wrap."""
   integer, exponent = scale
   steps, integer, shift = jnp.broadcast_arrays(steps, integer, (31 - exponent).astype(np.uint32))
   # A 64-bit product in two words: the integers are the same with 64-bit types off.
@@ -95,7 +95,7 @@ def uniform_requantize(
   output_quantization_min_val: int,
   output_quantization_max_val: int,
 ) -> Array:
-  """The same numbers with another scale and zero point.
+  """Converts quantized numbers to another scale and zero point.
 
   Source op: `tf.raw_ops.UniformRequantize`.
 
@@ -132,7 +132,7 @@ def uniform_quantized_clip_by_value(
   *,
   quantization_axis: int = -1,
 ) -> Array:
-  """`operand` clipped to `[min, max]`, which are scalars or have one entry per slice along `quantization_axis`."""
+  """Clips `operand` to `[min, max]`, which are scalars or have one entry per slice along `quantization_axis`."""
   del scales, zero_points
   operand = jnp.asarray(operand)
   return jnp.clip(operand, along(min, operand.ndim, quantization_axis), along(max, operand.ndim, quantization_axis))
@@ -164,10 +164,10 @@ def uniform_quantized_add(
   output_quantization_min_val: int,
   output_quantization_max_val: int,
 ) -> Array:
-  """The sum of two quantized arrays that broadcast against each other; scales and axes as for `UniformRequantize`.
+  """Adds two quantized arrays that broadcast against each other; scales and axes as for `UniformRequantize`.
 
-  Differs from TF: both scale in float32, though not in the same order, so that a result may differ by 2 or, where it
-  needs more bits than float32 has, in the last that it has.
+  Differs from TF: both scale in float32, though not in the same order, so a result may differ by 2 or, if it needs
+  more bits than float32 has, in its last bit.
   """
   lhs, rhs = jnp.asarray(lhs), jnp.asarray(rhs)
   rank = max(lhs.ndim, rhs.ndim)
@@ -210,7 +210,7 @@ def uniform_quantized_dot(
   output_quantization_min_val: int,
   output_quantization_max_val: int,
 ) -> Array:
-  """The product of two quantized matrices, `[m, k]` and `[k, n]`; scales and axes as for `UniformRequantize`.
+  """Multiplies two quantized matrices, `[m, k]` and `[k, n]`; scales and axes as for `UniformRequantize`.
 
   Differs from TF: traced scales with 64-bit types off are divided in float32, so that a result may differ by 1.
   """

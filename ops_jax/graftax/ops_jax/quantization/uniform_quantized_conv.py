@@ -1,4 +1,4 @@
-"""Convolution of uniformly quantized integers."""
+"""Convolution of uniformly quantized integers: UniformQuantizedConvolution."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ def uniform_quantized_convolution(
   output_quantization_min_val: int,
   output_quantization_max_val: int,
 ) -> Array:
-  """The convolution of two quantized arrays.
+  """Convolves two quantized arrays.
 
   Source op: `tf.raw_ops.UniformQuantizedConvolution`.
 
@@ -63,13 +63,13 @@ def uniform_quantized_convolution(
     output_scales: a scalar, or one entry per output feature.
     output_zero_points: as the scales, int32.
     Tout: integer type of the result.
-    padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`; padding stands for zeros.
+    padding: `"SAME"`, `"VALID"` or `"EXPLICIT"`; padding cells represent 0.
     window_strides: one per spatial dimension, empty for ones, as the dilations.
-    explicit_padding: two entries per spatial dimension, where `padding` says so.
+    explicit_padding: two entries per spatial dimension, if `padding` is `"EXPLICIT"`.
     lhs_dilation: steps between the input's cells.
     rhs_dilation: steps between the kernel's.
-    batch_group_count: groups that the batch falls into.
-    feature_group_count: groups that the features fall into.
+    batch_group_count: number of groups of the batch.
+    feature_group_count: number of groups of the features.
     dimension_numbers: serialized `UniformQuantizedConvolutionDimensionNumbersAttr`.
     rhs_quantization_axis: the kernel's dimension of output features, or -1.
     output_quantization_axis: the output's dimension of features, or -1.
@@ -97,7 +97,7 @@ def uniform_quantized_convolution(
   product = lax.conv_general_dilated(
     left, right, strides, pads, lhs_dilation, rhs_dilation, numbers, feature_group_count, batch_group_count
   )
-  # Scales of the kernel lie along its output features, which are the output's features.
+  # Scales of the kernel are along its output features, which are the output's features.
   features = numbers.out_spec[1]
   rhs_axis, out_axis = (features if axis >= 0 else -1 for axis in (rhs_quantization_axis, output_quantization_axis))
   scale = multiplier(lhs_scales, along(output_scales, rank, out_axis), along(rhs_scales, rank, rhs_axis))

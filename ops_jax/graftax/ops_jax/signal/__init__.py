@@ -1,10 +1,10 @@
 """Fourier transforms and audio features.
 
-- `audio`: AudioSpectrogram, Mfcc
-- `fft`: FFT, IFFT, RFFT and IRFFT over one to three axes, and their ND forms
+- `audio`: Audio features: AudioSpectrogram, Mfcc.
+- `fft`: Discrete Fourier transforms: FFT, IFFT, RFFT and IRFFT over one, two or three axes, and their ND forms.
 """
 
-# The modules that register lowerings. The other modules hold what these share.
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = (
   "audio",
   "fft",

@@ -1,4 +1,4 @@
-"""Spectrograms and cepstral coefficients of sound."""
+"""Audio features: AudioSpectrogram, Mfcc."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,7 @@ _QUIETEST = 1e-12
 
 @register("AudioSpectrogram")
 def audio_spectrogram(input: Array, *, window_size: int, stride: int, magnitude_squared: bool = False) -> Array:
-  """Magnitudes of the spectrum in overlapping windows of sound.
+  """Computes the magnitudes of the spectrum in overlapping windows of audio samples.
 
   Source op: `tf.raw_ops.AudioSpectrogram`.
 
@@ -57,7 +57,7 @@ def mfcc(
   filterbank_channel_count: int = 40,
   dct_coefficient_count: int = 13,
 ) -> Array:
-  """Mel-frequency cepstral coefficients of a spectrogram of squared magnitudes.
+  """Computes mel-frequency cepstral coefficients of a spectrogram of squared magnitudes.
 
   Source op: `tf.raw_ops.Mfcc`.
 
@@ -90,7 +90,7 @@ def _mel(frequency: np.ndarray | float) -> np.ndarray:
 
 
 def _mel_filters(num_bins: int, sample_rate: int, num_filters: int, lower: float, upper: float) -> np.ndarray:
-  """`[bins, filters]`: triangles between neighbouring centres on the mel scale; bins out of range weigh nothing."""
+  """Returns `[bins, filters]`: triangles between neighbouring centres on the mel scale; bins out of range weigh 0."""
   hertz_per_bin = 0.5 * sample_rate / (num_bins - 1)
   first, last = int(1.5 + lower / hertz_per_bin), int(upper / hertz_per_bin)
   edges = _mel(lower) + (_mel(upper) - _mel(lower)) / (num_filters + 1) * np.arange(num_filters + 2)

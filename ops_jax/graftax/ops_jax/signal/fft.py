@@ -14,7 +14,7 @@ __all__ = ["fftnd", "ifftnd", "irfftnd", "rfftnd"]
 
 def _complex_transform(num_axes: int, *, inverse: bool) -> Callable[..., Array]:
   def transform(input: Array) -> Array:
-    """Fourier transform of the last axes; the inverse is divided by their lengths.
+    """Returns the Fourier transform of the last axes; the inverse is divided by their lengths.
 
     Source ops: `tf.raw_ops.FFT`, `FFT2D`, `FFT3D`, `IFFT`, `IFFT2D`, `IFFT3D` and their `Batch` forms.
 
@@ -34,7 +34,7 @@ def _complex_transform(num_axes: int, *, inverse: bool) -> Callable[..., Array]:
 
 def _real_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
   def transform(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-    """Fourier transform of the last axes of real numbers, without the half that mirrors the other.
+    """Returns the Fourier transform of the last axes of real numbers, without the half that mirrors the other.
 
     Source ops: `tf.raw_ops.RFFT`, `RFFT2D` and `RFFT3D`.
 
@@ -55,7 +55,7 @@ def _real_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
 
 def _real_inverse_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
   def transform(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
-    """Real inverse Fourier transform of the last axes, from one half of a mirrored spectrum.
+    """Returns the real inverse Fourier transform of the last axes, from one half of a mirrored spectrum.
 
     Source ops: `tf.raw_ops.IRFFT`, `IRFFT2D` and `IRFFT3D`.
 
@@ -84,7 +84,7 @@ for _num_axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
 
 @register("FFTND", ignores=("Tcomplex",))
 def fftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
-  """Fourier transform of some axes.
+  """Computes the Fourier transform of some axes.
 
   Source op: `tf.raw_ops.FFTND`.
 
@@ -101,7 +101,7 @@ def fftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[
 
 @register("IFFTND", ignores=("Tcomplex",))
 def ifftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
-  """Inverse Fourier transform of some axes, divided by their lengths.
+  """Computes the inverse Fourier transform of some axes, divided by their lengths.
 
   Source op: `tf.raw_ops.IFFTND`.
 
@@ -118,7 +118,7 @@ def ifftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple
 
 @register("RFFTND", ignores=("Treal", "Tcomplex"))
 def rfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
-  """Fourier transform of some axes of real numbers, without the half that mirrors the other in the last of them.
+  """Computes the Fourier transform of some axes of real numbers, without the mirrored half of the last of them.
 
   Source op: `tf.raw_ops.RFFTND`.
 
@@ -135,7 +135,7 @@ def rfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple
 
 @register("IRFFTND", ignores=("Treal", "Tcomplex"))
 def irfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
-  """Real inverse Fourier transform of some axes, from one half of a mirrored spectrum in the last of them.
+  """Computes the real inverse Fourier transform of some axes, from one half of a spectrum mirrored in the last of them.
 
   Source op: `tf.raw_ops.IRFFTND`.
 

@@ -1,6 +1,17 @@
-"""Sparse and ragged tensors."""
+"""Sparse and ragged tensors.
 
-# The modules that register lowerings. The other modules hold what these share.
+- `arithmetic`: Sparse tensors merged or reduced to sparse tensors: SparseAdd, SparseSparseMaximum,
+  SparseReduceSumSparse.
+- `fill_slice_split`: Sparse tensors cut or filled: SparseFillEmptyRows, SparseSlice, SparseSplit. Coordinates must be
+  known.
+- `ragged`: Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse,
+  RaggedGather.
+- `segment`: Segment reductions of selected rows, as in embedding lookups: SparseSegmentSum, Mean and SqrtN.
+- `sparse_tensor`: Sparse tensors with results of static shape: SparseToDense, SparseTensorDenseMatMul, SparseReduceSum,
+  SparseConcat.
+"""
+
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = (
   "arithmetic",
   "fill_slice_split",

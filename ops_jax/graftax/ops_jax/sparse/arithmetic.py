@@ -28,7 +28,7 @@ def sparse_add(
   b_shape: Static[tuple[int, ...]],
   thresh: Static[np.ndarray],
 ) -> tuple[Array, Array, Array]:
-  """The sum of two sparse tensors.
+  """Adds two sparse tensors.
 
   Source op: `tf.raw_ops.SparseAdd`.
 
@@ -39,8 +39,8 @@ def sparse_add(
     b_indices: `[nb, rank]` int64, in row-major order.
     b_values: `[nb]`.
     b_shape: `[rank]`, equal to `a_shape`.
-    thresh: scalar; sums of two entries whose magnitude is smaller are left out, which needs concrete values unless it
-      is 0.
+    thresh: scalar; sums of two entries whose magnitude is smaller are dropped. Unless it is 0, the values must be
+      concrete.
 
   Returns:
     Coordinates, values and shape of the sum.
@@ -53,7 +53,7 @@ def sparse_add(
   if thresh > 0:
     what = "SparseAdd: with a threshold that is not 0, the values"
     operands = [static_value(values, np.ndarray, what) for values in operands]
-  # With a threshold, all of this is known.
+  # With a threshold, all operands are known.
   with jax.ensure_compile_time_eval():
     a, b = (a_indices, operands[0], a_shape), (b_indices, operands[1], b_shape)
     indices, values, shared = _merged("SparseAdd", a, b, jnp.add)
@@ -94,7 +94,7 @@ _register_extremum("SparseSparseMinimum", jnp.minimum)
 def _merged(
   op: str, a: _Sparse, b: _Sparse, combine: Callable[[Array, Array], Array]
 ) -> tuple[np.ndarray, Array, np.ndarray]:
-  """Coordinates and values of all entries, and which of them both operands have."""
+  """Returns coordinates and values of all entries, and which of them both operands have."""
   if a[2] != b[2]:
     raise InvalidInputError(f"{op}: operands of shapes {a[2]} and {b[2]}; expected the same.")
   rank = len(a[2])
@@ -172,7 +172,7 @@ _register_reduction("SparseReduceMaxSparse", "max")
 def sparse_add_grad(
   backprop_val_grad: Array, a_indices: Array, b_indices: Array, sum_indices: Array
 ) -> tuple[Array, Array]:
-  """Gradients of `SparseAdd` with respect to the values of its operands.
+  """Returns gradients of `SparseAdd` with respect to the values of its operands.
 
   Source op: `tf.raw_ops.SparseAddGrad`.
 
@@ -183,7 +183,7 @@ def sparse_add_grad(
     sum_indices: `[nsum, rank]` int64.
 
   Returns:
-    `[na]` and `[nb]`; 0 where the sum has no such entry.
+    `[na]` and `[nb]`; 0 if the sum has no such entry.
   """
   return tuple(_matching(backprop_val_grad, sum_indices, wanted) for wanted in (a_indices, b_indices))  # type: ignore[return-value]
 
@@ -192,7 +192,7 @@ def sparse_add_grad(
 def sparse_slice_grad(
   backprop_val_grad: Array, input_indices: Array, input_start: Array, output_indices: Array
 ) -> Array:
-  """Gradient of `SparseSlice` with respect to the values.
+  """Returns the gradient of `SparseSlice` with respect to the values.
 
   Source op: `tf.raw_ops.SparseSliceGrad`.
 
@@ -209,11 +209,11 @@ def sparse_slice_grad(
 
 
 def _matching(values: Array, coordinates: Array, wanted: Array) -> Array:
-  """For each of `wanted`, the value whose coordinates are the same, or 0."""
+  """Returns for each of `wanted` the value whose coordinates are the same, or 0."""
   values, coordinates, wanted = jnp.asarray(values), jnp.asarray(coordinates), jnp.asarray(wanted)
   if not values.size:
     return jnp.zeros(wanted.shape[:1], values.dtype)
-  # Sorted together by coordinates, each wanted entry follows the value that it matches.
+  # After sorting both together by coordinates, each wanted entry follows the value that it matches.
   num = coordinates.shape[0]
   both = jnp.concatenate([coordinates, wanted])
   order = jnp.lexsort([both[:, axis] for axis in reversed(range(both.shape[1]))])

@@ -1,4 +1,4 @@
-"""Sparse tensors whose number of values depends on their coordinates, which must be known while tracing."""
+"""Sparse tensors cut or filled: SparseFillEmptyRows, SparseSlice, SparseSplit. Coordinates must be known."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ __all__ = ["sparse_fill_empty_rows", "sparse_fill_empty_rows_grad", "sparse_slic
 def sparse_fill_empty_rows(
   indices: Static[np.ndarray], values: Array, dense_shape: Static[tuple[int, ...]], default_value: Array
 ) -> tuple[Value, Value, Value, Value]:
-  """A sparse matrix with one value put at the start of every row that has none.
+  """Inserts one value at the start of every empty row of a sparse matrix.
 
   Source op: `tf.raw_ops.SparseFillEmptyRows`.
 
@@ -44,7 +44,7 @@ def sparse_fill_empty_rows(
 
 @register("SparseFillEmptyRowsGrad", ignores=("T",))
 def sparse_fill_empty_rows_grad(reverse_index_map: Array, grad_values: Array) -> tuple[Array, Array]:
-  """Gradients of `SparseFillEmptyRows` with respect to its values and the value that filled rows.
+  """Computes the gradients of `SparseFillEmptyRows` with respect to its values and its default value.
 
   Source op: `tf.raw_ops.SparseFillEmptyRowsGrad`.
 
@@ -69,7 +69,7 @@ def sparse_slice(
   start: Static[tuple[int, ...]],
   size: Static[tuple[int, ...]],
 ) -> tuple[Value, Value, Value]:
-  """A window of a sparse tensor.
+  """Cuts a window out of a sparse tensor.
 
   Source op: `tf.raw_ops.SparseSlice`.
 
@@ -78,7 +78,7 @@ def sparse_slice(
     values: `[nnz]`, any dtype.
     shape: `[rank]`.
     start: `[rank]`, first corner.
-    size: `[rank]`, at most; cut at the end of the tensor.
+    size: `[rank]`, maximum size; the window is cut at the end of the tensor.
 
   Returns:
     Coordinates, values and shape of the window.
@@ -96,7 +96,7 @@ def sparse_slice(
 def sparse_split(
   split_dim: Static[int], indices: Static[np.ndarray], values: Array, shape: Static[tuple[int, ...]], *, num_split: int
 ) -> tuple[Value, ...]:
-  """A sparse tensor cut into parts along an axis, the first ones longer by one where it does not divide evenly.
+  """Splits a sparse tensor along an axis; the first parts are longer by one if the axis does not divide evenly.
 
   Source op: `tf.raw_ops.SparseSplit`.
 
@@ -105,7 +105,7 @@ def sparse_split(
     indices: `[nnz, rank]` int64. Must be concrete: it decides the sizes of the results.
     values: `[nnz]`, any dtype.
     shape: `[rank]`.
-    num_split: how many parts.
+    num_split: number of parts.
 
   Returns:
     Coordinates of all parts, then values of all, then shapes of all.

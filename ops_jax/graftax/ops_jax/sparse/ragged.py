@@ -1,4 +1,4 @@
-"""Ragged tensors as flat values and row splits."""
+"""Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse, RaggedGather."""
 
 from types import ModuleType
 
@@ -21,7 +21,7 @@ def ragged_range(
   *,
   Tsplits: np.dtype = INT64,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Rows of evenly spaced numbers.
+  """Returns rows of evenly spaced numbers.
 
   Source op: `tf.raw_ops.RaggedRange`.
 
@@ -57,7 +57,7 @@ def ragged_range(
 def _row(start: np.generic, delta: np.generic, length: int) -> np.ndarray:
   if start.dtype.kind in "iu":
     return start + delta * np.arange(length, dtype=start.dtype)
-  # TensorFlow adds the delta up, rounding each time.
+  # TensorFlow adds the delta repeatedly, with rounding each time.
   steps = np.full(length, delta, start.dtype)
   steps[:1] = start
   return np.add.accumulate(steps, dtype=start.dtype)
@@ -65,7 +65,7 @@ def _row(start: np.generic, delta: np.generic, length: int) -> np.ndarray:
 
 @register("RaggedTensorToSparse", ignores=("T", "Tsplits", "RAGGED_RANK"))
 def ragged_tensor_to_sparse(rt_nested_splits: list[Array], rt_dense_values: Array) -> tuple[Value, Value, Value]:
-  """A ragged tensor as coordinates, values and bounding shape.
+  """Converts a ragged tensor to coordinates, values and bounding shape.
 
   Source op: `tf.raw_ops.RaggedTensorToSparse`.
 
@@ -74,7 +74,7 @@ def ragged_tensor_to_sparse(rt_nested_splits: list[Array], rt_dense_values: Arra
     rt_dense_values: `[n, ...]`, any dtype.
 
   Returns:
-    Coordinates `[nnz, rank]` int64, values `[nnz]`, shape `[rank]` int64. Traced where the splits are.
+    Coordinates `[nnz, rank]` int64, values `[nnz]`, shape `[rank]` int64. Traced if the splits are.
   """
   xp = namespace(*rt_nested_splits)
   splits = [xp.asarray(s) for s in rt_nested_splits]
@@ -100,7 +100,7 @@ def ragged_tensor_to_sparse(rt_nested_splits: list[Array], rt_dense_values: Arra
 
 
 def _rows_and_places(splits: Array, length: int, xp: ModuleType) -> tuple[Array, Array]:
-  """For each of `length` elements the row that it is in, and its place there."""
+  """Returns for each of `length` elements its row, and its position in the row."""
   position = xp.arange(length)
   rows = xp.searchsorted(splits, position, side="right") - 1
   if splits.shape[0] == 1:
@@ -117,16 +117,16 @@ def ragged_tensor_to_tensor(
   *,
   row_partition_types: tuple[str, ...],
 ) -> Array:
-  """A ragged tensor as a dense one, filled up with one value.
+  """Converts a ragged tensor to a dense one, padded with one value.
 
   Source op: `tf.raw_ops.RaggedTensorToTensor`.
 
   Args:
-    shape: of the result; -1, alone or in places, stands for what is needed. Longer rows are cut.
+    shape: shape of the result; -1, as a scalar or an entry, is inferred. Longer rows are cut.
     values: `[n, ...]`, any dtype.
-    default_value: dtype of `values`; broadcasts to what one element holds.
-    row_partition_tensors: how the rows are cut out of the values, outermost first.
-    row_partition_types: of each: `ROW_SPLITS`, `VALUE_ROWIDS` or `FIRST_DIM_SIZE`.
+    default_value: dtype of `values`; broadcasts to the shape of one element.
+    row_partition_tensors: row partition of each ragged axis, outermost first.
+    row_partition_types: the kind of each: `ROW_SPLITS`, `VALUE_ROWIDS` or `FIRST_DIM_SIZE`.
 
   Returns:
     Dense, dtype of `values`.
@@ -134,7 +134,7 @@ def ragged_tensor_to_tensor(
   Raises:
     StaticInputError: a size is -1 and the row splits depend on traced data; a `shape` with numbers in place of -1
       bounds the rows.
-    UnsupportedAttrError: another way to cut rows.
+    UnsupportedAttrError: another kind of row partition.
   """
   splits = _all_splits(row_partition_tensors, row_partition_types)
   num_ragged = len(splits)
@@ -168,7 +168,7 @@ def _longest_row(splits: Array, level: int) -> int:
 
 
 def _all_splits(tensors: list[Array], types: tuple[str, ...]) -> list[Array]:
-  """Row splits of each ragged axis."""
+  """Returns row splits of each ragged axis."""
   tensors, kinds = list(tensors), list(types)
   first_size: int | None = None
   if kinds and kinds[0] == "FIRST_DIM_SIZE":
@@ -198,7 +198,7 @@ def _all_splits(tensors: list[Array], types: tuple[str, ...]) -> list[Array]:
 
 
 def _num_children(splits: Array, tensor: Array, kind: str) -> int:
-  """How many rows the next level has: as many as this level has elements."""
+  """Returns the number of rows of the next level, which is the number of elements of this level."""
   if kind == "VALUE_ROWIDS":
     return tensor.shape[0]
   if not is_known(splits):
@@ -210,14 +210,14 @@ def _num_children(splits: Array, tensor: Array, kind: str) -> int:
 def ragged_gather(
   params_nested_splits: list[Array], params_dense_values: Array, indices: Static[np.ndarray]
 ) -> tuple[Value, ...]:
-  """Rows of a ragged tensor.
+  """Gathers rows of a ragged tensor.
 
   Source op: `tf.raw_ops.RaggedGather`.
 
   Args:
     params_nested_splits: row splits of each ragged axis, outermost first; int32 or int64, known while tracing.
     params_dense_values: `[n, ...]`, any dtype.
-    indices: of the rows, any shape. Must be concrete.
+    indices: indices of rows, any shape. Must be concrete.
 
   Returns:
     Row splits of the result, outermost first, then its values.

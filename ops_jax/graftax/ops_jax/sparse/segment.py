@@ -1,4 +1,4 @@
-"""Segment reductions of selected rows: what embedding lookups with several ids per example come down to."""
+"""Segment reductions of selected rows, as in embedding lookups: SparseSegmentSum, Mean and SqrtN."""
 
 from collections.abc import Callable
 
@@ -41,15 +41,15 @@ def _sqrt_n(counts: Array) -> Array:
 
 @register("SparseSegmentSum", ignores=_IGNORES)
 def sparse_segment_sum(data: Array, indices: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Sums, for each segment, of the rows of `data` picked by `indices`.
+  """Sums, for each segment, the rows of `data` selected by `indices`.
 
   Source op: `tf.raw_ops.SparseSegmentSum`.
 
   Args:
     data: `[num_rows, *rest]`, floating point or integer.
-    indices: `[n]`, which row each entry picks.
-    segment_ids: `[n]`, sorted. Must be known, for the last one decides the result's shape; the op
-      `SparseSegmentSumWithNumSegments` bounds it while tracing.
+    indices: `[n]`, the row of each entry.
+    segment_ids: `[n]`, sorted. Must be known, because the last one decides the result's shape; use
+      `SparseSegmentSumWithNumSegments` for traced ids.
 
   Returns:
     `[segment_ids[-1] + 1, *rest]`, of the dtype of `data`; 0 for a segment without entries.
@@ -63,13 +63,13 @@ def sparse_segment_sum(data: Array, indices: Array, segment_ids: Static[np.ndarr
 
 @register("SparseSegmentMean", ignores=_IGNORES)
 def sparse_segment_mean(data: Array, indices: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Means instead of sums; see `sparse_segment_sum`."""
+  """Averages the selected rows of each segment; see `sparse_segment_sum`."""
   return _reduce(data, indices, segment_ids, _num_segments("SparseSegmentMean", segment_ids), _mean)
 
 
 @register("SparseSegmentSqrtN", ignores=_IGNORES)
 def sparse_segment_sqrt_n(data: Array, indices: Array, segment_ids: Static[np.ndarray]) -> Array:
-  """Sums over the square root of the number of entries; see `sparse_segment_sum`."""
+  """Divides the sums by the square root of the number of entries; see `sparse_segment_sum`."""
   return _reduce(data, indices, segment_ids, _num_segments("SparseSegmentSqrtN", segment_ids), _sqrt_n)
 
 
@@ -77,7 +77,7 @@ def sparse_segment_sqrt_n(data: Array, indices: Array, segment_ids: Static[np.nd
 def sparse_segment_sum_with_num_segments(
   data: Array, indices: Array, segment_ids: Array, num_segments: Static[int]
 ) -> Array:
-  """`sparse_segment_sum` with a given, known number of segments; the ids may be traced."""
+  """Computes `sparse_segment_sum` with a given, known number of segments; the ids may be traced."""
   return _reduce(data, indices, segment_ids, num_segments, _sum)
 
 
@@ -85,7 +85,7 @@ def sparse_segment_sum_with_num_segments(
 def sparse_segment_mean_with_num_segments(
   data: Array, indices: Array, segment_ids: Array, num_segments: Static[int]
 ) -> Array:
-  """`sparse_segment_mean` with a given, known number of segments; the ids may be traced."""
+  """Computes `sparse_segment_mean` with a given, known number of segments; the ids may be traced."""
   return _reduce(data, indices, segment_ids, num_segments, _mean)
 
 
@@ -93,25 +93,25 @@ def sparse_segment_mean_with_num_segments(
 def sparse_segment_sqrt_n_with_num_segments(
   data: Array, indices: Array, segment_ids: Array, num_segments: Static[int]
 ) -> Array:
-  """`sparse_segment_sqrt_n` with a given, known number of segments; the ids may be traced."""
+  """Computes `sparse_segment_sqrt_n` with a given, known number of segments; the ids may be traced."""
   return _reduce(data, indices, segment_ids, num_segments, _sqrt_n)
 
 
 @register("SparseSegmentSumGrad", ignores=_IGNORES)
 def sparse_segment_sum_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: Static[int]) -> Array:
-  """Gradient of `sparse_segment_sum` with respect to `data`, whose number of rows is `output_dim0`."""
+  """Returns the gradient of `sparse_segment_sum` with respect to `data`, whose number of rows is `output_dim0`."""
   return _spread(grad, indices, segment_ids, output_dim0, _sum)
 
 
 @register("SparseSegmentMeanGrad", ignores=_IGNORES)
 def sparse_segment_mean_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: Static[int]) -> Array:
-  """Gradient of `sparse_segment_mean` with respect to `data`, whose number of rows is `output_dim0`."""
+  """Returns the gradient of `sparse_segment_mean` with respect to `data`, whose number of rows is `output_dim0`."""
   return _spread(grad, indices, segment_ids, output_dim0, _mean)
 
 
 @register("SparseSegmentSqrtNGrad", ignores=_IGNORES)
 def sparse_segment_sqrt_n_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: Static[int]) -> Array:
-  """Gradient of `sparse_segment_sqrt_n` with respect to `data`, whose number of rows is `output_dim0`."""
+  """Returns the gradient of `sparse_segment_sqrt_n` with respect to `data`, whose number of rows is `output_dim0`."""
   return _spread(grad, indices, segment_ids, output_dim0, _sqrt_n)
 
 

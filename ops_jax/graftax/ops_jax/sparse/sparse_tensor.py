@@ -39,7 +39,7 @@ def _columns(indices: Array) -> tuple[Array, ...]:
 
 
 def _places(op: str, indices: Array, shape: Sequence[int]) -> tuple[jax.Array, ...]:
-  """The coordinates of each axis, those out of range beyond the end, where JAX drops updates.
+  """Returns the coordinates of each axis, with those out of range moved beyond the end, where JAX drops updates.
 
   Raises:
     InvalidInputError: they are known, and one is out of range.
@@ -48,7 +48,7 @@ def _places(op: str, indices: Array, shape: Sequence[int]) -> tuple[jax.Array, .
 
 
 def _linear(indices: Array, shape: tuple[int, ...], xp: ModuleType) -> Array:
-  """Row-major position of each coordinate."""
+  """Returns the row-major position of each coordinate."""
   position = xp.zeros(indices.shape[:1], indices.dtype)
   for column, size in zip(_columns(indices), shape, strict=True):
     position = position * size + column
@@ -63,13 +63,13 @@ def _to_int64(value: Array) -> Array:
 def sparse_to_dense(
   sparse_indices: Array, output_shape: Static[tuple[int, ...]], sparse_values: Array, default_value: Array
 ) -> Array:
-  """A dense tensor with values at coordinates, and one value elsewhere.
+  """Returns a dense tensor with values at coordinates, and one value elsewhere.
 
   Source op: `tf.raw_ops.SparseToDense`.
 
   Args:
     sparse_indices: `[nnz, rank]`, or `[nnz]` or a scalar for a vector; int32 or int64.
-    output_shape: of the result.
+    output_shape: shape of the result.
     sparse_values: `[nnz]` or a scalar, any dtype.
     default_value: scalar, dtype of `sparse_values`.
 
@@ -79,7 +79,7 @@ def sparse_to_dense(
   Raises:
     InvalidInputError: known coordinates are out of range.
 
-  Differs from TF: coordinates that are repeated or out of order are not refused.
+  Differs from TF: coordinates that are repeated or out of order are accepted.
   """
   indices = sparse_indices
   indices = indices.reshape(1, 1) if indices.ndim == 0 else indices[:, None] if indices.ndim == 1 else indices
@@ -98,7 +98,7 @@ def sparse_tensor_dense_mat_mul(
   adjoint_a: bool = False,
   adjoint_b: bool = False,
 ) -> Array:
-  """Product of a sparse and a dense matrix.
+  """Multiplies a sparse and a dense matrix.
 
   Source op: `tf.raw_ops.SparseTensorDenseMatMul`.
 
@@ -130,7 +130,7 @@ def sparse_tensor_dense_mat_mul(
 
 
 def _dense_at(op: str, sp_indices: Array, sp_shape: tuple[int, ...], dense: Array) -> Array:
-  """Elements of a dense tensor, broadcast to the sparse one's shape, at the coordinates."""
+  """Returns elements of a dense tensor, broadcast to the sparse one's shape, at the coordinates."""
   dense = jnp.asarray(dense)
   if dense.ndim > len(sp_shape) or any(
     d not in (1, s) for d, s in zip(dense.shape[::-1], sp_shape[::-1], strict=False)
@@ -169,7 +169,7 @@ _register_cwise("SparseDenseCwiseDiv", jax.lax.div)
 
 @register("SparseTensorDenseAdd", ignores=("T", "Tindices"))
 def sparse_tensor_dense_add(a_indices: Array, a_values: Array, a_shape: Array, b: Array) -> Array:
-  """A dense tensor with the values of a sparse one added.
+  """Adds the values of a sparse tensor to a dense one.
 
   Source op: `tf.raw_ops.SparseTensorDenseAdd`.
 
@@ -195,7 +195,7 @@ def sparse_reduce_sum(
   *,
   keep_dims: bool = False,
 ) -> Array:
-  """Sums of a sparse tensor along axes, dense.
+  """Sums a sparse tensor along axes; the result is dense.
 
   Source op: `tf.raw_ops.SparseReduceSum`.
 
@@ -227,7 +227,7 @@ def sparse_reduce_max(
   *,
   keep_dims: bool = False,
 ) -> Array:
-  """Largest stored values of a sparse tensor along axes, dense; 0 where nothing is stored.
+  """Computes the largest stored values of a sparse tensor along axes, dense; 0 without stored values.
 
   Source op: `tf.raw_ops.SparseReduceMax`.
 
@@ -252,7 +252,7 @@ def sparse_reduce_max(
 
 
 def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> tuple[list[int], list[int], list[int]]:
-  """Axes that stay, their sizes, and the shape of the result."""
+  """Returns the axes that stay, their sizes, and the shape of the result."""
   rank = len(shape)
   if any(not -rank <= axis < rank for axis in axes):
     raise InvalidInputError(f"SparseReduce: reduction_axes={axes!r} are out of range for shape {shape!r}.")
@@ -266,7 +266,7 @@ def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> 
 def sparse_reorder(
   input_indices: Array, input_values: Array, input_shape: Static[tuple[int, ...]]
 ) -> tuple[Array, Array]:
-  """A sparse tensor with its coordinates in row-major order.
+  """Sorts a sparse tensor's coordinates in row-major order.
 
   Source op: `tf.raw_ops.SparseReorder`.
 
@@ -293,7 +293,7 @@ def _row_major_order(indices: Array, xp: ModuleType) -> Array:
 def sparse_reshape(
   input_indices: Array, input_shape: Static[tuple[int, ...]], new_shape: Static[tuple[int, ...]]
 ) -> tuple[Value, Value]:
-  """Coordinates of a sparse tensor in another shape.
+  """Converts the coordinates of a sparse tensor to another shape.
 
   Source op: `tf.raw_ops.SparseReshape`.
 
@@ -307,8 +307,8 @@ def sparse_reshape(
 
   Raises:
     InvalidInputError: the shapes hold different numbers of elements.
-    StaticInputError: they hold more than an index can count, which is 2 ** 31 - 1 for traced coordinates with 64-bit
-      types off.
+    StaticInputError: they hold more elements than an index can count (2 ** 31 - 1 for traced coordinates with 64-bit
+      types off).
   """
   size = math.prod(input_shape)
   known = math.prod(n for n in new_shape if n != -1)
@@ -332,7 +332,7 @@ def sparse_reshape(
 
 @register("SparseSoftmax", ignores=("T",))
 def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[int, ...]]) -> Array:
-  """Softmax over the stored values of each row, a row being what agrees in all but the last coordinate.
+  """Computes the softmax over the stored values of each row; rows agree in all but the last coordinate.
 
   Source op: `tf.raw_ops.SparseSoftmax`.
 
@@ -348,7 +348,7 @@ def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[i
   values = jnp.asarray(sp_values)
   if not values.size:
     return values
-  # As in TensorFlow a row ends where the next coordinates differ: how many rows the shape has does not matter.
+  # As in TensorFlow a row ends at the next different coordinates, whatever number of rows the shape has.
   coordinates = jnp.asarray(sp_indices)[:, :-1]
   is_next = jnp.any(coordinates[1:] != coordinates[:-1], axis=1)
   rows = jnp.concatenate([jnp.zeros(1, np.int32), jnp.cumsum(is_next, dtype=np.int32)])
@@ -361,7 +361,7 @@ def sparse_softmax(sp_indices: Array, sp_values: Array, sp_shape: Static[tuple[i
 def sparse_concat(
   indices: list[Array], values: list[Array], shapes: Static[np.ndarray], *, concat_dim: int
 ) -> tuple[Value, Value, Value]:
-  """Sparse tensors joined along an axis.
+  """Concatenates sparse tensors along an axis.
 
   Source op: `tf.raw_ops.SparseConcat`.
 

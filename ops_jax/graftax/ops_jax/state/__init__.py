@@ -1,6 +1,14 @@
-"""Variables and lookup tables."""
+"""Variables and lookup tables.
 
-# The modules that register lowerings. The other modules hold what these share.
+- `lookup_tables`: Lookup tables as constants of the converted program: LookupTableFind, LookupTableSize,
+  LookupTableExport.
+- `ref_variables`: TF1 reference variables: VariableV2, Assign, AssignAdd, AssignSub.
+- `variable_updates`: Parts of variables, read and updated: ResourceGather, ResourceScatterUpdate, ScatterNdUpdate,
+  StridedSliceAssign.
+- `variables`: Resource variables: VarHandleOp, ReadVariableOp, AssignVariableOp. The evaluator carries the values.
+"""
+
+# The modules that register lowerings. The other modules hold code that these share.
 LOWERINGS = (
   "lookup_tables",
   "ref_variables",

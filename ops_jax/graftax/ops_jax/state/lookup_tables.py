@@ -1,5 +1,4 @@
-"""Tables from keys to values, as constants: what a converted program reads from them was known when it was
-converted."""
+"""Lookup tables as constants of the converted program: LookupTableFind, LookupTableSize, LookupTableExport."""
 
 import dataclasses
 
@@ -20,8 +19,8 @@ class LookupTable(ResourceHandle):
   """The handle of a table that holds its contents; travels along graph edges as any other handle does.
 
   Attributes:
-    name: how messages call it.
-    keys: `[n]`, or `[n, ...]` where a key is a tensor; all different.
+    name: name for messages.
+    keys: `[n]`, or `[n, ...]` if keys are tensors; all different.
     values: `[n, ...]`.
   """
 
@@ -43,7 +42,7 @@ class LookupTable(ResourceHandle):
 
 @register("LookupTableFind", "LookupTableFindV2", ignores=("Tin", "Tout"))
 def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Array) -> Array:
-  """The value of each key.
+  """Looks up the value of each key.
 
   Source op: `tf.raw_ops.LookupTableFindV2`.
 
@@ -75,7 +74,7 @@ def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Arr
 
 @register("LookupTableSize", "LookupTableSizeV2")
 def lookup_table_size(table_handle: LookupTable) -> Array:
-  """The number of keys, an int64 scalar.
+  """Returns the number of keys, an int64 scalar.
 
   Source op: `tf.raw_ops.LookupTableSizeV2`.
   """
@@ -84,17 +83,17 @@ def lookup_table_size(table_handle: LookupTable) -> Array:
 
 @register("LookupTableExport", "LookupTableExportV2", ignores=("Tkeys", "Tvalues"))
 def lookup_table_export(table_handle: LookupTable) -> tuple[Array, Array]:
-  """All keys and their values.
+  """Returns all keys and their values.
 
   Source op: `tf.raw_ops.LookupTableExportV2`.
 
-  Differs from TF: in the order in which the table was filled, or that the model's checkpoint has.
+  Differs from TF: the order is that in which the table was filled, or that of the model's checkpoint.
   """
   return table_handle.keys, table_handle.values
 
 
 def _reachable(table: LookupTable) -> tuple[np.ndarray, np.ndarray]:
-  """Keys that JAX's dtype can hold, sorted where they are scalars, and their values."""
+  """Returns the keys that JAX's dtype can hold, sorted if they are scalars, and their values."""
   keys, values = table.keys, table.values
   narrow = keys.astype(canonical_dtype(keys.dtype))
   fits = narrow == keys

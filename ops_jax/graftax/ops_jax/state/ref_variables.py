@@ -1,7 +1,7 @@
-"""TF1 reference variables: edges that carry a variable rather than a value.
+"""TF1 reference variables: VariableV2, Assign, AssignAdd, AssignSub.
 
-Such an edge holds a `ResourceHandle` here. Where an op takes a value, the plan reads the variable at that point, so a
-lowering meets a handle only where TensorFlow's signature says `Ref`.
+A reference edge carries a variable, here as a `ResourceHandle`. If an op needs the value, the plan reads the variable
+at that point, so lowerings get handles only for inputs that TensorFlow's signature marks `Ref`.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ __all__ = ["assign", "assign_add", "assign_sub", "is_variable_initialized", "var
 
 @register("Variable", "VariableV2", ignores=("container", "dtype", "shape"))
 def variable_v2(ctx: Context, *, shared_name: str = "") -> ResourceHandle:
-  """The variable that the node is, or `shared_name` where that is given.
+  """Returns the handle of the variable named by `shared_name` or, without one, by the node.
 
   Source op: `tf.raw_ops.VariableV2`.
   """
@@ -24,7 +24,7 @@ def variable_v2(ctx: Context, *, shared_name: str = "") -> ResourceHandle:
 
 @register("Assign", ignores=("T", "use_locking", "validate_shape"))
 def assign(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
-  """The variable, with its value replaced.
+  """Replaces the variable's value and returns the variable.
 
   Source op: `tf.raw_ops.Assign`.
   """
@@ -34,7 +34,7 @@ def assign(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
 
 @register("AssignAdd", ignores=("T", "use_locking"))
 def assign_add(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
-  """The variable, with `value` added.
+  """Adds `value` to the variable and returns the variable.
 
   Source op: `tf.raw_ops.AssignAdd`.
   """
@@ -44,7 +44,7 @@ def assign_add(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandl
 
 @register("AssignSub", ignores=("T", "use_locking"))
 def assign_sub(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandle:
-  """The variable, with `value` subtracted.
+  """Subtracts `value` from the variable and returns the variable.
 
   Source op: `tf.raw_ops.AssignSub`.
   """
@@ -54,7 +54,7 @@ def assign_sub(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandl
 
 @register("IsVariableInitialized", ignores=("dtype",))
 def is_variable_initialized(ctx: Context, ref: ResourceHandle) -> Array:
-  """True: every variable of a converted function has a value.
+  """Returns true: every variable of a converted function has a value.
 
   Source op: `tf.raw_ops.IsVariableInitialized`.
   """

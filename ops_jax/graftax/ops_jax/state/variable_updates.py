@@ -1,4 +1,4 @@
-"""Parts of variables read and changed: rows, coordinates, slices; resource variables and TF1 reference variables."""
+"""Parts of variables, read and updated: ResourceGather, ResourceScatterUpdate, ScatterNdUpdate, StridedSliceAssign."""
 
 from collections.abc import Callable
 from typing import Any, Unpack
@@ -34,7 +34,7 @@ _Update = Callable[[Array, Array, Array], Array]
 
 @register("ResourceGather", ignores=("Tindices", "dtype", "validate_indices"))
 def resource_gather(ctx: Context, resource: ResourceHandle, indices: Array, *, batch_dims: int = 0) -> Array:
-  """Rows of a variable.
+  """Gathers rows of a variable.
 
   Source op: `tf.raw_ops.ResourceGather`.
 
@@ -49,7 +49,7 @@ def resource_gather(ctx: Context, resource: ResourceHandle, indices: Array, *, b
 
 @register("ResourceGatherNd", ignores=("Tindices", "dtype"))
 def resource_gather_nd(ctx: Context, resource: ResourceHandle, indices: Array) -> Array:
-  """Elements or slices of a variable at the coordinates in the last dimension of `indices`."""
+  """Gathers elements or slices of a variable at the coordinates in the last dimension of `indices`."""
   return gather_nd(ctx.read(resource), indices)
 
 
@@ -65,7 +65,7 @@ def _divided(value: Array, indices: Array, updates: Array) -> Array:
   value = jnp.asarray(value)
   updates = jnp.broadcast_to(jnp.asarray(updates), indices.shape + value.shape[1:])
 
-  # One after the other: dividing integers twice is not dividing by the product.
+  # Updates are applied one after the other: dividing integers twice is not dividing by the product.
   def body(value: jax.Array, item: Any) -> Any:
     index, update = item
     return value.at[index].set(lax.div(value[index], update), mode="drop"), None
@@ -101,20 +101,20 @@ def _register_row_update(name: str, update: _Update) -> None:
     Args:
       ctx: holds the variable.
       resource: a variable of shape `[num_rows, ...]`.
-      indices: which rows, integers of any shape; one named twice is changed twice.
+      indices: row numbers, integers of any shape; a row that occurs twice is updated twice.
       updates: `[*indices.shape, ...]`, or a scalar; dtype of the variable.
 
     Raises:
       InvalidInputError: a known index is out of range.
 
-    Differs from TF: updates at traced indices out of range are dropped rather than an error.
+    Differs from TF: updates at traced indices out of range are dropped instead of raising an error.
     """
     value = ctx.read(resource)
     ctx.write(resource, update(value, positions_or_end(f"ResourceScatter{name}", indices, value.shape[0]), updates))
     return ()
 
   def scatter(ctx: Context, ref: ResourceHandle, indices: Array, updates: Array) -> ResourceHandle:
-    """The variable, with rows changed; see `ResourceScatterUpdate`."""
+    """Changes rows of a variable and returns the variable; see `ResourceScatterUpdate`."""
     resource_scatter(ctx, ref, indices, updates)
     return ref
 
@@ -133,7 +133,7 @@ def _register_coordinate_update(name: str, update: Callable[..., Array]) -> None
   def scatter_nd(
     ctx: Context, ref: ResourceHandle, indices: Array, updates: Array, *, bad_indices_policy: str = ""
   ) -> ResourceHandle:
-    """The variable, with elements or slices changed at given coordinates; see `TensorScatterUpdate`."""
+    """Changes elements or slices of a variable and returns the variable; see `TensorScatterUpdate`."""
     resource_scatter_nd(ctx, ref, indices, updates, bad_indices_policy=bad_indices_policy)
     return ref
 
@@ -173,16 +173,16 @@ def strided_slice_assign(
   value: Array,
   **masks: Unpack[StridedSliceMasks],
 ) -> ResourceHandle:
-  """The variable, with a slice replaced; the slice is described as for `StridedSlice`."""
+  """Replaces a slice of a variable and returns the variable; the slice is described as for `StridedSlice`."""
   resource_strided_slice_assign(ctx, ref, begin, end, strides, value, **masks)
   return ref
 
 
 @register("ResourceCountUpTo", "CountUpTo", ignores=("T",))
 def count_up_to(ctx: Context, resource: ResourceHandle, *, limit: int) -> Array:
-  """The variable's value, which is increased by 1.
+  """Returns the variable's value, and increases it by 1.
 
-  Differs from TF: at `limit` TensorFlow raises; here the variable stays there.
+  Differs from TF: TensorFlow raises an error at `limit`; here the variable stays at `limit`.
   """
   value = jnp.asarray(ctx.read(resource))
   ctx.write(resource, jnp.minimum(value + 1, limit).astype(value.dtype))

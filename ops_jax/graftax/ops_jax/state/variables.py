@@ -1,4 +1,4 @@
-"""Variables: their handles, reading and assigning. The evaluator threads the values; nothing here mutates."""
+"""Resource variables: VarHandleOp, ReadVariableOp, AssignVariableOp. The evaluator carries the values."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ __all__ = [
 
 @register("VarHandleOp", ignores=("allowed_devices", "container", "debug_name", "dtype", "shape"))
 def var_handle_op(ctx: Context, *, shared_name: str = "") -> ResourceHandle:
-  """The handle of the variable `shared_name`, or, without one, of the variable that the node itself is.
+  """Returns the handle of the variable named by `shared_name` or, without one, by the node.
 
   Source op: `tf.raw_ops.VarHandleOp`.
   """
@@ -28,7 +28,7 @@ def var_handle_op(ctx: Context, *, shared_name: str = "") -> ResourceHandle:
 
 @register("ReadVariableOp", ignores=("dtype",))
 def read_variable_op(ctx: Context, resource: ResourceHandle) -> Array:
-  """The variable's value now.
+  """Reads the variable's current value.
 
   Source op: `tf.raw_ops.ReadVariableOp`.
   """
@@ -67,7 +67,7 @@ def assign_sub_variable_op(ctx: Context, resource: ResourceHandle, value: Array)
 
 @register("VariableShape")
 def variable_shape(ctx: Context, input: ResourceHandle, *, out_type: np.dtype) -> Array:
-  """The shape of the variable's value, `[rank]` of `out_type`.
+  """Returns the shape of the variable's value, `[rank]` of `out_type`.
 
   Source op: `tf.raw_ops.VariableShape`.
   """
@@ -76,7 +76,7 @@ def variable_shape(ctx: Context, input: ResourceHandle, *, out_type: np.dtype) -
 
 @register("VarIsInitializedOp")
 def var_is_initialized_op(ctx: Context, resource: ResourceHandle) -> Array:
-  """True: every variable of a converted function has a value.
+  """Returns true: every variable of a converted function has a value.
 
   Source op: `tf.raw_ops.VarIsInitializedOp`.
   """
