@@ -27,7 +27,6 @@ def saved_model_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, 
   """
   try:
     io: Any = importlib.import_module("graftax.savedmodel_io")
-    conversion: Any = importlib.import_module("graftax.savedmodel_io.conversion")
   except ModuleNotFoundError as e:
     raise ConversionError(
       f"convert: reading the SavedModel {str(path)!r} needs the package graftax-savedmodel-io, which is not "
@@ -35,5 +34,5 @@ def saved_model_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, 
     ) from e
   specs = dict(kwargs)
   name, tags = specs.pop("signature", _DEFAULT), specs.pop("tags", None)
-  program: Program = conversion.program(io.load(path, tags), name, args, specs)
+  program: Program = io.load(path, tags).program(name, *args, **specs)
   return program

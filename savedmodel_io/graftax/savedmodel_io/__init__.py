@@ -6,11 +6,11 @@ they need not.
 
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
 from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_checkpoint
+from graftax.savedmodel_io.files.saved_model_pb import is_saved_model
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, RestoredFunction
 from graftax.savedmodel_io.saved_model import SavedModel, load
-from graftax.savedmodel_io.saved_model_file import is_saved_model
 from graftax.savedmodel_io.signatures import Signature
-from graftax.savedmodel_io.variables import VariableInfo, Variables
+from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 
 __all__ = [
   "CheckpointReader",

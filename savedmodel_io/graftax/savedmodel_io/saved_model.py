@@ -8,12 +8,11 @@ from typing import Any
 
 from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable, convert_program
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
-from graftax.savedmodel_io.assets import Assets, read_assets
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
-from graftax.savedmodel_io.conversion import program, trace_program
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
-from graftax.savedmodel_io.fingerprint import Fingerprint, read_fingerprint
-from graftax.savedmodel_io.graph_variables import read_graph_variables
+from graftax.savedmodel_io.files.assets import Assets, read_assets
+from graftax.savedmodel_io.files.fingerprint import Fingerprint, read_fingerprint
+from graftax.savedmodel_io.files.saved_model_pb import choose_meta_graph, read_saved_model
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.object_graph import (
   BareFunctionObject,
@@ -21,12 +20,13 @@ from graftax.savedmodel_io.objects.object_graph import (
   ObjectGraph,
   read_object_graph,
 )
-from graftax.savedmodel_io.objects.object_variables import read_object_variables
 from graftax.savedmodel_io.objects.restored_functions import FunctionReader, Resources, RestoredFunctions
 from graftax.savedmodel_io.objects.trackable_graph import match_checkpoint, read_trackable_graph
-from graftax.savedmodel_io.saved_model_file import choose_meta_graph, read_saved_model
+from graftax.savedmodel_io.programs.entry_program import entry_program, trace_program
 from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, read_signatures
-from graftax.savedmodel_io.variables import Variables
+from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
+from graftax.savedmodel_io.variables.object_variables import read_object_variables
+from graftax.savedmodel_io.variables.variables import Variables
 
 __all__ = ["SavedModel", "load"]
 
@@ -143,7 +143,7 @@ class SavedModel:
     self, entry: str | Signature | RestoredFunction = "serving_default", /, *specs: Any, **named_specs: Any
   ) -> Program:
     """What `convert` converts, for `graftax.convert.convert_subgraph`; raises as `convert` does, save for ops."""
-    return program(self, entry, specs, named_specs)
+    return entry_program(self, entry, specs, named_specs)
 
   def trace_program(self, function: RestoredFunction, trace: int) -> Program:
     """Returns one trace of one of `model.functions` as a `Program`; `program` returns the trace that a call chooses.

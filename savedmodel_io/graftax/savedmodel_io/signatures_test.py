@@ -1,8 +1,8 @@
 import pytest
 
 from graftax.graphdef_ir import DType, PartialShape, TensorRef, schema
-from graftax.savedmodel_io.assets import Assets
 from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.files.assets import Assets
 from graftax.savedmodel_io.objects.object_graph import read_object_graph
 from graftax.savedmodel_io.objects.restored_functions import FunctionReader
 from graftax.savedmodel_io.objects.type_specs import RaggedTensorSpec, SparseTensorSpec

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from graftax.graphdef_ir import Tensor
-from graftax.savedmodel_io.assets import Assets
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownFunctionError, UnknownNameError
+from graftax.savedmodel_io.files.assets import Assets
 from graftax.savedmodel_io.objects.captures import (
   AssetCapture,
   Capture,

@@ -7,9 +7,9 @@ import pytest
 from graftax.graphdef_ir import DType, PartialShape
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import DamagedSavedModelError
-from graftax.savedmodel_io.variables import VariableInfo, Variables, with_unique_names
+from graftax.savedmodel_io.variables.variables import VariableInfo, Variables, with_unique_names
 
-_DATA = Path(__file__).parent / "testdata/2026_11_21"
+_DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 
 
 def _infos(*names: str) -> list[VariableInfo]:

@@ -8,10 +8,10 @@ from graftax.graphdef_ir import DType, schema
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
-from graftax.savedmodel_io.graph_variables import read_graph_variables
 from graftax.savedmodel_io.saved_model import load
+from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 
-_DATA = Path(__file__).parent / "testdata/2026_11_21"
+_DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 
 
 def _node(name: str, op: str, *inputs: str, **attrs) -> schema.NodeDef:

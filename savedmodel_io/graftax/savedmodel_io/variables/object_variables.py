@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.objects.object_graph import ObjectGraph, VariableObject
 from graftax.savedmodel_io.objects.trackable_graph import VARIABLE_VALUE
-from graftax.savedmodel_io.variables import VariableInfo, with_unique_names
+from graftax.savedmodel_io.variables.variables import VariableInfo, with_unique_names
 
 __all__ = ["read_object_variables"]
 

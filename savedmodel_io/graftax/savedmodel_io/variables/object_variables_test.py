@@ -3,7 +3,7 @@ from pathlib import Path
 from graftax.graphdef_ir import schema
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.objects.object_graph import read_object_graph
-from graftax.savedmodel_io.objects.object_variables import read_object_variables
+from graftax.savedmodel_io.variables.object_variables import read_object_variables
 
 _DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 

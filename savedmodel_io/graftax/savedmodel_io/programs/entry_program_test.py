@@ -16,7 +16,7 @@ import graftax.convert as gc
 from graftax.savedmodel_io import load
 from graftax.savedmodel_io.errors import AmbiguousFunctionError
 
-_DATA = Path(__file__).parent / "testdata/2026_11_21"
+_DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 Pair = collections.namedtuple("Pair", "left right")
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 

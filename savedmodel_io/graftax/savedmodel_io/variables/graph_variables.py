@@ -11,7 +11,7 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, parse_slice_spec
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.objects.type_specs import partial_shape
-from graftax.savedmodel_io.variables import VariableInfo, with_unique_names
+from graftax.savedmodel_io.variables.variables import VariableInfo, with_unique_names
 
 __all__ = ["read_graph_variables"]
 

@@ -16,9 +16,9 @@ from graftax.savedmodel_io.errors import (
   UnknownTagsError,
   UnsupportedSavedModelError,
 )
-from graftax.savedmodel_io.saved_model_file import choose_meta_graph, is_saved_model, read_saved_model
+from graftax.savedmodel_io.files.saved_model_pb import choose_meta_graph, is_saved_model, read_saved_model
 
-_DATA = Path(__file__).parent / "testdata/2026_11_21"
+_DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 _MODULE = (_DATA / "module/saved_model.pb").read_bytes()
 
 

@@ -19,13 +19,13 @@ from graftax.savedmodel_io import load
 from graftax.savedmodel_io.errors import AmbiguousFunctionError
 from graftax.savedmodel_io.objects.function_spec import FunctionSpec
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
-from graftax.savedmodel_io.objects.trace_choice import choose_trace, plain
 from graftax.savedmodel_io.objects.type_specs import (
   IndexedSlicesSpec,
   OpaqueTypeSpec,
   RaggedTensorSpec,
   SparseTensorSpec,
 )
+from graftax.savedmodel_io.programs.trace_choice import choose_trace, plain
 
 _DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from graftax.savedmodel_io.errors import DamagedSavedModelError
-from graftax.savedmodel_io.fingerprint import read_fingerprint
+from graftax.savedmodel_io.files.fingerprint import read_fingerprint
 
-_DATA = Path(__file__).parent / "testdata/2026_11_21"
+_DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 
 
 def test_a_fingerprint_tells_models_apart():

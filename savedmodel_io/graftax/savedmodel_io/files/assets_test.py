@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from graftax.graphdef_ir import schema
-from graftax.savedmodel_io.assets import read_assets
 from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.files.assets import read_assets
 
 
 def _meta_graph(*filenames: str) -> schema.MetaGraphDef:

@@ -31,15 +31,15 @@ from graftax.savedmodel_io.objects.captures import (
 )
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.spec_text import listed
-from graftax.savedmodel_io.objects.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
+from graftax.savedmodel_io.programs.tables import graph_tables, restored_table
+from graftax.savedmodel_io.programs.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
 from graftax.savedmodel_io.signatures import Signature
-from graftax.savedmodel_io.tables import graph_tables, restored_table
-from graftax.savedmodel_io.variables import VariableInfo
+from graftax.savedmodel_io.variables.variables import VariableInfo
 
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
 
-__all__ = ["program", "trace_program"]
+__all__ = ["entry_program", "trace_program"]
 
 # A reference type has the number of its base type plus this.
 _REF_OFFSET = 100
@@ -47,7 +47,7 @@ _REF_OFFSET = 100
 # Any in this module: structures are whatever nesting the saved function had.
 
 
-def program(
+def entry_program(
   model: "SavedModel", entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   """What `SavedModel.convert` converts.

@@ -1,0 +1,6 @@
+"""The variables of a SavedModel and where their values lie in its checkpoint.
+
+- `variables`: `VariableInfo`, and `Variables`, which reads values when they are asked for.
+- `object_variables`: finds the variables of an object graph (TF2).
+- `graph_variables`: finds the variables of a graph, by its Saver's restore ops (TF1).
+"""
