@@ -11,6 +11,7 @@ from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, 
 from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
+from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
 
 __all__ = [
   "CheckpointReader",
@@ -26,4 +27,5 @@ __all__ = [
   "latest_checkpoint",
   "load",
   "read_checkpoint",
+  "write_checkpoint",
 ]

@@ -7,24 +7,32 @@ __all__ = [
   "CheckpointError",
   "CheckpointKeyError",
   "CheckpointNotFoundError",
+  "CheckpointWriteError",
   "DamagedCheckpointError",
   "DamagedSavedModelError",
+  "MissingFolderError",
   "MissingShardError",
   "NotASavedModelError",
   "OutputExistsError",
   "SavedModelError",
   "SavedModelNotFoundError",
+  "TensorValueError",
   "UnknownFunctionError",
   "UnknownNameError",
   "UnknownSignatureError",
   "UnknownTagsError",
   "UnsupportedCheckpointError",
   "UnsupportedSavedModelError",
+  "VariableValueError",
 ]
 
 
 class OutputExistsError(GraftaxError, FileExistsError):
   """Something that may not be replaced has the name of the file or folder to write."""
+
+
+class MissingFolderError(GraftaxError, FileNotFoundError):
+  """The folder in which something is to be written does not exist."""
 
 
 class CheckpointError(GraftaxError):
@@ -51,6 +59,14 @@ class CheckpointKeyError(CheckpointError, KeyError):
   """The checkpoint holds no tensor of that key."""
 
   __str__ = Exception.__str__  # KeyError would print the repr of the message
+
+
+class CheckpointWriteError(CheckpointError, OSError):
+  """The files of a checkpoint could not be written, for example since the disk is full."""
+
+
+class TensorValueError(CheckpointError, ValueError):
+  """A checkpoint cannot store a value, or not under the given key."""
 
 
 class SavedModelError(GraftaxError):
@@ -97,3 +113,7 @@ class UnknownNameError(SavedModelError, KeyError):
 
 class AmbiguousFunctionError(SavedModelError, TypeError):
   """The arguments match none, or the wrong number, of the concrete functions of a restored function."""
+
+
+class VariableValueError(SavedModelError, ValueError):
+  """A new value does not fit its variable, or the saved files have no place for it."""

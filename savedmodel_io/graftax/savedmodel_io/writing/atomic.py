@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from graftax.savedmodel_io.errors import OutputExistsError
+from graftax.savedmodel_io.errors import MissingFolderError, OutputExistsError
 
 __all__ = ["PARTIAL_SUFFIX", "check_new_file", "check_new_folder", "new_file", "new_folder", "scratch_folder"]
 
@@ -27,7 +27,7 @@ def new_file(path: Path) -> Iterator[Path]:
   The file is made beside `path`, with the same suffix, so that writers that look at the name see the right one.
 
   Raises:
-    FileNotFoundError: the folder of `path` is not there.
+    MissingFolderError: the folder of `path` does not exist.
     IsADirectoryError: `path` is a folder.
   """
   check_new_file(path)
@@ -49,7 +49,7 @@ def new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str =
 
   Raises:
     OutputExistsError: `path` exists, is not an empty folder, and may not be replaced.
-    FileNotFoundError: the folder around it does not exist.
+    MissingFolderError: the folder around it does not exist.
   """
   check_new_folder(path, replaces=replaces, how_to_replace=how_to_replace)
   with scratch_folder(path) as scratch:
@@ -89,7 +89,7 @@ def check_new_folder(path: Path, *, replaces: str | None = None, how_to_replace:
 
 def _check_parent(path: Path) -> None:
   if not path.parent.is_dir():
-    raise FileNotFoundError(
+    raise MissingFolderError(
       f"{path.parent}: no such folder, so {path.name!r} cannot be written there; make the folder first."
     )
 

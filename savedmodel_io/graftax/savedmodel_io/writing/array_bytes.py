@@ -1,0 +1,81 @@
+"""Arrays as chunks of bytes in C order, with little memory beside the array."""
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jax import lax
+
+__all__ = ["CHUNK_BYTES", "array_bytes"]
+
+CHUNK_BYTES = 1 << 20
+# Copies from a device cost some 10 us each, so these are larger.
+_DEVICE_CHUNK_BYTES = 1 << 24
+
+
+def array_bytes(array: np.ndarray | jax.Array) -> Iterator[np.ndarray]:
+  """Yields the elements of an array in C order, as one-dimensional uint8 arrays of at most `CHUNK_BYTES`.
+
+  Args:
+    array: any shape, strides, alignment and byte order; no strings. A `jax.Array` must lie on one device; unless that
+      is the CPU, it is copied to the host piece by piece.
+
+  Example:
+    >>> [chunk.tolist() for chunk in array_bytes(np.array([[1, 2], [3, 4]], np.uint8).T)]
+    [[1, 3, 2, 4]]
+  """
+  for block in _host_blocks(array):
+    little_endian = block.dtype.newbyteorder("<")
+    if block.flags.c_contiguous and block.dtype == little_endian:
+      yield from _split(block.reshape(-1).view(np.uint8))
+    else:
+      for piece in _pieces(block, CHUNK_BYTES):
+        yield from _split(np.ascontiguousarray(piece, little_endian).reshape(-1).view(np.uint8))
+
+
+def _split(data: np.ndarray) -> Iterator[np.ndarray]:
+  for start in range(0, data.size, CHUNK_BYTES):
+    yield data[start : start + CHUNK_BYTES]
+
+
+def _host_blocks(array: np.ndarray | jax.Array) -> Iterator[np.ndarray]:
+  if isinstance(array, np.ndarray):
+    yield np.asarray(array)  # `Variable` is a subclass that costs time
+  elif _is_on_cpu(array):
+    yield np.asarray(array)  # not a copy
+  else:
+    # `np.asarray(array)` would keep the copy for as long as the array lives.
+    for piece in _device_pieces(array):
+      yield np.asarray(piece)
+
+
+def _is_on_cpu(array: jax.Array) -> bool:
+  return all(device.platform == "cpu" for device in array.devices())
+
+
+def _pieces(array: np.ndarray, max_bytes: int) -> Iterator[np.ndarray]:
+  """Cuts an array into views of at most `max_bytes`, in C order."""
+  if array.nbytes <= max_bytes or array.ndim == 0:
+    yield array
+    return
+  num_rows = max_bytes * len(array) // array.nbytes
+  if num_rows == 0:
+    for row in array:
+      yield from _pieces(row, max_bytes)
+    return
+  for start in range(0, len(array), num_rows):
+    yield array[start : start + num_rows]
+
+
+def _device_pieces(array: jax.Array) -> Iterator[jax.Array]:
+  """As `_pieces`, on a device. The start is an argument of the compiled slice, so that there are few to compile."""
+  if array.ndim == 0 or array.size == 0:
+    yield array
+    return
+  num_rows = min(_DEVICE_CHUNK_BYTES * len(array) // max(array.nbytes, 1), len(array))
+  if num_rows == 0:
+    for row in range(len(array)):
+      yield from _device_pieces(lax.dynamic_index_in_dim(array, row, keepdims=False))
+    return
+  for start in range(0, len(array), num_rows):
+    yield lax.dynamic_slice_in_dim(array, start, min(num_rows, len(array) - start))
