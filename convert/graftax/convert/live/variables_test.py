@@ -41,8 +41,9 @@ def test_a_raw_handle_and_the_variable_itself_are_one_parameter():
 
   @tf.function
   def tf_fn(x):
-    tf.raw_ops.AssignVariableOp(resource=copy, value=x)
-    return count + 1.0
+    # TensorFlow orders only what goes through the same handle tensor by itself.
+    with tf.control_dependencies([tf.raw_ops.AssignVariableOp(resource=copy, value=x)]):
+      return count + 1.0
 
   fn, params = gc.convert(tf_fn, 0.0)
   output, new_params = fn(params, 5.0)
