@@ -1,6 +1,8 @@
 """Custom gradients of live functions: TensorFlow holds them as Python, so it traces them once more for us."""
 
-from collections.abc import Iterator
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,37 +47,60 @@ def trace_gradients(
   tf = import_tensorflow("Converting a custom gradient")
   registry = import_gradient_registry()
   gradients: dict[str, CustomGradient] = {}
-  pending = [(graph, signature, 1) for graph, signature in _graphs(concrete.graph, concrete.function_def.signature)]
+  pending = [(forward, 1) for forward in _graphs(concrete.graph, concrete.function_def)]
+  graphs = {id(forward.graph): forward for forward, _ in pending}
   while pending:
-    graph, signature, order = pending.pop()
-    for op in graph.get_operations():
+    forward, order = pending.pop()
+    for op in forward.graph.get_operations():
       op_type = _op_type(op)
       if op_type is None or op_type in gradients:
         continue
-      try:
-        traced = _trace(tf, registry.lookup(op_type), op)
-      except NotImplementedError:
-        if order == 1:
-          raise
-        # TensorFlow itself cannot differentiate once more (`tf.recompute_grad`); JAX differentiates what is computed.
+      traced = _trace(tf, registry, op_type, op, order)
+      if traced is None or _is_of_another_trace(traced, forward, graphs):
         continue
       inner = graph_from_proto(traced.graph.as_graph_def())
       function = function_from_proto(traced.function_def, library=inner.library)
-      captures = _captures(tf, traced, function, inner, (graph, signature), variables)
+      captures = _captures(tf, traced, function, inner, (forward, graphs), variables)
       gradients[op_type] = CustomGradient(function.name, (True,) * len(op.outputs), _results(traced), captures)
       library = library.replace({**inner.library, function.name: function})
       if order < _MAX_ORDER and not _is_lifted(traced.graph):
-        pending += [(g, s, order + 1) for g, s in _graphs(traced.graph, traced.function_def.signature)]
+        found = _graphs(traced.graph, traced.function_def)
+        pending += [(graph, order + 1) for graph in found]
+        graphs.update((id(graph.graph), graph) for graph in found)
   return gradients, library
 
 
-def _graphs(graph: Any, signature: Any) -> Iterator[tuple[Any, Any]]:
-  """`graph` and the graphs of all functions that it knows, with the signatures that they have in the library."""
-  yield graph, signature
+@dataclasses.dataclass(frozen=True)
+class _Forward:
+  """TensorFlow's graph of a function that may hold nodes with custom gradients.
+
+  Attributes:
+    graph: the graph.
+    definitions: the FunctionDefs in the library that were made from the graph. There are several if a
+      `tf.GradientTape` has differentiated the function: TensorFlow then adds it again, with further results.
+  """
+
+  graph: Any
+  definitions: tuple[Any, ...]
+
+  @functools.cached_property
+  def positions(self) -> dict[str, int]:
+    """Name of an op in the graph -> position of its node in each FunctionDef, where its name may be another one."""
+    inputs = {tensor.op.name for tensor in self.graph.inputs}
+    names = [op.name for op in self.graph.get_operations() if op.name not in inputs]
+    return {name: position for position, name in enumerate(names)}
+
+
+def _graphs(graph: Any, definition: Any) -> list[_Forward]:
+  """Returns `graph` and the graphs of all functions that it knows."""
+  graphs, definitions = {id(graph): graph}, {id(graph): [definition]}
   for name in graph._functions:
     function = graph._get_function(name)
-    if getattr(function, "graph", None) is not None:
-      yield function.graph, function.definition.signature
+    inner = getattr(function, "graph", None)
+    if inner is not None:
+      graphs[id(inner)] = inner
+      definitions.setdefault(id(inner), []).append(function.definition)
+  return [_Forward(graphs[key], tuple(definitions[key])) for key in graphs]
 
 
 def _is_lifted(graph: Any) -> bool:
@@ -93,9 +118,36 @@ def _op_type(op: Any) -> str | None:
   return name.decode()
 
 
-def _trace(tf: Any, gradient: Any, op: Any) -> Any:
+def _trace(tf: Any, registry: Any, op_type: str, op: Any, order: int) -> Any:
+  """The gradient function of a node as a ConcreteFunction; None if TensorFlow does not have it."""
+  try:
+    gradient = registry.lookup(op_type)
+  except LookupError:
+    return None  # the model was saved without it
   specs = [tf.TensorSpec(output.shape, output.dtype) for output in op.outputs]
-  return tf.function(lambda *grads: gradient(op, *grads), autograph=False).get_concrete_function(*specs)
+  try:
+    return tf.function(lambda *grads: gradient(op, *grads), autograph=False).get_concrete_function(*specs)
+  except NotImplementedError:
+    if order == 1:
+      raise
+    return None  # TensorFlow itself cannot differentiate once more (`tf.recompute_grad`)
+
+
+def _is_of_another_trace(traced: Any, forward: _Forward, graphs: Mapping[int, _Forward]) -> bool:
+  """Whether a gradient function reads tensors of a function that is neither in the program nor around it.
+
+  So it is with a model that was saved without its gradients and loaded by the process that made it: the names that it
+  kept are those of the original's gradients. TensorFlow cannot use them for the copy.
+  """
+  known = {*graphs, *(id(outer) for graph in graphs.values() for outer in _outer_graphs(graph.graph))}
+  inner = {id(tensor) for tensor, _ in forward.graph.captures}
+  tensors = [tensor for tensor in traced.captured_inputs if not hasattr(tensor, "numpy")]
+  return any(id(tensor.graph) not in known and id(tensor) not in inner for tensor in tensors)
+
+
+def _outer_graphs(graph: Any) -> Iterator[Any]:
+  while (graph := getattr(graph, "outer_graph", None)) is not None:
+    yield graph
 
 
 def _results(traced: Any) -> tuple[int | None, ...]:
@@ -107,9 +159,23 @@ def _results(traced: Any) -> tuple[int | None, ...]:
 
 
 def _captures(
-  tf: Any, traced: Any, function: Function, graph: Graph, forward: tuple[Any, Any], variables: LiveVariables
+  tf: Any,
+  traced: Any,
+  function: Function,
+  graph: Graph,
+  forward: tuple[_Forward, Mapping[int, _Forward]],
+  variables: LiveVariables,
 ) -> tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]:
-  """What a gradient function closes over; `forward` is the graph that its node is in, and the signature of that."""
+  """What a gradient function closes over.
+
+  Args:
+    tf: TensorFlow.
+    traced: the gradient function.
+    function: the same in our form.
+    graph: the graph that it is in.
+    forward: the graph with the node that it is the derivative of, and all graphs of the program by their ids.
+    variables: the program's variables; gets those that only the gradient function reads.
+  """
   variables.watch(traced.graph.variables)
   captures: list[CapturedTensor | ResourceHandle | np.ndarray] = []
   for position, tensor in enumerate(traced.captured_inputs, len(function.parameters) - len(traced.captured_inputs)):
@@ -123,11 +189,24 @@ def _captures(
   return tuple(captures)
 
 
-def _captured_tensor(tensor: Any, graph: Any, signature: Any) -> CapturedTensor:
-  if tensor.graph is not graph:
-    # The branch of a conditional sees a tensor of the graph around it as one of its own parameters.
-    tensor = next((inner for outer, inner in graph.captures if outer is tensor), tensor)
-  for parameter, argument in zip(graph.inputs, signature.input_arg, strict=True):
+def _captured_tensor(tensor: Any, forward: _Forward, graphs: Mapping[int, _Forward]) -> CapturedTensor:
+  if tensor.graph is not forward.graph:
+    # The branch of a conditional sees a tensor of the graph around it as one of its own parameters, if it reads it.
+    inner = next((inner for outer, inner in forward.graph.captures if outer is tensor), None)
+    forward, tensor = (forward, inner) if inner is not None else (graphs.get(id(tensor.graph), forward), tensor)
+  if tensor.graph is not forward.graph:
+    # Of a function around the program, which is being traced: an error if the program runs the node.
+    return CapturedTensor(tensor.graph.name, TensorRef(tensor.op.name, tensor.value_index))
+  refs = [(definition.signature.name, _ref(tensor, forward, definition)) for definition in forward.definitions]
+  return CapturedTensor(*refs[0], copies=tuple(refs[1:]))
+
+
+def _ref(tensor: Any, forward: _Forward, definition: Any) -> TensorRef:
+  """A tensor of the graph as one of a FunctionDef, which calls a node otherwise if a result has the node's name."""
+  for parameter, argument in zip(forward.graph.inputs, definition.signature.input_arg, strict=True):
     if parameter is tensor:
-      return CapturedTensor(signature.name, TensorRef(argument.name))
-  return CapturedTensor(signature.name, TensorRef(tensor.op.name, tensor.value_index))
+      return TensorRef(argument.name)
+  node = definition.node_def[forward.positions[tensor.op.name]]
+  if node.op != tensor.op.type:
+    raise AssertionError(f"internal: {tensor.op.name!r} is not at its place in {definition.signature.name!r}.")
+  return TensorRef(node.name, tensor.value_index)

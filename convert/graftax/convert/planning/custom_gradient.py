@@ -36,10 +36,17 @@ _OP_TYPE = "_gradient_op_type"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CapturedTensor:
-  """A tensor of the forward pass: output `ref` in the body of `function`."""
+  """A tensor of the forward pass: output `ref` in the body of `function`.
+
+  Attributes:
+    function: name of the function in the library.
+    ref: the tensor.
+    copies: the same tensor in other functions of the library, whose bodies are copies: `(function, ref)` for each.
+  """
 
   function: str
   ref: TensorRef
+  copies: tuple[tuple[str, TensorRef], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,8 +123,9 @@ def _seen_from(
   function: Function, capture: CapturedTensor, others: Callable[[], Iterable[Function]], visited: frozenset[str]
 ) -> TensorRef | None:
   """The captured tensor as a ref inside `function`: itself, or the parameter through which a caller hands it in."""
-  if capture.function == function.name:
-    return capture.ref
+  for name, ref in ((capture.function, capture.ref), *capture.copies):
+    if name == function.name:
+      return ref
   for caller in others():
     if caller.name in visited:
       continue
