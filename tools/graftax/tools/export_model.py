@@ -81,16 +81,14 @@ def export_model(
     exported = _export(fn, parameters, arguments, platforms)
     _note_narrowed("output", model.signatures[signature].outputs, _unflattened(exported)[1])
     program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
-    bar.update(task, description="writing parameters", total=sum(p.nbytes for p in parameters.values()), completed=0)
+    bar.update(task, description="writing parameters")
     manifest = _manifest(model, signature, exported, variables, gradient)
     code = loading_code(manifest)
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
       (folder / PROGRAM_FILE).write_bytes(program)
       (folder / _MANIFEST_FILE).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
       (folder / _CODE_FILE).write_text(code, encoding="utf-8")
-      write_safetensors(
-        folder / PARAMETERS_FILE, parameters, {"format": "jax"}, lambda num_bytes: bar.advance(task, num_bytes)
-      )
+      write_safetensors(folder / PARAMETERS_FILE, parameters, {"format": "jax"})
       sizes = {name: (folder / name).stat().st_size for name in (PROGRAM_FILE, PARAMETERS_FILE)}
   return ExportedModel(out, code, sizes)
 

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from graftax.tools import safetensors_file
 from graftax.tools.errors import ExportError
 from graftax.tools.safetensors_file import write_safetensors
 
@@ -31,14 +30,6 @@ def test_values_keep_their_bits(tmp_path, dtype):
   write_safetensors(tmp_path / "p.safetensors", {"x": value}, {})
   read = load_file(tmp_path / "p.safetensors")["x"]
   assert read.tobytes() == value.tobytes()
-
-
-def test_tensors_are_written_in_chunks(tmp_path, monkeypatch):
-  monkeypatch.setattr(safetensors_file, "CHUNK_SIZE_BYTES", 10)
-  sizes: list[int] = []
-  write_safetensors(tmp_path / "p.safetensors", {"x": np.arange(6, dtype=np.float32)}, {}, sizes.append)
-  assert sizes == [10, 10, 4]
-  np.testing.assert_array_equal(load_file(tmp_path / "p.safetensors")["x"], np.arange(6))
 
 
 def test_big_endian_arrays_are_turned_around(tmp_path):
