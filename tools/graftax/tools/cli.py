@@ -201,7 +201,9 @@ def convert_command(
 
   - `graftax convert my_model --out my_model_jax --shape images=batch,224,224,3 --gradient`
   """
-  from graftax.tools.console import format_bytes, remarks
+  from rich import filesize
+
+  from graftax.tools.console import remarks
   from graftax.tools.export_model import export_model
 
   exported = export_model(
@@ -217,7 +219,7 @@ def convert_command(
     force=force,
   )
   typer.echo(exported.code, nl=False)
-  sizes = ", ".join(f"{name} {format_bytes(size)}" for name, size in exported.size_bytes.items())
+  sizes = ", ".join(f"{name} {filesize.decimal(size)}" for name, size in exported.size_bytes.items())
   remarks().print(f"{exported.folder}: {sizes}. The code above is in {exported.folder / 'load.py'}.", markup=False)
 
 

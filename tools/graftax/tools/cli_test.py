@@ -80,7 +80,7 @@ def test_wrong_usage_is_2():
 def test_inspect_shows_signatures_parameters_and_ops():
   shown = _run("inspect", _MODEL)
   assert shown.exit_code == 0
-  for text in ("serving_default", "images: float32[?, 8, 8, 1]", "digits/conv1/kernel", "[3, 3, 1, 16]", "576 B",
+  for text in ("serving_default", "images: float32[?, 8, 8, 1]", "digits/conv1/kernel", "[3, 3, 1, 16]", "576 bytes",
                "not trainable", "that no signature reads, shown with --all", "19 ops, 19 of them supported",
                "Conv2D x2"):  # fmt: skip
     assert text in shown.stdout

@@ -7,12 +7,10 @@ if TYPE_CHECKING:
   from rich.console import Console
   from rich.progress import Progress
 
-__all__ = ["format_bytes", "progress", "remarks", "results"]
+__all__ = ["progress", "remarks", "results"]
 
 # Tables are made for reading; a pipe has no width, so it gets one in which names of layers fit.
 _PIPE_WIDTH = 160
-_UNIT = 1000
-_PREFIXES = "kMGTPE"
 
 
 def results() -> "Console":
@@ -32,19 +30,6 @@ def progress() -> "Progress":
   console = remarks()
   columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
   return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-def format_bytes(size_bytes: int) -> str:
-  """A size for people, in powers of 1000.
-
-  Example:
-    >>> format_bytes(999), format_bytes(102_227_848)
-    ('999 B', '102.2 MB')
-  """
-  if size_bytes < _UNIT:
-    return f"{size_bytes} B"
-  power = min((len(str(size_bytes)) - 1) // 3, len(_PREFIXES))
-  return f"{size_bytes / _UNIT**power:.1f} {_PREFIXES[power - 1]}B"
 
 
 def _console(*, stderr: bool) -> "Console":

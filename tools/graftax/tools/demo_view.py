@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
+from rich import box, filesize
 from rich.columns import Columns
 from rich.console import Console
 from rich.panel import Panel
@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from graftax.convert import AnnotatedFunction
-from graftax.tools.console import format_bytes
 from graftax.tools.examples.digits import Digits
 from graftax.tools.model_report import ModelReport
 from graftax.tools.model_view import ops_summary, parameters_summary, signature_table
@@ -75,7 +74,7 @@ def print_conversion(
   console: Console, predict: AnnotatedFunction, params: Mapping[str, Any], duration_s: float
 ) -> None:
   _print_heading(console, 2, "Convert it", 'predict, params = model.convert("serving_default")')
-  size = format_bytes(sum(value.nbytes for value in params.values()))
+  size = filesize.decimal(sum(value.nbytes for value in params.values()))
   console.print(
     f"An ordinary JAX function and a dict of {len(params)} arrays ({size}, memory-mapped), in {_ms(duration_s)}.",
     markup=False,

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from rich import box
+from rich import box, filesize
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from graftax.graphdef_ir import PartialShape
 from graftax.tools.abstract_trace import TraceResult
-from graftax.tools.console import format_bytes
 from graftax.tools.model_report import (
   FunctionReport,
   ModelReport,
@@ -61,10 +60,10 @@ def parameters_summary(parameters: Sequence[ParameterReport]) -> str:
   """Number and size of parameters in one line."""
   used = [parameter for parameter in parameters if parameter.is_used]
   total = sum(parameter.size_bytes or 0 for parameter in parameters)
-  summary = f"{len(parameters)} of {format_bytes(total)}"
+  summary = f"{len(parameters)} of {filesize.decimal(total)}"
   if len(used) < len(parameters):
     used_total = sum(parameter.size_bytes or 0 for parameter in used)
-    summary += f", of which signatures use {len(used)} of {format_bytes(used_total)}"
+    summary += f", of which signatures use {len(used)} of {filesize.decimal(used_total)}"
   return summary
 
 
@@ -79,7 +78,7 @@ def _print_heading(report: ModelReport, console: Console) -> None:
   facts = [f"{report.format} SavedModel", f"tags {', '.join(report.tags) or 'none'}"]
   if report.tensorflow_version:
     facts.append(f"written by TensorFlow {report.tensorflow_version}")
-  facts.append(f"graph {format_bytes(report.graph_size_bytes)}")
+  facts.append(f"graph {filesize.decimal(report.graph_size_bytes)}")
   console.print(Text(" · ".join(facts), "dim"))
   console.print()
 
@@ -109,7 +108,7 @@ def _parameter_table(parameters: Sequence[ParameterReport], num_rows: int | None
       Text(parameter.name, "cyan" if parameter.is_used else "dim"),
       parameter.dtype,
       Text(str(PartialShape(parameter.shape))),
-      "?" if parameter.size_bytes is None else format_bytes(parameter.size_bytes),
+      "?" if parameter.size_bytes is None else filesize.decimal(parameter.size_bytes),
       Text(", ".join(remarks), "dim"),
     )
   _add_rest(table, len(used), num_rows)

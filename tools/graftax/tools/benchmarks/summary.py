@@ -8,13 +8,12 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from rich import box
+from rich import box, filesize
 from rich.table import Table
 from rich.text import Text
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark
 from graftax.tools.benchmarks.measuring import Measurement, median
-from graftax.tools.console import format_bytes
 
 __all__ = ["machine", "result_json", "result_table"]
 
@@ -45,7 +44,7 @@ def result_table(benchmark: Benchmark, results: _Results) -> Table:
       _seconds(median(runs, "time_s")),
       f"{_seconds(min(times))} .. {_seconds(max(times))}",
       _seconds(median(runs, "cpu_s")),
-      format_bytes(int(median(runs, "peak_bytes"))),
+      filesize.decimal(int(median(runs, "peak_bytes"))),
     )
   ratios = _ratios(benchmark, results)
   table.add_section()
