@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graftax.graphdef_ir import Tensor
+from graftax.savedmodel_io.objects.object_graph import CapturedTensorObject
 
 __all__ = [
   "AssetCapture",
   "Capture",
   "ConstantCapture",
   "ResourceCapture",
-  "TensorCapture",
   "VariableCapture",
 ]
 
@@ -44,12 +44,4 @@ class ResourceCapture:
   name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TensorCapture:
-  """A tensor inside another concrete function, which must have run before. Cannot be restored from files."""
-
-  tensor: str
-  function: str
-
-
-Capture = VariableCapture | ConstantCapture | AssetCapture | ResourceCapture | TensorCapture
+Capture = VariableCapture | ConstantCapture | AssetCapture | ResourceCapture | CapturedTensorObject

@@ -85,7 +85,10 @@ class AssetObject:
 
 @dataclass(frozen=True, slots=True)
 class CapturedTensorObject:
-  """A tensor of one function's graph that another function captures."""
+  """A tensor inside one concrete function that another one captures, such as a gradient function.
+
+  It exists only while the first function runs, so files cannot restore it.
+  """
 
   tensor: str
   concrete_function: str

@@ -11,7 +11,6 @@ from graftax.savedmodel_io.objects.captures import (
   Capture,
   ConstantCapture,
   ResourceCapture,
-  TensorCapture,
   VariableCapture,
 )
 from graftax.savedmodel_io.objects.function_spec import decode_function_spec
@@ -133,7 +132,7 @@ class FunctionReader:
           raise DamagedSavedModelError(f"captures asset {asset.index} of {len(self._assets.entries)}")
         return AssetCapture(self._assets.entries[asset.index].path)
       case CapturedTensorObject() as captured:
-        return TensorCapture(captured.tensor, captured.concrete_function)
+        return captured
     # Objects of registered classes are restored as resources: they have a handle and functions that make it.
     return ResourceCapture(_resource_name(self.objects, node))
 

@@ -4,37 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graftax.convert import (
-  Capture,
-  CapturedTensor,
-  ConversionError,
-  CustomGradient,
   InputStructure,
   OutputStructure,
   Program,
   ResourceHandle,
-  UnavailableCapture,
   Variable,
-  gradient_name,
   keyword_structure,
 )
-from graftax.graphdef_ir import DType, Function, TensorRef, reachable_functions
-from graftax.savedmodel_io.errors import AmbiguousFunctionError, DamagedSavedModelError, UnknownSignatureError
-from graftax.savedmodel_io.objects.captures import (
-  AssetCapture,
-  ConstantCapture,
-  ResourceCapture,
-  TensorCapture,
-  VariableCapture,
-)
+from graftax.graphdef_ir import DType, Function, TensorRef
+from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.spec_text import listed
-from graftax.savedmodel_io.programs.tables import graph_tables, restored_table
+from graftax.savedmodel_io.programs.closure import program_capture, program_gradients, variable_capture
+from graftax.savedmodel_io.programs.tables import graph_tables
 from graftax.savedmodel_io.programs.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
 from graftax.savedmodel_io.signatures import Signature
-from graftax.savedmodel_io.variables.variables import VariableInfo
 
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
@@ -141,7 +126,7 @@ def _outputs(concrete: ConcreteFunction) -> OutputStructure:
 def _program(
   model: "SavedModel", name: str, concrete: ConcreteFunction, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
-  captures = tuple(_capture(model, capture, name) for capture in concrete.captures)
+  captures = tuple(program_capture(model, capture, name) for capture in concrete.captures)
   return Program(
     name=name,
     function=model.graph.library[concrete.name],
@@ -149,7 +134,7 @@ def _program(
     signatures=model.graph.signatures,
     captures=captures,
     variables=_variables(model, (c.name for c in captures if isinstance(c, ResourceHandle) and c.kind == "variable")),
-    gradients=_gradients(model, model.graph.library[concrete.name]),
+    gradients=program_gradients(model, model.graph.library[concrete.name]),
     inputs=inputs,
     outputs=outputs,
     part_code=_part_code(model, name),
@@ -174,7 +159,7 @@ def _graph_program(
     function=_with_references(function, len(feeds), len(feeds) + len(names)),
     library=model.graph.library,
     signatures=model.graph.signatures,
-    captures=(*(_variable_capture(infos[name]) for name in names.values()), *tables.values()),
+    captures=(*(variable_capture(infos[name]) for name in names.values()), *tables.values()),
     variables=_variables(model, (name for name in names.values() if infos[name].dtype.base is not DType.STRING)),
     inputs=inputs,
     outputs=outputs,
@@ -195,68 +180,6 @@ def _with_references(function: Function, start: int, stop: int) -> Function:
     for parameter in function.parameters[start:stop]
   ]
   return replace(function, parameters=(*function.parameters[:start], *references, *function.parameters[stop:]))
-
-
-def _capture(model: "SavedModel", capture: Any, function: str) -> Capture:
-  match capture:
-    case VariableCapture():
-      return _variable_capture(model.variables.infos[capture.name])
-    case ConstantCapture():
-      return capture.value.numpy()
-    case AssetCapture():
-      return np.asarray(str(capture.path).encode(), object)
-    case ResourceCapture():
-      return restored_table(model, capture.name)
-  raise ConversionError(
-    f"function {function!r} captures {capture}, which is neither a variable nor a constant and has no JAX counterpart."
-  )
-
-
-def _variable_capture(info: VariableInfo) -> Capture:
-  if info.dtype.base is DType.STRING:
-    return UnavailableCapture(f"variable {info.name!r} holds strings")
-  return ResourceHandle(info.name)
-
-
-def _gradients(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
-  """The derivatives that TensorFlow traced when it saved the model and that `function` refers to, by their names."""
-  library = model.graph.library
-  gradients: dict[str, CustomGradient] = {}
-  pending = [function]
-  while pending:
-    current = pending.pop()
-    called = (library[name] for name in reachable_functions(current, library))
-    for node in (node for body in (current, *called) for node in body.nodes):
-      op_type = gradient_name(node)
-      if op_type is not None and op_type not in gradients and op_type in library.registered_gradients:
-        gradients[op_type] = _gradient(model, library.registered_gradients[op_type])
-        pending.append(library[gradients[op_type].function])
-  return gradients
-
-
-def _gradient(model: "SavedModel", name: str) -> CustomGradient:
-  concrete = model.concrete_function(name)
-  if not isinstance(concrete.outputs, Sequence) or not isinstance(concrete.args, Sequence):
-    raise DamagedSavedModelError(f"gradient function {name!r}: its arguments and results are no sequences")
-  results: list[int | None] = []
-  for leaf in concrete.outputs:
-    results.append(None if leaf is None else sum(r is not None for r in results))
-  return CustomGradient(
-    name,
-    # The first argument is the op itself, which TensorFlow passes as None.
-    takes=tuple(leaf is not None for leaf in concrete.args[1:]),
-    results=tuple(results),
-    captures=tuple(_gradient_capture(model, capture, name) for capture in concrete.captures),
-  )
-
-
-def _gradient_capture(model: "SavedModel", capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
-  if isinstance(capture, TensorCapture):
-    return CapturedTensor(capture.function, TensorRef.parse(capture.tensor))
-  found = _capture(model, capture, function)
-  if isinstance(found, UnavailableCapture):
-    raise ConversionError(f"gradient function {function!r}: {found.what}, which has no JAX counterpart.")
-  return found
 
 
 def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable]:

@@ -1,0 +1,96 @@
+"""What a function of a SavedModel closes over, as a `Program` holds it: captures and custom gradients."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graftax.convert import (
+  Capture,
+  CapturedTensor,
+  ConversionError,
+  CustomGradient,
+  ResourceHandle,
+  UnavailableCapture,
+  gradient_name,
+)
+from graftax.graphdef_ir import DType, Function, TensorRef, reachable_functions
+from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.objects.captures import (
+  AssetCapture,
+  ConstantCapture,
+  ResourceCapture,
+  VariableCapture,
+)
+from graftax.savedmodel_io.objects.object_graph import CapturedTensorObject
+from graftax.savedmodel_io.programs.tables import restored_table
+from graftax.savedmodel_io.variables.variables import VariableInfo
+
+if TYPE_CHECKING:
+  from graftax.savedmodel_io.saved_model import SavedModel
+
+__all__ = ["program_capture", "program_gradients", "variable_capture"]
+
+# Any in this module: a capture is one of several classes, of which some have no JAX counterpart.
+
+
+def program_capture(model: "SavedModel", capture: Any, function: str) -> Capture:
+  match capture:
+    case VariableCapture():
+      return variable_capture(model.variables.infos[capture.name])
+    case ConstantCapture():
+      return capture.value.numpy()
+    case AssetCapture():
+      return np.asarray(str(capture.path).encode(), object)
+    case ResourceCapture():
+      return restored_table(model, capture.name)
+  raise ConversionError(
+    f"function {function!r} captures {capture}, which is neither a variable nor a constant and has no JAX counterpart."
+  )
+
+
+def variable_capture(info: VariableInfo) -> Capture:
+  if info.dtype.base is DType.STRING:
+    return UnavailableCapture(f"variable {info.name!r} holds strings")
+  return ResourceHandle(info.name)
+
+
+def program_gradients(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
+  """The derivatives that TensorFlow traced when it saved the model and that `function` refers to, by their names."""
+  library = model.graph.library
+  gradients: dict[str, CustomGradient] = {}
+  pending = [function]
+  while pending:
+    current = pending.pop()
+    called = (library[name] for name in reachable_functions(current, library))
+    for node in (node for body in (current, *called) for node in body.nodes):
+      op_type = gradient_name(node)
+      if op_type is not None and op_type not in gradients and op_type in library.registered_gradients:
+        gradients[op_type] = _gradient(model, library.registered_gradients[op_type])
+        pending.append(library[gradients[op_type].function])
+  return gradients
+
+
+def _gradient(model: "SavedModel", name: str) -> CustomGradient:
+  concrete = model.concrete_function(name)
+  if not isinstance(concrete.outputs, Sequence) or not isinstance(concrete.args, Sequence):
+    raise DamagedSavedModelError(f"gradient function {name!r}: its arguments and results are no sequences")
+  results: list[int | None] = []
+  for leaf in concrete.outputs:
+    results.append(None if leaf is None else sum(r is not None for r in results))
+  return CustomGradient(
+    name,
+    # The first argument is the op itself, which TensorFlow passes as None.
+    takes=tuple(leaf is not None for leaf in concrete.args[1:]),
+    results=tuple(results),
+    captures=tuple(_gradient_capture(model, capture, name) for capture in concrete.captures),
+  )
+
+
+def _gradient_capture(model: "SavedModel", capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
+  if isinstance(capture, CapturedTensorObject):
+    return CapturedTensor(capture.concrete_function, TensorRef.parse(capture.tensor))
+  found = program_capture(model, capture, function)
+  if isinstance(found, UnavailableCapture):
+    raise ConversionError(f"gradient function {function!r}: {found.what}, which has no JAX counterpart.")
+  return found
