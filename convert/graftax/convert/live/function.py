@@ -11,6 +11,7 @@ from graftax.convert.gc_pause import without_garbage_collection
 from graftax.convert.live.arguments import keras_arguments, traceable
 from graftax.convert.live.captures import read_captures
 from graftax.convert.live.gradients import trace_gradients
+from graftax.convert.live.graph_variables import read_graph_variables
 from graftax.convert.live.structures import input_structure, output_structure
 from graftax.convert.live.variables import LiveVariables
 from graftax.convert.options import current_options
@@ -93,6 +94,7 @@ def _program(concrete: Any, source: Any) -> Program:
   variables = LiveVariables(tf, skip_values=skip_values)
   captures = read_captures(tf, concrete, function, graph, variables)
   gradients, library = trace_gradients(concrete, graph.library, variables)
+  function, library = read_graph_variables(tf, function, library, graph.signatures, variables)
   return Program(
     name=_python_name(concrete, source),
     doc=_doc(source),

@@ -20,6 +20,7 @@ class LiveVariables:
 
   Attributes:
     values: variable name without ":0" -> value.
+    skips_values: whether variables are left unread; their values are then zeros.
   """
 
   def __init__(self, tf: Any, *, skip_values: bool):
@@ -30,7 +31,7 @@ class LiveVariables:
       skip_values: leave variables unread if TensorFlow is tracing; their values are then zeros.
     """
     self._tf = tf
-    self._skip_values = skip_values and tf.inside_function()
+    self.skips_values = skip_values and tf.inside_function()
     self._watched: dict[int, Any] = {}
     # By the id of TensorFlow's handle tensor. Each tensor is kept, so that no other one gets its id.
     self._handles: dict[int, tuple[Any, ResourceHandle | UnavailableCapture]] = {}
@@ -71,6 +72,12 @@ class LiveVariables:
         return None
     return self._add(tensor, getattr(tensor, "_name", None) or f"{name}:0", self._tf.as_dtype(int(dtype)), None)
 
+  def add(self, name: str, value: np.ndarray) -> str:
+    """Adds a variable that is not a `tf.Variable`; returns the name that it has among `values`."""
+    unique = unique_name(name, self.values)
+    self.values[unique] = Variable(value, f"{name}:0")
+    return unique
+
   def _add(self, tensor: Any, name: str, dtype: Any, variable: Any) -> ResourceHandle | UnavailableCapture:
     handle: ResourceHandle | UnavailableCapture
     if dtype == self._tf.string:
@@ -83,7 +90,7 @@ class LiveVariables:
     return handle
 
   def _value(self, tensor: Any, dtype: Any, variable: Any) -> np.ndarray:
-    if self._skip_values and variable is not None:
+    if self.skips_values and variable is not None:
       return np.broadcast_to(np.zeros((), dtype.as_numpy_dtype), variable.shape.as_list())
     with self._tf.init_scope():
       if variable is not None:

@@ -1,0 +1,92 @@
+"""Variables that the functions of a live program make themselves, as those of a restored TF1 model do."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.live.variables import LiveVariables
+from graftax.convert.planning.effects import EffectAnalysis
+from graftax.graphdef_ir import DType, Function, FunctionLibrary, Node, OpSignatures, PartialShape
+
+__all__ = ["read_graph_variables"]
+
+# Any in this module: TensorFlow ships no type information.
+
+_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+
+
+def read_graph_variables(
+  tf: Any, function: Function, library: FunctionLibrary, signatures: OpSignatures, variables: LiveVariables
+) -> tuple[Function, FunctionLibrary]:
+  """Returns the function and its library with the variables in them named after their nodes.
+
+  TensorFlow keeps the value of such a variable under the node's `shared_name`, which it makes up when it loads a model.
+
+  Args:
+    tf: TensorFlow.
+    function: the function.
+    library: the functions that it calls.
+    signatures: signatures of all ops.
+    variables: gets the variables. One without a value is left out: a function may assign it before it reads it.
+  """
+  holders = [f for f in (function, *library.values()) if any(node.op in _VARIABLES for node in f.nodes)]
+  if not holders:
+    return function, library
+  effects = EffectAnalysis(library, signatures)
+  names: dict[str, str] = {}
+  for holder in holders:
+    for node in _needed_variables(holder, effects):
+      resource = _resource_name(node)
+      value = None if resource in names else _value(tf, node, variables)
+      if value is not None:
+        names[resource] = variables.add(node.name, value)
+  named = {holder.name: _named(holder, names) for holder in holders}
+  return named.get(function.name, function), library.replace({n: f for n, f in named.items() if n in library})
+
+
+def _needed_variables(function: Function, effects: EffectAnalysis) -> Iterator[Node]:
+  needed = effects.needed_nodes(function)
+  return (node for node in function.nodes if node.op in _VARIABLES and node.name in needed)
+
+
+def _named(function: Function, names: dict[str, str]) -> Function:
+  nodes = (
+    dataclasses.replace(node, attrs={**node.attrs, "shared_name": names[_resource_name(node)].encode()})
+    if node.op in _VARIABLES and _resource_name(node) in names
+    else node
+    for node in function.nodes
+  )
+  return dataclasses.replace(function, nodes=tuple(nodes))
+
+
+def _resource_name(node: Node) -> str:
+  shared = node.attrs.get("shared_name")
+  return shared.decode() if isinstance(shared, bytes) and shared else node.name
+
+
+def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
+  """The variable's value now; None if it has none, or if JAX cannot hold it."""
+  dtype, shape, container = node.attrs.get("dtype"), node.attrs.get("shape"), node.attrs.get("container")
+  if not isinstance(dtype, DType) or dtype is DType.STRING:
+    return None
+  attrs = {
+    "dtype": tf.as_dtype(int(dtype)),
+    "shape": tf.TensorShape(shape.dims if isinstance(shape, PartialShape) else None),
+    "container": container.decode() if isinstance(container, bytes) else "",
+    "shared_name": _resource_name(node),
+  }
+
+  def read() -> Any:
+    if node.op == "VarHandleOp":
+      return tf.raw_ops.ReadVariableOp(resource=tf.raw_ops.VarHandleOp(**attrs), dtype=attrs["dtype"])
+    return tf.identity(tf.raw_ops.VariableV2(**attrs))
+
+  if variables.skips_values and attrs["shape"].is_fully_defined():
+    return np.zeros(attrs["shape"].as_list(), attrs["dtype"].as_numpy_dtype)
+  with tf.init_scope():
+    try:
+      return np.asarray(tf.function(read, autograph=False).get_concrete_function()().numpy())
+    except tf.errors.FailedPreconditionError:
+      return None
