@@ -35,13 +35,13 @@ _CHECKPOINT = ("variables", "variables")
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-  """A SavedModel on disk, decoded as far as it has been asked for.
+  """A SavedModel on disk. Each part is decoded on first use.
 
   Attributes:
     path: the folder.
     tags: the tags of the MetaGraph that was chosen.
     tensorflow_version: the TensorFlow that wrote it, or "".
-    checkpoint: the model's variables as a checkpoint; None where the model has none.
+    checkpoint: the model's variables as a checkpoint; None if the model has none.
     variables: variable name -> array, memory-mapped.
     assets: file name -> path.
     objects: the saved objects by attribute name; has no nodes in a TF1 model.
@@ -83,7 +83,7 @@ class SavedModel:
 
   @cached_property
   def fingerprint(self) -> Fingerprint | None:
-    """The hashes that TensorFlow wrote beside the model; None where it wrote none."""
+    """The hashes that TensorFlow wrote beside the model; None if it wrote none."""
     return read_fingerprint(self.path)
 
   @property
@@ -93,12 +93,12 @@ class SavedModel:
 
   @property
   def init_op(self) -> str | None:
-    """The graph node that fills a TF1 model's tables; None where there is none."""
+    """The graph node that fills a TF1 model's tables; None if there is none."""
     return init_op(self._meta_graph)
 
   @cached_property
   def function_aliases(self) -> Mapping[str, tuple[str, ...]]:
-    """Alias -> names of the graph functions it stands for, as given to `tf.saved_model.SaveOptions`."""
+    """Alias -> names of its graph functions, as given to `tf.saved_model.SaveOptions`."""
     aliases: dict[str, list[str]] = {}
     for function, alias in sorted(self._meta_graph.meta_info_def.function_aliases.items()):
       aliases.setdefault(alias, []).append(function)
@@ -112,14 +112,14 @@ class SavedModel:
     options: ConvertOptions | Any = None,
     **named_specs: Any,
   ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
-    """A signature or a restored function as a JAX function, with its parameters.
+    """Converts a signature or a restored function to a JAX function with parameters.
 
     Args:
       entry: name of a signature, or attribute path of a restored function, such as `"encoder.layers.0.call"`. A
-        signature goes before a function of the same name; `model.functions[name]` itself converts the function.
+        signature takes precedence over a function of the same name; pass `model.functions[name]` for the function.
       *specs: anything with shape and dtype, or Python values, as the function is called: they choose among the traces
-        of a restored function, with the function's defaults for what is left out. Not needed where there is one trace.
-      options: choices for the conversion. Anything that is no `ConvertOptions` is the spec of an input named `options`.
+        of a restored function, with the function's defaults for what is left out. Not needed if there is one trace.
+      options: choices for the conversion. Anything else is the spec of an input named `options`.
       **named_specs: the same by keyword; for a signature they narrow the shapes of its inputs.
 
     Returns:
@@ -142,7 +142,7 @@ class SavedModel:
   def program(
     self, entry: str | Signature | RestoredFunction = "serving_default", /, *specs: Any, **named_specs: Any
   ) -> Program:
-    """What `convert` converts, for `graftax.convert.convert_subgraph`; raises as `convert` does, save for ops."""
+    """Returns the `Program` that `convert` converts, for `graftax.convert.convert_subgraph`."""
     return entry_program(self, entry, specs, named_specs)
 
   def trace_program(self, function: RestoredFunction, trace: int) -> Program:
@@ -155,10 +155,10 @@ class SavedModel:
     return trace_program(self, function, function.concrete_functions[trace])
 
   def concrete_function(self, name: str) -> ConcreteFunction:
-    """One concrete function, by its name in the graph's function library.
+    """Returns one concrete function, by its name in the graph's function library.
 
     Raises:
-      DamagedSavedModelError: there is none, or its record is damaged.
+      DamagedSavedModelError: there is no such function, or its record is damaged.
     """
     return self._functions.concrete_function(name)
 
@@ -182,14 +182,14 @@ class SavedModel:
 
 
 def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, *, verify: bool = True) -> SavedModel:
-  """A SavedModel, read without TensorFlow.
+  """Loads a SavedModel without TensorFlow.
 
   Reads `saved_model.pb` and the checkpoint's index, matches every variable to the checkpoint and checks that all data
   is there. Values, graph and functions are read when they are asked for.
 
   Args:
     path: the folder that holds `saved_model.pb`.
-    tags: the tags of the MetaGraph to read, one or several; None takes the only one, or "serve" among several.
+    tags: the tags of the MetaGraph to read, one or several; by default the only one, or "serve" if there are several.
     verify: check the checksum of each variable, once, when its value is first asked for, as `convert` does for the
       variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers.
 
@@ -246,7 +246,7 @@ def _has_functions(objects: ObjectGraph) -> bool:
 
 
 def _check_complete(variables: Variables, checkpoint: CheckpointReader | None, directory: str) -> None:
-  """A model whose variables have all lost their values has lost its checkpoint."""
+  """Raises if the model has variables but none has a value: then its checkpoint is missing."""
   if checkpoint is None and variables.infos and not len(variables):
     prefix = os.path.join(directory, *_CHECKPOINT)
     raise CheckpointNotFoundError(

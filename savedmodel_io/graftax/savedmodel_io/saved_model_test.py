@@ -262,7 +262,7 @@ def test_a_signature_and_a_function_of_one_name_are_told_apart():
   np.testing.assert_array_equal(again(params, features=x)[0]["output_0"], wanted)
   other = load(_DATA / "keras_export")
   for entry in (other.functions["serve"], other.signatures["serve"]):
-    with pytest.raises(UnknownSignatureError, match="none of this model's"):
+    with pytest.raises(UnknownSignatureError, match="does not belong to this model"):
       model.convert(entry)
 
 

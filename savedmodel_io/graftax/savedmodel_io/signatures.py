@@ -79,7 +79,7 @@ class Signatures(Mapping[str, Signature]):
 
 
 def read_signatures(meta_graph: schema.MetaGraphDef, reader: FunctionReader) -> Signatures:
-  """All signatures of a MetaGraph, by name.
+  """Returns all signatures of a MetaGraph, by name.
 
   Raises:
     DamagedSavedModelError: a signature's record is damaged.
@@ -94,7 +94,7 @@ def read_signatures(meta_graph: schema.MetaGraphDef, reader: FunctionReader) -> 
 
 
 def init_op(meta_graph: schema.MetaGraphDef) -> str | None:
-  """The graph node that fills the tables of a TF1 model, or None."""
+  """Returns the graph node that fills the tables of a TF1 model, or None."""
   if _INIT_SIGNATURE in meta_graph.signature_def:
     outputs = meta_graph.signature_def[_INIT_SIGNATURE].outputs
     if _INIT_SIGNATURE in outputs:
@@ -108,7 +108,7 @@ def init_op(meta_graph: schema.MetaGraphDef) -> str | None:
 
 
 def _signature_functions(objects: ObjectGraph) -> dict[str, str]:
-  """Signature name -> concrete function, from the object graph."""
+  """Returns signature name -> concrete function, from the object graph."""
   root = objects.nodes[0] if objects.nodes else None
   holder = None if root is None else root.children.get("signatures")
   if holder is None:

@@ -1,4 +1,4 @@
-"""Input arrays from .npy and .npz files, and results to them."""
+"""Reads input arrays from .npy and .npz files, and writes results to them."""
 
 import re
 import zipfile
@@ -16,13 +16,13 @@ __all__ = ["check_output_path", "fit_to_spec", "read_inputs", "save_outputs"]
 
 
 def read_inputs(arguments: Sequence[str]) -> dict[str, np.ndarray]:
-  """Arrays by input name.
+  """Returns arrays by input name.
 
   Args:
     arguments: each `name=file.npy`, `name=file.npz:key`, or `file.npz`, whose keys are input names.
 
   Raises:
-    ArrayFileError: a file is missing or is none of numpy's, or an input is given twice.
+    ArrayFileError: a file is missing or was not written by NumPy, or an input is given twice.
   """
   found: dict[str, np.ndarray] = {}
   for argument in arguments:
@@ -34,7 +34,7 @@ def read_inputs(arguments: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def fit_to_spec(name: str, array: np.ndarray, spec: TensorSpec) -> tuple[np.ndarray, str | None]:
-  """The array as the input takes it, and a remark when its dtype had to be changed.
+  """Returns the array with the dtype of the input, and a remark if its dtype was changed.
 
   Raises:
     ArrayFileError: another shape, or a dtype that would lose more than precision.
@@ -96,7 +96,7 @@ def save_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _save_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-  # np.savez takes arrays as keyword arguments beside its own, so an output called "file" would be lost on it.
+  # np.savez takes arrays as keyword arguments beside its own, so it would refuse an output called "file".
   with zipfile.ZipFile(path, "w") as archive:
     for name, array in arrays.items():
       with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -144,7 +144,7 @@ _BEGINNINGS = (b"\x93NUMPY", b"PK")
 
 
 def _reason(path: Path, error: Exception) -> str:
-  """Why a file was not read; where it may hold pickled objects, without numpy's advice to trust it."""
+  """Returns why a file was not read. NumPy's own message would advise to allow pickled objects."""
   try:
     with path.open("rb") as file:
       beginning = file.read(12)

@@ -1,4 +1,4 @@
-"""The `graftax` command: what it takes and how it fails. The work is in modules that are imported when it starts.
+"""The `graftax` command: options, help and error messages. Its work is in modules that are imported on use.
 
 Exit codes: 0 done, 1 it could not be done (one message, no traceback), 2 wrong usage.
 """
@@ -26,7 +26,7 @@ TensorFlow SavedModels as JAX programs, without TensorFlow.
 In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 """
 
-# Set to anything but "" or "0", it lets errors that nobody foresaw end with a traceback.
+# Set to anything but "" or "0", unexpected errors end with a traceback.
 _TRACEBACK = "GRAFTAX_TRACEBACK"
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Rows of a table without --all.
@@ -47,18 +47,20 @@ app = typer.Typer(
 ModelPath = Annotated[Path, typer.Argument(metavar="PATH", help="Folder of the SavedModel, with saved_model.pb in it.")]
 Tags = Annotated[
   list[str] | None,
-  typer.Option("--tag", help="Tag of the MetaGraph to read; several times for several. Not needed where there is one."),
+  typer.Option(
+    "--tag", help="Tag of the MetaGraph to read; repeat it for several. Not needed if there is one MetaGraph."
+  ),
 ]
 SignatureName = Annotated[str, typer.Option("--signature", "-s", help="Name of the signature.")]
 
 
 def main() -> None:
-  """Entry point of the command."""
+  """Runs the command."""
   app()
 
 
 def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-  """Shows what went wrong as one message; of what neither graftax nor a file says, where the traceback is to be had."""
+  """Shows an error as one message. For unexpected errors it says how to get the traceback."""
 
   @functools.wraps(command)
   def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -68,17 +70,17 @@ def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argumen
     try:
       return command(*args, **kwargs)
     except BrokenPipeError:
-      raise  # the reader of our output has gone; click ends quietly
+      raise  # the reader of our output is gone; click ends quietly
     except (GraftaxError, OSError) as e:
       text = _message(e)
     except (typer.Exit, typer.Abort, typer.BadParameter):
-      raise  # what is said already, or wrong usage
+      raise  # already reported, or wrong usage
     except Exception as e:
       if os.environ.get(_TRACEBACK, "0") not in ("", "0"):
         raise
       text = (
-        f"{type(e).__name__}: {_message(e)}\n(an error of JAX or a fault of graftax; {_TRACEBACK}=1 in the environment "
-        "shows where)"
+        f"{type(e).__name__}: {_message(e)}\n(an error of JAX or a bug in graftax; set {_TRACEBACK}=1 in the "
+        "environment for the traceback)"
       )
     remarks().print(f"error: {text}", style="red", markup=False, soft_wrap=True)
     raise typer.Exit(1)
@@ -153,7 +155,7 @@ def run_command(
   signature: SignatureName = "serving_default",
   tags: Tags = None,
   batch_size: Annotated[
-    int | None, typer.Option(min=1, help="Examples to run at a time, where all at once need too much memory.")
+    int | None, typer.Option(min=1, help="Examples to run at a time, if all at once need too much memory.")
   ] = None,
   seed: Annotated[int, typer.Option(help="For signatures that draw random numbers.")] = 0,
 ) -> None:  # fmt: skip
@@ -172,26 +174,26 @@ def run_command(
 @_reports_errors
 def convert_command(
   path: ModelPath,
-  out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
+  out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
   signature: SignatureName = "serving_default",
   tags: Tags = None,
   batch: Annotated[
-    str, typer.Option(metavar="SIZE|symbolic", help="Batch size where it is left open; `symbolic` takes any.")
+    str, typer.Option(metavar="SIZE|symbolic", help="Batch size, if it is left open; `symbolic` allows any.")
   ] = "symbolic",
   shapes: Annotated[
     list[str] | None,
     typer.Option(
       "--shape", metavar="NAME=SIZES",
-      help="Sizes of an input that are left open, such as images=8,224,224,3. A word takes any size, ? is the default.",
+      help="Open sizes of an input, such as images=8,224,224,3. A name allows any size, ? is the default.",
     ),
   ] = None,
   constraints: Annotated[
     list[str] | None,
-    typer.Option("--constraint", metavar="CONDITION", help="What holds for sizes that are words, such as width>=2."),
+    typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
   ] = None,
-  platforms: Annotated[str, typer.Option(help="Where the program shall run, separated by commas.")] = "cpu,cuda,tpu",
+  platforms: Annotated[str, typer.Option(help="Platforms to run on, separated by commas.")] = "cpu,cuda,tpu",
   gradient: Annotated[bool, typer.Option("--gradient", help="Include the derivative, for jax.grad.")] = False,
-  force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it is there.")] = False,
+  force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it exists.")] = False,
 ) -> None:  # fmt: skip
   """Writes a signature as a program that plain JAX loads, without graftax and without TensorFlow.
 

@@ -21,7 +21,7 @@ def _write(
   outputs: Mapping[str, str],
   dtype: DType = DType.FLOAT,
 ) -> Path:
-  """A SavedModel of a TF1 graph: (name, op, inputs) nodes of one dtype, with one signature."""
+  """Writes a SavedModel of a TF1 graph: (name, op, inputs) nodes of one dtype, with one signature."""
   graph = schema.GraphDef()
   graph.versions.producer = 1882
   for name, op, sources in nodes:

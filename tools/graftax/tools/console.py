@@ -14,17 +14,17 @@ _PIPE_WIDTH = 160
 
 
 def results() -> "Console":
-  """Standard output."""
+  """Returns the console on standard output."""
   return _console(stderr=False)
 
 
 def remarks() -> "Console":
-  """Standard error, for progress, notes and errors, so that results can be piped."""
+  """Returns the console on standard error, for progress, notes and errors, so that results can be piped."""
   return _console(stderr=True)
 
 
 def progress() -> "Progress":
-  """A progress display on standard error that vanishes when it is done, and that a file or pipe never sees."""
+  """Returns a progress display on standard error. It vanishes at its end and is not shown in files or pipes."""
   from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
   console = remarks()

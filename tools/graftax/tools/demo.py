@@ -110,7 +110,7 @@ def run_demo(console: Console, *, num_steps: int = _NUM_STEPS) -> DemoResult:
 def gradient_norms(
   predict: AnnotatedFunction, params: dict[str, Any], images: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-  """Norm of the gradient of each example's loss in the trainable parameters: which would change the model most.
+  """Returns the norm of the gradient of each example's loss in the trainable parameters.
 
   Args:
     predict: the converted classifier.
@@ -133,7 +133,7 @@ def gradient_norms(
 def _fine_tune(
   console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits, num_steps: int
 ) -> tuple[np.ndarray, float, float]:
-  """Losses, and accuracy on turned test images before and after training on turned images."""
+  """Returns losses, and accuracy on turned test images before and after training on turned images."""
   train_images, test_images = (np.rot90(x, axes=(1, 2)) for x in (data.train_images, data.test_images))
   trainable, fixed = split_trainable(params)
   optimizer = optax.adam(_LEARNING_RATE)
@@ -161,7 +161,7 @@ def _fine_tune(
 def _loss(
   predict: AnnotatedFunction, trainable: dict[str, Any], fixed: dict[str, Any], images: jax.Array, labels: jax.Array
 ) -> jax.Array:
-  """Mean cross-entropy."""
+  """Returns the mean cross-entropy."""
   outputs, _ = predict(trainable | fixed, images=images)
   return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), labels[:, None], axis=1))
 

@@ -42,12 +42,12 @@ _CODE_THEME = "ansi_dark"
 
 
 def console() -> Console:
-  """Standard output, as wide as the demo's tables are made for."""
+  """Returns the console on standard output, as wide as the demo's tables."""
   return Console(width=_WIDTH, highlight=False)
 
 
 def track(console: Console, num_steps: int, description: str) -> Iterable[int]:
-  """Counts to `num_steps` with a progress bar, where there is someone to see it."""
+  """Counts to `num_steps` with a progress bar, if the output is a terminal."""
   return rich_track(range(num_steps), description, console=console, transient=True, disable=not console.is_terminal)
 
 
@@ -155,7 +155,7 @@ def _hard_picture(data: Digits, logits: np.ndarray, norms: np.ndarray, index: in
 
 
 def _picture(image: np.ndarray, caption: str, style: str) -> Text:
-  """An 8 by 8 image in half blocks, two rows of pixels to a line, so that it shows without colours too."""
+  """Returns an 8 by 8 image in half blocks, two rows of pixels to a line, so that it shows without colours too."""
   ink = image[..., 0] > _INK
   lines = [
     "".join(_HALF_BLOCKS[a, b] for a, b in zip(*rows, strict=True)) for rows in zip(ink[::2], ink[1::2], strict=True)

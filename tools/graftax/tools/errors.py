@@ -1,4 +1,4 @@
-"""What the `graftax` command raises besides the errors of the packages below."""
+"""Errors of the `graftax` command, besides those of the packages below."""
 
 from graftax.graphdef_ir.errors import GraftaxError
 
@@ -9,7 +9,7 @@ _ABOUT_TRACEBACK = "---"
 
 
 def notes_of(error: BaseException) -> list[str]:
-  """What was added to an error on its way, such as node and function."""
+  """Returns the notes of an error, such as node and function."""
   return [note for note in getattr(error, "__notes__", ()) if not note.startswith(_ABOUT_TRACEBACK)]
 
 

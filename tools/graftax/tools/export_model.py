@@ -140,7 +140,7 @@ def _advice(
   arguments: Mapping[str, jax.ShapeDtypeStruct],
   platforms: Sequence[str],
 ) -> str:
-  """What would help: numbers for sizes where it can be traced with numbers, one platform where it can be traced."""
+  """Returns what would help: numbers for sizes if these can be traced, or one platform if it can be."""
   symbols = sorted(
     {str(size) for argument in arguments.values() for size in argument.shape if not isinstance(size, int)}
   )
@@ -184,7 +184,7 @@ def _note(text: str) -> None:
 
 
 def _as_jax_holds_it(name: str, value: np.ndarray) -> np.ndarray:
-  """The parameter with the dtype that JAX gives it: without 64-bit types unless they are enabled."""
+  """Returns the parameter with the dtype that JAX gives it: without 64-bit types unless they are enabled."""
   if value.dtype.hasobject:
     raise ExportError(f"parameter {name!r} holds strings, which JAX programs cannot take.")
   dtype = jax.dtypes.canonicalize_dtype(value.dtype)

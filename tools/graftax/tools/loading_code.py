@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 
 def loading_code(manifest: Mapping[str, Any]) -> str:
-  """The text of `load.py` for an export with this manifest. Any: the manifest is JSON."""
+  """Returns the text of `load.py` for an export with this manifest. Any: the manifest is JSON."""
   inputs = [_input_line(name, tensor) for name, tensor in manifest["inputs"].items()]
   return _TEMPLATE.format(
     title=f"Signature {manifest['signature']!r} of a TensorFlow SavedModel, as a JAX function.",

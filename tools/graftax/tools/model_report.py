@@ -81,7 +81,7 @@ class FunctionReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParameterReport:
-  """A variable; `size_bytes` is None where the shape is not known, `is_used` says whether a signature reads it."""
+  """A variable; `size_bytes` is None if the shape is unknown, `is_used` is whether a signature reads it."""
 
   name: str
   dtype: str
@@ -103,12 +103,12 @@ class OpReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelReport:
-  """Everything about a model.
+  """What a model holds, and which of it converts.
 
   Attributes:
-    format: `"TF2"`, or `"TF1"` where functions are parts of one graph.
+    format: `"TF2"`, or `"TF1"` if functions are parts of one graph.
     graph_size_bytes: size of `saved_model.pb`.
-    uuid: what TensorFlow drew when it saved the model; "" where it did not.
+    uuid: the identifier in the fingerprint; "" if there is none.
     ops: unsupported ones first, then by count.
   """
 
@@ -125,7 +125,7 @@ class ModelReport:
   assets: tuple[str, ...]
 
   def to_json(self) -> dict[str, Any]:
-    """The same as dicts, lists, strings and numbers."""
+    """Returns the same as dicts, lists, strings and numbers."""
     return dataclasses.asdict(self)
 
 

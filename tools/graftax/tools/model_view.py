@@ -44,7 +44,7 @@ def print_report(report: ModelReport, console: Console, *, num_rows: int | None)
 
 
 def signature_table(signatures: Sequence[SignatureReport]) -> Table:
-  """One row per signature, with what it takes, returns, and whether it can be converted."""
+  """Returns one row per signature, with what it takes, returns, and whether it can be converted."""
   table = _table("Signatures", "name", "inputs", "outputs", "converts")
   for signature in signatures:
     table.add_row(
@@ -57,7 +57,7 @@ def signature_table(signatures: Sequence[SignatureReport]) -> Table:
 
 
 def parameters_summary(parameters: Sequence[ParameterReport]) -> str:
-  """Number and size of parameters in one line."""
+  """Returns number and size of the parameters in one line."""
   used = [parameter for parameter in parameters if parameter.is_used]
   total = sum(parameter.size_bytes or 0 for parameter in parameters)
   summary = f"{len(parameters)} of {filesize.decimal(total)}"
@@ -68,7 +68,7 @@ def parameters_summary(parameters: Sequence[ParameterReport]) -> str:
 
 
 def ops_summary(ops: Sequence[OpReport]) -> str:
-  """Number of nodes and of different ops, and how many of them are supported, in one line."""
+  """Returns the number of nodes and of different ops, and how many are supported, in one line."""
   supported = sum(op.supported for op in ops)
   return f"{sum(op.count for op in ops)} nodes of {len(ops)} ops, {supported} of them supported"
 

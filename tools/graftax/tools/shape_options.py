@@ -23,7 +23,7 @@ _SIZE = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z0-9_]*|\?")
 def input_shapes(
   specs: Mapping[str, TensorSpec], *, batch: str, shapes: Sequence[str], constraints: Sequence[str] = ()
 ) -> dict[str, jax.ShapeDtypeStruct]:
-  """A shape and dtype for each input.
+  """Returns a shape and dtype for each input.
 
   Sizes that the signature leaves open become symbols: `batch` for a first dimension, in all inputs the same, and a
   symbol of its own for every other.

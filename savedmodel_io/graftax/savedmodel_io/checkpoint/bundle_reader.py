@@ -32,12 +32,12 @@ _MAX_SHARDS = 99_999  # the file names have five digits
 
 
 def index_path(prefix: str) -> str:
-  """The index file of a checkpoint."""
+  """Returns the path of a checkpoint's index file."""
   return f"{prefix}.index"
 
 
 def shard_path(prefix: str, shard: int, num_shards: int) -> str:
-  """One data file of a checkpoint."""
+  """Returns the path of one data file of a checkpoint."""
   return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
 
 
@@ -129,7 +129,7 @@ class BundleReader:
     return mapped
 
   def _check_shards(self) -> None:
-    """Every shard that is referred to exists and is long enough, so that nothing fails half way through a model."""
+    """Checks that every shard exists and is long enough, so that nothing fails half way through a model."""
     last: dict[int, TensorEntry] = {}
     for entry in (*self.entries.values(), *self._slices.values()):
       if entry.slices:
@@ -215,7 +215,7 @@ def _read_entries(
     except (DecodeError, ValueError) as e:  # a UnicodeDecodeError is a ValueError
       raise DamagedCheckpointError(f"{path}: entry {raw_key!r} is damaged: {e}") from e
     if not 0 <= entry.shard < num_shards:
-      raise DamagedCheckpointError(f"{path}: entry {key!r} lies in shard {entry.shard} of {num_shards}")
+      raise DamagedCheckpointError(f"{path}: entry {key!r} is in shard {entry.shard} of {num_shards}")
     if is_slice:
       slices[raw_key] = entry
     else:
@@ -244,7 +244,7 @@ def _read_entry(key: str, proto: schema.BundleEntryProto) -> TensorEntry:
 
 
 def _numpy_dtype(entry: TensorEntry, where: str) -> np.dtype:
-  """The NumPy type of an entry, after checking that its size is what shape and type make of it."""
+  """Returns the NumPy type of an entry, after checking its size against shape and type."""
   try:
     dtype = entry.dtype.numpy
   except UnsupportedError as e:

@@ -10,7 +10,7 @@ _UINT32 = 0xFFFFFFFF
 
 
 def crc32c(data: bytes | np.ndarray, initial: int = 0) -> int:
-  """The CRC32C of `data`, continued from `initial` (the CRC32C of what came before it).
+  """Returns the CRC32C of `data`, continued from `initial` (the CRC32C of what came before it).
 
   Args:
     data: bytes, or a contiguous uint8 array (a memory map is read once, front to back).
@@ -20,16 +20,16 @@ def crc32c(data: bytes | np.ndarray, initial: int = 0) -> int:
 
 
 def mask(crc: int) -> int:
-  """The stored form of a checksum: rotated and offset, so that a checksum of data with checksums in it stays sound."""
+  """Returns the stored form of a checksum: rotated and offset, as data with checksums in it needs."""
   return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & _UINT32
 
 
 def unmask(masked: int) -> int:
-  """The inverse of `mask`."""
+  """Returns the inverse of `mask`."""
   rotated = (masked - _MASK_DELTA) & _UINT32
   return ((rotated >> 17) | (rotated << 15)) & _UINT32
 
 
 def masked_crc32c(data: bytes | np.ndarray) -> int:
-  """`mask(crc32c(data))`."""
+  """Returns `mask(crc32c(data))`."""
   return mask(crc32c(data))

@@ -12,7 +12,7 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def encode_unsigned(value: int) -> bytes:
-  """The ordered code of an integer in [0, 2**64)."""
+  """Returns the ordered code of an integer in [0, 2**64)."""
   if not 0 <= value < 1 << 64:
     raise ValueError(f"ordered code: {value!r} is outside [0, 2**64)")
   payload = value.to_bytes((value.bit_length() + 7) // 8, "big")
@@ -20,14 +20,14 @@ def encode_unsigned(value: int) -> bytes:
 
 
 def encode_bytes(value: bytes) -> bytes:
-  """The ordered code of a byte string."""
+  """Returns the ordered code of a byte string."""
   if b"\x00" not in value and b"\xff" not in value:
     return value + b"\x00\x01"
   return b"".join(_ESCAPES.get(byte, bytes([byte])) for byte in value) + b"\x00\x01"
 
 
 def encode_signed(value: int) -> bytes:
-  """The ordered code of an integer in [-2**63, 2**63)."""
+  """Returns the ordered code of an integer in [-2**63, 2**63)."""
   if not _INT64_MIN <= value <= _INT64_MAX:
     raise ValueError(f"ordered code: {value!r} does not fit 64 signed bits")
   magnitude = ~value if value < 0 else value

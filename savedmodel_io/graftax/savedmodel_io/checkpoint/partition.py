@@ -21,7 +21,8 @@ def read_partitioned(
   read_slice: Callable[[TensorSlice], np.ndarray],
   where: str,
 ) -> np.ndarray:
-  """The part of `entry` within `bounds`, read-only; a stored slice that is exactly that part is returned as it is.
+  """Returns the part of `entry` within `bounds`, read-only; a stored slice that is exactly that part is returned as it
+  is.
 
   Args:
     entry: a tensor with slices.
@@ -55,7 +56,7 @@ def read_partitioned(
 
 
 def _overlap(stored: Bounds, wanted: Bounds) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-  """Where the overlap of two boxes lies within the first and within the second; None when they do not meet."""
+  """Returns where the overlap of two boxes lies within the first and within the second, or None if there is none."""
   source, target = [], []
   for (stored_start, stored_stop), (start, stop) in zip(stored, wanted, strict=True):
     low, high = max(stored_start, start), min(stored_stop, stop)

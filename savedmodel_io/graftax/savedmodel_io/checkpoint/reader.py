@@ -34,7 +34,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       checkpoints in format 1, are always checked.
 
   Raises:
-    CheckpointNotFoundError: nothing lies there.
+    CheckpointNotFoundError: there is no checkpoint at that path.
     MissingShardError: a data shard is not there.
     DamagedCheckpointError: the files are cut off, damaged, or not a checkpoint; `read` raises it as well.
     UnsupportedCheckpointError: big-endian, or of a later format.
@@ -62,7 +62,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     return self._reader.entries
 
   def entry(self, key: str) -> TensorEntry:
-    """What the index says about one tensor.
+    """Returns the record of one tensor in the index.
 
     Raises:
       CheckpointKeyError: there is no such key; the message lists near ones.
@@ -73,15 +73,15 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       raise CheckpointKeyError(_no_such_key(self._prefix, key, self._reader.entries)) from None
 
   def shape(self, key: str) -> tuple[int, ...]:
-    """Shape of the whole tensor."""
+    """Returns the shape of the whole tensor."""
     return self.entry(key).shape
 
   def dtype(self, key: str) -> DType:
-    """Element type of the tensor."""
+    """Returns the element type of the tensor."""
     return self.entry(key).dtype
 
   def read(self, key: str, *, verify: bool | None = None) -> np.ndarray:
-    """The tensor, read-only; strings as an object array of `bytes`.
+    """Returns the tensor, read-only; strings as an object array of `bytes`.
 
     Args:
       key: its key.
@@ -133,7 +133,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
 
 
 def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = True) -> dict[str, np.ndarray]:
-  """All tensors of a checkpoint, by key.
+  """Returns all tensors of a checkpoint, by key.
 
   Args:
     path_prefix: as for `CheckpointReader`.

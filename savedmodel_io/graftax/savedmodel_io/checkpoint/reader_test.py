@@ -211,7 +211,7 @@ def test_an_impossible_number_of_shards_is_refused(tmp_path, num_shards):
 @pytest.mark.parametrize(
   ("fields", "message"),
   [
-    ({"shard_id": 2}, "entry 'a' lies in shard 2 of 2"),
+    ({"shard_id": 2}, "entry 'a' is in shard 2 of 2"),
     ({"offset": -1}, "offset -1 or size 24 is negative"),
     ({"size": 1 << 62}, "but the file has 24 bytes"),
     ({"dtype": 77}, "77 is not a valid DType"),

@@ -12,7 +12,7 @@ _FILENAME = "checkpoint"
 
 
 def latest_checkpoint(directory: str | os.PathLike[str]) -> str:
-  """The path prefix of the newest checkpoint of a training folder, to be given to `CheckpointReader`.
+  """Returns the path prefix of the newest checkpoint of a training folder, to be given to `CheckpointReader`.
 
   Args:
     directory: folder with a `checkpoint` file, as `tf.train.CheckpointManager` and `tf.train.Saver` write it.
@@ -27,7 +27,7 @@ def latest_checkpoint(directory: str | os.PathLike[str]) -> str:
 
 
 def checkpoint_paths(directory: str | os.PathLike[str]) -> tuple[str, ...]:
-  """The path prefixes of all checkpoints that the folder's `checkpoint` file still lists, oldest first."""
+  """Returns the path prefixes of all checkpoints that the folder's `checkpoint` file still lists, oldest first."""
   return tuple(_read_state(directory).get("all_model_checkpoint_paths", ()))
 
 

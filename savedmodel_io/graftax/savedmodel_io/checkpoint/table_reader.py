@@ -30,12 +30,12 @@ _MAX_KEY_RATIO = 64
 
 
 def is_table(data: bytes) -> bool:
-  """Whether `data` ends in the footer of a sorted table."""
+  """Returns whether `data` ends in the footer of a sorted table."""
   return len(data) >= _FOOTER_BYTES and struct.unpack_from("<Q", data, len(data) - 8)[0] == _MAGIC
 
 
 def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
-  """All entries of a table, in key order.
+  """Returns all entries of a table, in key order.
 
   Args:
     data: the whole file.
@@ -75,7 +75,7 @@ def _data_block_handles(data: bytes, where: str) -> Iterator[tuple[int, int]]:
       (offset, size), end = _decode_handle(value, 0, len(value))
     except ValueError as e:
       raise DamagedCheckpointError(f"{where}: the index entry of {key!r} is damaged: {e}") from e
-    # Blocks that overlap would let a small file stand for quadratically many entries.
+    # With overlapping blocks a small file could hold quadratically many entries.
     if offset < next_offset or end != len(value):
       raise DamagedCheckpointError(f"{where}: the index entry of {key!r} points at byte {offset}, before {next_offset}")
     next_offset = offset + size + _TRAILER_BYTES

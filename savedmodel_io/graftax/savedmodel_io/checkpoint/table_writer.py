@@ -19,7 +19,7 @@ _SNAPPY = b"\x01"
 
 
 def write_table(entries: Mapping[bytes, bytes], *, block_bytes: int = 1 << 18, snappy: bool = False) -> bytes:
-  """The bytes of a table.
+  """Returns the bytes of a table.
 
   Args:
     entries: key -> value, in any order; they are stored by sorted key.

@@ -25,7 +25,7 @@ class TensorSlice:
 
   @classmethod
   def from_proto(cls, proto: schema.TensorSliceProto) -> "TensorSlice":
-    """The slice a checkpoint entry describes."""
+    """Returns the slice a checkpoint entry describes."""
     return cls(tuple((e.start, e.length if e.HasField("length") else None) for e in proto.extent))
 
   @property
@@ -34,7 +34,7 @@ class TensorSlice:
     return all(length is None for _, length in self.extents)
 
   def bounds(self, shape: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """(start, stop) per dimension within a tensor of that shape.
+    """Returns (start, stop) per dimension within a tensor of that shape.
 
     Raises:
       ValueError: the slice has another rank, is empty where it may not be, or leaves the shape.
@@ -55,7 +55,7 @@ class TensorSlice:
 
 
 def parse_slice_spec(spec: str) -> tuple[tuple[int, ...], TensorSlice] | None:
-  """The full shape and the part that a `shape_and_slices` entry of a save or restore op names; None when it is empty.
+  """Returns the full shape and the part in a `shape_and_slices` entry of a save or restore op, or None if it is empty.
 
   Example:
       >>> parse_slice_spec("4 3 2,2:-")
@@ -84,7 +84,7 @@ def _parse_extent(text: str) -> tuple[int, int | None]:
 
 
 def slice_key(name: str, part: TensorSlice) -> bytes:
-  """The table key under which a slice of tensor `name` is stored. It begins with 0x00, which no tensor name does."""
+  """Returns the table key of a slice of tensor `name`. It begins with 0x00, which no tensor name does."""
   parts = [ordered_code.encode_unsigned(0), ordered_code.encode_bytes(name.encode())]
   parts.append(ordered_code.encode_unsigned(len(part.extents)))
   for start, length in part.extents:

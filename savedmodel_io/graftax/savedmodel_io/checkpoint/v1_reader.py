@@ -37,7 +37,7 @@ _VALUE_FIELDS = {
 
 
 def is_v1_checkpoint(prefix: str) -> bool:
-  """Whether files of format 1 lie at the prefix."""
+  """Returns whether there are files of format 1 at the prefix."""
   return bool(_files(prefix))
 
 
@@ -77,7 +77,7 @@ class V1Reader:
     return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify)
 
   def read_region(self, entry: TensorEntry, bounds: Bounds, *, verify: bool) -> np.ndarray:
-    """The part of a tensor within (start, stop) per dimension."""
+    """Returns the part of a tensor within (start, stop) per dimension."""
     try:
       dtype = entry.dtype.numpy
     except UnsupportedError as e:

@@ -6,7 +6,7 @@ _MAX_BYTES = 10
 
 
 def decode_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-  """The integer at `position` and the position behind it.
+  """Returns the integer at `position` and the position after it.
 
   Args:
     data: the buffer.
@@ -30,7 +30,7 @@ def decode_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-  """The bytes of a non-negative integer below 2**64."""
+  """Returns the bytes of a non-negative integer below 2**64."""
   if not 0 <= value < 1 << 64:
     raise ValueError(f"varint {value!r} is outside [0, 2**64)")
   out = bytearray()

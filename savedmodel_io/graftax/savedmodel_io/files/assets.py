@@ -22,7 +22,7 @@ class Asset:
 
   Attributes:
     filename: its name within the model's `assets` folder.
-    path: where it lies.
+    path: the file.
     tensor: the graph tensor that holds its path when the model runs, such as `"Const:0"`, or "".
   """
 
@@ -52,7 +52,7 @@ class Assets(Mapping[str, Path]):
 
 
 def read_assets(meta_graph: schema.MetaGraphDef, directory: str) -> Assets:
-  """The asset files that a MetaGraph refers to; whether they exist shows when they are opened.
+  """Returns the asset files that a MetaGraph refers to. Whether they exist is not checked.
 
   Raises:
     DamagedSavedModelError: a record is damaged, or its file name leads out of the `assets` folder.
@@ -62,7 +62,7 @@ def read_assets(meta_graph: schema.MetaGraphDef, directory: str) -> Assets:
 
 
 def _collection_records(meta_graph: schema.MetaGraphDef) -> list[schema.AssetFileDef]:
-  """The records of models before 2018, which kept them in a collection."""
+  """Returns the records of models before 2018, which kept them in a collection."""
   if _COLLECTION not in meta_graph.collection_def:
     return []
   records = meta_graph.collection_def[_COLLECTION].any_list.value

@@ -35,7 +35,7 @@ class Fingerprint:
 
 
 def read_fingerprint(directory: str) -> Fingerprint | None:
-  """The fingerprint of the SavedModel in a folder; None when it was saved without one.
+  """Returns the fingerprint of the SavedModel in a folder, or None if it was saved without one.
 
   Raises:
     DamagedSavedModelError: the file cannot be parsed.

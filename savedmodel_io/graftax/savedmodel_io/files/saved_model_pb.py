@@ -30,12 +30,12 @@ _SERVE = frozenset(["serve"])
 
 
 def is_saved_model(path: str | os.PathLike[str]) -> bool:
-  """Whether a folder holds a SavedModel, by its file names alone."""
+  """Returns whether a folder holds a SavedModel, by its file names alone."""
   return any(os.path.isfile(os.path.join(path, name)) for name in (_BINARY, _TEXT, _CHUNKED))
 
 
 def read_saved_model(directory: str) -> schema.SavedModel:
-  """The parsed `saved_model.pb` (or `.pbtxt`) of a folder.
+  """Returns the parsed `saved_model.pb` (or `.pbtxt`) of a folder.
 
   Raises:
     SavedModelNotFoundError: the folder or the file is not there.
@@ -65,15 +65,15 @@ def read_saved_model(directory: str) -> schema.SavedModel:
 
 
 def choose_meta_graph(model: schema.SavedModel, tags: str | Iterable[str] | None, path: str) -> schema.MetaGraphDef:
-  """The MetaGraph with exactly these tags.
+  """Returns the MetaGraph with exactly these tags.
 
   Args:
     model: the SavedModel.
-    tags: one tag or several; None takes the only MetaGraph, or the one tagged "serve" among several.
-    path: where the model lies, for messages.
+    tags: one tag or several; by default the only MetaGraph, or the one tagged "serve" if there are several.
+    path: the model's folder, for messages.
 
   Raises:
-    UnknownTagsError: none or several have these tags; the message lists what there is.
+    UnknownTagsError: none or several have these tags; the message lists all tags.
   """
   tag_sets = [frozenset(meta_graph.meta_info_def.tags) for meta_graph in model.meta_graphs]
   if tags is None:
@@ -134,7 +134,7 @@ def _describe_missing(directory: str) -> str:
 
 
 def _file_hint(path: str) -> str:
-  """What reads a file that was given in place of a folder."""
+  """Returns what reads a file that was given in place of a folder."""
   folder, name = os.path.split(path)
   suffix = os.path.splitext(name)[1]
   if name in (_BINARY, _TEXT):
@@ -149,7 +149,7 @@ def _file_hint(path: str) -> str:
 
 
 def _folder_hint(directory: str, names: Iterable[str]) -> str:
-  """What there is to read in a folder that is no SavedModel."""
+  """Returns what can be read in a folder that is not a SavedModel."""
   within = [os.path.join(directory, name) for name in names]
   models = [path for path in within if is_saved_model(path)]
   if models:

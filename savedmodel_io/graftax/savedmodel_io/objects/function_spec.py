@@ -25,7 +25,7 @@ class FunctionSpec:
     kwonlyargs: names of the keyword-only arguments.
     kwonlydefaults: their default values.
     input_signature: the structure of specs that `tf.function` was given, or None.
-    jit_compile: whether `tf.function` was told to compile with XLA; None where it was not told.
+    jit_compile: the `jit_compile` argument of `tf.function`; None if it was not given.
   """
 
   args: tuple[str, ...]
@@ -59,11 +59,11 @@ class FunctionSpec:
         parameters.append(kind(self.varkw, kind.VAR_KEYWORD))
       return inspect.Signature(parameters)
     except (ValueError, TypeError) as e:
-      raise DamagedSavedModelError(f"function spec {self} is no Python signature: {e}") from e
+      raise DamagedSavedModelError(f"function spec {self} is not a Python signature: {e}") from e
 
 
 def decode_function_spec(proto: schema.FunctionSpec) -> FunctionSpec:
-  """The spec a message describes.
+  """Returns the spec that a message describes.
 
   Raises:
     DamagedSavedModelError: the message is not the record of a Python signature.

@@ -59,7 +59,7 @@ def test_compilation_is_a_choice_of_three():
 
 
 def test_names_that_are_no_parameters_are_an_error():
-  with pytest.raises(DamagedSavedModelError, match="no Python signature.*'a b'"):
+  with pytest.raises(DamagedSavedModelError, match="not a Python signature.*'a b'"):
     _ = decode_function_spec(_spec(args=["a b"])).signature
 
 

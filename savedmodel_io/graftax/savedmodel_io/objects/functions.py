@@ -83,7 +83,7 @@ class Resource:
   Attributes:
     name: attribute path to it; captures refer to it by this name.
     create: makes the empty resource: takes nothing, returns its handle.
-    initialize: fills it: takes nothing, captures the handle and the contents. None where nothing is to be filled.
+    initialize: fills it: takes nothing, captures the handle and the contents. None if it needs no filling.
     checkpoint_keys: where the checkpoint holds its contents, by TensorFlow's name for them, for resources that change.
       Of a `MutableHashTable`, the tensors `key + "-keys"` and `key + "-values"`.
   """

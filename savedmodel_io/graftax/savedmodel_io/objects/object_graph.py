@@ -150,7 +150,7 @@ class ObjectGraph:
   concrete_functions: Mapping[str, schema.SavedConcreteFunction] = field(repr=False, compare=False)
 
   def path(self, node_id: int) -> tuple[str, ...]:
-    """Attribute names on a shortest way from the root; () for the root and for what cannot be reached."""
+    """Returns the attribute names on a shortest way from the root; () for the root and for unreachable objects."""
     names: list[str] = []
     while node_id in self.parents:
       node_id, name = self.parents[node_id]
@@ -158,7 +158,7 @@ class ObjectGraph:
     return tuple(reversed(names))
 
   def find(self, path: str) -> ObjectNode | None:
-    """The object at an attribute path such as `"model.layers[0].call"` or `"model.layers.0.call"`, or None."""
+    """Returns the object at an attribute path such as `"model.layers[0].call"` or `"model.layers.0.call"`, or None."""
     node = self.nodes[0]
     parts = [part for part in re.sub(r"\[(['\"]?)(.*?)\1\]", r".\2", path).split(".") if part]
     while parts:
@@ -174,12 +174,12 @@ class ObjectGraph:
     return node
 
   def of_kind(self, kind: type) -> Iterator[ObjectNode]:
-    """The objects whose content is of one class, by id."""
+    """Returns the objects whose content is of one class, by id."""
     return (node for node in self.nodes if isinstance(node.content, kind))
 
 
 def read_object_graph(proto: schema.SavedObjectGraph) -> ObjectGraph:
-  """The object graph of a SavedModel.
+  """Returns the object graph of a SavedModel.
 
   Raises:
     DamagedSavedModelError: an object refers to one that is not there, or is of no kind.
@@ -195,7 +195,7 @@ def _breadth_first_parents(nodes: tuple[ObjectNode, ...]) -> dict[int, tuple[int
   while queue:
     node_id, depth = queue.popleft()
     if depth > _MAX_DEPTH:
-      raise DamagedSavedModelError(f"saved object {node_id} lies more than {_MAX_DEPTH} attributes below the root")
+      raise DamagedSavedModelError(f"saved object {node_id} is more than {_MAX_DEPTH} attributes below the root")
     for name, child in nodes[node_id].children.items():
       if child != 0 and child not in parents:
         parents[child] = (node_id, name)

@@ -63,7 +63,7 @@ class FunctionReader:
     self._restored: dict[int, RestoredFunction] = {}
 
   def concrete_function(self, name: str) -> ConcreteFunction:
-    """One concrete function, by its name in the function library.
+    """Returns one concrete function, by its name in the function library.
 
     Raises:
       DamagedSavedModelError: it is not there, or its record is damaged.
@@ -74,14 +74,14 @@ class FunctionReader:
     return known
 
   def restored_function(self, node: ObjectNode) -> RestoredFunction:
-    """The function that a FunctionObject or BareFunctionObject stands for."""
+    """Returns the function of a FunctionObject or BareFunctionObject."""
     known = self._restored.get(node.id)
     if known is None:
       known = self._restored[node.id] = self._read_restored_function(node)
     return known
 
   def resource(self, node: ObjectNode) -> Resource:
-    """The resource that a ResourceObject stands for."""
+    """Returns the resource of a ResourceObject."""
     return Resource(
       name=_resource_name(self.objects, node),
       create=self._only_trace(node, "_create_resource"),
@@ -111,7 +111,7 @@ class FunctionReader:
     elif isinstance(content, BareFunctionObject):
       names = (content.concrete_function,)
     else:
-      raise AssertionError(f"internal: object {node.id} is no function")
+      raise AssertionError(f"internal: object {node.id} is not a function")
     spec = None if content.spec is None else decode_function_spec(content.spec)
     path = ".".join(self.objects.path(node.id))
     return RestoredFunction(path, spec, tuple(self.concrete_function(name) for name in names))
@@ -203,12 +203,12 @@ class Resources(Mapping[str, Resource]):
 
 
 def _resource_name(objects: ObjectGraph, node: ObjectNode) -> str:
-  """The attribute path of a resource, or its id where it is only captured."""
+  """Returns the attribute path of a resource, or its id if it is only captured."""
   return ".".join(objects.path(node.id)) or f"object {node.id}"
 
 
 def _own_functions(objects: ObjectGraph) -> Iterator[ObjectNode]:
-  """The functions that the saved object itself has, by id."""
+  """Returns the functions that the saved object itself has, by id."""
   signatures = objects.nodes[0].children.get(_SIGNATURES) if objects.nodes else None
   for node in objects.nodes:
     parent, _ = objects.parents.get(node.id, (None, ""))

@@ -16,7 +16,7 @@ _NUM_COMPARED = 10_000
 
 
 def spec_text(spec: Any) -> str:
-  """A spec as a type: `float32[?, 3]`, `SparseTensor<float32>[?, 3]`; anything else as `repr` has it.
+  """Returns a spec as a type: `float32[?, 3]`, `SparseTensor<float32>[?, 3]`; the `repr` of anything else.
 
   Example:
     >>> spec_text(TensorSpec(PartialShape((None, 3)), DType.FLOAT, "x"))
@@ -31,7 +31,7 @@ def spec_text(spec: Any) -> str:
 
 
 def listed(name: str, names: Iterable[str]) -> str:
-  """For a message that there is nothing of a name: what there is, names near it first, and not all of many.
+  """Returns the end of a message about an unknown name: the known names, similar ones first, and only some of many.
 
   Example:
     >>> listed("serv", ["a", "serve"])
@@ -46,12 +46,12 @@ def listed(name: str, names: Iterable[str]) -> str:
 
 
 def named_specs_text(specs: Mapping[str, Any]) -> str:
-  """`x: float32[?, 3], y: int32[]`."""
+  """Returns `x: float32[?, 3], y: int32[]`."""
   return ", ".join(f"{name}: {structure_text(spec)}" for name, spec in specs.items())
 
 
 def structure_text(structure: Any) -> str:
-  """A nested structure with a type for each spec."""
+  """Returns a nested structure with a type for each spec."""
   if isinstance(structure, Mapping):
     return f"{{{named_specs_text(structure)}}}"
   if isinstance(structure, list):

@@ -27,7 +27,7 @@ _MAX_COMPONENTS = 1 << 16
 
 
 def decode_structure(proto: schema.StructuredValue) -> Any:
-  """The Python structure a message describes.
+  """Returns the Python structure that a message describes.
 
   Containers come back as dict (in key order), list, tuple and named tuples; leaves as None, bool, int, float, str,
   `PartialShape`, `DType`, `TensorSpec`, `np.ndarray`, or a spec of `type_specs`.
@@ -47,7 +47,7 @@ def decode_structure(proto: schema.StructuredValue) -> Any:
 
 
 def flatten_structure(structure: Any) -> list[Any]:
-  """The leaves in TensorFlow's order: dicts by sorted key; None is a leaf, an empty container has none."""
+  """Returns the leaves in TensorFlow's order: dicts by sorted key; None is a leaf, and an empty container has none."""
   if isinstance(structure, dict):
     return [leaf for key in sorted(structure) for leaf in flatten_structure(structure[key])]
   if isinstance(structure, list | tuple):
@@ -56,7 +56,7 @@ def flatten_structure(structure: Any) -> list[Any]:
 
 
 def structure_specs(structure: Any) -> tuple[TensorSpec, ...]:
-  """One spec per tensor that the structure is passed as, in order; composite leaves count once per component."""
+  """Returns one spec per tensor of the structure, in order; composite leaves have one per component."""
   return tuple(spec for leaf in flatten_structure(structure) for spec in spec_components(leaf) or ())
 
 

@@ -16,7 +16,7 @@ VARIABLE_VALUE = "VARIABLE_VALUE"
 
 
 def read_trackable_graph(reader: CheckpointReader) -> schema.TrackableObjectGraph | None:
-  """The object graph that an object-based checkpoint carries; None for a name-based checkpoint.
+  """Returns the object graph of an object-based checkpoint, or None for a name-based checkpoint.
 
   Raises:
     DamagedCheckpointError: it cannot be parsed, or refers to objects that are not there.
@@ -42,7 +42,7 @@ def read_trackable_graph(reader: CheckpointReader) -> schema.TrackableObjectGrap
 def match_checkpoint(
   objects: ObjectGraph, trackable: schema.TrackableObjectGraph | None
 ) -> dict[int, Mapping[str, str]]:
-  """Saved object id -> attribute name -> checkpoint key, for the objects that both sides reach by the same names.
+  """Returns saved object id -> attribute name -> checkpoint key, for objects that both sides reach by the same names.
 
   A variable's value is the attribute `VARIABLE_VALUE`. Where two ways lead to one object but to different checkpoint
   objects, the first one, breadth first, wins, as in TensorFlow. Nothing matches a name-based checkpoint (None).

@@ -21,7 +21,7 @@ __all__ = [
 
 
 def partial_shape(proto: schema.TensorShapeProto) -> PartialShape:
-  """The shape a message describes; any negative size is an unknown one."""
+  """Returns the shape that a message describes; any negative size is an unknown one."""
   if proto.unknown_rank:
     return PartialShape(None)
   return PartialShape(tuple(dim.size if dim.size >= 0 else None for dim in proto.dim))
@@ -29,7 +29,7 @@ def partial_shape(proto: schema.TensorShapeProto) -> PartialShape:
 
 @dataclass(frozen=True, slots=True)
 class BoundedTensorSpec:
-  """A tensor whose values lie in [minimum, maximum]; both broadcast to the shape."""
+  """A tensor with values in [minimum, maximum]; both broadcast to the shape."""
 
   shape: PartialShape
   dtype: DType
@@ -96,7 +96,7 @@ CompositeSpec = SparseTensorSpec | RaggedTensorSpec | IndexedSlicesSpec | Variab
 
 
 def spec_components(spec: Any) -> tuple[TensorSpec, ...] | None:
-  """The tensors that a leaf is passed as, in TensorFlow's order; None for a leaf that is not a spec.
+  """Returns the tensors of a leaf, in TensorFlow's order, or None if the leaf is not a spec.
 
   Example:
       >>> ragged = RaggedTensorSpec(PartialShape((None, None)), DType.FLOAT, 1, DType.INT64)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["program_capture", "program_gradients", "variable_capture"]
 
-# Any in this module: a capture is one of several classes, of which some have no JAX counterpart.
+# Any in this module: a capture is one of several classes without a common base.
 
 
 def program_capture(model: "SavedModel", capture: Any, function: str) -> Capture:
@@ -56,7 +56,7 @@ def variable_capture(info: VariableInfo) -> Capture:
 
 
 def program_gradients(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
-  """The derivatives that TensorFlow traced when it saved the model and that `function` refers to, by their names."""
+  """Returns the derivatives that the model was saved with and that `function` refers to, by their names."""
   library = model.graph.library
   gradients: dict[str, CustomGradient] = {}
   pending = [function]
@@ -74,7 +74,7 @@ def program_gradients(model: "SavedModel", function: Function) -> dict[str, Cust
 def _gradient(model: "SavedModel", name: str) -> CustomGradient:
   concrete = model.concrete_function(name)
   if not isinstance(concrete.outputs, Sequence) or not isinstance(concrete.args, Sequence):
-    raise DamagedSavedModelError(f"gradient function {name!r}: its arguments and results are no sequences")
+    raise DamagedSavedModelError(f"gradient function {name!r}: its arguments and results are not sequences")
   results: list[int | None] = []
   for leaf in concrete.outputs:
     results.append(None if leaf is None else sum(r is not None for r in results))

@@ -35,7 +35,7 @@ _REF_OFFSET = 100
 def entry_program(
   model: "SavedModel", entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
-  """What `SavedModel.convert` converts.
+  """Returns a signature or restored function as a `Program`.
 
   Args:
     model: a loaded model.
@@ -80,7 +80,7 @@ def _find(model: "SavedModel", name: str) -> Signature | RestoredFunction | None
 
 
 def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None:
-  """Graph functions are found by name, so those of another model might be taken for this one's."""
+  """Refuses entries of other models: graph functions are found by name, so one of this model might run instead."""
   own: Signature | RestoredFunction | None
   if isinstance(entry, Signature):
     own = model.signatures.get(entry.name)
@@ -88,7 +88,7 @@ def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None
     own = model.functions[entry.path] if entry.path in model.functions else None
   if own is not entry:
     raise UnknownSignatureError(
-      f"{model.path}: {entry!r} is none of this model's; take it from the model it is used with."
+      f"{model.path}: {entry!r} does not belong to this model; take it from the model that it is used with."
     )
 
 
@@ -144,7 +144,7 @@ def _program(
 def _graph_program(
   model: "SavedModel", signature: Signature, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
-  """A TF1 signature: the part of the graph between its inputs and outputs, with the variables fed as captures."""
+  """Returns a TF1 signature: the part of the graph between its inputs and outputs, with the variables as captures."""
   feeds = [ref for key in inputs.kwargs for ref in signature.input_tensors[key]]
   fetches = [ref for key in outputs.nested for ref in signature.output_tensors[key]]
   whole = model.graph.subgraph(feeds, fetches, name=signature.name)
@@ -172,7 +172,7 @@ def _part_code(model: "SavedModel", name: str) -> str:
 
 
 def _with_references(function: Function, start: int, stop: int) -> Function:
-  """`function` with the parameters `start` to `stop`, which are variables, marked as what they are in a TF1 graph."""
+  """Returns `function` with the parameters `start` to `stop`, which are variables, typed as TF1 references."""
   references = [
     parameter
     if parameter.dtype is DType.RESOURCE

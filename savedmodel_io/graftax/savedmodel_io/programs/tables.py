@@ -23,7 +23,7 @@ _NUM_MARKERS = 2
 
 
 def restored_table(model: "SavedModel", name: str) -> Capture:
-  """A table that functions capture, with the contents it has after loading; or what is wrong with it.
+  """Returns a table that functions capture, with its contents after loading, or what is wrong with it.
 
   Args:
     model: a loaded model.
@@ -31,7 +31,7 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
   """
   resource = model.resources.get(name)
   if resource is None:
-    return UnavailableCapture(f"object {name!r}, which is no table,")
+    return UnavailableCapture(f"object {name!r}, which is not a table,")
   checkpointed = _checkpointed(model, resource)
   if checkpointed is not None:
     return table_capture(name, *_without_free_buckets(model, resource, *checkpointed))
@@ -45,7 +45,7 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
 
 
 def _captures(function: ConcreteFunction, table: str) -> list[Capture] | UnavailableCapture:
-  """What a function that makes or fills a table closes over."""
+  """Returns the captures of a function that makes or fills a table."""
   captures: list[Capture] = []
   for capture in function.captures:
     match capture:
@@ -69,7 +69,7 @@ def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, 
 
 
 def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Capture]:
-  """Table node -> the table that the graph of a TF1 model fills it with, for those among the nodes `used`."""
+  """Returns table node -> the table that a TF1 graph fills it with, for the nodes in `used`."""
   return {name: table for name, table in graph_filled_tables(model.graph).items() if name in used}
 
 

@@ -38,7 +38,7 @@ __all__ = ["choose_trace", "narrowed", "plain", "plain_tree", "trace_structure"]
 def choose_trace(
   function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[ConcreteFunction, InputStructure]:
-  """The trace that a call with these arguments would take, and how it is called.
+  """Returns the trace that a call with these arguments would take, and how it is called.
 
   Arguments are bound as Python binds them: by position or by name, with the function's defaults for those left out.
   Those without a default may be left out too, as long as the rest leaves one trace. Where several traces fit a complete
@@ -68,7 +68,7 @@ def choose_trace(
 
 
 def narrowed(spec: Any, given: Any, name: str) -> Any:
-  """`spec` with the shape of `given`, where that is given.
+  """Returns `spec` with the shape of `given`, if that is not None.
 
   Raises:
     AmbiguousFunctionError: they contradict each other.
@@ -83,7 +83,7 @@ def narrowed(spec: Any, given: Any, name: str) -> Any:
 
 
 def plain_tree(structure: Any) -> Any:
-  """`structure` with the specs that `graftax.convert` knows.
+  """Returns `structure` with the specs that `graftax.convert` knows.
 
   Raises:
     ConversionError: it holds a composite tensor that has no JAX counterpart.
@@ -94,7 +94,7 @@ def plain_tree(structure: Any) -> Any:
 
 
 def plain(spec: Any, name: str | None) -> Any:
-  """One spec as `graftax.convert` knows it: a `TensorSpec`, or a composite tensor of them.
+  """Returns one spec as `graftax.convert` knows it: a `TensorSpec`, or a composite tensor of them.
 
   Raises:
     ConversionError: it has no JAX counterpart.
@@ -145,7 +145,7 @@ def _fits(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
     given = bind_names(structure.signature, args, kwargs, partial=True)
   except TypeError:
     return False
-  # What is left out must be a parameter of its own: nobody left out a part of `*args`.
+  # Only whole parameters can be left out, not a part of `*args`.
   left_out = expected.keys() - given.keys()
   return (
     given.keys() <= expected.keys()
@@ -184,7 +184,7 @@ def _leaf_fits(given: Any, saved: Any) -> bool:
 
 
 def _python_value_fits(given: Any, saved: TensorSpec) -> bool:
-  """Python numbers take the dtype that is asked for, as far as their kind allows."""
+  """Returns whether a Python value can become the dtype of `saved`, as TensorFlow converts it."""
   array = np.asarray(given)
   ranks = "biufc"
   kind = saved.dtype.numpy.kind
@@ -200,6 +200,6 @@ def _dtype_and_shape(given: Any) -> tuple[np.dtype[Any], PartialShape]:
     return given.dtype.numpy, given.shape
   if not (hasattr(given, "shape") and hasattr(given, "dtype")):
     given = np.asarray(given)
-  dtype = np.dtype(getattr(given.dtype, "as_numpy_dtype", given.dtype))  # TensorFlow's own dtypes are none of numpy's
+  dtype = np.dtype(getattr(given.dtype, "as_numpy_dtype", given.dtype))  # NumPy does not accept TensorFlow's own dtypes
   known_rank = getattr(given.shape, "rank", len(given.shape) if not hasattr(given.shape, "rank") else None) is not None
   return dtype, PartialShape(tuple(given.shape) if known_rank else None)

@@ -1,4 +1,4 @@
-"""The variables of a SavedModel and where their values lie in its checkpoint.
+"""The variables of a SavedModel and the tensors of its checkpoint that hold their values.
 
 - `variables`: `VariableInfo`, and `Variables`, which reads values when they are asked for.
 - `object_variables`: finds the variables of an object graph (TF2).

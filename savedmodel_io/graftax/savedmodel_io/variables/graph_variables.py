@@ -23,13 +23,13 @@ _Nodes = Mapping[str, schema.NodeDef]
 
 
 def read_graph_variables(meta_graph: schema.MetaGraphDef, reader: CheckpointReader | None) -> list[VariableInfo]:
-  """All variables of a TF1 graph, in graph order.
+  """Returns all variables of a TF1 graph, in graph order.
 
   A variable's value is what the Saver's restore op would assign to it; else the tensor of its name, if the model has no
   Saver; else the constant that its initializer assigns.
 
   Raises:
-    DamagedSavedModelError: a record or a node that tells where values lie is damaged.
+    DamagedSavedModelError: a record or node of a variable is damaged.
   """
   nodes = {node.name: node for node in meta_graph.graph_def.node}
   records = _variable_records(meta_graph)
@@ -75,7 +75,7 @@ def _attr(node: schema.NodeDef, name: str) -> schema.AttrValue:
 
 
 def _variable_records(meta_graph: schema.MetaGraphDef) -> dict[str, schema.VariableDef]:
-  """Variable node -> the record of its Python object; `trainable` is set where the trainable collection holds it."""
+  """Returns variable node -> the record of its Python object."""
   records: dict[str, schema.VariableDef] = {}
   trainable: set[str] = set()
   for collection in _COLLECTIONS:
@@ -97,7 +97,7 @@ def _variable_records(meta_graph: schema.MetaGraphDef) -> dict[str, schema.Varia
 
 
 def _restored_tensors(restore_op: str, nodes: _Nodes) -> dict[str, tuple[str, TensorSlice | None]]:
-  """Variable node -> the checkpoint tensor, and the part of it, that restoring assigns to it."""
+  """Returns variable node -> the checkpoint tensor, and the part of it, that restoring assigns to it."""
   restored = {}
   for assign in _assignments(_node_name(restore_op), nodes):
     source = _source(assign.input[1], nodes)
@@ -111,7 +111,7 @@ def _restored_tensors(restore_op: str, nodes: _Nodes) -> dict[str, tuple[str, Te
 
 
 def _assignments(restore_op: str, nodes: _Nodes) -> Iterator[schema.NodeDef]:
-  """The Assign nodes that the restore op waits for."""
+  """Returns the Assign nodes that the restore op waits for."""
   queue = [restore_op]
   seen = {restore_op}
   for name in queue:  # grows while it is walked
@@ -148,11 +148,11 @@ def _restored_tensor(node: schema.NodeDef, output: int, nodes: _Nodes) -> tuple[
 def _strings(node: schema.NodeDef, index: int, nodes: _Nodes) -> list[str]:
   constant = _constant(node.input[index], nodes) if index < len(node.input) else None
   if constant is None or constant.dtype != DType.STRING:
-    raise DamagedSavedModelError(f"{node.op} node {node.name!r}: input {index} is no constant of strings")
+    raise DamagedSavedModelError(f"{node.op} node {node.name!r}: input {index} is not a constant of strings")
   try:
     return [value.decode() for value in _decode(constant, node).ravel()]
   except UnicodeDecodeError as e:
-    raise DamagedSavedModelError(f"{node.op} node {node.name!r}: input {index} is no text: {e}") from e
+    raise DamagedSavedModelError(f"{node.op} node {node.name!r}: input {index} is not text: {e}") from e
 
 
 def _decode(tensor: Tensor, node: schema.NodeDef) -> np.ndarray:
@@ -180,7 +180,7 @@ def _constant(ref: str, nodes: _Nodes) -> Tensor | None:
 
 
 def _source(ref: str, nodes: _Nodes) -> tuple[schema.NodeDef, int] | None:
-  """The node and output that a tensor comes from, seen through ops that leave its value alone."""
+  """Returns the node and output that a tensor comes from, looking through ops that keep its value."""
   for _ in range(_MAX_CHAIN):  # longer than any Saver's; a damaged graph may go in circles
     name, _, output = ref.partition(":")
     node = nodes.get(name)

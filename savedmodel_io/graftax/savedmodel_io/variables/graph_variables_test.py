@@ -83,7 +83,7 @@ def test_a_circle_of_identities_ends(reader):
   [
     (_strings("names"), _strings("specs"), "0 tensor names for output 0"),
     (_strings("names", "a"), _strings("specs", "5 3 x"), "shape_and_slices entry '5 3 x'"),
-    (_node("names", "Placeholder"), _strings("specs", ""), "input 1 is no constant of strings"),
+    (_node("names", "Placeholder"), _strings("specs", ""), "input 1 is not a constant of strings"),
     (_strings("names", "gone"), _strings("specs", ""), "tensor 'gone', which the checkpoint does not have"),
   ],
 )

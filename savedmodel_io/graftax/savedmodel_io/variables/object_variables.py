@@ -15,11 +15,11 @@ _KEY_SUFFIX = f"/.ATTRIBUTES/{VARIABLE_VALUE}"
 def read_object_variables(
   objects: ObjectGraph, reader: CheckpointReader | None, checkpoint_keys: Mapping[int, Mapping[str, str]]
 ) -> list[VariableInfo]:
-  """All variables of the object graph, in its order, with unique names and, where there is one, a checkpoint key.
+  """Returns all variables of the object graph, in its order, with unique names and their checkpoint keys.
 
   Args:
     objects: the object graph.
-    reader: the model's checkpoint, or None where the model has none.
+    reader: the model's checkpoint, or None if the model has none.
     checkpoint_keys: what `match_checkpoint` found.
   """
   infos = []
@@ -45,7 +45,7 @@ def read_object_variables(
 
 
 def _key_by_name(name: str, reader: CheckpointReader | None) -> str | None:
-  """The key under which name-based checkpoints hold a variable."""
+  """Returns the key under which name-based checkpoints hold a variable."""
   if reader is None or not name:
     return None
   return next((key for key in (name, name + _KEY_SUFFIX) if key in reader), None)

@@ -1,4 +1,4 @@
-"""The variables of a SavedModel: names, where their values lie, and the values themselves when asked for."""
+"""The variables of a SavedModel: names, tensors of the checkpoint, and values, which are read on access."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ __all__ = ["VariableInfo", "Variables", "with_unique_names"]
 
 @dataclass(frozen=True, slots=True)
 class VariableInfo:
-  """A variable and where its value lies.
+  """A variable, and which tensor of the checkpoint holds its value.
 
   Attributes:
     name: its key in `Variables`: TensorFlow's name, made unique.
@@ -27,9 +27,9 @@ class VariableInfo:
     path: attribute names from the saved object to it, shortest way; () in a TF1 model.
     node_id: its object in the object graph; None in a TF1 model.
     graph_node: its VariableV2 or VarHandleOp node in a TF1 model's graph; None otherwise.
-    checkpoint_key: the tensor of the checkpoint that holds its value; None where no tensor does.
+    checkpoint_key: the tensor of the checkpoint that holds its value; None if there is none.
     part: the part of that tensor, for a piece of a partitioned variable.
-    initial_value: what it starts from where the checkpoint does not have it.
+    initial_value: what it starts from if the checkpoint does not have it.
   """
 
   name: str
@@ -67,7 +67,7 @@ class Variables(Mapping[str, np.ndarray]):
       _check_entry(self.infos[name], reader)
 
   def info(self, name: str) -> VariableInfo:
-    """What is known about one variable.
+    """Returns the record of one variable.
 
     Raises:
       UnknownNameError: there is no such variable.
@@ -77,12 +77,12 @@ class Variables(Mapping[str, np.ndarray]):
     return self.infos[name]
 
   def read(self, name: str, region: tuple[slice, ...] | None = None, *, verify: bool | None = None) -> np.ndarray:
-    """The value of a variable, or a box of it.
+    """Returns the value of a variable, or a box of it.
 
     Args:
       name: the variable.
       region: one slice of step 1 per dimension; None reads all.
-      verify: check the checksum of the tensor on its first read; None does what `load` was told.
+      verify: check the checksum of the tensor on its first read; None follows `load`.
 
     Raises:
       UnknownNameError: there is no such variable.
@@ -119,7 +119,7 @@ class Variables(Mapping[str, np.ndarray]):
 
 
 def with_unique_names(infos: Iterable[VariableInfo], first: Iterable[int] = ()) -> list[VariableInfo]:
-  """The same variables, in the same order, each with a `name` of its own.
+  """Returns the same variables, in the same order, each with a unique `name`.
 
   The first of several variables with one TensorFlow name keeps it, the next ones get `_1`, `_2`, ... as in TF2JAX,
   passing over names that are taken. Variables without a name take their path. Which is first: one of `first` before
@@ -147,7 +147,7 @@ def with_unique_names(infos: Iterable[VariableInfo], first: Iterable[int] = ()) 
 
 
 def _check_entry(info: VariableInfo, reader: CheckpointReader | None) -> None:
-  """The checkpoint's tensor fits the variable; otherwise checkpoint and graph are of different models."""
+  """Checks that the checkpoint's tensor fits the variable; otherwise graph and checkpoint are of different models."""
   if info.checkpoint_key is None:
     return
   if reader is None:

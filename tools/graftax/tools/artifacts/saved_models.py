@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _write_raw_checkpoint(tf: Any, folder: str) -> None:
-  """Every dtype as [0, 1, 3] (bool: false, true, true), a scalar, an empty tensor and strings."""
+  """Writes every dtype as [0, 1, 3] (bool: false, true, true), a scalar, an empty tensor and strings."""
   tensors = {name: tf.cast(tf.constant([0, 1, 3]), getattr(tf, name)) for name in _DTYPES}
   tensors["float8_e5m2"] = tf.cast(tf.constant([0.0, 1.0, 3.0]), tf.dtypes.experimental.float8_e5m2)
   tensors["float8_e4m3fn"] = tf.cast(tf.constant([0.0, 1.0, 3.0]), tf.dtypes.experimental.float8_e4m3fn)
@@ -52,7 +52,7 @@ def _write_raw_checkpoint(tf: Any, folder: str) -> None:
 
 
 def _write_sharded_checkpoint(tf: Any, folder: str) -> None:
-  """Two shards: `a` = 0..5 as [2, 3] int32, and `b` = [1.5, -2]."""
+  """Writes two shards: `a` = 0..5 as [2, 3] int32, and `b` = [1.5, -2]."""
   parts = [os.path.join(folder, "part_0"), os.path.join(folder, "part_1")]
   _save(tf, parts[0], {"a": tf.reshape(tf.range(6), [2, 3])})
   _save(tf, parts[1], {"b": tf.constant([1.5, -2.0])})
@@ -72,7 +72,7 @@ def _save(tf: Any, prefix: str, tensors: dict[str, Any]) -> None:
 
 
 def _write_object_checkpoint(tf: Any, folder: str) -> None:
-  """What a training loop leaves: two checkpoints, the newest of step 2, and the `checkpoint` file."""
+  """Writes what a training loop leaves: two checkpoints, the newest of step 2, and the `checkpoint` file."""
   step = tf.Variable(0, dtype=tf.int64)
   weight = tf.Variable([1.0, 2.0])
   manager = tf.train.CheckpointManager(tf.train.Checkpoint(step=step, net=[weight]), folder, max_to_keep=5)
@@ -91,7 +91,7 @@ def _write_partitioned_v2(tf: Any, folder: str) -> None:
 
 
 def _write_partitioned_checkpoint(tf: Any, folder: str, version: str) -> None:
-  """`rows` = 0..19 as [5, 4] in 3 pieces by row, `columns` = 0..5 as [2, 3] in 2 by column, `whole` = strings."""
+  """Writes `rows` = 0..19 as [5, 4] in 3 pieces, `columns` = 0..5 as [2, 3] in 2, and `whole` = strings."""
   os.makedirs(folder)
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     _partitioned(tf, "rows", np.arange(20, dtype=np.float32).reshape(5, 4), 3, 0)
@@ -170,7 +170,7 @@ def _write_module(tf: Any, folder: str) -> None:
 
 
 def _write_keras_export(tf: Any, folder: str) -> None:
-  """A dense layer [2, 1] of ones on batch normalization, exported for inference as Keras 3 does it."""
+  """Writes a dense layer [2, 1] of ones on batch normalization, as Keras 3 exports it for inference."""
   import keras
 
   model = keras.Sequential(
@@ -184,7 +184,7 @@ def _write_keras_export(tf: Any, folder: str) -> None:
 
 
 def _write_tf1_model(tf: Any, folder: str) -> None:
-  """A TF1 graph: a variable in two pieces, a resource variable, a frozen one, a table and two tag sets."""
+  """Writes a TF1 graph: a variable in two pieces, a resource variable, a frozen one and two tag sets."""
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     x = tf.compat.v1.placeholder(tf.float32, [None, 4], name="x")
     matrix = _partitioned(tf, "matrix", np.arange(12, dtype=np.float32).reshape(4, 3), 2, 0)
@@ -201,7 +201,7 @@ def _write_tf1_model(tf: Any, folder: str) -> None:
 
 
 def _write_tf1_control_flow(tf: Any, folder: str) -> None:
-  """A TF1 graph with a loop and a conditional (Enter, Exit, Switch, Merge), a variable it reads and one it does not."""
+  """Writes a TF1 graph with a loop and a conditional, a variable that it reads and one that it does not."""
   tf1 = tf.compat.v1
   tf1.disable_control_flow_v2()
   with tf.Graph().as_default(), tf1.Session() as session:

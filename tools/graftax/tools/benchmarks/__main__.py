@@ -21,7 +21,7 @@ _WIDTH = 110
 
 
 def main() -> int:
-  """Exit code: 0, or 1 when a benchmark could not be measured."""
+  """Returns the exit code: 0, or 1 if a benchmark could not be measured."""
   arguments = _parse_arguments()
   console = Console(width=_WIDTH, highlight=False)
   chosen = [benchmark for benchmark in BENCHMARKS if not arguments.names or benchmark.name in arguments.names]

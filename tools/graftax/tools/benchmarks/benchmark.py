@@ -1,4 +1,4 @@
-"""What a benchmark is: contestants that do the same work, and the ratio that is aimed at."""
+"""A benchmark: contestants that do the same work, and the ratio of their costs that is the goal."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BASELINE = "tf2jax"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-  """Largest ratio of ours to the baseline that is good enough; None where a quantity is only watched."""
+  """Largest ratio of ours to the baseline that meets the goal; None if there is no goal."""
 
   time: float | None = None
   peak_memory: float | None = None
@@ -25,11 +25,11 @@ class Benchmark:
   Attributes:
     name: short, for the command line.
     title: what is measured.
-    make_data: makes the folder of data it needs, once; not measured. None where there is none.
-    commands: contestant -> module and arguments of the process to measure; "{data}" stands for the folder. All must
+    make_data: makes the folder of data it needs, once; not measured. None if it needs none.
+    commands: contestant -> module and arguments of the process to measure; "{data}" is replaced by the folder. All must
       report the same values (see `reporting`).
     stages: names of the stages whose times are summed; empty measures from the start of the process to its report.
-    goal: what is aimed at.
+    goal: largest ratios that are good enough.
     tolerance: largest difference between the values that contestants report.
     baseline: the contestant that ours is compared with.
     in_one_process: one process measures all contestants in turns and reports stages named "contestant/case"; the time

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _in_turns(make: Callable[[], Callable[..., Any]], args: Any) -> dict[str, float]:
-  """Contestant -> the median time to a jaxpr, in seconds."""
+  """Returns contestant -> the median time to a jaxpr, in seconds."""
   data = _artifact(make(), args)
   # A new function each time: JAX remembers what it traced.
   prepare: dict[str, Callable[[], Callable[..., Any]]] = {_ORIGINAL: make, OURS: partial(_lifted, data)}

@@ -100,7 +100,7 @@ def _check(name: str, want: Any, got: Any, tolerance: float) -> None:
 
 
 def _in_turns(functions: dict[str, Callable[..., Any]], args: Any) -> dict[str, float]:
-  """Contestant -> the median time of a call, in seconds."""
+  """Returns contestant -> the median time of a call, in seconds."""
   import jax
 
   def measure(function: Callable[..., Any]) -> float:

@@ -43,7 +43,7 @@ class Measurement:
 def measure(
   benchmark: Benchmark, data: Path, num_runs: int, progress: Callable[[str], None] = lambda contestant: None
 ) -> dict[str, list[Measurement]]:
-  """Contestant -> its measurements.
+  """Returns contestant -> its measurements.
 
   Contestants take turns, and the one to begin changes, so that load from elsewhere falls on all alike. One run of each
   comes first and is not counted: it fills the file cache.
@@ -80,7 +80,7 @@ def _measure_in_one_process(
 
 
 def _share(run: Measurement, contestant: str) -> Measurement:
-  """What a process reported for one of its contestants."""
+  """Returns what a process reported for one of its contestants."""
   prefix = f"{contestant}/"
   stages = {name.removeprefix(prefix): s for name, s in run.stages.items() if name.startswith(prefix)}
   return replace(run, time_s=statistics.geometric_mean(stages.values()), stages=stages)
@@ -117,7 +117,7 @@ def run_process(command: Sequence[str], data: Path, stages: Sequence[str] = ()) 
 
 
 def median(measurements: Sequence[Measurement], quantity: str) -> float:
-  """The median of one attribute of `Measurement`."""
+  """Returns the median of one attribute of `Measurement`."""
   return float(statistics.median(getattr(measurement, quantity) for measurement in measurements))
 
 

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _write_resnet50(folder: str) -> None:
-  """`keras.applications.ResNet50`, not trained: 25.6 million parameters, input `[n, 224, 224, 3]`."""
+  """Writes `keras.applications.ResNet50`, not trained: 25.6 million parameters, input `[n, 224, 224, 3]`."""
   import keras
   import tensorflow as tf
 
@@ -51,7 +51,7 @@ def _write_resnet50(folder: str) -> None:
 
 
 def _write_large_graph(folder: str) -> None:
-  """A function of 10,000 elementwise nodes, each reading the two before it, so that nothing can be left out."""
+  """Writes a function of 10,000 elementwise nodes, each reading the two before it, so that all are needed."""
   import tensorflow as tf
 
   @tf.function(input_signature=[tf.TensorSpec([4], tf.float32, name=INPUT_NAME)])
@@ -70,7 +70,7 @@ def _write_large_graph(folder: str) -> None:
 
 
 def _write_depthwise(folder: str) -> None:
-  """Six depthwise convolutions of the shapes in MobileNet, without the pointwise ones between them."""
+  """Writes six depthwise convolutions of the shapes in MobileNet, without the pointwise ones between them."""
   import tensorflow as tf
 
   generator = tf.random.Generator.from_seed(_SEED)
@@ -89,7 +89,7 @@ def _write_depthwise(folder: str) -> None:
 
 
 def _write_checkpoint(folder: str) -> None:
-  """100 variables of 10 kB to 20 MB, 500 MB of float32 in all, as convolutions and dense layers have them."""
+  """Writes 100 variables of 10 kB to 20 MB, 500 MB of float32 in all."""
   import numpy as np
   import tensorflow as tf
 

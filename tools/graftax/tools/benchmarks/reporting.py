@@ -50,7 +50,7 @@ class Stages:
 
 
 def parse_report(output: str) -> Report | None:
-  """The report in what a process printed, or None."""
+  """Returns the report in the output of a process, or None."""
   for line in output.splitlines():
     if line.startswith(_MARK):
       report: Report = json.loads(line.removeprefix(_MARK))
@@ -64,7 +64,7 @@ def now_s() -> float:
 
 
 def peak_memory_bytes() -> int:
-  """Largest resident memory of this process so far."""
+  """Returns the largest resident memory of this process so far."""
   # getrusage on Linux may count the process that started this one, so the kernel's own record of this one comes first.
   with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
     for line in status:

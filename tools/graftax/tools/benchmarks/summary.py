@@ -65,7 +65,7 @@ def result_table(benchmark: Benchmark, results: _Results) -> Table:
 
 
 def result_json(benchmark: Benchmark, results: _Results) -> dict[str, Any]:
-  """The same, with every run."""
+  """Returns the same as JSON, with every run."""
   return {
     "name": benchmark.name,
     "title": benchmark.title,
@@ -80,7 +80,7 @@ def result_json(benchmark: Benchmark, results: _Results) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-  """What the numbers depend on: processors, load, versions."""
+  """Returns what the numbers depend on: processors, load, versions."""
   versions = {}
   for library in _LIBRARIES:
     try:
@@ -104,7 +104,7 @@ def _ratios(benchmark: Benchmark, results: _Results) -> dict[str, float]:
 
 
 def _case_ratios(benchmark: Benchmark, results: _Results) -> dict[str, float]:
-  """Case -> the median over the runs of ours relative to the baseline, the largest first."""
+  """Returns case -> the median over the runs of ours relative to the baseline, the largest first."""
   pairs = list(zip(results[OURS], results[benchmark.baseline], strict=True))
   ratios = {case: statistics.median(a.stages[case] / b.stages[case] for a, b in pairs) for case in pairs[0][0].stages}
   return dict(sorted(ratios.items(), key=lambda item: -item[1]))

@@ -113,7 +113,7 @@ class MessageMap(MutableMapping[_K, _T]):
 
 
 def compile_descriptors(sources: pathlib.Path = _SOURCES) -> descriptor_pb2.FileDescriptorSet:
-  """The descriptors of every .proto file under `sources`, dependencies first, without comments or JSON names."""
+  """Returns the descriptors of all .proto files under `sources`, dependencies first, without comments or JSON names."""
   files = sorted(str(path.relative_to(sources)) for path in sources.rglob("*.proto"))
   with tempfile.TemporaryDirectory() as directory:
     output = pathlib.Path(directory) / "schema.binpb"
@@ -126,7 +126,7 @@ def compile_descriptors(sources: pathlib.Path = _SOURCES) -> descriptor_pb2.File
 
 
 def make_stub(descriptors: descriptor_pb2.FileDescriptorSet) -> str:
-  """The text of the .pyi file: one class for each message and enum."""
+  """Returns the text of the .pyi file: one class for each message and enum."""
   blocks = [_STUB_HEADER]
   for file in descriptors.file:
     blocks += ["\n".join(_enum_stub(enum)) + "\n" for enum in file.enum_type]
@@ -179,7 +179,7 @@ def _message_stub(message: descriptor_pb2.DescriptorProto, indent: str = "") -> 
 def _field_types(
   field: descriptor_pb2.FieldDescriptorProto, entries: dict[str, descriptor_pb2.DescriptorProto]
 ) -> tuple[str, str, bool]:
-  """(type read from the attribute, type accepted by the constructor, whether the attribute can be assigned)."""
+  """Returns (type read from the attribute, type accepted by the constructor, whether the attribute can be assigned)."""
   entry = entries.get(field.type_name.rpartition(".")[2]) if field.type == field.TYPE_MESSAGE else None
   if entry is not None:
     key, value = _element_type(entry.field[0]), _element_type(entry.field[1])

@@ -30,7 +30,7 @@ _TARGET = _REPOSITORY / "graphdef_ir" / "graftax" / "graphdef_ir" / "op_signatur
 
 
 def registered_ops() -> tuple[str, schema.OpList]:
-  """The version of the installed TensorFlow, and every op it registers."""
+  """Returns the version of the installed TensorFlow, and every op that it registers."""
   import tensorflow as tf
 
   # The one door to the C++ registry: tf.raw_ops lacks internal ops, and op_def_registry looks up one name at a time.
@@ -41,14 +41,14 @@ def registered_ops() -> tuple[str, schema.OpList]:
 
 
 def format_table(version: str, ops: schema.OpList) -> str:
-  """The text of the table, sorted by op name."""
+  """Returns the text of the table, sorted by op name."""
   lines = [f"# Generated from TensorFlow {version} by graftax/tools/codegen/generate_op_table.py; do not edit."]
   lines += sorted(format_signature(signature_from_op_def(op)) for op in ops.op)
   return "\n".join(lines) + "\n"
 
 
 def format_signature(signature: OpSignature) -> str:
-  """One line of the table."""
+  """Returns one line of the table."""
   marks = "s" * signature.is_stateful + "c" * signature.is_commutative
   columns = [
     signature.name,

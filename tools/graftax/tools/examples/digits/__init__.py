@@ -39,12 +39,12 @@ class Digits:
 
 
 def model_path() -> Path:
-  """The folder of the SavedModel."""
+  """Returns the folder of the SavedModel."""
   return _folder() / "model"
 
 
 def load_digits() -> Digits:
-  """The images, their labels and TensorFlow's logits.
+  """Returns the images, their labels and TensorFlow's logits.
 
   Example:
     >>> load_digits().test_images.shape

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def write_digits(folder: Path, *, num_epochs: int) -> float:
-  """Accuracy on the test images of the model that was trained and written.
+  """Writes the model, trained, and returns its accuracy on the test images.
 
   Args:
     folder: gets `model/` and `digits.npz`.
@@ -98,7 +98,7 @@ def _train(keras: Any, model: Any, images: np.ndarray, labels: np.ndarray, num_e
 
 
 def _shifted(images: np.ndarray, rows: int, columns: int) -> np.ndarray:
-  """`[n, 8, 8, 1]` images moved down and right by at most one pixel, with paper moving in."""
+  """Returns `[n, 8, 8, 1]` images moved down and right by at most one pixel."""
   padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
   return padded[:, 1 - rows : 9 - rows, 1 - columns : 9 - columns]
 
