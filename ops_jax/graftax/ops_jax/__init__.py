@@ -11,6 +11,7 @@ from graftax.ops_jax._core.errors import (
   UnsupportedAttrError,
   UnsupportedOpError,
 )
+from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.kernel import Kernel, bind, static_value
 from graftax.ops_jax._core.known import InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
@@ -35,6 +36,7 @@ __all__ = [
   "CountedLoop",
   "InconclusiveError",
   "InputParameter",
+  "IntegerFacts",
   "InvalidInputError",
   "Kernel",
   "LookupTable",

@@ -19,6 +19,7 @@ import numpy as np
 
 from graftax.graphdef_ir import FunctionRef, GraftaxError, Node, op_signature, parse_graph
 from graftax.ops_jax import (
+  IntegerFacts,
   Kernel,
   LoopFacts,
   Lowering,
@@ -58,12 +59,14 @@ class NodeContext:
     key: what `rng()` returns, or None for a program without randomness.
     options: options that lowerings read.
     functions: Python functions that stand for library functions, by name.
+    facts: what lowerings note about traced integers.
   """
 
   state: dict[ResourceHandle, Value] = dataclasses.field(default_factory=dict)
   key: jax.Array | None = None
   options: LoweringOptions = LoweringOptions()
   functions: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+  facts: IntegerFacts = dataclasses.field(default_factory=IntegerFacts)
   node_name: str = _NODE
   function_name: str = "test"
 

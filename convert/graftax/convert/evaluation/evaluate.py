@@ -18,7 +18,7 @@ from graftax.convert.evaluation.state import State
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.graphdef_ir import UnsupportedError
-from graftax.ops_jax import Value, is_known
+from graftax.ops_jax import IntegerFacts, Value, is_known
 
 __all__ = ["Evaluator", "Policy", "TraceAll"]
 
@@ -62,6 +62,7 @@ class Evaluator:
     path: names of the call nodes that led here, for keys that do not depend on unrelated nodes.
     callers: names of the library functions being evaluated, from the outermost in.
     policy: what to do with a step.
+    facts: what lowerings find out about traced integers.
   """
 
   planner: Planner
@@ -71,6 +72,7 @@ class Evaluator:
   path: str = ""
   callers: tuple[str, ...] = ()
   policy: Policy = _TRACE_ALL
+  facts: IntegerFacts = dataclasses.field(default_factory=IntegerFacts)
 
   def enter(self, function_name: str, path: str) -> "Evaluator":
     """Returns the evaluator for a function that is called from the node at `path`.

@@ -12,7 +12,15 @@ from graftax.convert.evaluation.loop_facts import loop_facts
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Step
 from graftax.graphdef_ir import FunctionRef
-from graftax.ops_jax import InconclusiveError, InvalidInputError, LoopFacts, PureFunction, ResourceHandle, Value
+from graftax.ops_jax import (
+  InconclusiveError,
+  IntegerFacts,
+  InvalidInputError,
+  LoopFacts,
+  PureFunction,
+  ResourceHandle,
+  Value,
+)
 
 if TYPE_CHECKING:
   from graftax.convert.evaluation.evaluate import Evaluator
@@ -52,6 +60,10 @@ class Frame:
   @property
   def options(self) -> ConvertOptions:
     return self.evaluator.options
+
+  @property
+  def facts(self) -> IntegerFacts:
+    return self.evaluator.facts
 
   @property
   def key(self) -> jax.Array | None:

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from graftax.graphdef_ir import FunctionRef
+from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.values import Value
 
@@ -90,6 +91,10 @@ class Context(Protocol):
   @property
   def options(self) -> LoweringOptions:
     """Options that change what lowerings produce."""
+
+  @property
+  def facts(self) -> IntegerFacts:
+    """What is known of the traced integers of this evaluation."""
 
   def read(self, handle: ResourceHandle) -> Value:
     """The current value of a resource."""

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
-from graftax.ops_jax._core.affine import materialize_noted
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import canonical_dtype, to_dtype
@@ -71,9 +70,12 @@ def _bind_run(
     # Only shape vectors are object arrays, so nearly always one look at each type is all.
     has_symbols = any(isinstance(value, np.ndarray) and is_symbolic(value) for value in flat_inputs)
     if has_symbols:
-      flat_inputs = _with_symbols_for(lowering, flat_inputs, signature, given)
+      flat_inputs = _with_symbols_for(lowering, flat_inputs, signature, given, context)
     inputs = prepare(flat_inputs if group is None else group(flat_inputs))
-    outputs = function(context, *inputs) if lowering.needs_context else function(*inputs)
+    if lowering.needs_facts:
+      outputs = function(*inputs, facts=context.facts)
+    else:
+      outputs = function(context, *inputs) if lowering.needs_context else function(*inputs)
     flat = tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
     return _of_declared_types(flat, signature, given) if has_symbols and signature is not None else flat
 
@@ -267,7 +269,11 @@ def _input_preparation(
 
 
 def _with_symbols_for(
-  lowering: Lowering, flat_inputs: Sequence[Value], signature: OpSignature | None, attrs: Mapping[str, AttrValue]
+  lowering: Lowering,
+  flat_inputs: Sequence[Value],
+  signature: OpSignature | None,
+  attrs: Mapping[str, AttrValue],
+  context: Context,
 ) -> Sequence[Value]:
   """Flat inputs with symbolic dimensions made arrays where the lowering computes on arrays, or they meet traced ones.
 
@@ -283,7 +289,7 @@ def _with_symbols_for(
   materialized = list(flat_inputs)
   for i in symbolic:
     dtype = np.dtype(np.int32) if types is None else canonical_dtype(types[i].numpy)
-    materialized[i] = materialize_noted(flat_inputs[i], dtype)
+    materialized[i] = context.facts.materialized(flat_inputs[i], dtype)
   return materialized
 
 

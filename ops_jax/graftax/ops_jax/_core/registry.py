@@ -2,7 +2,8 @@
 
 Positional parameters are the op's tensor inputs, in the op's order; keyword-only parameters are its attributes;
 `Static[...]` marks an input that must be known while tracing; a first parameter annotated `Context` asks for the
-program around the node. Attributes that several ops share are the keys of a `TypedDict`: `**attrs: Unpack[ConvAttrs]`.
+program around the node, and a keyword-only parameter annotated `IntegerFacts` for what is known of traced integers.
+Attributes that several ops share are the keys of a `TypedDict`: `**attrs: Unpack[ConvAttrs]`.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import RegistrationError
+from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.values import STATIC_MARKER, SYMBOLIC_MARKER
 
 __all__ = ["InputParameter", "Lowering", "lowering", "register", "supported_ops"]
@@ -45,6 +47,7 @@ class Lowering:
     attrs: attribute name -> annotated type.
     ignores: attributes that carry nothing the function needs (types that the inputs show anyway).
     needs_context: whether the first argument is the `Context`.
+    needs_facts: whether there is a keyword argument `facts`; not beside a `Context`, which has them.
     takes_symbols: whether known inputs that hold symbolic dimensions are passed as they are, if all inputs are known.
     moves: names of the inputs whose elements it moves without looking at them.
     sees_shapes: whether it looks at nothing but the shapes of its inputs.
@@ -55,6 +58,7 @@ class Lowering:
   attrs: Mapping[str, Any]
   ignores: frozenset[str]
   needs_context: bool
+  needs_facts: bool = False
   takes_symbols: bool = False
   moves: frozenset[str] = frozenset()
   sees_shapes: bool = False
@@ -201,10 +205,12 @@ def _read_signature(registration: _Registration) -> Lowering:
   hints = typing.get_type_hints(function, include_extras=True)
   inputs: list[InputParameter] = []
   attrs: dict[str, Any] = {}
-  needs_context = False
+  needs_context = needs_facts = False
   for position, parameter in enumerate(inspect.signature(function).parameters.values()):
     hint = hints.get(parameter.name)
-    if parameter.kind is parameter.KEYWORD_ONLY:
+    if hint is IntegerFacts:
+      needs_facts = True
+    elif parameter.kind is parameter.KEYWORD_ONLY:
       if hint is None:
         raise RegistrationError(f"{_describe(function)}: attribute {parameter.name!r} has no type annotation.")
       attrs[parameter.name] = hint
@@ -228,6 +234,7 @@ def _read_signature(registration: _Registration) -> Lowering:
     attrs,
     registration.ignores,
     needs_context,
+    needs_facts=needs_facts,
     takes_symbols=registration.symbolic or needs_context,
     moves=registration.moves,
     sees_shapes=registration.sees_shapes,

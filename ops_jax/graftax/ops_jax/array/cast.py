@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graftax.ops_jax._core.affine import note_same
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, is_known, is_symbolic, materialize
@@ -14,7 +14,7 @@ __all__ = ["bitcast", "cast"]
 
 
 @register("Cast", ignores=("SrcT",), symbolic=True)
-def cast(x: Array, *, DstT: np.dtype, Truncate: bool = False) -> Array:
+def cast(x: Array, *, DstT: np.dtype, Truncate: bool = False, facts: IntegerFacts = NO_FACTS) -> Array:
   """Converts `x` to another dtype, element by element.
 
   Source op: `tf.raw_ops.Cast`.
@@ -23,6 +23,7 @@ def cast(x: Array, *, DstT: np.dtype, Truncate: bool = False) -> Array:
     x: any shape and numeric or boolean dtype.
     DstT: dtype of the result.
     Truncate: whether to drop the low bits of a floating-point number instead of rounding to the nearest.
+    facts: what is known of traced integers.
 
   Returns:
     Same shape. Floating point to integer rounds towards 0; values out of range give the result of TensorFlow's CPU
@@ -39,10 +40,7 @@ def cast(x: Array, *, DstT: np.dtype, Truncate: bool = False) -> Array:
     x = materialize(x)
   if is_known(x):
     return _cast_known(np.asarray(x), DstT, Truncate)
-  result = _cast_traced(x, canonical_dtype(DstT), Truncate)
-  if jnp.issubdtype(x.dtype, jnp.signedinteger):
-    note_same(result, x)
-  return result
+  return facts.cast(_cast_traced(x, canonical_dtype(DstT), Truncate), x)
 
 
 def _cast_known(x: np.ndarray, dtype: np.dtype, truncate: bool) -> Array:

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graftax.ops_jax._core.affine import note_concatenated, note_stacked
 from graftax.ops_jax._core.axes import canonical_axis
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import INT32, as_known, is_small, to_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, is_known, namespace
@@ -18,7 +18,7 @@ __all__ = ["concat", "concat_offset", "concat_v2", "pack", "parallel_concat", "s
 
 
 @register("Pack", ignores=("N",), symbolic=True, moves=("values",))
-def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
+def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0, facts: IntegerFacts = NO_FACTS) -> Array:
   """Stacks arrays of one shape along a new axis.
 
   Source op: `tf.raw_ops.Pack`.
@@ -27,6 +27,7 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
     values: arrays of one shape and dtype.
     T: their dtype.
     axis: position of the new dimension; negative counts from the end of the result.
+    facts: what is known of traced integers.
 
   Raises:
     InvalidInputError: the shapes differ, or there is no such axis.
@@ -40,7 +41,7 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0) -> Array:
   # Known sizes have lost their declared dtype; floats keep the caller's precision.
   if result.dtype.kind in "iu":
     result = to_dtype(result, T)
-  note_stacked(result, values)
+  facts.note_concatenated(result, values)
   return result
 
 
@@ -60,7 +61,7 @@ def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
 
 
 @register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True, moves=("values",))
-def concat_v2(values: list[Array], axis: Static[int]) -> Array:
+def concat_v2(values: list[Array], axis: Static[int], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Concatenates arrays along an axis, which must be known; the other dimensions agree.
 
   Raises:
@@ -71,16 +72,16 @@ def concat_v2(values: list[Array], axis: Static[int]) -> Array:
     if namespace(*values) is np:
       return _normalized(np.concatenate(values, position))
     result = jnp.concatenate(values, position)
-    note_concatenated(result, values)
+    facts.note_concatenated(result, values)
     return result
   except (TypeError, ValueError) as e:
     raise InvalidInputError(f"ConcatV2: shapes {[v.shape for v in values]} do not join along axis {axis}.") from e
 
 
 @register("Concat", ignores=("N", "T"), symbolic=True, moves=("values",))
-def concat(concat_dim: Static[int], values: list[Array]) -> Array:
+def concat(concat_dim: Static[int], values: list[Array], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Computes `concat_v2` with its arguments in another order."""
-  return concat_v2(values, concat_dim)
+  return concat_v2(values, concat_dim, facts=facts)
 
 
 @register("ParallelConcat", ignores=("N", "T", "shape"), moves=("values",))

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graftax.ops_jax._core.affine import Affine, affine_entries
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, Affine, IntegerFacts
 from graftax.ops_jax._core.known import as_known
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
@@ -41,7 +41,7 @@ class StridedSliceMasks(TypedDict, total=False):
 
 
 @register("Slice", ignores=("T", "Index"), symbolic=True, moves=("input",))
-def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
+def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Cuts a box out of an array.
 
   Source op: `tf.raw_ops.Slice`.
@@ -50,6 +50,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
     input: any shape and dtype.
     begin: `[rank]`, the first position in each dimension; may be traced.
     size: `[rank]`, extent in each dimension; -1 means up to the end. Must be known.
+    facts: what is known of traced integers.
 
   Returns:
     An array of shape `size`.
@@ -61,7 +62,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]]) -> Array:
   Differs from TF: a traced `begin` that leaves no room for the box is moved back; TensorFlow raises an error. A box of
   symbolic size that exceeds the array holds NaN (an extreme integer, true) beyond it.
   """
-  starts = [entry.value() for entry in affine_entries(begin)]
+  starts = [entry.value() for entry in facts.entries(begin)]
   if len(size) != input.ndim or len(starts) != input.ndim:
     raise InvalidInputError(f"Slice: begin and size must have {input.ndim} entries for shape {input.shape}.")
   sizes = []
@@ -86,6 +87,8 @@ def strided_slice(
   begin: Array,
   end: Array,
   strides: Static[tuple[int, ...]],
+  *,
+  facts: IntegerFacts = NO_FACTS,
   **masks: Unpack[StridedSliceMasks],
 ) -> Array:
   """Returns `input[begin:end:strides]`, with Python's other kinds of index entries.
@@ -111,7 +114,7 @@ def strided_slice(
   of traced position that exceeds the array is moved back into it; TensorFlow cuts it off. A single symbolic position
   out of range reads NaN (an extreme integer, true).
   """
-  plan = _plan("StridedSlice", input.shape, begin, end, strides, **masks)
+  plan = _plan("StridedSlice", input.shape, begin, end, strides, facts, **masks)
   return _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
 
 
@@ -122,10 +125,12 @@ def strided_slice_grad(
   end: Array,
   strides: Static[tuple[int, ...]],
   dy: Array,
+  *,
+  facts: IntegerFacts = NO_FACTS,
   **masks: Unpack[StridedSliceMasks],
 ) -> Array:
   """Computes the gradient of `strided_slice`: zeros of the given shape with `dy` in place of the slice."""
-  plan = _plan("StridedSliceGrad", shape, begin, end, strides, **masks)
+  plan = _plan("StridedSliceGrad", shape, begin, end, strides, facts, **masks)
   dy = _oriented(jnp.asarray(dy), plan)
   config = [(0, 0, 0) if _is_traced(r.start) else r.padding(dim) for r, dim in zip(plan.ranges, shape, strict=True)]
   padded = lax.pad(dy, jnp.zeros((), dy.dtype), config)
@@ -142,10 +147,12 @@ def tensor_strided_slice_update(
   end: Array,
   strides: Static[tuple[int, ...]],
   value: Array,
+  *,
+  facts: IntegerFacts = NO_FACTS,
   **masks: Unpack[StridedSliceMasks],
 ) -> Array:
   """Replaces the slice that `strided_slice` would return by `value`, which broadcasts to it."""
-  plan = _plan("TensorStridedSliceUpdate", input.shape, begin, end, strides, **masks)
+  plan = _plan("TensorStridedSliceUpdate", input.shape, begin, end, strides, facts, **masks)
   input, value = jnp.asarray(input), jnp.asarray(value)
   value = _oriented(jnp.broadcast_to(value, plan.shape), plan)
   if all(r.step == 1 for r in plan.ranges):
@@ -202,11 +209,17 @@ class _Plan:
 
 
 def _plan(
-  op: str, dims: Sequence[Any], begin: Array, end: Array, strides: Sequence[int], **masks: Unpack[StridedSliceMasks]
+  op: str,
+  dims: Sequence[Any],
+  begin: Array,
+  end: Array,
+  strides: Sequence[int],
+  facts: IntegerFacts,
+  **masks: Unpack[StridedSliceMasks],
 ) -> _Plan:
   num_entries = len(strides)
   ellipsis_mask, new_axis_mask = masks.get("ellipsis_mask", 0), masks.get("new_axis_mask", 0)
-  begins, ends = affine_entries(begin), affine_entries(end)
+  begins, ends = facts.entries(begin), facts.entries(end)
   ranges: list[_Range] = []
   shape: list[Any] = []
   for i in range(num_entries):

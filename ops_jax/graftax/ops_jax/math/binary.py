@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graftax.ops_jax._core.affine import note_shifted
 from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.fast_dispatch import short_cut
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import keep_known
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, is_known
@@ -53,20 +53,20 @@ _multiply = short_cut(lax.mul, jnp.multiply)
 
 
 @register("Add", "AddV2", ignores=("T",), symbolic=True)
-def add(x: Array, y: Array) -> Array:
+def add(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns `x + y`; integers wrap. Known strings are joined."""
   if isinstance(x, FlowGradient) or isinstance(y, FlowGradient):
     return sum_of_variants([x, y], "Add")
   result = keep_known(np.add, _add, x, y)
-  note_shifted(result, x, y)
+  facts.note_shifted(result, x, y)
   return result
 
 
 @register("Sub", ignores=("T",), symbolic=True)
-def sub(x: Array, y: Array) -> Array:
+def sub(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns `x - y`; integers wrap."""
   result = keep_known(np.subtract, _subtract, x, y)
-  note_shifted(result, x, y, sign=-1)
+  facts.note_shifted(result, x, y, sign=-1)
   return result
 
 
@@ -77,11 +77,11 @@ def mul(x: Array, y: Array) -> Array:
 
 
 @register("AddN", "AccumulateNV2", ignores=("T", "N", "shape"), symbolic=True)
-def add_n(inputs: list[Array]) -> Array:
+def add_n(inputs: list[Array], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Sums arrays of one shape and dtype, or tensor lists of one length."""
   if any(map(is_variant, inputs)):
     return sum_of_variants(inputs, "AddN")
-  return functools.reduce(add, inputs)
+  return functools.reduce(functools.partial(add, facts=facts), inputs)
 
 
 @register("RealDiv", "Div", ignores=("T",), symbolic=True)
@@ -239,15 +239,15 @@ _pow: Callable[..., Array] = with_partials(lax.pow, _pow_partial_x, _pow_partial
 
 
 @register("Maximum", ignores=("T",), symbolic=True)
-def maximum(x: Array, y: Array) -> Array:
+def maximum(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns the larger of `x` and `y`, or NaN if one is NaN. If they are equal, the derivative is that of `x`."""
-  return keep_known(_np_maximum, lambda a, b: _maximum(*_broadcast(a, b)), x, y)
+  return facts.maximum(keep_known(_np_maximum, lambda a, b: _maximum(*_broadcast(a, b)), x, y), x, y)
 
 
 @register("Minimum", ignores=("T",), symbolic=True)
-def minimum(x: Array, y: Array) -> Array:
+def minimum(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns the smaller of `x` and `y`, or NaN if one is NaN. If they are equal, the derivative is that of `x`."""
-  return keep_known(_np_minimum, lambda a, b: _minimum(*_broadcast(a, b)), x, y)
+  return facts.minimum(keep_known(_np_minimum, lambda a, b: _minimum(*_broadcast(a, b)), x, y), x, y)
 
 
 _maximum = with_partials(
