@@ -5,7 +5,7 @@ import difflib
 import inspect
 import keyword
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.planning.custom_gradient import attach_custom_gradients
@@ -13,18 +13,18 @@ from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import (
-  DType,
   Function,
   GraftaxError,
-  Node,
-  Parameter,
+  GraphError,
   PartialShape,
   Result,
   TensorRef,
   TensorSpec,
   ancestors,
+  cut_function,
   inline_calls,
   reachable_functions,
+  tensor_spec,
   traits_of,
 )
 
@@ -72,7 +72,9 @@ def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = Non
   fetches = None if outputs is None else [_parse(name, program) for name in _flat(outputs)]
   whole = _with_tensors(program, [*feeds, *(fetches or ())])
   specs = [_spec(ref, whole, program) for ref in feeds]
-  part = _feed(_fetch(whole, fetches, program), feeds, specs, program)
+  fetched = _fetch(whole, fetches, program)
+  fed = dict(zip(feeds, specs, strict=True))
+  part = cut_function(fetched, fed, lambda cut_off: _kept(cut_off, fetched, feeds, program))
   _check_fed(part, len(feeds), whole, program)
   captured = {parameter.name for parameter in part.parameters[len(feeds) :]}
   names = whole.parameters[len(whole.parameters) - len(program.captures) :]
@@ -132,28 +134,10 @@ def _spec(ref: TensorRef, function: Function, program: Program) -> TensorSpec:
       return own[position]
     parameter = function.parameters[position]
     return TensorSpec(parameter.shape, parameter.dtype, parameter.name)
-  node = function.node(ref.node)
-  return TensorSpec(_shape(node, ref.index), _dtype(node, ref, program), ref.node)
-
-
-def _dtype(node: Node, ref: TensorRef, program: Program) -> DType:
-  signature = program.library.signature(node.op) or program.signatures.get(node.op)
-  if signature is None:
-    raise ConversionError(
-      f"{program.name}: {str(ref)!r}: the dtype of op {node.op!r} is not known; it has no signature."
-    )
-  types = tuple(signature.output_types(signature.with_defaults(node.attrs)))
-  if ref.index >= len(types):
-    raise ConversionError(f"{program.name}: {str(ref)!r}: node {node.name!r} ({node.op}) has {len(types)} outputs.")
-  return types[ref.index]
-
-
-def _shape(node: Node, index: int) -> PartialShape:
-  shape = node.attrs.get("shape") if traits_of(node.op).makes == "placeholder" else None
-  shapes = node.attrs.get("_output_shapes")
-  if shape is None and isinstance(shapes, tuple) and index < len(shapes):
-    shape = shapes[index]
-  return shape if isinstance(shape, PartialShape) else PartialShape(None)
+  try:
+    return tensor_spec(ref, function.node(ref.node), program.library, program.signatures)
+  except GraphError as e:
+    raise ConversionError(f"{program.name}: {e}") from e
 
 
 def _fetch(function: Function, fetches: Sequence[TensorRef] | None, program: Program) -> Function:
@@ -163,57 +147,25 @@ def _fetch(function: Function, fetches: Sequence[TensorRef] | None, program: Pro
   return dataclasses.replace(function, results=results)
 
 
-def _feed(function: Function, feeds: Sequence[TensorRef], specs: Sequence[TensorSpec], program: Program) -> Function:
-  """`function` with the tensors `feeds` as its first parameters; the others follow as far as they are read."""
-  taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
-  names = {ref: ref.node if _is_parameter(ref, function) else _new_name(ref, taken) for ref in feeds}
-  renamed = {ref: TensorRef(name) for ref, name in names.items()}
-  nodes = [
-    dataclasses.replace(node, inputs=tuple(renamed.get(ref, ref) for ref in node.inputs)) for node in function.nodes
-  ]
-  results = tuple(dataclasses.replace(result, ref=renamed.get(result.ref, result.ref)) for result in function.results)
-  fed = dataclasses.replace(function, nodes=tuple(nodes), results=results)
-  kept = _kept(fed, function, {ref.node for ref in feeds}, program)
-  read = {ref.node for node in nodes if node.name in kept for ref in node.inputs} | {
-    result.ref.node for result in results
-  }
-  parameters = [Parameter(names[ref], spec.dtype, spec.shape) for ref, spec in zip(feeds, specs, strict=True)]
-  parameters += (p for p in function.parameters if p.name in read and p.name not in {ref.node for ref in feeds})
-  return dataclasses.replace(
-    fed,
-    parameters=tuple(parameters),
-    nodes=tuple(_without_control(node, kept) for node in nodes if node.name in kept),
-    control_results=tuple(name for name in function.control_results if name in kept),
-  )
+def _kept(cut_off: Function, whole: Function, feeds: Sequence[TensorRef], program: Program) -> set[str]:
+  """Returns the names of the nodes that the results and the remaining effects need.
 
-
-def _is_parameter(ref: TensorRef, function: Function) -> bool:
-  return any(parameter.name == ref.node for parameter in function.parameters)
-
-
-def _new_name(ref: TensorRef, taken: set[str]) -> str:
-  name = f"{ref.node}/{ref.index}"
-  while name in taken:
-    name += "_"
-  taken.add(name)
-  return name
-
-
-def _kept(fed: Function, original: Function, fed_nodes: Collection[str], program: Program) -> set[str]:
-  """Nodes that results need, and effects; of what computes the fed tensors, only what results need all the same."""
-  nodes = {node.name: node for node in fed.nodes}
-  for_results = ancestors(nodes, [result.ref.node for result in fed.results], control=False)
-  # Effects up there belong to what the caller does instead.
-  bypassed = ancestors({node.name: node for node in original.nodes}, fed_nodes, control=False) - for_results
-  rest = dataclasses.replace(fed, nodes=tuple(node for node in fed.nodes if node.name not in bypassed))
+  Args:
+    cut_off: the function without the edges from the fed tensors.
+    whole: the function with these edges.
+    feeds: the fed tensors.
+    program: for its library and signatures.
+  """
+  nodes = {node.name: node for node in cut_off.nodes}
+  for_results = ancestors(nodes, [result.ref.node for result in cut_off.results], control=False)
+  # The caller does what computes the fed tensors, so its effects are the caller's too.
+  fed_nodes = {ref.node for ref in feeds}
+  bypassed = ancestors({node.name: node for node in whole.nodes}, fed_nodes, control=False) - for_results
+  rest = dataclasses.replace(cut_off, nodes=tuple(node for node in cut_off.nodes if node.name not in bypassed))
   # In TF1 control flow, control edges say in which branch or loop a constant is.
-  with_control = any(traits_of(node.op).control_flow_v1 for node in fed.nodes)
+  with_control = any(traits_of(node.op).control_flow_v1 for node in cut_off.nodes)
   needed = EffectAnalysis(program.library, program.signatures).needed_nodes(rest)
   return ancestors(nodes, needed, control=with_control)
-
-
-def _without_control(node: Node, kept: Collection[str]) -> Node:
-  return dataclasses.replace(node, control_inputs=tuple(name for name in node.control_inputs if name in kept))
 
 
 def _check_fed(part: Function, num_inputs: int, whole: Function, program: Program) -> None:

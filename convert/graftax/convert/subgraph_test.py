@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from graftax.convert import ConversionError, convert_program, convert_subgraph
+from graftax.convert import ConversionError, convert, convert_program, convert_subgraph
 from graftax.convert.subgraph import cut
-from graftax.graphdef_ir import DType, FunctionRef
+from graftax.graphdef_ir import DType, FunctionRef, schema
 from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
@@ -100,3 +100,24 @@ def test_parts_that_cannot_run_are_left_out():
     convert_program(root)
   fn, params = convert_subgraph(root, ["y"])
   assert fn(params, 0.0)[0] == (1.0,)
+
+
+@pytest.mark.parametrize(("producer", "is_scalar"), [(21, False), (1882, True)])
+def test_placeholders_of_old_graphs_take_any_shape(producer, is_scalar):
+  graph = schema.GraphDef(versions=schema.VersionDef(producer=producer))
+  x = graph.node.add(name="x", op="Placeholder")
+  x.attr["dtype"].type = DType.FLOAT.value
+  x.attr["shape"].shape.SetInParent()
+  graph.node.add(name="y", op="Neg", input=["x"]).attr["T"].type = DType.FLOAT.value
+  fn, params = convert(graph.SerializeToString(), inputs=["x"], outputs="y")
+  assert fn(params, np.float32(3))[0] == -3
+  vector = np.float32([1, 2])
+  if is_scalar:
+    with pytest.raises(ValueError, match=r"got shape \[2\]; expected \[\]"):
+      fn(params, vector)
+  else:
+    np.testing.assert_array_equal(fn(params, vector)[0], -vector)
+
+
+def test_a_fed_tensor_takes_the_name_of_its_node():
+  assert [p.name for p in cut(_program(), ["call/sum"]).function.parameters] == ["call/sum", "v"]

@@ -33,7 +33,7 @@ from graftax.graphdef_ir.signatures import (
   op_signature,
   signature_from_op_def,
 )
-from graftax.graphdef_ir.subgraph import extract_subgraph
+from graftax.graphdef_ir.subgraph import cut_function, extract_subgraph, tensor_spec
 from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.text import format_function, format_graph, format_node
 from graftax.graphdef_ir.traverse import (
@@ -74,6 +74,7 @@ __all__ = [
   "ancestors",
   "bind_attributes",
   "consumers",
+  "cut_function",
   "errors",
   "extract_subgraph",
   "format_function",
@@ -95,6 +96,7 @@ __all__ = [
   "reachable_functions",
   "schema",
   "signature_from_op_def",
+  "tensor_spec",
   "topological_order",
   "traits_of",
   "validate",

@@ -8,6 +8,7 @@ Parsing is lenient about what it does not need: unknown ops, missing functions a
 `validate`, or when something is made of them. It is strict about bytes and values that make no sense.
 """
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
@@ -18,6 +19,7 @@ from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import FunctionResultError, GraphError, ParseError, UnsupportedFunctionError
 from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_from_proto
 from graftax.graphdef_ir.signatures import OpSignature, OpSignatures
 
@@ -32,6 +34,9 @@ __all__ = [
 
 # Protobuf in pure Python also raises the latter two.
 _DAMAGED = (schema.DecodeError, ValueError, RecursionError)
+
+# TensorFlow's importer does the same: older producers wrote shape [] for a placeholder of unknown rank.
+_FIRST_PRODUCER_WITH_SCALAR_PLACEHOLDERS = 24
 
 _Message = TypeVar("_Message", bound=schema.Message)
 
@@ -58,10 +63,10 @@ def parse_graph(data: bytes, *, extra_ops: bytes | schema.OpList | None = None) 
 def graph_from_proto(
   message: schema.GraphDef | SupportsSerialization, *, extra_ops: bytes | schema.OpList | None = None
 ) -> Graph:
-  """The graph of a GraphDef message, ours or TensorFlow's. It is read from later on too, so do not change it.
+  """Returns the graph of a GraphDef message, ours or TensorFlow's. Functions are read later, so do not change it.
 
   Raises:
-    ParseError: it contradicts itself.
+    ParseError: the message contradicts itself.
   """
   graph = _as_ours(schema.GraphDef, message)
   signatures = _signatures(extra_ops)
@@ -72,12 +77,10 @@ def graph_from_proto(
     return _parse_function(function, signatures, library, decoder)
 
   library = FunctionLibrary.from_protos(graph.library, parse_member)
-  return Graph(
-    nodes=_parse_nodes(graph.node, decoder),
-    library=library,
-    producer=graph.versions.producer or graph.version,
-    signatures=signatures,
-  )
+  nodes, producer = _parse_nodes(graph.node, decoder), graph.versions.producer or graph.version
+  if producer < _FIRST_PRODUCER_WITH_SCALAR_PLACEHOLDERS:
+    nodes = tuple(map(_with_unknown_rank, nodes))
+  return Graph(nodes=nodes, library=library, producer=producer, signatures=signatures)
 
 
 def parse_function(
@@ -160,6 +163,12 @@ def _parse_node(message: schema.NodeDef, refs: dict[str, TensorRef], decoder: At
     return _make_node(message, tuple(inputs), tuple(control_inputs), decoder)
   except ParseError as e:
     raise ParseError(f"node {message.name!r} ({message.op}): {e}") from e
+
+
+def _with_unknown_rank(node: Node) -> Node:
+  if traits_of(node.op).makes != "placeholder" or node.attrs.get("shape") != PartialShape(()):
+    return node
+  return dataclasses.replace(node, attrs={**node.attrs, "shape": PartialShape(None)})
 
 
 def _make_node(

@@ -19,6 +19,7 @@ from graftax.graphdef_ir.errors import (
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
+from graftax.graphdef_ir.serialize import graph_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
 from graftax.graphdef_ir.text import format_graph
 from graftax.graphdef_ir.validation import validate
@@ -88,6 +89,16 @@ def test_a_function_is_read():
   assert function.node("sum").inputs == (TensorRef("split", 0), TensorRef("split", 1))
   assert function.node("sum").control_inputs == ("axis",)
   assert function.node("split").inputs == (TensorRef("axis"), TensorRef("x"))
+
+
+@pytest.mark.parametrize(("producer", "shape"), [(23, PartialShape(None)), (24, PartialShape(()))])
+def test_old_placeholders_of_shape_nothing_have_unknown_rank(producer: int, shape: PartialShape):
+  node = schema.NodeDef(name="x", op="Placeholder")
+  node.attr["shape"].shape.SetInParent()
+  graph = schema.GraphDef(node=[node], versions=schema.VersionDef(producer=producer))
+  parsed = graph_from_proto(graph)
+  assert parsed.node("x").attrs["shape"] == shape
+  assert graph_from_proto(graph_to_proto(parsed)) == parsed
 
 
 def test_before_version_def_existed_the_producer_was_a_plain_number():

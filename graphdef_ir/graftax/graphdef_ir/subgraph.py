@@ -1,4 +1,4 @@
-"""The part of a graph between some tensors, as a function.
+"""Cuts the part of a graph or function that lies between some tensors.
 
 >>> x = Node("x", "Placeholder", attrs={"dtype": DType.FLOAT})
 >>> y = Node("y", "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT})
@@ -8,19 +8,18 @@ function negate(x: float32[unknown rank]) -> (y: float32)
   return y
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from graftax.graphdef_ir._unique_names import unique_name
-from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import GraphError, NoSuchNodeError, OutputIndexError, UnknownOpError
 from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, TensorRef
+from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import traits_of
-from graftax.graphdef_ir.shapes import PartialShape
+from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
+from graftax.graphdef_ir.signatures import OpSignatures
 
-__all__ = ["extract_subgraph"]
-
-# Graphs of older producers write shape [] into a Placeholder of unknown rank.
-_FIRST_PRODUCER_WITH_SCALAR_PLACEHOLDERS = 24
+__all__ = ["cut_function", "extract_subgraph", "tensor_spec"]
 
 
 def extract_subgraph(
@@ -31,15 +30,15 @@ def extract_subgraph(
   targets: Sequence[str] = (),
   name: str = "subgraph",
 ) -> Function:
-  """The function that takes `inputs`, returns `outputs`, and runs `targets` for their effects.
+  """Returns the function that takes `inputs`, returns `outputs`, and runs `targets` for their effects.
 
   This is what `Session.run(outputs + targets, feed_dict=inputs)` computes: any tensor can be fed, not only
-  placeholders, and what only fed tensors need is left out.
+  placeholders, and nodes that only fed tensors need are left out.
 
   Args:
-    graph: where to look; its library is the function's library too.
+    graph: the whole; its library is the function's library too.
     inputs: tensors to feed, as refs or as text (`"x"`, `"split:1"`); the function's parameters, in this order.
-    outputs: tensors to return, in this order; may repeat, and may be inputs.
+    outputs: tensors to return, in this order; can repeat, and can be inputs.
     targets: names of nodes to run; the function's control results.
     name: the function's name.
 
@@ -49,42 +48,71 @@ def extract_subgraph(
     UnknownOpError: the op of an input or output is unknown, so its element type is too.
     GraphError: an input is given twice, or a placeholder is needed that is not an input.
   """
-  fed = [_as_ref(ref) for ref in inputs]
-  fetched = [_as_ref(ref) for ref in outputs]
-  _check_unique(fed)
-  dtypes = {ref: _dtype_of(ref, graph) for ref in [*fed, *fetched]}
-  kept = _needed(graph, fetched, targets, frozenset(fed))
-  _check_placeholders(graph, kept, fetched)
-  names = _parameter_names(graph, fed, kept)
-  renamed = {ref: TensorRef(parameter) for ref, parameter in names.items()}
+  fed, fetched = ([_as_ref(ref) for ref in refs] for refs in (inputs, outputs))
+  specs = {ref: tensor_spec(ref, graph.node(ref.node), graph.library, graph.signatures) for ref in [*fed, *fetched]}
+  names = _result_names(fetched)
+  results = tuple(Result(result, ref, specs[ref].dtype) for result, ref in zip(names, fetched, strict=True))
+  whole = Function(name, (), results, graph.nodes, tuple(dict.fromkeys(targets)))
+  part = cut_function(whole, {ref: specs[ref] for ref in _unique(fed)}, lambda _: _needed(graph, fetched, targets, fed))
+  missing = [node.name for node in part.nodes if _is_placeholder(node)]
+  if missing:
+    raise GraphError(
+      f"subgraph: outputs {[str(ref) for ref in fetched]} need placeholders {missing}, which are not among the inputs."
+    )
   return Function(
     name=name,
-    parameters=tuple(Parameter(names[ref], dtypes[ref], _shape_of(ref, graph)) for ref in fed),
-    results=tuple(
-      Result(result, renamed.get(ref, ref), dtypes[ref])
-      for ref, result in zip(fetched, _result_names(fetched), strict=True)
-    ),
-    nodes=tuple(_rewire(node, renamed, kept) for node in graph.nodes if node.name in kept),
-    control_results=tuple(dict.fromkeys(targets)),
-    is_stateful=any(_is_stateful(graph.node(kept_name), graph) for kept_name in kept),
+    parameters=part.parameters,
+    results=part.results,
+    nodes=part.nodes,
+    control_results=part.control_results,
+    is_stateful=any(_is_stateful(node, graph) for node in part.nodes),
   )
 
 
-def _as_ref(ref: TensorRef | str) -> TensorRef:
-  return TensorRef.parse(ref) if isinstance(ref, str) else ref
+def cut_function(
+  function: Function, feeds: Mapping[TensorRef, TensorSpec], needed: Callable[[Function], Collection[str]]
+) -> Function:
+  """Returns a function whose first parameters replace the tensors `feeds`.
+
+  A fed tensor is named after its node if the node is left out. The function's own parameters follow if they are still
+  read.
+
+  Args:
+    function: the whole, with the results of the part.
+    feeds: tensors to feed, with shape and dtype; in the order of the parameters.
+    needed: given the function with the fed tensors cut off, returns the names of the nodes to keep.
+  """
+  # A node name has no colon, so nothing computes these.
+  cut_off = _rewired_function(function, {ref: TensorRef(f"{ref.node}:{ref.index}") for ref in feeds})
+  kept = set(needed(cut_off))
+  names = _parameter_names(function, list(feeds), kept)
+  renamed = {ref: TensorRef(parameter) for ref, parameter in names.items()}
+  nodes = tuple(_rewired(node, renamed, kept) for node in function.nodes if node.name in kept)
+  results = _rewired_results(function, renamed)
+  read = {ref.node for node in nodes for ref in node.inputs} | {result.ref.node for result in results}
+  parameters = [Parameter(names[ref], spec.dtype, spec.shape) for ref, spec in feeds.items()]
+  fed = {ref.node for ref in feeds}
+  parameters += (p for p in function.parameters if p.name in read and p.name not in fed)
+  controls = tuple(name for name in function.control_results if name in kept)
+  return dataclasses.replace(
+    function, parameters=tuple(parameters), results=results, nodes=nodes, control_results=controls
+  )
 
 
-def _check_unique(fed: Sequence[TensorRef]) -> None:
-  seen: set[TensorRef] = set()
-  for ref in fed:
-    if ref in seen:
-      raise GraphError(f"subgraph: input {str(ref)!r} is given twice; expected each tensor once.")
-    seen.add(ref)
+def tensor_spec(ref: TensorRef, node: Node, library: FunctionLibrary, signatures: OpSignatures) -> TensorSpec:
+  """Returns shape and dtype of a tensor, as far as its node tells.
 
+  Args:
+    ref: the tensor.
+    node: the node that computes it.
+    library: the functions that it can call.
+    signatures: signatures of all ops.
 
-def _dtype_of(ref: TensorRef, graph: Graph) -> DType:
-  node = graph.node(ref.node)
-  signature = graph.library.signature(node.op) or graph.signatures.find(node.op)
+  Raises:
+    OutputIndexError: the node has no such output.
+    UnknownOpError: the node's op is unknown.
+  """
+  signature = library.signature(node.op) or signatures.find(node.op)
   if signature is None:
     raise UnknownOpError(
       f"subgraph: element type of {str(ref)!r}: op {node.op!r} has no known signature. Pass its OpDef as an extra op."
@@ -92,26 +120,39 @@ def _dtype_of(ref: TensorRef, graph: Graph) -> DType:
   types = signature.output_types(node.attrs)
   if not 0 <= ref.index < len(types):
     raise OutputIndexError(f"subgraph: {str(ref)!r}: node {node.name!r} ({node.op}) has {len(types)} outputs.")
-  return types[ref.index]
+  return TensorSpec(_shape_of(node, ref.index), types[ref.index], ref.node)
 
 
-def _shape_of(ref: TensorRef, graph: Graph) -> PartialShape:
-  node = graph.node(ref.node)
+def _as_ref(ref: TensorRef | str) -> TensorRef:
+  return TensorRef.parse(ref) if isinstance(ref, str) else ref
+
+
+def _unique(fed: Sequence[TensorRef]) -> Sequence[TensorRef]:
+  seen: set[TensorRef] = set()
+  for ref in fed:
+    if ref in seen:
+      raise GraphError(f"subgraph: input {str(ref)!r} is given twice; expected each tensor once.")
+    seen.add(ref)
+  return fed
+
+
+def _is_placeholder(node: Node) -> bool:
+  return traits_of(node.op).makes == "placeholder"
+
+
+def _shape_of(node: Node, index: int) -> PartialShape:
   shape = node.attrs.get("shape") if _is_placeholder(node) else None
-  if isinstance(shape, PartialShape):
-    is_old = graph.producer < _FIRST_PRODUCER_WITH_SCALAR_PLACEHOLDERS
-    return PartialShape(None) if is_old and shape.rank == 0 else shape
   shapes = node.attrs.get("_output_shapes")
-  if isinstance(shapes, tuple) and ref.index < len(shapes):
-    found = shapes[ref.index]
-    return found if isinstance(found, PartialShape) else PartialShape(None)
-  return PartialShape(None)
+  if shape is None and isinstance(shapes, tuple) and index < len(shapes):
+    shape = shapes[index]
+  return shape if isinstance(shape, PartialShape) else PartialShape(None)
 
 
 def _needed(graph: Graph, fetched: Sequence[TensorRef], targets: Sequence[str], fed: Collection[TensorRef]) -> set[str]:
-  """Names of the nodes to run."""
-  fed_placeholders = {ref.node for ref in fed if _is_placeholder(graph.node(ref.node))}
-  pending = [ref.node for ref in fetched if ref not in fed] + list(targets)
+  """Returns the names of the nodes that `Session.run` would run."""
+  cut_off = set(fed)
+  fed_placeholders = {ref.node for ref in cut_off if _is_placeholder(graph.node(ref.node))}
+  pending = [ref.node for ref in fetched if ref not in cut_off] + list(targets)
   kept: set[str] = set()
   while pending:
     name = pending.pop()
@@ -122,30 +163,18 @@ def _needed(graph: Graph, fetched: Sequence[TensorRef], targets: Sequence[str], 
       node = graph.node(name)
     except NoSuchNodeError as e:
       raise NoSuchNodeError(f"subgraph: {e}") from e
-    pending += [ref.node for ref in node.inputs if ref not in fed]
-    # A fed placeholder is no longer there to wait for; any other fed node may have effects and still runs.
+    pending += [ref.node for ref in node.inputs if ref not in cut_off]
+    # Nothing can wait for a fed placeholder; any other fed node may have effects and still runs.
     pending += [control for control in node.control_inputs if control not in fed_placeholders]
   return kept
 
 
-def _is_placeholder(node: Node) -> bool:
-  return traits_of(node.op).makes == "placeholder"
-
-
-def _check_placeholders(graph: Graph, kept: Collection[str], fetched: Sequence[TensorRef]) -> None:
-  missing = [node.name for node in graph.nodes if node.name in kept and _is_placeholder(node)]
-  if missing:
-    raise GraphError(
-      f"subgraph: outputs {[str(ref) for ref in fetched]} need placeholders {missing}, which are not among the inputs."
-    )
-
-
-def _parameter_names(graph: Graph, fed: Sequence[TensorRef], kept: Collection[str]) -> dict[TensorRef, str]:
-  """The fed node's name where that node is gone, else a name nobody has."""
+def _parameter_names(function: Function, feeds: Sequence[TensorRef], kept: Collection[str]) -> dict[TensorRef, str]:
+  """Returns the fed node's name if that node is gone, otherwise a new name."""
   names: dict[TensorRef, str] = {}
-  taken = {node.name for node in graph.nodes}
-  free = {ref.node for ref in fed if ref.node not in kept}
-  for ref in fed:
+  taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
+  free = {ref.node for ref in feeds if ref.node not in kept}
+  for ref in feeds:
     if ref.node in free:
       free.remove(ref.node)
       names[ref] = ref.node
@@ -159,12 +188,22 @@ def _result_names(fetched: Sequence[TensorRef]) -> list[str]:
   return [unique_name(f"{ref.node}_{ref.index}" if ref.index else ref.node, taken) for ref in fetched]
 
 
-def _rewire(node: Node, renamed: Mapping[TensorRef, TensorRef], kept: Collection[str]) -> Node:
+def _rewired_function(function: Function, renamed: Mapping[TensorRef, TensorRef]) -> Function:
+  nodes = tuple(_rewired(node, renamed) for node in function.nodes)
+  return dataclasses.replace(function, nodes=nodes, results=_rewired_results(function, renamed))
+
+
+def _rewired_results(function: Function, renamed: Mapping[TensorRef, TensorRef]) -> tuple[Result, ...]:
+  return tuple(dataclasses.replace(result, ref=renamed.get(result.ref, result.ref)) for result in function.results)
+
+
+def _rewired(node: Node, renamed: Mapping[TensorRef, TensorRef], kept: Collection[str] | None = None) -> Node:
+  """Returns a node with other inputs that waits for `kept` nodes only, or for all if None."""
   inputs = tuple(renamed.get(ref, ref) for ref in node.inputs)
-  control_inputs = tuple(name for name in node.control_inputs if name in kept)
+  control_inputs = tuple(name for name in node.control_inputs if kept is None or name in kept)
   if inputs == node.inputs and control_inputs == node.control_inputs:
     return node
-  return Node(node.name, node.op, inputs, control_inputs, node.attrs, node.device, node.source)
+  return dataclasses.replace(node, inputs=inputs, control_inputs=control_inputs)
 
 
 def _is_stateful(node: Node, graph: Graph) -> bool:

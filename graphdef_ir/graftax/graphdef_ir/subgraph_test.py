@@ -92,12 +92,6 @@ def test_targets_are_run():
   validate_function(function)
 
 
-def test_old_placeholders_of_shape_nothing_have_unknown_rank():
-  nodes = (_node("x", "Placeholder", dtype=_F, shape=PartialShape(())),)
-  assert Graph(nodes, producer=23).subgraph(["x"], ["x"]).parameters[0].shape == PartialShape(None)
-  assert Graph(nodes, producer=24).subgraph(["x"], ["x"]).parameters[0].shape == PartialShape(())
-
-
 def test_nodes_that_need_no_change_are_shared():
   assert _GRAPH.subgraph(["x", "axis"], ["neg"]).node("neg") is _GRAPH.node("neg")
 
