@@ -261,9 +261,37 @@ def _paired_leaves(name: str, spec: Any, value: Any, function: str) -> list[tupl
     return [((), spec_leaves[0][1], value)]
   try:
     values = tree.flatten_up_to(spec, value, check_types=False)
-  except (TypeError, ValueError) as e:
-    raise InputError(f"{function}: argument {name!r} is nested differently than when it was converted: {e}") from e
+  except (TypeError, ValueError, KeyError) as e:
+    missing, different = _differences(spec, value, (name,))
+    what = [f"missing {missing!r}"] if missing else []
+    what += [f"{path!r} {problem}" for path, problem in different]
+    raise (MissingInputError if missing else InputError)(
+      f"{function}: argument {name!r} is nested differently than when it was converted: {'; '.join(what) or e}."
+    ) from e
   return [(path, leaf, v) for (path, leaf), v in zip(spec_leaves, values, strict=True)]
+
+
+def _differences(spec: Any, value: Any, path: tuple[Any, ...]) -> tuple[list[str], list[tuple[str, str]]]:
+  """Returns the paths that `value` lacks, and `(path, problem)` for other differences between the two structures."""
+  where = ".".join(map(str, path))
+  if isinstance(spec, Mapping) and isinstance(value, Mapping):
+    missing = [f"{where}.{key}" for key in spec if key not in value]
+    unknown = [key for key in value if key not in spec]
+    different = [(where, f"has the unknown keys {unknown!r}; expected {list(spec)!r}")] if unknown else []
+    pairs = [(key, spec[key], value[key]) for key in spec if key in value]
+  elif isinstance(spec, list | tuple) and isinstance(value, list | tuple):
+    missing, different = [], []
+    if len(spec) != len(value):
+      different = [(where, f"has {len(value)} elements; expected {len(spec)}")]
+    pairs = [(i, s, v) for i, (s, v) in enumerate(zip(spec, value, strict=False))]
+  elif isinstance(spec, Mapping | list | tuple):
+    return [], [(where, f"is {_short(value)}; expected a {type(spec).__name__}")]
+  else:
+    return [], []
+  for key, inner_spec, inner_value in pairs:
+    inner_missing, inner_different = _differences(inner_spec, inner_value, (*path, key))
+    missing, different = missing + inner_missing, different + inner_different
+  return missing, different
 
 
 def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: bool, strict_dtype_check: bool) -> Any:

@@ -49,7 +49,7 @@ def test_fixed_python_values_are_not_inputs_and_may_not_change():
 @pytest.mark.parametrize(
   ("args", "message"),
   [
-    (({"a": 1},), r"argument 'x' is nested differently"),
+    (({"a": 1},), r"argument 'x' is nested differently.*: missing \['x.b'\]; 'x' has the unknown keys \['a'\]"),
     ((np.zeros((2, 2), np.float32),), r"'x'.*got shape \[2, 2\].*\[\?\]"),
     (("text",), r"'x'.*got 'text'"),
   ],
@@ -112,3 +112,27 @@ def test_integers_that_do_not_fit_32_bits_are_refused_while_64_bit_types_are_off
     _flatten(structure, np.array([5, 2**40]))
   with jax.enable_x64(True):
     _flatten(structure, np.array([5, 2**40]))
+
+
+_LAYERS = {"encoder": {"kernel": SCALAR, "bias": SCALAR}, "heads": [SCALAR, SCALAR]}
+
+
+@pytest.mark.parametrize(
+  ("value", "error", "message"),
+  [
+    ({"encoder": {"kernel": 1}, "heads": [1, 2]}, MissingInputError, r"missing \['params.encoder.bias'\]\.$"),
+    ({"heads": [1, 2]}, MissingInputError, r"missing \['params.encoder'\]\.$"),
+    (
+      {"encoder": {"kernel": 1, "bias": 2, "scale": 3}, "heads": [1, 2]},
+      InputError,
+      r"'params.encoder' has the unknown keys \['scale'\]; expected \['kernel', 'bias'\]",
+    ),
+    ({"encoder": {"kernel": 1, "bias": 2}, "heads": [1]}, InputError, r"'params.heads' has 1 elements; expected 2"),
+    ({"encoder": 1, "heads": [1, 2]}, InputError, r"'params.encoder' is 1; expected a dict"),
+    (3, InputError, r"'params' is 3; expected a dict"),
+  ],
+)
+def test_differences_of_nested_arguments_are_named_by_their_path(value, error, message):
+  with pytest.raises(InputError, match=message) as raised:
+    _flatten(_structure(lambda params: None, _LAYERS), value)
+  assert type(raised.value) is error
