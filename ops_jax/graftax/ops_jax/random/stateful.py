@@ -1,7 +1,10 @@
-"""Random ops without a seed that counts: drawn with `jax.random` from the key that belongs to the node.
+"""Stateful random ops: RandomUniform, RandomStandardNormal, TruncatedNormal, RandomGamma, RandomShuffle, Multinomial.
 
-TensorFlow's numbers depend on a global seed and on the order of execution, so only the distributions can be the same.
+Numbers are drawn with `jax.random` from the key of the node. TensorFlow's numbers depend on a global seed and on the
+order of execution, so only the distributions agree.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -21,72 +24,41 @@ __all__ = [
   "random_poisson",
   "random_poisson_v2",
   "random_shuffle",
-  "random_standard_normal",
-  "random_uniform",
   "random_uniform_int",
-  "truncated_normal",
 ]
 
 _SEEDS = ("T", "seed", "seed2")
 
 
-@register("RandomUniform", ignores=_SEEDS)
-def random_uniform(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
-  """Numbers in [0, 1).
-
-  Source op: `tf.raw_ops.RandomUniform`.
-
-  Args:
-    ctx: the program, for its key.
-    shape: of the result.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: another stream of numbers.
-  """
-  return jax.random.uniform(ctx.rng(), shape, canonical_dtype(dtype))
-
-
-@register("RandomStandardNormal", ignores=_SEEDS)
-def random_standard_normal(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
-  """Standard normal numbers.
-
-  Source op: `tf.raw_ops.RandomStandardNormal`.
-
-  Args:
-    ctx: the program, for its key.
-    shape: of the result.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: another stream of numbers.
-  """
-  return jax.random.normal(ctx.rng(), shape, canonical_dtype(dtype))
-
-
-@register("TruncatedNormal", ignores=_SEEDS)
-def truncated_normal(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
-  """Standard normal numbers of magnitude below 2.
-
-  Source op: `tf.raw_ops.TruncatedNormal`.
-
-  Args:
-    ctx: the program, for its key.
-    shape: of the result.
-    dtype: float16, bfloat16, float32 or float64.
-
-  Returns:
-    `shape` of `dtype`.
-
-  Differs from TF: another stream of numbers.
-  """
-  dtype = canonical_dtype(dtype)
+def _truncated_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
   wide = np.float32 if dtype.itemsize == 2 else dtype
-  return jax.random.truncated_normal(ctx.rng(), -2.0, 2.0, shape, wide).astype(dtype)
+  return jax.random.truncated_normal(key, -2.0, 2.0, shape, wide).astype(dtype)
+
+
+def _register_distribution(op: str, draw: Callable[[jax.Array, tuple[int, ...], np.dtype], jax.Array]) -> None:
+  def distribution(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
+    """Draws random numbers: uniform in [0, 1), standard normal, or standard normal of magnitude below 2.
+
+    Source ops: `tf.raw_ops.RandomUniform`, `RandomStandardNormal` and `TruncatedNormal`.
+
+    Args:
+      ctx: the program, for its random key.
+      shape: shape of the result. Must be concrete.
+      dtype: float16, bfloat16, float32 or float64.
+
+    Returns:
+      `shape` of `dtype`.
+
+    Differs from TF: another stream of numbers.
+    """
+    return draw(ctx.rng(), shape, canonical_dtype(dtype))
+
+  register(op, ignores=_SEEDS)(distribution)
+
+
+_register_distribution("RandomUniform", jax.random.uniform)
+_register_distribution("RandomStandardNormal", jax.random.normal)
+_register_distribution("TruncatedNormal", _truncated_normal)
 
 
 @register("RandomUniformInt", ignores=(*_SEEDS, "Tout"))
