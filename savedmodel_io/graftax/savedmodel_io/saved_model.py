@@ -27,6 +27,8 @@ from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, rea
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
 from graftax.savedmodel_io.variables.variables import Variables
+from graftax.savedmodel_io.writing.bundle_writer import Progress
+from graftax.savedmodel_io.writing.saved_model_copy import copy_saved_model
 
 __all__ = ["SavedModel", "load"]
 
@@ -153,6 +155,52 @@ class SavedModel:
       ConversionError: the trace takes, returns or captures something that JAX cannot hold.
     """
     return trace_program(self, function, function.concrete_functions[trace])
+
+  def save(
+    self,
+    path: str | os.PathLike[str],
+    params: Mapping[str, Any] | None = None,
+    *,
+    cast: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+  ) -> None:
+    """Writes the model, with new values for its variables, as a SavedModel that TensorFlow loads.
+
+    Graph, functions, signatures, objects and assets are the files that were read, byte for byte. The checkpoint is
+    written anew with the same keys and slices; variables that are left out, and what else it holds, keep their values.
+    The fingerprint gets a new identifier and a new `checkpoint_hash`. The folder is written under another name and
+    renamed when it is complete.
+
+    Args:
+      path: the folder to write; the folder around it must exist. It may be the model's own, with `overwrite=True`:
+        this object then keeps the old values.
+      params: variable name -> new value, such as the parameters of `convert` after some steps of training: numpy or JAX
+        arrays, or strings. A sharded `jax.Array` is written shard by shard and not gathered.
+      cast: convert values of another precision to the variable's dtype: float to float, integer to integer, complex to
+        complex. A value that does not fit is an error.
+      overwrite: replace a SavedModel of that name. Other files and folders are never replaced.
+      progress: called with the number of bytes written so far and the total, about once per MiB.
+
+    Raises:
+      UnknownNameError: `params` names a variable that the model does not have.
+      VariableValueError: a value has another shape or dtype than its variable, or the saved files have no place for it.
+      TensorValueError: a value is not an array, or does not fit the dtype that it is cast to.
+      OutputExistsError: something of that name exists and may not be replaced.
+      MissingFolderError: the folder around it does not exist.
+      CheckpointWriteError: the disk is full, or a file cannot be written for another reason.
+      DamagedCheckpointError: a value that is copied is damaged.
+
+    Example:
+      >>> import tempfile
+      >>> import numpy as np
+      >>> model = load(os.path.join(os.path.dirname(__file__), "testdata/2026_11_21/keras_export"))
+      >>> target = os.path.join(tempfile.mkdtemp(), "tuned")
+      >>> model.save(target, {"sequential/head/bias": np.ones(1, np.float32)})
+      >>> load(target).variables["sequential/head/bias"]
+      array([1.], dtype=float32)
+    """
+    copy_saved_model(self, path, params or {}, cast=cast, overwrite=overwrite, progress=progress)
 
   def concrete_function(self, name: str) -> ConcreteFunction:
     """Returns one concrete function, by its name in the graph's function library.

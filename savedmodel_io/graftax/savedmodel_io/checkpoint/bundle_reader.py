@@ -4,7 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import EllipsisType, MappingProxyType
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -78,7 +78,9 @@ class BundleReader:
     """Returns the part of a tensor within (start, stop) per dimension; of its stored slices only those that overlap it
     are read. Verifying reads all bytes of a slice, since each slice has one checksum."""
     if not entry.slices:
-      return self.read(entry, verify=verify)[tuple(slice(*bound) for bound in bounds)]
+      # The ellipsis keeps a scalar an array: of a string, numpy would make one that loses zeros at its end.
+      region: tuple[slice | EllipsisType, ...] = (*(slice(*bound) for bound in bounds), ...)
+      return self.read(entry, verify=verify)[region]
     return read_partitioned(
       entry,
       bounds,
@@ -121,6 +123,12 @@ class BundleReader:
       raise DamagedCheckpointError(f"{where}: shape {entry.shape} cannot be an array: {e}") from e
     array.flags.writeable = False
     return array
+
+  def map_shards(self) -> None:
+    """Maps every data shard that holds a tensor."""
+    for entry in (*self.entries.values(), *self._slices.values()):
+      if not entry.slices:
+        self._shard(entry.shard)
 
   def _shard(self, shard: int) -> np.ndarray:
     mapped = self._shards.get(shard)

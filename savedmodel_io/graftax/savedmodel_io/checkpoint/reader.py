@@ -57,6 +57,16 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     return self._prefix
 
   @property
+  def format(self) -> int:
+    """1 for the format that `tf.train.Saver` wrote before 2017, otherwise 2."""
+    return 2 if isinstance(self._reader, BundleReader) else 1
+
+  def map_files(self) -> None:
+    """Maps all files now rather than when they are needed, so that they may be replaced: this reader keeps the old."""
+    if isinstance(self._reader, BundleReader):
+      self._reader.map_shards()
+
+  @property
   def entries(self) -> Mapping[str, TensorEntry]:
     """What the index says about each tensor."""
     return self._reader.entries

@@ -83,6 +83,11 @@ def test_bool_and_scalar_and_empty_tensors_are_read():
   assert (reader["empty"].shape, reader["empty"].dtype) == ((2, 0, 3), np.float32)
 
 
+def test_a_region_of_a_scalar_is_an_array():
+  region = CheckpointReader(_DATA / "dtypes/ckpt").read_region("scalar", ())
+  assert isinstance(region, np.ndarray) and region.shape == () and region[()] == 2.5
+
+
 def test_strings_are_bytes_in_an_object_array():
   reader = CheckpointReader(_DATA / "dtypes/ckpt")
   assert reader["strings"].tolist() == [[b"", b"ab"], [b"\x00\xff", b"x" * 200]]

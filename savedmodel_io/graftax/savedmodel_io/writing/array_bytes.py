@@ -5,32 +5,60 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 from jax import lax
+from jax import numpy as jnp
 
-__all__ = ["CHUNK_BYTES", "array_bytes"]
+__all__ = ["CHUNK_BYTES", "array_bytes", "cast_array"]
 
 CHUNK_BYTES = 1 << 20
 # Copies from a device cost some 10 us each, so these are larger.
 _DEVICE_CHUNK_BYTES = 1 << 24
 
 
-def array_bytes(array: np.ndarray | jax.Array) -> Iterator[np.ndarray]:
+def array_bytes(array: np.ndarray | jax.Array, dtype: np.dtype) -> Iterator[np.ndarray]:
   """Yields the elements of an array in C order, as one-dimensional uint8 arrays of at most `CHUNK_BYTES`.
 
   Args:
     array: any shape, strides, alignment and byte order; no strings. A `jax.Array` must lie on one device; unless that
       is the CPU, it is copied to the host piece by piece.
+    dtype: the element type that is wanted. Values are rounded to it if it is another than the array's.
+
+  Raises:
+    OverflowError: a finite value does not fit the element type.
 
   Example:
-    >>> [chunk.tolist() for chunk in array_bytes(np.array([[1, 2], [3, 4]], np.uint8).T)]
+    >>> [chunk.tolist() for chunk in array_bytes(np.array([[1, 2], [3, 4]], np.uint8).T, np.dtype(np.uint8))]
     [[1, 3, 2, 4]]
   """
+  little_endian = dtype.newbyteorder("<")
   for block in _host_blocks(array):
-    little_endian = block.dtype.newbyteorder("<")
     if block.flags.c_contiguous and block.dtype == little_endian:
       yield from _split(block.reshape(-1).view(np.uint8))
     else:
       for piece in _pieces(block, CHUNK_BYTES):
-        yield from _split(np.ascontiguousarray(piece, little_endian).reshape(-1).view(np.uint8))
+        yield from _split(np.ascontiguousarray(cast_array(piece, little_endian)).reshape(-1).view(np.uint8))
+
+
+def cast_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+  """Returns an array with another element type of the same kind; floating-point values are rounded.
+
+  Raises:
+    OverflowError: a finite value does not fit the element type.
+  """
+  if array.dtype == dtype.newbyteorder("="):
+    return array.astype(dtype)
+  with np.errstate(all="ignore"):
+    cast = array.astype(dtype)
+    lost = _outside(array, dtype) if jnp.issubdtype(dtype, jnp.integer) else np.isfinite(array) & ~np.isfinite(cast)
+  if lost.any():
+    raise OverflowError(f"{array[lost].flat[0]!r} does not fit {dtype.name}")
+  return cast
+
+
+def _outside(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+  limits = jnp.iinfo(dtype)
+  # Limits that the array's own type cannot hold are compared exactly with Python integers, but not by int4 and its kin.
+  wide = array if array.dtype.kind in "iu" else array.astype(np.int64)
+  return np.asarray((wide < int(limits.min)) | (wide > int(limits.max)))
 
 
 def _split(data: np.ndarray) -> Iterator[np.ndarray]:

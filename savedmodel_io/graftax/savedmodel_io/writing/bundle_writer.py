@@ -226,7 +226,8 @@ def write_errors(path: str) -> Iterator[None]:
     yield
   except OSError as e:
     error = CheckpointWriteError(
-      f"{path}: cannot be written ({e.strerror}); nothing was put in place. Free some space, or choose another folder."
+      f"{path}: cannot be written ({e.strerror or e}); nothing was put in place. Free some space, or choose another "
+      "folder."
     )
     error.errno = e.errno
     raise error from e

@@ -11,10 +11,10 @@ import numpy as np
 
 from graftax.savedmodel_io.checkpoint.crc32c import crc32c, mask
 from graftax.savedmodel_io.checkpoint.varint import encode_varint
-from graftax.savedmodel_io.errors import DamagedCheckpointError, MissingShardError
+from graftax.savedmodel_io.errors import TensorValueError
 from graftax.savedmodel_io.writing.array_bytes import CHUNK_BYTES, array_bytes
 
-__all__ = ["ArraySource", "Chunk", "FileSource", "PartSource", "StringSource", "make_string_source"]
+__all__ = ["ArraySource", "Chunk", "PartSource", "StringSource", "make_string_source"]
 
 Chunk = bytes | np.ndarray
 
@@ -40,65 +40,25 @@ class ArraySource:
   Attributes:
     read: returns the array: a numpy array, or a `jax.Array` on one device. Called when the bytes are needed.
     shape: its shape.
-    itemsize: bytes of an element.
+    dtype: element type to write; the array may have another, from which it is cast.
+    what: what the array is, for messages.
   """
 
   read: Callable[[], np.ndarray | jax.Array]
   shape: tuple[int, ...]
-  itemsize: int
+  dtype: np.dtype
+  what: str
 
   @property
   def size_bytes(self) -> int:
-    return math.prod(self.shape) * self.itemsize
+    return math.prod(self.shape) * self.dtype.itemsize
 
   def chunks(self) -> Iterator[tuple[Chunk, Chunk]]:
-    for chunk in array_bytes(self.read()):
-      yield chunk, chunk
-
-
-@dataclass(frozen=True, slots=True)
-class FileSource:
-  """A tensor of numbers as another checkpoint stores it, read with ordinary reads, so that it is not mapped.
-
-  Attributes:
-    path: data shard.
-    offset_bytes: where the bytes start.
-    size_bytes: how many there are.
-    crc32c: their checksum, masked; a difference is an error.
-    what: tensor, for messages.
-  """
-
-  path: str
-  offset_bytes: int
-  size_bytes: int
-  crc32c: int
-  what: str
-
-  def chunks(self) -> Iterator[tuple[Chunk, Chunk]]:
-    checksum = 0
-    for chunk in self._read():
-      checksum = crc32c(chunk, checksum)
-      yield chunk, chunk
-    if mask(checksum) != self.crc32c:
-      raise DamagedCheckpointError(
-        f"{self.path}: {self.what} at byte {self.offset_bytes}: its checksum is {mask(checksum):#010x}, but the index "
-        f"stores {self.crc32c:#010x}. The file was damaged or replaced after it was written."
-      )
-
-  def _read(self) -> Iterator[bytes]:
     try:
-      file = open(self.path, "rb", buffering=0)
-    except FileNotFoundError as e:
-      raise MissingShardError(f"{self.path}: this data shard is missing") from e
-    with file:
-      file.seek(self.offset_bytes)
-      left = self.size_bytes
-      while left:
-        chunk = file.read(min(left, CHUNK_BYTES))
-        if not chunk:
-          raise DamagedCheckpointError(f"{self.path}: {self.what} is cut off {left} bytes before its end")
-        left -= len(chunk)
-        yield chunk
+      for chunk in array_bytes(self.read(), self.dtype):
+        yield chunk, chunk
+    except OverflowError as e:
+      raise TensorValueError(f"{self.what} cannot be cast from its element type: {e}") from e
 
 
 @dataclass(frozen=True, slots=True)

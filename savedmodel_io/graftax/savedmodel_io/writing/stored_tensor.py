@@ -46,7 +46,7 @@ def stored_tensor(value: Any, what: str) -> StoredTensor:
   array = array_of(value, what)
   if array.dtype == object:
     return StoredTensor(DType.STRING, array.shape, ((None, string_part(np.asarray(array), what)),))
-  return StoredTensor(_dtype(array, what), array.shape, array_parts(array))
+  return StoredTensor(_dtype(array, what), array.shape, array_parts(array, array.dtype, what))
 
 
 def array_of(value: Any, what: str) -> Array:
@@ -74,19 +74,19 @@ def array_of(value: Any, what: str) -> Array:
   )
 
 
-def array_parts(array: Array) -> tuple[tuple[TensorSlice | None, PartSource], ...]:
+def array_parts(array: Array, dtype: np.dtype, what: str) -> tuple[tuple[TensorSlice | None, PartSource], ...]:
   """Returns the parts of an array of numbers: its shards if it is a sharded `jax.Array`, otherwise all of it."""
   if not isinstance(array, jax.Array):
-    return ((None, array_part(array)),)
+    return ((None, array_part(array, dtype, what)),)
   shards = [shard for shard in array.addressable_shards if shard.replica_id == 0]
   if len(shards) == 1 or not array.size:
-    return ((None, array_part(shards[0].data)),)
-  return tuple((_slice(shard.index, array.shape), array_part(shard.data)) for shard in shards)
+    return ((None, array_part(shards[0].data, dtype, what)),)
+  return tuple((_slice(shard.index, array.shape), array_part(shard.data, dtype, what)) for shard in shards)
 
 
-def array_part(array: Array) -> ArraySource:
-  """Returns the source of an array of numbers that lies on one device."""
-  return ArraySource(lambda: array, array.shape, array.dtype.itemsize)
+def array_part(array: Array, dtype: np.dtype, what: str) -> ArraySource:
+  """Returns the source of an array of numbers that lies on one device, to be written as `dtype`."""
+  return ArraySource(lambda: array, array.shape, dtype, what)
 
 
 def string_part(array: np.ndarray, what: str) -> PartSource:

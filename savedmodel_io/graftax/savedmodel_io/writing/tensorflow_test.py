@@ -4,13 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from graftax.convert import split_trainable
 from graftax.graphdef_ir import DType
-from graftax.savedmodel_io import CheckpointReader, write_checkpoint
+from graftax.savedmodel_io import CheckpointReader, load, write_checkpoint
 
+_DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 _WITHOUT_ARRAYS = (DType.INVALID, DType.RESOURCE, DType.VARIANT)
 _DTYPES = {t.numpy.name: t.numpy for t in DType if not t.is_ref and t not in (*_WITHOUT_ARRAYS, DType.STRING)}
 
@@ -117,3 +121,114 @@ def test_merged_with_a_checkpoint_of_tensorflow_both_are_read(tmp_path):
     checkpoint_prefixes=[str(tmp_path / "a"), str(tmp_path / "b")], destination_prefix=str(tmp_path / "merged")
   )
   _assert_tensorflow_reads(tmp_path / "merged", {**ours, **theirs})
+
+
+# SavedModels that were read, tuned in JAX, and saved.
+
+
+def _tuned(fn, params: dict, inputs: dict, output: str, num_steps: int = 10) -> dict:
+  """`params` after some steps of gradient descent, compiled, towards outputs of 1."""
+  trainable, rest = split_trainable(params)
+
+  def loss(trainable):
+    return jnp.mean((fn({**trainable, **rest}, **inputs)[0][output] - 1.0) ** 2)
+
+  step = jax.jit(lambda p: jax.tree.map(lambda value, slope: value - 0.05 * slope, p, jax.grad(loss)(p)))
+  before = loss(trainable)
+  for _ in range(num_steps):
+    trainable = step(trainable)
+  assert loss(trainable) < 0.9 * before
+  return trainable
+
+
+def _assert_tensorflow_computes(folder: Path, inputs: dict, expected: dict) -> None:
+  theirs = tf.saved_model.load(str(folder), tags=["serve"]).signatures["serving_default"](
+    **{key: tf.constant(value) for key, value in inputs.items()}
+  )
+  assert theirs.keys() == expected.keys()
+  for key, value in expected.items():
+    np.testing.assert_allclose(np.asarray(value), theirs[key].numpy(), 1e-5, 1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize(("name", "output"), [("keras_export", "output_0"), ("tf1_partitioned", "y")])
+def test_a_model_tuned_in_jax_and_saved_computes_the_same_in_tensorflow(tmp_path, name, output):
+  model = load(_DATA / name)
+  predict, params = model.convert("serving_default")
+  rng = np.random.default_rng(0)
+  inputs = {
+    key: rng.random([dim or 5 for dim in spec.shape.dims], np.float32)
+    for key, spec in model.signatures["serving_default"].inputs.items()
+  }
+  tuned = _tuned(predict, params, inputs, output)
+  model.save(tmp_path / "m", tuned)
+  expected = predict({**params, **tuned}, **inputs)[0]
+  _assert_tensorflow_computes(tmp_path / "m", inputs, expected)
+  assert not np.allclose(expected[output], predict(params, **inputs)[0][output])
+  # Written by us, read by us.
+  predict_again, params_again = load(tmp_path / "m").convert("serving_default")
+  np.testing.assert_array_equal(predict_again(params_again, **inputs)[0][output], expected[output])
+
+
+def test_a_saved_model_with_assets_tables_and_strings_loads_in_tensorflow(tmp_path):
+  model = load(_DATA / "module")
+  model.save(tmp_path / "m")
+  loaded = [tf.saved_model.load(str(folder)) for folder in (_DATA / "module", tmp_path / "m")]
+  functions = [model.signatures for model in loaded]
+  assert functions[0].keys() == functions[1].keys()
+  for name, function in functions[0].items():
+    values, ours = ({v.name: v.numpy() for v in f.variables} for f in (function, functions[1][name]))
+    assert values.keys() == ours.keys()
+    for key, value in values.items():
+      _assert_same(np.asarray(value), ours[key], key)
+  fingerprint = tf.saved_model.experimental.read_fingerprint(str(tmp_path / "m"))
+  assert fingerprint.singleprint() != tf.saved_model.experimental.read_fingerprint(str(_DATA / "module")).singleprint()
+
+
+def test_a_tf1_model_is_restored_in_a_session(tmp_path):
+  model = load(_DATA / "tf1_partitioned")
+  new = {name: np.full_like(value, 3) for name, value in model.variables.items()}
+  model.save(tmp_path / "m", new)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    tf.compat.v1.saved_model.load(session, ["serve"], str(tmp_path / "m"))
+    theirs = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
+  assert theirs.keys() == new.keys()
+  for name, value in new.items():
+    _assert_same(value, theirs[name], name)
+
+
+def test_optimizer_state_strings_and_open_shapes_are_written_back(tmp_path):
+  class Model(tf.Module):
+    def __init__(self):
+      super().__init__()
+      self.words = tf.Variable(["p", "q"])
+      self.open = tf.Variable(tf.zeros([2, 2]), shape=tf.TensorShape([None, 2]))
+      self.half = tf.Variable(tf.cast([1, 2], tf.bfloat16))
+      self.count = tf.Variable(2**40 + 1, dtype=tf.int64)
+      self.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+
+    @tf.function(input_signature=[])
+    def read(self):
+      return {"open": self.open.read_value(), "words": self.words, "half": self.half, "count": self.count}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def find(self, keys):
+      return self.table.lookup(keys)
+
+  original = Model()
+  original.table.insert(tf.constant(["one"]), tf.constant([1], tf.int64))
+  tf.saved_model.save(original, str(tmp_path / "theirs"))
+  model = load(tmp_path / "theirs")
+  names = {info.path[0]: name for name, info in model.variables.infos.items() if info.path}
+  new = {
+    "words": np.array([b"\x00", b"long" * 100], object),
+    "open": jnp.ones((5, 2)),
+    "half": jnp.ones(2, jnp.bfloat16),
+  }
+  model.save(tmp_path / "ours", {names[key]: value for key, value in new.items()})
+  restored = tf.saved_model.load(str(tmp_path / "ours"))
+  got = {key: value.numpy() for key, value in restored.read().items()}
+  assert got["words"].tolist() == new["words"].tolist()
+  np.testing.assert_array_equal(got["open"], np.ones((5, 2)))
+  np.testing.assert_array_equal(got["half"], [1, 1])
+  assert got["count"] == 2**40 + 1
+  assert restored.find(tf.constant(["one"])).numpy().tolist() == [1]

@@ -1,0 +1,110 @@
+"""Writing a SavedModel that was read, with new values for its variables: what `SavedModel.save` does."""
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError
+
+from graftax.graphdef_ir import schema
+from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
+from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError
+from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
+from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
+from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
+
+if TYPE_CHECKING:
+  from graftax.savedmodel_io.saved_model import SavedModel
+
+__all__ = ["copy_saved_model"]
+
+_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+_FINGERPRINT = "fingerprint.pb"
+_CHECKPOINT = Path("variables", "variables")
+
+
+def copy_saved_model(
+  model: "SavedModel",
+  path: str | os.PathLike[str],
+  params: Mapping[str, Any],
+  *,
+  cast: bool,
+  overwrite: bool,
+  progress: Progress | None,
+) -> None:
+  """Writes a SavedModel with new values for its variables; see `SavedModel.save`."""
+  source, target = Path(model.path), Path(path)
+  replaces = _replaced_file(target) if overwrite else None
+  check_new_folder(target, replaces=replaces)
+  _check_apart(source, target)
+  plan = plan_bundle(tensors_with_new_values(model.variables, model.checkpoint, params, cast=cast))
+  if model.checkpoint is not None:
+    # If the model is replaced by its copy, `model` keeps the values that it was loaded with.
+    model.checkpoint.map_files()
+  with new_folder(target, replaces=replaces) as fresh:
+    with write_errors(str(target)):
+      _copy_files(source, fresh)
+    if model.checkpoint is not None:
+      (fresh / _CHECKPOINT).parent.mkdir(exist_ok=True)
+      write_bundle(plan, str(fresh / _CHECKPOINT), progress=progress)
+      _renew_fingerprint(fresh)
+
+
+def _replaced_file(target: Path) -> str:
+  """The file by which a folder is known to be a SavedModel, and so may be replaced."""
+  return next((name for name in _MODEL_FILES if (target / name).is_file()), _MODEL_FILES[0])
+
+
+def _check_apart(source: Path, target: Path) -> None:
+  inner, outer = source.resolve(), target.resolve()
+  if inner != outer and (inner.is_relative_to(outer) or outer.is_relative_to(inner)):
+    raise OutputExistsError(
+      f"{target}: one of this folder and that of the model, {source}, lies within the other; choose a folder elsewhere."
+    )
+
+
+def _copy_files(source: Path, target: Path) -> None:
+  """Copies all files but the checkpoint. Only contents: a model in a cache may be read-only, or links."""
+  for path in _files(source):
+    relative = path.relative_to(source)
+    if relative.parent == _CHECKPOINT.parent and relative.name.startswith(f"{_CHECKPOINT.name}."):
+      continue
+    (target / relative).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target / relative)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+  seen: set[str] = set()
+  for inside, folders, names in os.walk(folder, followlinks=True):
+    real = os.path.realpath(inside)
+    if real in seen:  # links may lead in a circle
+      folders.clear()
+      continue
+    seen.add(real)
+    yield from (Path(inside, name) for name in names)
+
+
+def _renew_fingerprint(folder: Path) -> None:
+  """Gives the copy an identity of its own; the hashes of graph, signatures and objects stay, as those do.
+
+  TensorFlow hashes the index by another function, but compares the result with nothing.
+  """
+  path = folder / _FINGERPRINT
+  if not path.exists():
+    return
+  index = Path(index_path(str(folder / _CHECKPOINT))).read_bytes()
+  try:
+    proto = schema.FingerprintDef.FromString(path.read_bytes())
+  except DecodeError as e:
+    raise DamagedSavedModelError(
+      f"{_FINGERPRINT} of the model cannot be parsed: {e}; delete it, or copy it again"
+    ) from e
+  with write_errors(str(path)):
+    proto.checkpoint_hash = int.from_bytes(hashlib.blake2b(index, digest_size=8).digest(), "little")
+    if proto.uuid:
+      proto.uuid = str(uuid.uuid4().int)
+    path.write_bytes(proto.SerializeToString())
