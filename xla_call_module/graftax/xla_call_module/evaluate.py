@@ -10,7 +10,7 @@ from graftax.xla_call_module import analysis, errors, fold, ir, registry, values
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.patterns.inlining import MAX_INLINED_OPS
 
-__all__ = ["call_function", "mapped", "region_function", "run_function", "run_ops", "run_region"]
+__all__ = ["call_function", "region_function", "run_function", "run_ops", "run_region"]
 
 Environment = dict[int, Any]
 _MAX_EXPANDED_OPS = 1000
@@ -39,13 +39,6 @@ def region_function(context: Context, region: ir.Region, outer: Environment) -> 
     return results[0] if len(results) == 1 else tuple(results)
 
   return run
-
-
-def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
-  """A function of slices as one of arrays, mapped over their leading `num_axes` axes."""
-  for _ in range(num_axes):
-    function = jax.vmap(function)
-  return function
 
 
 def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) -> None:

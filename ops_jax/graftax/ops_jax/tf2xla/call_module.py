@@ -15,7 +15,7 @@ from graftax.ops_jax._core.values import Array, Value, materialize
 # The package below takes as long to import as all lowerings together, and few graphs hold a module: the functions that
 # meet one import it.
 if TYPE_CHECKING:
-  from graftax.xla_call_module import Lifted, Module
+  from graftax.xla_call_module import Module
 
 __all__ = ["xla_call_module"]
 
@@ -58,7 +58,7 @@ def xla_call_module(
   Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
   that has no JAX counterpart runs as it is, and then has no derivative.
   """
-  from graftax.xla_call_module import lift
+  from graftax.xla_call_module import call, lift
 
   parsed = _module(version, module, platforms, disabled_checks, dim_args_spec, function_list, has_token_input_output)
   check_platform = ctx.options.xlacallmodule_strict_checks
@@ -71,7 +71,7 @@ def xla_call_module(
     # What those functions do depends on the program around them, so nothing that was traced may be used again.
     results: Sequence[Any] = lift(parsed, check_platform=check_platform, call_tf_function=call_tf_function)(*values)
   else:
-    results = _run(parsed, check_platform, values)
+    results = call(parsed, *values, check_platform=check_platform)
   return tuple(_result(value, dtype) for value, dtype in zip(results, Tout, strict=True))
 
 
@@ -96,22 +96,6 @@ def _module(
     function_list=function_list,
     has_token_input_output=has_token_input_output,
   )
-
-
-@functools.lru_cache(maxsize=256)
-def _lifted(module: "Module", check_platform: bool) -> "Lifted":
-  from graftax.xla_call_module import lift
-
-  return lift(module, check_platform=check_platform)
-
-
-def _run(module: "Module", check_platform: bool, args: Sequence[Array]) -> Sequence[Array]:
-  from graftax.xla_call_module import UnsupportedModuleError, call
-
-  try:
-    return _lifted(module, check_platform)(*args)
-  except UnsupportedModuleError:
-    return call(module, *args, check_platform=check_platform)
 
 
 def _result(value: Array, dtype: DType) -> Array:

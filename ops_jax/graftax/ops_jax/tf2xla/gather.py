@@ -1,25 +1,18 @@
 """tf2xla's general gather and scatter."""
 
-from typing import Any
-
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jax.extend.core import primitives
 
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import UnsupportedOpError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
-from graftax.ops_jax.tf2xla.computation import Computation, monoid, scalar_function, takes_the_second
+from graftax.ops_jax.tf2xla.computation import monoid, scalar_function, takes_the_second
 from graftax.ops_jax.tf2xla.proto_fields import integer_fields
+from graftax.xla_call_module.lax_extras import gather, index_vectors_last, scatter
 
 __all__ = ["xla_gather", "xla_scatter"]
-
-_SCATTERS = {"add": lax.scatter_add, "mul": lax.scatter_mul, "max": lax.scatter_max, "min": lax.scatter_min}
-_ON_BOOLS = {"or": "max", "and": "min"}
 
 
 @register("XlaGather", ignores=("T", "Tindices"))
@@ -50,15 +43,8 @@ def xla_gather(
     operand_batching_dims=tuple(fields.get(5, ())),
     start_indices_batching_dims=tuple(fields.get(6, ())),
   )
-  indices = _index_vectors_last(jnp.asarray(start_indices), *fields.get(4, [0])[-1:])
-  return lax.gather(
-    jnp.asarray(operand),
-    indices,
-    numbers,
-    slice_sizes,
-    indices_are_sorted=indices_are_sorted,
-    mode=lax.GatherScatterMode.CLIP,
-  )
+  indices = index_vectors_last(jnp.asarray(start_indices), *fields.get(4, [0])[-1:])
+  return gather(jnp.asarray(operand), indices, slice_sizes, numbers, indices_are_sorted=indices_are_sorted)
 
 
 @register("XlaScatter", ignores=("T", "Tindices"))
@@ -97,51 +83,16 @@ def xla_scatter(
     scatter_indices_batching_dims=tuple(fields.get(6, ())),
   )
   operand, updates = jnp.asarray(operand), jnp.asarray(updates)
-  indices = _index_vectors_last(jnp.asarray(scatter_indices), *fields.get(4, [0])[-1:])
-  settings = {
-    "dimension_numbers": numbers,
-    "indices_are_sorted": indices_are_sorted,
-    "mode": lax.GatherScatterMode.FILL_OR_DROP,
-  }
+  indices = index_vectors_last(jnp.asarray(scatter_indices), *fields.get(4, [0])[-1:])
   combine = scalar_function(ctx, update_computation, [operand.dtype] * 2)
-  if takes_the_second(combine, operand.dtype):
-    return lax.scatter(operand, indices, updates, **settings)
-  name = monoid(combine, operand.dtype) or ""
-  scatter = _SCATTERS.get(_ON_BOOLS.get(name, name) if operand.dtype == np.bool_ else name)
-  if scatter is not None:
-    return scatter(operand, indices, updates, **settings)
-  return _scatter_with(combine, operand, indices, updates, ctx.node_name, settings)
-
-
-def _index_vectors_last(indices: Array, index_vector_dim: int) -> Array:
-  if index_vector_dim == indices.ndim:
-    return indices[..., None]
-  return jnp.moveaxis(indices, index_vector_dim, -1)
-
-
-def _scatter_with(
-  combine: Computation, operand: Array, indices: Array, updates: Array, node: str, settings: dict[str, Any]
-) -> Array:
-  scalar = jax.ShapeDtypeStruct((), operand.dtype)
-  closed = jax.make_jaxpr(lambda old, new: combine(old, new)[0])(scalar, scalar)
-
-  @jax.custom_jvp
-  def run(operand: Array, updates: Array, indices: Array) -> Array:
-    return primitives.scatter_p.bind(
-      operand,
-      indices,
-      updates,
-      update_jaxpr=closed.jaxpr,
-      update_consts=tuple(closed.consts),
-      unique_indices=False,
-      **settings,
-    )
-
-  @run.defjvp
-  def refuse(primals: Any, tangents: Any) -> Any:
-    raise UnsupportedOpError(
-      f"XlaScatter node {node!r}: its function is none of update, sum, product, maximum and minimum, so its derivative "
-      f"depends on an order that XLA leaves open. Differentiate around it, with jax.lax.stop_gradient on its inputs."
-    )
-
-  return run(operand, updates, indices)
+  node = ctx.node_name
+  return scatter(
+    lambda old, new: combine(old, new)[0],
+    operand,
+    indices,
+    updates,
+    numbers,
+    name="update" if takes_the_second(combine, operand.dtype) else monoid(combine, operand.dtype),
+    indices_are_sorted=indices_are_sorted,
+    no_derivative=lambda reason: UnsupportedOpError(f"XlaScatter node {node!r}: {reason}."),
+  )

@@ -1,16 +1,15 @@
 """tf2xla's reductions by a function."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.tf2xla.computation import MONOIDS, identity, monoid, scalar_function
+from graftax.ops_jax.tf2xla.computation import monoid, scalar_function
+from graftax.xla_call_module.lax_extras import reduce_arrays, reduce_monoid
 
 __all__ = ["xla_reduce", "xla_variadic_reduce", "xla_variadic_reduce_v2"]
 
@@ -30,13 +29,13 @@ def xla_reduce(
     dimensions_to_reduce: which dimensions go; where none, the input stays as it is.
     reducer: from two scalars to one; associative, as the order of reductions is open.
   """
-  x, init = jnp.asarray(input), jnp.asarray(init_value)
+  x = jnp.asarray(input)
   name = monoid(scalar_function(ctx, reducer, [x.dtype] * 2), x.dtype)
-  if name is None or not dimensions_to_reduce:
-    return _reduce(ctx, [x], [init], dimensions_to_reduce, reducer)[0]
-  neutral = identity(name, x.dtype)
-  reduced = lax.reduce(x, neutral, MONOIDS[name], dimensions_to_reduce)
-  return MONOIDS[name](reduced, jnp.broadcast_to(init, reduced.shape))
+  if name is not None and dimensions_to_reduce:
+    result = reduce_monoid(name, x, init_value, dimensions_to_reduce)
+    if result is not None:
+      return result
+  return _reduce(ctx, [x], [init_value], dimensions_to_reduce, reducer)[0]
 
 
 @register("XlaVariadicReduce", ignores=("N", "T"))
@@ -81,12 +80,8 @@ def xla_variadic_reduce_v2(
 def _reduce(
   ctx: Context, inputs: Sequence[Array], inits: Sequence[Array], axes: Sequence[int], reducer: FunctionRef
 ) -> tuple[Array, ...]:
-  arrays, starts = tuple(map(jnp.asarray, inputs)), tuple(map(jnp.asarray, inits))
+  arrays = tuple(map(jnp.asarray, inputs))
   if not axes:
     return arrays
   combine = scalar_function(ctx, reducer, [x.dtype for x in (*arrays, *arrays)])
-
-  def pairwise(left: Any, right: Any) -> Any:
-    return combine(*left, *right)
-
-  return tuple(lax.reduce(arrays, starts, pairwise, axes))
+  return reduce_arrays(combine, arrays, inits, axes)

@@ -1,26 +1,16 @@
 """tf2xla's reductions over sliding windows by a function, and their transpose."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import UnsupportedOpError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
-from graftax.ops_jax.nn.windows import Window, window_views
-from graftax.ops_jax.tf2xla.computation import MONOIDS, Computation, identity, monoid, over_arrays, scalar_function
+from graftax.ops_jax.tf2xla.computation import monoid, scalar_function
+from graftax.xla_call_module.lax_extras import MAX_UNROLLED_CELLS, Window, reduce_window, select_and_scatter
 
 __all__ = ["xla_reduce_window", "xla_select_and_scatter"]
-
-# `lax.reduce_window` differentiates these three; any other function is differentiated one cell of the window at a time.
-_DIFFERENTIABLE = ("add", "max", "min")
-_MAX_CELLS = 4096
 
 
 @register("XlaReduceWindow", ignores=("T", "Tindices"))
@@ -51,76 +41,24 @@ def xla_reduce_window(
     padding: `[rank, 2]`, cells before and after, which do not count.
     computation: from two scalars to one; associative, as the order is open.
   """
-  x, init = jnp.asarray(input), jnp.asarray(init_value)
+  x = jnp.asarray(input)
   combine = scalar_function(ctx, computation, [x.dtype] * 2)
-  pairs = zip(padding[::2], padding[1::2], strict=True)
-  pads = [(low, high, dilation - 1) for (low, high), dilation in zip(pairs, base_dilations, strict=True)]
-  window = _window(window_dimensions, window_strides, window_dilations)
-  name = monoid(combine, x.dtype)
-  if name is None or name not in _DIFFERENTIABLE:
-    return _reduce_with(combine, x, init, pads, window, ctx.node_name)
-  neutral = identity(name, x.dtype)
-  if name != "add" and any(dilation > 1 for dilation in window_dilations):
-    # JAX has no derivative of the greatest or least number in a dilated window.
-    reduced = _reduce_with(combine, x, jnp.asarray(neutral), pads, window, ctx.node_name)
-  else:
-    padded = lax.pad(x, jnp.asarray(neutral), pads)
-    reduced = lax.reduce_window(
-      padded, neutral, MONOIDS[name], window.size, window.strides, "VALID", None, window.dilations
-    )
-  return MONOIDS[name](reduced, jnp.broadcast_to(init, reduced.shape))
-
-
-def _window(size: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Window:
-  return Window(tuple(size), tuple(strides), tuple(dilations), ((0, 0),) * len(size), "VALID")
-
-
-def _reduce_with(
-  combine: Computation, x: Array, init: Array, pads: Sequence[tuple[int, int, int]], window: Window, node: str
-) -> Array:
-  @jax.custom_jvp
-  def run(x: Array, init: Array) -> Array:
-    (result,) = lax.reduce_window(
-      (x,),
-      (init,),
-      lambda left, right: combine(*left, *right),
-      window.size,
-      window.strides,
-      [(low, high) for low, high, _ in pads],
-      [1 + interior for *_, interior in pads],
-      window.dilations,
-    )
-    return result
-
-  @run.defjvp
-  def derivative(primals: Any, tangents: Any) -> Any:
-    if np.prod(window.size) > _MAX_CELLS:
-      raise UnsupportedOpError(
-        f"XlaReduceWindow node {node!r}: a window of {window.size} with a function of its own is too large to "
-        f"differentiate; at most {_MAX_CELLS} cells."
-      )
-    return jax.jvp(lambda x, init: _cell_by_cell(combine, x, init, pads, window), primals, tangents)
-
-  return run(x, init)
-
-
-def _cell_by_cell(
-  combine: Computation, x: Array, init: Array, pads: Sequence[tuple[int, int, int]], window: Window
-) -> Array:
-  """The reduction as one step per cell of the window, over the cells that are not padding."""
-  step = over_arrays(combine, x.ndim)
-  padded = lax.pad(x, jnp.zeros((), x.dtype), pads)
-  inside = lax.pad(jnp.ones(x.shape, np.bool_), np.False_, pads)
-  axes = range(x.ndim)
-  result: Array | None = None
-  cells = zip(window_views(padded, window, axes, 0), window_views(inside, window, axes, False), strict=True)
-  for (_, value), (_, counts) in cells:
-    before = jnp.broadcast_to(init, value.shape) if result is None else result
-    # What is not used must not make its derivative infinite either.
-    (after,) = step(before, jnp.where(counts, value, jnp.broadcast_to(init, value.shape)))
-    result = jnp.where(counts, after, before)
-  assert result is not None
+  node = ctx.node_name
+  window = Window(window_dimensions, window_strides, base_dilations, window_dilations, _pairs(padding))
+  (result,) = reduce_window(
+    combine,
+    [x],
+    [init_value],
+    window,
+    monoid=monoid(combine, x.dtype),
+    padding_counts=False,
+    too_large=lambda reason: UnsupportedOpError(f"XlaReduceWindow node {node!r}: {reason}"),
+  )
   return result
+
+
+def _pairs(padding: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+  return tuple(zip(padding[::2], padding[1::2], strict=True))
 
 
 @register("XlaSelectAndScatter", ignores=("T", "Tindices"))
@@ -157,41 +95,22 @@ def xla_select_and_scatter(
   Raises:
     UnsupportedOpError: the window has too many cells.
   """
-  x, source, init = jnp.asarray(operand), jnp.asarray(source), jnp.asarray(init_value)
-  if np.prod(window_dimensions) > _MAX_CELLS:
+  x = jnp.asarray(operand)
+  ones = (1,) * x.ndim
+  window = Window(window_dimensions, window_strides, ones, ones, _pairs(padding))
+  if window.num_cells > MAX_UNROLLED_CELLS:
     raise UnsupportedOpError(
-      f"XlaSelectAndScatter node {ctx.node_name!r}: a window of {tuple(window_dimensions)} has more than {_MAX_CELLS} "
-      f"cells."
+      f"XlaSelectAndScatter node {ctx.node_name!r}: a window of {tuple(window_dimensions)} has more than "
+      f"{MAX_UNROLLED_CELLS} cells."
     )
-  window = _window(window_dimensions, window_strides, (1,) * x.ndim)
-  pads = [(low, high, 0) for low, high in zip(padding[::2], padding[1::2], strict=True)]
-  places = _selected(scalar_function(ctx, select, [x.dtype] * 2), x, window, pads)
+  stays = scalar_function(ctx, select, [x.dtype] * 2)
   combine = scalar_function(ctx, scatter, [x.dtype] * 2)
-  flat: jax.Array = jnp.broadcast_to(init, (x.size,))
-  if monoid(combine, x.dtype) == "add":
-    return flat.at[places.reshape(-1)].add(source.reshape(-1), mode="drop").reshape(x.shape)
-
-  def put(total: jax.Array, item: tuple[Array, Array]) -> tuple[jax.Array, None]:
-    place, value = item
-    return total.at[place].set(combine(total[place], value)[0], mode="drop"), None
-
-  total, _ = lax.scan(put, flat, (places.reshape(-1), source.reshape(-1)))
-  return total.reshape(x.shape)
-
-
-def _selected(select: Computation, x: Array, window: Window, pads: Sequence[tuple[int, int, int]]) -> Array:
-  """For each window, the flat position in `x` of the cell that it selects; `x.size` where it has none."""
-  stays = over_arrays(select, x.ndim)
-  numbers = lax.pad(jnp.arange(x.size, dtype=np.int32).reshape(x.shape), np.int32(x.size), pads)
-  padded = lax.pad(lax.stop_gradient(x), jnp.zeros((), x.dtype), pads)
-  axes = range(x.ndim)
-  cells = zip(window_views(padded, window, axes, 0), window_views(numbers, window, axes, 0), strict=True)
-  best: tuple[Array, Array] | None = None
-  for (_, value), (_, number) in cells:
-    if best is None:
-      best = value, number
-      continue
-    keep = (number == x.size) | ((best[1] != x.size) & stays(best[0], value)[0])
-    best = jnp.where(keep, best[0], value), jnp.where(keep, best[1], number)
-  assert best is not None
-  return best[1]
+  return select_and_scatter(
+    lambda *pair: stays(*pair)[0],
+    lambda *pair: combine(*pair)[0],
+    x,
+    jnp.asarray(source),
+    init_value,
+    window,
+    adds=monoid(combine, x.dtype) == "add",
+  )

@@ -9,8 +9,9 @@ from jax import lax
 
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import call_function, mapped, region_function, run_ops, run_region
+from graftax.xla_call_module.evaluate import call_function, region_function, run_ops, run_region
 from graftax.xla_call_module.lax_extras.arrays import replaced
+from graftax.xla_call_module.lax_extras.reductions import mapped
 from graftax.xla_call_module.lax_extras.while_loops import while_loop
 from graftax.xla_call_module.patterns import loops
 from graftax.xla_call_module.registry import register

@@ -8,11 +8,12 @@ from jax import Array, lax
 
 from graftax.xla_call_module import analysis, errors, ir
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lax_extras.windows import Window
 from graftax.xla_call_module.lowerings.contraction import convolution
 from graftax.xla_call_module.lowerings.gather_scatter import gather
 from graftax.xla_call_module.lowerings.random import rng_bit_generator
 from graftax.xla_call_module.lowerings.shape import broadcast_in_dim
-from graftax.xla_call_module.lowerings.window import Window, reduce_window
+from graftax.xla_call_module.lowerings.window import reduce_window
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import as_dims, materialize
 

@@ -1,36 +1,18 @@
 """`gather` and `scatter` with every dimension number, out-of-bounds rule and reducer of the specification."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
-from jax.extend.core import primitives
 
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import mapped, region_function
+from graftax.xla_call_module.evaluate import region_function
+from graftax.xla_call_module.lax_extras import gather_scatter as forms
+from graftax.xla_call_module.lax_extras.reductions import mapped
 from graftax.xla_call_module.patterns import regions
 from graftax.xla_call_module.registry import register
 
 __all__ = ["gather"]
-
-# StableHLO's gather clamps every start index, and XLA drops an update whose window leaves the operand.
-_CLAMP = lax.GatherScatterMode.CLIP
-_DROP = lax.GatherScatterMode.FILL_OR_DROP
-
-
-def _index_vectors_last(indices: Array, index_vector_dim: int) -> Array:
-  """Indices as JAX wants them, with the index vectors along the last axis."""
-  if index_vector_dim == indices.ndim:
-    return lax.expand_dims(indices, (indices.ndim,))
-  if index_vector_dim == indices.ndim - 1:
-    return indices
-  order = [axis for axis in range(indices.ndim) if axis != index_vector_dim]
-  return lax.transpose(indices, (*order, index_vector_dim))
 
 
 @register("stablehlo.gather")
@@ -39,7 +21,7 @@ def _gather(context: Context, op: ir.Op, x: Array, indices: Array) -> Array:
 
 
 def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) -> Array:
-  """The gather that an op's dimension numbers describe, for slice sizes given apart."""
+  """Returns the gather that an op's dimension numbers describe, for slice sizes given apart."""
   numbers = op.attrs["dimension_numbers"]
   dimension_numbers = lax.GatherDimensionNumbers(
     offset_dims=numbers.get("offset_dims", ()),
@@ -48,27 +30,16 @@ def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) ->
     operand_batching_dims=numbers.get("operand_batching_dims", ()),
     start_indices_batching_dims=numbers.get("start_indices_batching_dims", ()),
   )
-  return lax.gather(
-    x,
-    _index_vectors_last(indices, numbers.get("index_vector_dim", 0)),
-    dimension_numbers,
-    slice_sizes,
-    indices_are_sorted=op.attrs.get("indices_are_sorted", False),
-    mode=_CLAMP,
-  )
-
-
-_SCATTERS: dict[str, Callable[..., Array]] = {
-    "add": lax.scatter_add, "multiply": lax.scatter_mul, "maximum": lax.scatter_max, "minimum": lax.scatter_min,
-    "subtract": lax.scatter_sub,
-}  # fmt: skip
+  indices = forms.index_vectors_last(indices, numbers.get("index_vector_dim", 0))
+  is_sorted = op.attrs.get("indices_are_sorted", False)
+  return forms.gather(x, indices, slice_sizes, dimension_numbers, indices_are_sorted=is_sorted)
 
 
 @register("stablehlo.scatter")
 def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
   numbers = op.attrs["scatter_dimension_numbers"]
-  indices = _index_vectors_last(operands[half], numbers.get("index_vector_dim", 0))
+  indices = forms.index_vectors_last(operands[half], numbers.get("index_vector_dim", 0))
   dimension_numbers = lax.ScatterDimensionNumbers(
     update_window_dims=numbers.get("update_window_dims", ()),
     inserted_window_dims=numbers.get("inserted_window_dims", ()),
@@ -77,10 +48,9 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
     scatter_indices_batching_dims=numbers.get("scatter_indices_batching_dims", ()),
   )
   settings = {
-    "dimension_numbers": dimension_numbers,
+    "numbers": dimension_numbers,
     "indices_are_sorted": op.attrs.get("indices_are_sorted", False),
     "unique_indices": op.attrs.get("unique_indices", False),
-    "mode": _DROP,
   }
   region = op.regions[0]
   if half > 1:
@@ -91,24 +61,25 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
 def _scatter_one(
   context: Context, op: ir.Op, region: ir.Region, x: Array, indices: Array, updates: Array, settings: Any, outer: Any
 ) -> Array:
-  """One operand of a scatter, whose reducer is a region of two arguments and one result."""
+  """Returns one operand's result of a scatter whose reducer is a region of two arguments and one result."""
+  combine = region_function(context, region, outer)
+
+  def no_derivative(reason: str) -> Exception:
+    return errors.DerivativeError(f"{op.place}: {reason}, or pass gradient='saved' if the artifact has a gradient.")
+
+  name = _reducer(region)
+  return forms.scatter(combine, x, indices, updates, name=name, no_derivative=no_derivative, **settings)
+
+
+def _reducer(region: ir.Region) -> str | None:
+  """Returns the name of a reducer as `forms.scatter` knows it: besides monoids "update" and "subtract"."""
   if region.returns == region.args[1:]:
-    return lax.scatter(x, indices, updates, **settings)
-  name = _reducer(region, x.dtype)
-  if name in _SCATTERS:
-    return _SCATTERS[name](x, indices, updates, **settings)
-  return _scatter_general(op, region_function(context, region, outer), x, indices, updates, settings)
-
-
-def _reducer(region: ir.Region, dtype: Any) -> str | None:
-  name = regions.reducer(region)
+    return "update"
   if len(region.ops) == 1 and region.ops[0].name == "stablehlo.subtract":
-    # No monoid: the updates are what is subtracted.
+    # Not a monoid: the updates are what is subtracted.
     is_in_order = region.ops[0].operands == region.args and region.ops[0].results == region.returns
     return "subtract" if is_in_order else None
-  if np.dtype(dtype) == np.bool_:
-    return {"or": "maximum", "and": "minimum"}.get(name or "")
-  return name
+  return regions.reducer(region)
 
 
 def _scatter_several(
@@ -124,9 +95,13 @@ def _scatter_several(
   if not settings["unique_indices"]:
     raise context.unsupported(op, "its reducer mixes several operands, and its indices are not unique.")
   combine = mapped(region_function(context, region, outer), updates[0].ndim)
-  olds = [_gather_old(x, indices, update, settings["dimension_numbers"]) for x, update in zip(xs, updates, strict=True)]
+  olds = [forms.gather_old(x, indices, update, settings["numbers"]) for x, update in zip(xs, updates, strict=True)]
   values = combine(*olds, *updates)
-  return tuple(lax.scatter(x, indices, value, **settings) for x, value in zip(xs, values, strict=True))
+  numbers, is_sorted = settings["numbers"], settings["indices_are_sorted"]
+  return tuple(
+    lax.scatter(x, indices, value, numbers, indices_are_sorted=is_sorted, unique_indices=True, mode=forms.DROP)
+    for x, value in zip(xs, values, strict=True)
+  )
 
 
 def _own_part(region: ir.Region, position: int) -> ir.Region | None:
@@ -144,46 +119,3 @@ def _own_part(region: ir.Region, position: int) -> ir.Region | None:
     return None
   types = tuple(region.types[i] for i in own)
   return ir.Region(args, types, tuple(reversed(ops)), (region.returns[position],), region.captures)
-
-
-def _scatter_general(
-  op: ir.Op, combine: Callable[..., Any], x: Array, indices: Array, updates: Array, settings: Any
-) -> Any:
-  """Any other reducer. With unique indices it is gather, combine, scatter; otherwise it has no derivative."""
-  if settings["unique_indices"]:
-    old = _gather_old(x, indices, updates, settings["dimension_numbers"])
-    return lax.scatter(x, indices, mapped(combine, updates.ndim)(old, updates), **settings)
-  scalar = jax.ShapeDtypeStruct((), x.dtype)
-  closed = jax.make_jaxpr(combine)(scalar, scalar)
-
-  @functools.partial(jax.custom_jvp)
-  def run(x: Array, updates: Array, indices: Array) -> Array:
-    return primitives.scatter_p.bind(
-      x, indices, updates, update_jaxpr=closed.jaxpr, update_consts=tuple(closed.consts), **settings
-    )
-
-  @run.defjvp
-  def refuse(primals: Any, tangents: Any) -> Any:
-    raise errors.DerivativeError(
-      f"{op.place}: its reducer is none of update, add, subtract, multiply, maximum, minimum, and the indices are not"
-      " unique, so its derivative depends on an order that StableHLO leaves open. Differentiate"
-      " around it (jax.lax.stop_gradient on its inputs), or pass gradient='saved' where the artifact has a gradient."
-    )
-
-  return run(jnp.asarray(x), jnp.asarray(updates), indices)
-
-
-def _gather_old(x: Array, indices: Array, updates: Array, numbers: lax.ScatterDimensionNumbers) -> Array:
-  """What the operand holds where each update goes; a window that leaves the operand reads as anything."""
-  sizes, window = [], iter(numbers.update_window_dims)
-  for axis in range(x.ndim):
-    fixed = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims
-    sizes.append(1 if fixed else updates.shape[next(window)])
-  gather_numbers = lax.GatherDimensionNumbers(
-    offset_dims=numbers.update_window_dims,
-    collapsed_slice_dims=numbers.inserted_window_dims,
-    start_index_map=numbers.scatter_dims_to_operand_dims,
-    operand_batching_dims=numbers.operand_batching_dims,
-    start_indices_batching_dims=numbers.scatter_indices_batching_dims,
-  )
-  return lax.gather(x, indices, gather_numbers, tuple(sizes), mode=_CLAMP)

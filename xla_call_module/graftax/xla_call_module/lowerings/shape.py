@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import mapped
+from graftax.xla_call_module.lax_extras.reductions import mapped
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import TOKEN, SymbolicArray, materialize
 

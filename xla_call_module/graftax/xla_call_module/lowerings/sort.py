@@ -11,7 +11,8 @@ from jax import Array, lax
 
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.evaluate import mapped, region_function
+from graftax.xla_call_module.evaluate import region_function
+from graftax.xla_call_module.lax_extras.reductions import mapped
 from graftax.xla_call_module.patterns import regions
 from graftax.xla_call_module.registry import register
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from graftax.xla_call_module import ir, mlir
+from graftax.xla_call_module.lax_extras.monoids import BOOL_FORMS
 from graftax.xla_call_module.patterns.templates import recover
 
 __all__ = ["Reducer", "canonical", "exported_region", "reducer"]
@@ -16,7 +17,6 @@ _BINARY = {
     "stablehlo.add": "add", "stablehlo.multiply": "multiply", "stablehlo.maximum": "maximum",
     "stablehlo.minimum": "minimum", "stablehlo.and": "and", "stablehlo.or": "or", "stablehlo.xor": "xor",
 }  # fmt: skip
-_ON_BOOLS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
 
 Reducer = str
 
@@ -29,7 +29,7 @@ def reducer(region: ir.Region) -> Reducer | None:
   if sorted(op.operands) != sorted(region.args) or op.type.dtype != region.types[0].dtype:
     return None
   name = _BINARY.get(op.name)
-  return _ON_BOOLS.get(name, name) if name and op.type.dtype == np.bool_ else name
+  return BOOL_FORMS.get(name, name) if name and op.type.dtype == np.bool_ else name
 
 
 def canonical(region: ir.Region, outer: Mapping[int, Any] | None = None) -> tuple[Any, ...] | None:

@@ -1,0 +1,133 @@
+"""`gather` and `scatter` as HLO defines them: any dimension of index vectors, any function that combines."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.extend.core import primitives
+
+from graftax.xla_call_module.lax_extras.reductions import mapped
+
+__all__ = ["DROP", "gather", "gather_old", "index_vectors_last", "scatter"]
+
+# HLO's gather clamps every start index, and XLA drops an update whose window leaves the operand.
+_CLAMP = lax.GatherScatterMode.CLIP
+DROP = lax.GatherScatterMode.FILL_OR_DROP
+
+_SCATTERS: dict[str, Callable[..., Array]] = {
+    "update": lax.scatter, "add": lax.scatter_add, "subtract": lax.scatter_sub, "multiply": lax.scatter_mul,
+    "maximum": lax.scatter_max, "minimum": lax.scatter_min,
+}  # fmt: skip
+_ON_BOOLS = {"update": "update", "or": "maximum", "and": "minimum"}
+
+
+def index_vectors_last(indices: Array, index_vector_dim: int) -> Array:
+  """Returns indices as JAX expects them: with the index vectors along the last axis."""
+  if index_vector_dim == indices.ndim:
+    return lax.expand_dims(indices, (indices.ndim,))
+  if index_vector_dim == indices.ndim - 1:
+    return indices
+  order = [axis for axis in range(indices.ndim) if axis != index_vector_dim]
+  return lax.transpose(indices, (*order, index_vector_dim))
+
+
+def gather(
+  x: Array,
+  indices: Array,
+  slice_sizes: tuple[Any, ...],
+  numbers: lax.GatherDimensionNumbers,
+  *,
+  indices_are_sorted: bool = False,
+) -> Array:
+  """Returns slices of `x` at many positions, each moved to where the slice fits; index vectors come last."""
+  return lax.gather(x, indices, numbers, slice_sizes, indices_are_sorted=indices_are_sorted, mode=_CLAMP)
+
+
+def scatter(
+  combine: Callable[..., Any],
+  x: Array,
+  indices: Array,
+  updates: Array,
+  numbers: lax.ScatterDimensionNumbers,
+  *,
+  name: str | None,
+  indices_are_sorted: bool = False,
+  unique_indices: bool = False,
+  no_derivative: Callable[[str], Exception],
+) -> Array:
+  """Returns `x` with slices of it combined with updates; those that do not fit are left out.
+
+  Args:
+    combine: from the scalar that was there and the update to the one that will be.
+    x: any dtype.
+    indices: integers, the index vectors last.
+    updates: dtype of `x`.
+    numbers: which dimension is which.
+    name: what `combine` is: "update", "subtract", a key of `MONOIDS`, or None for anything else.
+    indices_are_sorted: a promise.
+    unique_indices: a promise; any function then has a derivative.
+    no_derivative: makes the error for derivatives that depend on the order of the updates.
+  """
+  name = _ON_BOOLS.get(name or "") if x.dtype == np.bool_ else name
+  if name in _SCATTERS:
+    known = _SCATTERS[name]
+    return known(
+      x, indices, updates, numbers, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices, mode=DROP
+    )
+  settings: dict[str, Any] = {
+    "dimension_numbers": numbers,
+    "indices_are_sorted": indices_are_sorted,
+    "unique_indices": unique_indices,
+    "mode": DROP,
+  }
+  if unique_indices:
+    old = gather_old(x, indices, updates, numbers)
+    return lax.scatter(x, indices, mapped(combine, updates.ndim)(old, updates), **settings)
+  return _scatter_in_any_order(combine, x, indices, updates, settings, no_derivative)
+
+
+def _scatter_in_any_order(
+  combine: Callable[..., Any],
+  x: Array,
+  indices: Array,
+  updates: Array,
+  settings: dict[str, Any],
+  no_derivative: Callable[[str], Exception],
+) -> Array:
+  scalar = jax.ShapeDtypeStruct((), x.dtype)
+  closed = jax.make_jaxpr(combine)(scalar, scalar)
+
+  @jax.custom_jvp
+  def run(x: Array, updates: Array, indices: Array) -> Array:
+    return primitives.scatter_p.bind(
+      x, indices, updates, update_jaxpr=closed.jaxpr, update_consts=tuple(closed.consts), **settings
+    )
+
+  @run.defjvp
+  def refuse(primals: Any, tangents: Any) -> Any:
+    raise no_derivative(
+      "its function is none of update, add, subtract, multiply, maximum and minimum, and the indices are not unique, so"
+      " its derivative depends on an order that is left open. Differentiate around it (jax.lax.stop_gradient on its"
+      " inputs)"
+    )
+
+  return run(jnp.asarray(x), jnp.asarray(updates), indices)
+
+
+def gather_old(x: Array, indices: Array, updates: Array, numbers: lax.ScatterDimensionNumbers) -> Array:
+  """Returns what `x` holds where each update goes; a window that leaves `x` reads as anything."""
+  sizes, window = [], iter(numbers.update_window_dims)
+  for axis in range(x.ndim):
+    fixed = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims
+    sizes.append(1 if fixed else updates.shape[next(window)])
+  gather_numbers = lax.GatherDimensionNumbers(
+    offset_dims=numbers.update_window_dims,
+    collapsed_slice_dims=numbers.inserted_window_dims,
+    start_index_map=numbers.scatter_dims_to_operand_dims,
+    operand_batching_dims=numbers.operand_batching_dims,
+    start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+  )
+  return gather(x, indices, tuple(sizes), gather_numbers)

@@ -1,0 +1,71 @@
+"""`jax.lax.reduce` by any function, with derivatives."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+__all__ = ["mapped", "reduce_arrays"]
+
+Combine = Callable[..., Any]
+
+
+def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
+  """Returns a function of slices as one of arrays, mapped over their leading `num_axes` axes."""
+  for _ in range(num_axes):
+    function = jax.vmap(function)
+  return function
+
+
+def reduce_arrays(
+  combine: Combine, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]
+) -> tuple[Any, ...]:
+  """Returns arrays reduced together along axes: by `lax.reduce`, with the derivative of the same reduction as a tree.
+
+  If an initial value is not a numpy array, the tree also computes the value, because JAX does not batch initial values.
+
+  Args:
+    combine: `combine(*left, *right)` gives as many scalars as there are arrays, or the only one. Associative.
+    arrays: of one shape, any dtypes.
+    inits: a scalar for each array.
+    axes: not negative.
+  """
+
+  def pairwise(left: Any, right: Any) -> Any:
+    result = combine(*left, *right)
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+  @jax.custom_jvp
+  def run(arrays: Any, inits: Any) -> Any:
+    return tuple(lax.reduce(tuple(arrays), tuple(inits), pairwise, tuple(axes)))
+
+  @run.defjvp
+  def _(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(lambda xs, starts: _tree(pairwise, xs, starts, axes), primals, tangents)
+
+  if not all(isinstance(x, np.ndarray) for x in inits):
+    return _tree(pairwise, arrays, inits, axes)
+  return tuple(run(tuple(arrays), tuple(inits)))
+
+
+def _tree(combine: Combine, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
+  """Reduces in log2(n) elementwise steps, each differentiable. Neighbours are combined, so the order is kept."""
+  rank = jnp.ndim(arrays[0])
+  rest = [axis for axis in range(rank) if axis not in axes]
+  kept = tuple(arrays[0].shape[axis] for axis in rest)
+  count = math.prod(arrays[0].shape[axis] for axis in axes)
+  xs = tuple(lax.transpose(x, (*axes, *rest)).reshape(count, *kept) for x in arrays)
+  step = mapped(combine, 1 + len(kept))
+  starts = tuple(jnp.broadcast_to(start, (1, *kept)) for start in inits)
+  while xs[0].shape[0] > 1:
+    even = xs[0].shape[0] // 2 * 2
+    odd = tuple(x[even:] for x in xs)
+    xs = step(tuple(x[0:even:2] for x in xs), tuple(x[1:even:2] for x in xs))
+    xs = tuple(jnp.concatenate(pair) for pair in zip(xs, odd, strict=True))
+  if xs[0].shape[0]:
+    starts = step(starts, xs)
+  return tuple(x.reshape(kept) for x in starts)
