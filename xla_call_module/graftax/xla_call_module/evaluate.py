@@ -47,12 +47,15 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     if op.results and op.results[0] in environment:
       continue  # a recognised pattern has produced it already
     operands = [environment[number] for number in op.operands]
-    folded = fold.try_fold(op, operands)
-    if folded is not None:
-      environment[op.results[0]] = folded
-      continue
+    rule = registry.ops.get(op.name)
     try:
-      result = _lowered(context, op, operands, environment)
+      if rule is not None and (unknown := rule.unknown_attributes(op.attrs)):
+        raise _does_not_know(context, op, unknown)
+      folded = fold.try_fold(op, operands)
+      if folded is not None:
+        environment[op.results[0]] = folded
+        continue
+      result = _lowered(context, op, rule, operands, environment)
     except errors.UnsupportedOpError as error:
       if context.options.on_unsupported is None:
         raise
@@ -66,9 +69,15 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     _enter(context, op, result, environment)
 
 
-def _lowered(context: Context, op: ir.Op, operands: Sequence[Any], environment: Environment) -> Any:
-  """What the registered lowering of an op gives."""
-  rule = registry.ops.get(op.name)
+def _does_not_know(context: Context, op: ir.Op, unknown: Sequence[str]) -> errors.UnsupportedOpError:
+  listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in unknown)
+  return context.unsupported(op, f"its lowering does not know {listed}, which may change the result.")
+
+
+def _lowered(
+  context: Context, op: ir.Op, rule: registry.Rule | None, operands: Sequence[Any], environment: Environment
+) -> Any:
+  """Returns the results that the registered lowering of an op computes."""
   if rule is None:
     raise context.unsupported(op, "the op is not known here.")
   if context.without_x64 and without_x64.concerns(op, operands):

@@ -1,7 +1,7 @@
 """One table: name of a StableHLO op (or custom-call target, or composite) to the function that lowers it to JAX."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -16,20 +16,38 @@ __all__ = [
 ]
 
 
+# HLO's importer writes the type of an op once more.
+_IGNORED_EVERYWHERE = frozenset({"xla_shape"})
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
   """How one op is lowered.
 
   Attributes:
-    function: `function(context, op, *operands)` gives the op's result, or a tuple of its results.
+    function: `function(context, op, *operands)` returns the op's result, or a tuple of its results.
     takes_known: known operands stay numpy arrays; otherwise every operand is one of a JAX op.
-    takes_environment: the keyword argument `environment` maps the numbers of the values around the op to values. It
-      does in any case where the op has regions.
+    takes_environment: the keyword argument `environment` maps the numbers of the values around the op to values. Ops
+      that have regions get it in any case.
+    attributes: the attributes that the function reads or may ignore; None if they are not checked.
   """
 
   function: Callable[..., Any]
   takes_known: bool
   takes_environment: bool = False
+  attributes: frozenset[str] | None = None
+
+  def unknown_attributes(self, attrs: Mapping[str, Any]) -> list[str]:
+    """Returns the attributes of an op that the lowering does not declare, although they may change the op's meaning.
+
+    An attribute with a dot in its name belongs to another dialect (`mhlo.sharding`, `jax.result_info`); such
+    annotations may be dropped by any pass, so ignoring them is right.
+    """
+    if self.attributes is None or attrs.keys() <= self.attributes:
+      return []
+    return sorted(
+      name for name in attrs if name not in self.attributes and "." not in name and name not in _IGNORED_EVERYWHERE
+    )
 
 
 class Table(dict[str, Rule]):
@@ -41,22 +59,24 @@ class Table(dict[str, Rule]):
     *,
     takes_known: bool = False,
     takes_environment: bool = False,
+    attributes: Iterable[str] | None = None,
     override: bool = False,
   ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator that enters a rule under each name; a second rule for a name needs `override=True`.
+    """Returns a decorator that enters a rule under each name; a second rule for a name needs `override=True`.
 
     Raises:
-      TypeError: there are no names, or they are no strings.
+      TypeError: there are no names, or they are not strings.
     """
     names = tuple(names)
     if not names or not all(isinstance(name, str) for name in names):
       raise TypeError(f"got names {names!r}; expected strings, as in @register('stablehlo.add').")
+    known = None if attributes is None else frozenset(attributes)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
       for name in names:
         if name in self and not override:
           raise ValueError(f"a lowering for {name!r} is registered already; pass override=True to replace it.")
-        self[name] = Rule(function, takes_known, takes_environment)
+        self[name] = Rule(function, takes_known, takes_environment, known)
       return function
 
     return decorate
@@ -68,7 +88,12 @@ composites = Table()
 
 
 def register(
-  *names: str, takes_known: bool = False, takes_environment: bool = False, override: bool = False
+  *names: str,
+  takes_known: bool = False,
+  takes_environment: bool = False,
+  attributes: Iterable[str] | None = (),
+  ignores: Iterable[str] = (),
+  override: bool = False,
 ) -> Callable[..., Any]:
   """Registers the lowering of ops such as `"stablehlo.add"`; `Rule` says what is decorated.
 
@@ -76,6 +101,10 @@ def register(
     names: ops that the function lowers.
     takes_known: see `Rule`.
     takes_environment: see `Rule`.
+    attributes: names in `op.attrs` that the function reads. An op with any other does not lift, because what the
+      function does not know may change the result; names with a dot are annotations and are not checked. None turns
+      the check off.
+    ignores: further attributes that may be present and do not change the result.
     override: replace lowerings that are registered.
 
   Raises:
@@ -86,9 +115,18 @@ def register(
     >>> @register("my_dialect.double")
     ... def double(context, op, x):
     ...   return x + x
-    >>> del registry.ops["my_dialect.double"]
+    >>> @register("my_dialect.scale", attributes=["factor"])
+    ... def scale(context, op, x):
+    ...   return x * op.attrs["factor"]
+    >>> del registry.ops["my_dialect.double"], registry.ops["my_dialect.scale"]
   """
-  return ops.add(names, takes_known=takes_known, takes_environment=takes_environment, override=override)
+  return ops.add(
+    names,
+    takes_known=takes_known,
+    takes_environment=takes_environment,
+    attributes=None if attributes is None else (*attributes, *ignores),
+    override=override,
+  )
 
 
 def register_custom_call(*targets: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:

@@ -31,7 +31,7 @@ def _in_32_bits(rule: Callable[..., Any]) -> Callable[..., Any]:
   return run
 
 
-@register("stablehlo.batch_norm_inference")
+@register("stablehlo.batch_norm_inference", attributes=("epsilon", "feature_index"))
 @_in_32_bits
 def _batch_norm_inference(context: Context, op: ir.Op, x: Array, *vectors: Array) -> Array:
   return _normalised(op, x, *vectors)
@@ -49,14 +49,14 @@ def _moments(x: Array, feature: int) -> tuple[Array, Array]:
   return mean, jnp.mean(lax.square(x - _along(feature, x, mean)), axes)
 
 
-@register("stablehlo.batch_norm_training")
+@register("stablehlo.batch_norm_training", attributes=("epsilon", "feature_index"))
 @_in_32_bits
 def _batch_norm_training(context: Context, op: ir.Op, x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
   mean, variance = _moments(x, op.attrs["feature_index"])
   return _normalised(op, x, scale, offset, mean, variance), mean, variance
 
 
-@register("stablehlo.batch_norm_grad")
+@register("stablehlo.batch_norm_grad", attributes=("epsilon", "feature_index"))
 @_in_32_bits
 def _batch_norm_grad(
   context: Context, op: ir.Op, x: Array, scale: Array, mean: Array, variance: Array, ct: Array

@@ -21,7 +21,12 @@ def _mulhi(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   return lax.mulhi(x, y)
 
 
-@register("chlo.scan", takes_known=True)
+@register(
+  "chlo.scan",
+  takes_known=True,
+  attributes=("dimension", "is_reverse", "operandSegmentSizes", "resultSegmentSizes", "scan_dim_size"),
+  ignores=("is_associative",),
+)
 def _scan(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   """`body(*slices, *carries) -> (*outputs, *carries)` along one axis."""
   num_inputs = op.attrs["operandSegmentSizes"][0]
@@ -45,7 +50,7 @@ _RAGGED_FIELDS = (
 )  # fmt: skip
 
 
-@register("chlo.ragged_dot")
+@register("chlo.ragged_dot", attributes=("precision_config", "ragged_dot_dimension_numbers"))
 def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -> Array:
   """The op holds its dimension numbers as a struct, the composite as a list of arrays."""
   numbers = op.attrs["ragged_dot_dimension_numbers"]
@@ -62,6 +67,6 @@ def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -
   )
 
 
-@register("chlo.top_k")
+@register("chlo.top_k", attributes=("k",))
 def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
   return lax.top_k(x, op.attrs["k"])

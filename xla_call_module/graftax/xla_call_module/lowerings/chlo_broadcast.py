@@ -23,7 +23,7 @@ _NAMES = {f"chlo.broadcast_{name}": f"stablehlo.{name}" for name in _STABLEHLO} 
 }
 
 
-@register(*_NAMES)
+@register(*_NAMES, attributes=("broadcast_dimensions", "compare_type", "comparison_direction"))
 def _binary(context: Context, op: ir.Op, x: Array, y: Array) -> Any:
   operands = _broadcast(op.attrs.get("broadcast_dimensions"), x, y)
   plain = dataclasses.replace(op, name=_NAMES[op.name])

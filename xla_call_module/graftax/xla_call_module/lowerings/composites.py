@@ -12,7 +12,12 @@ from graftax.xla_call_module.values import materialize
 __all__: list[str] = []
 
 
-@register("stablehlo.composite", takes_known=True)
+@register(
+  "stablehlo.composite",
+  takes_known=True,
+  attributes=("composite_attributes", "decomposition", "name"),
+  ignores=("version",),
+)
 def _composite(context: Context, op: ir.Op, *operands: Any) -> Any:
   name = op.attrs["name"]
   attributes = op.attrs.get("composite_attributes", {})

@@ -53,7 +53,7 @@ def _algorithm(op: ir.Op) -> Any:
   )
 
 
-@register("stablehlo.dot_general")
+@register("stablehlo.dot_general", attributes=("algorithm", "dot_dimension_numbers", "precision_config"))
 def _dot_general(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   numbers = op.attrs["dot_dimension_numbers"]
   contracting = (numbers.get("lhs_contracting_dimensions", ()), numbers.get("rhs_contracting_dimensions", ()))
@@ -62,18 +62,31 @@ def _dot_general(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   return lax.dot_general(x, y, (contracting, batch), precision=precision, preferred_element_type=op.type.dtype)
 
 
-@register("stablehlo.dot")
+@register("stablehlo.dot", attributes=("precision_config",))
 def _dot(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   numbers = (((x.ndim - 1,), (0,)), ((), ()))
   return lax.dot_general(x, y, numbers, precision=precision_of(op), preferred_element_type=op.type.dtype)
 
 
-@register("stablehlo.einsum", "stablehlo.unary_einsum")
+@register("stablehlo.einsum", "stablehlo.unary_einsum", attributes=("einsum_config",))
 def _einsum(context: Context, op: ir.Op, *operands: Array) -> Array:
   return jnp.einsum(op.attrs["einsum_config"], *operands)
 
 
-@register("stablehlo.convolution")
+@register(
+  "stablehlo.convolution",
+  attributes=(
+    "batch_group_count",
+    "dimension_numbers",
+    "feature_group_count",
+    "lhs_dilation",
+    "padding",
+    "precision_config",
+    "rhs_dilation",
+    "window_reversal",
+    "window_strides",
+  ),
+)
 def _convolution(context: Context, op: ir.Op, x: Array, kernel: Array) -> Array:
   padding = op.attrs.get("padding")
   pairs = [(0, 0)] * (x.ndim - 2) if padding is None else [(int(low), int(high)) for low, high in padding]

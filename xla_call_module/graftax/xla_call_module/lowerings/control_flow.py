@@ -20,7 +20,13 @@ from graftax.xla_call_module.values import TOKEN, known_int, materialize
 __all__: list[str] = []
 
 
-@register("func.call", "stablehlo.func.call", takes_known=True)
+@register(
+  "func.call",
+  "stablehlo.func.call",
+  takes_known=True,
+  attributes=("callee",),
+  ignores=("arg_attrs", "no_inline", "res_attrs"),
+)
 def _call(context: Context, op: ir.Op, *operands: Any) -> Any:
   return call_function(context, op.attrs["callee"], operands)
 
@@ -142,6 +148,6 @@ def _source(item: loops.Scanned, operands: Sequence[Any], positions: dict[int, i
   return materialize(value)
 
 
-@register("stablehlo.map")
+@register("stablehlo.map", ignores=("dimensions",))
 def _map(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   return mapped(region_function(context, op.regions[0], environment), jnp.ndim(operands[0]))(*operands)

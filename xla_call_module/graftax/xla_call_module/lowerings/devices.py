@@ -20,7 +20,14 @@ def _device_id(context: Context, op: ir.Op) -> Any:
   return np.zeros((), op.type.dtype)
 
 
-@register(*communication.COLLECTIVES)
+# Groups of one device leave nothing to split or to join.
+_OF_SEVERAL_DEVICES = (
+    "all_gather_dim", "channel_handle", "concat_dimension", "scatter_dimension", "split_count", "split_dimension",
+    "use_global_device_ids",
+)  # fmt: skip
+
+
+@register(*communication.COLLECTIVES, attributes=("replica_groups", "source_target_pairs"), ignores=_OF_SEVERAL_DEVICES)
 def _collective(context: Context, op: ir.Op, *operands: Array, environment: Any = None) -> Any:
   """Over groups of one device a collective is the identity; larger groups need a mesh that this op does not name."""
   groups = communication.groups(op)

@@ -27,7 +27,12 @@ def _dims(context: Context, op: ir.Op, value: Any, what: str) -> tuple[Any, ...]
   return dims
 
 
-@register("stablehlo.dynamic_broadcast_in_dim", takes_known=True)
+@register(
+  "stablehlo.dynamic_broadcast_in_dim",
+  takes_known=True,
+  attributes=("broadcast_dimensions",),
+  ignores=("known_expanding_dimensions", "known_nonexpanding_dimensions"),
+)
 def _dynamic_broadcast_in_dim(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
   return broadcast_in_dim(materialize(x), _dims(context, op, shape, "shape"), op.attrs["broadcast_dimensions"])
 
@@ -37,7 +42,7 @@ def _dynamic_reshape(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
   return jnp.reshape(materialize(x), _dims(context, op, shape, "shape"))
 
 
-@register("stablehlo.dynamic_iota", takes_known=True)
+@register("stablehlo.dynamic_iota", takes_known=True, attributes=("iota_dimension",))
 def _dynamic_iota(context: Context, op: ir.Op, shape: Any) -> Array:
   return lax.broadcasted_iota(op.type.dtype, _dims(context, op, shape, "shape"), op.attrs["iota_dimension"])
 
@@ -72,12 +77,25 @@ def _slice_sizes(context: Context, op: ir.Op, environment: dict[int, Any]) -> tu
   return as_dims(environment.get(right if left == start else left))
 
 
-@register("stablehlo.dynamic_gather", takes_known=True)
+@register("stablehlo.dynamic_gather", takes_known=True, attributes=("dimension_numbers", "indices_are_sorted"))
 def _dynamic_gather(context: Context, op: ir.Op, x: Any, indices: Any, sizes: Any) -> Array:
   return gather(op, materialize(x), materialize(indices), _dims(context, op, sizes, "slice size"))
 
 
-@register("stablehlo.dynamic_conv", takes_known=True)
+@register(
+  "stablehlo.dynamic_conv",
+  takes_known=True,
+  attributes=(
+    "batch_group_count",
+    "dimension_numbers",
+    "feature_group_count",
+    "lhs_dilation",
+    "precision_config",
+    "rhs_dilation",
+    "window_reversal",
+    "window_strides",
+  ),
+)
 def _dynamic_conv(context: Context, op: ir.Op, x: Any, kernel: Any, padding: Any) -> Array:
   flat = _dims(context, op, padding, "padding")
   pairs = list(zip(flat[::2], flat[1::2], strict=True))

@@ -69,10 +69,10 @@ def _accuracy(attr: Any) -> Any:
 
 
 for _name, _function in _ACCURATE.items():
-  register(_name)(_accurate(_function))
+  register(_name, attributes=("result_accuracy",))(_accurate(_function))
 
 
-@register("stablehlo.logistic")
+@register("stablehlo.logistic", attributes=("result_accuracy",))
 def _logistic(context: Context, op: ir.Op, x: Array) -> Array:
   if x.dtype.itemsize > 1:
     return _accurate(lax.logistic)(context, op, x)
@@ -152,7 +152,7 @@ def _integer_power(x: Array, y: Array) -> Array:
 _COMPARE = {"EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge}
 
 
-@register("stablehlo.compare")
+@register("stablehlo.compare", attributes=("compare_type", "comparison_direction"))
 def _compare(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   direction = op.attrs["comparison_direction"]
   if op.attrs.get("compare_type") == "TOTALORDER" and jnp.issubdtype(x.dtype, jnp.floating):
@@ -195,7 +195,7 @@ def _bitcast_convert(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.bitcast_convert_type(x, op.type.dtype)
 
 
-@register("stablehlo.reduce_precision")
+@register("stablehlo.reduce_precision", attributes=("exponent_bits", "mantissa_bits"))
 def _reduce_precision(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.reduce_precision(x, op.attrs["exponent_bits"], op.attrs["mantissa_bits"])
 
@@ -215,7 +215,7 @@ def _is_neg_inf(context: Context, op: ir.Op, x: Array) -> Array:
   return jnp.isneginf(x)
 
 
-@register("chlo.constant", "chlo.constant_like")
+@register("chlo.constant", "chlo.constant_like", attributes=("value",))
 def _constant_like(context: Context, op: ir.Op, *operands: Array) -> Array:
   value = op.attrs["value"]
   return lax.full_like(operands[0], value) if operands else jnp.asarray(value)

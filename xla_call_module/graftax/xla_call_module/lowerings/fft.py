@@ -9,6 +9,6 @@ from graftax.xla_call_module.registry import register
 __all__: list[str] = []
 
 
-@register("stablehlo.fft")
+@register("stablehlo.fft", attributes=("fft_length", "fft_type"))
 def _fft(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.fft(x, lax.FftType[op.attrs["fft_type"]], tuple(op.attrs["fft_length"]))

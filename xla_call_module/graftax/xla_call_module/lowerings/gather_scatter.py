@@ -15,7 +15,7 @@ from graftax.xla_call_module.registry import register
 __all__ = ["gather"]
 
 
-@register("stablehlo.gather")
+@register("stablehlo.gather", attributes=("dimension_numbers", "indices_are_sorted", "slice_sizes"))
 def _gather(context: Context, op: ir.Op, x: Array, indices: Array) -> Array:
   return gather(op, x, indices, tuple(op.attrs["slice_sizes"]))
 
@@ -35,7 +35,7 @@ def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) ->
   return forms.gather(x, indices, slice_sizes, dimension_numbers, indices_are_sorted=is_sorted)
 
 
-@register("stablehlo.scatter")
+@register("stablehlo.scatter", attributes=("indices_are_sorted", "scatter_dimension_numbers", "unique_indices"))
 def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
   numbers = op.attrs["scatter_dimension_numbers"]

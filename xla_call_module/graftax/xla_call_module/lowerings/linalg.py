@@ -58,7 +58,7 @@ def _upper_factor(x: Array) -> Array:
   return jnp.conj(_transposed(_lower_factor(jnp.conj(_transposed(x)))))
 
 
-@register("stablehlo.cholesky")
+@register("stablehlo.cholesky", attributes=("lower",))
 def _cholesky(context: Context, op: ir.Op, x: Array) -> Array:
   return _lower_factor(x) if op.attrs.get("lower", False) else _upper_factor(x)
 
@@ -227,7 +227,7 @@ def _geev(context: Context, op: ir.Op, x: Array) -> Any:
   return *parts, *vectors, info(op, x)
 
 
-@register("stablehlo.triangular_solve")
+@register("stablehlo.triangular_solve", attributes=("left_side", "lower", "transpose_a", "unit_diagonal"))
 def _triangular_solve(context: Context, op: ir.Op, a: Array, b: Array) -> Array:
   transpose = op.attrs["transpose_a"]
   return lax.linalg.triangular_solve(

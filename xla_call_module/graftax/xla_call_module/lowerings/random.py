@@ -20,7 +20,7 @@ _ALGORITHMS = {
 }
 
 
-@register("stablehlo.rng_bit_generator")
+@register("stablehlo.rng_bit_generator", attributes=("rng_algorithm",))
 def _rng_bit_generator(context: Context, op: ir.Op, state: Array) -> tuple[Array, Array]:
   result = op.types[1]
   return rng_bit_generator(context, op, state, result.shape)
@@ -51,7 +51,7 @@ def _generated(words: Array, shape: tuple[int, ...], dtype: np.dtype, algorithm:
   return sequential_vmap(lambda state: lax.rng_bit_generator(state, shape, dtype, algorithm))(words)
 
 
-@register("stablehlo.rng", takes_known=True)
+@register("stablehlo.rng", takes_known=True, attributes=("rng_distribution",))
 def _rng(context: Context, op: ir.Op, low: Any, high: Any, shape: Any) -> Array:
   low, high, dtype = materialize(low), materialize(high), op.type.dtype
   dims = op.type.shape if op.type.is_static else as_dims(shape)

@@ -17,7 +17,7 @@ from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import materialize
 
 
-@register("stablehlo.reduce", takes_known=True)
+@register("stablehlo.reduce", takes_known=True, attributes=("dimensions",))
 def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
   inits, axes = operands[half:], tuple(op.attrs["dimensions"])

@@ -16,7 +16,7 @@ from graftax.xla_call_module.values import TOKEN, SymbolicArray, materialize
 __all__ = ["broadcast_in_dim"]
 
 
-@register("stablehlo.constant", takes_known=True)
+@register("stablehlo.constant", takes_known=True, attributes=("value",))
 def _constant(context: Context, op: ir.Op) -> np.ndarray:
   value = op.attrs["value"]
   if value is None:
@@ -24,12 +24,12 @@ def _constant(context: Context, op: ir.Op) -> np.ndarray:
   return value
 
 
-@register("stablehlo.iota")
+@register("stablehlo.iota", attributes=("iota_dimension",))
 def _iota(context: Context, op: ir.Op) -> Array:
   return lax.broadcasted_iota(op.type.dtype, op.type.shape, op.attrs["iota_dimension"])
 
 
-@register("stablehlo.broadcast_in_dim")
+@register("stablehlo.broadcast_in_dim", attributes=("broadcast_dimensions",))
 def _broadcast_in_dim(context: Context, op: ir.Op, x: Array) -> Array:
   return broadcast_in_dim(x, op.type.shape, op.attrs["broadcast_dimensions"])
 
@@ -42,7 +42,7 @@ def broadcast_in_dim(x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Arr
   return lax.broadcast_in_dim(x, shape, sorted(axes))
 
 
-@register("stablehlo.broadcast")
+@register("stablehlo.broadcast", attributes=("broadcast_sizes",))
 def _broadcast(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.broadcast(x, op.attrs["broadcast_sizes"])
 
@@ -52,33 +52,33 @@ def _reshape(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.reshape(x, op.type.shape)
 
 
-@register("stablehlo.transpose")
+@register("stablehlo.transpose", attributes=("permutation",))
 def _transpose(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.transpose(x, op.attrs["permutation"])
 
 
-@register("stablehlo.reverse")
+@register("stablehlo.reverse", attributes=("dimensions",))
 def _reverse(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.rev(x, op.attrs["dimensions"])
 
 
-@register("stablehlo.concatenate")
+@register("stablehlo.concatenate", attributes=("dimension",))
 def _concatenate(context: Context, op: ir.Op, *xs: Array) -> Array:
   return lax.concatenate(xs, op.attrs["dimension"]) if len(xs) > 1 else jnp.asarray(xs[0])
 
 
-@register("stablehlo.slice")
+@register("stablehlo.slice", attributes=("limit_indices", "start_indices", "strides"))
 def _slice(context: Context, op: ir.Op, x: Array) -> Array:
   return lax.slice(x, op.attrs["start_indices"], op.attrs["limit_indices"], op.attrs["strides"])
 
 
-@register("stablehlo.pad")
+@register("stablehlo.pad", attributes=("edge_padding_high", "edge_padding_low", "interior_padding"))
 def _pad(context: Context, op: ir.Op, x: Array, value: Array) -> Array:
   config = zip(op.attrs["edge_padding_low"], op.attrs["edge_padding_high"], op.attrs["interior_padding"], strict=True)
   return lax.pad(x, value, list(config))
 
 
-@register("stablehlo.dynamic_slice", takes_known=True)
+@register("stablehlo.dynamic_slice", takes_known=True, attributes=("slice_sizes",))
 def _dynamic_slice(context: Context, op: ir.Op, x: Array, *starts: Any) -> Array:
   sizes = op.attrs["slice_sizes"]
   return lax.dynamic_slice(materialize(x), _clamped(starts, np.shape(x), sizes), sizes, allow_negative_indices=False)
@@ -105,7 +105,7 @@ def _at_least_32_bits(index: Any) -> Any:
   return lax.convert_element_type(index, np.int32) if index.dtype.itemsize < 4 else index
 
 
-@register("stablehlo.get_dimension_size", takes_known=True)
+@register("stablehlo.get_dimension_size", takes_known=True, attributes=("dimension",))
 def _get_dimension_size(context: Context, op: ir.Op, x: Any) -> Any:
   size = np.shape(x)[op.attrs["dimension"]]
   if isinstance(size, int):
@@ -115,7 +115,7 @@ def _get_dimension_size(context: Context, op: ir.Op, x: Any) -> Any:
   return SymbolicArray(dims, op.type.dtype)
 
 
-@register("stablehlo.set_dimension_size", takes_known=True)
+@register("stablehlo.set_dimension_size", takes_known=True, attributes=("dimension",))
 def _set_dimension_size(context: Context, op: ir.Op, x: Any, size: Any) -> Any:
   if isinstance(size, np.ndarray) and int(size) == np.shape(x)[op.attrs["dimension"]]:
     return x
@@ -133,7 +133,7 @@ class _Tuple(tuple[Any, ...]):
   __slots__ = ()
 
 
-@register("stablehlo.get_tuple_element", takes_known=True)
+@register("stablehlo.get_tuple_element", takes_known=True, attributes=("index",))
 def _get_tuple_element(context: Context, op: ir.Op, elements: Any) -> Any:
   return [elements[op.attrs["index"]]]
 
@@ -150,7 +150,7 @@ def _token(context: Context, op: ir.Op, *tokens: Any) -> Any:
   return TOKEN
 
 
-@register("stablehlo.torch_index_select")
+@register("stablehlo.torch_index_select", attributes=("batch_dims", "dim"))
 def _torch_index_select(context: Context, op: ir.Op, x: Array, index: Array) -> Array:
   axis, num_batch = op.attrs["dim"], op.attrs["batch_dims"]
 

@@ -49,7 +49,7 @@ def _axis_names(spec: PartitionSpec) -> set[str]:
   return {name for entry in entries for name in entry if isinstance(name, str)}
 
 
-@register("sdy.sharding_constraint", "sdy.reshard", takes_known=True)
+@register("sdy.sharding_constraint", "sdy.reshard", takes_known=True, attributes=("sharding",))
 def _sharding_constraint(context: Context, op: ir.Op, x: Any) -> Any:
   return _constrain(context, op, x, str(op.attrs["sharding"]))
 
@@ -72,7 +72,7 @@ def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
   return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, spec))
 
 
-@register("sdy.manual_computation")
+@register("sdy.manual_computation", attributes=("in_shardings", "manual_axes", "out_shardings"))
 def _manual_computation(context: Context, op: ir.Op, *operands: Array, environment: dict[int, Any]) -> Any:
   """A region that runs per device: a `shard_map` over the mesh given, or inline on a mesh of one device."""
   mesh = context.options.mesh

@@ -19,7 +19,7 @@ from graftax.xla_call_module.registry import register
 __all__: list[str] = []
 
 
-@register("stablehlo.sort")
+@register("stablehlo.sort", attributes=("dimension", "is_stable"))
 def _sort(context: Context, op: ir.Op, *operands: Array, environment: dict[int, Any]) -> Any:
   axis = op.attrs.get("dimension", -1) % operands[0].ndim
   is_stable = bool(op.attrs.get("is_stable", False))

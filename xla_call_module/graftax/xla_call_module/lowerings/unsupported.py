@@ -9,7 +9,7 @@ from graftax.xla_call_module.registry import register
 __all__: list[str] = []
 
 
-@register(*communication.HOST_TRANSFERS, takes_known=True)
+@register(*communication.HOST_TRANSFERS, takes_known=True, attributes=None)
 def _host_transfer(context: Context, op: ir.Op, *operands: Any) -> Any:
   raise context.unsupported(op, "it exchanges data with the process that exported it.", embeds=False)
 

@@ -36,7 +36,11 @@ def _window(op: ir.Op, rank: int) -> Window:
   )
 
 
-@register("stablehlo.reduce_window", takes_known=True)
+@register(
+  "stablehlo.reduce_window",
+  takes_known=True,
+  attributes=("base_dilations", "padding", "window_dilations", "window_dimensions", "window_strides"),
+)
 def _reduce_window(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   return reduce_window(context, op, operands, _window(op, np.ndim(operands[0])), op.regions[0], environment)
 
@@ -94,7 +98,9 @@ def _cumlogsumexp(x: Array) -> Array:
 _SELECTORS = {"GE": primitives.ge_p, "LE": primitives.le_p}
 
 
-@register("stablehlo.select_and_scatter", takes_known=True)
+@register(
+  "stablehlo.select_and_scatter", takes_known=True, attributes=("padding", "window_dimensions", "window_strides")
+)
 def _select_and_scatter(
   context: Context, op: ir.Op, x: Any, source: Any, init: Any, *, environment: dict[int, Any]
 ) -> Array:

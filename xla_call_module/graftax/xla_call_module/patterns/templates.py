@@ -78,7 +78,7 @@ _EXPONENTIAL_ENTRIES = (
 )
 
 
-@register("graftax.lax")
+@register("graftax.lax", attributes=None)
 def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
   return _function(op.attrs["function"])(*operands)
 

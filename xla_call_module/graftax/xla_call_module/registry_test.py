@@ -1,0 +1,82 @@
+import inspect
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo
+
+from graftax.xla_call_module import Module, UnsupportedOpError, call, explain, lift, register, registry
+
+
+def _defined_attributes() -> dict[str, set[str]]:
+  """Returns the attributes of each op, as the accessors that MLIR generates from its definition name them."""
+  found = {}
+  for some_op in (stablehlo.AddOp, chlo.AcosOp, func.CallOp.__base__, sdy.ReshardOp):
+    source = Path(inspect.getsourcefile(some_op)).read_text()
+    for text in re.split(r"^class ", source, flags=re.MULTILINE):
+      if name := re.search(r'OPERATION_NAME = "(.*)"', text):
+        used = re.findall(r'\.attributes\["(\w+)"\]|"(\w+)" (?:not )?in self\.operation\.attributes', text)
+        found.setdefault(name[1], set()).update(filter(None, itertools.chain(*used)))
+  return found
+
+
+# A name that old StableHLO has and the bindings do not.
+_WITHOUT_DEFINITION = {"stablehlo.func.call"}
+
+
+def test_lowerings_know_the_attributes_of_their_ops_and_no_others():
+  defined = _defined_attributes()
+  assert len(defined) > 120 and defined["stablehlo.sort"] == {"dimension", "is_stable"}
+  checked = {name: rule for name, rule in registry.ops.items() if rule.attributes is not None}
+  assert set(checked) - set(defined) == _WITHOUT_DEFINITION
+  unknown = {name: missing for name, rule in checked.items() if (missing := defined.get(name, set()) - rule.attributes)}
+  assert not unknown
+  # Ops that share a lowering share what it declares.
+  union: dict[Any, set[str]] = {}
+  for name, rule in checked.items():
+    union.setdefault((rule.function.__code__, rule.attributes), set()).update(defined.get(name, ()))
+  undefined = {attributes - names for (_, attributes), names in union.items()}
+  assert undefined == {frozenset()}
+
+
+def _module(op: str) -> Module:
+  return Module.from_text(f"""func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{
+    %0 = {op} : tensor<2xf32>
+    return %0 : tensor<2xf32> }}""")
+
+
+def test_unknown_attribute_is_refused_by_name_and_value():
+  module = _module("stablehlo.add %a, %a {rounding = 3 : i32}")
+  message = r"stablehlo\.add at .* does not lift: its lowering does not know rounding = 3, which may change the result"
+  with pytest.raises(UnsupportedOpError, match=message):
+    lift(module)(np.ones(2, np.float32))
+  (obstacle,) = explain(module).obstacles
+  assert obstacle.op == "stablehlo.add" and "rounding = 3" in obstacle.reason
+
+
+def test_unknown_attribute_is_refused_before_the_op_is_folded():
+  module = Module.from_text("""func.func @main() -> tensor<2xi32> {
+    %0 = stablehlo.constant dense<1> : tensor<2xi32>
+    %1 = stablehlo.add %0, %0 {saturate} : tensor<2xi32>
+    return %1 : tensor<2xi32> }""")
+  with pytest.raises(UnsupportedOpError, match="does not know saturate = True"):
+    lift(module)()
+
+
+def test_attributes_of_other_dialects_are_annotations():
+  module = _module('stablehlo.add %a, %a {mhlo.note = "x", jax.arg_info = 1 : i32, xla_shape = "f32[2]"}')
+  np.testing.assert_array_equal(call(module, jnp.ones(2))[0], [2, 2])
+
+
+def test_registered_lowering_reads_the_attributes_that_it_declares():
+  module = _module("stablehlo.sine %a {factor = 3.0 : f32}")
+  before = registry.ops["stablehlo.sine"]
+  try:
+    register("stablehlo.sine", attributes=["factor"], override=True)(lambda context, op, x: x * op.attrs["factor"])
+    np.testing.assert_array_equal(lift(module)(np.ones(2, np.float32))[0], [3, 3])
+  finally:
+    registry.ops["stablehlo.sine"] = before
