@@ -23,8 +23,7 @@ from graftax.convert.program import Program
 from graftax.convert.structures.nested import flatten_call
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import Function, FunctionLibrary
-from graftax.ops_jax import Value, as_wide, materialize
-from graftax.ops_jax.int64_pairs.pairs import exact
+from graftax.ops_jax import Value, as_int64_pair, materialize, to_jax_exactly
 
 __all__ = ["convert_program"]
 
@@ -57,10 +56,10 @@ def convert_program(
 
 
 def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
-  """Values of the variables; with 64-bit types off, states of generators by words, which `jit` does not cut."""
+  """Returns the variables' values; generator states as `Int64Pair` if `jax_enable_x64` is off."""
   if jax.config.jax_enable_x64:
     return dict(program.variables)
-  return {name: as_wide(value) if name in generators else value for name, value in program.variables.items()}
+  return {name: as_int64_pair(value) if name in generators else value for name, value in program.variables.items()}
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
@@ -166,4 +165,4 @@ def _as_key(rng: Any, function: str) -> jax.Array:
 def _as_output(value: Value) -> Value:
   if isinstance(value, np.ndarray) and value.dtype == object:
     value = materialize(value)
-  return exact(value) if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object else value
+  return to_jax_exactly(value) if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object else value

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from graftax.convert import convert
-from graftax.ops_jax import InvalidInputError, WideInts
+from graftax.ops_jax import Int64Pair, InvalidInputError
 
 # A counter that is about to pass from its low to its high half, and a key of 64 bits.
 _STATE = np.array([2**63 - 5, 3, -(2**62) + 12345])
@@ -47,7 +47,7 @@ def test_numbers_and_states_under_jit(name):
   function = tf.function(getattr(model, name))
   with jax.enable_x64(False):
     converted, params = convert(function, x)
-    (state_name,) = [key for key, value in params.items() if isinstance(value, WideInts)]
+    (state_name,) = [key for key, value in params.items() if isinstance(value, Int64Pair)]
     call = jax.jit(converted)
     for _ in range(2):
       got, params = call(params, x)
@@ -65,7 +65,7 @@ def test_a_state_in_numpy_is_exact_without_jit():
     got, params = converted(params, x)
     np.testing.assert_array_equal(got, function(x).numpy())
     cut = {name: np.asarray(value) for name, value in params.items()}
-    with pytest.raises(InvalidInputError, match=r"generator's state .* int32.*as_wide"):
+    with pytest.raises(InvalidInputError, match=r"generator's state .* int32.*as_int64_pair"):
       jax.jit(converted)(cut, x)
 
 
@@ -75,6 +75,6 @@ def test_with_64_bit_types_a_state_is_an_ordinary_array():
   function = tf.function(model.straight)
   with jax.enable_x64(True):
     converted, params = convert(function, x)
-    assert not any(isinstance(value, WideInts) for value in params.values())
+    assert not any(isinstance(value, Int64Pair) for value in params.values())
     got, params = jax.jit(converted)(params, x)
   np.testing.assert_array_equal(got, function(x).numpy())

@@ -27,7 +27,7 @@ from graftax.ops_jax._core.values import (
   namespace,
   shape_vector,
 )
-from graftax.ops_jax.int64_pairs.pairs import WideInts, as_wide
+from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
 from graftax.ops_jax.state.lookup_tables import LookupTable
 
 __all__ = [
@@ -51,9 +51,10 @@ __all__ = [
   "UnsupportedAttrError",
   "UnsupportedOpError",
   "Value",
-  "WideInts",
-  "as_wide",
+  "Int64Pair",
+  "as_int64_pair",
   "bind",
+  "fits_jax_dtype",
   "canonical_dtype",
   "is_known",
   "is_symbolic",
@@ -65,4 +66,5 @@ __all__ = [
   "shape_vector",
   "static_value",
   "supported_ops",
+  "to_jax_exactly",
 ]

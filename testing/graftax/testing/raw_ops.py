@@ -19,6 +19,7 @@ import numpy as np
 
 from graftax.graphdef_ir import FunctionRef, GraftaxError, Node, op_signature, parse_graph
 from graftax.ops_jax import (
+  Int64Pair,
   IntegerFacts,
   Kernel,
   LoopFacts,
@@ -27,8 +28,7 @@ from graftax.ops_jax import (
   PureFunction,
   ResourceHandle,
   Value,
-  WideInts,
-  as_wide,
+  as_int64_pair,
   bind,
   canonical_dtype,
   lowering,
@@ -393,16 +393,16 @@ def _check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: _
   Known inputs are left as they are, for the evaluator folds what is known with 64-bit types on.
   """
   # Keys and counters of random ops are never cut.
-  takes_words = case.op.startswith("Stateless") and lowering(case.op, by_words=True) is not None
+  accepts_pairs = case.op.startswith("Stateless") and lowering(case.op, int64_pairs=True) is not None
   with jax.enable_x64(False):
-    narrow = [as_wide(x) if takes_words and x.dtype == np.uint64 else _narrowed(x) for x in case.dynamic_inputs]
+    narrow = [as_int64_pair(x) if accepts_pairs and x.dtype == np.uint64 else _narrowed(x) for x in case.dynamic_inputs]
     inputs = [x for x in narrow if x is not None]
     fits = len(inputs) == len(narrow)
     if fits:
       outputs = jax.device_get(jax.jit(case.run)(*inputs))
     else:
       specs = [
-        n if isinstance(n, WideInts) else jax.ShapeDtypeStruct(x.shape, canonical_dtype(x.dtype))
+        n if isinstance(n, Int64Pair) else jax.ShapeDtypeStruct(x.shape, canonical_dtype(x.dtype))
         for n, x in zip(narrow, case.dynamic_inputs, strict=True)
       ]
       outputs = jax.eval_shape(case.run, *specs)
@@ -436,7 +436,7 @@ def _narrowed(x: np.ndarray) -> np.ndarray | None:
 
 
 def _expected_of_narrowed(
-  case: RawOp, narrow: Sequence[np.ndarray | WideInts], expected: Sequence[np.ndarray]
+  case: RawOp, narrow: Sequence[np.ndarray | Int64Pair], expected: Sequence[np.ndarray]
 ) -> Sequence[np.ndarray]:
   """What TensorFlow makes, in 64 bits, of inputs that were rounded to 32."""
   rounded = [np.asarray(x).astype(wide.dtype) for x, wide in zip(narrow, case.dynamic_inputs, strict=True)]

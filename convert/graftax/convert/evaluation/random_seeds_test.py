@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from graftax.convert import InputError, convert_functional
-from graftax.ops_jax import as_wide
+from graftax.ops_jax import as_int64_pair
 
 _random = tf.random
 _PHILOX = "philox"
@@ -91,7 +91,7 @@ def test_numbers_of_a_traced_seed_are_those_of_tensorflow(alg, dtype, x64):
     converted = convert_functional(function, seeds[0])
     together = np.stack(seeds)
     # As numpy arrays these are refused, or cut by JAX on their way into `jit`, which nobody can notice.
-    batch = as_wide(together) if dtype == "int64" and not x64 else together
+    batch = as_int64_pair(together) if dtype == "int64" and not x64 else together
     batched = jax.jit(jax.vmap(converted))(batch)
     alone = jax.jit(converted)(jax.tree.map(lambda x: x[-1], batch))
     eager = converted(jax.tree.map(lambda x: x[-1], batch))
@@ -128,7 +128,7 @@ def test_seeds_that_become_words_in_control_flow(draw, seed):
   function = tf.function(draw)
   with jax.enable_x64(False):
     converted = jax.jit(convert_functional(function, seed))
-    got = converted(as_wide(seed))
+    got = converted(as_int64_pair(seed))
     small = converted(seed) if seed.max() < 2**31 else got
   np.testing.assert_array_equal(got, function(tf.constant(seed)).numpy())
   np.testing.assert_array_equal(small, got)
@@ -138,5 +138,5 @@ def test_a_numpy_seed_beyond_32_bits_is_refused_by_name():
   function = tf.function(lambda seed: tf.random.stateless_uniform([3], seed), autograph=False)
   with jax.enable_x64(False):
     converted = convert_functional(function, np.array([1, 2]))
-    with pytest.raises(InputError, match=r"'seed'.*1099511627776.*as_wide"):
+    with pytest.raises(InputError, match=r"'seed'.*1099511627776.*as_int64_pair"):
       converted(np.array([2**40, 2]))

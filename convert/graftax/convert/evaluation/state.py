@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.errors import ParameterError
-from graftax.ops_jax import ResourceHandle, Value, WideInts, as_wide
-from graftax.ops_jax.int64_pairs.pairs import exact, widened
+from graftax.ops_jax import Int64Pair, ResourceHandle, Value, as_int64_pair, to_jax_exactly
 
 __all__ = ["State"]
 
@@ -16,8 +15,8 @@ __all__ = ["State"]
 class State:
   """Values of the resources that a call can reach.
 
-  Values given as numpy arrays become JAX arrays when first read: a parameter is never *known* while tracing. With
-  64-bit types off, the states of generators become words (`WideInts`), and so does what does not fit into 32 bits.
+  Values given as numpy arrays become JAX arrays when first read: a parameter is never *known* while tracing. If
+  `jax_enable_x64` is off, generator states and integers beyond 32 bits become `Int64Pair`.
   """
 
   def __init__(self, values: Mapping[str, Value], generators: frozenset[str] = frozenset()):
@@ -42,18 +41,18 @@ class State:
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
     """Replace the value of a resource."""
-    is_narrow_state = handle.name in self._generators and not isinstance(value, WideInts)
+    is_narrow_state = handle.name in self._generators and not isinstance(value, Int64Pair)
     if is_narrow_state and not jax.config.jax_enable_x64:
-      value = widened(value, np.int64)
+      value = as_int64_pair(value, np.int64)
     self._current[handle.name] = self._as_jax(handle.name, value)
     self._written.add(handle.name)
 
   def _as_jax(self, name: str, value: Value) -> Value:
-    if isinstance(value, WideInts | jax.Array):
+    if isinstance(value, Int64Pair | jax.Array):
       return value
     if name in self._generators and not jax.config.jax_enable_x64:
-      return as_wide(value)
-    return exact(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
+      return as_int64_pair(value)
+    return to_jax_exactly(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
 
   def branch(self, values: Mapping[ResourceHandle, Value]) -> "State":
     """The state that a branch or a loop body sees: `values` are its operands, the rest is closed over.

@@ -15,8 +15,7 @@ from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.structures.composite import CompositeTensor
 from graftax.convert.structures.named_tuples import portable
 from graftax.graphdef_ir import TensorSpec
-from graftax.ops_jax import WideInts, canonical_dtype
-from graftax.ops_jax.int64_pairs.pairs import fits
+from graftax.ops_jax import Int64Pair, canonical_dtype, fits_jax_dtype
 
 __all__ = [
   "InputStructure",
@@ -313,7 +312,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
       f"override_config('strict_dtype_check', False)."
     )
-  array = value if isinstance(value, jax.Array | WideInts) else _as_array(value, spec, where)
+  array = value if isinstance(value, jax.Array | Int64Pair) else _as_array(value, spec, where)
   return _of_kind(array, spec.dtype.base.numpy)
 
 
@@ -342,12 +341,12 @@ def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
 
 def _check_fits(value: np.ndarray, where: str) -> None:
   """Refuses integers that JAX would cut to 32 bits. (It rounds floats to float32, as everywhere in JAX.)"""
-  if not fits(value):
+  if not fits_jax_dtype(value):
     held = canonical_dtype(value.dtype)
     raise InputError(
       f"{where}: got {value.dtype} values from {value.min()} to {value.max()}, which {held} does not hold. JAX's "
       f"64-bit types are off; switch them on with jax.config.update('jax_enable_x64', True), or pass "
-      f"graftax.ops_jax.as_wide(value), which random seeds and integer arithmetic take."
+      f"graftax.ops_jax.as_int64_pair(value), which random seeds and integer arithmetic take."
     )
 
 

@@ -18,7 +18,7 @@ from graftax.ops_jax._core.precision import with_one_precision
 from graftax.ops_jax._core.registry import Lowering
 from graftax.ops_jax._core.registry import lowering as registered_lowering
 from graftax.ops_jax._core.values import Value, is_known, is_symbolic
-from graftax.ops_jax.int64_pairs.dispatch import Run, has_64_bit_integers, with_words
+from graftax.ops_jax.int64_pairs.dispatch import Run, has_64_bit_integers, with_int64_pairs
 
 __all__ = ["Kernel", "bind", "static_value"]
 
@@ -53,7 +53,7 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
   given = dict(node.attrs) if signature is None else signature.with_defaults(node.attrs)
   run = _bind_run(node, given, signature, lowering, function_name)
   if has_64_bit_integers(signature, given):
-    run = _bind_words(node, given, signature, lowering, function_name, run)
+    run = _bind_pairs(node, given, signature, lowering, function_name, run)
   run = with_one_precision(signature, given, run)
   return Kernel(run, is_pure=not lowering.needs_context)
 
@@ -82,7 +82,7 @@ def _bind_run(
   return run
 
 
-def _bind_words(
+def _bind_pairs(
   node: Node,
   given: Mapping[str, AttrValue],
   signature: OpSignature | None,
@@ -91,31 +91,31 @@ def _bind_words(
   run: Run,
 ) -> Run:
   """`run`, and what is to run where 64-bit integers come as words."""
-  by_words = registered_lowering(node.op, by_words=True)
-  if by_words is not None and by_words.function is lowering.function:
+  on_pairs = registered_lowering(node.op, int64_pairs=True)
+  if on_pairs is not None and on_pairs.function is lowering.function:
     return run
-  run_by_words = None
-  if by_words is not None and signature is not None:
-    run_by_words = _bind_run(node, given, signature, by_words, function_name)
+  run_on_pairs = None
+  if on_pairs is not None and signature is not None:
+    run_on_pairs = _bind_run(node, given, signature, on_pairs, function_name)
   where = f"{node.op} node {node.name!r} (function {function_name!r})"
   all_bits_count = node.op == "Bitcast" or any(value is DType.UINT64 for value in given.values())
-  return with_words(
+  return with_int64_pairs(
     where,
     run,
-    run_by_words,
-    moved=_moved_positions(lowering, signature, given),
-    sees_shapes=lowering.sees_shapes,
+    run_on_pairs,
+    data_positions=_data_positions(lowering, signature, given),
+    reads_shapes_only=lowering.reads_shapes_only,
     all_bits_count=all_bits_count,
   )
 
 
-def _moved_positions(
+def _data_positions(
   lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]
 ) -> frozenset[int]:
-  """Positions of the flat inputs that `moves` names."""
+  """Positions of the flat inputs that `data_inputs` names."""
   sizes = [1] * len(lowering.inputs) if signature is None else signature.input_sizes(attrs)
   names = [parameter.name for parameter, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
-  return frozenset(position for position, name in enumerate(names) if name in lowering.moves)
+  return frozenset(position for position, name in enumerate(names) if name in lowering.data_inputs)
 
 
 def static_value(value: Value, static_type: Any, what: str) -> Any:

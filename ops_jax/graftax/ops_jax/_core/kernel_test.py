@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import DType, Node, OpArg, OpSignature, TensorRef
-from graftax.ops_jax import Lowering, ResourceHandle, StaticInputError, WideInts, as_wide, bind
+from graftax.ops_jax import Int64Pair, Lowering, ResourceHandle, StaticInputError, as_int64_pair, bind
 from graftax.ops_jax._core.registry import InputParameter
 
 _OUTPUTS = (OpArg("y", DType.INT32),)
@@ -55,7 +55,7 @@ def test_traced_words_are_named():
     _refuses(tuple[int, ...], _ONE, x)
     return x
 
-  assert isinstance(call(as_wide(np.array([1, 2**40]))), WideInts)
+  assert isinstance(call(as_int64_pair(np.array([1, 2**40]))), Int64Pair)
 
 
 @pytest.mark.parametrize("value", [ResourceHandle("table"), np.array([b"seven"], object), None])

@@ -1,9 +1,9 @@
-"""The one registry: TensorFlow op name -> lowering, where the Python signature is the schema.
+"""The registry of lowerings: TensorFlow op name -> JAX function, with the Python signature as the schema.
 
-Positional parameters are the op's tensor inputs, in the op's order; keyword-only parameters are its attributes;
-`Static[...]` marks an input that must be known while tracing; a first parameter annotated `Context` asks for the
-program around the node, and a keyword-only parameter annotated `IntegerFacts` for what is known of traced integers.
-Attributes that several ops share are the keys of a `TypedDict`: `**attrs: Unpack[ConvAttrs]`.
+Positional parameters are the op's tensor inputs, in the op's order. Keyword-only parameters are its attributes.
+`Static[...]` marks an input that must be known while tracing. A first parameter annotated `Context` gives access to
+the program that contains the node; a keyword-only parameter annotated `IntegerFacts`, to what is known of traced
+integers. Attributes that several ops share are the keys of a `TypedDict`: `**attrs: Unpack[ConvAttrs]`.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ class InputParameter:
   Attributes:
     name: the op's input argument name.
     static_type: what to decode a known value to, or None where the input may be traced.
-    takes_symbolic: whether symbolic dimensions stay what they are also where other inputs are traced.
+    takes_symbolic: whether symbolic dimensions are passed unchanged even if other inputs are traced.
   """
 
   name: str
@@ -45,12 +45,12 @@ class Lowering:
     function: the Python function.
     inputs: its tensor inputs, in the op's order.
     attrs: attribute name -> annotated type.
-    ignores: attributes that carry nothing the function needs (types that the inputs show anyway).
+    ignores: attributes that the function does not need, such as types that the inputs have anyway.
     needs_context: whether the first argument is the `Context`.
-    needs_facts: whether there is a keyword argument `facts`; not beside a `Context`, which has them.
-    takes_symbols: whether known inputs that hold symbolic dimensions are passed as they are, if all inputs are known.
-    moves: names of the inputs whose elements it moves without looking at them.
-    sees_shapes: whether it looks at nothing but the shapes of its inputs.
+    needs_facts: whether there is a keyword argument `facts`. A lowering with a `Context` reads the facts from there.
+    takes_symbols: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
+    data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
+    reads_shapes_only: whether it reads nothing but the shapes of its inputs.
   """
 
   function: Callable[..., Any]
@@ -60,8 +60,8 @@ class Lowering:
   needs_context: bool
   needs_facts: bool = False
   takes_symbols: bool = False
-  moves: frozenset[str] = frozenset()
-  sees_shapes: bool = False
+  data_inputs: frozenset[str] = frozenset()
+  reads_shapes_only: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class _Registration:
   function: Callable[..., Any]
   ignores: frozenset[str]
   symbolic: bool
-  moves: frozenset[str]
-  sees_shapes: bool
+  data_inputs: frozenset[str]
+  reads_shapes_only: bool
 
 
 # The packages that hold lowerings; each lists its modules in LOWERINGS.
@@ -94,8 +94,8 @@ _ROOMS = (
 _loaded = False
 
 _REGISTRATIONS: dict[str, _Registration] = {}
-# Lowerings that take 64-bit integers as words (`wide.WideInts`).
-_BY_WORDS: dict[str, _Registration] = {}
+# Lowerings that accept 64-bit integers as `int64_pairs.Int64Pair`.
+_PAIR_REGISTRATIONS: dict[str, _Registration] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -103,31 +103,32 @@ def register(
   *op_names: str,
   ignores: Iterable[str] = (),
   override: bool = False,
-  words: Literal["no", "shapes", "also", "only"] = "no",
-  moves: Iterable[str] = (),
+  int64_pairs: Literal["refuse", "shapes", "accept", "only"] = "refuse",
+  data_inputs: Iterable[str] = (),
   symbolic: bool = False,
 ) -> Callable[[_Function], _Function]:
-  """A decorator that makes a Python function the lowering of TensorFlow ops.
+  """Returns a decorator that registers a Python function as the lowering of TensorFlow ops.
 
   Args:
     *op_names: TensorFlow's op names; all share the function.
     ignores: attributes that the function does not need. An attribute that is neither a keyword-only parameter nor
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
-    override: replace an existing lowering, for users who know better than we do; also the one that takes words.
-    words: what the function makes of 64-bit integers that come as `wide.WideInts`, since 64-bit types are off. "no":
-      it takes none. "shapes": it looks at their shapes alone. "also": it takes them like any other input. "only": it
-      stands beside the op's ordinary lowering, for nodes that are given some.
-    moves: names of the inputs whose elements the function moves without looking at them, all other inputs being
-      positions and shapes. Where these are words, it runs once for the low and once for the high ones.
-    symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors that
-      hold some come as numpy arrays of dtype object, so that results may stay known; otherwise they come as traced
-      arrays. A function that asks for the context always gets the former.
+    override: replace an existing lowering, including the one for pairs.
+    int64_pairs: what the function does with 64-bit integers that arrive as `Int64Pair`, because `jax_enable_x64` is
+      off. "refuse": the kernel raises, unless the pairs are among `data_inputs`. "shapes": the function reads only
+      their shapes. "accept": the function handles pairs like any other input. "only": the function is used in addition
+      to the op's ordinary lowering, for nodes that receive pairs.
+    data_inputs: names of the inputs whose elements the function only rearranges; all other inputs are positions and
+      shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves.
+    symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors with
+      symbolic dimensions are passed as numpy arrays of dtype object, so that results may stay known; otherwise they are
+      passed as traced arrays. A function with a `Context` parameter always gets numpy arrays.
 
   Returns:
-    The decorator; it returns the function unchanged, so that lowerings stay ordinary functions.
+    The decorator. It returns the function unchanged, so lowerings can be called and tested as ordinary functions.
 
   Raises:
-    RegistrationError: an op has a lowering already, or the signature is not one of a lowering.
+    RegistrationError: an op already has a lowering, or the signature is not that of a lowering.
 
   Example:
     >>> import jax.numpy as jnp
@@ -139,40 +140,47 @@ def register(
   """
 
   def decorate(function: _Function) -> _Function:
-    # Ours come first, so that a user's override is never overridden by them in turn. One of ours may be imported alone,
-    # and must not wait for modules that wait for it.
-    registration = _Registration(function, frozenset(ignores), symbolic, frozenset(moves), words == "shapes")
-    if not _is_ours(function.__module__):
+    registration = _Registration(
+      function, frozenset(ignores), symbolic, frozenset(data_inputs), int64_pairs == "shapes"
+    )
+    if not _is_builtin(function.__module__):
+      # Load the built-ins first, so that they cannot replace a user's override. A built-in module may be imported
+      # alone, and loading all of them from there would be circular.
       _load_lowerings()
-      # So that a wrong one fails here. Ours are read when a graph needs them, since reading all takes long.
+      # Validate user signatures now. Built-ins are parsed lazily, because parsing all of them is slow.
       _read_signature(registration)
-    takes_words = words in ("also", "only")
-    tables = [*([_REGISTRATIONS] if words != "only" else []), *([_BY_WORDS] if takes_words else [])]
+    accepts_pairs = int64_pairs in ("accept", "only")
+    tables = [*([_REGISTRATIONS] if int64_pairs != "only" else []), *([_PAIR_REGISTRATIONS] if accepts_pairs else [])]
     for op in op_names:
       if op in tables[0] and not override:
         raise RegistrationError(
           f"register({op!r}): {_describe(tables[0][op].function)} lowers this op already; "
-          f"pass override=True to put {_describe(function)} in its place."
+          f"pass override=True to replace it by {_describe(function)}."
         )
     for table in tables:
       table.update(dict.fromkeys(op_names, registration))
-    if override and not takes_words:  # else some inputs would still go to what was replaced
+    if override and not accepts_pairs:  # otherwise pairs would still be given to the function that was replaced
       for op in op_names:
-        _BY_WORDS.pop(op, None)
+        _PAIR_REGISTRATIONS.pop(op, None)
     return function
 
   return decorate
 
 
-def lowering(op: str, *, by_words: bool = False) -> Lowering | None:
-  """The lowering registered for `op`, or None; `by_words`, the one that takes 64-bit integers as words."""
+def lowering(op: str, *, int64_pairs: bool = False) -> Lowering | None:
+  """Returns the lowering registered for `op`, or None.
+
+  Args:
+    op: TensorFlow's op name.
+    int64_pairs: return the lowering that accepts 64-bit integers as `Int64Pair`.
+  """
   _load_lowerings()
-  registration = (_BY_WORDS if by_words else _REGISTRATIONS).get(op)
+  registration = (_PAIR_REGISTRATIONS if int64_pairs else _REGISTRATIONS).get(op)
   return None if registration is None else _read_signature(registration)
 
 
 def supported_ops() -> frozenset[str]:
-  """Names of all TensorFlow ops that have a lowering.
+  """Returns the names of all TensorFlow ops that have a lowering.
 
   Example:
     >>> {"Conv2D", "MatMul", "Cumsum"} <= supported_ops()
@@ -182,13 +190,13 @@ def supported_ops() -> frozenset[str]:
   return frozenset(_REGISTRATIONS)
 
 
-def _is_ours(module: str) -> bool:
+def _is_builtin(module: str) -> bool:
   return module.startswith("graftax.ops_jax.") and not module.endswith("_test")
 
 
 def _load_lowerings() -> None:
-  # Importing all rooms takes as long as importing the rest of graftax, so it waits for the first lookup. The flag is
-  # set first, because lowerings register themselves while this runs.
+  # Importing all rooms takes as long as importing the rest of graftax, so it is delayed until the first lookup. The
+  # flag is set first, because lowerings register themselves during the import.
   global _loaded
   if _loaded:
     return
@@ -225,9 +233,11 @@ def _read_signature(registration: _Registration) -> Lowering:
       inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), takes_symbolic))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
-  unknown = registration.moves - {parameter.name for parameter in inputs}
+  unknown = registration.data_inputs - {parameter.name for parameter in inputs}
   if unknown:
-    raise RegistrationError(f"{_describe(function)}: moves={sorted(unknown)!r} names no input.")
+    raise RegistrationError(
+      f"{_describe(function)}: data_inputs={sorted(unknown)!r} are not among the inputs {[p.name for p in inputs]!r}."
+    )
   return Lowering(
     function,
     tuple(inputs),
@@ -236,8 +246,8 @@ def _read_signature(registration: _Registration) -> Lowering:
     needs_context,
     needs_facts=needs_facts,
     takes_symbols=registration.symbolic or needs_context,
-    moves=registration.moves,
-    sees_shapes=registration.sees_shapes,
+    data_inputs=registration.data_inputs,
+    reads_shapes_only=registration.reads_shapes_only,
   )
 
 

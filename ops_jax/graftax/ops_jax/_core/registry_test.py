@@ -68,7 +68,7 @@ def test_an_override_also_replaces_what_took_words():
   def first(x):
     return x
 
-  register("RegistryTestWordsOp", words="also")(first)
-  assert lowering("RegistryTestWordsOp", by_words=True).function is first
+  register("RegistryTestWordsOp", int64_pairs="accept")(first)
+  assert lowering("RegistryTestWordsOp", int64_pairs=True).function is first
   register("RegistryTestWordsOp", override=True)(lambda x: x)
-  assert lowering("RegistryTestWordsOp", by_words=True) is None
+  assert lowering("RegistryTestWordsOp", int64_pairs=True) is None

@@ -13,7 +13,7 @@ from graftax.ops_jax._core.values import Array, Static, is_known, shape_vector
 __all__ = ["broadcast_args", "broadcast_gradient_args", "broadcast_to"]
 
 
-@register("BroadcastTo", ignores=("T", "Tidx"), symbolic=True, moves=("input",))
+@register("BroadcastTo", ignores=("T", "Tidx"), symbolic=True, data_inputs=("input",))
 def broadcast_to(input: Array, shape: Static[tuple[int, ...]]) -> Array:
   """Broadcasts `input` to a shape, by numpy's rules.
 

@@ -17,7 +17,7 @@ from graftax.ops_jax._core.values import Array, Static, is_known, namespace
 __all__ = ["concat", "concat_offset", "concat_v2", "pack", "parallel_concat", "split", "split_v", "tile", "unpack"]
 
 
-@register("Pack", ignores=("N",), symbolic=True, moves=("values",))
+@register("Pack", ignores=("N",), symbolic=True, data_inputs=("values",))
 def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0, facts: IntegerFacts = NO_FACTS) -> Array:
   """Stacks arrays of one shape along a new axis.
 
@@ -45,7 +45,7 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0, facts: Inte
   return result
 
 
-@register("Unpack", ignores=("T",), symbolic=True, moves=("value",))
+@register("Unpack", ignores=("T",), symbolic=True, data_inputs=("value",))
 def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
   """Splits an array into its slices along an axis, and removes the axis.
 
@@ -60,7 +60,7 @@ def unpack(value: Array, *, num: int, axis: int = 0) -> list[Array]:
   return [_normalized(part.reshape(shape)) for part in parts]
 
 
-@register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True, moves=("values",))
+@register("ConcatV2", ignores=("N", "T", "Tidx"), symbolic=True, data_inputs=("values",))
 def concat_v2(values: list[Array], axis: Static[int], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Concatenates arrays along an axis, which must be known; the other dimensions agree.
 
@@ -78,13 +78,13 @@ def concat_v2(values: list[Array], axis: Static[int], *, facts: IntegerFacts = N
     raise InvalidInputError(f"ConcatV2: shapes {[v.shape for v in values]} do not join along axis {axis}.") from e
 
 
-@register("Concat", ignores=("N", "T"), symbolic=True, moves=("values",))
+@register("Concat", ignores=("N", "T"), symbolic=True, data_inputs=("values",))
 def concat(concat_dim: Static[int], values: list[Array], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Computes `concat_v2` with its arguments in another order."""
   return concat_v2(values, concat_dim, facts=facts)
 
 
-@register("ParallelConcat", ignores=("N", "T", "shape"), moves=("values",))
+@register("ParallelConcat", ignores=("N", "T", "shape"), data_inputs=("values",))
 def parallel_concat(values: list[Array]) -> Array:
   """Concatenates arrays of shape `[1, ...]` along the first axis."""
   return concat_v2(values, 0)
@@ -116,7 +116,7 @@ def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[Array]:
   return offsets
 
 
-@register("Split", ignores=("T",), symbolic=True, moves=("value",))
+@register("Split", ignores=("T",), symbolic=True, data_inputs=("value",))
 def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array]:
   """Splits an array into `num_split` equal parts along an axis, which must be known.
 
@@ -130,7 +130,7 @@ def split(split_dim: Static[int], value: Array, *, num_split: int) -> list[Array
   return [_normalized(part) for part in _split(value, [dim // num_split] * num_split, axis)]
 
 
-@register("SplitV", ignores=("T", "Tlen", "num_split"), symbolic=True, moves=("value",))
+@register("SplitV", ignores=("T", "Tlen", "num_split"), symbolic=True, data_inputs=("value",))
 def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Static[int]) -> list[Array]:
   """Splits an array into parts of given sizes along an axis; all must be known.
 
@@ -153,7 +153,7 @@ def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Stati
   return [_normalized(part) for part in _split(value, sizes, axis)]
 
 
-@register("Tile", ignores=("T", "Tmultiples"), symbolic=True, moves=("input",))
+@register("Tile", ignores=("T", "Tmultiples"), symbolic=True, data_inputs=("input",))
 def tile(input: Array, multiples: Static[tuple[int, ...]]) -> Array:
   """Repeats `input` `multiples[i]` times along dimension `i`.
 

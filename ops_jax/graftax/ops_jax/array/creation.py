@@ -23,7 +23,7 @@ def const(*, value: np.ndarray) -> np.ndarray:
   return value
 
 
-@register("Fill", ignores=("T", "index_type"), symbolic=True, moves=("value",))
+@register("Fill", ignores=("T", "index_type"), symbolic=True, data_inputs=("value",))
 def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
   """Returns an array filled with one value.
 

@@ -22,7 +22,7 @@ from graftax.ops_jax._core.values import Array, Static, is_known, is_symbolic, m
 __all__ = ["check_bounds", "gather", "gather_nd", "gather_v2", "positions_or_end", "unravel_index"]
 
 
-@register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"), symbolic=True, moves=("params",))
+@register("GatherV2", ignores=("Tparams", "Tindices", "Taxis"), symbolic=True, data_inputs=("params",))
 def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: int = 0) -> Array:
   """Gathers slices of `params` along an axis, at given positions.
 
@@ -59,13 +59,13 @@ def gather_v2(params: Array, indices: Array, axis: Static[int], *, batch_dims: i
   return _gather(jnp.asarray(materialize(params)), jnp.asarray(indices), axis, batch_dims, in_bounds)
 
 
-@register("Gather", ignores=("Tparams", "Tindices", "validate_indices"), symbolic=True, moves=("params",))
+@register("Gather", ignores=("Tparams", "Tindices", "validate_indices"), symbolic=True, data_inputs=("params",))
 def gather(params: Array, indices: Array) -> Array:
   """Computes `gather_v2` along the first axis."""
   return gather_v2(params, indices, 0)
 
 
-@register("GatherNd", ignores=("Tparams", "Tindices"), symbolic=True, moves=("params",))
+@register("GatherNd", ignores=("Tparams", "Tindices"), symbolic=True, data_inputs=("params",))
 def gather_nd(params: Array, indices: Array, *, bad_indices_policy: str = "") -> Array:
   """Gathers elements or slices of `params` at given coordinates.
 

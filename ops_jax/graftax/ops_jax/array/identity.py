@@ -41,7 +41,7 @@ __all__ = [
   "_EagerConst",
   ignores=("T", "tensor_name", "debug_ops_spec"),
   symbolic=True,
-  moves=("input",),
+  data_inputs=("input",),
 )
 def identity(input: Value) -> Value:
   """Returns the input itself: array, resource handle or tensor list."""
@@ -49,20 +49,25 @@ def identity(input: Value) -> Value:
 
 
 @register(
-  "IdentityN", "_ListToArray", "_ArrayToList", ignores=("T", "N", "Tin", "out_types"), symbolic=True, moves=("input",)
+  "IdentityN",
+  "_ListToArray",
+  "_ArrayToList",
+  ignores=("T", "N", "Tin", "out_types"),
+  symbolic=True,
+  data_inputs=("input",),
 )
 def identity_n(input: list[Value]) -> list[Value]:
   """Returns the inputs themselves."""
   return input
 
 
-@register("StopGradient", ignores=("T",), symbolic=True, moves=("input",))
+@register("StopGradient", ignores=("T",), symbolic=True, data_inputs=("input",))
 def stop_gradient(input: Value) -> Value:
   """Returns the input as a constant for differentiation."""
   return input if is_known(input) else lax.stop_gradient(input)
 
 
-@register("PreventGradient", ignores=("T",), symbolic=True, moves=("input",))
+@register("PreventGradient", ignores=("T",), symbolic=True, data_inputs=("input",))
 def prevent_gradient(ctx: Context, input: Value, *, message: str = "") -> Value:
   """Returns the input, which must not be differentiated.
 
@@ -102,7 +107,7 @@ def check_numerics(ctx: Context, tensor: Array, *, message: str = "") -> Array:
   return tensor
 
 
-@register("EnsureShape", ignores=("T",), symbolic=True, moves=("input",))
+@register("EnsureShape", ignores=("T",), symbolic=True, data_inputs=("input",))
 def ensure_shape(input: Array, *, shape: PartialShape) -> Array:
   """Returns the input, whose shape must be compatible with `shape`.
 
@@ -134,7 +139,7 @@ def placeholder(ctx: Context, *, dtype: np.dtype, shape: PartialShape | None = N
   )
 
 
-@register("PlaceholderWithDefault", ignores=("dtype", "shape"), symbolic=True, moves=("input",))
+@register("PlaceholderWithDefault", ignores=("dtype", "shape"), symbolic=True, data_inputs=("input",))
 def placeholder_with_default(input: Value) -> Value:
   """Returns the default of a placeholder that was not fed."""
   return input

@@ -18,13 +18,13 @@ __all__ = ["mirror_pad", "mirror_pad_grad", "pad", "pad_v2"]
 _MIRROR_MODES: dict[str, Any] = {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}
 
 
-@register("Pad", ignores=("T", "Tpaddings"), symbolic=True, moves=("input",))
+@register("Pad", ignores=("T", "Tpaddings"), symbolic=True, data_inputs=("input",))
 def pad(input: Array, paddings: Static[np.ndarray]) -> Array:
   """Pads `input` with `paddings[i] = (before, after)` zeros around dimension `i`; see `pad_v2`."""
   return pad_v2(input, paddings, np.zeros((), input.dtype if input.dtype != object else np.int32))
 
 
-@register("PadV2", ignores=("T", "Tpaddings"), symbolic=True, moves=("input", "constant_values"))
+@register("PadV2", ignores=("T", "Tpaddings"), symbolic=True, data_inputs=("input", "constant_values"))
 def pad_v2(input: Array, paddings: Static[np.ndarray], constant_values: Array) -> Array:
   """Pads `input` with copies of a value.
 
@@ -49,7 +49,7 @@ def pad_v2(input: Array, paddings: Static[np.ndarray], constant_values: Array) -
   return lax.pad(jnp.asarray(input), value, [(low, high, 0) for low, high in pairs])
 
 
-@register("MirrorPad", ignores=("T", "Tpaddings"), symbolic=True, moves=("input",))
+@register("MirrorPad", ignores=("T", "Tpaddings"), symbolic=True, data_inputs=("input",))
 def mirror_pad(input: Array, paddings: Static[np.ndarray], *, mode: str) -> Array:
   """Pads `input` with its own values, mirrored.
 

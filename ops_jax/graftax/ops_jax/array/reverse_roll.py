@@ -12,14 +12,14 @@ from graftax.ops_jax._core.values import Array, Static, is_known
 __all__ = ["reverse", "reverse_sequence", "reverse_v2", "roll"]
 
 
-@register("ReverseV2", ignores=("T", "Tidx"), symbolic=True, moves=("tensor",))
+@register("ReverseV2", ignores=("T", "Tidx"), symbolic=True, data_inputs=("tensor",))
 def reverse_v2(tensor: Array, axis: Static[tuple[int, ...]]) -> Array:
   """Reverses `tensor` along axes, which must be known."""
   axes = canonical_axes("ReverseV2", axis, tensor.ndim)
   return np.flip(tensor, axes) if is_known(tensor) else lax.rev(tensor, axes)
 
 
-@register("Reverse", ignores=("T",), symbolic=True, moves=("tensor",))
+@register("Reverse", ignores=("T",), symbolic=True, data_inputs=("tensor",))
 def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
   """Reverses `tensor` along the dimensions whose entry in `dims` is true."""
   if dims.shape != (tensor.ndim,):
@@ -27,7 +27,7 @@ def reverse(tensor: Array, dims: Static[np.ndarray]) -> Array:
   return reverse_v2(tensor, tuple(int(axis) for axis in np.flatnonzero(dims)))
 
 
-@register("ReverseSequence", ignores=("T", "Tlen"), moves=("input",))
+@register("ReverseSequence", ignores=("T", "Tlen"), data_inputs=("input",))
 def reverse_sequence(input: Array, seq_lengths: Array, *, seq_dim: int, batch_dim: int = 0) -> Array:
   """Reverses the first `seq_lengths[b]` elements of each sequence of `input`.
 
@@ -62,7 +62,7 @@ def reverse_sequence(input: Array, seq_lengths: Array, *, seq_dim: int, batch_di
   return jnp.take_along_axis(jnp.asarray(input), sources, seq_axis, mode="clip")
 
 
-@register("Roll", ignores=("T", "Tshift", "Taxis"), moves=("input",))
+@register("Roll", ignores=("T", "Tshift", "Taxis"), data_inputs=("input",))
 def roll(input: Array, shift: Array, axis: Static[tuple[int, ...]]) -> Array:
   """Rotates `input`: elements that leave at the end come back at the start.
 

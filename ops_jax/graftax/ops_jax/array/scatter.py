@@ -64,7 +64,7 @@ def scatter_nd(
   return _at(jnp.zeros(shape, updates.dtype), indices).add(updates, mode="drop", wrap_negative_indices=False)
 
 
-@register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True, moves=("tensor", "updates"))
+@register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True, data_inputs=("tensor", "updates"))
 def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
   """Replaces elements or slices of `tensor` at given coordinates.
 

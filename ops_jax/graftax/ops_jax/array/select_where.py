@@ -11,7 +11,7 @@ from graftax.ops_jax._core.values import Array, Static
 __all__ = ["select", "select_v2", "where"]
 
 
-@register("Select", ignores=("T",), symbolic=True, moves=("t", "e"))
+@register("Select", ignores=("T",), symbolic=True, data_inputs=("t", "e"))
 def select(condition: Array, t: Array, e: Array) -> Array:
   """Returns `t` where the condition is true, else `e`; same shape and dtype as these.
 
@@ -34,7 +34,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
   return select_v2(condition, t, e)
 
 
-@register("SelectV2", ignores=("T",), symbolic=True, moves=("t", "e"))
+@register("SelectV2", ignores=("T",), symbolic=True, data_inputs=("t", "e"))
 def select_v2(condition: Array, t: Array, e: Array) -> Array:
   """Returns `t` where the condition is true, else `e`; all three broadcast together."""
   return keep_known(np.where, jnp.where, condition, t, e)

@@ -27,19 +27,19 @@ __all__ = [
 ]
 
 
-@register("Shape", ignores=("T",), symbolic=True, words="shapes")
+@register("Shape", ignores=("T",), symbolic=True, int64_pairs="shapes")
 def shape(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   """Returns the shape, `[rank]` of `out_type`, known; of dtype object if a dimension is symbolic."""
   return shape_vector(input.shape, out_type)
 
 
-@register("ShapeN", ignores=("T", "N"), symbolic=True, words="shapes")
+@register("ShapeN", ignores=("T", "N"), symbolic=True, int64_pairs="shapes")
 def shape_n(input: list[Array], *, out_type: np.dtype = INT32) -> list[np.ndarray]:
   """Returns the shape of every input; see `shape`."""
   return [shape_vector(x.shape, out_type) for x in input]
 
 
-@register("Size", ignores=("T",), symbolic=True, words="shapes")
+@register("Size", ignores=("T",), symbolic=True, int64_pairs="shapes")
 def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   """Returns the number of elements, a known scalar of `out_type`."""
   total: Any = 1
@@ -48,13 +48,13 @@ def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   return as_known(total, out_type)
 
 
-@register("Rank", ignores=("T",), symbolic=True, words="shapes")
+@register("Rank", ignores=("T",), symbolic=True, int64_pairs="shapes")
 def rank(input: Array) -> np.ndarray:
   """Returns the number of dimensions, a known int32 scalar."""
   return np.asarray(input.ndim, np.int32)
 
 
-@register("Reshape", ignores=("T", "Tshape"), symbolic=True, moves=("tensor",))
+@register("Reshape", ignores=("T", "Tshape"), symbolic=True, data_inputs=("tensor",))
 def reshape(tensor: Array, shape: Static[tuple[int, ...]]) -> Array:
   """Reshapes an array in row-major order.
 
@@ -79,14 +79,14 @@ def _without_wildcard_beside_zero(old: Sequence[Any], new: tuple[Any, ...]) -> t
   return tuple(rest if dim == -1 else dim for dim in new)
 
 
-@register("ExpandDims", ignores=("T", "Tdim"), symbolic=True, moves=("input",))
+@register("ExpandDims", ignores=("T", "Tdim"), symbolic=True, data_inputs=("input",))
 def expand_dims(input: Array, dim: Static[int]) -> Array:
   """Inserts a dimension of size 1 at `dim`; a negative `dim` counts from the end of the result."""
   axis = canonical_axis("ExpandDims", dim, input.ndim + 1)
   return namespace(input).expand_dims(input, axis)
 
 
-@register("Squeeze", ignores=("T",), symbolic=True, moves=("input",))
+@register("Squeeze", ignores=("T",), symbolic=True, data_inputs=("input",))
 def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
   """Removes dimensions of size 1.
 
@@ -105,7 +105,7 @@ def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
   return _change_shape("Squeeze", input, lambda xp: xp.squeeze(input, tuple(set(axes))), squeeze_dims)
 
 
-@register("Transpose", ignores=("T", "Tperm"), symbolic=True, moves=("x",))
+@register("Transpose", ignores=("T", "Tperm"), symbolic=True, data_inputs=("x",))
 def transpose(x: Array, perm: Static[tuple[int, ...]]) -> Array:
   """Permutes the dimensions of `x`: dimension `i` of the result is dimension `perm[i]`.
 

@@ -40,7 +40,7 @@ class StridedSliceMasks(TypedDict, total=False):
   shrink_axis_mask: int
 
 
-@register("Slice", ignores=("T", "Index"), symbolic=True, moves=("input",))
+@register("Slice", ignores=("T", "Index"), symbolic=True, data_inputs=("input",))
 def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Cuts a box out of an array.
 
@@ -81,7 +81,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: 
   return _cut(input, ranges)
 
 
-@register("StridedSlice", ignores=("T", "Index"), symbolic=True, moves=("input",))
+@register("StridedSlice", ignores=("T", "Index"), symbolic=True, data_inputs=("input",))
 def strided_slice(
   input: Array,
   begin: Array,
@@ -140,7 +140,7 @@ def strided_slice_grad(
   return lax.dynamic_update_slice(jnp.zeros(shape, dy.dtype), padded, _same_dtype(starts))
 
 
-@register("TensorStridedSliceUpdate", ignores=("T", "Index"), moves=("input", "value"))
+@register("TensorStridedSliceUpdate", ignores=("T", "Index"), data_inputs=("input", "value"))
 def tensor_strided_slice_update(
   input: Array,
   begin: Array,

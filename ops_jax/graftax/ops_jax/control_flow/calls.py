@@ -13,7 +13,7 @@ __all__ = ["call", "symbolic_gradient"]
 _CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
 
 
-@register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS, words="also")
+@register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS, int64_pairs="accept")
 def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...]:
   """The results of a library function.
 

@@ -18,7 +18,7 @@ from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.control_flow.operands import as_operand, truth
-from graftax.ops_jax.int64_pairs.pairs import WideInts, widened
+from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair
 from graftax.ops_jax.lists.variants import conformed, is_variant, joined, shapes_of
 
 __all__ = ["case", "if_", "xla_if"]
@@ -26,7 +26,7 @@ __all__ = ["case", "if_", "xla_if"]
 _BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
 
 
-@register("If", "StatelessIf", ignores=_BRANCH_ATTRS, words="also")
+@register("If", "StatelessIf", ignores=_BRANCH_ATTRS, int64_pairs="accept")
 def if_(
   ctx: Context, cond: Array, input: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
 ) -> tuple[Value, ...]:
@@ -53,7 +53,7 @@ def if_(
   return _Switch(ctx, (else_branch, then_branch), input).run(condition.astype(np.int32))
 
 
-@register("XlaIf", ignores=("Tcond", "Tin", "Tout"), words="also")
+@register("XlaIf", ignores=("Tcond", "Tin", "Tout"), int64_pairs="accept")
 def xla_if(
   ctx: Context, cond: Array, inputs: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
 ) -> tuple[Value, ...]:
@@ -64,7 +64,7 @@ def xla_if(
   return if_(ctx, cond, inputs, then_branch=then_branch, else_branch=else_branch)
 
 
-@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), words="also")
+@register("Case", "StatelessCase", ignores=("Tin", "Tout", "output_shapes"), int64_pairs="accept")
 def case(
   ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
 ) -> tuple[Value, ...]:
@@ -95,7 +95,7 @@ class _Switch:
   Attributes:
     statics: for each branch that was traced, its results that are no arrays, by position.
     structures: what branches give that holds arrays (lists, optionals), joined, by position.
-    words: results and variables that some branch makes words of, with their dtypes.
+    int64_pairs: results and variables that some branch returns as `Int64Pair`, with their dtypes.
     floats: the highest precision that any branch gives.
   """
 
@@ -107,7 +107,7 @@ class _Switch:
     self.key = ctx.rng() if ctx.key is not None else None
     self.statics: list[dict[int, Value]] = []
     self.structures: dict[int, Any] = {}
-    self.words: dict[Any, np.dtype] = {}
+    self.int64_pairs: dict[Any, np.dtype] = {}
     self.floats: dict[Any, np.dtype] = {}
 
   def run(self, index: Array) -> tuple[Value, ...]:
@@ -127,7 +127,7 @@ class _Switch:
     try:
       return self._traced(index)
     except TypeError:
-      if not self.structures and not self.words and not self.floats:
+      if not self.structures and not self.int64_pairs and not self.floats:
         raise
     # Now it is known what lists and optionals hold that the first branches leave empty, and which types any gives.
     self.statics.clear()
@@ -150,11 +150,11 @@ class _Switch:
     return run
 
   def _operand(self, value: Value, where: int | ResourceHandle) -> Value:
-    """The value, as words where another branch makes words of it, and in the highest precision of any branch."""
-    if isinstance(value, WideInts):
-      self.words[where] = value.dtype
-    if where in self.words:
-      return widened(value, self.words[where])
+    """Returns the value as an `Int64Pair` if another branch returns one, and in the highest precision of any branch."""
+    if isinstance(value, Int64Pair):
+      self.int64_pairs[where] = value.dtype
+    if where in self.int64_pairs:
+      return as_int64_pair(value, self.int64_pairs[where])
     value = as_operand(value)
     dtype = float_dtype(value)
     if dtype is None:

@@ -38,13 +38,15 @@ from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, is_known
 from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
-from graftax.ops_jax.int64_pairs.pairs import WideInts
+from graftax.ops_jax.int64_pairs.pairs import Int64Pair
 from graftax.ops_jax.lists.variants import is_variant
 
 __all__ = ["for_loop", "while_"]
 
 
-@register("While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), words="also")
+@register(
+  "While", "StatelessWhile", "XlaWhile", ignores=("T", "output_shapes", "parallel_iterations"), int64_pairs="accept"
+)
 def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: FunctionRef) -> tuple[Value, ...]:
   """Returns the loop variables after `while cond(vars): vars = body(vars)`.
 
@@ -90,7 +92,7 @@ def _run_while(
     return loop.unroll(counted)
 
 
-@register("For", ignores=("T",), words="also")
+@register("For", ignores=("T",), int64_pairs="accept")
 def for_loop(
   ctx: Context, start: Array, limit: Array, delta: Array, input: list[Array], *, body: FunctionRef
 ) -> tuple[Value, ...]:
@@ -129,7 +131,7 @@ class _NeedsOtherTypes(Exception):
 
 
 def _with_types_as_needed(initial: Sequence[Value], run: Callable[[list[Value]], Any]) -> Any:
-  """Returns `run(initial)`, after conversions if the body returns 64-bit integers as words or a higher precision."""
+  """Returns `run(initial)`, with variables as `Int64Pair` or in a higher precision if the loop returns them so."""
   variables = list(initial)
   while True:
     try:
@@ -235,7 +237,7 @@ class _Loop:
     ]
 
   def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
-    """Starts the loop over if the body returns words, or a higher precision, for a variable that entered as less."""
+    """Restarts the loop if the body returns an `Int64Pair`, or a higher precision, for a variable of another form."""
     needed = {i: wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
     found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:
@@ -244,7 +246,7 @@ class _Loop:
   def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
     """Raises if an array grows or shrinks, which one compiled body cannot do."""
     for result, value in zip(results, values, strict=True):
-      if is_variant(value) or isinstance(value, WideInts) or np.shape(result) == np.shape(value):
+      if is_variant(value) or isinstance(value, Int64Pair) or np.shape(result) == np.shape(value):
         continue
       raise ShapeChangeError(
         f"{self.ctx.node_name!r} (function {self.ctx.function_name!r}): a loop variable enters an iteration with shape "

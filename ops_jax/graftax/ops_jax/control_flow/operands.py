@@ -10,7 +10,7 @@ import numpy as np
 from graftax.ops_jax._core.known import to_dtype
 from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
 from graftax.ops_jax._core.values import Array, Value, is_known, materialize
-from graftax.ops_jax.int64_pairs.pairs import WideInts, exact, widened
+from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, to_jax_exactly
 
 __all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
 
@@ -26,16 +26,16 @@ def as_operand(value: Value) -> Value:
   """A value as `jax.lax` control flow takes it: arrays with a strong type."""
 
   def strong(leaf: Any) -> Any:
-    leaf = exact(materialize(leaf))
+    leaf = to_jax_exactly(materialize(leaf))
     return jax.tree.map(lambda array: jax.lax.convert_element_type(array, array.dtype), leaf)
 
   return jax.tree.map(strong, value)
 
 
 def as_operand_like(value: Value, other: Value) -> Value:
-  """A value as an operand, of words if the other one is, and in its precision."""
-  if isinstance(other, WideInts):
-    return widened(value, other.dtype)
+  """Returns a value as an operand in the form of `other`: an `Int64Pair` if that is one, and in its precision."""
+  if isinstance(other, Int64Pair):
+    return as_int64_pair(value, other.dtype)
   value = as_operand(value)
   dtype = float_dtype(other)
   return value if dtype is None or float_dtype(value) in (None, dtype) else value.astype(dtype)
@@ -43,8 +43,8 @@ def as_operand_like(value: Value, other: Value) -> Value:
 
 def wider_form(value: Value, other: Value) -> Callable[[Value], Value] | None:
   """What brings `other` into the form of `value` where it holds less; None where it does not."""
-  if isinstance(value, WideInts) and not isinstance(other, WideInts):
-    return functools.partial(widened, dtype=value.dtype)
+  if isinstance(value, Int64Pair) and not isinstance(other, Int64Pair):
+    return functools.partial(as_int64_pair, dtype=value.dtype)
   dtype, other_dtype = float_dtype(value), float_dtype(other)
   if dtype is None or other_dtype is None or promoted_dtype(dtype, other_dtype) == other_dtype:
     return None

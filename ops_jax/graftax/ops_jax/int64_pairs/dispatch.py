@@ -1,4 +1,4 @@
-"""What a kernel does when 64-bit integers reach it as words (`wide.WideInts`): chosen once per node.
+"""What a kernel does when 64-bit integers reach it as words (`wide.Int64Pair`): chosen once per node.
 
 Most nodes have no 64-bit integers among their types, and run untouched.
 """
@@ -11,38 +11,38 @@ import numpy as np
 from graftax.graphdef_ir import AttrValue, DType, OpSignature, UnsupportedError
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.values import Value, is_known
-from graftax.ops_jax.int64_pairs.pairs import WideInts, fits, map_words, ordinary
+from graftax.ops_jax.int64_pairs.pairs import Int64Pair, fits_jax_dtype, map_halves, to_jax_array
 
-__all__ = ["Run", "has_64_bit_integers", "with_words"]
+__all__ = ["Run", "has_64_bit_integers", "with_int64_pairs"]
 
 # `(context, flat inputs) -> flat outputs`, as in `Kernel`.
 Run = Callable[[Context, Sequence[Value]], tuple[Value, ...]]
 
-_WIDE_TYPES = frozenset({DType.INT64, DType.UINT64, DType.INT64_REF, DType.UINT64_REF})
+_INT64_TYPES = frozenset({DType.INT64, DType.UINT64, DType.INT64_REF, DType.UINT64_REF})
 
 
 def has_64_bit_integers(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> bool:
   """Whether a node has 64-bit integers among its types, so that words may reach it."""
   if signature is None:
     return True
-  return any(map(_names_wide_type, attrs.values())) or any(
-    arg.dtype in _WIDE_TYPES for arg in (*signature.inputs, *signature.outputs)
+  return any(map(_is_int64, attrs.values())) or any(
+    arg.dtype in _INT64_TYPES for arg in (*signature.inputs, *signature.outputs)
   )
 
 
-def _names_wide_type(value: AttrValue) -> bool:
+def _is_int64(value: AttrValue) -> bool:
   if isinstance(value, tuple):
-    return any(isinstance(item, DType) and item in _WIDE_TYPES for item in value)
-  return isinstance(value, DType) and value in _WIDE_TYPES
+    return any(isinstance(item, DType) and item in _INT64_TYPES for item in value)
+  return isinstance(value, DType) and value in _INT64_TYPES
 
 
-def with_words(
+def with_int64_pairs(
   where: str,
   run: Run,
-  run_by_words: Run | None,
+  run_on_pairs: Run | None,
   *,
-  moved: frozenset[int],
-  sees_shapes: bool,
+  data_positions: frozenset[int],
+  reads_shapes_only: bool,
   all_bits_count: bool,
 ) -> Run:
   """`run` for ordinary inputs, and what is exact for wide ones.
@@ -50,9 +50,9 @@ def with_words(
   Args:
     where: the node, for messages.
     run: the op on ordinary inputs.
-    run_by_words: the op when 64-bit integers are given as words, or None.
-    moved: positions of the flat inputs whose elements the op moves without looking at them.
-    sees_shapes: whether the op looks at shapes alone.
+    run_on_pairs: the op when 64-bit integers are given as words, or None.
+    data_positions: positions of the flat inputs whose elements the op moves without looking at them.
+    reads_shapes_only: whether the op looks at shapes alone.
     all_bits_count: whether 64-bit integers are words from the start while 64-bit types are off: where uint64 is among
       the node's types, which unlike int64 is hardly ever a size or a position, and where bits are asked for.
 
@@ -61,17 +61,17 @@ def with_words(
   """
 
   def choose(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-    has_words = any(isinstance(value, WideInts) for value in inputs)
+    has_pairs = any(isinstance(value, Int64Pair) for value in inputs)
     if jax.config.jax_enable_x64:
-      return run(context, [ordinary(value) for value in inputs] if has_words else inputs)
-    if not has_words and (run_by_words is None or not _needs_words(inputs, all_bits_count)):
+      return run(context, [to_jax_array(value) for value in inputs] if has_pairs else inputs)
+    if not has_pairs and (run_on_pairs is None or not _needs_pairs(inputs, all_bits_count)):
       return run(context, inputs)
-    if run_by_words is not None:
-      return run_by_words(context, inputs)
-    if moved and not _is_elsewhere(inputs, moved):
-      return _move(run, context, inputs, moved)
-    if sees_shapes:  # the low words have the same
-      return run(context, [value.truncated() if isinstance(value, WideInts) else value for value in inputs])
+    if run_on_pairs is not None:
+      return run_on_pairs(context, inputs)
+    if data_positions and not _is_elsewhere(inputs, data_positions):
+      return _map_halves(run, context, inputs, data_positions)
+    if reads_shapes_only:  # the low words have the same
+      return run(context, [value.truncated() if isinstance(value, Int64Pair) else value for value in inputs])
     raise UnsupportedError(
       f"{where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so that it cannot be "
       f"computed exactly. Enable them: jax.config.update('jax_enable_x64', True), or the environment's "
@@ -81,19 +81,21 @@ def with_words(
   return choose
 
 
-def _needs_words(inputs: Sequence[Value], all_bits_count: bool) -> bool:
+def _needs_pairs(inputs: Sequence[Value], all_bits_count: bool) -> bool:
   if all(map(is_known, inputs)):
     return False
-  return all_bits_count or not all(fits(value) for value in inputs if is_known(value))
+  return all_bits_count or not all(fits_jax_dtype(value) for value in inputs if is_known(value))
 
 
-def _is_elsewhere(inputs: Sequence[Value], moved: frozenset[int]) -> bool:
-  return any(isinstance(value, WideInts) and i not in moved for i, value in enumerate(inputs))
+def _is_elsewhere(inputs: Sequence[Value], data_positions: frozenset[int]) -> bool:
+  return any(isinstance(value, Int64Pair) and i not in data_positions for i, value in enumerate(inputs))
 
 
-def _move(run: Run, context: Context, inputs: Sequence[Value], moved: frozenset[int]) -> tuple[Value, ...]:
-  positions = sorted(moved)
-  dtype: np.dtype = next(value.dtype for value in inputs if isinstance(value, WideInts))
+def _map_halves(
+  run: Run, context: Context, inputs: Sequence[Value], data_positions: frozenset[int]
+) -> tuple[Value, ...]:
+  positions = sorted(data_positions)
+  dtype: np.dtype = next(value.dtype for value in inputs if isinstance(value, Int64Pair))
 
   def move(*words: Value) -> tuple[Value, ...]:
     replaced = list(inputs)
@@ -101,4 +103,4 @@ def _move(run: Run, context: Context, inputs: Sequence[Value], moved: frozenset[
       replaced[position] = word
     return run(context, replaced)
 
-  return map_words(move, [inputs[i] for i in positions], dtype)
+  return map_halves(move, [inputs[i] for i in positions], dtype)

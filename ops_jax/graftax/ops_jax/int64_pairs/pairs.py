@@ -1,9 +1,12 @@
-"""64-bit integers where JAX has none: pairs of 32-bit words, so that random states and keys stay exact.
+"""`Int64Pair`: an array of 64-bit integers as two uint32 arrays, and conversions between it and other integer arrays.
 
-With 64-bit types off JAX truncates every int64 to int32. Keys and counters of TensorFlow's random generators need all
-64 bits, so a traced one travels along graph edges as `WideInts`. Known values stay numpy arrays, and with 64-bit types
-on a traced value is an ordinary JAX array; `split` reads all three. A traced array of 32 bits where the graph has 64
-holds the number itself, or what JAX left of it before we saw it.
+A 64-bit integer reaches a lowering in one of four forms, and `split` accepts all of them:
+
+- a numpy array, if the value is known while tracing;
+- an `Int64Pair`, if it is traced and `jax_enable_x64` is off;
+- a 64-bit JAX array, if it is traced and `jax_enable_x64` is on;
+- a 32-bit JAX array, if it is traced, `jax_enable_x64` is off, and the program does not need the upper 32 bits, or JAX
+  dropped them before graftax was called.
 """
 
 import dataclasses
@@ -16,19 +19,32 @@ import numpy as np
 
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value, is_known
-from graftax.ops_jax.int64_pairs import arithmetic as words
+from graftax.ops_jax.int64_pairs import arithmetic
+from graftax.ops_jax.int64_pairs.arithmetic import Halves
 
-__all__ = ["WideInts", "as_wide", "exact", "fits", "join", "map_words", "ordinary", "split", "widened"]
+__all__ = [
+  "Int64Pair",
+  "as_int64_pair",
+  "fits_jax_dtype",
+  "from_halves",
+  "join",
+  "map_halves",
+  "split",
+  "to_jax_array",
+  "to_jax_exactly",
+  "traced_halves",
+]
 
-_LOW_WORD = np.uint64(0xFFFFFFFF)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WideInts:
-  """An array of 64-bit integers as two arrays of words.
+class Int64Pair:
+  """An array of 64-bit integers, stored as two arrays of uint32.
 
-  It is a JAX pytree, so `jit` and `vmap` take it as it is, and `np.asarray` makes the numpy array of it.
+  It is a JAX pytree, so it can be passed through `jit`, `vmap` and checkpoints. `np.asarray` converts it to a numpy
+  array of 64-bit integers.
 
   Attributes:
     low: bits 0 to 31, uint32.
@@ -56,46 +72,45 @@ class WideInts:
     return self.low.size
 
   def truncated(self) -> jax.Array:
-    """The low words, which is what JAX makes of a 64-bit integer when 64-bit types are off."""
+    """Returns the low halves as int32 or uint32, which is how JAX truncates 64-bit integers."""
     return self.low if self.dtype == np.uint64 else jax.lax.bitcast_convert_type(self.low, np.int32)
 
-  def reshape(self, shape: tuple[int, ...]) -> "WideInts":
-    """The same integers in another shape."""
-    return WideInts(self.low.reshape(shape), self.high.reshape(shape), self.dtype)
+  def reshape(self, shape: tuple[int, ...]) -> "Int64Pair":
+    """Returns the same integers in another shape."""
+    return Int64Pair(self.low.reshape(shape), self.high.reshape(shape), self.dtype)
 
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     value = np.asarray(join(np.asarray(self.low), np.asarray(self.high), self.dtype))
     return value if dtype is None else value.astype(dtype)
 
 
-def as_wide(value: Any) -> WideInts:
-  """A 64-bit numpy array as `WideInts`, for example the state of a `tf.random.Generator` that is passed through `jit`.
+def as_int64_pair(value: Any, dtype: Any = None) -> Int64Pair:
+  """Converts 64-bit integers to an `Int64Pair`, for example to pass the state of a `tf.random.Generator` through `jit`.
 
   Args:
-    value: any shape, int64 or uint64.
+    value: integers in any of the forms that `split` accepts. Without `dtype`: anything that `np.asarray` converts to a
+      concrete array.
+    dtype: int64 or uint64; by default that of the numpy array.
 
   Example:
-    >>> as_wide(np.array([2**40 + 7])).high
+    >>> as_int64_pair(np.array([2**40 + 7])).high
     Array([256], dtype=uint32)
   """
-  low, high = split(np.asarray(value))
-  return WideInts(jnp.asarray(low), jnp.asarray(high), np.asarray(value).dtype)
-
-
-def widened(value: Value, dtype: Any) -> WideInts:
-  """A value of any form as `WideInts` of `dtype`, int64 or uint64."""
+  if dtype is None:
+    value = np.asarray(value)
+    dtype = value.dtype
   low, high = split(value)
-  return WideInts(jnp.asarray(low), jnp.asarray(high), np.dtype(dtype))
+  return Int64Pair(jnp.asarray(low), jnp.asarray(high), np.dtype(dtype))
 
 
-def exact(value: Any) -> Value:
-  """A numpy array as a JAX value that holds the same numbers: `WideInts` if 32 bits are not enough for them."""
-  return jnp.asarray(value) if fits(value) else as_wide(value)
+def to_jax_exactly(value: Any) -> Value:
+  """Converts a numpy array to a JAX array, or to an `Int64Pair` if JAX would truncate its values."""
+  return jnp.asarray(value) if fits_jax_dtype(value) else as_int64_pair(value)
 
 
-def fits(value: Value) -> bool:
-  """Whether the value is whole as an ordinary JAX array, with 64-bit types on or off as they are now."""
-  if isinstance(value, WideInts):
+def fits_jax_dtype(value: Value) -> bool:
+  """Returns whether an ordinary JAX array holds `value` exactly, with `jax_enable_x64` as it is now."""
+  if isinstance(value, Int64Pair):
     return False
   if jax.config.jax_enable_x64 or not is_known(value) or value.dtype not in (np.int64, np.uint64) or not value.size:
     return True
@@ -103,51 +118,67 @@ def fits(value: Value) -> bool:
   return bool(value.min() >= limits.min and value.max() <= limits.max)
 
 
-def ordinary(value: Value) -> Value:
-  """`WideInts` as the JAX array that 64-bit types, which must be on, allow; anything else as it is."""
-  return join(value.low, value.high, value.dtype) if isinstance(value, WideInts) else value
+def to_jax_array(value: Value) -> Value:
+  """Converts an `Int64Pair` to a 64-bit JAX array, with `jax_enable_x64` on; returns any other value unchanged."""
+  return join(value.low, value.high, value.dtype) if isinstance(value, Int64Pair) else value
 
 
-def split(value: Value) -> tuple[Value, Value]:
-  """`(low, high)` words, both uint32, of integers of any width; numpy for known values.
+def split(value: Value) -> Halves:
+  """Splits integers into their `(low, high)` halves, both uint32; numpy arrays if the value is known.
 
-  Narrower signed integers are sign-extended, as TensorFlow does when it turns a seed into an uint64.
+  Signed integers of at most 32 bits are sign-extended, as TensorFlow does when it converts a seed to uint64.
   """
-  if isinstance(value, WideInts):
+  if isinstance(value, Int64Pair):
     return value.low, value.high
   if is_known(value):
-    wide = np.asarray(value).astype(np.uint64)
-    return (wide & _LOW_WORD).astype(np.uint32), (wide >> np.uint64(32)).astype(np.uint32)
+    unsigned = np.asarray(value).astype(np.uint64)
+    return (unsigned & _LOW_HALF).astype(np.uint32), (unsigned >> np.uint64(32)).astype(np.uint32)
   value = jnp.asarray(value)
   if value.dtype.itemsize == 8:
-    wide = value.astype(np.uint64)
-    return wide.astype(np.uint32), (wide >> 32).astype(np.uint32)
-  return words.from_int(value)
+    unsigned = value.astype(np.uint64)
+    return unsigned.astype(np.uint32), (unsigned >> 32).astype(np.uint32)
+  return arithmetic.from_int(value)
+
+
+def traced_halves(value: Value) -> Halves:
+  """Splits integers into their `(low, high)` halves, both JAX arrays."""
+  low, high = split(value)
+  return jnp.asarray(low), jnp.asarray(high)
+
+
+def from_halves(halves: Halves, dtype: np.dtype) -> Int64Pair:
+  """Makes an `Int64Pair` of two uint32 arrays of broadcastable shapes, known or traced."""
+  low, high = jnp.broadcast_arrays(*halves)
+  return Int64Pair(low, high, dtype)
 
 
 def join(low: Value, high: Value, dtype: Any) -> Value:
-  """64-bit integers from their words: numpy when known, a JAX array with 64-bit types on, else `WideInts`."""
+  """Joins two uint32 halves into integers of `dtype`, int64 or uint64.
+
+  Returns:
+    A numpy array if both halves are known, a JAX array if `jax_enable_x64` is on, and an `Int64Pair` otherwise.
+  """
   dtype = np.dtype(dtype)
   if is_known(low) and is_known(high):
     return (np.asarray(low, np.uint64) | np.asarray(high, np.uint64) << np.uint64(32)).astype(dtype)
   if jax.config.jax_enable_x64:
     return (jnp.asarray(low, np.uint64) | jnp.asarray(high, np.uint64) << 32).astype(dtype)
   low, high = jnp.broadcast_arrays(low, high)
-  return WideInts(low, high, dtype)
+  return Int64Pair(low, high, dtype)
 
 
-def map_words(function: Callable[..., Any], values: Sequence[Value], dtype: Any) -> Any:
-  """What a function that only moves elements makes of 64-bit integers: it runs on their low and on their high words.
+def map_halves(function: Callable[..., Any], values: Sequence[Value], dtype: Any) -> Any:
+  """Applies a function that only rearranges elements to 64-bit integers: once to the low and once to the high halves.
 
   Args:
-    function: from as many arrays of words as there are values to an array, or a nest of arrays.
-    values: integers in any form.
-    dtype: int64 or uint64, of the result.
+    function: takes one uint32 array per value and returns an array, or a nest of arrays.
+    values: integers in any of the forms that `split` accepts.
+    dtype: int64 or uint64, of the results.
   """
   lows, highs = zip(*map(split, values), strict=True)
 
-  def joined(low: Value, high: Value) -> WideInts:
-    # A lowering may have given them the type that the node has.
-    return WideInts(jnp.asarray(low).astype(np.uint32), jnp.asarray(high).astype(np.uint32), np.dtype(dtype))
+  def joined(low: Value, high: Value) -> Int64Pair:
+    # A lowering may have cast the halves to the dtype that its node declares.
+    return Int64Pair(jnp.asarray(low).astype(np.uint32), jnp.asarray(high).astype(np.uint32), np.dtype(dtype))
 
   return jax.tree.map(joined, function(*lows), function(*highs))

@@ -237,7 +237,7 @@ class _Words:
   def _take(self, num_words: int) -> np.ndarray:
     with jax.ensure_compile_time_eval():
       generator = philox.skip(self._generator, (np.uint32(self._num_blocks), np.uint32(0)))
-      words = np.asarray(philox.words(generator, num_words))
+      words = np.asarray(philox.random_uint32(generator, num_words))
     self._num_blocks += -(-num_words // 4)
     return words
 

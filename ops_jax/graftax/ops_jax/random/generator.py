@@ -1,8 +1,8 @@
 """Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
 
 The generator's state is a variable of three int64: a 128-bit counter and a key. Every op moves the counter by 256 for
-each number, as TensorFlow does. With 64-bit types off a traced state is `WideInts` (see `pairs.as_wide`), so that it
-stays exact; one that has come through JAX as int32 is refused, since what JAX has cut off cannot be told.
+each number, as TensorFlow does. If `jax_enable_x64` is off, a traced state is an `Int64Pair`. A state that is an int32
+array raises, because JAX has dropped its upper bits.
 """
 
 import math
@@ -15,8 +15,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import FLOAT32, INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, Value
-from graftax.ops_jax.int64_pairs import arithmetic as words
-from graftax.ops_jax.int64_pairs import pairs
+from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.random import philox, streams
 
 __all__ = [
@@ -66,14 +65,14 @@ def _register_draw(op: str, draw: str, default: np.dtype, doc: str) -> None:
     return getattr(streams, draw)(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, dtype)
 
   from_state.__doc__ = doc + _FROM_STATE
-  register(op, ignores=("shape_dtype",), words="also")(from_state)
+  register(op, ignores=("shape_dtype",), int64_pairs="accept")(from_state)
 
 
 for _op, _row in _DRAWS.items():
   _register_draw(_op, *_row)
 
 
-@register("StatefulUniformInt", ignores=("shape_dtype",), words="also")
+@register("StatefulUniformInt", ignores=("shape_dtype",), int64_pairs="accept")
 def stateful_uniform_int(
   ctx: Context,
   resource: Value,
@@ -103,7 +102,7 @@ def stateful_uniform_int(
   return streams.integers(take_generator(ctx, resource, algorithm, math.prod(shape)), shape, minval, maxval, dtype)
 
 
-@register("RngSkip", words="also")
+@register("RngSkip", int64_pairs="accept")
 def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array) -> tuple[()]:
   """Nothing; moves the generator on as drawing `delta` numbers would.
 
@@ -119,7 +118,7 @@ def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array
   return ()
 
 
-@register("RngReadAndSkip", words="also")
+@register("RngReadAndSkip", int64_pairs="accept")
 def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Array) -> Value:
   """The generator's state; moves the generator on as drawing `delta` numbers would.
 
@@ -132,7 +131,7 @@ def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Ar
     delta: scalar uint64.
 
   Returns:
-    `[3]` int64, the state before; `WideInts` where it is traced with 64-bit types off.
+    `[3]` int64, the state before; an `Int64Pair` if it is traced and `jax_enable_x64` is off.
   """
   low, high = _advance(ctx, resource, alg, delta)
   return pairs.join(low, high, np.int64)
@@ -177,7 +176,7 @@ def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: i
 
 
 def _advance(ctx: Context, resource: Value, algorithm: int, delta: Value) -> tuple[Value, Value]:
-  """Words of the state, which is moved on by `delta` numbers."""
+  """Advances the state by `delta` numbers and returns the low and high halves of the old state."""
   if algorithm not in _PHILOX_ALGORITHMS:
     raise UnsupportedAttrError(
       f"random generator op {ctx.node_name!r} (function {ctx.function_name!r}): algorithm {algorithm!r}; only "
@@ -189,13 +188,13 @@ def _advance(ctx: Context, resource: Value, algorithm: int, delta: Value) -> tup
       f"random generator op {ctx.node_name!r} (function {ctx.function_name!r}): the state has shape {state.shape}; "
       f"expected [3]."
     )
-  low, high = philox.split_whole(state, "generator's state")
+  low, high = philox.split_checked(state, "generator's state")
   delta_low, delta_high = pairs.split(delta)
   shift = _BLOCKS_PER_NUMBER.bit_length() - 1
   blocks = delta_low << np.uint32(shift), delta_high << np.uint32(shift) | delta_low >> np.uint32(32 - shift)
   generator = philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))
   moved = philox.skip(generator, blocks)
-  new_low = words.stack((moved.counter[0], moved.counter[2], low[2]))
-  new_high = words.stack((moved.counter[1], moved.counter[3], high[2]))
+  new_low = arithmetic.stack((moved.counter[0], moved.counter[2], low[2]))
+  new_high = arithmetic.stack((moved.counter[1], moved.counter[3], high[2]))
   ctx.write(resource, pairs.join(new_low, new_high, np.int64))
   return low, high

@@ -65,14 +65,14 @@ def test_a_wide_state_is_exact_under_jit_without_64_bit_types(state):
   want, want_state = _tensorflow_draw("StatefulUniform", state, (7,), np.float32, ())
   with jax.enable_x64(False):
     draw = jax.jit(lambda s: _draw("StatefulUniform", s, (7,), np.float32, ()))
-    numbers, after = draw(pairs.as_wide(state))
-    assert isinstance(after, pairs.WideInts)
+    numbers, after = draw(pairs.as_int64_pair(state))
+    assert isinstance(after, pairs.Int64Pair)
   np.testing.assert_array_equal(numbers, want)
   np.testing.assert_array_equal(np.asarray(after), want_state, strict=True)
 
 
 def test_a_state_that_jax_has_cut_is_refused():
-  with jax.enable_x64(False), pytest.raises(InvalidInputError, match=r"generator's state .*int32.*as_wide"):
+  with jax.enable_x64(False), pytest.raises(InvalidInputError, match=r"generator's state .*int32.*as_int64_pair"):
     jax.jit(lambda s: _draw("StatefulUniform", s, (7,), np.float32, ()))(_STATES[0])
 
 

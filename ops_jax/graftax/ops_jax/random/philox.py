@@ -1,4 +1,4 @@
-"""TensorFlow's counter-based generator Philox 4x32-10, on 32-bit words alone.
+"""TensorFlow's counter-based random generator Philox 4x32-10, computed with uint32 arrays only.
 
 A generator is a key of 64 and a counter of 128 bits. Block `i` of its stream is four words, a function of the key and
 of `counter + i`; every distribution of TensorFlow's CPU kernels is a function of these blocks.
@@ -15,7 +15,7 @@ from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.int64_pairs import pairs
 from graftax.ops_jax.int64_pairs.arithmetic import add
 
-__all__ = ["Philox", "blocks", "from_key_counter", "from_seed", "skip", "split_whole", "words"]
+__all__ = ["Philox", "blocks", "from_key_counter", "from_seed", "random_uint32", "skip", "split_checked"]
 
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _KEY_STEPS = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -55,28 +55,28 @@ def from_key_counter(key: Value, counter: Value) -> Philox:
   Raises:
     InvalidInputError: JAX has cut one of them to 32 bits.
   """
-  (key_low,), (key_high,) = split_whole(key, "key")
-  low, high = split_whole(counter, "counter")
+  (key_low,), (key_high,) = split_checked(key, "key")
+  low, high = split_checked(counter, "counter")
   return Philox((key_low, key_high), (low[0], high[0], low[1], high[1]))
 
 
-def split_whole(value: Value, what: str) -> tuple[Value, Value]:
-  """Words of a key, a counter or a state, of which all 64 bits count.
+def split_checked(value: Value, what: str) -> tuple[Value, Value]:
+  """Splits a key, a counter or a generator state into low and high halves.
 
   Raises:
-    InvalidInputError: it has come through JAX as 32-bit integers.
+    InvalidInputError: the value is a 32-bit JAX array, so its upper bits are lost.
   """
-  if not isinstance(value, pairs.WideInts) and not is_known(value) and value.dtype.itemsize < 8:
+  if not isinstance(value, pairs.Int64Pair) and not is_known(value) and value.dtype.itemsize < 8:
     raise InvalidInputError(
-      f"random op: the {what} has 64-bit integers, but was passed as {value.dtype}, to which JAX cuts them while "
-      f"64-bit types are off. Pass graftax.ops_jax.as_wide(value), a pytree of 32-bit words, or enable these types "
-      f"(jax_enable_x64)."
+      f"random op: the {what} has 64-bit integers, but was passed as {value.dtype}, to which JAX truncates them while "
+      f"64-bit types are off. Pass graftax.ops_jax.as_int64_pair(value), a pytree of uint32 arrays, or enable 64-bit "
+      f"types (jax_enable_x64)."
     )
   return pairs.split(value)
 
 
 def skip(generator: Philox, num_blocks: tuple[Value, Value]) -> Philox:
-  """The generator `num_blocks` (an unsigned 64-bit integer by words) blocks further on."""
+  """Returns the generator advanced by `num_blocks` blocks, an unsigned 64-bit integer given as low and high half."""
   c0, c1, c2, c3 = generator.counter
   c0, c1, carry = add((c0, c1), num_blocks)
   c2, c3, _ = add((c2, c3), (carry, np.uint32(0)))
@@ -84,12 +84,12 @@ def skip(generator: Philox, num_blocks: tuple[Value, Value]) -> Philox:
 
 
 def blocks(generator: Philox) -> tuple[Value, Value, Value, Value]:
-  """The four words of each generator's first block, uint32."""
+  """Returns the four uint32 words of each generator's first block."""
   return _encrypt(generator.key, generator.counter)
 
 
-def words(generator: Philox, size: int) -> jax.Array:
-  """`[size]` uint32, the first words of the stream of one generator."""
+def random_uint32(generator: Philox, size: int) -> jax.Array:
+  """Returns `[size]` uint32, the start of the generator's stream."""
   num_blocks = -(-size // 4)
   index = jax.lax.iota(np.uint32, num_blocks)
   block = blocks(skip(generator, (index, jnp.zeros_like(index))))
@@ -109,7 +109,7 @@ def _encrypt(key: tuple[Value, Value], counter: tuple[Value, ...]) -> tuple[Valu
 
 
 def _multiply(multiplier: np.uint32, value: Value) -> tuple[Value, Value]:
-  """Low and high word of a product."""
+  """Returns the low and high half of a 64-bit product."""
   if is_known(value):
     product = np.uint64(multiplier) * np.asarray(value, np.uint64)
     return product.astype(np.uint32), (product >> np.uint64(32)).astype(np.uint32)

@@ -17,7 +17,7 @@ from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.random import philox
 from graftax.ops_jax.random.philox import Philox
-from graftax.ops_jax.random.streams import box_muller, double_from_words
+from graftax.ops_jax.random.streams import box_muller, double_from_uint32
 
 __all__ = ["binomial", "gamma", "poisson"]
 
@@ -37,14 +37,14 @@ class _Streams:
   start: Philox
 
   def block(self, index: Array) -> tuple[Array, Array, Array, Array]:
-    """Words of block `index` (uint32, one for each number) of every stream."""
+    """Returns the four words of block `index` (uint32, one for each number) of every stream."""
     return philox.blocks(philox.skip(self.start, (index, jnp.zeros_like(index))))
 
   def uniform(self, position: Array) -> jax.Array:
     """Uniform number `position` of every stream; of the two that a block makes, the second comes first."""
     w0, w1, w2, w3 = self.block(position // 2)
     is_first = position % 2 == 0
-    return double_from_words(jnp.where(is_first, w2, w0), jnp.where(is_first, w3, w1))
+    return double_from_uint32(jnp.where(is_first, w2, w0), jnp.where(is_first, w3, w1))
 
 
 def _streams(generator: Philox, size: int, reserved: int = _RESERVED_BLOCKS) -> _Streams:
@@ -211,7 +211,7 @@ def gamma(generator: Philox, alphas: Array) -> jax.Array:
   alphas = alphas.astype(_compute_dtype())
   streams = _streams(generator, alphas.shape[0])
   words = streams.block(jnp.zeros(alphas.shape, np.uint32))
-  exponential = -jnp.log1p(-double_from_words(words[2], words[3]))
+  exponential = -jnp.log1p(-double_from_uint32(words[2], words[3]))
   is_small = alphas < 1
   d = alphas + jnp.where(is_small, 2 / 3, -1 / 3).astype(alphas.dtype)
   c = 1 / (3 * jnp.sqrt(d))
@@ -248,7 +248,7 @@ def _next_normal(streams: _Streams, source: _Source) -> tuple[Array, _Source]:
   block, left = jnp.where(is_empty, fresh, block), jnp.where(is_empty, 2, left) - 1
   fresh = jnp.where(is_empty, fresh + 1, fresh)
   w0, w1, w2, w3 = streams.block(block)
-  sine, cosine = box_muller(double_from_words(w0, w1), double_from_words(w2, w3) * (2 * math.pi))
+  sine, cosine = box_muller(double_from_uint32(w0, w1), double_from_uint32(w2, w3) * (2 * math.pi))
   return jnp.where(left == 1, cosine, sine), (fresh, block, left.astype(np.uint32), uniform_block, uniform_left)
 
 
@@ -259,7 +259,7 @@ def _next_uniform(streams: _Streams, source: _Source) -> tuple[Array, _Source]:
   fresh = jnp.where(is_empty, fresh + 1, fresh)
   w0, w1, w2, w3 = streams.block(block)
   is_second = left == 1
-  number = double_from_words(jnp.where(is_second, w2, w0), jnp.where(is_second, w3, w1))
+  number = double_from_uint32(jnp.where(is_second, w2, w0), jnp.where(is_second, w3, w1))
   return number, (fresh, normal_block, normal_left, block, left.astype(np.uint32))
 
 

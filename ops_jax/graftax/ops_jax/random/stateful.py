@@ -82,7 +82,7 @@ def random_uniform_int(ctx: Context, shape: Static[tuple[int, ...]], minval: Arr
   return jax.random.randint(ctx.rng(), shape, minval, maxval, dtype)
 
 
-@register("RandomShuffle", ignores=_SEEDS, moves=("value",))
+@register("RandomShuffle", ignores=_SEEDS, data_inputs=("value",))
 def random_shuffle(ctx: Context, value: Array) -> Array:
   """Rows of a tensor in random order.
 

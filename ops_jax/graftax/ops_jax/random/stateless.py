@@ -10,8 +10,7 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, Value
-from graftax.ops_jax.int64_pairs import arithmetic as words
-from graftax.ops_jax.int64_pairs import pairs
+from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.random import philox, streams, threefry
 
 __all__ = [
@@ -46,7 +45,7 @@ def algorithm(key: Value, counter: Value, alg: int) -> tuple[Any, ModuleType]:
   raise InvalidInputError(f"random op: algorithm {alg!r} is unknown; expected 1 (Philox), 2 (ThreeFry) or 3 (either).")
 
 
-@register("StatelessRandomGetKeyCounter", ignores=("Tseed",), words="also")
+@register("StatelessRandomGetKeyCounter", ignores=("Tseed",), int64_pairs="accept")
 def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
   """Key and counter of the Philox generator that belongs to a seed.
 
@@ -56,16 +55,19 @@ def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
     seed: `[2]`, int32 or int64.
 
   Returns:
-    Key `[1]` and counter `[2]`, uint64. Known for a known seed; for a traced one with 64-bit types off, `WideInts`.
+    Key `[1]` and counter `[2]`, uint64. Known if the seed is known; an `Int64Pair` if it is traced
+    and `jax_enable_x64` is off.
   """
   generator = philox.from_seed(_checked_seed(seed))
   zero = np.uint32(0)
-  key = pairs.join(words.stack(generator.key[:1]), words.stack(generator.key[1:]), np.uint64)
-  counter = pairs.join(words.stack((zero, generator.counter[2])), words.stack((zero, generator.counter[3])), np.uint64)
+  key = pairs.join(arithmetic.stack(generator.key[:1]), arithmetic.stack(generator.key[1:]), np.uint64)
+  counter = pairs.join(
+    arithmetic.stack((zero, generator.counter[2])), arithmetic.stack((zero, generator.counter[3])), np.uint64
+  )
   return key, counter
 
 
-@register("StatelessRandomGetKeyCounterAlg", ignores=("Tseed",), words="also")
+@register("StatelessRandomGetKeyCounterAlg", ignores=("Tseed",), int64_pairs="accept")
 def stateless_random_get_key_counter_alg(seed: Array) -> tuple[Value, Value, Value]:
   """Key, counter and algorithm that TensorFlow uses for a seed on CPU.
 
@@ -117,7 +119,7 @@ _DRAWS = {
     "StatelessRandomUniformFullIntV2",
     """Integers over the whole range of int32, uint32, int64 or uint64, exactly those of TensorFlow.
 
-    64-bit ones are `WideInts` when 64-bit types are off.""",
+    64-bit integers are an `Int64Pair` if `jax_enable_x64` is off.""",
   ),
 }
 
@@ -128,7 +130,7 @@ _BOUNDED_DRAWS = {
     "StatelessRandomUniformIntV2",
     """Integers in [minval, maxval) of int32, uint32, int64 or uint64, exactly those of TensorFlow.
 
-    64-bit ones are `WideInts` when 64-bit types are off and the bounds are beyond 32 bits.""",
+    64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32 bits.""",
   ),
 }
 
@@ -150,8 +152,8 @@ def _register_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
     return getattr(draws, draw)(generator, shape, dtype)
 
   from_seed.__doc__, from_key.__doc__ = doc + _FROM_SEED, doc + _FROM_KEY
-  register(seed_op, ignores=("T", "Tseed"), words="also")(from_seed)
-  register(key_op, ignores=("Tshape",), words="also")(from_key)
+  register(seed_op, ignores=("T", "Tseed"), int64_pairs="accept")(from_seed)
+  register(key_op, ignores=("Tshape",), int64_pairs="accept")(from_key)
 
 
 def _register_bounded_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
@@ -172,8 +174,8 @@ def _register_bounded_draw(draw: str, seed_op: str, key_op: str, doc: str) -> No
     return getattr(draws, draw)(generator, shape, minval, maxval, dtype)
 
   from_seed.__doc__, from_key.__doc__ = doc + _FROM_SEED, doc + _FROM_KEY
-  register(seed_op, ignores=("T", "Tseed"), words="also")(from_seed)
-  register(key_op, ignores=("Tshape",), words="also")(from_key)
+  register(seed_op, ignores=("T", "Tseed"), int64_pairs="accept")(from_seed)
+  register(key_op, ignores=("Tshape",), int64_pairs="accept")(from_key)
 
 
 for _draw, _row in _DRAWS.items():
@@ -182,7 +184,7 @@ for _draw, _row in _BOUNDED_DRAWS.items():
   _register_bounded_draw(_draw, *_row)
 
 
-@register("StatelessShuffle", ignores=("T",), words="also")
+@register("StatelessShuffle", ignores=("T",), int64_pairs="accept")
 def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]) -> Array:
   """Rows of a tensor in random order, exactly the order of TensorFlow.
 
@@ -205,7 +207,7 @@ def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]
   if value.ndim == 0 or value.shape[0] < 2:
     return value
   size = value.shape[0]
-  random = philox.words(philox.from_key_counter(key, counter), size)
+  random = philox.random_uint32(philox.from_key_counter(key, counter), size)
   index = jnp.arange(size, dtype=np.uint32)
   partners = (index + random % (size - index)).astype(np.int32)
 
@@ -214,8 +216,8 @@ def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]
     return order.at[i].set(there).at[partners[i]].set(here)
 
   order = jax.lax.fori_loop(0, size - 1, swap, jnp.arange(size, dtype=np.int32))
-  if isinstance(value, pairs.WideInts):
-    return pairs.map_words(lambda half: jnp.take(half, order, axis=0), [value], value.dtype)
+  if isinstance(value, pairs.Int64Pair):
+    return pairs.map_halves(lambda half: jnp.take(half, order, axis=0), [value], value.dtype)
   return jnp.take(jnp.asarray(value), order, axis=0)
 
 

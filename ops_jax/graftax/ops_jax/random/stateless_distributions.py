@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@register("StatelessRandomGammaV2", ignores=("T", "Tseed"), words="also")
+@register("StatelessRandomGammaV2", ignores=("T", "Tseed"), int64_pairs="accept")
 def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha: Array, *, dtype: np.dtype) -> Array:
   """Gamma-distributed numbers, with the derivative with respect to `alpha`.
 
@@ -52,7 +52,7 @@ def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha
   return _gamma(philox.from_seed(seed), shape, alpha, dtype)
 
 
-@register("StatelessRandomGammaV3", ignores=("shape_dtype",), words="also")
+@register("StatelessRandomGammaV3", ignores=("shape_dtype",), int64_pairs="accept")
 def stateless_random_gamma_v3(
   shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], alpha: Array, *, dtype: np.dtype
 ) -> Array:
@@ -100,7 +100,7 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
   return draw(alpha)
 
 
-@register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"), words="also")
+@register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"), int64_pairs="accept")
 def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: Array, *, dtype: np.dtype) -> Array:
   """Poisson-distributed numbers, exactly those of TensorFlow.
 
@@ -140,7 +140,7 @@ def _collect(numbers: Array, shape: tuple[int, ...], parameter: Array) -> Array:
   return numbers.reshape(parameter.size, -1).T.reshape(shape) if parameter.size else numbers.reshape(shape)
 
 
-@register("StatelessRandomBinomial", ignores=("S", "Tseed", "T"), words="also")
+@register("StatelessRandomBinomial", ignores=("S", "Tseed", "T"), int64_pairs="accept")
 def stateless_random_binomial(
   shape: Static[tuple[int, ...]], seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = INT64
 ) -> Array:
@@ -163,7 +163,7 @@ def stateless_random_binomial(
   return _binomial(philox.from_seed(seed), shape, counts, probs, dtype)
 
 
-@register("StatefulRandomBinomial", ignores=("S", "T"), words="also")
+@register("StatefulRandomBinomial", ignores=("S", "T"), int64_pairs="accept")
 def stateful_random_binomial(
   ctx: Context,
   resource: Value,
@@ -206,7 +206,7 @@ def _binomial(generator: Philox, shape: tuple[int, ...], counts: Array, probs: A
   return numbers.astype(canonical_dtype(dtype))
 
 
-@register("StatelessMultinomial", ignores=("T", "Tseed"), words="also")
+@register("StatelessMultinomial", ignores=("T", "Tseed"), int64_pairs="accept")
 def stateless_multinomial(
   logits: Array, num_samples: Static[int], seed: Array, *, output_dtype: np.dtype = INT64
 ) -> Array:
@@ -238,7 +238,7 @@ def stateless_multinomial(
   return places.astype(canonical_dtype(output_dtype))
 
 
-@register("StatelessParameterizedTruncatedNormal", ignores=("S", "Tseed"), words="also")
+@register("StatelessParameterizedTruncatedNormal", ignores=("S", "Tseed"), int64_pairs="accept")
 def stateless_parameterized_truncated_normal(
   shape: Static[tuple[int, ...]],
   seed: Array,

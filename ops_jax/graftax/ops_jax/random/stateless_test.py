@@ -113,7 +113,7 @@ def test_bounded_integers_are_exact_without_64_bit_types(dtype, low, high):
   expected = case.oracle(case.inputs)[0].numpy()
   with jax.enable_x64(False):
     (known,) = jax.jit(lambda: case.run(*case.dynamic_inputs))()
-  assert isinstance(known, pairs.WideInts) == (dtype is np.int64 and high >= 2**31)
+  assert isinstance(known, pairs.Int64Pair) == (dtype is np.int64 and high >= 2**31)
   np.testing.assert_array_equal(np.asarray(known), expected)
 
 
@@ -132,7 +132,7 @@ def test_a_traced_key_stays_whole_without_64_bit_types():
 
   def numbers(seed):
     key, counter = split(seed)
-    assert isinstance(key, pairs.WideInts)
+    assert isinstance(key, pairs.Int64Pair)
     return draw((5,), key, counter, 1, dtype=np.dtype(np.float32))
 
   with jax.enable_x64(False):
@@ -201,7 +201,7 @@ def test_a_key_that_jax_has_cut_is_refused():
   draw = lowering("StatelessRandomUniformV2").function
   key, counter = (np.array([1], np.uint64), np.array([2, 3], np.uint64))
   for alg in (1, 2):
-    with jax.enable_x64(False), pytest.raises(InvalidInputError, match=r"the key .*uint32.*as_wide"):
+    with jax.enable_x64(False), pytest.raises(InvalidInputError, match=r"the key .*uint32.*as_int64_pair"):
       jax.jit(lambda k, alg=alg: draw((5,), k, counter, alg, dtype=np.dtype(np.float32)))(key)
 
 

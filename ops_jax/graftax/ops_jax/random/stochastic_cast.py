@@ -11,7 +11,7 @@ from graftax.ops_jax.random.stateless import algorithm
 __all__ = ["stochastic_cast_to_int"]
 
 
-@register("StochasticCastToInt", ignores=("Tin",), words="also")
+@register("StochasticCastToInt", ignores=("Tin",), int64_pairs="accept")
 def stochastic_cast_to_int(input: Array, key: Array, counter: Array, alg: Static[int], *, Tout: np.dtype) -> Array:
   """Integers next to the input, the upper one with the probability that its fraction says.
 

@@ -9,17 +9,16 @@ import numpy as np
 
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Array, Value
-from graftax.ops_jax.int64_pairs import arithmetic as words
-from graftax.ops_jax.int64_pairs import pairs
-from graftax.ops_jax.int64_pairs.arithmetic import Words
+from graftax.ops_jax.int64_pairs import arithmetic, pairs
+from graftax.ops_jax.int64_pairs.arithmetic import Halves
 from graftax.ops_jax.random import philox
 from graftax.ops_jax.random.philox import Philox
 
 __all__ = [
-  "bounded_pairs",
-  "bounded_words",
+  "bounded_int64",
+  "bounded_int32",
   "box_muller",
-  "double_from_words",
+  "double_from_uint32",
   "full_integers",
   "integers",
   "normal",
@@ -31,7 +30,7 @@ __all__ = [
 _MANTISSA_BITS = {np.dtype(np.float32): 23, np.dtype(np.float16): 10, np.dtype(ml_dtypes.bfloat16): 7}
 _SMALLEST_LOG_ARGUMENT = 1e-7
 _TRUNCATION = 2.0
-# Words reserved for each number of a distribution that rejects some.
+# How many uint32 are reserved for each number of a distribution that rejects some.
 _RESERVED_WORDS = 256
 
 
@@ -42,13 +41,13 @@ def uniform(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.A
   """
   size = math.prod(shape)
   if dtype == np.float64:
-    pairs = philox.words(generator, 2 * size).reshape(size, 2)
-    return double_from_words(pairs[:, 0], pairs[:, 1]).reshape(shape)
-  return _narrow_uniform(philox.words(generator, size), dtype).reshape(shape)
+    halves = philox.random_uint32(generator, 2 * size).reshape(size, 2)
+    return double_from_uint32(halves[:, 0], halves[:, 1]).reshape(shape)
+  return _narrow_uniform(philox.random_uint32(generator, size), dtype).reshape(shape)
 
 
-def double_from_words(high: Array, low: Array) -> jax.Array:
-  """A double in [0, 1) from two words, or its leading 24 bits as float32 when 64-bit types are off."""
+def double_from_uint32(high: Array, low: Array) -> jax.Array:
+  """Returns a double in [0, 1) made of two uint32, or its leading 24 bits as float32 if `jax_enable_x64` is off."""
   if jax.config.jax_enable_x64:
     mantissa = (high & 0xFFFFF).astype(np.uint64) << 32 | low.astype(np.uint64)
     return mantissa.astype(np.float64) * 2.0**-52
@@ -61,49 +60,54 @@ def _narrow_uniform(words: Array, dtype: np.dtype) -> jax.Array:
 
 
 def full_integers(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> Value:
-  """`shape` integers over the whole range of int32, uint32, int64 or uint64 (as words with 64-bit types off)."""
+  """Returns `shape` integers over the whole range of int32, uint32, int64 or uint64.
+
+  64-bit integers are an `Int64Pair` if `jax_enable_x64` is off.
+  """
   size = math.prod(shape)
   if dtype.itemsize == 4:
-    return jax.lax.bitcast_convert_type(philox.words(generator, size), dtype).reshape(shape)
-  return pairs.join(*_word_pairs(generator, shape), dtype)
+    return jax.lax.bitcast_convert_type(philox.random_uint32(generator, size), dtype).reshape(shape)
+  return pairs.join(*_random_halves(generator, shape), dtype)
 
 
 def integers(generator: Philox, shape: tuple[int, ...], low: Value, high: Value, dtype: np.dtype) -> Value:
-  """`shape` integers of `dtype` in [low, high); as words where 64-bit types are off and bounds beyond 32 bits."""
+  """Returns `shape` integers of `dtype` in [low, high).
+
+  64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32 bits.
+  """
   if dtype.itemsize == 4:
-    return bounded_words(philox.words(generator, math.prod(shape)).reshape(shape), low, high, dtype)
-  return bounded_pairs(_word_pairs(generator, shape), low, high, dtype)
+    return bounded_int32(philox.random_uint32(generator, math.prod(shape)).reshape(shape), low, high, dtype)
+  return bounded_int64(_random_halves(generator, shape), low, high, dtype)
 
 
-def bounded_words(random: Array, low: Value, high: Value, dtype: np.dtype) -> jax.Array:
-  """32-bit integers of `dtype` in [low, high) from random words, by their remainder."""
+def bounded_int32(random: Array, low: Value, high: Value, dtype: np.dtype) -> jax.Array:
+  """Returns 32-bit integers of `dtype` in [low, high), as remainders of random uint32."""
   first, last = jnp.asarray(pairs.split(low)[0]), jnp.asarray(pairs.split(high)[0])
   return jax.lax.bitcast_convert_type(first + random % (last - first), dtype)
 
 
-def bounded_pairs(random: Words, low: Value, high: Value, dtype: np.dtype) -> Value:
-  """64-bit integers of `dtype` in [low, high) from random words, by their remainder.
+def bounded_int64(random: Halves, low: Value, high: Value, dtype: np.dtype) -> Value:
+  """Returns 64-bit integers of `dtype` in [low, high), as remainders of random 64-bit integers given as halves.
 
-  With 64-bit types off an ordinary array where the bounds leave nothing else, and words otherwise.
+  If `jax_enable_x64` is off, the result is an `Int64Pair`, or an ordinary array if known bounds fit 32 bits.
   """
   first = pairs.split(low)
-  rest = words.remainder(random, words.subtract(pairs.split(high), first))
-  numbers = pairs.join(*words.add(first, rest)[:2], dtype)
-  return (
-    numbers.truncated() if isinstance(numbers, pairs.WideInts) and pairs.fits(low) and pairs.fits(high) else numbers
-  )
+  rest = arithmetic.remainder(random, arithmetic.subtract(pairs.split(high), first))
+  numbers = pairs.join(*arithmetic.add(first, rest)[:2], dtype)
+  is_narrow = pairs.fits_jax_dtype(low) and pairs.fits_jax_dtype(high)
+  return numbers.truncated() if isinstance(numbers, pairs.Int64Pair) and is_narrow else numbers
 
 
-def _word_pairs(generator: Philox, shape: tuple[int, ...]) -> Words:
-  pairs = philox.words(generator, 2 * math.prod(shape)).reshape(*shape, 2)
-  return pairs[..., 0], pairs[..., 1]
+def _random_halves(generator: Philox, shape: tuple[int, ...]) -> Halves:
+  halves = philox.random_uint32(generator, 2 * math.prod(shape)).reshape(*shape, 2)
+  return halves[..., 0], halves[..., 1]
 
 
 def normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
   """`shape` standard normal numbers, two from each two (float64: four) words."""
   size = math.prod(shape)
   words_per_number = 2 if dtype == np.float64 else 1
-  words = philox.words(generator, -(-size * words_per_number // 4) * 4)
+  words = philox.random_uint32(generator, -(-size * words_per_number // 4) * 4)
   pairs = jnp.stack(_normal_pairs(words, dtype), axis=-1)
   return pairs.reshape(-1)[:size].astype(canonical_dtype(dtype)).reshape(shape)
 
@@ -147,8 +151,8 @@ def _normal_pairs(words: Array, dtype: np.dtype) -> tuple[Array, Array]:
   """Two normal numbers from each 2 words (float64: 4) along the last axis, float32 (float64)."""
   if dtype == np.float64:
     quads = words.reshape(*words.shape[:-1], -1, 4)
-    radial = double_from_words(quads[..., 0], quads[..., 1])
-    angular = double_from_words(quads[..., 2], quads[..., 3])
+    radial = double_from_uint32(quads[..., 0], quads[..., 1])
+    angular = double_from_uint32(quads[..., 2], quads[..., 3])
     return box_muller(radial, angular * (2 * math.pi))
   pairs = words.reshape(*words.shape[:-1], -1, 2)
   return box_muller(_narrow_uniform(pairs[..., 0], np.dtype(np.float32)), _angle(pairs[..., 1]))

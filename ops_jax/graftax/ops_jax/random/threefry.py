@@ -15,7 +15,7 @@ from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.int64_pairs import pairs
 from graftax.ops_jax.int64_pairs.arithmetic import add
 from graftax.ops_jax.random import philox
-from graftax.ops_jax.random.streams import bounded_pairs, bounded_words, box_muller
+from graftax.ops_jax.random.streams import bounded_int32, bounded_int64, box_muller
 
 __all__ = [
   "ThreeFry",
@@ -24,9 +24,9 @@ __all__ = [
   "integers",
   "moved",
   "normal",
+  "random_uint32",
   "truncated_normal",
   "uniform",
-  "words",
 ]
 
 
@@ -35,7 +35,7 @@ class ThreeFry:
   """A generator.
 
   Attributes:
-    state: `[4]` uint32, key and counter, low words first.
+    state: `[4]` uint32, key and counter, low halves first.
   """
 
   state: Array
@@ -47,22 +47,22 @@ def from_key_counter(key: Value, counter: Value) -> ThreeFry:
   Raises:
     InvalidInputError: JAX has cut one of them to 32 bits.
   """
-  (key_low,), (key_high,) = philox.split_whole(key, "key")
-  counter_low, counter_high = philox.split_whole(counter, "counter")
+  (key_low,), (key_high,) = philox.split_checked(key, "key")
+  counter_low, counter_high = philox.split_checked(counter, "counter")
   return ThreeFry(jnp.stack([jnp.asarray(w) for w in (key_low, key_high, counter_low[0], counter_high[0])]))
 
 
 def uniform(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
   """`shape` numbers in [0, 1) of float16, bfloat16, float32 or float64 (as float32 with 64-bit types off)."""
   if dtype == np.float64:
-    low, high = _word_pairs(generator, shape)
+    low, high = _random_halves(generator, shape)
     if jax.config.jax_enable_x64:
       mantissa = (high.astype(np.uint64) << 32 | low.astype(np.uint64)) >> 12
       return mantissa.astype(np.float64) * 2.0**-52
     return (high >> 8).astype(np.float32) * np.float32(2.0**-24)
   if dtype == np.float16:
-    return ((words(generator, shape) & 0x3FF).astype(np.float32) * np.float32(2.0**-10)).astype(dtype)
-  numbers = (words(generator, shape) >> 9).astype(np.float32) * np.float32(2.0**-23)
+    return ((random_uint32(generator, shape) & 0x3FF).astype(np.float32) * np.float32(2.0**-10)).astype(dtype)
+  numbers = (random_uint32(generator, shape) >> 9).astype(np.float32) * np.float32(2.0**-23)
   if dtype == ml_dtypes.bfloat16:
     leading = jax.lax.bitcast_convert_type(numbers, np.uint32) & jnp.uint32(0xFFFF0000)
     return jax.lax.bitcast_convert_type(leading, np.float32).astype(dtype)
@@ -70,17 +70,23 @@ def uniform(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtype) -> jax
 
 
 def full_integers(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtype) -> Value:
-  """`shape` integers over the whole range of int32, uint32, int64 or uint64 (as words with 64-bit types off)."""
+  """Returns `shape` integers over the whole range of int32, uint32, int64 or uint64.
+
+  64-bit integers are an `Int64Pair` if `jax_enable_x64` is off.
+  """
   if dtype.itemsize == 4:
-    return jax.lax.bitcast_convert_type(words(generator, shape), dtype)
-  return pairs.join(*_word_pairs(generator, shape), dtype)
+    return jax.lax.bitcast_convert_type(random_uint32(generator, shape), dtype)
+  return pairs.join(*_random_halves(generator, shape), dtype)
 
 
 def integers(generator: ThreeFry, shape: tuple[int, ...], low: Value, high: Value, dtype: np.dtype) -> Value:
-  """`shape` integers of `dtype` in [low, high); as words where 64-bit types are off and bounds beyond 32 bits."""
+  """Returns `shape` integers of `dtype` in [low, high).
+
+  64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32 bits.
+  """
   if dtype.itemsize == 4:
-    return bounded_words(words(generator, shape), low, high, dtype)
-  return bounded_pairs(_word_pairs(generator, shape), low, high, dtype)
+    return bounded_int32(random_uint32(generator, shape), low, high, dtype)
+  return bounded_int64(_random_halves(generator, shape), low, high, dtype)
 
 
 def normal(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
@@ -105,13 +111,13 @@ def truncated_normal(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtyp
   return jnp.clip(quantile, -2, 2).astype(canonical_dtype(dtype))
 
 
-def words(generator: ThreeFry, shape: tuple[int, ...]) -> jax.Array:
-  """`shape` uint32: both words of a block in neighbouring places of the axis that XLA splits.
+def random_uint32(generator: ThreeFry, shape: tuple[int, ...]) -> jax.Array:
+  """Returns `shape` uint32; both words of a block are neighbours along the axis that XLA splits.
 
-  Not `jax.lax.rng_bit_generator`, which under `vmap` draws other numbers.
+  `jax.lax.rng_bit_generator` is not used, because it draws other numbers under `vmap`.
   """
   if not shape:
-    return words(generator, (1,)).reshape(())
+    return random_uint32(generator, (1,)).reshape(())
   axis, half = _halved(shape)
   size = math.prod(half)
   index = jax.lax.iota(np.uint32, size).reshape(half)
@@ -122,7 +128,7 @@ def words(generator: ThreeFry, shape: tuple[int, ...]) -> jax.Array:
 
 
 def moved(generator: ThreeFry, num_words: int) -> ThreeFry:
-  """The generator behind so many words."""
+  """Returns the generator advanced by `num_words` uint32."""
   key_low, key_high, *counter = generator.state
   num_blocks = np.uint32(-(-num_words // 2)), np.uint32(0)
   return ThreeFry(jnp.stack([key_low, key_high, *add((counter[0], counter[1]), num_blocks)[:2]]))
@@ -143,7 +149,7 @@ def _joined(pair: Sequence[Array], shape: tuple[int, ...], axis: int) -> jax.Arr
   return jax.lax.slice_in_dim(jnp.stack(pair, axis=axis + 1).reshape(full), 0, shape[axis], axis=axis)
 
 
-def _word_pairs(generator: ThreeFry, shape: tuple[int, ...]) -> tuple[Array, Array]:
-  """Low and high words of 64-bit integers: both words of each block make one."""
-  pairs = words(generator, (2 * math.prod(shape),)).reshape(-1, 2)
-  return pairs[:, 0].reshape(shape), pairs[:, 1].reshape(shape)
+def _random_halves(generator: ThreeFry, shape: tuple[int, ...]) -> tuple[Array, Array]:
+  """Returns low and high halves of random 64-bit integers; each block of the generator is one integer."""
+  halves = random_uint32(generator, (2 * math.prod(shape),)).reshape(-1, 2)
+  return halves[:, 0].reshape(shape), halves[:, 1].reshape(shape)

@@ -35,7 +35,7 @@ def read_variable_op(ctx: Context, resource: ResourceHandle) -> Array:
   return ctx.read(resource)
 
 
-@register("AssignVariableOp", ignores=("dtype", "validate_shape"), words="also")
+@register("AssignVariableOp", ignores=("dtype", "validate_shape"), int64_pairs="accept")
 def assign_variable_op(ctx: Context, resource: ResourceHandle, value: Array) -> tuple[()]:
   """Replaces the variable's value.
 

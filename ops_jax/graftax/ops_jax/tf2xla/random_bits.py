@@ -18,7 +18,7 @@ _UINT64 = np.dtype(np.uint64)
 _PHILOX, _THREEFRY, _AUTO_SELECT = 1, 2, 3
 
 
-@register("XlaRngBitGenerator", ignores=("Tshape",), words="also")
+@register("XlaRngBitGenerator", ignores=("Tshape",), int64_pairs="accept")
 def xla_rng_bit_generator(
   algorithm: Static[int], initial_state: Array, shape: Static[tuple[int, ...]], *, dtype: np.dtype = _UINT64
 ) -> tuple[Value, Array]:
@@ -33,8 +33,8 @@ def xla_rng_bit_generator(
     dtype: int32, uint32, int64 or uint64.
 
   Returns:
-    The state after, shape of `initial_state`, uint64; bits, `shape` of `dtype` (64-bit ones as words with
-    64-bit types off).
+    The state after, shape of `initial_state`, uint64; bits, `shape` of `dtype` (64-bit ones as `Int64Pair` if
+    `jax_enable_x64` is off).
 
   Raises:
     InvalidInputError: another algorithm, size of the state, or dtype.
@@ -45,7 +45,7 @@ def xla_rng_bit_generator(
       f"XlaRngBitGenerator: algorithm {algorithm!r} with a state of shape {initial_state.shape} and dtype {dtype}; "
       f"expected 1 (Philox) with [3], 2 (ThreeFry) with [2] or 3 with either, and at least 32 bits."
     )
-  low, high = philox.split_whole(initial_state, "state")
+  low, high = philox.split_checked(initial_state, "state")
   num_words = math.prod(shape) * (dtype.itemsize // 4)
   draw = _philox_words if size == 3 else _threefry_words
   words, (new_low, new_high) = draw(low, high, num_words)
@@ -61,7 +61,7 @@ def _philox_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple
   generator = philox.Philox((low[0], high[0]), (low[1], high[1], low[2], high[2]))
   moved = philox.skip(generator, (np.uint32(-(-num_words // 4)), np.uint32(0)))
   c0, c1, c2, c3 = (jnp.asarray(c) for c in moved.counter)
-  return philox.words(generator, num_words), (
+  return philox.random_uint32(generator, num_words), (
     jnp.stack([jnp.asarray(low[0]), c0, c2]),
     jnp.stack([jnp.asarray(high[0]), c1, c3]),
   )
@@ -70,4 +70,4 @@ def _philox_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple
 def _threefry_words(low: Value, high: Value, num_words: int) -> tuple[Array, tuple[Array, Array]]:
   generator = threefry.ThreeFry(jnp.stack([jnp.asarray(word) for word in (low[0], high[0], low[1], high[1])]))
   state = threefry.moved(generator, num_words).state.reshape(2, 2)
-  return threefry.words(generator, (num_words,)), (state[:, 0], state[:, 1])
+  return threefry.random_uint32(generator, (num_words,)), (state[:, 0], state[:, 1])

@@ -1,4 +1,4 @@
-"""Integer ops on 64-bit integers by words against TensorFlow, with 64-bit types off."""
+"""Integer ops on `Int64Pair` against TensorFlow, with `jax_enable_x64` off."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import UnsupportedError
-from graftax.ops_jax import WideInts, as_wide
+from graftax.ops_jax import Int64Pair, as_int64_pair
 from graftax.testing.raw_ops import NodeContext, raw_op
 
 _SIGNED = np.array(
@@ -19,26 +19,26 @@ _COMPARISONS = ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqu
 _DIVISIONS = ["FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod"]
 
 
-def _check(op, inputs, attrs=None, *, wide=(0,)):
-  """Runs an op on words for the inputs at positions `wide`, and compares with TensorFlow."""
+def _check(op, inputs, attrs=None, *, pairs=(0,)):
+  """Runs an op with pairs at the input positions `pairs`, and compares with TensorFlow."""
   case = raw_op(op, inputs, attrs)
   want = case.oracle(case.inputs)[0].numpy()
 
-  def run(*words):
-    given = dict(zip(wide, words, strict=True))
+  def run(*given_pairs):
+    given = dict(zip(pairs, given_pairs, strict=True))
     return case.kernel.run(NodeContext(), [given.get(i, x) for i, x in enumerate(case.inputs)])[0]
 
   with jax.enable_x64(False):
-    words = [as_wide(case.inputs[i]) for i in wide]
-    for got in (run(*words), jax.jit(run)(*words)):
-      assert not isinstance(got, WideInts) or got.dtype == want.dtype
+    values = [as_int64_pair(case.inputs[i]) for i in pairs]
+    for got in (run(*values), jax.jit(run)(*values)):
+      assert not isinstance(got, Int64Pair) or got.dtype == want.dtype
       np.testing.assert_array_equal(np.asarray(got), want)
 
 
 @pytest.mark.parametrize("dtype", list(_PAIRS))
 @pytest.mark.parametrize("op", [*_BINARY, *_COMPARISONS])
 def test_binary_ops(op, dtype):
-  _check(op, list(_PAIRS[dtype]), wide=(0, 1))
+  _check(op, list(_PAIRS[dtype]), pairs=(0, 1))
 
 
 # TensorFlow has no TruncateMod of uint64.
@@ -49,13 +49,13 @@ def test_divisions(op, dtype):
   x, y = (part.reshape(-1) for part in _PAIRS[dtype])
   # -2**63 / -1 has no answer.
   is_defined = (y != 0) & ~((x == -(2**63)) & (y == -1)) if dtype is np.int64 else y != 0
-  _check(op, [x[is_defined], y[is_defined]], wide=(0, 1))
+  _check(op, [x[is_defined], y[is_defined]], pairs=(0, 1))
 
 
 def test_a_small_divisor_makes_an_ordinary_array():
   case = raw_op("FloorMod", [_SIGNED, np.array(10)])
   with jax.enable_x64(False):
-    (rest,) = case.kernel.run(NodeContext(), [as_wide(_SIGNED), np.array(10)])
+    (rest,) = case.kernel.run(NodeContext(), [as_int64_pair(_SIGNED), np.array(10)])
   assert isinstance(rest, jax.Array)
   np.testing.assert_array_equal(rest, _SIGNED % 10)
 
@@ -104,7 +104,7 @@ def test_bitcasts(target):
 
 
 @pytest.mark.parametrize("source", [np.uint32, np.int32, np.uint16, np.uint8])
-def test_bitcasts_to_words(source):
+def test_bitcasts_to_pairs(source):
   x = _SIGNED.view(source).reshape(len(_SIGNED), -1)
   case = raw_op("Bitcast", [x], {"type": np.int64})
   with jax.enable_x64(False):
@@ -112,7 +112,7 @@ def test_bitcasts_to_words(source):
 
 
 @pytest.mark.parametrize(
-  ("op", "inputs", "attrs", "wide"),
+  ("op", "inputs", "attrs", "pairs"),
   [
     ("Reshape", [_SIGNED, np.array([3, 4])], {}, (0,)),
     ("GatherV2", [_SIGNED, np.array([5, 0, 9]), np.int32(0)], {}, (0,)),
@@ -124,8 +124,8 @@ def test_bitcasts_to_words(source):
     ("Shape", [_SIGNED], {}, (0,)),
   ],
 )
-def test_moving_elements_keeps_all_64_bits(op, inputs, attrs, wide):
-  _check(op, inputs, attrs, wide=wide)
+def test_rearranging_elements_keeps_all_64_bits(op, inputs, attrs, pairs):
+  _check(op, inputs, attrs, pairs=pairs)
 
 
 def test_a_constant_beyond_32_bits_is_exact_beside_a_traced_value():
@@ -138,8 +138,8 @@ def test_a_constant_beyond_32_bits_is_exact_beside_a_traced_value():
 def test_an_op_without_an_exact_form_is_refused():
   case = raw_op("Cumsum", [_SIGNED, np.int32(0)])
   with jax.enable_x64(False), pytest.raises(UnsupportedError, match=r"Cumsum node 'op_under_test'.*jax_enable_x64"):
-    case.kernel.run(NodeContext(), [as_wide(_SIGNED), np.int32(0)])
-  wide = as_wide(_SIGNED)
+    case.kernel.run(NodeContext(), [as_int64_pair(_SIGNED), np.int32(0)])
+  pair = as_int64_pair(_SIGNED)
   with jax.enable_x64(True), np.errstate(over="ignore"):
-    (total,) = case.kernel.run(NodeContext(), [wide, np.int32(0)])
+    (total,) = case.kernel.run(NodeContext(), [pair, np.int32(0)])
     np.testing.assert_array_equal(total, np.cumsum(_SIGNED))
