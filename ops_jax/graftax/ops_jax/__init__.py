@@ -12,10 +12,11 @@ from graftax.ops_jax._core.errors import (
   UnsupportedOpError,
 )
 from graftax.ops_jax._core.integer_facts import IntegerFacts
-from graftax.ops_jax._core.kernel import Kernel, bind, static_value
+from graftax.ops_jax._core.kernel import Kernel, bind, context_kernel
 from graftax.ops_jax._core.known import InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, register, supported_ops
+from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
 from graftax.ops_jax._core.values import (
   Array,
@@ -54,6 +55,7 @@ __all__ = [
   "Int64Pair",
   "as_int64_pair",
   "bind",
+  "context_kernel",
   "fits_jax_dtype",
   "canonical_dtype",
   "is_known",

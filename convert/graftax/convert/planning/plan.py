@@ -30,7 +30,7 @@ from graftax.graphdef_ir import (
   topological_order,
   traits_of,
 )
-from graftax.ops_jax import Context, Kernel, Value, bind, lowering
+from graftax.ops_jax import Context, Kernel, Value, bind, context_kernel, lowering
 
 __all__ = ["Plan", "Planner", "Step"]
 
@@ -198,7 +198,7 @@ class _Builder:
       return self.slots[ref]
     handle = self.slots[ref]
     slot = self._new_slot(TensorRef(f"{ref.node}/read", len(self.drafts)))
-    kernel = Kernel(lambda context, inputs: (context.read(inputs[0]),), is_pure=False)
+    kernel = context_kernel(f"read of {ref.node!r}", lambda context, variable: context.read(variable))
     self._add_step(Node(ref.node, "ReadVariableOp"), kernel, (handle,), (slot,))
     return slot
 
@@ -238,15 +238,17 @@ class _Builder:
 
 def _call_kernel(function_name: str) -> Kernel:
   """A kernel for a node whose op is a library function's name."""
-  return Kernel(lambda context, inputs: context.call(FunctionRef(function_name, {}), inputs), is_pure=False)
+  return context_kernel(
+    f"call of {function_name!r}", lambda context, *inputs: context.call(FunctionRef(function_name, {}), inputs)
+  )
 
 
 def _custom_gradient_kernel(gradient: CustomGradient) -> Kernel:
-  def run(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+  def run(context: Context, *inputs: Value) -> tuple[Value, ...]:
     call = context.detached(FunctionRef(gradient.function))
     return apply_custom_gradient(gradient, inputs, context.read, call, context.key)
 
-  return Kernel(run, is_pure=False)
+  return context_kernel(f"custom gradient of {gradient.function!r}", run)
 
 
 def _constant(node: Node, options: ConvertOptions) -> np.ndarray:

@@ -1,12 +1,21 @@
-"""Static inputs that are traced after all, in every shape in which an op can be given them."""
+"""Kernels: static inputs that are traced after all, and what a kernel prints."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.graphdef_ir import DType, Node, OpArg, OpSignature, TensorRef
-from graftax.ops_jax import Int64Pair, Lowering, ResourceHandle, StaticInputError, as_int64_pair, bind
+from graftax.graphdef_ir import DType, Node, OpArg, OpSignature, TensorRef, op_signature
+from graftax.ops_jax import (
+  Int64Pair,
+  Lowering,
+  RegistrationError,
+  ResourceHandle,
+  StaticInputError,
+  as_int64_pair,
+  bind,
+  lowering,
+)
 from graftax.ops_jax._core.registry import InputParameter
 
 _OUTPUTS = (OpArg("y", DType.INT32),)
@@ -79,3 +88,47 @@ def test_symbolic_dimensions_stay_symbolic():
   scalar = np.empty((), object)
   scalar[()] = n
   assert _kernel(tuple[int, ...], _LIST, 2).run(None, [scalar, np.int32(3)]) == ((n, 3),)
+
+
+def _printed(op, inputs=(), **attrs):
+  node = Node("my_node", op, inputs, attrs=attrs)
+  return str(bind(node, op_signature(op), lowering(op), "my_function")).splitlines()
+
+
+def test_a_kernel_prints_its_node_function_attributes_and_stages():
+  assert _printed("LeakyRelu", T=DType.FLOAT, alpha=0.5) == [
+    "LeakyRelu node 'my_node' (function 'my_function'): graftax.ops_jax.nn.activations.leaky_relu(alpha=0.5)"
+  ]
+  assert _printed("ConcatV2", N=2, T=DType.FLOAT, Tidx=DType.INT32) == [
+    "ConcatV2 node 'my_node' (function 'my_function'): graftax.ops_jax.array.concat_split.concat_v2()",
+    "  promote floats: inputs (0, 1)",
+    "  symbolic dimensions: computed on if all inputs are known",
+    "  group lists: [0:2], 2",
+    "  decode static inputs: axis as int",
+  ]
+
+
+@pytest.mark.parametrize(
+  ("op", "attrs", "line"),
+  [
+    ("Mul", {"T": DType.INT64}, "int64_pairs.arithmetic_ops.mul(T=dtype('int64'))"),
+    ("Reshape", {"T": DType.INT64, "Tshape": DType.INT32}, "once per half of inputs [0]"),
+    ("Shape", {"T": DType.INT64}, "by shapes"),
+    ("Cumsum", {"T": DType.INT64, "Tidx": DType.INT32}, "refused"),
+  ],
+)
+def test_a_kernel_prints_how_it_handles_64_bit_pairs(op, attrs, line):
+  assert [part for part in _printed(op, **attrs) if "64-bit pairs" in part and part.endswith(line)]
+
+
+def test_a_node_of_floats_has_no_stage_for_integers():
+  kernel = bind(Node("my_node", "Relu", attrs={"T": DType.FLOAT}), op_signature("Relu"), lowering("Relu"))
+  assert kernel.stages == () and kernel.is_pure
+
+
+def test_a_lowering_with_too_few_inputs_is_refused_when_it_is_bound():
+  entry = Lowering(lambda: (), (), {}, frozenset(), False)
+  node = Node("my_node", "MyOp", (TensorRef("x", 0),))
+  for signature in (_ONE, None):
+    with pytest.raises(RegistrationError, match=r"MyOp node 'my_node'.*the op has 1 inputs, but .*takes \[\]"):
+      bind(node, signature, entry, "my_function")

@@ -1,8 +1,10 @@
-"""Arrays of another precision than the graph declares, as when a float32 model is called with bfloat16 parameters.
+"""Promotes floats whose precision differs from the graph's, as if a float32 model is called with bfloat16 parameters.
 
-TensorFlow's ops take inputs of one type; where they come in several, all are brought to the one that holds them all.
+An op of TensorFlow has inputs of one floating-point type. If their actual precisions differ, all are promoted to their
+common dtype.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,16 +15,16 @@ import numpy as np
 from graftax.graphdef_ir import AttrValue, DType, OpSignature
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.known import canonical_dtype, to_dtype
+from graftax.ops_jax._core.stages import Run, flat_sizes
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.int64_pairs.dispatch import Run
 
-__all__ = ["float_dtype", "in_one_precision", "promoted_dtype", "with_one_precision"]
+__all__ = ["PromoteFloats", "float_dtype", "in_one_precision", "promote_floats", "promoted_dtype"]
 
 
 def float_dtype(value: Value) -> np.dtype[Any] | None:
-  """The dtype, as JAX has it, of an array of real floating-point numbers; None for anything else.
+  """Returns JAX's dtype for an array of real floating-point numbers, or None for any other value.
 
-  Known values may be of float64 where JAX's arrays are of float32.
+  A known float64 array counts as float32 if `jax_enable_x64` is off.
   """
   if not isinstance(value, (np.ndarray, np.generic, jax.Array)) or not jnp.issubdtype(value.dtype, jnp.floating):
     return None
@@ -30,12 +32,12 @@ def float_dtype(value: Value) -> np.dtype[Any] | None:
 
 
 def promoted_dtype(first: Any, second: Any) -> np.dtype[Any]:
-  """The dtype that holds the numbers of both: float32 for float16 and bfloat16."""
+  """Returns the common dtype of two: float32 for float16 and bfloat16."""
   return np.dtype(jnp.promote_types(first, second))
 
 
 def in_one_precision(values: Sequence[Value]) -> list[Value]:
-  """Floating-point arrays in the dtype that holds them all; as they are where one is something else."""
+  """Promotes floating-point arrays to their common dtype; returns them unchanged if one is anything else."""
   dtypes = {float_dtype(value) for value in values}
   if None in dtypes or len(dtypes) == 1:
     return list(values)
@@ -43,42 +45,59 @@ def in_one_precision(values: Sequence[Value]) -> list[Value]:
   return [to_dtype(value, common) for value in values]
 
 
-def with_one_precision(signature: OpSignature | None, attrs: Mapping[str, AttrValue], run: Run) -> Run:
-  """`run`, given inputs that the op declares to be of one floating-point type in one precision."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class PromoteFloats:
+  """Promotes inputs of one declared floating-point type to their common dtype.
+
+  Attributes:
+    groups: positions of the inputs that share a type attribute.
+  """
+
+  groups: tuple[tuple[int, ...], ...]
+
+  def __str__(self) -> str:
+    return f"promote floats: inputs {', '.join(map(str, self.groups))}"
+
+  def wrap(self, run: Run) -> Run:
+    """See `Stage`."""
+    groups = self.groups
+
+    def promote(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      for group in groups:
+        # The precisions are nearly always equal, so a look at each dtype suffices.
+        first = _dtype(inputs[group[0]])
+        if any(_dtype(inputs[i]) is not first for i in group[1:]):
+          inputs = list(inputs)
+          for i, value in zip(group, in_one_precision([inputs[i] for i in group]), strict=True):
+            inputs[i] = value
+      return run(context, inputs)
+
+    return promote
+
+
+def promote_floats(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> PromoteFloats | None:
+  """Returns the stage for an op with several inputs of one floating-point type, or None for any other op."""
   groups = _groups(signature, attrs)
-  if not groups:
-    return run
-
-  def promoting(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-    for group in groups:
-      # Nearly always one look at each type is all.
-      first = _dtype(inputs[group[0]])
-      if any(_dtype(inputs[i]) is not first for i in group[1:]):
-        inputs = list(inputs)
-        for i, value in zip(group, in_one_precision([inputs[i] for i in group]), strict=True):
-          inputs[i] = value
-    return run(context, inputs)
-
-  return promoting
+  return PromoteFloats(groups) if groups else None
 
 
 def _dtype(value: Value) -> Any:
-  # A tracer finds its dtype in its aval, and takes long to look there.
+  # A tracer looks its dtype up in its aval, which is slow.
   return getattr(getattr(value, "aval", value), "dtype", None)
 
 
-def _groups(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> list[list[int]]:
-  """Positions of flat inputs that share a type attribute, where that is a floating-point type."""
+def _groups(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> tuple[tuple[int, ...], ...]:
+  """Returns positions of flat inputs that share a type attribute, if that is a floating-point type."""
   if signature is None:
-    return []
+    return ()
   groups: dict[str, list[int]] = {}
   start = 0
-  for arg, size in zip(signature.inputs, signature.input_sizes(attrs), strict=True):
-    dtype = attrs.get(arg.type_attr) if arg.type_attr else None
-    if isinstance(dtype, DType) and dtype.base in _FLOATS:
+  for arg, size in zip(signature.inputs, flat_sizes(signature, attrs), strict=True):
+    dtype = attrs.get(arg.type_attr) if arg.type_attr is not None else None
+    if isinstance(dtype, DType) and dtype in _FLOATS:
       groups.setdefault(str(arg.type_attr), []).extend(range(start, start + size))
     start += size
-  return [group for group in groups.values() if len(group) > 1]
+  return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-_FLOATS = frozenset({DType.HALF, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE})
+_FLOATS = frozenset(dtype for dtype in DType if dtype.base in (DType.HALF, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE))

@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import DType, op_signature
-from graftax.ops_jax._core.precision import in_one_precision, promoted_dtype, with_one_precision
+from graftax.ops_jax._core.precision import in_one_precision, promote_floats, promoted_dtype
 
 ONE, TWO = jnp.ones(2, jnp.bfloat16), np.float32([1, 2])
 
 
 def _types(op, inputs, **attrs):
-  run = with_one_precision(op_signature(op), attrs, lambda context, values: tuple(values))
+  run = promote_floats(op_signature(op), attrs).wrap(lambda context, values: tuple(values))
   return [np.asarray(value).dtype.name for value in run(None, inputs)]
 
 

@@ -1,33 +1,107 @@
-"""What a kernel does when 64-bit integers reach it as words (`wide.Int64Pair`): chosen once per node.
+"""How a kernel handles `Int64Pair` inputs: by the lowering for pairs, once per half, by shapes only, or not at all.
 
-Most nodes have no 64-bit integers among their types, and run untouched.
+Most nodes have no 64-bit integers among their types, and their kernels do not have this stage.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 import jax
 import numpy as np
 
-from graftax.graphdef_ir import AttrValue, DType, OpSignature, UnsupportedError
+from graftax.graphdef_ir import AttrValue, DType, Node, OpSignature, UnsupportedError
 from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.registry import Lowering
+from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, fits_jax_dtype, map_halves, to_jax_array
 
-__all__ = ["Run", "has_64_bit_integers", "with_int64_pairs"]
-
-# `(context, flat inputs) -> flat outputs`, as in `Kernel`.
-Run = Callable[[Context, Sequence[Value]], tuple[Value, ...]]
+__all__ = ["DispatchInt64Pairs", "data_positions", "has_int64", "needs_all_bits"]
 
 _INT64_TYPES = frozenset({DType.INT64, DType.UINT64, DType.INT64_REF, DType.UINT64_REF})
 
 
-def has_64_bit_integers(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> bool:
-  """Whether a node has 64-bit integers among its types, so that words may reach it."""
-  if signature is None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class DispatchInt64Pairs:
+  """Chooses how to run an op whose types include 64-bit integers.
+
+  Attributes:
+    where: the node, for messages.
+    run_on_pairs: the kernel of the lowering for pairs, or None if the op has none.
+    pair_lowering: the name of that lowering, for printing.
+    data_positions: positions of the flat inputs whose elements the lowering only rearranges.
+    reads_shapes_only: whether the lowering reads only the shapes of its inputs.
+    needs_all_bits: whether traced 64-bit integers are pairs even if no input is one.
+  """
+
+  where: str
+  run_on_pairs: Run | None
+  pair_lowering: str
+  data_positions: frozenset[int]
+  reads_shapes_only: bool
+  needs_all_bits: bool
+
+  def __str__(self) -> str:
+    if self.run_on_pairs is not None:
+      how = self.pair_lowering
+    elif self.data_positions:
+      how = f"once per half of inputs {sorted(self.data_positions)}"
+    else:
+      how = "by shapes" if self.reads_shapes_only else "refused"
+    return f"64-bit pairs: {how}"
+
+  def wrap(self, run: Run) -> Run:
+    """See `Stage`.
+
+    Raises:
+      UnsupportedError: from the returned function, if a pair reaches an op that cannot handle it exactly.
+    """
+    run_on_pairs = self.run_on_pairs
+
+    def dispatch(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      has_pairs = any(isinstance(value, Int64Pair) for value in inputs)
+      if jax.config.jax_enable_x64:
+        return run(context, [to_jax_array(value) for value in inputs] if has_pairs else inputs)
+      if not has_pairs and (run_on_pairs is None or not _needs_pairs(inputs, self.needs_all_bits)):
+        return run(context, inputs)
+      if run_on_pairs is not None:
+        return run_on_pairs(context, inputs)
+      if self.data_positions and not _is_elsewhere(inputs, self.data_positions):
+        return _run_per_half(run, context, inputs, self.data_positions)
+      if self.reads_shapes_only:  # the low halves have the same shapes
+        return run(context, [value.truncated() if isinstance(value, Int64Pair) else value for value in inputs])
+      raise UnsupportedError(
+        f"{self.where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so the result "
+        f"would not be exact. Enable them: jax.config.update('jax_enable_x64', True), or set the environment variable "
+        f"JAX_ENABLE_X64=1."
+      )
+
+    return dispatch
+
+
+def has_int64(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> bool:
+  """Returns whether a node's types include 64-bit integers, so that pairs may reach it."""
+  if signature is None or any(map(_is_int64, attrs.values())):
     return True
-  return any(map(_is_int64, attrs.values())) or any(
-    arg.dtype in _INT64_TYPES for arg in (*signature.inputs, *signature.outputs)
-  )
+  for arg in (*signature.inputs, *signature.outputs):
+    if arg.dtype is not None and arg.dtype in _INT64_TYPES:
+      return True
+  return False
+
+
+def needs_all_bits(node: Node, attrs: Mapping[str, AttrValue]) -> bool:
+  """Returns whether a node computes on all 64 bits of ordinary inputs: on uint64, or on the bits themselves.
+
+  int64 is excluded, because it is mostly used for sizes and positions. uint64 hardly ever is.
+  """
+  return node.op == "Bitcast" or any(value is DType.UINT64 for value in attrs.values())
+
+
+def data_positions(lowering: Lowering, signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> frozenset[int]:
+  """Returns the positions of the flat inputs that are among the lowering's `data_inputs`."""
+  sizes = [1] * len(lowering.inputs) if signature is None else signature.input_sizes(attrs)
+  names = [parameter.name for parameter, size in zip(lowering.inputs, sizes, strict=True) for _ in range(size)]
+  return frozenset(position for position, name in enumerate(names) if name in lowering.data_inputs)
 
 
 def _is_int64(value: AttrValue) -> bool:
@@ -36,71 +110,24 @@ def _is_int64(value: AttrValue) -> bool:
   return isinstance(value, DType) and value in _INT64_TYPES
 
 
-def with_int64_pairs(
-  where: str,
-  run: Run,
-  run_on_pairs: Run | None,
-  *,
-  data_positions: frozenset[int],
-  reads_shapes_only: bool,
-  all_bits_count: bool,
-) -> Run:
-  """`run` for ordinary inputs, and what is exact for wide ones.
-
-  Args:
-    where: the node, for messages.
-    run: the op on ordinary inputs.
-    run_on_pairs: the op when 64-bit integers are given as words, or None.
-    data_positions: positions of the flat inputs whose elements the op moves without looking at them.
-    reads_shapes_only: whether the op looks at shapes alone.
-    all_bits_count: whether 64-bit integers are words from the start while 64-bit types are off: where uint64 is among
-      the node's types, which unlike int64 is hardly ever a size or a position, and where bits are asked for.
-
-  Raises:
-    UnsupportedError: from the result, where words reach an op that would need them as numbers.
-  """
-
-  def choose(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-    has_pairs = any(isinstance(value, Int64Pair) for value in inputs)
-    if jax.config.jax_enable_x64:
-      return run(context, [to_jax_array(value) for value in inputs] if has_pairs else inputs)
-    if not has_pairs and (run_on_pairs is None or not _needs_pairs(inputs, all_bits_count)):
-      return run(context, inputs)
-    if run_on_pairs is not None:
-      return run_on_pairs(context, inputs)
-    if data_positions and not _is_elsewhere(inputs, data_positions):
-      return _map_halves(run, context, inputs, data_positions)
-    if reads_shapes_only:  # the low words have the same
-      return run(context, [value.truncated() if isinstance(value, Int64Pair) else value for value in inputs])
-    raise UnsupportedError(
-      f"{where}: an input holds 64-bit integers beyond 32 bits, and JAX's 64-bit types are off, so that it cannot be "
-      f"computed exactly. Enable them: jax.config.update('jax_enable_x64', True), or the environment's "
-      f"JAX_ENABLE_X64=1."
-    )
-
-  return choose
-
-
-def _needs_pairs(inputs: Sequence[Value], all_bits_count: bool) -> bool:
+def _needs_pairs(inputs: Sequence[Value], all_bits: bool) -> bool:
   if all(map(is_known, inputs)):
     return False
-  return all_bits_count or not all(fits_jax_dtype(value) for value in inputs if is_known(value))
+  return all_bits or not all(fits_jax_dtype(value) for value in inputs if is_known(value))
 
 
-def _is_elsewhere(inputs: Sequence[Value], data_positions: frozenset[int]) -> bool:
-  return any(isinstance(value, Int64Pair) and i not in data_positions for i, value in enumerate(inputs))
+def _is_elsewhere(inputs: Sequence[Value], positions: frozenset[int]) -> bool:
+  return any(isinstance(value, Int64Pair) and i not in positions for i, value in enumerate(inputs))
 
 
-def _map_halves(
-  run: Run, context: Context, inputs: Sequence[Value], data_positions: frozenset[int]
-) -> tuple[Value, ...]:
-  positions = sorted(data_positions)
+def _run_per_half(run: Run, context: Context, inputs: Sequence[Value], positions: frozenset[int]) -> tuple[Value, ...]:
+  order = sorted(positions)
   dtype: np.dtype = next(value.dtype for value in inputs if isinstance(value, Int64Pair))
 
-  def move(*words: Value) -> tuple[Value, ...]:
+  def run_on_half(*halves: Value) -> tuple[Value, ...]:
     replaced = list(inputs)
-    for position, word in zip(positions, words, strict=True):
-      replaced[position] = word
+    for position, half in zip(order, halves, strict=True):
+      replaced[position] = half
     return run(context, replaced)
 
-  return map_halves(move, [inputs[i] for i in positions], dtype)
+  return map_halves(run_on_half, [inputs[i] for i in order], dtype)

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
-from graftax.ops_jax._core.kernel import static_value
 from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Static
 
 __all__ = ["sparse_add", "sparse_add_grad", "sparse_slice_grad"]
