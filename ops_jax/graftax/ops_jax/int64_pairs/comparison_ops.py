@@ -9,7 +9,7 @@ from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.int64_pairs import arithmetic
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, from_halves, split
 
-__all__: list[str] = []
+__all__ = ["maximum", "minimum"]
 
 _register = functools.partial(register, int64_pairs="only")
 
