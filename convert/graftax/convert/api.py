@@ -33,7 +33,8 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
       `tf.Module` or its methods, or any Python callable that TensorFlow can trace. Or, read without TensorFlow: a
       GraphDef (message or bytes), the path of a frozen graph, the path of a SavedModel.
     *args: example arguments: arrays (only shape and dtype count), `tf.TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python
-      values, which are fixed; a Python float or complex number stands for an input, though.
+      values, which are fixed; a Python float or complex number stands for an input, though. A `tf.Variable` becomes one
+      of the parameters, under its name, as if the function captured it; the JAX function takes None in its place.
     **kwargs: the same, by keyword. For a graph instead: `inputs=` and `outputs=`, names of tensors (one, a list, or a
       dict by the names to call them), and `variables=`, values by name where it is not frozen. For a SavedModel's path
       also: `signature=`, the name of a signature or function (by default "serving_default"), and `tags=`.

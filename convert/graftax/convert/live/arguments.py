@@ -1,5 +1,6 @@
 """Arguments of a live function on their way into TensorFlow: arrays as specs, so that no value is baked in."""
 
+import inspect
 from typing import Any
 
 import jax
@@ -8,20 +9,59 @@ import tree
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
+from graftax.convert.structures.nested import VariableArgument
 from graftax.graphdef_ir import TensorSpec
 
-__all__ = ["keras_arguments", "traceable"]
+__all__ = ["keras_arguments", "marked_variable", "traceable", "with_captured_variables"]
 
 # Any in this module: TensorFlow ships no type information.
+
+_MARK = "\0graftax variable "
 
 
 def traceable(tf: Any, argument: Any) -> Any:
   """A nested argument as `get_concrete_function` should see it.
 
   Raises:
-    ConversionError: it holds a variable, or something whose dtype TensorFlow does not have.
+    ConversionError: it holds something whose dtype TensorFlow does not have.
   """
   return tree.map_structure(lambda leaf: _traceable(tf, leaf), argument)
+
+
+def with_captured_variables(tf: Any, function: Any, arguments: Any) -> tuple[Any, Any]:
+  """Returns a function that closes over the `tf.Variable`s among the arguments of `function`, and its arguments.
+
+  Each variable is then a parameter like any other that the function captures. Its place among the arguments stays, so
+  that the function is called as before; `marked_variable` finds it.
+
+  Args:
+    tf: TensorFlow.
+    function: a Python callable or `tf.function`.
+    arguments: `(args, kwargs)`, as `traceable` returns them.
+  """
+  variables = {id(leaf): leaf for leaf in tree.flatten(arguments) if isinstance(leaf, tf.Variable)}
+  if not variables:
+    return function, arguments
+  # Strings, since those are what TensorFlow keeps in the signature of a function.
+  marks = {key: f"{_MARK}{i}/{variable.name}" for i, (key, variable) in enumerate(variables.items())}
+  by_mark = {marks[key]: variable for key, variable in variables.items()}
+
+  def call(*args: Any, **kwargs: Any) -> Any:
+    args, kwargs = tree.map_structure(
+      lambda leaf: by_mark.get(leaf, leaf) if isinstance(leaf, str) else leaf, (args, kwargs)
+    )
+    return function(*args, **kwargs)
+
+  call.__name__ = getattr(function, "__name__", type(function).__name__)
+  call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+  return call, tree.map_structure(lambda leaf: marks.get(id(leaf), leaf), arguments)
+
+
+def marked_variable(leaf: Any) -> VariableArgument | None:
+  """Returns what marks a variable's place among the arguments, for such a leaf of a function's signature."""
+  if not isinstance(leaf, str) or not leaf.startswith(_MARK):
+    return None
+  return VariableArgument(leaf.removeprefix(_MARK).partition("/")[2])
 
 
 def keras_arguments(function: Any) -> tuple[Any, ...]:
@@ -36,11 +76,7 @@ def keras_arguments(function: Any) -> tuple[Any, ...]:
 
 def _traceable(tf: Any, leaf: Any) -> Any:
   if isinstance(leaf, tf.Variable):
-    raise ConversionError(
-      f"convert: got the variable {leaf.name!r} as an argument. Let the function capture the variable, which "
-      f"makes it a "
-      f"parameter, or pass its value: {leaf.name.partition(':')[0]}.value()."
-    )
+    return leaf
   if isinstance(leaf, tf.TypeSpec):
     return leaf
   if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices | tf.Tensor):

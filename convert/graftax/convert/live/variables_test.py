@@ -93,3 +93,43 @@ def test_a_variable_that_only_a_derivative_reads_is_a_parameter():
   expected = tape.gradient(y, [factor, x])
   got = jax.grad(lambda p, x: fn(p, x)[0], argnums=(0, 1))(jax.tree.map(np.asarray, params), 2.0)
   np.testing.assert_allclose([got[0]["factor"], got[1]], expected)
+
+
+def test_variables_as_arguments_are_parameters_that_are_read_and_written():
+  total, scale = tf.Variable([1.0, 2.0], name="total"), tf.Variable(3.0, name="scale", trainable=False)
+
+  @tf.function
+  def tf_fn(x, variables, power=2, *, again=None):
+    variables["total"].assign_add(x * variables["rest"][0])
+    return variables["total"] ** power + (0.0 if again is None else again)
+
+  x = np.float32([4, 5])
+  call = {"total": total, "rest": [scale]}
+  fn, params = gc.convert(tf_fn, x, call, again=total)
+  assert (set(params), params["scale"].trainable) == ({"total", "scale"}, False)
+  places = {"total": None, "rest": [None]}
+  for _ in range(2):
+    output, params = jax.jit(lambda p: fn(p, x, places, again=None))(params)
+    np.testing.assert_allclose(output, tf_fn(x, call, again=total))
+    np.testing.assert_allclose(params["total"], total)
+  with pytest.raises(gc.InputError, match="'variables.rest.0': got 3.0, .*the variable 'scale:0'.*Pass None"):
+    fn(params, x, {"total": None, "rest": [3.0]}, again=None)
+
+
+def test_variables_as_arguments_have_derivatives():
+  kernel, bias = tf.Variable(ROWS, name="w"), tf.Variable([0.5, -0.5], name="w")
+
+  def tf_fn(x, variables):
+    if tf.reduce_sum(x) > 0:  # AutoGraph's
+      return tf.tanh(x @ variables[0] + variables[1])
+    return x @ variables[0]
+
+  x = np.float32([[0.1, 0.2, 0.3]])
+  fn, params = gc.convert(tf_fn, x, [kernel, bias])
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(tf.function(tf_fn)(x, [kernel, bias]) ** 2)
+  expected = tape.gradient(loss, [kernel, bias])
+  params = jax.tree.map(np.asarray, params)
+  got = jax.grad(lambda p: jnp.sum(fn(p, x, [None, None])[0] ** 2))(params)
+  for name, value in params.items():
+    np.testing.assert_allclose(got[name], expected[0 if value.ndim == 2 else 1], rtol=1e-5)

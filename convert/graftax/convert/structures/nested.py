@@ -20,6 +20,7 @@ from graftax.ops_jax import Int64Pair, canonical_dtype, fits_jax_dtype
 __all__ = [
   "InputStructure",
   "OutputStructure",
+  "VariableArgument",
   "bind_names",
   "flatten_call",
   "is_spec",
@@ -34,6 +35,17 @@ _MAX_SHOWN = 80
 
 # Integers in numpy or Python are known while tracing, as in TF2JAX, if there are no more than a shape has.
 _MAX_KNOWN_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VariableArgument:
+  """Marks an argument that was a `tf.Variable` at the conversion; its value is one of the parameters.
+
+  Attributes:
+    name: TensorFlow's name of the variable, with its ":0".
+  """
+
+  name: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -351,6 +363,13 @@ def _check_fits(value: np.ndarray, where: str) -> None:
 
 
 def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
+  if isinstance(traced_with, VariableArgument):
+    if value is None:
+      return
+    raise InputError(
+      f"{where}: got {_short(value)}, but the function was converted with the variable {traced_with.name!r}, whose "
+      f"value is one of the parameters. Pass None, and the value among the parameters."
+    )
   # Objects that compare by identity, such as a module, have no meaning that could differ.
   if value is traced_with or not (traced_with is None or _compares_by_value(traced_with)):
     return
