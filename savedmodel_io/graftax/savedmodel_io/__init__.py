@@ -1,7 +1,7 @@
 """SavedModels and TensorFlow checkpoints, read without TensorFlow.
 
-`load` reads a SavedModel, `CheckpointReader` a checkpoint. Both map the data files into memory and copy nothing that
-they need not.
+`load` reads a SavedModel, `CheckpointReader` a checkpoint. Both map the data files into memory; arrays are views of the
+mapping if the format allows it.
 """
 
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint

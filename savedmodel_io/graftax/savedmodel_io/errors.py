@@ -40,7 +40,7 @@ class CheckpointError(GraftaxError):
 
 
 class CheckpointNotFoundError(CheckpointError, FileNotFoundError):
-  """No checkpoint lies at the given path prefix."""
+  """There is no checkpoint at the given path prefix."""
 
 
 class MissingShardError(CheckpointError, FileNotFoundError):
@@ -78,7 +78,7 @@ class SavedModelNotFoundError(SavedModelError, FileNotFoundError):
 
 
 class NotASavedModelError(SavedModelError, ValueError):
-  """The file exists, but is something else than a SavedModel."""
+  """The file exists, but is not a SavedModel."""
 
 
 class DamagedSavedModelError(SavedModelError, ValueError):

@@ -1,4 +1,4 @@
-"""Loading SavedModels: `load(path)` and the `SavedModel` it returns."""
+"""Loads SavedModels: `load(path)` and the `SavedModel` that it returns."""
 
 import os
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Where the command's results and its remarks go."""
+"""Consoles for results and remarks, and the progress display."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What the demo prints."""
+"""Prints the results of the demo."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

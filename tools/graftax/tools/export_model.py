@@ -34,7 +34,7 @@ _HOW_TO_REPLACE = "pass --force"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExportedModel:
-  """What was written.
+  """An exported model on disk.
 
   Attributes:
     folder: where.
@@ -171,7 +171,7 @@ def _numbers(argument: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
 
 
 def _note_narrowed(what: str, specs: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-  """Says which tensors have another type than the signature promises, as 64-bit types are off."""
+  """Notes which tensors have a narrower type than in the signature, because 64-bit types are off."""
   for name, spec in specs.items():
     if isinstance(spec, TensorSpec) and name in values and not spec.dtype.numpy.hasobject:
       wanted, got = spec.dtype.numpy, values[name].dtype
@@ -224,7 +224,7 @@ def _manifest(
 
 
 def _unflattened(exported: export.Exported) -> tuple[Any, Any]:
-  """Its positional arguments and its outputs as their types. Any: both are nested."""
+  """Returns the types of the positional arguments and of the outputs. Any: both are nested."""
   args, _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
   return args, jax.tree.unflatten(exported.out_tree, exported.out_avals)
 

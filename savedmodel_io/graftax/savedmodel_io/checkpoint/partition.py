@@ -1,4 +1,4 @@
-"""Putting a partitioned tensor together from its stored slices."""
+"""Assembles a partitioned tensor from its stored slices."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Reading checkpoints: `CheckpointReader`, `read_checkpoint`."""
+"""Reads checkpoints of both formats: `CheckpointReader`, `read_checkpoint`."""
 
 import glob
 import os
@@ -20,7 +20,7 @@ _PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 
 
 class CheckpointReader(Mapping[str, np.ndarray]):
-  """The tensors of a checkpoint, by key, read without TensorFlow and, where the format allows, without a copy.
+  """The tensors of a checkpoint, by key, read without TensorFlow and, if the format allows, without a copy.
 
   Opening reads the index, verifies its checksums and checks that all data shards are there and long enough. A tensor
   stored whole is a read-only view of the memory-mapped shard; strings, partitioned tensors and checkpoints in format 1

@@ -15,7 +15,7 @@ _FILENAME = "fingerprint.pb"
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-  """What TensorFlow wrote beside the model to tell it from others. The hashes are unsigned 64-bit integers.
+  """Hashes that identify a saved model, as unsigned 64-bit integers.
 
   Attributes:
     saved_model_checksum: hash of saved_model.pb.

@@ -1,4 +1,4 @@
-"""Which checkpoint key belongs to which saved object: both sides are walked from the root by attribute name."""
+"""Matches saved objects with checkpoint keys, by walking both graphs from the root by attribute name."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What stands in a saved structure for something other than a plain tensor: composite tensors and typed leaves."""
+"""Specs of the leaves of a saved structure that are not plain tensors: composite tensors and other typed leaves."""
 
 from dataclasses import dataclass, field
 from typing import Any

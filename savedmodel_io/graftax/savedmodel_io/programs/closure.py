@@ -1,4 +1,4 @@
-"""What a function of a SavedModel closes over, as a `Program` holds it: captures and custom gradients."""
+"""Translates what a function of a SavedModel closes over, for a `Program`: captures and custom gradients."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""A SavedModel's signature or restored function as a `Program`, for `graftax.convert` to turn into JAX."""
+"""Makes a `Program`, which `graftax.convert` converts, of a SavedModel's signature or restored function."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

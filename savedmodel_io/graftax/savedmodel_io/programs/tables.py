@@ -61,7 +61,7 @@ def _captures(function: ConcreteFunction, table: str) -> list[Capture] | Unavail
 
 
 def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, np.ndarray] | None:
-  """Keys and values of a table that changes, which the checkpoint holds."""
+  """Returns the keys and values of a table that the checkpoint holds, since it can change; None for any other."""
   for key in resource.checkpoint_keys.values():
     if model.checkpoint is not None and f"{key}-keys" in model.checkpoint:
       return np.asarray(model.checkpoint[f"{key}-keys"]), np.asarray(model.checkpoint[f"{key}-values"])
@@ -76,7 +76,7 @@ def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Captur
 def _without_free_buckets(
   model: "SavedModel", resource: Resource, keys: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Keys and values that are in the table: a DenseHashTable is saved with all its buckets, scalars in it as `[1]`.
+  """Returns the keys and values in the table. A DenseHashTable is saved with all its buckets, scalars in it as `[1]`.
 
   The function that makes the table says which keys mark free and deleted buckets, and which shape keys and values have.
   """

@@ -1,4 +1,4 @@
-"""Which trace of a restored function is meant, and how it is called."""
+"""Chooses the trace of a restored function that a call would take."""
 
 import inspect
 import keyword
