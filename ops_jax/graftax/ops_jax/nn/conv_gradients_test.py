@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from graftax.ops_jax import InvalidInputError
 from graftax.ops_jax.nn.conv_gradients import (
   conv2d_backprop_filter_v2,
   conv2d_backprop_input,
@@ -175,3 +176,10 @@ def test_dilated_depthwise_gradients_are_those_of_the_convolution(data_format):
   dx, dw = vjp(dy)
   np.testing.assert_allclose(depthwise_conv2d_native_backprop_input(x.shape, w, dy, **attrs), dx, rtol=1e-5, atol=1e-5)
   np.testing.assert_allclose(depthwise_conv2d_native_backprop_filter(x, w.shape, dy, **attrs), dw, rtol=1e-5, atol=1e-5)
+
+
+def test_a_filter_of_another_rank_is_an_error():
+  x, kernel, dy = np.ones((2, 7, 6, 4), np.float32), np.ones((3, 4, 5), np.float32), np.ones((2, 7, 6, 5), np.float32)
+  for gradient in (conv2d_backprop_input_v2, conv2d_backprop_filter_v2):
+    with pytest.raises(InvalidInputError, match=r"a filter of shape \(3, 4, 5\) does not fit"):
+      gradient(x, kernel, dy, strides=(1, 1, 1, 1), padding="SAME")
