@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graftax.graphdef_ir import AttrValue, Node, OpSignature
+from graftax.graphdef_ir import AttrValue, Node, OpSignature, traits_of
 from graftax.ops_jax._core.attributes import decode_attrs
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.precision import promote_floats
@@ -141,6 +141,6 @@ def _dispatch_pairs(
     None if kernel is None else kernel.run,
     "" if kernel is None else str(kernel.call),
     data_positions(lowering, signature, attrs),
-    lowering.reads_shapes_only,
+    traits_of(node.op).reads_shapes,
     needs_all_bits(node, attrs),
   )

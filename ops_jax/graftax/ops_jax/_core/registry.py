@@ -50,7 +50,6 @@ class Lowering:
     needs_facts: whether there is a keyword argument `facts`. A lowering with a `Context` reads the facts from there.
     takes_symbols: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
     data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
-    reads_shapes_only: whether it reads nothing but the shapes of its inputs.
   """
 
   function: Callable[..., Any]
@@ -61,7 +60,6 @@ class Lowering:
   needs_facts: bool = False
   takes_symbols: bool = False
   data_inputs: frozenset[str] = frozenset()
-  reads_shapes_only: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ class _Registration:
   ignores: frozenset[str]
   symbolic: bool
   data_inputs: frozenset[str]
-  reads_shapes_only: bool
 
 
 # The packages that hold lowerings; each lists its modules in LOWERINGS.
@@ -103,7 +100,7 @@ def register(
   *op_names: str,
   ignores: Iterable[str] = (),
   override: bool = False,
-  int64_pairs: Literal["refuse", "shapes", "accept", "only"] = "refuse",
+  int64_pairs: Literal["refuse", "accept", "only"] = "refuse",
   data_inputs: Iterable[str] = (),
   symbolic: bool = False,
 ) -> Callable[[_Function], _Function]:
@@ -115,8 +112,8 @@ def register(
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
     override: replace an existing lowering, including the one for pairs.
     int64_pairs: what the function does with 64-bit integers that arrive as `Int64Pair`, because `jax_enable_x64` is
-      off. "refuse": the kernel raises, unless the pairs are among `data_inputs`. "shapes": the function reads only
-      their shapes. "accept": the function handles pairs like any other input. "only": the function is used in addition
+      off. "refuse": the kernel raises, unless the pairs are among `data_inputs` or the op's traits say that it reads
+      shapes alone. "accept": the function handles pairs like any other input. "only": the function is used in addition
       to the op's ordinary lowering, for nodes that receive pairs.
     data_inputs: names of the inputs whose elements the function only rearranges; all other inputs are positions and
       shapes. If these inputs are pairs, the function runs twice, on the low and on the high halves.
@@ -140,9 +137,7 @@ def register(
   """
 
   def decorate(function: _Function) -> _Function:
-    registration = _Registration(
-      function, frozenset(ignores), symbolic, frozenset(data_inputs), int64_pairs == "shapes"
-    )
+    registration = _Registration(function, frozenset(ignores), symbolic, frozenset(data_inputs))
     if not _is_builtin(function.__module__):
       # Load the built-ins first, so that they cannot replace a user's override. A built-in module may be imported
       # alone, and loading all of them from there would be circular.
@@ -247,7 +242,6 @@ def _read_signature(registration: _Registration) -> Lowering:
     needs_facts=needs_facts,
     takes_symbols=registration.symbolic or needs_context,
     data_inputs=registration.data_inputs,
-    reads_shapes_only=registration.reads_shapes_only,
   )
 
 

@@ -27,19 +27,19 @@ __all__ = [
 ]
 
 
-@register("Shape", ignores=("T",), symbolic=True, int64_pairs="shapes")
+@register("Shape", ignores=("T",), symbolic=True)
 def shape(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   """Returns the shape, `[rank]` of `out_type`, known; of dtype object if a dimension is symbolic."""
   return shape_vector(input.shape, out_type)
 
 
-@register("ShapeN", ignores=("T", "N"), symbolic=True, int64_pairs="shapes")
+@register("ShapeN", ignores=("T", "N"), symbolic=True)
 def shape_n(input: list[Array], *, out_type: np.dtype = INT32) -> list[np.ndarray]:
   """Returns the shape of every input; see `shape`."""
   return [shape_vector(x.shape, out_type) for x in input]
 
 
-@register("Size", ignores=("T",), symbolic=True, int64_pairs="shapes")
+@register("Size", ignores=("T",), symbolic=True)
 def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   """Returns the number of elements, a known scalar of `out_type`."""
   total: Any = 1
@@ -48,7 +48,7 @@ def size(input: Array, *, out_type: np.dtype = INT32) -> np.ndarray:
   return as_known(total, out_type)
 
 
-@register("Rank", ignores=("T",), symbolic=True, int64_pairs="shapes")
+@register("Rank", ignores=("T",), symbolic=True)
 def rank(input: Array) -> np.ndarray:
   """Returns the number of dimensions, a known int32 scalar."""
   return np.asarray(input.ndim, np.int32)

@@ -30,7 +30,7 @@ class DispatchInt64Pairs:
     run_on_pairs: the kernel of the lowering for pairs, or None if the op has none.
     pair_lowering: the name of that lowering, for printing.
     data_positions: positions of the flat inputs whose elements the lowering only rearranges.
-    reads_shapes_only: whether the lowering reads only the shapes of its inputs.
+    reads_shapes_only: whether the op reads only the shapes of its inputs.
     needs_all_bits: whether traced 64-bit integers are pairs even if no input is one.
   """
 
