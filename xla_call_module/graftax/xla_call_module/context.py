@@ -58,7 +58,7 @@ class Context:
   With `without_x64`, the module has 64-bit values and JAX has none; the module of that name says what happens to them.
   """
 
-  program: ir.Program
+  program: ir.ModuleIR
   options: Options
   platform_index: int | None = None
   without_x64: bool = False

@@ -1,4 +1,4 @@
-"""`call` and `explain`: lift where possible, embed single ops where not, and the whole module as the last resort."""
+"""`call` and `explain`: lift if possible, else embed single ops, else embed the whole module."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class Explanation:
 
 
 class _Fallback:
-  """Asks the caller's `on_unsupported` about each op that does not lift, else embeds the op and remembers it."""
+  """Calls the caller's `on_unsupported` for each op that does not lift; without one, embeds the op and records it."""
 
   def __init__(self, module: Module, first: Callable[..., Any] | None):
     self.module, self.first = module, first
@@ -92,10 +92,10 @@ class _Plan:
 
 
 def explain(module: Module, *args: Any, **options: Any) -> Explanation:
-  """How `call` would run the module for such arguments, and what would not lift and why.
+  """Returns how `call` would run the module for such arguments, with each op that would not lift and the reason.
 
   Args:
-    args: arrays or `jax.ShapeDtypeStruct`s; may be left out where every shape of the module is static.
+    args: arrays or `jax.ShapeDtypeStruct`s; may be left out if every shape of the module is static.
     options: as for `lift`.
 
   Raises:
@@ -118,30 +118,30 @@ def explain(module: Module, *args: Any, **options: Any) -> Explanation:
 
 
 def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
-  """Runs a module on arrays: lifted where it lifts, single ops embedded where they do not, embedded as the last resort.
+  """Runs a module on arrays: lifted if possible, else with single ops embedded, else embedded as a whole.
 
-  Nothing is chosen silently: `explain(module)` says what runs how, and a second call with arguments of the same types
-  runs what the first one compiled. Options are those of `lift`; `on_unsupported` is asked before an op is embedded, and
-  may raise the error that it gets to leave it to that.
+  `explain(module)` tells which of these it is. A second call with arguments of the same types reuses what the first one
+  compiled. Options are those of `lift`. `on_unsupported` is called before an op is embedded; if it raises the error
+  that it was given, the op is embedded.
 
   Raises:
-    UnsupportedModuleError: the module does not lift, and embedding it would leave out a given option, or it cannot be
-      embedded either: it exchanges data with other devices or the host, or a function calls itself.
+    UnsupportedModuleError: the module does not lift. Either embedding it would ignore one of the options, or it cannot
+      be embedded, because it exchanges data with other devices or the host or has a recursive function.
     ArgumentError: `module` is something else, or the arguments do not fit it.
   """
   check_is_module(module, "call")
   return _plan(module, args, options).function(*args)
 
 
-# What an embedded module cannot do.
+# Options that an embedded module cannot honour.
 _OPTIONS_OF_LIFT = ("mesh", "platform", "check_shapes", "call_tf_function", "custom_calls")
 _OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64")
-# Callers that make a new `on_unsupported` for every call would fill the cache without end.
+# Bounds the cache for callers that pass a new `on_unsupported` on every call.
 _MAX_PLANS = 16
 
 
 def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
-  """What was found out about the module for such options and arguments, kept with the module."""
+  """Returns the plan for such options and arguments, cached on the module."""
   key = _key(args, options)
   plan = module.plans.get(key)
   if plan is None:
@@ -163,7 +163,7 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
   specs = [_spec(i, arg) for i, arg in enumerate(args)] if args else _static_specs(module)
   fallback = _Fallback(module, options.get("on_unsupported"))
   lifted = lift(module, **{**options, "on_unsupported": fallback})
-  # With 64-bit types off, eval_shape would hand 32-bit ones to a module that turns them on for itself.
+  # While 64-bit types are off, eval_shape would pass 32-bit arguments to a module that enables 64-bit types itself.
   is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
   try:
     with jax.enable_x64(is_wide):
@@ -182,7 +182,7 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
 
 
 class _Refusing:
-  """Stands for a function that there is none of."""
+  """Placeholder that raises when called: the module can be neither lifted nor embedded."""
 
   def __init__(self, error: errors.UnsupportedModuleError):
     self._message = str(error)

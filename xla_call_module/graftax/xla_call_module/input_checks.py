@@ -1,4 +1,4 @@
-"""What callers hand over to make a module of, checked; the errors say which method takes what was given."""
+"""Checks what callers pass to make a module; the errors name the method that accepts it."""
 
 import os
 from typing import Any
@@ -9,12 +9,12 @@ from graftax.xla_call_module import bytecode, errors
 
 __all__ = ["as_bytes", "as_text", "check_text", "described", "reading_hint"]
 
-# Characters of a value that a message shows.
+# How many characters of a value a message shows.
 _NUM_SHOWN = 40
 
 
 def described(value: Any) -> str:
-  """What an error says that it got: the type, and the beginning of text or bytes."""
+  """Returns what an error message shows of a value: its type, and the beginning of text or bytes."""
   if value is None:
     return "None"
   shown = f" {value[:_NUM_SHOWN]!r}" if isinstance(value, (str, bytes, bytearray)) else ""
@@ -23,14 +23,14 @@ def described(value: Any) -> str:
 
 
 def reading_hint(value: Any) -> str:
-  """What to do where the name of a file was given for what it holds; empty for all else."""
+  """Returns advice if the name of a file was passed instead of its contents, else an empty string."""
   if isinstance(value, (str, os.PathLike)):
     return " Read a file with pathlib.Path(name).read_bytes() first."
   return ""
 
 
 def as_bytes(data: Any, method: str) -> bytes:
-  """The data as bytes.
+  """Returns the data as bytes.
 
   Raises:
     ArgumentError: they are none; the message says which method of `Module` takes them.
@@ -44,7 +44,7 @@ def as_bytes(data: Any, method: str) -> bytes:
 
 
 def check_text(text: Any) -> None:
-  """Returns where `text` may be MLIR text.
+  """Checks that `text` may be MLIR text.
 
   Raises:
     ArgumentError: it is no text.
@@ -63,7 +63,7 @@ def check_text(text: Any) -> None:
 
 
 def as_text(data: bytes) -> str:
-  """Bytes that are not MLIR bytecode as text.
+  """Returns bytes that are not MLIR bytecode as text.
 
   Raises:
     DecodeError: they are not UTF-8.
@@ -71,7 +71,7 @@ def as_text(data: bytes) -> str:
   try:
     return data.decode()
   except UnicodeDecodeError:
-    # What an Exported is serialized to holds the bytecode of its module somewhere inside.
+    # A serialized Exported contains the bytecode of its module.
     is_wrapped = bytecode.MAGIC in data
     hint = "they hold MLIR bytecode further in, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
     raise errors.DecodeError(

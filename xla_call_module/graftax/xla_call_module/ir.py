@@ -1,4 +1,4 @@
-"""StableHLO as plain frozen Python data: no MLIR object, nothing to keep alive, safe to share between threads."""
+"""StableHLO as frozen Python data: it holds no MLIR objects and can be shared between threads."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -8,9 +8,9 @@ import numpy as np
 
 __all__ = [
   "Function",
+  "ModuleIR",
   "Op",
   "OpaqueType",
-  "Program",
   "Region",
   "Symbol",
   "TensorType",
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorType:
-  """Shape and dtype of a tensor; a dimension that is not known before refinement is None."""
+  """Shape and dtype of a tensor; a dimension is None until refinement makes it known."""
 
   shape: tuple[int | None, ...]
   dtype: np.dtype
@@ -51,7 +51,7 @@ class TokenType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TupleType:
-  """Several values as one, as HLO's tuples arrive."""
+  """The type of an HLO tuple."""
 
   elements: tuple["Type", ...]
 
@@ -70,20 +70,20 @@ class OpaqueType:
 
 
 Type = TensorType | TokenType | TupleType | OpaqueType
-# Where ops, regions and functions hold types, `Any` stands for `Type`: nearly every one is a TensorType, and a lowering
-# that reads `.shape` or `.dtype` of another is stopped by AttributeError, not by a check at each place.
+# Fields of ops, regions and functions are annotated `Any` instead of `Type`. Nearly every one is a TensorType; reading
+# `.shape` or `.dtype` of another raises AttributeError, which saves a check at each place.
 _Types = tuple[Any, ...]
 
 
 class Symbol(str):
-  """The name of a function that an attribute refers to."""
+  """A function name in an attribute."""
 
   __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Op:
-  """One operation. Values are numbered, and a number is unique in its program.
+  """One operation. Values are numbered, and each number is unique in its module.
 
   `attrs` holds decoded Python values: numbers, strings, tuples, dicts, `Symbol`s, and numpy arrays for dense elements.
   """
@@ -102,13 +102,13 @@ class Op:
 
   @property
   def place(self) -> str:
-    """The op's name, and where it was written as far as that is known: what a message begins with."""
+    """The op's name, and its source location if it is known; error messages begin with it."""
     return f"{self.name} at {self.location}" if self.location else self.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Region:
-  """One block: arguments, operations in order, what the terminator returns, and what it reads from outside."""
+  """One block: its arguments, its ops in order, the values it returns, and the outer values it captures."""
 
   args: tuple[int, ...]
   types: _Types
@@ -134,8 +134,8 @@ class Function:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Program:
-  """A module: its functions by name, its attributes, and the meshes that sharding annotations speak of."""
+class ModuleIR:
+  """A decoded module: its functions by name, its attributes, and the meshes that its sharding annotations name."""
 
   name: str
   functions: Mapping[str, Function]
@@ -148,7 +148,7 @@ class Program:
 
 
 def walk(region: Region) -> Iterator[Op]:
-  """Every op of a region in order, each before the ops of its own regions."""
+  """Yields every op of a region in order, each before the ops of its own regions."""
   for op in region.ops:
     yield op
     for inner in op.regions:

@@ -60,7 +60,7 @@ class Module:
   """
 
   data: bytes | str
-  program: ir.Program
+  program: ir.ModuleIR
   inputs: tuple[ArgumentSpec, ...]
   outputs: tuple[ArgumentSpec, ...]
   platforms: tuple[str, ...] = ()
@@ -271,7 +271,7 @@ def check_is_module(module: Any, caller: str) -> None:
   raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
-def _decode(data: bytes, guard: bool) -> ir.Program:
+def _decode(data: bytes, guard: bool) -> ir.ModuleIR:
   bytecode.check_structure(data)
   if bytecode.is_portable(data):
     bytecode.check_version(data, mlir.current_version())
@@ -280,7 +280,7 @@ def _decode(data: bytes, guard: bool) -> ir.Program:
   return mlir.decode_bytes(data)
 
 
-def _main(program: ir.Program) -> ir.Function:
+def _main(program: ir.ModuleIR) -> ir.Function:
   if "main" not in program.functions:
     raise errors.UnsupportedModuleError(
       f"module {program.name!r} has no function 'main'; it has {', '.join(sorted(map(repr, program.functions)))}."
@@ -300,7 +300,7 @@ def _specs(types: Sequence[ir.Type], what: str) -> tuple[ArgumentSpec, ...]:
   return tuple(specs)
 
 
-def _plain(data: bytes | str, program: ir.Program, gradient: Any) -> Module:
+def _plain(data: bytes | str, program: ir.ModuleIR, gradient: Any) -> Module:
   main = _main(program)
   inputs = _specs(main.types, "argument")
   outputs = _specs(main.result_types, "result")

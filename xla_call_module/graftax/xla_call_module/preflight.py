@@ -1,4 +1,4 @@
-"""What keeps a module from running in this process: its platform, custom calls that nobody provides, its peers."""
+"""Checks whether a module can run in this process: platform, custom calls, and exchanges with other devices."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,13 +11,13 @@ from graftax.xla_call_module.platforms import canonical
 
 __all__ = ["check_embeds", "missing_targets", "wrong_platform"]
 
-# What JAX calls the platform of either kind of GPU.
+# JAX's name for the platform of both kinds of GPU.
 _GPU = "gpu"
 _GPUS = frozenset({"cuda", "rocm"})
 
 
 def wrong_platform(module: Module) -> str | None:
-  """Why a call on JAX's default platform is refused, where the module checks its platform; None where it is not."""
+  """Returns why a call on JAX's default platform is refused; None if it is not, or the module checks no platform."""
   here = jax.default_backend()
   names = _GPUS if here == _GPU else {canonical(here)}
   if not module.checks_platform or names & set(module.platforms):
@@ -29,8 +29,7 @@ def wrong_platform(module: Module) -> str | None:
 
 
 def missing_targets(records: Iterable[Record]) -> Iterator[str]:
-  """For each custom call that is called again as it is and that is not registered on JAX's default platform: what to
-  do about it."""
+  """Returns advice for each custom call that stays a custom call and is not registered on JAX's default platform."""
   for target in sorted({record.ffi_target for record in records if record.ffi_target is not None}):
     if not _is_registered(*target):
       name = target[0]
@@ -41,7 +40,7 @@ def missing_targets(records: Iterable[Record]) -> Iterator[str]:
 
 
 def _is_registered(target: str, api_version: int) -> bool:
-  """Whether XLA finds a custom call; it looks for it when it compiles, and nothing runs."""
+  """Returns whether XLA finds a custom call. Only compiles: XLA looks the call up then, and nothing runs."""
   call = jax.ffi.ffi_call(
     target,
     jax.ShapeDtypeStruct((), "float32"),
@@ -51,13 +50,13 @@ def _is_registered(target: str, api_version: int) -> bool:
   )
   try:
     jax.jit(lambda: call()).lower().compile()
-  except Exception as error:  # of another kind where it is there and wants other arguments
+  except Exception as error:  # another error if it is registered and expects other arguments
     return "NOT_FOUND" not in str(error)
   return True
 
 
-def check_embeds(program: ir.Program) -> None:
-  """Returns when XLA can run a program as it is: when it does not crash on it, and does not wait for ever.
+def check_embeds(program: ir.ModuleIR) -> None:
+  """Checks that XLA can run a module as it is, without a crash or an endless wait.
 
   On one device, XLA computes a collective over several with what that one has, which is a wrong number.
 

@@ -1,7 +1,7 @@
-"""Parses untrusted MLIR in a helper process first, because MLIR's reader can crash on what is damaged.
+"""Parses untrusted MLIR in a helper process first, because MLIR's reader can crash on damaged bytes.
 
-The helper (`mlir/guarded_reader.py`) starts on the first use (0.4 s), stays, and is started again after a crash. It
-gets bytes on its standard input and answers with one line: ok, or what was wrong.
+The helper (`mlir/subprocess_worker.py`) starts on the first use (0.4 s), stays, and is restarted after a crash. It
+reads bytes from its standard input and answers with one line: "ok", or the problem.
 """
 
 import atexit
@@ -28,14 +28,14 @@ _CHUNK_BYTES = 1 << 16
 
 
 class _Helper:
-  """The helper process and the lock around it."""
+  """Runs the helper process, one question at a time."""
 
   def __init__(self) -> None:
     self._lock = threading.Lock()
     self._process: subprocess.Popen[bytes] | None = None
 
   def ask(self, kind: bytes, data: bytes) -> str | None:
-    """The helper's answer; None where it died or ran out of time."""
+    """Returns the helper's answer, or None if it died or ran out of time."""
     with self._lock:
       if self._process is None or self._process.poll() is not None:
         self.stop()
@@ -43,7 +43,7 @@ class _Helper:
       answer = None
       try:
         answer = _converse(self._process, (struct.pack("<cQ", kind, len(data)), data), _time_limit_s(data))
-      finally:  # an interrupted conversation must not be taken up by the next question
+      finally:  # the answer to an interrupted question must not be read as that of the next one
         if answer is None:
           self.stop()
       return answer
@@ -57,11 +57,11 @@ class _Helper:
       _close_pipes(process)
 
   def forget(self) -> None:
-    """In a forked child: leaves the helper to the parent. The lock may have been held by a thread that is not here."""
+    """Leaves the helper to the parent, in a forked child. A thread of the parent may have held the lock."""
     self._lock = threading.Lock()
     process, self._process = self._process, None
     if process is not None:
-      process.returncode = 0  # it is not ours to wait for
+      process.returncode = 0  # only the parent may wait for it
       _close_pipes(process)
 
 
@@ -73,14 +73,14 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 
 def _command() -> list[str]:
-  # -I keeps the working directory, often a model's folder, off the search path, and with it PYTHONPATH: the helper
-  # takes this process's own search path instead, as far as that does not depend on the working directory either.
+  # -I keeps the working directory, which is often a model's folder, off the search path, and ignores PYTHONPATH. The
+  # helper gets the absolute entries of this process's search path instead.
   helper = Path(__file__).parent / "mlir" / "subprocess_worker.py"
   return [sys.executable or "python", "-I", str(helper), *(path for path in sys.path if os.path.isabs(path))]
 
 
 def _start() -> subprocess.Popen[bytes]:
-  """A helper that is ready.
+  """Starts a helper and returns it when it is ready.
 
   Raises:
     GuardError: it does not start.
@@ -115,7 +115,7 @@ def _time_limit_s(data: bytes) -> float:
 
 
 def _converse(process: subprocess.Popen[bytes], question: Sequence[bytes], limit_s: float) -> str | None:
-  """Writes the parts of a question and reads one line; None where the helper ends or the time is over."""
+  """Writes the parts of a question and returns the line that answers it, or None if the helper ends or is too slow."""
   assert process.stdin is not None and process.stdout is not None
   unwritten = [memoryview(part) for part in question if part]
   line, deadline = b"", time.monotonic() + limit_s
@@ -163,16 +163,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def check(data: bytes) -> None:
-  """Raises DecodeError where MLIR's reader rejects bytecode or text, crashes on it, or does not come to an end.
+  """Checks that MLIR's reader accepts bytecode or text.
 
   Raises:
+    DecodeError: the reader rejects the data, crashes on it, or does not finish.
     GuardError: the helper process does not start.
   """
   _check(b"m", data, "StableHLO", "MLIR bytecode, MLIR text or a StableHLO portable artifact")
 
 
 def check_hlo(data: bytes) -> None:
-  """As `check`, for a serialized HloModuleProto."""
+  """Checks a serialized HloModuleProto; raises as `check` does."""
   _check(b"h", data, "HLO", "a serialized HloModuleProto")
 
 

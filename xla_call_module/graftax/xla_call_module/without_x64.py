@@ -47,7 +47,7 @@ def _is_64_bit(kind: Any) -> bool:
   return isinstance(kind, ir.TensorType) and values.is_64_bit(kind.dtype)
 
 
-def uses_64_bits(program: ir.Program) -> bool:
+def uses_64_bits(program: ir.ModuleIR) -> bool:
   """Whether any value of the program is of a 64-bit type."""
   return any(
     any(map(_is_64_bit, function.types)) or any(any(map(_is_64_bit, op.types)) for op in ir.walk(function.body))

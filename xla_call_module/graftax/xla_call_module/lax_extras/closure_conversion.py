@@ -1,4 +1,4 @@
-"""What a function closes over, made explicit: primitives that carry a function cannot close over traced values."""
+"""Makes closed-over values explicit: a function that is a parameter of a primitive must not close over tracers."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,12 +14,12 @@ Function = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Closed:
-  """A function and what it closes over, apart.
+  """A function without free variables, and the values that it closed over.
 
   Attributes:
-    function: `function(*values, *leaves)` gives the flat results.
-    values: what the function closed over, traced or not.
-    has_effects: whether it does anything but compute its results.
+    function: `function(*values, *leaves)` returns the flat results.
+    values: the values that the function closed over, traced or not.
+    has_effects: whether it has side effects.
   """
 
   function: Function
@@ -28,7 +28,7 @@ class Closed:
 
 
 def closed(function: Function, *args: Any) -> Closed:
-  """`function` with what it closes over made explicit.
+  """Returns `function` with its closed-over values as explicit arguments.
 
   Args:
     function: from pytrees of arrays to a pytree of arrays.

@@ -27,15 +27,16 @@ def linear_call(
   operands: Sequence[Any],
   outputs: Sequence[Any] | None = None,
 ) -> list[Any]:
-  """`forward(*residuals, *operands)`, a list of arrays that is linear in `operands`.
+  """Returns `forward(*residuals, *operands)`, a list of arrays that is linear in `operands`.
 
   Args:
-    forward: the function. It must not close over traced values (see `closed_functions`).
-    backward: `backward(*residuals, *cotangents)` gives the cotangents of `operands`; the same holds for it.
+    forward: the function. It must not close over traced values (see `closure_conversion`).
+    backward: `backward(*residuals, *cotangents)` returns the cotangents of `operands`. It must not close over traced
+      values either.
     residuals: what the linear map depends on, arrays of any dtype.
     operands: floating-point or complex arrays.
-    outputs: arrays or specs with the results' shapes and dtypes. With them, `forward` is not looked at before it is
-      needed, so that it may raise an error that only forward mode sees.
+    outputs: arrays or specs with the results' shapes and dtypes. If given, `forward` is traced only when forward mode
+      needs it, so that it may raise an error which reverse mode never sees.
 
   Example:
     >>> double = lambda x: linear_call(lambda t: [2 * t], lambda ct: [3 * ct], [], [x])[0]

@@ -1,7 +1,7 @@
 """Functions whose derivative is given rather than derived.
 
 Forward mode, reverse mode, `vmap` and derivatives of any order with respect to everything work on them, as long as the
-rule is itself differentiable. `jax.custom_jvp` is no base for this: inside a `scan`, JAX 0.10 drops its rule for
+rule is itself differentiable. `jax.custom_jvp` does not suffice: inside a `scan`, JAX 0.10 drops its rule for
 derivatives of the second order.
 """
 
@@ -25,15 +25,15 @@ Rule = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
 def call_with_tangents(
   function: Function, rule: Rule, operands: Sequence[Any], *, recorded: Function | None = None
 ) -> list[Any]:
-  """`function(*operands)`, a list of arrays, with the derivative that `rule` gives.
+  """Returns `function(*operands)`, a list of arrays, with the derivative that `rule` computes.
 
   Args:
-    function: the function. None of the three may close over traced values (see `closed_functions`).
-    rule: `rule(operands, results, tangents)` gives the tangents of the results, given those of the operands. None, in
-      both, is a tangent of zeros, or that of something without derivatives.
+    function: the function. None of the three may close over traced values (see `closure_conversion`).
+    rule: `rule(operands, results, tangents)` returns the tangents of the results, given those of the operands. In both,
+      None means a tangent of zeros or an array without derivatives.
     operands: arrays of any dtype.
-    recorded: runs in place of `function` where derivatives are taken: it gives the same results and, behind them, what
-      only `rule` needs, which sees (and gives tangents of) them all.
+    recorded: runs instead of `function` when derivatives are taken. It returns the same results, followed by values
+      that only `rule` needs; `rule` gets all of them and returns tangents of all.
   """
   return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule, recorded=recorded))
 

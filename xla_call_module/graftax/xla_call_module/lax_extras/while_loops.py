@@ -1,7 +1,7 @@
 """`jax.lax.while_loop` with derivatives in every mode, for loops whose length depends on data.
 
-Reverse mode visits the iterations from the last to the first, and needs the loop variables at the start of each. Nobody
-knows how many there are, so they are not kept but computed again (`loop_reversal.py`).
+Reverse mode visits the iterations from the last to the first and needs the loop variables at the start of each. Their
+number is not known while tracing, so they cannot be stored; `loop_reversal.py` computes them again.
 
 The derivatives are exact: they are those of the iterations that ran. Like all derivatives of such loops, they do not
 see that the number of iterations depends on data.
@@ -29,20 +29,20 @@ from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
 __all__ = ["NUM_SLOTS", "while_loop"]
 
 NUM_SLOTS = 32
-"""How many copies of the loop variables reverse mode keeps at most."""
+"""The largest number of copies of the loop variables that reverse mode keeps."""
 
 T = TypeVar("T")
 
 
 def while_loop(cond: Callable[[T], Any], body: Callable[[T], T], init: T, *, max_iterations: int | None = None) -> T:
-  """The loop variables when `cond` is no longer true.
+  """Returns the loop variables when `cond` is no longer true.
 
   Args:
     cond: from the loop variables to a boolean scalar.
     body: from the loop variables to the loop variables, of the same shapes and dtypes. Both may close over traced
       values; derivatives with respect to those are right, too.
     init: a pytree of arrays.
-    max_iterations: how often `body` runs at most, where that is known: reverse mode need not keep room for more.
+    max_iterations: an upper bound of the number of iterations, if known; reverse mode then needs no more slots.
 
   Differs from `jax.lax.while_loop`: there are reverse-mode derivatives, unless the body has side effects, which would
   happen again in the reverse pass. Forward mode runs the loop once for the values and once for values and tangents.

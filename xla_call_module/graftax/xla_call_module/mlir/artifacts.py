@@ -13,13 +13,13 @@ __all__ = ["from_hlo", "serialize", "to_text"]
 
 
 def to_text(data: bytes | str) -> str:
-  """The module as text with source locations."""
+  """Returns the module as text with source locations."""
   with mlir_context() as messages:
     return parse(data, messages).operation.get_asm(enable_debug_info=True)
 
 
 def serialize(data: bytes | str, *, version: str | None = None) -> bytes:
-  """The module as a StableHLO portable artifact that readers of `version` (default: the newest) understand."""
+  """Returns the module as a StableHLO portable artifact of `version` (default: the newest)."""
   with mlir_context() as messages:
     module = parse(data, messages)
     try:
@@ -38,7 +38,7 @@ def _serialize(module: Any, version: str) -> bytes:
 
 
 def from_hlo(hlo: bytes) -> bytes:
-  """MLIR bytecode of the StableHLO of a serialized `HloModuleProto`."""
+  """Returns the StableHLO of a serialized `HloModuleProto` as MLIR bytecode."""
   try:
     return jax.extend.mlir.hlo_to_stablehlo(hlo)
   except Exception as error:

@@ -28,7 +28,7 @@ SUPPORTED_JAX = ("0.10.0", "0.10.2")
 
 @contextlib.contextmanager
 def mlir_context() -> Iterator[list[str]]:
-  """A fresh MLIR context that collects diagnostics instead of printing them."""
+  """Enters a fresh MLIR context and yields the list that collects its diagnostics, which are not printed."""
   context = jax_mlir.make_ir_context()
   messages: list[str] = []
 
@@ -45,7 +45,7 @@ def mlir_context() -> Iterator[list[str]]:
 
 
 def current_version() -> tuple[int, ...]:
-  """The newest StableHLO version that the installed jaxlib reads."""
+  """Returns the newest StableHLO version that the installed jaxlib reads."""
   return tuple(int(part) for part in stablehlo.get_current_version().split("."))
 
 
@@ -56,7 +56,7 @@ def oldest_version() -> str:
 
 
 def parse(data: bytes | str, messages: list[str]) -> Any:
-  """An MLIR module in the current context from text, MLIR bytecode or a portable artifact."""
+  """Returns an MLIR module in the current context, parsed from text, MLIR bytecode or a portable artifact."""
   if isinstance(data, bytes) and bytecode.is_portable(data):
     bytecode.check_version(data, current_version())
   try:
@@ -77,7 +77,7 @@ def parse(data: bytes | str, messages: list[str]) -> Any:
 
 
 def _without_advice(details: str) -> str:
-  """MLIR's messages on dialects that it does not know, without what only its own tools can do about it."""
+  """Returns MLIR's message about an unknown dialect without its advice, which applies to MLIR's own tools only."""
   plain = re.sub(r"\. If this is intended, please [^;]*? tool used", "", details)
   unknown = plain != details or re.search(r"Dialect `\w+' not found", details)
   return (
@@ -91,7 +91,7 @@ def _diagnostics(error: Exception) -> str:
 
 
 def downcast(attr: Any) -> Any:
-  """The attribute itself, downcast where the bindings hand out the base class."""
+  """Returns the attribute, downcast if the bindings return the base class."""
   return attr.maybe_downcast() if type(attr).__name__ == "Attribute" and hasattr(attr, "maybe_downcast") else attr
 
 

@@ -1,4 +1,4 @@
-"""From an MLIR module to our IR."""
+"""Decodes an MLIR module into `ir.ModuleIR`."""
 
 import io
 import re
@@ -14,8 +14,8 @@ from graftax.xla_call_module.mlir.bindings import downcast, function_type, mlir_
 __all__ = ["Decoder", "decode_bytes", "decode_text", "main_result_types"]
 
 
-def decode_text(text: str) -> ir.Program:
-  """The program that MLIR text spells.
+def decode_text(text: str) -> ir.ModuleIR:
+  """Returns the decoded module of MLIR text.
 
   Raises:
     DecodeError: the text does not parse or does not verify.
@@ -23,8 +23,8 @@ def decode_text(text: str) -> ir.Program:
   return _decode(text)
 
 
-def decode_bytes(data: bytes) -> ir.Program:
-  """The program in a StableHLO portable artifact (VHLO) or in MLIR bytecode.
+def decode_bytes(data: bytes) -> ir.ModuleIR:
+  """Returns the decoded module of a StableHLO portable artifact (VHLO) or of MLIR bytecode.
 
   Raises:
     DecodeError: garbage, a truncated file, or a module that does not verify.
@@ -34,11 +34,11 @@ def decode_bytes(data: bytes) -> ir.Program:
 
 
 def main_result_types(text: str) -> tuple[Any, ...]:
-  """The result types of `main` in MLIR text."""
+  """Returns the result types of `main` in MLIR text."""
   return _decode(text).main.result_types
 
 
-def _decode(data: bytes | str) -> ir.Program:
+def _decode(data: bytes | str) -> ir.ModuleIR:
   with mlir_context() as messages:
     module = parse(data, messages)
     try:
@@ -66,7 +66,7 @@ class Decoder:
     self._locations: dict[Any, str] = {}
     self._next = 0
 
-  def program(self, module: Any) -> ir.Program:
+  def program(self, module: Any) -> ir.ModuleIR:
     functions, meshes = {}, {}
     for view in module.body.operations:
       op = view.operation
@@ -81,7 +81,7 @@ class Decoder:
           " sdy.mesh."
         )
     top = self.attrs(module.operation)
-    return ir.Program(top.pop("sym_name", ""), functions, top, meshes)
+    return ir.ModuleIR(top.pop("sym_name", ""), functions, top, meshes)
 
   def function(self, op: Any, attrs: Mapping[str, Any]) -> ir.Function:
     blocks = list(op.regions[0].blocks)
@@ -134,7 +134,7 @@ class Decoder:
     return ir.Region(own, types, tuple(ops), returns, tuple(captures))
 
   def number(self, values: Sequence[Any], numbers: dict[Any, int]) -> tuple[int, ...]:
-    """Numbers values in order; a number is unique in the program."""
+    """Numbers values in order; each number is unique in the module."""
     first = self._next
     self._next = first + len(values)
     fresh = tuple(range(first, self._next))
@@ -260,7 +260,7 @@ def _string(attr: Any) -> str | bytes:
 
 
 def _location_text(text: str) -> str:
-  """`loc("jit(f)/sin"("f.py":3:4))` as `jit(f)/sin (f.py:3:4)`; long call chains keep their first frame."""
+  """Returns `loc("jit(f)/sin"("f.py":3:4))` as `jit(f)/sin (f.py:3:4)`; keeps the first frame of a call chain."""
   name = re.search(r'"([^"]*)"', text)
   frame = re.search(r'"([^"]+)":(\d+):(\d+)', text)
   if not name:
@@ -270,7 +270,7 @@ def _location_text(text: str) -> str:
 
 
 def _dense(op: Any, attr: Any, result: ir.TensorType) -> np.ndarray:
-  """The elements of a constant: read-only, one copy at most, and a splat stays one element with zero strides."""
+  """Returns the elements of a constant, read-only. Copies at most once; a splat is one element with zero strides."""
   shape = tuple(0 if dim is None else dim for dim in result.shape)
   is_splat = getattr(attr, "is_splat", False)
   try:
@@ -288,7 +288,7 @@ def _dense(op: Any, attr: Any, result: ir.TensorType) -> np.ndarray:
 
 
 def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
-  """Elements of the types that the bindings do not hand out (bfloat16, 4-bit, complex), from one op's bytecode."""
+  """Returns elements of types that the bindings do not expose (bfloat16, 4-bit, complex), from one op's bytecode."""
   stream = io.BytesIO()
   # A detached clone has no uses; writing an op whose users lie outside what is written crashes in the MLIR writer.
   op.clone().operation.write_bytecode(stream)

@@ -1,7 +1,7 @@
-"""The helper process of `guard`: reads MLIR from its standard input and says whether it could, as long as it lives.
+"""The helper process of `subprocess_reader`: tries to parse each module that arrives on its standard input.
 
-Run by its path, with the search path of the process that starts it as arguments. It imports `jaxlib` alone, because
-`import jax` would cost a first use of the guard 0.9 s more.
+It is run by its path, and its arguments are the search path of the parent process. It imports only `jaxlib`, because
+`import jax` would make the first use 0.9 s slower.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-# Half of what a thread usually has: what is read here with so much can be read there with more.
+# Half of the usual stack, so that a module that is read here does not overflow the stack of the parent.
 _STACK_SIZE_BYTES = 4 << 20
 
 
@@ -102,7 +102,7 @@ def _read(data: bytes) -> None:
 
 
 def _touch_op(op: Any) -> None:
-  """Reads once what is read later: names that are not text end the process inside the bindings."""
+  """Reads everything that the decoder reads later; names that are not UTF-8 abort the process in the bindings."""
   str(op.name), str(op.location)
   _touch_named(op.attributes)
   for result in op.results:

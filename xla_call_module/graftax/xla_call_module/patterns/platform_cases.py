@@ -14,7 +14,7 @@ from graftax.xla_call_module import ir
 __all__ = ["for_platform"]
 
 
-def for_platform(program: ir.Program, index: int) -> ir.Program:
+def for_platform(program: ir.ModuleIR, index: int) -> ir.ModuleIR:
   """The program with the platform index, which main takes first, fixed; it still takes it."""
   functions = {
     name: dataclasses.replace(function, body=_Chosen(index, _index_arguments(program, function)).region(function.body))
@@ -23,7 +23,7 @@ def for_platform(program: ir.Program, index: int) -> ir.Program:
   return dataclasses.replace(program, functions=functions)
 
 
-def _index_arguments(program: ir.Program, function: ir.Function) -> list[int]:
+def _index_arguments(program: ir.ModuleIR, function: ir.Function) -> list[int]:
   marked = [
     number
     for number, attrs in zip(function.body.args, function.attrs, strict=True)

@@ -87,7 +87,7 @@ def _function(name: str) -> Callable[..., Any]:
   return jnp.logaddexp if name == "logaddexp" else getattr(lax, name)
 
 
-def recover(program: ir.Program) -> ir.Program:
+def recover(program: ir.ModuleIR) -> ir.ModuleIR:
   """The program with recognised expansions replaced by ops `graftax.lax`; the same object where there are none."""
   present = _float_constants(program)
   names = {op.name for op in _all_ops(program)}
@@ -113,23 +113,23 @@ def recover(program: ir.Program) -> ir.Program:
   return _rewritten(program, replaced) if replaced else program
 
 
-def _negated_exponentials(program: ir.Program) -> list[ir.TensorType]:
+def _negated_exponentials(program: ir.ModuleIR) -> list[ir.TensorType]:
   """The real types in which exp(-x) is computed."""
   negated = {op.results[0] for op in _all_ops(program) if op.name == "stablehlo.negate"}
   exponentials = (op for op in _all_ops(program) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
   return list(dict.fromkeys(op.types[0] for op in exponentials if jnp.issubdtype(op.types[0].dtype, jnp.floating)))
 
 
-def _definitions(program: ir.Program) -> dict[int, tuple[ir.Op, int]]:
+def _definitions(program: ir.ModuleIR) -> dict[int, tuple[ir.Op, int]]:
   return {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
 
 
-def _all_ops(program: ir.Program) -> Iterator[ir.Op]:
+def _all_ops(program: ir.ModuleIR) -> Iterator[ir.Op]:
   for function in program.functions.values():
     yield from ir.walk(function.body)
 
 
-def _float_constants(program: ir.Program) -> dict[float, list[int]]:
+def _float_constants(program: ir.ModuleIR) -> dict[float, list[int]]:
   """Numbers of the values of every splat float constant that some template asks for."""
   asked = {constant for entry in _ENTRIES for constant in entry.constants}
   found: dict[float, list[int]] = {}
@@ -143,7 +143,7 @@ def _float_constants(program: ir.Program) -> dict[float, list[int]]:
   return found
 
 
-def _kinds(program: ir.Program, numbers: list[int]) -> list[ir.TensorType]:
+def _kinds(program: ir.ModuleIR, numbers: list[int]) -> list[ir.TensorType]:
   """The types in which an expansion may stand: those that the constant is used in, and narrower floats of its shape."""
   shapes: dict[Any, None] = {}
   watched = set(numbers)
@@ -161,7 +161,7 @@ def _is_narrow(kind: ir.Type) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Template:
-  program: ir.Program
+  program: ir.ModuleIR
   defined: Mapping[int, tuple[ir.Op, int]]
   arguments: tuple[int, ...]
   root: int
@@ -192,7 +192,7 @@ def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
 
 
 def _replace_all(
-  program: ir.Program, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
+  program: ir.ModuleIR, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
 ) -> None:
   for x64 in _modes(entry, kind.dtype):
     template = _template(entry, kind.shape, kind.dtype, x64)
@@ -211,7 +211,7 @@ def _modes(entry: _Entry, dtype: np.dtype) -> tuple[bool, ...]:
 
 
 def _replace_matches(
-  program: ir.Program, defined: Any, entry: _Entry, template: _Template, replaced: dict[int, ir.Op]
+  program: ir.ModuleIR, defined: Any, entry: _Entry, template: _Template, replaced: dict[int, ir.Op]
 ) -> None:
   root, _ = template.defined[template.root]
   for op in _all_ops(program):
@@ -241,7 +241,7 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
 class _Matcher:
   """Unifies a template's expression with one of the program; `bound` maps template values to program values."""
 
-  def __init__(self, template: _Template, program: ir.Program, defined: Mapping[int, tuple[ir.Op, int]]):
+  def __init__(self, template: _Template, program: ir.ModuleIR, defined: Mapping[int, tuple[ir.Op, int]]):
     self._template, self._program, self._defined = template, program, defined
     self.bound: dict[int, int] = {}
 
@@ -289,7 +289,7 @@ class _Matcher:
     return {k: str(v) for k, v in left.attrs.items()} == {k: str(v) for k, v in right.attrs.items()}
 
 
-def _rewritten(program: ir.Program, replaced: Mapping[int, ir.Op]) -> ir.Program:
+def _rewritten(program: ir.ModuleIR, replaced: Mapping[int, ir.Op]) -> ir.ModuleIR:
   context = Context(program, Options())
   functions = {
     name: dataclasses.replace(function, body=_rewritten_region(context, function.body, replaced))
