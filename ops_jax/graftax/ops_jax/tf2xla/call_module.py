@@ -1,13 +1,14 @@
 """StableHLO inside TensorFlow graphs: what `jax2tf.convert` writes, back as JAX operations."""
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.graphdef_ir import DType, FunctionRef
+from graftax.graphdef_ir import DType, FunctionRef, GraftaxError
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, materialize
@@ -53,26 +54,50 @@ def xla_call_module(
     use_shardy_partitioner: which kind of sharding annotations the module has; both are read.
 
   Raises:
-    StableHloError: the module cannot be read, was lowered for other platforms, or does not fit the arguments.
+    StableHloError: the module cannot be read, was lowered for other platforms, or does not fit the arguments. The error
+      is also a `GraftaxError`.
 
   Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
   that has no JAX counterpart runs as it is, and then has no derivative.
   """
   from graftax.xla_call_module import call, lift
 
-  parsed = _module(version, module, platforms, disabled_checks, dim_args_spec, function_list, has_token_input_output)
+  with _graftax_errors():
+    parsed = _module(version, module, platforms, disabled_checks, dim_args_spec, function_list, has_token_input_output)
   check_platform = ctx.options.xlacallmodule_strict_checks
 
   def call_tf_function(function: FunctionRef, *operands: Array) -> Sequence[Value]:
     return ctx.call(function, operands)
 
   values = [jnp.asarray(materialize(arg)) for arg in args]
-  if function_list:
-    # What those functions do depends on the program around them, so nothing that was traced may be used again.
-    results: Sequence[Any] = lift(parsed, check_platform=check_platform, call_tf_function=call_tf_function)(*values)
-  else:
-    results = call(parsed, *values, check_platform=check_platform)
+  with _graftax_errors():
+    if function_list:
+      # What those functions do depends on the program around them, so nothing that was traced may be used again.
+      results: Sequence[Any] = lift(parsed, check_platform=check_platform, call_tf_function=call_tf_function)(*values)
+    else:
+      results = call(parsed, *values, check_platform=check_platform)
   return tuple(_result(value, dtype) for value, dtype in zip(results, Tout, strict=True))
+
+
+@contextlib.contextmanager
+def _graftax_errors() -> Iterator[None]:
+  """Raises errors of `graftax.xla_call_module`, which stands alone, as errors that are `GraftaxError`s as well."""
+  from graftax.xla_call_module import StableHloError
+
+  try:
+    yield
+  except StableHloError as e:
+    if isinstance(e, GraftaxError):  # a module within a function that a module calls
+      raise
+    error = _as_graftax_error(type(e)).__new__(_as_graftax_error(type(e)), *e.args)
+    error.__dict__.update(e.__dict__)
+    raise error.with_traceback(e.__traceback__) from e.__cause__
+
+
+@functools.cache
+def _as_graftax_error(kind: type[Exception]) -> type[Exception]:
+  """Returns a class of the same name that inherits from `kind` and from `GraftaxError`."""
+  return type(kind.__name__, (kind, GraftaxError), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
 @functools.lru_cache(maxsize=256)

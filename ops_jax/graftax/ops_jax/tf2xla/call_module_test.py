@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.graphdef_ir import DType, FunctionRef
+from graftax.graphdef_ir import DType, FunctionRef, GraftaxError
 from graftax.ops_jax import LoweringOptions
-from graftax.ops_jax.tf2xla.call_module import xla_call_module
+from graftax.ops_jax.tf2xla.call_module import _graftax_errors, xla_call_module
 from graftax.testing.raw_ops import NodeContext
+from graftax.xla_call_module import ArgumentError, DecodeError, UnsupportedOpError, VersionError
 
 
 def _attrs(function, *specs, platforms=("cpu",)):
@@ -56,6 +57,24 @@ def test_damaged_modules_are_errors():
     xla_call_module(NodeContext(), [X], **{**attrs, "module": attrs["module"][:40]})
   with pytest.raises(ValueError, match="version 99"):
     xla_call_module(NodeContext(), [X], **{**attrs, "version": 99})
+
+
+def test_errors_of_modules_are_graftax_errors_of_the_original_type():
+  attrs = _attrs(lambda x: x, jax.ShapeDtypeStruct((2, 3), np.float32))
+  damaged = {**attrs, "module": attrs["module"][:40]}
+  for wrong, kind in ((damaged, DecodeError), ({**attrs, "version": 99}, VersionError), (attrs, ArgumentError)):
+    with pytest.raises(GraftaxError) as caught:
+      xla_call_module(NodeContext(), [X[0]], **wrong)
+    assert isinstance(caught.value, kind) and type(caught.value).__name__ == kind.__name__ and str(caught.value)
+
+
+def test_the_fields_of_an_error_of_a_module_are_kept():
+  original = UnsupportedOpError("message", op="stablehlo.case", location="here", reason="because")
+  original.add_note("note")
+  with pytest.raises(UnsupportedOpError, match="message") as caught, _graftax_errors():
+    raise original
+  assert isinstance(caught.value, GraftaxError)
+  assert (caught.value.op, caught.value.__notes__) == ("stablehlo.case", ["note"])
 
 
 def test_functions_of_the_graph_are_called_anew_each_time():
