@@ -1,1 +1,32 @@
-"""The machinery around the lowerings: the registry, kernels, the value model, and what many lowerings share."""
+"""The machinery around the lowerings, and helpers that many of them share.
+
+Values and errors:
+
+- `values`: the value model. numpy arrays are known while tracing, JAX arrays are traced.
+- `known`: runs shape arithmetic in numpy, so that known inputs give known results.
+- `errors`: everything that lowerings and kernels raise.
+
+From an op's name to a lowering:
+
+- `registry`: `register` and `lowering`. A function's Python signature is the schema of its op.
+- `context`: what a lowering can ask of the program: variables, other functions, randomness, options.
+- `options`: `LoweringOptions`.
+- `unsupported_reasons`: why some ops have no lowering, and what to do instead.
+
+From a node to a kernel:
+
+- `kernel`: `bind` makes a `Kernel` of a node and its lowering.
+- `attributes`: decodes the node's attributes.
+- `stages`: the call of the lowering, and the grouping of list inputs before it.
+- `static_inputs`: decodes inputs that must be known while tracing.
+- `symbolic_inputs`: turns symbolic dimensions into arrays for lowerings that need arrays.
+- `precision`: promotes inputs whose precision differs from the graph's.
+
+Helpers of lowerings:
+
+- `axes`: checks axes and counts negative ones from the end.
+- `derivatives`: functions with TensorFlow's derivative, if JAX's differs.
+- `fast_dispatch`: calls `jax.lax` directly for operands of equal shape and dtype, which traces faster than `jax.numpy`.
+- `integer_facts`, `affine`: what is known of traced integers, such as their bounds.
+- `numeric`: rounding, and the limits of dtypes.
+"""
