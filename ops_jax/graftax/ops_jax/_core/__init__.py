@@ -27,6 +27,6 @@ Helpers of lowerings:
 - `axes`: checks axes and counts negative ones from the end.
 - `derivatives`: functions with TensorFlow's derivative, if JAX's differs.
 - `fast_dispatch`: calls `jax.lax` directly for operands of equal shape and dtype, which traces faster than `jax.numpy`.
-- `integer_facts`, `affine`: what is known of traced integers, such as their bounds.
+- `integer_facts`: what is known of traced integers, such as their bounds.
 - `numeric`: rounding, and the limits of dtypes.
 """

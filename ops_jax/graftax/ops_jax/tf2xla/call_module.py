@@ -89,7 +89,9 @@ def _graftax_errors() -> Iterator[None]:
   except StableHloError as e:
     if isinstance(e, GraftaxError):  # a module within a function that a module calls
       raise
-    error = _as_graftax_error(type(e)).__new__(_as_graftax_error(type(e)), *e.args)
+    kind: Any = type(e)  # Any: mypy takes `__hash__` of the instances for that of the class
+    both = _as_graftax_error(kind)
+    error = both.__new__(both, *e.args)
     error.__dict__.update(e.__dict__)
     raise error.with_traceback(e.__traceback__) from e.__cause__
 
