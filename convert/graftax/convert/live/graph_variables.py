@@ -8,13 +8,11 @@ import numpy as np
 
 from graftax.convert.live.variables import LiveVariables
 from graftax.convert.planning.effects import EffectAnalysis
-from graftax.graphdef_ir import DType, Function, FunctionLibrary, Node, OpSignatures, PartialShape
+from graftax.graphdef_ir import DType, Function, FunctionLibrary, Node, OpSignatures, PartialShape, traits_of
 
 __all__ = ["read_graph_variables"]
 
 # Any in this module: TensorFlow ships no type information.
-
-_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
 def read_graph_variables(
@@ -31,7 +29,7 @@ def read_graph_variables(
     signatures: signatures of all ops.
     variables: gets the variables. One without a value is left out: a function may assign it before it reads it.
   """
-  holders = [f for f in (function, *library.values()) if any(node.op in _VARIABLES for node in f.nodes)]
+  holders = [f for f in (function, *library.values()) if any(_makes_variable(node) for node in f.nodes)]
   if not holders:
     return function, library
   effects = EffectAnalysis(library, signatures)
@@ -48,13 +46,13 @@ def read_graph_variables(
 
 def _needed_variables(function: Function, effects: EffectAnalysis) -> Iterator[Node]:
   needed = effects.needed_nodes(function)
-  return (node for node in function.nodes if node.op in _VARIABLES and node.name in needed)
+  return (node for node in function.nodes if _makes_variable(node) and node.name in needed)
 
 
 def _named(function: Function, names: dict[str, str]) -> Function:
   nodes = (
     dataclasses.replace(node, attrs={**node.attrs, "shared_name": names[_resource_name(node)].encode()})
-    if node.op in _VARIABLES and _resource_name(node) in names
+    if _makes_variable(node) and _resource_name(node) in names
     else node
     for node in function.nodes
   )
@@ -90,3 +88,7 @@ def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
       return np.asarray(tf.function(read, autograph=False).get_concrete_function()().numpy())
     except tf.errors.FailedPreconditionError:
       return None
+
+
+def _makes_variable(node: Node) -> bool:
+  return traits_of(node.op).makes == "variable"
