@@ -1,4 +1,4 @@
-"""Where a model's work for the host ends: text, files and images are read there, and tensors of numbers come out."""
+"""Finds the tensors at which a model's work for the host (text, files, images) ends and numbers begin."""
 
 from collections.abc import Collection, Mapping
 
@@ -22,16 +22,16 @@ from graftax.ops_jax import lowering
 
 __all__ = ["host_boundary"]
 
-# Host ops that need no string: Python code and input pipelines.
+# Parts of the names of host ops without strings: Python code and input pipelines.
 _HOST_WORDS = ("PyFunc", "Dataset", "Iterator", "Queue", "Reader", "Barrier", "Stage", "Decode", "Encode")
 
 _NOT_NUMBERS = frozenset({DType.STRING, DType.RESOURCE, DType.VARIANT})
-# What indices, sizes and masks are made of.
+# Dtypes of indices, sizes and masks.
 _COUNTING = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64, DType.BOOL})
 
 
 def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]) -> tuple[str, ...]:
-  """Names of the tensors, as `convert_subgraph` takes them, from which on everything can be converted.
+  """Returns the names of tensors, for `convert_subgraph`, after which everything can be converted.
 
   Args:
     program: the program.
@@ -39,7 +39,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
 
   Returns:
     The tensors that the host would have to compute, then the program's own inputs that are still needed after them.
-    Empty where something else than work for the host is missing, or no such tensors exist.
+    Empty if an op is missing that is not work for the host, or if there are no such tensors.
   """
   try:
     function = inlined(program)
@@ -52,7 +52,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
   on_host = reads_unavailable | {name for name, node in nodes.items() if _cannot_run(node, program)}
   if not on_host or not all(_is_host_work(nodes[name], program) for name in on_host - reads_unavailable):
     return ()
-  # The host runs what it must and everything above that.
+  # The host runs these nodes and everything that they need.
   above = ancestors(nodes, on_host, control=False)
   below = _descendants(on_host, nodes)
   crossing = _crossing(function, nodes, above, below)
@@ -68,7 +68,7 @@ def _cannot_run(node: Node, program: Program) -> bool:
 
 
 def _capturing(program: Program, function: Function, kind: type) -> set[str]:
-  """Names of the parameters that are bound to captures of one kind."""
+  """Returns the names of the parameters that are bound to captures of one kind."""
   start = len(function.parameters) - len(program.captures)
   captures = zip(function.parameters[start:], program.captures, strict=True)
   return {parameter.name for parameter, capture in captures if isinstance(capture, kind)}
@@ -103,7 +103,7 @@ def _descendants(names: Collection[str], nodes: Mapping[str, Node]) -> set[str]:
 
 
 def _crossing(function: Function, nodes: Mapping[str, Node], above: set[str], below: set[str]) -> tuple[TensorRef, ...]:
-  """Tensors that only the host can make and that something else reads."""
+  """Returns the tensors that only the host can compute and that other nodes read."""
   read = [ref for node in nodes.values() if node.name not in above for ref in node.inputs]
   read += (result.ref for result in function.results)
   return tuple(dict.fromkeys(ref for ref in read if ref.node in above and ref.node in below))
@@ -112,9 +112,9 @@ def _crossing(function: Function, nodes: Mapping[str, Node], above: set[str], be
 def _narrowed(
   crossing: tuple[TensorRef, ...], program: Program, function: Function, nodes: Mapping[str, Node], above: set[str]
 ) -> tuple[TensorRef, ...]:
-  """Fewer tensors to begin with, where the host may as well combine what it makes.
+  """Returns as few tensors as possible, if the host also combines the integers that it computes.
 
-  A word's index in a vocabulary is put together from a look-up, a hash, and the size of the table.
+  For example, the index of a word in a vocabulary combines a look-up, a hash and the size of the table.
   """
   signatures = program.signatures
   constants = {node.name for node in nodes.values() if node.op == "Const"} | _capturing(program, function, np.ndarray)
@@ -157,7 +157,7 @@ def _dtype(ref: TensorRef, nodes: Mapping[str, Node], signatures: OpSignatures) 
 def _remaining_inputs(
   program: Program, function: Function, nodes: Mapping[str, Node], crossing: Collection[TensorRef]
 ) -> tuple[str, ...]:
-  """The program's own inputs that are read although `crossing` is given."""
+  """Returns the program's own inputs that are still read if `crossing` is given."""
   given = set(crossing)
   stack = [result.ref for result in function.results if result.ref not in given]
   seen: set[str] = set()

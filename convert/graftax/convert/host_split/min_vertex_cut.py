@@ -1,4 +1,4 @@
-"""The fewest places that everything between some starts and some ends passes through."""
+"""A minimum vertex cut of a directed graph without cycles."""
 
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
@@ -15,12 +15,12 @@ _SOURCE, _SINK = (None, "source"), (None, "sink")
 def narrowest_cut(
   starts: Sequence[_Place], following: Mapping[_Place, Sequence[_Place]], ends: AbstractSet[_Place]
 ) -> tuple[_Place, ...]:
-  """As few places as can be that every path from a start to an end passes through, as near the starts as can be.
+  """Returns the smallest set of places that all paths from a start to an end pass; of several, that nearest the starts.
 
   Args:
-    starts: where paths begin.
-    following: place -> where they go on from there. Without loops.
-    ends: where they may end; starts can be among them, and places in the middle.
+    starts: first places of paths.
+    following: successors of each place, without cycles.
+    ends: last places of paths; can contain starts and places in the middle.
 
   Example:
     >>> narrowest_cut(["a", "b"], {"a": ["c"], "b": ["c"], "c": ["d"]}, {"d"})
@@ -28,7 +28,7 @@ def narrowest_cut(
     >>> narrowest_cut(["a", "b"], {"a": ["c"], "b": ["c"]}, {"c", "a"})
     ('a', 'b')
   """
-  # Every place has room for one path, so the largest number of paths beside each other is the size of the cut.
+  # By Menger's theorem: every place has capacity 1, so the maximum flow is the size of the cut.
   room: dict[Hashable, dict[Hashable, int]] = {_SOURCE: {}, _SINK: {}}
   unbounded = len(starts) + 1
 
@@ -57,7 +57,7 @@ def narrowest_cut(
 
 
 def _search(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
-  """What can still be reached from the source, with the step before it."""
+  """Returns what can still be reached from the source, each with the step before it."""
   came_from: dict[Hashable, Hashable] = {_SOURCE: _SOURCE}
   pending: deque[Hashable] = deque([_SOURCE])
   while pending and _SINK not in came_from:

@@ -1,4 +1,4 @@
-"""TF1 control flow out of the way, before anything else looks at a program."""
+"""Replaces TF1 control flow before the other stages see a program."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ __all__ = ["with_functional_control_flow"]
 
 
 def with_functional_control_flow(program: Program) -> Program:
-  """The program with If and While in place of Switch, Merge, Enter and their kin; itself where there are none.
+  """Returns the program with If and While in place of Switch, Merge, Enter and so on; unchanged if it has none.
 
   Raises:
     ControlFlowError: they do not form conditionals and loops.

@@ -1,4 +1,4 @@
-"""Which nodes of a function must run: what results need, and the side effects that outlive the call."""
+"""Finds the nodes of a function that must run: those that results need, and those whose effects outlive the call."""
 
 from collections.abc import Iterator, Mapping
 
@@ -23,14 +23,14 @@ def first_argument(node: Node) -> int:
 
 
 def referenced_functions(node: Node, library: FunctionLibrary) -> Iterator[str]:
-  """Names of the library functions that a node's op or attributes name."""
+  """Yields the names of the library functions that a node's op or attributes name."""
   if node.op in library:
     yield node.op
   yield from (reference.name for reference in function_references(node.attrs))
 
 
 class EffectAnalysis:
-  """What must run and what is written, in the functions of one program; each library function is read once."""
+  """Finds what must run and what is written in the functions of one program; reads each library function once."""
 
   def __init__(self, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False):
     """Args:
@@ -46,7 +46,7 @@ class EffectAnalysis:
     self._written: dict[str, frozenset[int]] = {}
 
   def needed_nodes(self, function: Function) -> frozenset[str]:
-    """Names of the nodes that a call of `function` must run.
+    """Returns the names of the nodes that a call of `function` must run.
 
     A node is needed when a result depends on its data, or when it has a side effect that TensorFlow would run and that
     outlives the call, such as assigning a variable; then its inputs are needed too. Control edges order nodes, but do
@@ -58,9 +58,9 @@ class EffectAnalysis:
     return frozenset(ancestors(nodes, roots, control=False))
 
   def written_parameters(self, name: str) -> frozenset[int]:
-    """Positions of the parameters through which a library function, or one that it calls, may write a resource."""
+    """Returns the positions of the parameters through which a function, or one that it calls, may write a resource."""
     if name not in self._written:
-      # Already there while its own body is read: recursion is refused when a call is reached, and ends here.
+      # Ends the recursion of a function that calls itself; evaluation raises when it reaches the call.
       self._written[name] = frozenset()
       self._written[name] = self._find_written(self._library[name])
     return self._written[name]
@@ -85,7 +85,7 @@ class EffectAnalysis:
     return (name for name in referenced_functions(node, self._library) if name in self._library)
 
   def _function_acts(self, name: str) -> bool:
-    """Whether an effect is reached from a library function, through any calls."""
+    """Returns whether a library function, or one that it calls, has an effect."""
     if name not in self._acts:
       stack, seen = [name], {name}
       while stack:
@@ -99,7 +99,7 @@ class EffectAnalysis:
     return self._acts[name]
 
   def _summary(self, name: str) -> tuple[bool, frozenset[str]]:
-    """Of one function: whether a node that TensorFlow would run has an effect of its own, and whom such nodes call."""
+    """Returns `(has_own_effect, callees)` for the nodes that TensorFlow would execute."""
     if name not in self._summaries:
       function = self._library[name]
       nodes = {node.name: node for node in function.nodes}
@@ -134,11 +134,11 @@ class EffectAnalysis:
     return frozenset(written)
 
   def _gives_reference(self, node: Node) -> bool:
-    """Whether the node's first output is the TF1 reference that is its first input, as that of an assignment is."""
+    """Returns whether the first output is the TF1 reference that is the first input, as for an assignment."""
     signature = self._signatures.get(node.op)
     return signature is not None and bool(signature.outputs) and signature.outputs[0].is_ref
 
 
 def _executed(function: Function, nodes: Mapping[str, Node]) -> set[str]:
-  """Names of the nodes that TensorFlow would run: those that a result or a control result depends on in any way."""
+  """Returns the names of the nodes that TensorFlow would run: all that a result or control result depends on."""
   return ancestors(nodes, [*(result.ref.node for result in function.results), *function.control_results])

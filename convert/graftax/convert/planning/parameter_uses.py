@@ -1,4 +1,4 @@
-"""Who reads a function's parameters, in the function itself or in those that it calls."""
+"""Finds the nodes that read a function's parameters, in the function itself or in those that it calls."""
 
 import collections
 from collections.abc import Collection
@@ -12,18 +12,18 @@ __all__ = ["parameter_uses"]
 def parameter_uses(
   function: Function, library: FunctionLibrary, signatures: OpSignatures, positions: Collection[int]
 ) -> dict[int, list[tuple[Node, str]]]:
-  """Position of a parameter -> the nodes that read it, each with the name of the function that it is in.
+  """Returns, by position of a parameter, the nodes that read it, each with the name of its function.
 
-  Calls, branches and loops are followed into their functions. Only nodes that a result or an effect needs count.
+  Follows calls, branches and loops into their functions. Nodes that neither a result nor an effect needs do not count.
 
   Args:
     function: the function.
     library: the functions that it calls.
     signatures: signatures of all ops.
-    positions: of the parameters to look at.
+    positions: positions of the parameters.
   """
   found: dict[int, list[tuple[Node, str]]] = {position: [] for position in positions}
-  # What each parameter of a function stands for: parameters of `function`.
+  # For each parameter of a called function, the parameters of `function` that it can be.
   pending = [(function, {position: frozenset({position}) for position in positions})]
   effects = EffectAnalysis(library, signatures)
   seen: dict[str, dict[int, frozenset[int]]] = collections.defaultdict(dict)

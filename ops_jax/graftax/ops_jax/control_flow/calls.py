@@ -15,7 +15,7 @@ _CALL_ATTRS = ("Tin", "Tout", "config", "config_proto", "executor_type")
 
 @register("PartitionedCall", "StatefulPartitionedCall", ignores=_CALL_ATTRS, int64_pairs="accept")
 def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...]:
-  """The results of a library function.
+  """Calls a library function.
 
   Source op: `tf.raw_ops.PartitionedCall`.
   """
@@ -26,7 +26,7 @@ def call(ctx: Context, args: list[Array], *, f: FunctionRef) -> tuple[Value, ...
 def symbolic_gradient(
   ctx: Context, input: list[Array], *, f: FunctionRef, Tout: tuple[DType, ...]
 ) -> tuple[Value, ...]:
-  """The derivative of a library function with respect to its arguments.
+  """Computes the derivative of a library function with respect to its arguments.
 
   Source op: `tf.raw_ops.SymbolicGradient`.
 

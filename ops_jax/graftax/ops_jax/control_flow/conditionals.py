@@ -1,7 +1,7 @@
-"""Conditionals: TensorFlow's functional ones on `jax.lax.switch`.
+"""`If` and `Case` on `jax.lax.switch`.
 
-State that a branch writes is a result of the switch; what it only reads, and every known value, is closed over, so that
-shapes stay known inside.
+If the condition is known while tracing, only that branch is evaluated. State that a branch writes is a result of the
+switch. State that it only reads and known values are closed over, so shapes stay known inside.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _BRANCH_ATTRS = ("Tcond", "Tin", "Tout", "output_shapes")
 def if_(
   ctx: Context, cond: Array, input: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
 ) -> tuple[Value, ...]:
-  """The results of one of two functions.
+  """Calls one of two functions.
 
   Source op: `tf.raw_ops.If`.
 
@@ -45,7 +45,7 @@ def if_(
     The results, whose shapes and dtypes must agree between the branches.
 
   Raises:
-    InvalidInputError: the branches give different shapes or dtypes, which only a known condition allows.
+    InvalidInputError: the branches return different shapes or dtypes, and the condition is traced.
   """
   condition = truth(cond)
   if not isinstance(condition, jax.core.Tracer):
@@ -57,7 +57,7 @@ def if_(
 def xla_if(
   ctx: Context, cond: Array, inputs: list[Array], *, then_branch: FunctionRef, else_branch: FunctionRef
 ) -> tuple[Value, ...]:
-  """The results of one of two functions, as of `If`.
+  """Calls one of two functions, like `If`.
 
   Source op: `XlaIf` (tf2xla).
   """
@@ -68,7 +68,7 @@ def xla_if(
 def case(
   ctx: Context, branch_index: Array, input: list[Array], *, branches: tuple[FunctionRef, ...]
 ) -> tuple[Value, ...]:
-  """The results of the function at `branch_index`.
+  """Calls the function at `branch_index`.
 
   Source op: `tf.raw_ops.Case`.
 
@@ -111,7 +111,7 @@ class _Switch:
     self.floats: dict[Any, np.dtype] = {}
 
   def run(self, index: Array) -> tuple[Value, ...]:
-    """The results of the branch at `index`, which is in range; variables take the values that it assigns."""
+    """Returns the results of the branch at `index`, which is in range, and assigns the variables that it writes."""
     try:
       operands, new_state = self._traced_alike(index)
     except TypeError as e:
@@ -174,7 +174,7 @@ class _Switch:
     return full
 
   def _merged(self, operands: list[Value]) -> tuple[Value, ...]:
-    """Arrays and what is none, each at its position."""
+    """Merges array results and static results back into their original order."""
     first, *others = self.statics
     if any(other != first for other in others):
       raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Tensor lists and optionals as loop variables: JAX wants one structure for all iterations, TensorFlow's lists grow.
+"""Tensor lists and optionals as loop variables: JAX needs one structure for all iterations, TensorFlow's lists grow.
 
 Before a loop, the body is evaluated abstractly to see what lists and optionals hold after an iteration, and which lists
 change length. Those get a buffer large enough for the whole loop and a traced length; afterwards the length is known
@@ -44,14 +44,14 @@ class LoopLists:
   final_lengths: dict[int, Size | None]
 
   def conformed(self, results: Sequence[Value]) -> list[Value]:
-    """What an iteration gives, laid out like the loop variables."""
+    """Returns the results of an iteration in the layout of the loop variables."""
     return [
       conformed(result, shapes_of(value)) if is_variant(value) else result
       for result, value in zip(results, self.values, strict=True)
     ]
 
   def overflow(self, values: Sequence[Value]) -> Value:
-    """Whether some list was written at an index beyond its room, which makes the loop variables worthless."""
+    """Returns whether some list was written at an index beyond its room, which makes the loop variables invalid."""
     lists = [values[position] for position, length in self.final_lengths.items() if length is None]
     exceeded: Value = np.bool_(False)
     for tensor_list in lists:
@@ -59,7 +59,7 @@ class LoopLists:
     return exceeded
 
   def restore(self, values: Sequence[Value]) -> list[Value]:
-    """Loop variables after the loop, with known lengths back in place."""
+    """Returns the loop variables after the loop, with the known lengths restored."""
     restored = list(values)
     for position, length in self.final_lengths.items():
       restored[position] = dataclasses.replace(values[position], has_room=False)
@@ -78,7 +78,7 @@ def fit_lists(
   *,
   has_arrays: bool = False,
 ) -> LoopLists:
-  """Loop variables whose tensor lists and optionals keep one structure through all iterations.
+  """Returns loop variables whose tensor lists and optionals keep one structure through all iterations.
 
   Args:
     values: initial loop variables.
@@ -91,7 +91,7 @@ def fit_lists(
 
   Raises:
     StaticInputError: a list grows by an amount that is not known while tracing.
-    InvalidInputError: what is pushed to a list changes its shape.
+    InvalidInputError: elements pushed to one list have different shapes.
   """
   if not (any(map(is_variant, values)) or has_arrays):
     return LoopLists(list(values), {})
@@ -162,7 +162,7 @@ def _at_length_of(value: Value, after: Value) -> Value:
 
 
 def _settled(values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray]) -> list[Value]:
-  """Loop variables whose lists and optionals have room for what any iteration puts there, whatever their lengths."""
+  """Returns loop variables whose lists and optionals have the structure of all that an iteration puts there."""
   for _ in range(_MAX_PASSES):
     # Lengths are not the question yet, so nothing is said about lists that are too short.
     roomy = [dataclasses.replace(v, has_room=True) if isinstance(v, TensorList) else v for v in values]
@@ -195,7 +195,7 @@ def _outline(values: Sequence[Value]) -> Any:
 def _abstract(
   values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray], known: Mapping[int, Value]
 ) -> list[Value]:
-  """Loop variables after one iteration; tensor lists keep what a pytree round trip would drop."""
+  """Returns the loop variables after one iteration; tensor lists keep what a pytree round trip would drop."""
   notes: list[dict[str, Any]] = []
 
   def run(operands: list[Value], traced: Mapping[int, Value]) -> list[Value]:
@@ -212,7 +212,7 @@ def _abstract(
 
 
 def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> tuple[Size, Size | None]:
-  """Capacity that the whole loop needs, and the length afterwards."""
+  """Returns the capacity that the whole loop needs, and the length afterwards."""
   before, after = change.before, change.after
   most = bound if num_iterations is None else num_iterations
   if after.is_written_beyond:

@@ -1,4 +1,4 @@
-"""Values as `jax.lax` control flow takes them, and conditions as TensorFlow reads them."""
+"""Converts values to operands of `jax.lax` control flow, and TensorFlow's conditions to bool."""
 
 import functools
 from collections.abc import Callable
@@ -16,14 +16,14 @@ __all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
 
 
 def truth(value: Value) -> Array:
-  """A condition as a bool scalar: not zero, or, unless it is a scalar, not empty."""
+  """Returns a condition as a bool scalar: whether a scalar is not zero, or another array is not empty."""
   if np.ndim(value):
     return np.bool_(np.size(value) > 0)
   return np.bool_(value != 0) if is_known(value) else value != 0
 
 
 def as_operand(value: Value) -> Value:
-  """A value as `jax.lax` control flow takes it: arrays with a strong type."""
+  """Returns a value as an operand of `jax.lax` control flow: arrays are not weakly typed."""
 
   def strong(leaf: Any) -> Any:
     leaf = to_jax_exactly(materialize(leaf))
