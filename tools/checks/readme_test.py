@@ -8,8 +8,9 @@ from cleanroom import ROOT
 _BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nThis prints:\n\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("package", ["xla_call_module"])
-def test_examples_run_and_print_what_they_say(package, capsys):
+@pytest.mark.parametrize("package", ["savedmodel_io", "xla_call_module"])
+def test_examples_run_and_print_what_they_say(package, capsys, monkeypatch):
+  monkeypatch.chdir(ROOT)  # some read files of the repository
   path = ROOT / package / "README.md"
   text = path.read_text(encoding="utf-8")
   namespace: dict[str, object] = {}

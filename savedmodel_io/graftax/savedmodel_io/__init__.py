@@ -1,7 +1,7 @@
-"""SavedModels and TensorFlow checkpoints, read without TensorFlow.
+"""SavedModels and TensorFlow checkpoints, read and written without TensorFlow.
 
 `load` reads a SavedModel, `CheckpointReader` a checkpoint. Both map the data files into memory; arrays are views of the
-mapping if the format allows it.
+mapping if the format allows it. `SavedModel.save` writes a model that was read, `write_checkpoint` a checkpoint.
 """
 
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint

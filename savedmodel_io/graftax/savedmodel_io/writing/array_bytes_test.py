@@ -1,7 +1,9 @@
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 
+from graftax.savedmodel_io.writing import array_bytes as module
 from graftax.savedmodel_io.writing.array_bytes import CHUNK_BYTES, array_bytes, cast_array
 
 
@@ -14,6 +16,16 @@ def test_chunks_are_the_bytes_in_c_order(shape, order):
     array = array[tuple(slice(None, None, -1) for _ in shape)]
   chunks = list(array_bytes(np.asarray(array), array.dtype))
   assert all(0 < chunk.size <= CHUNK_BYTES for chunk in chunks if array.size)
+  assert b"".join(chunk.tobytes() for chunk in chunks) == array.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(), (0, 2), (7, 30), (2, 3, 50), (301,)])
+def test_arrays_on_another_device_come_in_pieces(shape, monkeypatch):
+  monkeypatch.setattr(module, "_is_on_cpu", lambda array: False)
+  monkeypatch.setattr(module, "_DEVICE_CHUNK_BYTES", 80)
+  array = np.random.default_rng(0).random(shape, np.float32)
+  chunks = list(array_bytes(jnp.asarray(array), array.dtype))
+  assert len(chunks) >= array.nbytes // 80
   assert b"".join(chunk.tobytes() for chunk in chunks) == array.tobytes()
 
 

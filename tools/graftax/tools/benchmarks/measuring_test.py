@@ -45,6 +45,21 @@ def test_named_stages_are_measured_alone():
   assert run.time_s == run.stages["import"]
 
 
+def test_memory_can_be_counted_from_a_later_moment(tmp_path, monkeypatch):
+  lines = [
+    "from graftax.tools.benchmarks.reporting import Stages",
+    "stages = Stages()",
+    "del (ballast := bytearray(b'x' * (1 << 27)))[:]",
+    "held = b'x' * (1 << 27)",
+    "stages.count_memory_from_here()",
+    "more = b'x' * (1 << 24)",
+    "stages.report()",
+  ]
+  (tmp_path / "late.py").write_text("\n".join(lines))
+  monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+  assert 1 << 23 < run_process(("late",), Path()).peak_bytes < 1 << 26
+
+
 def test_memory_of_the_measuring_process_does_not_count():
   ballast = bytearray(os.urandom(1 << 20) * 400)
   assert run_process((_IMPORT, "decimal"), Path()).peak_bytes < len(ballast)

@@ -2,6 +2,7 @@
 
 from graftax.tools.benchmarks import (
   checkpoint_load,
+  checkpoint_write,
   depthwise,
   import_time,
   large_constant,
@@ -23,4 +24,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   large_module.BENCHMARK,
   large_constant.BENCHMARK,
   checkpoint_load.BENCHMARK,
+  checkpoint_write.BENCHMARK,
 )

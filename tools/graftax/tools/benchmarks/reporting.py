@@ -29,6 +29,11 @@ class Stages:
 
   def __init__(self) -> None:
     self.times_s: dict[str, float] = {}
+    self._base_bytes = 0
+
+  def count_memory_from_here(self) -> None:
+    """From now on, counts only the memory that is needed beyond what this process holds now."""
+    self._base_bytes = _forget_peak_memory()
 
   @contextlib.contextmanager
   def stage(self, name: str) -> Iterator[None]:
@@ -42,7 +47,7 @@ class Stages:
     content: Report = {
       "time_s": now_s(),
       "cpu_s": sum(os.times()[:2]),
-      "peak_bytes": peak_memory_bytes(),
+      "peak_bytes": max(peak_memory_bytes() - self._base_bytes, 1),
       "stages": self.times_s,
       "values": [float(value) for value in values],
     }
@@ -66,9 +71,23 @@ def now_s() -> float:
 def peak_memory_bytes() -> int:
   """Returns the largest resident memory of this process so far."""
   # getrusage on Linux may count the process that started this one, so the kernel's own record of this one comes first.
-  with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
-    for line in status:
-      if line.startswith("VmHWM:"):
-        return int(line.split()[1]) * 1024
+  recorded = _status_bytes("VmHWM")
+  if recorded is not None:
+    return recorded
   unit = 1 if sys.platform == "darwin" else 1024
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _forget_peak_memory() -> int:
+  """Lets `peak_memory_bytes` begin anew, if the system can; returns the resident memory of this process."""
+  with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as command:
+    command.write("5")
+  return _status_bytes("VmRSS") or peak_memory_bytes()
+
+
+def _status_bytes(field: str) -> int | None:
+  with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
+    for line in status:
+      if line.startswith(f"{field}:"):
+        return int(line.split()[1]) * 1024
+  return None
