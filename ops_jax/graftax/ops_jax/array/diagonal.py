@@ -248,11 +248,15 @@ def _offsets(rows: int, cols: int) -> Array:
 
 def _band(op: str, k: tuple[int, ...], rows: int, cols: int, align: str) -> _Band:
   lowest, highest = k[0], k[-1]
-  if not (len(k) in (1, 2) and lowest <= highest):
-    raise InvalidInputError(f"{op}: k={k!r} must be one diagonal, or a range from the lowest to the highest.")
+  _check_range(op, k)
   if not (-rows < lowest or lowest == 0) or not (highest < cols or highest == 0):
     raise InvalidInputError(f"{op}: diagonals {k!r} lie outside a matrix of {rows} rows and {cols} columns.")
   return _Band(lowest, highest, rows, cols, align)
+
+
+def _check_range(op: str, k: tuple[int, ...]) -> None:
+  if not (len(k) in (1, 2) and k[0] <= k[-1]):
+    raise InvalidInputError(f"{op}: k={k!r} must be one diagonal, or a range from the lowest to the highest.")
 
 
 def _check_diagonal(op: str, diagonal: Array, band: _Band) -> None:
@@ -272,8 +276,14 @@ def _matrix(
   fewest_rows = diagonal.shape[-1] - min(highest, 0)
   fewest_cols = diagonal.shape[-1] + max(lowest, 0)
   if num_rows == -1 and num_cols == -1:
-    num_rows = num_cols = max(fewest_rows, fewest_cols)
-  band = _band(op, k, fewest_rows if num_rows == -1 else num_rows, fewest_cols if num_cols == -1 else num_cols, align)
+    fewest_rows = fewest_cols = max(fewest_rows, fewest_cols)
+  rows, cols = fewest_rows if num_rows == -1 else num_rows, fewest_cols if num_cols == -1 else num_cols
+  if -1 in (num_rows, num_cols):
+    # Sizes that are inferred from the longest diagonal may leave other diagonals of the band outside the matrix.
+    _check_range(op, k)
+    band = _Band(lowest, highest, rows, cols, align)
+  else:
+    band = _band(op, k, rows, cols, align)
   _check_diagonal(op, diagonal, band)
   return jnp.where(band.mask(), _spread(diagonal, band), jnp.asarray(padding_value).astype(diagonal.dtype))
 

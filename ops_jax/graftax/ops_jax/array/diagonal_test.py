@@ -95,3 +95,12 @@ def test_what_does_not_fit_is_refused():
   check_raw_op_rejects("MatrixDiagPartV3", [x, np.array([1, 0], np.int32), np.float32(0)], match="must be one diagonal")
   check_raw_op_rejects("MatrixSetDiagV3", [x, _diagonal(3, 4, 0, 0)[:, :2], np.int32(0)], match="end in shape")
   check_raw_op_rejects("DiagPart", [x[0]], match="must be equal")
+
+
+@pytest.mark.parametrize(
+  ("k", "rows", "columns"), [((0, 3), -1, -1), ((-3, 0), -1, -1), ((0, 3), 3, -1), ((0, 3), -1, 3)]
+)
+def test_inferred_sizes_may_leave_diagonals_outside_the_matrix(k, rows, columns):
+  diagonal = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+  inputs = [diagonal, np.array(k, np.int32), np.int32(rows), np.int32(columns), np.float32(0)]
+  check_raw_op("MatrixDiagV3", inputs, vmap=("diagonal",))
