@@ -24,8 +24,11 @@ def _in_float32(op: str, function: Callable[[Array], Array], images: Any) -> Arr
 def _hue_and_range(rgb: Array) -> tuple[Array, Array, Array, Array]:
   """Returns hue in [0, 6), smallest and largest channel, and their difference, each without the channel dimension."""
   red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
-  largest = jnp.maximum(jnp.maximum(red, green), blue)
-  smallest = jnp.minimum(jnp.minimum(red, green), blue)
+  # Selected instead of computed by `maximum`, whose derivative splits ties. If channels tie, TensorFlow differentiates
+  # with respect to the first of red, green and blue that is largest, and the first of blue, green and red that is
+  # smallest.
+  largest = jnp.where((red >= green) & (red >= blue), red, jnp.where(green >= blue, green, blue))
+  smallest = jnp.where((blue <= red) & (blue <= green), blue, jnp.where(green <= red, green, red))
   spread = largest - smallest
   safe = jnp.where(spread > 0, spread, 1)
   hue = jnp.where(
@@ -67,6 +70,8 @@ def rgb_to_hsv(images: Array) -> Array:
 
   Returns:
     Same shape and dtype. Grays have hue 0.
+
+  Differs from TF: where the smallest channel is 0, TensorFlow's gradient of the saturation is 0.
   """
   return _in_float32("RGBToHSV", _to_hsv, images)
 

@@ -45,3 +45,9 @@ def test_adjustment(op, number):
 
 def test_channels_are_checked():
   check_raw_op_rejects("RGBToHSV", [_IMAGES[..., :2]], match="3 channels")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradient_of_rgb_to_hsv_where_channels_tie(dtype):
+  ties = [[9, 9, 1], [9, 1, 9], [1, 9, 9], [5, 5, 5], [5, 2, 2], [2, 5, 2], [2, 2, 5], [0, 0, 0]]
+  check_raw_op("RGBToHSV", [np.array(ties, dtype) / dtype(10)], grad=True, vmap=False)
