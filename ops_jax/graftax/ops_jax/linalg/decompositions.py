@@ -147,5 +147,31 @@ def lu(input: Array, *, output_idx_type: np.dtype = INT32) -> tuple[Array, Array
   Differs from TF: a singular matrix gives infinities instead of raising an error.
   """
   x = as_matrices("Lu", input, square=True)
-  factors, _, order = jax.lax.linalg.lu(x.astype(compute_dtype(x.dtype)))
+  if jnp.iscomplexobj(x):
+    factors, order = _complex_lu(x)
+  else:
+    factors, _, order = jax.lax.linalg.lu(x.astype(compute_dtype(x.dtype)))
   return factors.astype(x.dtype), order.astype(canonical_dtype(output_idx_type))
+
+
+def _complex_lu(x: Array) -> tuple[Array, Array]:
+  """Returns factors and row order with pivots of largest modulus.
+
+  LAPACK, which XLA calls, picks the largest sum of the absolute real and imaginary parts, and so another order.
+  """
+  rows = np.arange(x.shape[-1])
+
+  def step(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    a, order = carry
+    pivot = jnp.argmax(jnp.where(rows >= k, jnp.abs(a[:, k]), -1))
+    swapped = jnp.where(rows == k, pivot, jnp.where(rows == pivot, k, rows))
+    a, order = a[swapped], order[swapped]
+    column = jnp.where(rows > k, a[:, k] / a[k, k], 0)
+    a = a - column[:, None] * jnp.where(rows > k, a[k], 0)
+    return a.at[:, k].set(jnp.where(rows > k, column, a[:, k])), order
+
+  def factorize(matrix: Array) -> tuple[Array, Array]:
+    return jax.lax.fori_loop(0, len(rows), step, (matrix, jnp.asarray(rows, np.int32)))
+
+  factors, order = jax.vmap(factorize)(x.reshape(-1, *x.shape[-2:]))
+  return factors.reshape(x.shape), order.reshape(x.shape[:-1])

@@ -79,3 +79,11 @@ def test_lu_orders_the_rows_of_its_product():
   factors, order = lu(x)
   product = (jnp.tril(factors, -1) + jnp.eye(4)) @ jnp.triu(factors)
   np.testing.assert_allclose(product, x[np.asarray(order)], atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_lu_pivots_by_modulus(dtype):
+  # 3 has the larger modulus beside 2 + 2j, though not the larger sum of the parts.
+  x = np.array([[2 + 2j, 4, 1], [3, 1, 2j], [1j, 0, 1]], dtype)
+  check_raw_op("Lu", [x], tolerance=_tolerance(dtype))
+  check_raw_op("Lu", [np.stack([x, x[::-1]])], tolerance=_tolerance(dtype))
