@@ -66,7 +66,7 @@ def poisson(generator: Philox, rates: Array, limit: float) -> jax.Array:
     limit: the largest number that the result's dtype holds; larger ones are drawn again.
 
   Returns:
-    `[size]`, float64 (float32).
+    `[size]`, float64 (float32). Like TensorFlow's, rates below 0 give 0, and infinite ones infinity.
   """
   rates = rates.astype(_compute_dtype())
   streams = _streams(generator, rates.shape[0])
@@ -74,7 +74,8 @@ def poisson(generator: Philox, rates: Array, limit: float) -> jax.Array:
   counts = _poisson_by_products(streams, jnp.where(is_small, rates, 0), is_small, limit)
   large = _poisson_by_transformation(streams, jnp.where(is_small, 10, rates), ~is_small & jnp.isfinite(rates), limit)
   drawn = jnp.where(is_small, counts, large)
-  return jnp.where(rates >= 0, jnp.where(jnp.isinf(rates), jnp.inf, drawn), jnp.nan)
+  drawn = jnp.where(rates > 0, jnp.where(jnp.isinf(rates), jnp.inf, drawn), 0)
+  return jnp.where(jnp.isnan(rates), jnp.nan, drawn)
 
 
 def _poisson_by_products(streams: _Streams, rates: Array, wanted: Array, limit: float) -> jax.Array:
@@ -124,7 +125,8 @@ def binomial(generator: Philox, counts: Array, probabilities: Array) -> jax.Arra
     probabilities: `[size]`, of success.
 
   Returns:
-    `[size]`, float64 (float32); NaN for parameters out of range.
+    `[size]`, float64 (float32). Like TensorFlow's, counts and probabilities below 0 give 0, probabilities above 1
+    give the count, and NaN or an infinite count gives NaN.
   """
   counts, probabilities = counts.astype(_compute_dtype()), probabilities.astype(_compute_dtype())
   streams = _streams(generator, counts.shape[0])
@@ -139,8 +141,9 @@ def binomial(generator: Philox, counts: Array, probabilities: Array) -> jax.Arra
   large = _binomial_by_transformation(streams, wide_counts, wide_p, is_valid & is_large)
   drawn = jnp.where(is_large, large, small)
   drawn = jnp.where(flipped, counts - drawn, drawn)
-  drawn = jnp.where(is_valid, drawn, jnp.where(flipped, counts, 0))
-  return jnp.where((counts >= 0) & (probabilities >= 0) & (probabilities <= 1), drawn, jnp.nan)
+  drawn = jnp.where(probabilities >= 1, counts, drawn)
+  drawn = jnp.where((counts <= 0) | (probabilities <= 0), 0, drawn)
+  return jnp.where(jnp.isnan(probabilities) | jnp.isnan(counts) | (counts == jnp.inf), jnp.nan, drawn)
 
 
 def _binomial_by_inversion(streams: _Streams, counts: Array, p: Array, wanted: Array) -> jax.Array:

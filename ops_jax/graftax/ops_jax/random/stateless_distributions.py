@@ -124,6 +124,9 @@ def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: A
   dtype = canonical_dtype(dtype)
   limit = float(jnp.finfo(dtype).max if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max)
   numbers = rejection.poisson(philox.from_seed(seed), _deal_out("StatelessRandomPoisson", shape, lam), limit)
+  if not jnp.issubdtype(dtype, jnp.floating):
+    # As in TensorFlow, an infinite rate gives 0 if the result is an integer.
+    numbers = jnp.where(jnp.isinf(numbers), 0, numbers)
   return _collect(numbers, shape, lam).astype(dtype)
 
 

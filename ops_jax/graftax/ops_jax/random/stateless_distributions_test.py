@@ -137,3 +137,17 @@ def test_parameterized_truncated_normal_has_the_distribution():
     assert numbers.min() >= low and numbers.max() <= high
     expected = stats.truncnorm((low - mean) / deviation, (high - mean) / deviation, loc=mean, scale=deviation)
     assert stats.kstest(numbers, expected.cdf).pvalue > 1e-3
+
+
+def test_binomial_of_invalid_parameters():
+  counts = np.array([-1, -20, 10, 10, 50, 50, -np.inf, 10, 0], np.float32)
+  probs = np.array([0.5, 0.7, -1, 2, -0.5, 1.5, 0.5, np.nan, 0.5], np.float32)
+  shape, seed = np.array([2, 9], np.int32), np.array([1, 2], np.int32)
+  check_raw_op("StatelessRandomBinomial", [shape, seed, counts, probs], {"dtype": np.float32}, vmap=False)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
+def test_poisson_of_invalid_rates(dtype):
+  rates = np.array([-1, 0, np.inf, -np.inf, 3], np.float32)
+  shape, seed = np.array([2, 5], np.int32), np.array([1, 2], np.int32)
+  check_raw_op("StatelessRandomPoisson", [shape, seed, rates], {"dtype": dtype}, vmap=False)
