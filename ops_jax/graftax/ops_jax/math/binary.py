@@ -280,7 +280,10 @@ def atan2(y: Array, x: Array) -> Array:
 @register("NextAfter", ignores=("T",))
 def next_after(x1: Array, x2: Array) -> Array:
   """Returns the number next to `x1` in the direction of `x2`."""
-  return lax.nextafter(*_broadcast(x1, x2))
+  return _next_after(*_broadcast(x1, x2))
+
+
+_next_after = with_partials(lax.nextafter, lambda t, y, x1, x2: t, None)
 
 
 def _broadcast(x: Array, y: Array) -> tuple[Array, Array]:

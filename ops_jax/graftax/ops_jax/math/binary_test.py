@@ -149,3 +149,8 @@ def test_arithmetic_on_symbolic_dimensions_stays_known():
 def test_shapes_that_do_not_broadcast_are_refused_by_tensorflow_too():
   with pytest.raises((TypeError, ValueError)):
     binary.add(jnp.ones(2), jnp.ones(3))
+
+
+def test_next_after_has_the_derivative_of_its_first_argument():
+  x = np.array([1, 1, 2], np.float32)
+  check_raw_op("NextAfter", [x, np.array([2, 1, 1], np.float32)], grad=True)

@@ -1,6 +1,7 @@
 """Clipping: ClipByValue."""
 
 import jax.numpy as jnp
+from jax import lax
 
 from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.registry import register
@@ -27,7 +28,10 @@ def clip_by_value(t: Array, clip_value_min: Array, clip_value_max: Array) -> Arr
   if any(map(is_symbolic, (t, clip_value_min, clip_value_max))):
     return maximum(minimum(t, clip_value_max), clip_value_min)
   t, low, high = (jnp.asarray(x) for x in (t, clip_value_min, clip_value_max))
-  return _clip(t, jnp.broadcast_to(low, t.shape), jnp.broadcast_to(high, t.shape))
+  low, high = jnp.broadcast_to(low, t.shape), jnp.broadcast_to(high, t.shape)
+  if jnp.iscomplexobj(t):
+    return lax.complex(_clip(t.real, low.real, high.real), _clip(t.imag, low.imag, high.imag))
+  return _clip(t, low, high)
 
 
 def _clip_forward(t: Array, low: Array, high: Array) -> Array:

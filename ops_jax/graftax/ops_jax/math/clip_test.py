@@ -21,3 +21,9 @@ def test_clip_matches_tensorflow_on_nan_and_crossed_bounds():
   t = np.array([np.nan, 1.0, 5.0, 2.5, np.inf, -np.inf], np.float32)
   for low, high in ((2.0, 3.0), (np.nan, 3.0), (2.0, np.nan), (3.0, 2.0)):
     check_raw_op("ClipByValue", [t, np.float32(low), np.float32(high)], vmap=False)
+
+
+def test_clip_of_complex_numbers_clips_both_parts():
+  t = np.array([1 + 2j, 3 - 1j, -2 + 0j, 5j], np.complex64)
+  check_raw_op("ClipByValue", [t, np.complex64(1j), np.complex64(2)], vmap=("t",))
+  check_raw_op("ClipByValue", [t, np.complex64(1j), np.complex64(2 - 3j)], vmap=("t",))

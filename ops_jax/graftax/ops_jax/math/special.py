@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
 
+from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 
@@ -164,7 +165,7 @@ def igamma(a: Array, x: Array) -> Array:
   Returns:
     The broadcast shape, dtype of `a`; NaN where `a` is not positive.
   """
-  return _in_float32(lambda a, x: jnp.where(a > 0, jax.lax.igamma(a, x), jnp.nan), a, x)
+  return _in_float32(_igamma, a, x)
 
 
 @register("Igammac", ignores=("T",))
@@ -180,7 +181,7 @@ def igammac(a: Array, x: Array) -> Array:
   Returns:
     The broadcast shape, dtype of `a`; NaN where `a` is not positive.
   """
-  return _in_float32(lambda a, x: jnp.where(a > 0, jax.lax.igammac(a, x), jnp.nan), a, x)
+  return _in_float32(_igammac, a, x)
 
 
 @register("IgammaGradA", ignores=("T",))
@@ -197,7 +198,36 @@ def igamma_grad_a(a: Array, x: Array) -> Array:
   Returns:
     The broadcast shape, dtype of `a`.
   """
-  return _in_float32(jax.lax.igamma_grad_a, a, x)
+  return _in_float32(_igamma_grad_a, a, x)
+
+
+def _gamma_density(a: Array, x: Array) -> Array:
+  return jnp.exp((a - 1) * jnp.log(x) - x - jax.lax.lgamma(a))
+
+
+def _where_gamma_is_defined(a: Array, x: Array, inside: Array, at_zero: float) -> Array:
+  """Returns `inside`, but `at_zero` for x = 0 whatever `a` is or if `a` is infinite, and NaN outside the domain."""
+  is_zero = (x == 0) | ((a == jnp.inf) & (x > 0) & (x < jnp.inf))
+  return jnp.where(is_zero, at_zero, jnp.where((a > 0) & (x > 0), inside, jnp.nan))
+
+
+def _igamma_grad_a(a: Array, x: Array) -> Array:
+  inside = jnp.where(x == jnp.inf, 0.0, jax.lax.igamma_grad_a(a, x))
+  return _where_gamma_is_defined(a, x, inside, 0.0)
+
+
+# Derivatives with respect to x are those of TensorFlow outside the domain too.
+_igamma = with_partials(
+  lambda a, x: _where_gamma_is_defined(a, x, jax.lax.igamma(a, x), 0.0),
+  lambda t, y, a, x: t * _igamma_grad_a(a, x),
+  lambda t, y, a, x: t * _gamma_density(a, x),
+)
+
+_igammac = with_partials(
+  lambda a, x: jnp.where(a > 0, _where_gamma_is_defined(a, x, jax.lax.igammac(a, x), 1.0), jnp.nan),
+  lambda t, y, a, x: t * -_igamma_grad_a(a, x),
+  lambda t, y, a, x: t * -_gamma_density(a, x),
+)
 
 
 @register("RandomGammaGrad", ignores=("T",))
@@ -211,9 +241,9 @@ def random_gamma_grad(alpha: Array, sample: Array) -> Array:
     sample: positive; dtype of `alpha`.
 
   Returns:
-    The broadcast shape, dtype of `alpha`.
+    The broadcast shape, dtype of `alpha`; 0 if the sample is 0, NaN if one of the two is negative.
   """
-  return _in_float32(jax.lax.random_gamma_grad, alpha, sample)
+  return _in_float32(lambda a, x: _where_gamma_is_defined(a, x, jax.lax.random_gamma_grad(a, x), 0.0), alpha, sample)
 
 
 @register("Betainc", ignores=("T",))
@@ -231,7 +261,21 @@ def betainc(a: Array, b: Array, x: Array) -> Array:
     The broadcast shape, dtype of `a`.
   """
   a, b, x = jnp.broadcast_arrays(a, b, x)
-  return jax.lax.betainc(jax.lax.stop_gradient(a), jax.lax.stop_gradient(b), x)
+  return _betainc(a, b, x)
+
+
+def _betainc_forward(a: Array, b: Array, x: Array) -> Array:
+  is_defined = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
+  inside = jnp.where(jnp.isfinite(a) & jnp.isfinite(b), jax.lax.betainc(a, b, x), jnp.nan)
+  return jnp.where(is_defined, jnp.where((x == 0) | (x == 1), x, inside), jnp.nan)
+
+
+def _betainc_partial(tangent: Array, y: Array, a: Array, b: Array, x: Array) -> Array:
+  log_beta = jax.lax.lgamma(a) + jax.lax.lgamma(b) - jax.lax.lgamma(a + b)
+  return tangent * jnp.exp(jsp.xlog1py(b - 1, -x) + jsp.xlogy(a - 1, x) - log_beta)
+
+
+_betainc = with_partials(_betainc_forward, None, None, _betainc_partial)
 
 
 @register("Erfinv", ignores=("T",))

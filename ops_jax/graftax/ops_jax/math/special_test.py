@@ -130,3 +130,26 @@ def test_bessel_functions_of_large_arguments():
       want = getattr(scipy_special, name)(x)
       got = lowering(f"Bessel{op}").function(jnp.asarray(x))
       np.testing.assert_allclose(got, want, rtol=1e-12, atol=2e-14 * max(1, np.abs(want).max()), err_msg=op)
+
+
+@pytest.mark.parametrize("op", ["Igamma", "Igammac"])
+def test_incomplete_gamma_outside_its_domain(op):
+  # In order: a < 0, x < 0, x = 0, a = 0, both 0, a < 0 with x = 0, NaN, infinities.
+  a = np.array([-1.5, 2, 2, 0, 0, -1, 2, np.nan, 1.5, np.inf, 2], np.float32)
+  x = np.array([2, -1, 0, 1, 0, 0, np.nan, 1, np.inf, 1, np.inf], np.float32)
+  check_raw_op(op, [a, x], grad=True, forward=False, vmap=False, without_x64=False, tolerance=(1e-4, 1e-6))
+
+
+def test_derivatives_of_gamma_parameters_outside_their_domain():
+  a = np.array([-1, 0, 0, 1, -1, np.nan, 1], np.float32)
+  x = np.array([0, 0, 1, -1, 1, 1, np.nan], np.float32)
+  check_raw_op("IgammaGradA", [a, x], vmap=False, without_x64=False)
+  check_raw_op("RandomGammaGrad", [a, x], vmap=False, without_x64=False)
+
+
+def test_incomplete_beta_outside_its_domain():
+  n, i = np.nan, np.inf
+  a = np.array([1, 0, -1, n, 1, 1, i, 1, i, 0, 1, 0, 1, 2, 2, i, i, 1, 1], np.float32)
+  b = np.array([1, 1, 1, 1, n, 1, 1, i, i, 0, 0, 1, 1, 3, 3, 1, 1, i, i], np.float32)
+  x = np.array([0.5, 0.5, 0.5, 0.5, 0.5, n, 0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, -1, 2, 0, 1, 0, 1], np.float32)
+  check_raw_op("Betainc", [a, b, x], vmap=False, without_x64=False)

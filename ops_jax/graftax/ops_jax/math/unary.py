@@ -246,7 +246,13 @@ def asinh(x: Array) -> Array:
 @register("Acosh", ignores=("T",))
 def acosh(x: Array) -> Array:
   """Returns the inverse hyperbolic cosine, NaN below 1 for real numbers. Same shape and dtype."""
-  return _acosh_of_complex(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.acosh(x)
+  return _acosh_of_complex(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else _acosh_of_real(x)
+
+
+# JAX's derivative is a number where the function is not defined.
+_acosh_of_real = with_partials(
+  lax.acosh, lambda t, y, x: t * jnp.where(x >= 1, lax.rsqrt((x - 1) * (x + 1)), jnp.asarray(jnp.nan, x.dtype))
+)
 
 
 # JAX's derivative, 1 / sqrt((x - 1) * (x + 1)), is on the wrong branch where the real part is negative.

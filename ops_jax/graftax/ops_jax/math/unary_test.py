@@ -101,3 +101,8 @@ def test_gradient_ops_match_tensorflow(op, dtype):
   if np.dtype(dtype).kind == "c":
     y, dy = y * (1 + 0.5j), dy * (1 - 0.25j)
   check_raw_op(op, [y.astype(dtype), dy.astype(dtype)], grad=op == "ReciprocalGrad" and dtype == np.float64)
+
+
+def test_derivative_of_acosh_below_1_is_undefined():
+  x = np.array([0.5, -2, 0, 1, 2, np.nan, np.inf, -np.inf], np.float32)
+  check_raw_op("Acosh", [x], grad=True, forward=False, vmap=False)
