@@ -38,7 +38,7 @@ from graftax.ops_jax import (
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.tolerance import tolerance as default_tolerance
 
-__all__ = ["NodeContext", "RawOp", "check_raw_op", "check_raw_op_rejects", "raw_op"]
+__all__ = ["NodeContext", "RawOp", "check_raw_op", "check_raw_op_rejects", "raw_op", "tensorflow_op"]
 
 _NODE = "op_under_test"
 _NARROWED = {
@@ -266,8 +266,27 @@ def raw_op(
   Raises:
     AssertionError: the op has no lowering.
   """
+  oracle, flat, flat_names = tensorflow_op(op, inputs, attrs)
+  entry = lowering or _registered(op)
   signature = op_signature(op)
-  names = [arg.name for arg in signature.inputs]
+  node = _make_node(oracle, flat, infer_shapes)
+  statics = {p.name for p in entry.inputs if p.static_type is not None} | set(static)
+  by_position = dict(zip([arg.name for arg in signature.inputs], entry.inputs, strict=True))
+  is_static = tuple(name in statics or by_position[name].static_type is not None for name in flat_names)
+  return RawOp(op, oracle, bind(node, signature, entry, "test"), flat, flat_names, is_static)
+
+
+def tensorflow_op(
+  op: str, inputs: Mapping[str, Any] | Sequence[Any], attrs: Mapping[str, Any] | None = None
+) -> tuple[Callable[[Sequence[Any]], list[Any]], tuple[np.ndarray, ...], tuple[str, ...]]:
+  """Returns an op as a function of flat inputs, these inputs, and the argument that each belongs to.
+
+  Args:
+    op: TensorFlow's op name.
+    inputs: as for `check_raw_op`.
+    attrs: as for `check_raw_op`.
+  """
+  names = [arg.name for arg in op_signature(op).inputs]
   by_name = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
   flat: list[np.ndarray] = []
   flat_names: list[str] = []
@@ -277,12 +296,7 @@ def raw_op(
     flat_names.extend([name] * len(values))
   lists = {name for name in names if isinstance(by_name[name], list)}
   oracle = functools.partial(_run_tensorflow, op, tuple(flat_names), lists, dict(attrs or {}))
-  entry = lowering or _registered(op)
-  node = _make_node(oracle, flat, infer_shapes)
-  statics = {p.name for p in entry.inputs if p.static_type is not None} | set(static)
-  by_position = dict(zip(names, entry.inputs, strict=True))
-  is_static = tuple(name in statics or by_position[name].static_type is not None for name in flat_names)
-  return RawOp(op, oracle, bind(node, signature, entry, "test"), tuple(flat), tuple(flat_names), is_static)
+  return oracle, tuple(flat), tuple(flat_names)
 
 
 def _registered(op: str) -> Lowering:

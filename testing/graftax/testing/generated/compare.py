@@ -1,0 +1,74 @@
+"""Differences between the outputs of two frameworks."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.testing.tolerance import tolerance
+
+__all__ = ["Difference", "differences"]
+
+_MAX_DETAIL = 300
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+  """One way in which a case differs from TensorFlow.
+
+  Attributes:
+    kind: "count", "dtype", "shape", "value", "gradient", "died" (or hangs), "refused" (a typed error) or "raised" (any
+      other); of the last two, "gradient refused" and "gradient raised" if only the gradient does.
+    detail: what was seen.
+  """
+
+  kind: str
+  detail: str
+
+
+def differences(
+  op: str, kind: str, actual: Sequence[Any], expected: Sequence[np.ndarray], factor: float = 1.0
+) -> list[Difference]:
+  """Returns how outputs differ; NaN equals NaN, and integers must be equal.
+
+  Args:
+    op: selects the tolerance.
+    kind: kind of a difference in values.
+    actual: our outputs.
+    expected: TensorFlow's.
+    factor: multiplies the tolerance.
+  """
+  if len(actual) != len(expected):
+    return [Difference("count", f"{len(actual)} outputs, TensorFlow has {len(expected)}")]
+  found = []
+  for index, (got, want) in enumerate(zip(map(np.asarray, actual), expected, strict=True)):
+    if got.dtype != want.dtype:
+      found.append(
+        Difference("dtype" if kind == "value" else kind, f"output {index}: {got.dtype}, TensorFlow has {want.dtype}")
+      )
+    elif got.shape != want.shape:
+      found.append(
+        Difference("shape" if kind == "value" else kind, f"output {index}: {got.shape}, TensorFlow has {want.shape}")
+      )
+    elif (where := _unequal(got, want, *(factor * t for t in tolerance(want.dtype, op)))).any():
+      detail = f"output {index}: {got[where].tolist()!r}, TensorFlow has {want[where].tolist()!r}"
+      found.append(Difference(kind, f"{detail[:_MAX_DETAIL]} at {np.argwhere(where)[:3].tolist()} of {want.shape}"))
+  return found
+
+
+def _unequal(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+  if rtol == 0 and atol == 0:
+    return np.asarray(got != want)
+  if want.dtype.kind == "c":
+    # Parts are compared one by one, so that an infinite or undefined part hides no difference in the other one.
+    size = np.abs(np.where(np.isfinite(want), want, 0))
+    return _far(got.real, want.real, rtol, atol, size) | _far(got.imag, want.imag, rtol, atol, size)
+  got, want = got.astype(np.float64), want.astype(np.float64)
+  return _far(got, want, rtol, atol, np.abs(want))
+
+
+def _far(got: np.ndarray, want: np.ndarray, rtol: float, atol: float, size: np.ndarray) -> np.ndarray:
+  with np.errstate(invalid="ignore", over="ignore"):
+    close = (np.abs(got - want) <= atol + rtol * size) & np.isfinite(want) & np.isfinite(got)
+  return np.asarray(~(close | (got == want) | (np.isnan(got) & np.isnan(want))))

@@ -1,0 +1,203 @@
+"""The known differences from TensorFlow's CPU kernels, each with its reason."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from graftax.testing.generated.case import Case
+from graftax.testing.generated.compare import Difference
+from graftax.testing.generated.draw import STYLES
+
+__all__ = ["DEVIATIONS", "Deviation", "reason"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deviation:
+  """Cases that differ for a known reason.
+
+  Attributes:
+    ops: names of the ops, separated by spaces.
+    kinds: kinds of `Difference`, separated by commas.
+    reason: why the lowering does not do what TensorFlow does.
+    applies: which cases of the ops the reason covers.
+  """
+
+  ops: str
+  kinds: str
+  reason: str
+  applies: Callable[[Case], bool] = lambda case: True
+
+
+def reason(case: Case, difference: Difference) -> str | None:
+  """Returns the reason of a difference, or None if it is not in the table."""
+  for entry in DEVIATIONS:
+    if case.id.op in entry.ops.split() and difference.kind in entry.kinds.split(",") and entry.applies(case):
+      return entry.reason
+  return None
+
+
+def _extreme(case: Case) -> bool:
+  """Returns whether an input holds NaN, an infinity, or a number that is not 0 and not between 1e-4 and 1e4 in size."""
+  for x in case.arrays():
+    if _kind(x) in "fc":
+      size = np.abs(x.astype(np.complex128 if _kind(x) == "c" else np.float64))
+      if not np.all((size == 0) | ((size >= 1e-4) & (size <= 1e4))):
+        return True
+  return False
+
+
+def _complex(case: Case) -> bool:
+  return any(_kind(x) == "c" for x in case.arrays())
+
+
+def _zero_part(case: Case) -> bool:
+  """Returns whether a complex input lies on an axis, where functions have branch cuts."""
+  return any(_kind(x) == "c" and bool(np.any((x.real == 0) | (x.imag == 0))) for x in case.arrays())
+
+
+def _half(case: Case) -> bool:
+  return any(_kind(x) == "f" and x.dtype.itemsize == 2 for x in case.arrays())
+
+
+def _zero(case: Case) -> bool:
+  return any(_kind(x) in "fc" and bool(np.any(x == 0)) for x in case.arrays())
+
+
+def _kind(x: np.ndarray) -> str:
+  return "f" if str(x.dtype) == "bfloat16" else x.dtype.kind
+
+
+DEVIATIONS: tuple[Deviation, ...] = (
+  # TensorFlow's derivative is not the derivative.
+  Deviation(
+    "EuclideanNorm MulNoNan SquaredDifference Xdivy Xlog1py Xlogy",
+    "gradient",
+    "TensorFlow's gradient of complex numbers lacks a conjugation; ours is the derivative",
+    _complex,
+  ),
+  Deviation("Cumprod", "gradient", "TensorFlow's gradient is 0 where the input is 0; ours is the derivative", _zero),
+  Deviation(
+    "CropAndResize",
+    "gradient",
+    "TensorFlow differentiates `nearest` with respect to the boxes as if it were `bilinear`; ours is 0",
+    lambda case: case.attrs["method"] == "nearest",
+  ),
+  Deviation(
+    "MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSolveLs",
+    "gradient",
+    "TensorFlow has no gradient for `padding_value` and `l2_regularizer`, and that of MatrixDiagV2 aligns to the wrong "
+    "side; ours are the derivatives",
+  ),
+  Deviation(
+    "RGBToHSV",
+    "gradient",
+    "TensorFlow's gradient of the saturation is 0 where the smallest channel is 0; ours is the derivative",
+    _zero,
+  ),
+  Deviation(
+    "IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D",
+    "gradient",
+    "TensorFlow's gradient has the wrong shape or values if the transform cuts or pads its input",
+  ),
+  # What TensorFlow leaves undefined.
+  Deviation(
+    "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3",
+    "value,shape,gradient raised",
+    "TensorFlow's CPU kernel leaves outputs for the gradient uninitialized",
+  ),
+  Deviation(
+    "BesselJ0 BesselJ1 BesselY0 BesselY1 Dawsn FresnelCos FresnelSin",
+    "value,gradient",
+    "large arguments: the oscillation is lost in TensorFlow's float32 reduction of the argument",
+    _extreme,
+  ),
+  # The order in which a kernel rounds, or looks at its arguments.
+  Deviation(
+    "Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 "
+    "DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Conv",
+    "value,gradient",
+    "TensorFlow accumulates in 16 bits; ours in 32",
+    _half,
+  ),
+  Deviation(
+    "CTCLoss",
+    "value,gradient",
+    "TensorFlow adds logarithms in float32 for float64 inputs: relative error 4e-9, ours is 1e-15",
+  ),
+  Deviation(
+    "Abs Acos Acosh Angle Asin Asinh Atan Atanh ComplexAbs Cos Cosh Div DivNoNan EuclideanNorm Exp Expm1 Inv InvGrad "
+    "Log Log1p Mul MulNoNan Pow Prod RealDiv Reciprocal ReciprocalGrad Rsqrt RsqrtGrad Sigmoid SigmoidGrad Sign Sin "
+    "Sinh Sqrt SqrtGrad Square SquaredDifference Tan Tanh TanhGrad Xdivy Xlog1py Xlogy BatchMatMul BatchMatMulV2 "
+    "MatMul Cumprod",
+    "value,gradient",
+    "complex arithmetic with NaN, infinities and numbers that overflow: which parts become NaN depends on the formula",
+    lambda case: _complex(case) and _extreme(case),
+  ),
+  Deviation(
+    "Acos Acosh Asin Atanh Log Sqrt Rsqrt Pow",
+    "value,gradient",
+    "complex numbers on a branch cut: XLA does not tell 0 from -0 there",
+    _zero_part,
+  ),
+  Deviation(
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3 Cross CumulativeLogsumexp LinSpace MatMul MirrorPadGrad",
+    "value,gradient",
+    "NaN, infinities, or sums that overflow on the way: the order of additions decides, or fused multiplication",
+    _extreme,
+  ),
+  Deviation(
+    "MaxPool MaxPool3D MaxPoolV2 MaxPoolWithArgmax",
+    "value,gradient",
+    "TensorFlow's comparison loses NaN in some windows, and -inf is below its first candidate; ours keep both",
+    _extreme,
+  ),
+  Deviation(
+    "Elu EluGrad Erf Expint InvGrad Lgamma Polygamma Pow ReciprocalGrad RsqrtGrad Selu SeluGrad SigmoidGrad SqrtGrad "
+    "TanhGrad Xdivy Xlog1py Zeta BesselY0 BesselY1 Rsqrt Atan2",
+    "value,gradient",
+    "NaN, infinities, subnormal numbers, or products that overflow on the way: the order of operations decides",
+    _extreme,
+  ),
+  Deviation(
+    "BesselY0 BesselY1 Zeta Rsqrt",
+    "value,gradient",
+    "at a pole TensorFlow has NaN, or the other infinity for a zero of either sign",
+    _zero,
+  ),
+  Deviation(
+    "Betainc Igamma Igammac IgammaGradA RandomGammaGrad",
+    "value,gradient",
+    "parameters of extreme size: TensorFlow's series do not converge, and give NaN or a limit",
+    _extreme,
+  ),
+  Deviation(
+    "DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput",
+    "value,gradient",
+    "TensorFlow's CPU kernels ignore dilations",
+    lambda case: any(d > 1 for d in case.attrs["dilations"]),
+  ),
+  Deviation(
+    "MatrixSquareRoot",
+    "value,gradient",
+    "another algorithm: relative error of float32 3e-5; TensorFlow's gradient of complex matrices lacks a conjugation",
+  ),
+  Deviation(
+    "FakeQuantWithMinMaxVarsPerChannel",
+    "value",
+    "halfway between two steps the rounding of the nudged range decides",
+    lambda case: STYLES[case.id.values % len(STYLES)] == "ties",
+  ),
+  Deviation(
+    "AdjustHue",
+    "value",
+    "NaN or an infinity among the arguments: TensorFlow's kernel leaves values from other pixels, or hangs",
+    _extreme,
+  ),
+  Deviation(
+    "FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient",
+    "value",
+    "TensorFlow multiplies gradients by a mask, so NaN or infinities outside the range stay; ours selects",
+    _extreme,
+  ),
+)
