@@ -24,6 +24,9 @@ import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# TensorFlow switches oneDNN on by itself on some CPUs only. Without it TensorFlow refuses grouped, dilated and NCHW
+# convolutions, and FusedBatchNorm returns a reserve space of another shape.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # The same examples on every run: a failure seen once is seen again.
 hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("repository")
