@@ -4,3 +4,5 @@
 - `python -m graftax.tools.demo`: what graftax does, in half a minute.
 - `python -m graftax.tools.benchmarks`: time and memory beside TF2JAX.
 """
+
+__all__: list[str] = []

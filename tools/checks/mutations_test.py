@@ -1,0 +1,14 @@
+"""The broken places of `mutations.py` still exist, so that `make mutation-check` breaks what it says."""
+
+import pytest
+from cleanroom import ROOT
+from mutations import MUTATIONS
+
+
+def test_there_are_thirty_places_with_names_of_their_own():
+  assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS) == 30
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_the_right_text_occurs_once(mutation):
+  assert mutation.applied((ROOT / mutation.path).read_text(encoding="utf-8"))
