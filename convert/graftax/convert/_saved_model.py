@@ -14,7 +14,7 @@ from graftax.convert.program import Program
 _DEFAULT = "serving_default"
 
 
-def saved_model_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def program_from_saved_model(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
   """A signature or restored function of a SavedModel on disk.
 
   Args:

@@ -8,8 +8,8 @@ from graftax.convert._tensorflow import without_autograph
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError
-from graftax.convert.live.function import program_from_concrete
-from graftax.convert.sources import as_program
+from graftax.convert.live.function import program_from_concrete_function
+from graftax.convert.sources import program_from
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.variable import Variable
 
@@ -49,7 +49,7 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
     ConversionError: `tf_func` is none of the above, or the arguments do not fit it.
     TensorFlowNotFoundError: TensorFlow is not installed, and `tf_func` is a live function.
   """
-  return convert_program(as_program(tf_func, args, kwargs))
+  return convert_program(program_from(tf_func, args, kwargs))
 
 
 @without_autograph
@@ -80,7 +80,7 @@ def convert_subgraph(
     ConversionError: there is no such tensor, an input is missing, or what `convert` raises.
     UnsupportedOpError: the part has ops without a lowering.
   """
-  return convert_program(cut(as_program(tf_func, args, kwargs or {}), inputs, outputs))
+  return convert_program(cut(program_from(tf_func, args, kwargs or {}), inputs, outputs))
 
 
 @without_autograph
@@ -103,7 +103,7 @@ def convert_from_restored(tf_func: Any) -> tuple[AnnotatedFunction, dict[str, Va
   Raises:
     ConversionError: it has no, or several, concrete functions; the message lists them.
   """
-  return convert_program(program_from_concrete(_only_concrete(tf_func), tf_func))
+  return convert_program(program_from_concrete_function(_only_concrete(tf_func), tf_func))
 
 
 @without_autograph

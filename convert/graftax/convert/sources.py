@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graftax.convert._saved_model import saved_model_program
+from graftax.convert._saved_model import program_from_saved_model
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
-from graftax.convert.from_graph import graph_program
-from graftax.convert.live.function import EXPECTED, program_from_concrete, trace
+from graftax.convert.from_graph_def import program_from_graph_def
+from graftax.convert.live.function import EXPECTED, program_from_concrete_function, trace
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
 
-__all__ = ["as_program"]
+__all__ = ["program_from"]
 
 # Any in this module: anything at all may be handed to `convert`.
 
@@ -28,7 +28,7 @@ _OTHER_FILES = {
 _GRAPH_OPTIONS = ("inputs", "outputs", "variables")
 
 
-def as_program(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def program_from(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
   """Whatever `convert` takes as a program.
 
   Raises:
@@ -39,10 +39,10 @@ def as_program(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     _refuse_arguments(source.name, args, kwargs, ())
     return source
   if isinstance(source, str | os.PathLike):
-    return _file_program(Path(source), args, kwargs)
+    return _program_from_file(Path(source), args, kwargs)
   if isinstance(source, Graph | bytes | bytearray | memoryview) or _is_graph_def(source):
-    return _graph(source, "GraphDef", args, kwargs)
-  return program_from_concrete(*trace(source, args, kwargs))
+    return _program_from_graph(source, "GraphDef", args, kwargs)
+  return program_from_concrete_function(*trace(source, args, kwargs))
 
 
 def _refuse(source: Any) -> None:
@@ -71,9 +71,9 @@ def _is_graph_def(source: Any) -> bool:
   return getattr(getattr(source, "DESCRIPTOR", None), "name", "") == "GraphDef"
 
 
-def _file_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def _program_from_file(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
   if path.is_dir() or path.name in ("saved_model.pb", "saved_model.pbtxt"):
-    return saved_model_program(path if path.is_dir() else path.parent, args, kwargs)
+    return program_from_saved_model(path if path.is_dir() else path.parent, args, kwargs)
   try:
     data = path.read_bytes()
   except OSError as e:
@@ -81,10 +81,10 @@ def _file_program(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
       f"convert: cannot read {str(path)!r} ({e.strerror or e}); expected the folder of a SavedModel or a "
       f"frozen graph's .pb file."
     ) from e
-  return _graph(data, str(path), args, kwargs)
+  return _program_from_graph(data, str(path), args, kwargs)
 
 
-def _graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+def _program_from_graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
   _refuse_arguments(name, args, kwargs, _GRAPH_OPTIONS)
   if isinstance(source, Graph):
     graph = source
@@ -95,7 +95,7 @@ def _graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, A
       what = next((hint for start, hint in _OTHER_FILES.items() if _begins_with(source, start)), "")
       raise ConversionError(f"convert: {name}: {e} Expected a serialized GraphDef. {what}".rstrip()) from e
   inputs, outputs = kwargs.get("inputs"), kwargs.get("outputs")
-  return graph_program(graph, inputs, outputs, variables=kwargs.get("variables"), name=Path(name).stem)
+  return program_from_graph_def(graph, inputs, outputs, variables=kwargs.get("variables"), name=Path(name).stem)
 
 
 def _begins_with(source: Any, start: bytes) -> bool:

@@ -22,7 +22,7 @@ from graftax.savedmodel_io.objects.object_graph import (
 )
 from graftax.savedmodel_io.objects.restored_functions import FunctionReader, Resources, RestoredFunctions
 from graftax.savedmodel_io.objects.trackable_graph import match_checkpoint, read_trackable_graph
-from graftax.savedmodel_io.programs.entry_program import entry_program, trace_program
+from graftax.savedmodel_io.programs.from_entry import program_from_entry, program_from_trace
 from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, read_signatures
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
@@ -145,16 +145,16 @@ class SavedModel:
     self, entry: str | Signature | RestoredFunction = "serving_default", /, *specs: Any, **named_specs: Any
   ) -> Program:
     """Returns the `Program` that `convert` converts, for `graftax.convert.convert_subgraph`."""
-    return entry_program(self, entry, specs, named_specs)
+    return program_from_entry(self, entry, specs, named_specs)
 
-  def trace_program(self, function: RestoredFunction, trace: int) -> Program:
+  def program_from_trace(self, function: RestoredFunction, trace: int) -> Program:
     """Returns one trace of one of `model.functions` as a `Program`; `program` returns the trace that a call chooses.
 
     Raises:
       UnknownSignatureError: it is a function of another model.
       ConversionError: the trace takes, returns or captures something that JAX cannot hold.
     """
-    return trace_program(self, function, function.concrete_functions[trace])
+    return program_from_trace(self, function, function.concrete_functions[trace])
 
   def save(
     self,

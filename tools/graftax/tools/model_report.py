@@ -179,7 +179,7 @@ class _Survey:
   def function(self, path: str, function: RestoredFunction) -> FunctionReport:
     python_signature = "(...)" if function.spec is None else str(function.spec.signature)
     traces = tuple(
-      (str(concrete), self._examine(partial(self._model.trace_program, function, position))[0])
+      (str(concrete), self._examine(partial(self._model.program_from_trace, function, position))[0])
       for position, concrete in enumerate(function.concrete_functions)
     )
     return FunctionReport(path, python_signature, traces)

@@ -18,7 +18,7 @@ from graftax.convert.options import current_options
 from graftax.convert.program import Program
 from graftax.graphdef_ir import function_from_proto, graph_from_proto
 
-__all__ = ["EXPECTED", "program_from_concrete", "trace"]
+__all__ = ["EXPECTED", "program_from_concrete_function", "trace"]
 
 # Any in this module: TensorFlow ships no type information.
 
@@ -72,7 +72,7 @@ def _parts(function: Any) -> str:
   return f" itself, but has the tf.functions {names!r}" if names else ""
 
 
-def program_from_concrete(concrete: Any, source: Any = None) -> Program:
+def program_from_concrete_function(concrete: Any, source: Any = None) -> Program:
   """A `Program` from a ConcreteFunction, with the current values of its variables.
 
   Args:
@@ -83,10 +83,10 @@ def program_from_concrete(concrete: Any, source: Any = None) -> Program:
     ConversionError: it takes, returns or captures something that has no JAX counterpart.
   """
   with without_garbage_collection():
-    return _program(concrete, source)
+    return _read(concrete, source)
 
 
-def _program(concrete: Any, source: Any) -> Program:
+def _read(concrete: Any, source: Any) -> Program:
   tf = import_tensorflow("Converting a TensorFlow function")
   graph = graph_from_proto(concrete.graph.as_graph_def())
   function = function_from_proto(concrete.function_def, library=graph.library)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import graftax.convert as gc
-from graftax.convert.from_graph import graph_program
+from graftax.convert.from_graph_def import program_from_graph_def
 from graftax.graphdef_ir import parse_graph
 from graftax.graphdef_ir.errors import DeadBranchError
 
@@ -157,7 +157,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 
 def _convert(graph, inputs, outputs, variables=None):
-  return gc.convert_program(graph_program(parse_graph(graph), inputs, outputs, variables=variables))
+  return gc.convert_program(program_from_graph_def(parse_graph(graph), inputs, outputs, variables=variables))
 
 
 def _run(build, x):

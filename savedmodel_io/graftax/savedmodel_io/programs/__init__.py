@@ -1,6 +1,6 @@
 """What can be called in a SavedModel, as a `graftax.convert.Program`.
 
-- `entry_program`: makes the program of a signature or a restored function.
+- `from_entry`: makes the program of a signature or a restored function.
 - `closure`: captures and custom gradients of a function.
 - `trace_choice`: chooses among the traces of a function by the arguments of a call.
 - `tables`: lookup tables as constants.

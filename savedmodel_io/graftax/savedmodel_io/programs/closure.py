@@ -29,12 +29,12 @@ from graftax.savedmodel_io.variables.variables import VariableInfo
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
 
-__all__ = ["program_capture", "program_gradients", "variable_capture"]
+__all__ = ["convert_capture", "custom_gradients_of", "variable_capture"]
 
 # Any in this module: a capture is one of several classes without a common base.
 
 
-def program_capture(model: "SavedModel", capture: Any, function: str) -> Capture:
+def convert_capture(model: "SavedModel", capture: Any, function: str) -> Capture:
   match capture:
     case VariableCapture():
       return variable_capture(model.variables.infos[capture.name])
@@ -55,7 +55,7 @@ def variable_capture(info: VariableInfo) -> Capture:
   return ResourceHandle(info.name)
 
 
-def program_gradients(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
+def custom_gradients_of(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
   """Returns the derivatives that the model was saved with and that `function` refers to, by their names."""
   library = model.graph.library
   gradients: dict[str, CustomGradient] = {}
@@ -90,7 +90,7 @@ def _gradient(model: "SavedModel", name: str) -> CustomGradient:
 def _gradient_capture(model: "SavedModel", capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
   if isinstance(capture, CapturedTensorObject):
     return CapturedTensor(capture.concrete_function, TensorRef.parse(capture.tensor))
-  found = program_capture(model, capture, function)
+  found = convert_capture(model, capture, function)
   if isinstance(found, UnavailableCapture):
     raise ConversionError(f"gradient function {function!r}: {found.what}, which has no JAX counterpart.")
   return found

@@ -16,7 +16,7 @@ from graftax.graphdef_ir import DType, Function, TensorRef
 from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.spec_text import listed
-from graftax.savedmodel_io.programs.closure import program_capture, program_gradients, variable_capture
+from graftax.savedmodel_io.programs.closure import convert_capture, custom_gradients_of, variable_capture
 from graftax.savedmodel_io.programs.tables import graph_tables
 from graftax.savedmodel_io.programs.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
 from graftax.savedmodel_io.signatures import Signature
@@ -24,7 +24,7 @@ from graftax.savedmodel_io.signatures import Signature
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
 
-__all__ = ["entry_program", "trace_program"]
+__all__ = ["program_from_entry", "program_from_trace"]
 
 # A reference type has the number of its base type plus this.
 _REF_OFFSET = 100
@@ -32,7 +32,7 @@ _REF_OFFSET = 100
 # Any in this module: structures are whatever nesting the saved function had.
 
 
-def entry_program(
+def program_from_entry(
   model: "SavedModel", entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   """Returns a signature or restored function as a `Program`.
@@ -53,16 +53,16 @@ def entry_program(
     _check_own(model, entry)
   found = _find(model, entry) if isinstance(entry, str) else entry
   if isinstance(found, Signature):
-    return _signature_program(model, found, args, kwargs)
+    return _program_from_signature(model, found, args, kwargs)
   if isinstance(found, RestoredFunction):
-    return _function_program(model, found, args, kwargs)
+    return _program_from_function(model, found, args, kwargs)
   signatures, functions = (listed(str(entry), names) for names in (model.signatures, model.functions))
   raise UnknownSignatureError(
     f"{model.path}: no signature or function {entry!r}; of signatures {signatures}; of functions {functions}"
   )
 
 
-def trace_program(model: "SavedModel", function: RestoredFunction, concrete: ConcreteFunction) -> Program:
+def program_from_trace(model: "SavedModel", function: RestoredFunction, concrete: ConcreteFunction) -> Program:
   """Returns one trace of a function as a program, whichever trace a call would choose.
 
   Raises:
@@ -70,7 +70,9 @@ def trace_program(model: "SavedModel", function: RestoredFunction, concrete: Con
     ConversionError: the trace takes, returns or captures something that JAX cannot hold.
   """
   _check_own(model, function)
-  return _program(model, function.path, concrete, trace_structure(function, concrete), _outputs(concrete))
+  return _program_from_concrete_function(
+    model, function.path, concrete, trace_structure(function, concrete), _outputs(concrete)
+  )
 
 
 def _find(model: "SavedModel", name: str) -> Signature | RestoredFunction | None:
@@ -92,7 +94,7 @@ def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None
     )
 
 
-def _signature_program(
+def _program_from_signature(
   model: "SavedModel", signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   unknown = sorted(set(kwargs) - set(signature.inputs))
@@ -108,25 +110,27 @@ def _signature_program(
   structure = keyword_structure(inputs, defaults)
   if signature.function is None:
     outputs = {key: plain(spec, key) for key, spec in signature.outputs.items()}
-    return _graph_program(model, signature, structure, OutputStructure(outputs))
-  return _program(model, signature.name, signature.function, structure, _outputs(signature.function))
+    return _program_from_graph_signature(model, signature, structure, OutputStructure(outputs))
+  return _program_from_concrete_function(
+    model, signature.name, signature.function, structure, _outputs(signature.function)
+  )
 
 
-def _function_program(
+def _program_from_function(
   model: "SavedModel", function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   concrete, inputs = choose_trace(function, args, kwargs)
-  return _program(model, function.path, concrete, inputs, _outputs(concrete))
+  return _program_from_concrete_function(model, function.path, concrete, inputs, _outputs(concrete))
 
 
 def _outputs(concrete: ConcreteFunction) -> OutputStructure:
   return OutputStructure(plain_tree(concrete.outputs))
 
 
-def _program(
+def _program_from_concrete_function(
   model: "SavedModel", name: str, concrete: ConcreteFunction, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
-  captures = tuple(program_capture(model, capture, name) for capture in concrete.captures)
+  captures = tuple(convert_capture(model, capture, name) for capture in concrete.captures)
   return Program(
     name=name,
     function=model.graph.library[concrete.name],
@@ -134,14 +138,14 @@ def _program(
     signatures=model.graph.signatures,
     captures=captures,
     variables=_variables(model, (c.name for c in captures if isinstance(c, ResourceHandle) and c.kind == "variable")),
-    gradients=program_gradients(model, model.graph.library[concrete.name]),
+    gradients=custom_gradients_of(model, model.graph.library[concrete.name]),
     inputs=inputs,
     outputs=outputs,
     part_code=_part_code(model, name),
   )
 
 
-def _graph_program(
+def _program_from_graph_signature(
   model: "SavedModel", signature: Signature, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
   """Returns a TF1 signature: the part of the graph between its inputs and outputs, with the variables as captures."""

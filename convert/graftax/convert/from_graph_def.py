@@ -15,7 +15,7 @@ from graftax.convert.tables import with_tables
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import Function, Graph, Node, traits_of
 
-__all__ = ["graph_program"]
+__all__ = ["program_from_graph_def"]
 
 # Any in this module: values of variables are whatever numpy takes.
 
@@ -23,7 +23,7 @@ __all__ = ["graph_program"]
 _NUM_SHOWN = 10
 
 
-def graph_program(
+def program_from_graph_def(
   graph: Graph,
   inputs: TensorNames | None,
   outputs: TensorNames | None,
