@@ -20,6 +20,7 @@ from graftax.convert.errors import (
   ParameterError,
   TensorFlowNotFoundError,
 )
+from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -27,6 +28,7 @@ from graftax.convert.program import Capture, Program, UnavailableCapture
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
+from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
 from graftax.convert.variable import Variable, split_trainable
 from graftax.ops_jax import ResourceHandle
 
@@ -61,12 +63,16 @@ __all__ = [
   "convert_program",
   "convert_subgraph",
   "current_options",
+  "filled_table",
   "get_config",
   "gradient_name",
+  "graph_filled_tables",
   "keyword_structure",
+  "known_values",
   "named_tuple_class",
   "override_config",
   "preflight",
   "split_trainable",
+  "table_capture",
   "update_config",
 ]

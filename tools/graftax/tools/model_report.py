@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graftax.convert import Program, convert_program, preflight
-from graftax.convert.planning.effects import EffectAnalysis, referenced_functions
+from graftax.convert import Preflight, Program, convert_program, preflight
 from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
 from graftax.savedmodel_io import RestoredFunction, SavedModel, Signature, VariableInfo
 from graftax.tools.abstract_trace import TraceResult, trace_program
@@ -195,7 +194,7 @@ class _Survey:
     try:
       program = read()
       found = preflight(program)
-      self._count(found.program)
+      self._count(found)
       missing = tuple(found.unsupported_ops)
       self._missing.update(missing)
       if missing or found.unavailable:
@@ -205,22 +204,12 @@ class _Survey:
     except GraftaxError as e:
       return Verdict(missing, str(e)), program
 
-  def _count(self, program: Program) -> None:
-    """Counts the ops of a program's function and of all that it calls."""
-    effects = EffectAnalysis(program.library, program.signatures)
-    pending = [program.function]
-    while pending:
-      function = pending.pop()
-      if id(function) in self._counted:
-        continue
-      self._counted[id(function)] = function
-      needed = effects.needed_nodes(function)
-      for node in (node for node in function.nodes if node.name in needed):
-        self._op_counts[node.op] += node.op not in program.library
-        pending += (
-          program.library[name] for name in referenced_functions(node, program.library) if name in program.library
-        )
-    self._op_counts = +self._op_counts
+  def _count(self, found: Preflight) -> None:
+    """Counts the ops of a program's function and of all functions that it calls."""
+    for function, nodes in found.functions:
+      if id(function) not in self._counted:
+        self._counted[id(function)] = function
+        self._op_counts.update(node.op for node in nodes if node.op not in found.program.library)
 
 
 def _parameter(info: VariableInfo, is_used: bool) -> ParameterReport:

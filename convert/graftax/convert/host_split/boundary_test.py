@@ -8,7 +8,7 @@ import pytest
 
 from graftax.convert import UnavailableCapture, convert_program, convert_subgraph
 from graftax.convert.host_split.boundary import host_boundary
-from graftax.convert.planning.preflight import unsupported_ops
+from graftax.convert.planning.preflight import preflight
 from graftax.graphdef_ir import DType, Result, TensorRef
 from graftax.ops_jax import UnsupportedOpError
 from graftax.testing.graph_builders import const, function, node, program
@@ -39,7 +39,7 @@ def _vocabulary(*more, results=("rows",)):
 
 
 def _boundary(whole):
-  return host_boundary(whole, unsupported_ops(whole.function, whole.library, whole.signatures))
+  return host_boundary(whole, preflight(whole).unsupported_ops)
 
 
 def test_a_vocabulary_is_cut_off_after_the_index_is_put_together():

@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from graftax.convert.host_split.boundary import host_boundary
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
@@ -12,7 +12,7 @@ from graftax.convert.program import Program, UnavailableCapture
 from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures
 from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowering
 
-__all__ = ["Preflight", "check_program", "preflight", "unavailable_uses", "unsupported_ops"]
+__all__ = ["Preflight", "check_program", "preflight", "unavailable_uses"]
 
 # Places shown per op; the count tells how many more there are.
 _NUM_EXAMPLES = 3
@@ -24,11 +24,13 @@ class Preflight:
 
   Attributes:
     program: the program as it is planned, with If and While in place of TF1 control flow.
+    functions: the program's function and every function that it calls, each with the nodes that a call must run.
     unsupported_ops: op name -> (node, function) of every needed node that has no lowering.
     unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.
   """
 
   program: Program
+  functions: list[tuple[Function, list[Node]]]
   unsupported_ops: dict[str, list[tuple[str, str]]]
   unavailable: dict[str, list[tuple[str, str]]]
 
@@ -40,19 +42,20 @@ def preflight(program: Program, *, keep_asserts: bool = False) -> Preflight:
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
   program = with_functional_control_flow(program)
-  missing = unsupported_ops(program.function, program.library, program.signatures, keep_asserts=keep_asserts)
-  return Preflight(program, missing, unavailable_uses(program))
+  functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
+  missing = _unsupported_ops(functions, program.library)
+  return Preflight(program, functions, missing, unavailable_uses(program))
 
 
-def unsupported_ops(
-  function: Function, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False
+def _unsupported_ops(
+  functions: Iterable[tuple[Function, list[Node]]], library: FunctionLibrary
 ) -> dict[str, list[tuple[str, str]]]:
-  """Op name -> (node, function) of every needed node that has no lowering, in `function` and all that it calls."""
+  """Returns op name -> (node, function) of every node that has no lowering."""
   found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
-  for reached, nodes in _reached_functions(function, library, signatures, keep_asserts):
+  for function, nodes in functions:
     for node in nodes:
       if node.op not in library and node.op != "Const" and lowering(node.op) is None:
-        found[node.op].append((node.name, reached.name))
+        found[node.op].append((node.name, function.name))
   return dict(sorted(found.items()))
 
 
@@ -125,7 +128,7 @@ def _places(places: list[tuple[str, str]]) -> str:
 def _reached_functions(
   function: Function, library: FunctionLibrary, signatures: OpSignatures, keep_asserts: bool
 ) -> Iterator[tuple[Function, list[Node]]]:
-  """`function` and every function that it calls, each with the nodes that a call must run."""
+  """Yields `function` and every function that it calls, each with the nodes that a call must run."""
   effects = EffectAnalysis(library, signatures, keep_asserts=keep_asserts)
   stack, seen = [function], {function.name}
   while stack:

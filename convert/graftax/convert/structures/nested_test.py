@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from graftax.convert import InputError, InputStructure, MissingInputError, OutputStructure
+from graftax.convert import InputError, InputStructure, MissingInputError, OutputStructure, keyword_structure
 from graftax.convert.structures.nested import flatten_call
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 
@@ -136,3 +136,13 @@ def test_differences_of_nested_arguments_are_named_by_their_path(value, error, m
   with pytest.raises(InputError, match=message) as raised:
     _flatten(_structure(lambda params: None, _LAYERS), value)
   assert type(raised.value) is error
+
+
+def test_names_that_python_does_not_allow_are_passed_by_unpacking():
+  structure = keyword_structure({"a:0": SCALAR, "class": SCALAR, "inputs": SCALAR}, {"class": np.float32(5)})
+  assert str(structure.signature) == "(*, inputs, **inputs_)"
+  assert _flatten(structure, **{"inputs": 3, "a:0": 1}) == [1, 5, 3]
+  with pytest.raises(MissingInputError, match=r"missing arguments \['a:0'\]"):
+    _flatten(structure, inputs=1)
+  with pytest.raises(InputError, match=r"unknown arguments \['b'\]"):
+    _flatten(structure, inputs=1, b=2, **{"a:0": 1})

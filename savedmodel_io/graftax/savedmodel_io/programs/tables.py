@@ -5,9 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graftax.convert import Capture, ResourceHandle, UnavailableCapture
-from graftax.convert.evaluation.known_values import known_values
-from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
+from graftax.convert import (
+  Capture,
+  ResourceHandle,
+  UnavailableCapture,
+  filled_table,
+  graph_filled_tables,
+  known_values,
+  table_capture,
+)
 from graftax.graphdef_ir import PartialShape, traits_of
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture

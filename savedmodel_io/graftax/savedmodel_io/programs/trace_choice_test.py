@@ -8,12 +8,9 @@ import pytest
 from graftax.convert import (
   ConversionError,
   InputError,
-  MissingInputError,
   RaggedTensor,
   SparseTensor,
-  keyword_structure,
 )
-from graftax.convert.structures.nested import flatten_call
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io import load
 from graftax.savedmodel_io.errors import AmbiguousFunctionError
@@ -113,20 +110,6 @@ def test_a_signature_refuses_positional_specs_and_unknown_names():
     model.convert("serving_default", np.zeros((1, 2), np.float32))
   with pytest.raises(AmbiguousFunctionError, match=r"no inputs \['options'\]"):
     model.convert("serving_default", options=np.zeros((1, 2), np.float32))
-
-
-def test_names_that_python_does_not_allow_are_passed_by_unpacking():
-  structure = keyword_structure({"a:0": _spec(), "class": _spec(), "inputs": _spec()}, {"class": np.float32(5)})
-  assert str(structure.signature) == "(*, inputs, **inputs_)"
-
-  def flat(**kwargs):
-    return flatten_call(structure, (), kwargs, function="f", strict_shape_check=True, strict_dtype_check=False)
-
-  assert flat(**{"inputs": 3, "a:0": 1}) == [1, 5, 3]
-  with pytest.raises(MissingInputError, match=r"missing arguments \['a:0'\]"):
-    flat(inputs=1)
-  with pytest.raises(InputError, match=r"unknown arguments \['b'\]"):
-    flat(inputs=1, b=2, **{"a:0": 1})
 
 
 def test_composite_specs_become_composite_tensors_of_specs():
