@@ -1,6 +1,6 @@
-"""TensorFlow programs as JAX functions: plan once, then walk the plan under any JAX transform.
+"""Converts TensorFlow programs to JAX functions: plans each program once, then runs the plan under any JAX transform.
 
-The names of TF2JAX's API are all here, so `import graftax.convert as tf2jax` moves its users over.
+All names of TF2JAX's API are here, so its users can write `import graftax.convert as tf2jax`.
 """
 
 from graftax.convert.annotated import AnnotatedFunction

@@ -1,5 +1,4 @@
-"""The one door to `graftax.savedmodel_io`, which stands above this package: opened only for the path of a
-SavedModel."""
+"""The only import of `graftax.savedmodel_io`, a higher layer: it happens when the path of a SavedModel is converted."""
 
 import importlib
 from collections.abc import Mapping
@@ -9,18 +8,18 @@ from typing import Any
 from graftax.convert.errors import ConversionError
 from graftax.convert.program import Program
 
-# Any in this module: specs are anything with shape and dtype, and the modules behind the door are not typed here.
+# Any in this module: specs are anything with shape and dtype, and `graftax.savedmodel_io` is imported by name.
 
 _DEFAULT = "serving_default"
 
 
 def program_from_saved_model(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
-  """A signature or restored function of a SavedModel on disk.
+  """Returns the program of a signature or restored function of a SavedModel on disk.
 
   Args:
     path: its folder.
     args: specs that choose among the traces of a restored function.
-    kwargs: `signature`, the name of a signature or restored function, and `tags`; everything else is specs by name.
+    kwargs: `signature`, the name of a signature or restored function, and `tags`; all others are specs by name.
 
   Raises:
     ConversionError: graftax-savedmodel-io is not installed.

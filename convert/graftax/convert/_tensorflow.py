@@ -1,4 +1,4 @@
-"""The one door to TensorFlow: imported only when a live TensorFlow object is converted."""
+"""The only import of TensorFlow: it happens when a live TensorFlow object is converted."""
 
 import importlib
 from collections.abc import Callable
@@ -12,16 +12,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def without_autograph(function: _Function) -> _Function:
-  """`function`, which AutoGraph then runs as it is when it is called inside a `tf.function`.
+  """Marks `function` so that AutoGraph does not rewrite it when a `tf.function` calls it.
 
-  `tf.autograph.experimental.do_not_convert` marks functions in the same way, but needs TensorFlow.
+  `tf.autograph.experimental.do_not_convert` sets the same mark, but needs TensorFlow.
   """
   function.autograph_info__ = True  # type: ignore[attr-defined]
   return function
 
 
 def import_tensorflow(purpose: str) -> Any:
-  """The `tensorflow` module.
+  """Returns the `tensorflow` module.
 
   Raises:
     TensorFlowNotFoundError: TensorFlow is not installed.
@@ -31,11 +31,10 @@ def import_tensorflow(purpose: str) -> Any:
   except ImportError as e:
     raise TensorFlowNotFoundError(
       f"{purpose} needs TensorFlow, which is not installed ({e}). Install tensorflow or tensorflow-cpu, or "
-      f"save the model "
-      f"and read it with graftax.savedmodel_io, which needs none."
+      "save the model and read it with graftax.savedmodel_io, which does not need TensorFlow."
     ) from e
 
 
 def import_gradient_registry() -> Any:
-  """What `tf.RegisterGradient` writes to; TensorFlow has nothing public to read from it."""
+  """Returns the registry that `tf.RegisterGradient` writes to; TensorFlow has no public function that reads it."""
   return importlib.import_module("tensorflow.python.framework.ops").gradient_registry

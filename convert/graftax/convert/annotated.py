@@ -17,14 +17,14 @@ __all__ = ["AnnotatedFunction"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnnotatedFunction:
-  """A converted function: call it, or hand it to any JAX transform.
+  """A converted function, which can be called and passed to any JAX transform.
 
   Attributes:
     fn: the function itself.
-    inputs: how it is called.
-    outputs: what it returns.
-    name: TensorFlow's name for it.
-    doc: its documentation.
+    inputs: the structure of its arguments.
+    outputs: the structure of its results.
+    name: the name of the TensorFlow function.
+    doc: its docstring.
     has_params: whether `params` is its first argument.
   """
 
@@ -45,26 +45,26 @@ class AnnotatedFunction:
     return self.fn(*args, **kwargs)
 
   def __deepcopy__(self, memo: Any) -> "AnnotatedFunction":
-    return self  # nothing in it changes
+    return self  # immutable
 
   @property
   def structured_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`(args, kwargs)` with a `TensorSpec` for each tensor; any other leaf is the Python value it was traced with."""
+    """Returns `(args, kwargs)` with a `TensorSpec` for each tensor; other leaves are fixed Python values."""
     return self.inputs.args, dict(self.inputs.kwargs)
 
   @property
   def structured_outputs(self) -> Any:
-    """The nested result with a `TensorSpec` for each tensor."""
+    """Returns the nested result with a `TensorSpec` for each tensor."""
     return self.outputs.nested
 
   @property
   def rng_name(self) -> str:
-    """What the argument for random numbers is called: `rng`, or `rng_` where an input has that name already."""
+    """Returns the name of the argument for the PRNG key: `rng`, or `rng_` if an input is named `rng`."""
     return self.inputs.free_name("rng")
 
   @property
   def signature(self) -> inspect.Signature:
-    """The Python signature of the TensorFlow function, without `params` and `rng`."""
+    """Returns the Python signature of the TensorFlow function, without `params` and `rng`."""
     return self.inputs.signature
 
   def __repr__(self) -> str:

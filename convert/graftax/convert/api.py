@@ -1,4 +1,4 @@
-"""TF2JAX's entry points: a TensorFlow function in, a JAX function out."""
+"""The functions that convert TensorFlow functions to JAX functions; names and results are those of TF2JAX."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -21,32 +21,33 @@ __all__ = [
   "convert_subgraph",
 ]
 
-# Any in this module: TensorFlow ships no type information, and arguments are the caller's own structures.
+# Any in this module: TensorFlow ships no type information, and arguments are nested structures of the caller.
 
 
 @without_autograph
 def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFunction, dict[str, Variable]]:
-  """A JAX function with the behaviour of a TensorFlow function, and its parameters.
+  """Returns a JAX function that computes what a TensorFlow function computes, and its parameters.
 
   Args:
     tf_func: a `tf.function`, a ConcreteFunction, a signature or other function of a loaded SavedModel, a Keras model, a
-      `tf.Module` or its methods, or any Python callable that TensorFlow can trace. Or, read without TensorFlow: a
-      GraphDef (message or bytes), the path of a frozen graph, the path of a SavedModel.
-    *args: example arguments: arrays (only shape and dtype count), `tf.TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python
-      values, which are fixed; a Python float or complex number stands for an input, though. A `tf.Variable` becomes one
-      of the parameters, under its name, as if the function captured it; the JAX function takes None in its place.
-    **kwargs: the same, by keyword. For a graph instead: `inputs=` and `outputs=`, names of tensors (one, a list, or a
-      dict by the names to call them), and `variables=`, values by name where it is not frozen. For a SavedModel's path
-      also: `signature=`, the name of a signature or function (by default "serving_default"), and `tags=`.
+      `tf.Module` or its methods, or any Python callable that TensorFlow can trace. TensorFlow is not needed to convert
+      a GraphDef (message or bytes), the path of a frozen graph, or the path of a SavedModel.
+    *args: example arguments. Arrays (only shape and dtype count), `tf.TensorSpec`s, `jax.ShapeDtypeStruct`s and Python
+      floats and complex numbers become inputs. Other Python values are fixed by the conversion. A `tf.Variable` becomes
+      one of the parameters, under its name, as if the function captured it; pass None in its place to the JAX function.
+    **kwargs: example arguments by keyword. For a graph, pass instead `inputs=` and `outputs=`, names of tensors (one, a
+      list, or a dict from argument or result name to tensor name), and `variables=`, values by name, if it is not
+      frozen. For the path of a SavedModel, `signature=` is the name of a signature or function (by default
+      "serving_default"), and `tags=` selects a graph.
 
   Returns:
     `(fn, params)`. `fn(params, *args, rng=None, **kwargs)` returns `(outputs, new_params)`; `params` maps TensorFlow's
-    variable names without ":0" to arrays, in the order in which the function uses them. `rng` is a JAX PRNG key, needed
-    where the function draws random numbers.
+    variable names without ":0" to arrays, in the order in which the function uses them. `rng` is a JAX PRNG key, which
+    is needed if the function draws random numbers.
 
   Raises:
-    UnsupportedOpError: ops without a lowering; one error lists all.
-    ConversionError: `tf_func` is none of the above, or the arguments do not fit it.
+    UnsupportedOpError: some ops have no lowering; the message lists all of them.
+    ConversionError: `tf_func` cannot be converted, or the arguments do not fit it.
     TensorFlowNotFoundError: TensorFlow is not installed, and `tf_func` is a live function.
   """
   return convert_program(program_from(tf_func, args, kwargs))
@@ -62,22 +63,23 @@ def convert_subgraph(
   args: tuple[Any, ...] = (),
   kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
-  """The part of a TensorFlow function between some of its tensors, as `convert` returns it.
+  """Converts the part of a TensorFlow function between some of its tensors; returns what `convert` returns.
 
-  What only the given tensors need is not run. So a model that begins with work for the host (reading text or images)
-  can be converted from where the numbers begin; the error for its unsupported ops names the tensors.
+  Nodes that only compute the given inputs do not run. A model that begins with work for the host (reading text or
+  images) can therefore be converted from the first numeric tensors on. `convert` names these in its error for
+  unsupported ops.
 
   Args:
-    tf_func: what `convert` takes, or a `Program`, such as a SavedModel's `.program(name)`.
-    inputs: names of tensors (`"node"`, `"node:1"`) to become the inputs: one, several in the order in which they are
-      passed, or a dict by the names under which they are passed. Nodes of called functions are named `call/node`.
-      Inputs of the whole function that are still needed must be among them.
-    outputs: names of the tensors to return, likewise; by default the function's own results in their own structure.
-    args: example arguments for the whole function, where it must be traced.
-    kwargs: the same, by keyword.
+    tf_func: anything that `convert` accepts, or a `Program`, such as the result of `SavedModel.program`.
+    inputs: names of the tensors (`"node"`, `"node:1"`) that become inputs: one name, a list for positional arguments,
+      or a dict from argument name to tensor name. Nodes of called functions are named `call/node`. Inputs of the whole
+      function that are still needed must be among them.
+    outputs: names of the tensors to return, in the same form; by default the results of the whole function.
+    args: example arguments for the whole function, if it must be traced.
+    kwargs: example arguments by keyword.
 
   Raises:
-    ConversionError: there is no such tensor, an input is missing, or what `convert` raises.
+    ConversionError: there is no such tensor, an input is missing, or `convert` would raise it for the whole function.
     UnsupportedOpError: the part has ops without a lowering.
   """
   return convert_program(cut(program_from(tf_func, args, kwargs or {}), inputs, outputs))
@@ -85,30 +87,29 @@ def convert_subgraph(
 
 @without_autograph
 def convert_functional(tf_func: Any, /, *args: Any, **kwargs: Any) -> AnnotatedFunction:
-  """A JAX function from a TensorFlow function without variables: called as the original, with only its outputs
-  returned.
+  """Converts a TensorFlow function that has no variables.
 
-  See `convert` for the arguments.
+  The JAX function takes no parameters and returns only the outputs. See `convert` for the arguments.
 
   Raises:
-    ConversionError: the function has variables, beside what `convert` raises.
+    ConversionError: the function has variables, or `convert` raises it.
   """
   return _functional(*convert(tf_func, *args, **kwargs))
 
 
 @without_autograph
 def convert_from_restored(tf_func: Any) -> tuple[AnnotatedFunction, dict[str, Variable]]:
-  """`convert` for a function of a SavedModel loaded by TensorFlow that was traced exactly once, without tracing again.
+  """Converts a function of a SavedModel that TensorFlow loaded and that has exactly one trace.
 
   Raises:
-    ConversionError: it has no, or several, concrete functions; the message lists them.
+    ConversionError: the function has no trace or several; the message lists them.
   """
   return convert_program(program_from_concrete_function(_only_concrete(tf_func), tf_func))
 
 
 @without_autograph
 def convert_functional_from_restored(tf_func: Any) -> AnnotatedFunction:
-  """`convert_functional` for a function of a SavedModel loaded by TensorFlow that was traced exactly once."""
+  """Does what `convert_from_restored` does, for a function that has no variables; see `convert_functional`."""
   return _functional(*convert_from_restored(tf_func))
 
 
@@ -143,7 +144,7 @@ def _functional(function: AnnotatedFunction, params: Mapping[str, Variable]) -> 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class _WithoutParameters:
-  """A function of no parameters, called without them."""
+  """Calls a converted function that has no parameters."""
 
   fn: Callable[..., Any]
 

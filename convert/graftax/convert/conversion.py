@@ -1,4 +1,4 @@
-"""Program -> (function, parameters): the one place where a converted function is put together."""
+"""Converts a `Program` to a JAX function and its parameters."""
 
 import contextlib
 import dataclasses
@@ -29,27 +29,27 @@ __all__ = ["convert_program"]
 
 _NO_VALUE = Variable(np.zeros(0), "")
 
-# Checks of a call, so read when the call is made, as in TF2JAX; every other option is fixed by the conversion.
+# These options check calls, so they are read at each call, as in TF2JAX. The conversion fixes all others.
 _CALL_TIME_OPTIONS = ("strict_shape_check", "strict_dtype_check", "xlacallmodule_strict_checks")
 
 
 def convert_program(
   program: Program, options: ConvertOptions | None = None
 ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
-  """A JAX function and its parameters.
+  """Returns a JAX function and its parameters.
 
   Args:
-    program: what to convert.
-    options: choices for this conversion and all calls of its result; by default those in force (`update_config`,
-      `override_config`), of which the input checks are read again at each call.
+    program: the program to convert.
+    options: the options of this conversion and of all calls of its result. By default they are the current options
+      (`update_config`, `override_config`), and those for input checks are read again at each call.
 
   Returns:
-    `(fn, params)` with `fn(params, *args, rng=None, **kwargs) -> (outputs, new_params)`. Where the function has an
-    argument `rng` of its own, the PRNG key is `rng_`. `fn` can be pickled; loading it needs no TensorFlow.
+    `(fn, params)` with `fn(params, *args, rng=None, **kwargs) -> (outputs, new_params)`. If the function has an
+    argument named `rng`, the PRNG key is passed as `rng_`. `fn` can be pickled, and unpickled without TensorFlow.
 
   Raises:
-    UnsupportedOpError: some ops have no lowering, or something that it captures cannot be had in JAX; all are listed.
-    ControlFlowError: TF1 control flow in it does not form conditionals and loops.
+    UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures; the message lists all of them.
+    ControlFlowError: the TF1 control flow in the program does not form conditionals and loops.
   """
   call = _plan(program, options or current_options(), read_checks=options is None)
   return _annotate(call), _parameters(program, call.generators)
@@ -65,7 +65,7 @@ def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
   program = check_program(program, keep_asserts=options.enable_checkify_for_asserts)
   planner = Planner(program.library, program.signatures, options, program.gradients)
-  # The values of the variables are the caller's from here on.
+  # The caller gets the values of the variables, so the function must not keep them alive.
   kept = dataclasses.replace(program, variables=dict.fromkeys(program.variables, _NO_VALUE))
   with without_garbage_collection():
     plan = planner.plan_root(program.function)
@@ -80,7 +80,7 @@ def _annotate(call: "_Call") -> AnnotatedFunction:
 # jax.jit keeps a weak reference to what it compiles.
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class _Call:
-  """A planned program as a Python callable. Pickled, it is its program, which is planned again when it is loaded."""
+  """A planned program as a Python callable. Only the program is pickled; unpickling plans it again."""
 
   program: Program
   planner: Planner
@@ -123,7 +123,7 @@ class _Call:
 
 
 def _without_unused(program: Program, planner: Planner) -> Program:
-  """The program with only the functions that it can reach: a model's library may hold thousands."""
+  """Returns the program with only the functions that it can reach, since a library may hold thousands."""
   gradients = [gradient.function for gradient in planner.gradients.values()]
   reached: dict[str, Function] = {}
   pending = [program.function, *(program.library[name] for name in gradients)]
@@ -140,7 +140,7 @@ def _without_unused(program: Program, planner: Planner) -> Program:
 def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
   if not isinstance(params, Mapping):
     raise ParameterError(
-      f"{program.name}: the first argument is the parameters, a dict by variable name; got {type(params).__name__}."
+      f"{program.name}: the first argument must be a dict of parameters by variable name; got {type(params).__name__}."
     )
   missing = [name for name in program.variables if name not in params]
   unknown = [name for name in params if name not in program.variables]
@@ -152,7 +152,7 @@ def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
 
 
 def _as_key(rng: Any, function: str) -> jax.Array:
-  """A PRNG key, new style or as raw key data."""
+  """Returns `rng` as an array; it may be a typed PRNG key or raw key data."""
   key = jnp.asarray(rng)
   is_key = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
   if (is_key and not key.ndim) or (key.dtype == np.uint32 and key.ndim == 1):

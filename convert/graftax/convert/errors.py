@@ -1,4 +1,4 @@
-"""Errors of conversion and of calling a converted function."""
+"""Errors raised by conversions and by calls of converted functions."""
 
 from graftax.graphdef_ir.errors import GraftaxError
 
@@ -13,24 +13,24 @@ __all__ = [
 
 
 class ConversionError(GraftaxError, ValueError):
-  """What was given cannot be converted: not a TensorFlow function, ambiguous, or without a graph."""
+  """The object cannot be converted: it is not a TensorFlow function, or the arguments do not fit it."""
 
 
 class ForwardModeError(GraftaxError, NotImplementedError):
-  """A custom gradient has no forward mode: what its gradient function computes is not linear in the cotangents."""
+  """A custom gradient has no forward mode, because its gradient function is not linear in the cotangents."""
 
 
 class InputError(GraftaxError, ValueError):
-  """A converted function was called with inputs that do not fit its signature."""
+  """A converted function was called with arguments that do not fit its signature."""
 
 
 class MissingInputError(InputError):
-  """A converted function needs an input that was not given, such as `rng=` for random ops."""
+  """A converted function was called without an argument that it needs, such as `rng=` for random ops."""
 
 
 class ParameterError(GraftaxError, ValueError):
-  """The parameters given to a converted function are not those it was converted with."""
+  """The parameters passed to a converted function do not have the names of its variables."""
 
 
 class TensorFlowNotFoundError(GraftaxError, ImportError):
-  """Something was asked for that only TensorFlow can do, and TensorFlow is not installed."""
+  """TensorFlow is needed for this operation and is not installed."""

@@ -1,4 +1,4 @@
-"""GraphDefs, such as frozen graphs, as programs."""
+"""Makes a `Program` of a GraphDef, such as a frozen graph."""
 
 import dataclasses
 import inspect
@@ -17,9 +17,9 @@ from graftax.graphdef_ir import Function, Graph, Node, traits_of
 
 __all__ = ["program_from_graph_def"]
 
-# Any in this module: values of variables are whatever numpy takes.
+# Any in this module: values of variables are anything that `np.asarray` accepts.
 
-# Names shown in a message.
+# How many names a message lists.
 _NUM_SHOWN = 10
 
 
@@ -31,15 +31,15 @@ def program_from_graph_def(
   variables: Mapping[str, Any] | None = None,
   name: str = "graph",
 ) -> Program:
-  """The part of a graph between some tensors.
+  """Returns a program that computes some tensors of a graph from others.
 
   Args:
     graph: the graph.
-    inputs: names of the tensors to feed: one, several in the order in which they are passed, or a dict by the names
-      under which they are passed.
-    outputs: names of the tensors to fetch, likewise.
-    variables: values of the graph's variables by name; a frozen graph has none.
-    name: how messages call it.
+    inputs: names of the tensors to feed: one name, a list for positional arguments, or a dict from argument name to
+      tensor name.
+    outputs: names of the tensors to fetch, in the same form.
+    variables: values of the graph's variables by name; not needed if the graph is frozen.
+    name: the name of the program, also used in messages.
 
   Raises:
     ConversionError: inputs or outputs are not given, there are no such tensors, or a variable has no value.

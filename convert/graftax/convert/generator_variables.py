@@ -1,4 +1,4 @@
-"""Which variables are states of random generators, of whose 64-bit integers every bit counts."""
+"""Finds the variables that hold states of random generators; no bit of their 64-bit integers may be lost."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _STATE_SHAPE = (3,)
 
 
 def generator_variables(program: Program) -> frozenset[str]:
-  """Names of the variables that `program` draws random numbers from."""
+  """Returns the names of the variables that `program` draws random numbers from."""
   candidates = {
     name for name, value in program.variables.items() if value.dtype == np.int64 and tuple(value.shape) == _STATE_SHAPE
   }
@@ -33,7 +33,7 @@ def _captured(program: Program, candidates: set[str]) -> set[str]:
 
 
 def _in_graph(program: Program, candidates: set[str]) -> set[str]:
-  """The same for variables that the graph makes itself, as TF1's do, and hands to the op as they are."""
+  """Returns the candidates that the graph creates itself, as TF1 graphs do, and passes directly to a random op."""
   names = {TensorRef(node.name): _variable_name(node) for node in program.function.nodes if node.op == "VarHandleOp"}
   return {
     names[node.inputs[0]] for node in program.function.nodes if _draws(node) and node.inputs[0] in names

@@ -1,4 +1,4 @@
-"""Options of a conversion, and TF2JAX's three functions that set their defaults."""
+"""Options of a conversion, and the three functions of TF2JAX that read and change their defaults."""
 
 import contextlib
 import contextvars
@@ -16,21 +16,20 @@ __all__ = ["ConvertOptions", "current_options", "get_config", "override_config",
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertOptions(LoweringOptions):
-  """Choices for one conversion.
+  """Options of one conversion.
 
   Attributes:
-    strict_shape_check: refuse inputs whose shape does not fit the converted signature. Read at every call.
-    strict_dtype_check: refuse inputs whose dtype is not that of the signature. Read at every call.
+    strict_shape_check: raise if the shape of an input does not fit the signature. Read at every call.
+    strict_dtype_check: raise if the dtype of an input is not that of the signature. Read at every call.
     force_const_float32_to_bfloat16: turn float32 constants of the graph into bfloat16.
     force_const_float64_to_bfloat16: turn float64 constants of the graph into bfloat16.
-    convert_custom_gradient: use `tf.custom_gradient` functions for derivatives: in reverse mode as they are, in forward
-      mode their transposes. Where a model was saved without them, and for the derivatives of gradient functions that
-      have custom gradients of their own (TensorFlow saves those of the first order only), the computation as it stands
-      is differentiated.
-    disable_assert_in_tensor_list_get_item: for TF2JAX's users; changes nothing, as `TensorListGetItem` takes the shape
-      of its elements from the list and asserts nothing about the one it is told.
-    skip_variables_evaluation_inside_tf_tracing: leave variables unread while TensorFlow itself is tracing; the
-      parameters are zeros then.
+    convert_custom_gradient: use `tf.custom_gradient` functions for derivatives. Forward mode uses their transposes. If
+      a model was saved without them, its computation is differentiated instead. The same holds for gradient functions
+      that have custom gradients, because TensorFlow saves only those of the first order.
+    disable_assert_in_tensor_list_get_item: has no effect; TF2JAX has it. `TensorListGetItem` takes the shape of an
+      element from the list and does not assert that it equals the requested shape.
+    skip_variables_evaluation_inside_tf_tracing: do not read variables while TensorFlow is tracing; the parameters are
+      then zeros.
   """
 
   strict_shape_check: bool = True
@@ -43,7 +42,7 @@ class ConvertOptions(LoweringOptions):
 
 
 def _with_inherited(doc: str | None, inherited: str | None) -> str:
-  """A docstring that ends in attributes, followed by those of the base class, which `help` would leave out."""
+  """Returns a docstring with the attributes of the base class added, because `help` does not show them."""
   own = inspect.cleandoc(doc or "")
   return f"{own}\n{inspect.cleandoc(inherited or '').partition('Attributes:')[2].strip(chr(10))}"
 
@@ -52,23 +51,23 @@ ConvertOptions.__doc__ = _with_inherited(ConvertOptions.__doc__, LoweringOptions
 
 _NAMES = tuple(field.name for field in dataclasses.fields(ConvertOptions))
 
-# `update_config` replaces this for the whole process; the lock keeps two updates from losing one.
+# `update_config` replaces this for the whole process; without the lock, two threads could lose an update.
 _process_defaults = ConvertOptions()
 _update_lock = threading.Lock()
 
-# `override_config` is seen by the code it encloses alone, in whichever thread or task that runs.
+# `override_config` changes this only for the code inside its `with` block, in that thread or task.
 _overrides: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
   "graftax_convert_overrides", default=types.MappingProxyType({})
 )
 
 
 def current_options() -> ConvertOptions:
-  """The options that a conversion started here would use."""
+  """Returns the options that a conversion would use now."""
   return dataclasses.replace(_process_defaults, **_overrides.get())
 
 
 def get_config(name: str) -> Any:
-  """The current value of one option.
+  """Returns the current value of one option.
 
   Raises:
     ValueError: there is no such option.
@@ -82,10 +81,10 @@ def get_config(name: str) -> Any:
 
 
 def update_config(name: str, value: Any) -> None:
-  """Change the default of one option for the whole process.
+  """Changes the default of one option for the whole process.
 
   Raises:
-    ValueError: there is no such option, or it takes no such value.
+    ValueError: there is no such option, or it cannot have this value.
   """
   global _process_defaults
   _check_value(name, value)
@@ -95,10 +94,10 @@ def update_config(name: str, value: Any) -> None:
 
 @contextlib.contextmanager
 def override_config(name: str, value: Any) -> Iterator[None]:
-  """Change one option inside a `with` block; other threads do not see it.
+  """Changes one option inside a `with` block; other threads are not affected.
 
   Raises:
-    ValueError: there is no such option, or it takes no such value.
+    ValueError: there is no such option, or it cannot have this value.
 
   Example:
     >>> with override_config("strict_shape_check", False):

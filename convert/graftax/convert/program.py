@@ -1,4 +1,4 @@
-"""What a conversion starts from, wherever it came from: a function, its library, its captures and its variables."""
+"""`Program`, the input of a conversion: a TensorFlow function with its library, captures and variables."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ __all__ = ["Capture", "Program", "UnavailableCapture"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnavailableCapture:
-  """Something that a function closes over and that JAX cannot hold; an error where the function uses it.
+  """A capture that JAX cannot hold. Conversion fails only if a node that must run reads it.
 
   Attributes:
-    what: what it is and what is wrong with it, such as `"table 'words' has string keys"`.
+    what: what it is and why JAX cannot hold it, such as `"table 'words' has string keys"`.
   """
 
   what: str
@@ -32,20 +32,22 @@ Capture = ResourceHandle | np.ndarray | UnavailableCapture
 class Program:
   """A TensorFlow function with everything that it refers to.
 
-  A live `tf.function`, a SavedModel signature and a frozen graph all become a `Program`; what follows is the same.
+  A live `tf.function`, a SavedModel signature and a frozen graph each become a `Program`, and `convert_program`
+  converts any of them.
 
   Attributes:
-    name: how messages and the converted function call it.
+    name: the name of the converted function, also used in messages.
     doc: documentation for the converted function.
     function: the function. Its last `len(captures)` parameters are bound to `captures`; the others are inputs.
-    library: the functions that it calls, directly or not.
+    library: the functions that it calls, directly or through others.
     signatures: signatures of all ops in the graph.
-    captures: what the function closes over: constants, or handles of variables and tables.
-    variables: variable name without ":0" -> value, for every handle among the captures and `VarHandleOp` in the graph.
-    gradients: registered name -> derivative, for the custom gradients in the graph.
-    inputs: how it is called.
-    outputs: what it returns.
-    part_code: how Python code that converts a part of it begins, for messages that advise to do so.
+    captures: the values that the function closes over: constants, and handles of variables and tables.
+    variables: variable name without ":0" -> value, for every variable handle in the captures and every `VarHandleOp`
+      in the graph.
+    gradients: registered name -> gradient function, for the custom gradients in the graph.
+    inputs: the structure of its arguments.
+    outputs: the structure of its results.
+    part_code: the beginning of Python code that converts a part of it. Error messages that suggest this complete it.
   """
 
   name: str

@@ -1,4 +1,4 @@
-"""What can be converted, told apart: live functions, graphs, files."""
+"""Makes a `Program` of anything that can be converted: live functions, graphs and files."""
 
 import inspect
 import os
@@ -16,10 +16,10 @@ from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
 
 __all__ = ["program_from"]
 
-# Any in this module: anything at all may be handed to `convert`.
+# Any in this module: users may pass any object to `convert`.
 
 _SAVED_MODELS = "graftax.savedmodel_io."
-# How files begin that are often taken for graphs, and what reads them.
+# First bytes of files that are often mistaken for graphs -> what reads such files.
 _OTHER_FILES = {
   b"PK\x03\x04": "It is a zip archive, as .keras files are: load it with keras.models.load_model.",
   b"\x89HDF\r\n": "It is an HDF5 file, as Keras writes them: load it with keras.models.load_model.",
@@ -29,10 +29,10 @@ _GRAPH_OPTIONS = ("inputs", "outputs", "variables")
 
 
 def program_from(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
-  """Whatever `convert` takes as a program.
+  """Returns the `Program` of anything that `convert` accepts.
 
   Raises:
-    ConversionError: it is none of the things that can be converted, or the arguments do not fit it.
+    ConversionError: `source` cannot be converted, or the arguments do not fit it.
   """
   _refuse(source)
   if isinstance(source, Program):
@@ -48,21 +48,21 @@ def program_from(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 def _refuse(source: Any) -> None:
   if isinstance(source, AnnotatedFunction):
     raise ConversionError(
-      f"convert: {source.name!r} is a JAX function already, the result of a conversion; use it as it is."
+      f"convert: {source.name!r} is a JAX function already, the result of a conversion; call it directly."
     )
   if inspect.isclass(source):
     raise ConversionError(f"convert: got the class {source.__name__}, {EXPECTED}. Pass an instance.")
   if type(source).__module__.startswith(_SAVED_MODELS):
     raise ConversionError(
-      f"convert: got {source!r}, as graftax.savedmodel_io reads it; models convert themselves, with "
-      "model.convert(name of a signature or function), and model.program(name) is what convert_subgraph takes."
+      f"convert: got {source!r}, which graftax.savedmodel_io has read. Call model.convert(name of a signature or "
+      "function) instead; for convert_subgraph, pass model.program(name)."
     )
   if _is_jax(source):
-    raise ConversionError(f"convert: got {source!r}, which is a JAX function already; use it as it is.")
+    raise ConversionError(f"convert: got {source!r}, which is a JAX function already; call it directly.")
 
 
 def _is_jax(source: Any) -> bool:
-  # Functions that jax2tf has made are TensorFlow's.
+  # Functions made by jax2tf are plain Python functions of a JAX module, but they can be converted.
   module = type(source).__module__ if not inspect.isfunction(source) else ""
   return callable(source) and module.partition(".")[0] in ("jax", "jaxlib")
 

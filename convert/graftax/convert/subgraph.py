@@ -1,4 +1,4 @@
-"""A part of a program: what lies between some of its tensors."""
+"""Cuts a program down to the part between some of its tensors."""
 
 import dataclasses
 import difflib
@@ -30,12 +30,12 @@ from graftax.graphdef_ir import (
 
 __all__ = ["TensorNames", "cut", "inlined"]
 
-# One tensor, several in order, or several by name.
+# One tensor name, several for positional arguments, or a dict from argument name to tensor name.
 TensorNames = str | Sequence[str] | Mapping[str, str]
 
 
 def inlined(program: Program) -> Function:
-  """The program's function with the bodies of the functions that it calls in place of the calls.
+  """Returns the program's function with every call replaced by the body of the called function.
 
   Node `inner` of the function that node `outer` calls is named `outer/inner`.
 
@@ -46,7 +46,7 @@ def inlined(program: Program) -> Function:
   everything = [program.function, *library.values()]
 
   def attached(function: Function) -> Function:
-    # While functions are still who they were: gradients name what they capture by function.
+    # Before inlining, because gradients identify the tensors that they capture by function name.
     return attach_custom_gradients(function, program.gradients, lambda: everything)
 
   bodies = {name: attached(function) for name, function in library.items()}
@@ -54,14 +54,16 @@ def inlined(program: Program) -> Function:
 
 
 def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = None) -> Program:
-  """The part of a program that computes `outputs` from `inputs`.
+  """Returns the part of a program that computes `outputs` from `inputs`.
+
+  Nodes that only compute `inputs` do not run.
 
   Args:
-    program: the whole.
-    inputs: names of tensors (`"node"`, `"node:1"`) that become the inputs: one, several in the order in which they are
-      passed, or a dict by the names under which they are passed. Nodes of called functions are named `call/node`. An
-      input of the program that is still needed must be among them. Nothing that is only needed to compute them is run.
-    outputs: likewise for the results; None keeps those of the program.
+    program: the whole program.
+    inputs: names of the tensors (`"node"`, `"node:1"`) that become inputs: one name, a list for positional arguments,
+      or a dict from argument name to tensor name. Nodes of called functions are named `call/node`. Inputs of the
+      program that are still needed must be among them.
+    outputs: names of the results, in the same form; None keeps the results of the program.
 
   Raises:
     ConversionError: there is no such tensor, or an input is missing.
@@ -89,7 +91,7 @@ def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = Non
 
 
 def _flat(names: TensorNames) -> list[str]:
-  """Tensor names in the order in which they are passed: dicts by sorted key."""
+  """Returns tensor names in the order in which the tensors are passed; dicts are sorted by key."""
   if isinstance(names, str):
     return [names]
   return [names[key] for key in sorted(names)] if isinstance(names, Mapping) else list(names)
@@ -103,7 +105,7 @@ def _parse(name: str, program: Program) -> TensorRef:
 
 
 def _with_tensors(program: Program, refs: Sequence[TensorRef]) -> Function:
-  """The program's function, its calls inlined where it does not have all of these tensors itself."""
+  """Returns the program's function, with its calls inlined if some of the tensors are in called functions."""
   function = program.function
   missing = _missing(function, refs)
   if missing:
@@ -158,11 +160,11 @@ def _kept(cut_off: Function, whole: Function, feeds: Sequence[TensorRef], progra
   """
   nodes = {node.name: node for node in cut_off.nodes}
   for_results = ancestors(nodes, [result.ref.node for result in cut_off.results], control=False)
-  # The caller does what computes the fed tensors, so its effects are the caller's too.
+  # The caller computes the fed tensors, and with them the side effects of the nodes that compute these.
   fed_nodes = {ref.node for ref in feeds}
   bypassed = ancestors({node.name: node for node in whole.nodes}, fed_nodes, control=False) - for_results
   rest = dataclasses.replace(cut_off, nodes=tuple(node for node in cut_off.nodes if node.name not in bypassed))
-  # In TF1 control flow, control edges say in which branch or loop a constant is.
+  # In TF1 control flow, control edges determine the branch or loop of a constant.
   with_control = any(traits_of(node.op).control_flow_v1 for node in cut_off.nodes)
   needed = EffectAnalysis(program.library, program.signatures).needed_nodes(rest)
   return ancestors(nodes, needed, control=with_control)
@@ -188,7 +190,7 @@ def _input_structure(names: TensorNames, feeds: Sequence[TensorRef], specs: Sequ
 
 
 def _python_name(ref: TensorRef, taken: set[str]) -> str:
-  """A name for a Python parameter that reminds of the tensor's."""
+  """Returns a valid name for a Python parameter, similar to the name of the tensor."""
   name = re.sub(r"\W", "_", str(ref)).lower()
   if not name.isidentifier() or keyword.iskeyword(name):
     name = f"tensor_{name}"

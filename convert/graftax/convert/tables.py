@@ -1,4 +1,4 @@
-"""Tables that a graph makes and fills itself, as constants."""
+"""Turns lookup tables into constants, also tables that a graph creates and fills itself."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ __all__ = ["filled_table", "graph_filled_tables", "table_capture", "with_tables"
 
 
 def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTable | UnavailableCapture:
-  """A table from numbers to numbers as a constant; any other as what JAX cannot hold.
+  """Returns a table as a constant, or as an `UnavailableCapture` if its keys or values are strings.
 
   Args:
-    name: how messages call it.
+    name: the name of the table in messages.
     keys: `[n, ...]`.
     values: `[n, ...]`.
   """
@@ -41,12 +41,12 @@ def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTabl
 def filled_table(
   name: str, initializer: Function, captures: Sequence[Capture], library: FunctionLibrary, signatures: OpSignatures
 ) -> LookupTable | UnavailableCapture:
-  """The table that a function fills.
+  """Returns the table that a function fills, with the keys and values that the function computes.
 
   Args:
-    name: how messages call the table.
-    initializer: a function of no inputs that fills it, and no other table.
-    captures: what the function closes over.
+    name: the name of the table in messages.
+    initializer: a function without inputs that fills this table and no other one.
+    captures: the values that the function closes over.
     library: the functions that it calls.
     signatures: signatures of all ops.
   """
@@ -55,7 +55,7 @@ def filled_table(
 
 
 def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
-  """Node that makes a table -> the table that other nodes of the same graph fill it with."""
+  """Returns, by the name of the node that creates it, each table that nodes of the graph fill."""
   function = Function("graph", (), (), graph.nodes)
   fills = {node.name: _fills_of(node, function) for node in graph.nodes if traits_of(node.op).makes == "table"}
   return {
@@ -64,7 +64,7 @@ def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapt
 
 
 def with_tables(program: Program) -> Program:
-  """The program with the tables that its function makes as captures, where the function also says how to fill them."""
+  """Returns the program with each table that its function creates and fills turned into a capture."""
   function = program.function
   makers = [node for node in function.nodes if traits_of(node.op).makes == "table"]
   if not makers:
@@ -121,13 +121,13 @@ def _filled(
     how = "a text file" if sources[:1] == ["file"] else f"{len(fills)} places"
     return UnavailableCapture(f"table {name!r} is filled from {how}")
   _, keys, values = fills[0].inputs
-  # A handle that stands for itself: the table is being made.
+  # The table does not exist yet, so its handle is only a name.
   bound = [ResourceHandle(name, "table") if isinstance(c, UnavailableCapture) else c for c in captures]
   try:
     return table_capture(name, *known_values(function, (keys, values), bound, library, signatures))
   except GraftaxError as e:
     return UnavailableCapture(
-      f"table {name!r} is filled with what cannot be computed while converting ({_first_line(e)})"
+      f"table {name!r} is filled with values that cannot be computed during conversion ({_first_line(e)})"
     )
 
 

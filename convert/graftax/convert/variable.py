@@ -1,4 +1,4 @@
-"""A parameter value that remembers the TensorFlow variable it came from."""
+"""`Variable`, a parameter value with the name and trainability of the TensorFlow variable."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,15 +9,15 @@ __all__ = ["Variable", "split_trainable"]
 
 
 class Variable(np.ndarray):
-  """A numpy array with a variable's name and trainability.
+  """A NumPy array with the name and trainability of a variable.
 
-  It is an ordinary leaf for `jax.tree` functions and an ordinary array for numpy and JAX; no data is copied, so a
-  memory-mapped array stays memory-mapped. Pickling keeps the name and the flag, and so does a copy, a cast or a
-  slice; the result of arithmetic is a plain array.
+  `jax.tree` functions treat it as a leaf, and NumPy and JAX treat it as an array. Creating one copies no data, so a
+  memory-mapped array stays memory-mapped. Copies, casts, slices and pickles keep the name and the flag; results of
+  arithmetic are plain arrays.
 
   Attributes:
     name: TensorFlow's variable name, with its ":0".
-    trainable: whether TensorFlow would train it.
+    trainable: whether TensorFlow trains the variable.
   """
 
   name: str
@@ -34,7 +34,7 @@ class Variable(np.ndarray):
     self.trainable = getattr(source, "trainable", True)
 
   def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
-    # The sum of two variables is no variable.
+    # The sum of two variables is not a variable.
     plain = np.asarray(array)
     return plain[()] if return_scalar else plain
 
@@ -46,11 +46,10 @@ class Variable(np.ndarray):
 
 
 def split_trainable(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-  """`(trainable, rest)` of the parameters of a conversion: what to differentiate and train, and what to leave.
+  """Splits the parameters of a conversion into `(trainable, rest)`.
 
-  The rest is what TensorFlow does not train: statistics of batch normalization, counters, frozen layers. Call it once,
-  on the parameters that a conversion returned: what an optimizer makes of them are plain arrays, which count as
-  trainable.
+  `rest` holds what TensorFlow does not train: statistics of batch normalization, counters, frozen layers. Call this
+  once, on the parameters that a conversion returned. Updated parameters are plain arrays, which count as trainable.
 
   Args:
     params: name -> value.
