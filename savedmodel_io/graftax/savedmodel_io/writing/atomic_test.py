@@ -78,6 +78,22 @@ def test_a_scratch_folder_is_recognised_by_its_name(tmp_path):
   assert os.listdir(tmp_path) == []
 
 
+def test_an_old_folder_is_moved_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "a").write_text("1")
+  rename = os.rename
+
+  def not_the_new_one(source, target):
+    if source.name == "new":
+      raise KeyboardInterrupt
+    rename(source, target)
+
+  monkeypatch.setattr(os, "rename", not_the_new_one)
+  with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out", replaces="a"):
+    pass
+  assert os.listdir(tmp_path) == ["out"] and (tmp_path / "out" / "a").read_text() == "1"
+
+
 def test_an_old_folder_that_can_be_moved_nowhere_is_not_deleted(tmp_path, monkeypatch):
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "a").write_text("1")

@@ -12,6 +12,7 @@ from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import SavedModel, load, read_checkpoint, write_checkpoint
 from graftax.savedmodel_io.errors import (
   CheckpointWriteError,
+  DamagedCheckpointError,
   DamagedSavedModelError,
   OutputExistsError,
   TensorValueError,
@@ -199,6 +200,17 @@ def test_a_model_can_be_saved_in_place_again_and_again(tmp_path):
   _assert_same_values(dict(load(_DATA / "keras_export").variables), dict(model.variables))
 
 
+def test_a_model_saved_in_place_keeps_the_values_it_was_loaded_with_although_it_never_read_them(tmp_path):
+  shutil.copytree(_DATA / "tf1_partitioned", tmp_path / "m")
+  prefix = tmp_path / "m/variables/variables"
+  write_checkpoint(prefix, read_checkpoint(prefix), max_shard_bytes=1, overwrite=True)
+  model = load(tmp_path / "m", verify=False)
+  new = {name: np.full(info.shape.dims, 9, np.float32) for name, info in model.variables.infos.items()}
+  model.save(tmp_path / "m", new, overwrite=True)
+  _assert_same_values(dict(load(_DATA / "tf1_partitioned").variables), dict(model.variables))
+  _assert_same_values(new, dict(load(tmp_path / "m").variables))
+
+
 def test_an_error_while_writing_leaves_the_old_model(tmp_path, monkeypatch):
   model = load(_DATA / "module")
   model.save(tmp_path / "m")
@@ -232,6 +244,15 @@ def test_a_read_only_source_behind_links_is_copied(tmp_path):
   assert _graph_files(tmp_path / "m") == _graph_files(_DATA / "module")
   assert not any(path.is_symlink() for path in (tmp_path / "m").rglob("*"))
   os.rename(tmp_path / "m" / "assets", tmp_path / "m" / "moved")  # the copy can be changed
+
+
+def test_damage_is_not_copied_even_if_the_model_was_read_without_verifying(tmp_path):
+  shutil.copytree(_DATA / "tf1_partitioned", tmp_path / "source")
+  (data,) = (tmp_path / "source/variables").glob("variables.data-*")
+  data.write_bytes(bytes([data.read_bytes()[0] ^ 1]) + data.read_bytes()[1:])
+  with pytest.raises(DamagedCheckpointError, match="at byte 0: its checksum is"):
+    load(tmp_path / "source", verify=False).save(tmp_path / "m")
+  assert os.listdir(tmp_path) == ["source"]
 
 
 def test_a_checkpoint_in_format_1_is_refused(tmp_path):

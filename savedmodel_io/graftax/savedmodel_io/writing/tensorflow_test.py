@@ -65,7 +65,7 @@ def test_long_strings_and_special_bits_are_read(tmp_path):
 _SHARDED = """
 import sys, jax, jax.numpy as jnp
 jax.config.update("jax_num_cpu_devices", 4)
-from graftax.savedmodel_io import write_checkpoint
+from graftax.savedmodel_io import load, write_checkpoint
 mesh = jax.make_mesh((2, 2), ("a", "b"))
 def put(x, *axes): return jax.device_put(x, jax.NamedSharding(mesh, jax.P(*axes)))
 x = jnp.arange(24.0).reshape(4, 6)
@@ -73,12 +73,18 @@ write_checkpoint(sys.argv[1], {
   "both": put(x, "a", "b"), "columns": put(x, None, "b"), "replicated": put(x), "joint": put(x[:, 0], ("a", "b")),
   "long": put(jnp.arange(40_000, dtype=jnp.int32), "a"), "bfloat16": put(x.astype(jnp.bfloat16), "a"),
 }, max_shard_bytes=100_000)
+for name, model, value in zip(sys.argv[2::2], map(load, sys.argv[3::2]), (2.0, 3.0)):
+  model.save(sys.argv[1] + name, {
+    name: put(jnp.full(value_.shape, value), *(("a",) if value_.shape and value_.shape[0] % 2 == 0 else ()))
+    for name, value_ in model.variables.items() if value_.dtype == "float32"
+  })
 """
 
 
 def test_sharded_arrays_are_read_whole_and_in_slices(tmp_path):
   prefix = str(tmp_path / "c")
-  subprocess.run([sys.executable, "-c", _SHARDED, prefix], check=True)
+  models = [part for name in ("keras_export", "tf1_partitioned") for part in (name, str(_DATA / name))]
+  subprocess.run([sys.executable, "-c", _SHARDED, prefix, *models], check=True)
   x = np.arange(24, dtype=np.float32).reshape(4, 6)
   expected = {
     "both": x,
@@ -99,6 +105,20 @@ def test_sharded_arrays_are_read_whole_and_in_slices(tmp_path):
   )
   for expected_part, part in zip(specs.values(), parts, strict=True):
     _assert_same(expected_part, part.numpy(), "both")
+  _assert_models_with_sharded_values_load(prefix)
+
+
+def _assert_models_with_sharded_values_load(prefix: str) -> None:
+  keras, partitioned = load(prefix + "keras_export"), load(prefix + "tf1_partitioned")
+  kernel = next(info for info in keras.variables.infos.values() if info.tf_name.endswith("head/kernel"))
+  assert [str(part) for part in keras.checkpoint.entry(kernel.checkpoint_key).slices] == ["0,1:-", "1,1:-"]
+  assert [str(part) for part in partitioned.checkpoint.entry("matrix").slices] == ["0,2:0,3", "2,2:0,3"]
+  for model, value in ((keras, 2), (partitioned, 3)):
+    assert all((v == value).all() for v in model.variables.values() if v.dtype == np.float32)
+    fn, params = model.convert("serving_default")
+    (name, spec), *_ = model.signatures["serving_default"].inputs.items()
+    inputs = {name: np.ones([dim or 5 for dim in spec.shape.dims], np.float32)}
+    _assert_tensorflow_computes(Path(model.path), inputs, fn(params, **inputs)[0])
 
 
 def test_variables_are_restored_by_a_tensorflow_checkpoint_object(tmp_path):
