@@ -222,7 +222,16 @@ def pow_(x: Array, y: Array) -> Array:
     return _pow(*_broadcast(x, y))
   if is_known(y) and y.dtype != object and np.any(y < 0):
     raise InvalidInputError(f"Pow: integers to negative integer powers are not allowed; got exponents {y!r}.")
-  return keep_known(np.power, jnp.power, x, y)
+  return keep_known(np.power, lambda x, y: _integer_power(*_broadcast(x, y)), x, y)
+
+
+def _integer_power(x: Array, y: Array) -> Array:
+  # `jnp.power` reads only the 6 lowest bits of an exponent.
+  def step(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    power, square, exponent = carry
+    return jnp.where(exponent & 1 == 1, power * square, power), square * square, exponent >> 1
+
+  return lax.fori_loop(0, jnp.iinfo(y.dtype).bits, step, (jnp.ones_like(x), x, y))[0]
 
 
 def _pow_partial_x(t: Array, z: Array, x: Array, y: Array) -> Array:

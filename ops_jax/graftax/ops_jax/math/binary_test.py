@@ -154,3 +154,9 @@ def test_shapes_that_do_not_broadcast_are_refused_by_tensorflow_too():
 def test_next_after_has_the_derivative_of_its_first_argument():
   x = np.array([1, 1, 2], np.float32)
   check_raw_op("NextAfter", [x, np.array([2, 1, 1], np.float32)], grad=True)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_integer_powers_with_large_exponents_wrap(dtype):
+  x = np.array([2, 3, -1, -1, -3, -207096841, 0, 7], dtype)
+  check_raw_op("Pow", [x, np.array([64, 100, 64, 65, 1001, 267031626, 64, 0], dtype)], without_x64=False)

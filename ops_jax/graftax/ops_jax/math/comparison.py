@@ -86,9 +86,9 @@ def greater_equal(x: Array, y: Array) -> Array:
 
 @register("ApproximateEqual", ignores=("T",))
 def approximate_equal(x: Array, y: Array, *, tolerance: float = 1e-5) -> Array:
-  """Returns `|x - y| < tolerance` elementwise, for `x` and `y` of one shape."""
+  """Returns `|x - y| <= tolerance` elementwise, for `x` and `y` of one shape."""
   difference = jnp.abs(jnp.subtract(x, y))
-  return difference < jnp.asarray(tolerance).astype(difference.dtype)
+  return difference <= jnp.asarray(tolerance).astype(difference.dtype)
 
 
 @register("IsNan", ignores=("T",))

@@ -72,3 +72,8 @@ def test_symbolic_dimensions_are_compared_now_where_they_can_be_and_at_run_time_
   )
   assert bool(exported.call(jnp.zeros(4))[0])
   assert not bool(exported.call(jnp.zeros(5))[0])
+
+
+def test_approximate_equality_includes_the_tolerance():
+  x, y = np.array([-0.5, 0, 0], np.float32), np.array([1.5, 2, 2.25], np.float32)
+  check_raw_op("ApproximateEqual", [x, y], {"tolerance": 2.0})

@@ -153,3 +153,7 @@ def test_incomplete_beta_outside_its_domain():
   b = np.array([1, 1, 1, 1, n, 1, 1, i, i, 0, 0, 1, 1, 3, 3, 1, 1, i, i], np.float32)
   x = np.array([0.5, 0.5, 0.5, 0.5, 0.5, n, 0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, -1, 2, 0, 1, 0, 1], np.float32)
   check_raw_op("Betainc", [a, b, x], vmap=False, without_x64=False)
+
+
+def test_exponential_integral_of_huge_arguments_is_infinite():
+  check_raw_op("Expint", [np.array([100, 1e6, 62360016, 1e30], np.float32)], vmap=False)
