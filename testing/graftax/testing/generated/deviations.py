@@ -76,7 +76,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "TensorFlow's gradient of complex numbers lacks a conjugation; ours is the derivative",
     _complex,
   ),
-  Deviation("Cumprod", "gradient", "TensorFlow's gradient is 0 where the input is 0; ours is the derivative", _zero),
+  Deviation(
+    "Cumprod",
+    "gradient",
+    "TensorFlow's gradient is 0 where the input is 0; ours is the derivative",
+    lambda case: _zero(case) or _extreme(case),
+  ),
   Deviation(
     "CropAndResize",
     "gradient",
@@ -158,6 +163,15 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value,gradient",
     "NaN, infinities, subnormal numbers, or products that overflow on the way: the order of operations decides",
     _extreme,
+  ),
+  Deviation(
+    "AdjustSaturation CropAndResize Digamma DivNoNan NthElement",
+    "value,gradient",
+    "NaN or infinities, which TensorFlow orders or multiplies differently",
+    _extreme,
+  ),
+  Deviation(
+    "SqrtGrad", "value,gradient", "complex division by 0: which parts become NaN depends on the formula", _zero
   ),
   Deviation(
     "BesselY0 BesselY1 Zeta Rsqrt",
