@@ -4,7 +4,11 @@ import-linter's own `layers` contract knows neither: here each package names exa
 `*_test.py` module may import more than the module it tests.
 """
 
+import ast
+import importlib.util
 from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
 
 import grimp
 from importlinter import Contract, ContractCheck, fields, output
@@ -21,10 +25,6 @@ def _is_test(module: str) -> bool:
   return module.endswith(("_test", ".conftest"))
 
 
-def _is_private(module: str) -> bool:
-  return any(part.startswith("_") and not part.startswith("__") for part in module.split("."))
-
-
 def parse_arrows(lines: list[str]) -> dict[str, frozenset[str]]:
   """`{"convert": {"graphdef_ir", ...}}` from lines like `convert -> graphdef_ir ops_jax`."""
   arrows = {}
@@ -34,6 +34,18 @@ def parse_arrows(lines: list[str]) -> dict[str, frozenset[str]]:
   return arrows
 
 
+@cache
+def _listed(package: str) -> frozenset[str]:
+  """Returns `__all__` of a package without importing it."""
+  spec = importlib.util.find_spec(package)
+  if spec is None or spec.origin is None:
+    return frozenset()
+  for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+      return frozenset(ast.literal_eval(node.value))
+  return frozenset()
+
+
 class ArrowsContract(Contract):
   """Kept when every import between packages, of JAX and of TensorFlow is one that the settings allow."""
 
@@ -41,6 +53,7 @@ class ArrowsContract(Contract):
 
   arrows = fields.ListField(subfield=fields.StringField())
   test_arrows = fields.ListField(subfield=fields.StringField())
+  public_modules = fields.ListField(subfield=fields.StringField())
   no_jax = fields.ListField(subfield=fields.StringField())
   tensorflow_doors = fields.ListField(subfield=fields.StringField())
 
@@ -78,9 +91,14 @@ class ArrowsContract(Contract):
       allowed |= frozenset(self.test_arrows)  # type: ignore[arg-type]
     if target not in allowed:
       return f"{source} may import {', '.join(sorted(allowed)) or 'no sibling'}"
-    if _is_private(imported):
-      return "a module whose path has an underscore is private to its package"
+    if imported not in self.public_modules and not self._is_public_name(imported):  # type: ignore[operator]
+      return f"it is private to graftax.{target}; public_modules in pyproject.toml lists what siblings may import"
     return None
+
+  def _is_public_name(self, imported: str) -> bool:
+    """Whether `imported` is a name in `__all__` of a public module; grimp takes it for the submodule of that name."""
+    parent, _, name = imported.rpartition(".")
+    return parent in self.public_modules and name in _listed(parent)  # type: ignore[operator]
 
   def render_broken_contract(self, check: ContractCheck) -> None:
     for problem in check.metadata["problems"]:
