@@ -1,1 +1,1 @@
-"""Live TensorFlow functions read as a `Program`."""
+"""Reads live TensorFlow functions as a `Program`."""

@@ -1,4 +1,4 @@
-"""Arguments of a live function on their way into TensorFlow: arrays as specs, so that no value is baked in."""
+"""Prepares example arguments for tracing: arrays become specs, so that their values do not become constants."""
 
 import inspect
 from typing import Any
@@ -20,10 +20,10 @@ _MARK = "\0graftax variable "
 
 
 def traceable(tf: Any, argument: Any) -> Any:
-  """A nested argument as `get_concrete_function` should see it.
+  """Returns a nested argument in the form that `get_concrete_function` expects.
 
   Raises:
-    ConversionError: it holds something whose dtype TensorFlow does not have.
+    ConversionError: the dtype of a leaf does not exist in TensorFlow.
   """
   return tree.map_structure(lambda leaf: _traceable(tf, leaf), argument)
 
@@ -31,8 +31,8 @@ def traceable(tf: Any, argument: Any) -> Any:
 def with_captured_variables(tf: Any, function: Any, arguments: Any) -> tuple[Any, Any]:
   """Returns a function that closes over the `tf.Variable`s among the arguments of `function`, and its arguments.
 
-  Each variable is then a parameter like any other that the function captures. Its place among the arguments stays, so
-  that the function is called as before; `marked_variable` finds it.
+  Each variable then becomes a parameter, as captured variables do. A mark keeps its position among the arguments, so
+  the signature does not change; `marked_variable` recognizes the mark.
 
   Args:
     tf: TensorFlow.
@@ -42,7 +42,7 @@ def with_captured_variables(tf: Any, function: Any, arguments: Any) -> tuple[Any
   variables = {id(leaf): leaf for leaf in tree.flatten(arguments) if isinstance(leaf, tf.Variable)}
   if not variables:
     return function, arguments
-  # Strings, since those are what TensorFlow keeps in the signature of a function.
+  # Marks are strings because TensorFlow keeps strings in the signature of a function.
   marks = {key: f"{_MARK}{i}/{variable.name}" for i, (key, variable) in enumerate(variables.items())}
   by_mark = {marks[key]: variable for key, variable in variables.items()}
 
@@ -58,14 +58,14 @@ def with_captured_variables(tf: Any, function: Any, arguments: Any) -> tuple[Any
 
 
 def marked_variable(leaf: Any) -> VariableArgument | None:
-  """Returns what marks a variable's place among the arguments, for such a leaf of a function's signature."""
+  """Returns the `VariableArgument` of a leaf of a signature that is a mark; None for any other leaf."""
   if not isinstance(leaf, str) or not leaf.startswith(_MARK):
     return None
   return VariableArgument(leaf.removeprefix(_MARK).partition("/")[2])
 
 
 def keras_arguments(function: Any) -> tuple[Any, ...]:
-  """Specs of the inputs that a Keras model was built for; nothing for anything else."""
+  """Returns specs of the inputs that a Keras model was built for; `()` for any other function."""
   if type(function).__module__.partition(".")[0] not in ("keras", "tf_keras") and not any(
     cls.__module__.partition(".")[0] in ("keras", "tf_keras") for cls in type(function).__mro__
   ):
@@ -88,7 +88,7 @@ def _traceable(tf: Any, leaf: Any) -> Any:
   if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
     return tf.TensorSpec(leaf.shape, _dtype(tf, leaf))
   if isinstance(leaf, float | complex):
-    # TensorFlow would fix the number; whoever passes 0.0 as an example means to pass another one later.
+    # TensorFlow would make the number a constant, but an example such as 0.0 usually has to become an input.
     return tf.TensorSpec([], tf.float32 if isinstance(leaf, float) else tf.complex64)
   return leaf
 
@@ -110,14 +110,14 @@ def _composite_spec(tf: Any, value: CompositeTensor) -> Any:
       values, indices, *dense = parts
       shape = [None, *values.shape[1:]]
       return tf.IndexedSlicesSpec(shape, values.dtype, indices.dtype, dense[0].dtype if dense else None, indices.shape)
-  raise AssertionError(f"internal: {type(value).__name__} is no composite tensor that we know.")
+  raise AssertionError(f"internal: {type(value).__name__} is not a known composite tensor.")
 
 
 def _dtype(tf: Any, leaf: Any) -> Any:
   if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
     raise ConversionError(
-      "convert: got a JAX PRNG key as an argument; pass jax.random.key_data(key), or, if it is the key of "
-      "the call, nothing."
+      "convert: got a JAX PRNG key as an argument; pass jax.random.key_data(key). If "
+      "it is the key for random ops, leave it out and pass rng= in each call."
     )
   try:
     return tf.as_dtype(leaf.dtype)

@@ -1,4 +1,4 @@
-"""What a ConcreteFunction closes over: variables, constants, tables."""
+"""Reads the captures of a ConcreteFunction: variables, constants and tables."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ __all__ = ["read_capture", "read_captures"]
 def read_captures(
   tf: Any, concrete: Any, function: Function, graph: Graph, variables: LiveVariables
 ) -> tuple[Capture, ...]:
-  """Returns what a ConcreteFunction closes over, one capture for each of `concrete.captured_inputs`.
+  """Returns the captures of a ConcreteFunction, one for each of `concrete.captured_inputs`.
 
   Args:
     tf: TensorFlow.
     concrete: the ConcreteFunction.
-    function: the same in our form.
-    graph: the graph that it is in.
-    variables: gets the variables among the captures.
+    function: the ConcreteFunction as a `Function`.
+    graph: the graph that contains it.
+    variables: the captured variables are added to this.
 
   Raises:
-    ConversionError: it captures a tensor of a function around it, which has no value now.
+    ConversionError: it captures a tensor of an enclosing function that is being traced.
   """
   variables.watch(concrete.graph.variables)
   start = len(function.parameters) - len(concrete.captured_inputs)
@@ -43,7 +43,7 @@ def read_captures(
 def read_capture(
   tf: Any, tensor: Any, position: int, function: Function, graph: Graph, variables: LiveVariables
 ) -> Capture:
-  """Returns what the parameter of `function` at `position` is bound to; see `read_captures`."""
+  """Returns the capture to which the parameter of `function` at `position` is bound; see `read_captures`."""
   if tensor.dtype not in (tf.resource, tf.variant):
     return _constant(tf, tensor, function)
   return variables.find(tensor) or _resource(tf, tensor, position, function, graph, variables)
@@ -52,8 +52,8 @@ def read_capture(
 def _constant(tf: Any, capture: Any, function: Function) -> np.ndarray:
   if not hasattr(capture, "numpy"):
     raise ConversionError(
-      f"{function.name}: captures {capture.name!r}, a tensor of a function around it that is being traced and so has "
-      f"no value. Convert outside of tf.function, or make the tensor an argument."
+      f"{function.name}: captures {capture.name!r}, a tensor of a function around it that is being traced, so it "
+      f"has no value. Convert outside of tf.function, or make the tensor an argument."
     )
   return np.asarray(capture.numpy(), object if capture.dtype == tf.string else None)
 
@@ -61,7 +61,7 @@ def _constant(tf: Any, capture: Any, function: Function) -> np.ndarray:
 def _resource(
   tf: Any, capture: Any, position: int, function: Function, graph: Graph, variables: LiveVariables
 ) -> Capture:
-  """A table with its present contents, or a variable given by its handle; anything else cannot be held by JAX."""
+  """Returns a table with its current contents, or a variable given by its handle; JAX cannot hold other resources."""
   name = function.parameters[position].name
   readers = [node for node, _ in parameter_uses(function, graph.library, graph.signatures, [position])[position]]
   types = next(filter(None, map(_table_types, readers)), None)
@@ -74,7 +74,7 @@ def _resource(
 
 
 def _table_types(node: Node) -> tuple[int, int] | None:
-  """TensorFlow's numbers of a table's key and value dtypes, if the node reads a table."""
+  """Returns TensorFlow's numbers of the key and value dtypes if the node reads a table, else None."""
   key_type, value_type = node.attrs.get("Tin"), node.attrs.get("Tout")
   if node.op.startswith("LookupTable") and isinstance(key_type, DType) and isinstance(value_type, DType):
     return int(key_type), int(value_type)

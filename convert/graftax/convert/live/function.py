@@ -1,4 +1,4 @@
-"""Live TensorFlow functions: a ConcreteFunction's graph, captures and structure as a `Program`."""
+"""Makes a `Program` of a live TensorFlow function: traces it, then reads its graph, captures and structure."""
 
 import functools
 import inspect
@@ -27,24 +27,24 @@ EXPECTED = (
   "__call__, a Python function of tensors, a GraphDef, or the path of a SavedModel or frozen graph"
 )
 
-# What TensorFlow calls an object that has no name of its own, such as a module or a partial function.
+# The name that TensorFlow gives to objects without a name, such as modules and partial functions.
 _NAMELESS = "function"
 
 
 def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-  """The ConcreteFunction of `function` for these arguments, and the function that TensorFlow traced.
+  """Returns the ConcreteFunction of `function` for these arguments, and the function that TensorFlow traced.
 
   Args:
-    function: a `tf.function`, a ConcreteFunction (traced already, so the arguments are not needed), a function restored
-      from a SavedModel, or any Python callable that TensorFlow can trace: a Keras model, a method, a `tf.Module`.
-      AutoGraph is used where a plain Python function has conditions on tensors.
-    args: arrays, `tf.TensorSpec`s or JAX shape structs, nested as the function takes them. A Python float or complex
-      number stands for a float32 or complex64 scalar; any other Python value is fixed. A Keras model that was built
-      needs none.
-    kwargs: the same, by keyword.
+    function: a `tf.function`, a ConcreteFunction (already traced, so arguments are ignored), a function restored from a
+      SavedModel, or any Python callable that TensorFlow can trace: a Keras model, a method, a `tf.Module`. AutoGraph is
+      used if a plain Python function has conditions on tensors.
+    args: example arguments: arrays, `tf.TensorSpec`s or JAX shape structs, nested as the function expects. A Python
+      float or complex number becomes a float32 or complex64 input; other Python values are fixed. A Keras model that
+      was built needs no arguments.
+    kwargs: example arguments by keyword.
 
   Raises:
-    ConversionError: it is not a TensorFlow function, or an argument has no spec.
+    ConversionError: `function` is not a TensorFlow function, or an argument has no spec.
   """
   if not callable(function):
     raise ConversionError(
@@ -65,7 +65,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
 
 
 def _parts(function: Any) -> str:
-  """What else could have been meant: methods of a module."""
+  """Returns a hint that names the `tf.function` methods of an object that cannot be called."""
   names = [
     name for name in dir(type(function)) if hasattr(getattr(type(function), name, None), "get_concrete_function")
   ]
@@ -73,14 +73,14 @@ def _parts(function: Any) -> str:
 
 
 def program_from_concrete_function(concrete: Any, source: Any = None) -> Program:
-  """A `Program` from a ConcreteFunction, with the current values of its variables.
+  """Returns the `Program` of a ConcreteFunction, with the current values of its variables.
 
   Args:
     concrete: the ConcreteFunction.
     source: the function that it was traced from, for its signature and documentation.
 
   Raises:
-    ConversionError: it takes, returns or captures something that has no JAX counterpart.
+    ConversionError: an argument, result or capture has no JAX counterpart.
   """
   with without_garbage_collection():
     return _read(concrete, source)

@@ -1,4 +1,4 @@
-"""Custom gradients of live functions: TensorFlow holds them as Python, so it traces them once more for us."""
+"""Traces the custom gradients of live functions, which TensorFlow holds as Python functions."""
 
 import dataclasses
 import functools
@@ -29,20 +29,19 @@ __all__ = ["trace_gradients"]
 
 _OP_TYPE = "_gradient_op_type"
 
-# A derivative may have a custom derivative of its own, without end. Beyond this order its forward pass is
-# differentiated.
+# Each gradient function may have a custom gradient. Beyond this order, gradient functions are differentiated directly.
 _MAX_ORDER = 3
 
 
 def trace_gradients(
   concrete: Any, library: FunctionLibrary, variables: LiveVariables
 ) -> tuple[dict[str, CustomGradient], FunctionLibrary]:
-  """The custom gradients that a ConcreteFunction's graphs name, and the library with their functions added.
+  """Returns the custom gradients that the graphs of a ConcreteFunction name, and the library with their functions.
 
   Args:
     concrete: the ConcreteFunction.
     library: its function library.
-    variables: the program's variables; gets those that only derivatives read.
+    variables: the variables of the program; those that only gradient functions read are added.
   """
   tf = import_tensorflow("Converting a custom gradient")
   registry = import_gradient_registry()
@@ -77,7 +76,7 @@ class _Forward:
   Attributes:
     graph: the graph.
     definitions: the FunctionDefs in the library that were made from the graph. There are several if a
-      `tf.GradientTape` has differentiated the function: TensorFlow then adds it again, with further results.
+      `tf.GradientTape` has differentiated the function, since TensorFlow then adds a copy with further results.
   """
 
   graph: Any
@@ -85,14 +84,14 @@ class _Forward:
 
   @functools.cached_property
   def positions(self) -> dict[str, int]:
-    """Name of an op in the graph -> position of its node in each FunctionDef, where its name may be another one."""
+    """Returns op name in the graph -> position of its node in each FunctionDef. Names may differ in a FunctionDef."""
     inputs = {tensor.op.name for tensor in self.graph.inputs}
     names = [op.name for op in self.graph.get_operations() if op.name not in inputs]
     return {name: position for position, name in enumerate(names)}
 
 
 def _graphs(graph: Any, definition: Any) -> list[_Forward]:
-  """Returns `graph` and the graphs of all functions that it knows."""
+  """Returns `graph` and the graphs of all functions in its library."""
   graphs, definitions = {id(graph): graph}, {id(graph): [definition]}
   for name in graph._functions:
     function = graph._get_function(name)
@@ -104,7 +103,7 @@ def _graphs(graph: Any, definition: Any) -> list[_Forward]:
 
 
 def _is_lifted(graph: Any) -> bool:
-  """Whether derivatives of this graph come from StableHLO, which JAX differentiates itself once it is lifted."""
+  """Returns whether the graph contains StableHLO, which JAX differentiates after it is lifted."""
   return any(op.type == "XlaCallModule" for op in graph.get_operations())
 
 
@@ -119,7 +118,7 @@ def _op_type(op: Any) -> str | None:
 
 
 def _trace(tf: Any, registry: Any, op_type: str, op: Any, order: int) -> Any:
-  """The gradient function of a node as a ConcreteFunction; None if TensorFlow does not have it."""
+  """Returns the gradient function of a node as a ConcreteFunction; None if TensorFlow does not have it."""
   try:
     gradient = registry.lookup(op_type)
   except LookupError:
@@ -130,14 +129,14 @@ def _trace(tf: Any, registry: Any, op_type: str, op: Any, order: int) -> Any:
   except NotImplementedError:
     if order == 1:
       raise
-    return None  # TensorFlow itself cannot differentiate once more (`tf.recompute_grad`)
+    return None  # TensorFlow cannot differentiate this gradient function (`tf.recompute_grad`)
 
 
 def _is_of_another_trace(traced: Any, forward: _Forward, graphs: Mapping[int, _Forward]) -> bool:
-  """Whether a gradient function reads tensors of a function that is neither in the program nor around it.
+  """Returns whether a gradient function reads tensors of a function that is neither in the program nor encloses it.
 
-  So it is with a model that was saved without its gradients and loaded by the process that made it: the names that it
-  kept are those of the original's gradients. TensorFlow cannot use them for the copy.
+  This happens if a process loads a model that it saved without gradients. The loaded copy then names the gradients of
+  the original functions, which do not apply to the copy.
   """
   known = {*graphs, *(id(outer) for graph in graphs.values() for outer in _outer_graphs(graph.graph))}
   inner = {id(tensor) for tensor, _ in forward.graph.captures}
@@ -151,7 +150,7 @@ def _outer_graphs(graph: Any) -> Iterator[Any]:
 
 
 def _results(traced: Any) -> tuple[int | None, ...]:
-  """For each input of the node, which result of the gradient function is its cotangent."""
+  """Returns, for each input of the node, the index of the result that is its cotangent; None if there is none."""
   results: list[int | None] = []
   for output in traced.structured_outputs:
     results.append(None if output is None else sum(r is not None for r in results))
@@ -166,15 +165,15 @@ def _captures(
   forward: tuple[_Forward, Mapping[int, _Forward]],
   variables: LiveVariables,
 ) -> tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]:
-  """What a gradient function closes over.
+  """Returns the captures of a gradient function.
 
   Args:
     tf: TensorFlow.
     traced: the gradient function.
-    function: the same in our form.
-    graph: the graph that it is in.
-    forward: the graph with the node that it is the derivative of, and all graphs of the program by their ids.
-    variables: the program's variables; gets those that only the gradient function reads.
+    function: the gradient function as a `Function`.
+    graph: the graph that contains it.
+    forward: the graph with the differentiated node, and all graphs of the program by id.
+    variables: the variables of the program; those that only the gradient function reads are added.
   """
   variables.watch(traced.graph.variables)
   captures: list[CapturedTensor | ResourceHandle | np.ndarray] = []
@@ -191,18 +190,18 @@ def _captures(
 
 def _captured_tensor(tensor: Any, forward: _Forward, graphs: Mapping[int, _Forward]) -> CapturedTensor:
   if tensor.graph is not forward.graph:
-    # The branch of a conditional sees a tensor of the graph around it as one of its own parameters, if it reads it.
+    # If a branch of a conditional reads a tensor of the enclosing graph, the tensor is a parameter of the branch.
     inner = next((inner for outer, inner in forward.graph.captures if outer is tensor), None)
     forward, tensor = (forward, inner) if inner is not None else (graphs.get(id(tensor.graph), forward), tensor)
   if tensor.graph is not forward.graph:
-    # Of a function around the program, which is being traced: an error if the program runs the node.
+    # The tensor belongs to an enclosing function that is being traced: an error if the program runs the node.
     return CapturedTensor(tensor.graph.name, TensorRef(tensor.op.name, tensor.value_index))
   refs = [(definition.signature.name, _ref(tensor, forward, definition)) for definition in forward.definitions]
   return CapturedTensor(*refs[0], copies=tuple(refs[1:]))
 
 
 def _ref(tensor: Any, forward: _Forward, definition: Any) -> TensorRef:
-  """A tensor of the graph as one of a FunctionDef, which calls a node otherwise if a result has the node's name."""
+  """Returns a tensor of the graph as one of a FunctionDef, which renames a node if a result has the same name."""
   for parameter, argument in zip(forward.graph.inputs, definition.signature.input_arg, strict=True):
     if parameter is tensor:
       return TensorRef(argument.name)

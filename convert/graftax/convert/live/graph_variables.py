@@ -1,4 +1,4 @@
-"""Variables that the functions of a live program make themselves, as those of a restored TF1 model do."""
+"""Reads variables that are created by nodes of a live program, as in a restored TF1 model."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -18,16 +18,17 @@ __all__ = ["read_graph_variables"]
 def read_graph_variables(
   tf: Any, function: Function, library: FunctionLibrary, signatures: OpSignatures, variables: LiveVariables
 ) -> tuple[Function, FunctionLibrary]:
-  """Returns the function and its library with the variables in them named after their nodes.
+  """Returns the function and its library with each variable named after its node.
 
-  TensorFlow keeps the value of such a variable under the node's `shared_name`, which it makes up when it loads a model.
+  TensorFlow stores the value of such a variable under the node's `shared_name`, which it generates when it loads a
+  model.
 
   Args:
     tf: TensorFlow.
     function: the function.
     library: the functions that it calls.
     signatures: signatures of all ops.
-    variables: gets the variables. One without a value is left out: a function may assign it before it reads it.
+    variables: the variables are added to this, except those without a value: a function may assign before it reads.
   """
   holders = [f for f in (function, *library.values()) if any(_makes_variable(node) for node in f.nodes)]
   if not holders:
@@ -65,7 +66,7 @@ def _resource_name(node: Node) -> str:
 
 
 def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
-  """The variable's value now; None if it has none, or if JAX cannot hold it."""
+  """Returns the current value of the variable; None if it has none, or if JAX cannot hold it."""
   dtype, shape, container = node.attrs.get("dtype"), node.attrs.get("shape"), node.attrs.get("container")
   if not isinstance(dtype, DType) or dtype is DType.STRING:
     return None

@@ -1,4 +1,4 @@
-"""Nested inputs and outputs of a ConcreteFunction as `InputStructure` and `OutputStructure`."""
+"""Reads the nested inputs and outputs of a ConcreteFunction as `InputStructure` and `OutputStructure`."""
 
 import inspect
 from collections.abc import Callable
@@ -14,20 +14,20 @@ from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
 
 __all__ = ["input_structure", "output_structure"]
 
-# Any in this module: TensorFlow ships no type information, and structures are the caller's own.
+# Any in this module: TensorFlow ships no type information, and structures are nested structures of the caller.
 
 
 def input_structure(tf: Any, concrete: Any, source: Any, function: Function) -> InputStructure:
-  """How a ConcreteFunction is called.
+  """Returns the structure of the arguments of a ConcreteFunction.
 
   Args:
     tf: TensorFlow.
     concrete: the ConcreteFunction.
     source: the function that it was traced from, or None.
-    function: the same in our form, for the names of its parameters.
+    function: the ConcreteFunction as a `Function`, for the names of its parameters.
 
   Raises:
-    ConversionError: it takes something that has no JAX counterpart.
+    ConversionError: an argument has no JAX counterpart.
   """
   if concrete.structured_input_signature is None:
     return _flat_structure(concrete, function)
@@ -42,16 +42,16 @@ def input_structure(tf: Any, concrete: Any, source: Any, function: Function) -> 
 
 
 def output_structure(tf: Any, concrete: Any) -> OutputStructure:
-  """What a ConcreteFunction returns.
+  """Returns the structure of the results of a ConcreteFunction.
 
   Raises:
-    ConversionError: it returns something that has no JAX counterpart.
+    ConversionError: a result has no JAX counterpart.
   """
   return OutputStructure(_specs(tf, concrete.structured_outputs, concrete, "returns"))
 
 
 def _flat_structure(concrete: Any, function: Function) -> InputStructure:
-  """TF1 functions, as of old hub modules, have no structure: their tensors are passed by name."""
+  """Returns the inputs of a TF1 function (old hub modules), whose tensors are passed by name, without a structure."""
   own = function.parameters[: len(function.parameters) - len(concrete.captured_inputs)]
   specs = {p.name: _spec(tensor) for p, tensor in zip(own, concrete.inputs, strict=False)}
   kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in specs]
@@ -63,7 +63,7 @@ def _specs(tf: Any, structure: Any, concrete: Any, verb: str) -> Any:
 
 
 def _plain_containers(structure: Any) -> Any:
-  """Without the wrappers that TensorFlow puts around containers that were attributes of a module."""
+  """Returns `structure` without the wrappers that TensorFlow puts around containers assigned to a module."""
   structure = getattr(structure, "__wrapped__", structure) if _is_wrapper(structure) else structure
   if isinstance(structure, tuple) and hasattr(structure, "_fields"):
     return type(structure)(*map(_plain_containers, structure))
@@ -95,8 +95,7 @@ def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
   if isinstance(leaf, tf.TypeSpec) or hasattr(leaf, "_type_spec"):
     raise ConversionError(
       f"{_name(concrete)}: {verb} {leaf!r}, which has no JAX counterpart; expected tensors, ragged or sparse "
-      f"tensors, or "
-      f"indexed slices."
+      "tensors, or indexed slices."
     )
   if hasattr(leaf, "__tf_flatten__"):
     raise ConversionError(
@@ -107,7 +106,7 @@ def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
 
 
 def _ragged(parts: list[TensorSpec]) -> Any:
-  """A ragged tensor of no ragged dimension is passed as a plain one."""
+  """Returns a ragged tensor; a plain tensor if no dimension is ragged."""
   return RaggedTensor(parts[0], tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
 

@@ -1,4 +1,4 @@
-"""Contents of a live lookup table."""
+"""Reads the contents of a live lookup table."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["table_contents"]
 
 
 def table_contents(tf: Any, handle: Any, key_type: int, value_type: int) -> tuple[np.ndarray, np.ndarray]:
-  """All keys of a table and their values, now.
+  """Returns all keys of a table and their current values.
 
   Args:
     tf: TensorFlow.
@@ -25,9 +25,12 @@ def table_contents(tf: Any, handle: Any, key_type: int, value_type: int) -> tupl
 
 
 def _dense_table_contents(tf: Any, handle: Any, keys: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
-  """A DenseHashTable exports all its buckets: the free ones hold a key of their own, and scalars have become `[1]`."""
+  """Returns the contents of a DenseHashTable.
+
+  Its export lists all buckets. Free and deleted buckets hold marker keys, and scalars are exported with shape `[1]`.
+  """
   rows, counts = np.unique(keys, axis=0, return_counts=True)
-  # Only the keys that mark empty and deleted buckets can be there more than once.
+  # Only the marker keys of free and deleted buckets can occur more than once.
   rows = rows[counts == 1]
   size = int(tf.raw_ops.LookupTableSizeV2(table_handle=handle))
   markers = (row for row in rows if _find(tf, handle, row[None], values) is None)
@@ -42,7 +45,7 @@ def _dense_table_contents(tf: Any, handle: Any, keys: np.ndarray, values: Any) -
 
 
 def _find(tf: Any, handle: Any, keys: np.ndarray, values: Any) -> Any:
-  """The values of keys; None where the table does not take such keys."""
+  """Returns the values of keys; None if the table does not accept keys of this shape."""
   shapes: tuple[Any, ...] = ((), values.shape[1:])
   for shape in shapes:
     default = tf.zeros(shape, values.dtype)

@@ -1,4 +1,4 @@
-"""Variables of a live program: a handle for each resource that it reads, and the value under the variable's name."""
+"""Collects the variables of a live program: a handle for each resource, and values by variable name."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["LiveVariables", "unique_name"]
 
 
 class LiveVariables:
-  """Collects variables as the captures of a program are read; two handles of one resource are one variable.
+  """Collects variables while the captures of a program are read; handles of one resource are one variable.
 
   Attributes:
     values: variable name without ":0" -> value.
@@ -38,22 +38,22 @@ class LiveVariables:
     self.values: dict[str, Variable] = {}
 
   def watch(self, variables: Iterable[Any]) -> None:
-    """Makes `tf.Variable` objects known, from which names and `trainable` come."""
+    """Adds `tf.Variable` objects, which provide the name and `trainable` of the variables found later."""
     self._watched.update((id(variable.handle), variable) for variable in variables)
 
   def find(self, tensor: Any) -> ResourceHandle | UnavailableCapture | None:
-    """Returns the handle for a handle tensor of a watched variable, or of one added before; None for any other."""
+    """Returns the handle for the handle tensor of a watched or known variable; None for other tensors."""
     if id(tensor) in self._handles:
       return self._handles[id(tensor)][1]
     variable = self._watched.get(id(tensor))
     return None if variable is None else self._add(tensor, variable.name, variable.dtype, variable)
 
   def find_raw(self, tensor: Any, readers: Iterable[Node], name: str) -> ResourceHandle | UnavailableCapture | None:
-    """Returns the handle for a handle tensor whose `tf.Variable` is not known; None if it is not a variable's.
+    """Returns the handle for a handle tensor without a known `tf.Variable`; None if it is not a variable.
 
     Args:
       tensor: an eager tensor of dtype resource.
-      readers: the nodes that read the variable; their attributes tell its dtype.
+      readers: the nodes that read the variable; its dtype is one of their attributes.
       name: the variable's name if the tensor does not have one.
     """
     found = self.find(tensor)
@@ -73,7 +73,7 @@ class LiveVariables:
     return self._add(tensor, getattr(tensor, "_name", None) or f"{name}:0", self._tf.as_dtype(int(dtype)), None)
 
   def add(self, name: str, value: np.ndarray) -> str:
-    """Adds a variable that is not a `tf.Variable`; returns the name that it has among `values`."""
+    """Adds a variable that is not a `tf.Variable`; returns its key in `values`."""
     unique = unique_name(name, self.values)
     self.values[unique] = Variable(value, f"{name}:0")
     return unique
@@ -109,6 +109,6 @@ def unique_name(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def _variable_dtype(reader: Node) -> DType | None:
-  """The dtype that an op on a variable declares; None for an op without it (`VariableShape`)."""
+  """Returns the dtype attribute of an op on a variable; None if the op has none (`VariableShape`)."""
   dtype = reader.attrs.get("dtype", reader.attrs.get("T"))
   return dtype if isinstance(dtype, DType) else None

@@ -1,1 +1,1 @@
-"""Nested inputs and outputs, and the composite tensors in them."""
+"""Describes nested inputs and outputs, and the composite tensors in them."""

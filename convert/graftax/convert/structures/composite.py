@@ -1,8 +1,7 @@
-"""Tensors made of several tensors: ragged, sparse and sliced ones, as JAX sees them.
+"""Tensors made of several arrays: ragged tensors, sparse tensors and indexed slices.
 
-A converted function takes and returns these where the TensorFlow function takes and returns the classes of the same
-names. They are pytrees, so every JAX transform passes through them. In a structure of specs, an instance whose fields
-are `TensorSpec`s stands for one.
+A converted function uses these in place of TensorFlow's classes of the same names. They are pytrees, so they work with
+all JAX transforms. In a structure of specs, the fields of an instance are `TensorSpec`s.
 """
 
 import dataclasses
@@ -17,16 +16,16 @@ __all__ = ["CompositeTensor", "IndexedSlices", "RaggedTensor", "SparseTensor"]
 
 _Composite = TypeVar("_Composite", bound="CompositeTensor")
 
-# Any in this module: a field holds an array, a tracer, a spec, or whatever else a JAX transform puts into a pytree.
+# Any in this module: a field holds an array, a tracer, a spec, or any other leaf that a JAX transform puts there.
 
 
 @dataclasses.dataclass(frozen=True)
 class CompositeTensor:
-  """What the classes below have in common: fields that are flattened in TensorFlow's order."""
+  """Base class of composite tensors, whose fields are flattened in TensorFlow's order."""
 
   @property
   def components(self) -> tuple[Any, ...]:
-    """The tensors that this is passed as, in TensorFlow's order; a field that is None is not passed."""
+    """Returns the tensors of all fields, in TensorFlow's order; fields that are None are left out."""
     values = [getattr(self, field.name) for field in dataclasses.fields(self)]
     return tuple(
       part for value in values for part in (value if isinstance(value, tuple) else (value,)) if part is not None
@@ -34,7 +33,7 @@ class CompositeTensor:
 
   @property
   def component_names(self) -> tuple[str, ...]:
-    """What to call each of `components` in a message."""
+    """Returns a name for each of `components`, for messages."""
     names: list[str] = []
     for field in dataclasses.fields(self):
       value = getattr(self, field.name)
@@ -45,7 +44,7 @@ class CompositeTensor:
     return tuple(names)
 
   def with_components(self: _Composite, components: Sequence[Any]) -> _Composite:
-    """The same with other tensors, one for each of `components`."""
+    """Returns a copy with other tensors, one for each of `components`."""
     left = iter(components)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(self):
@@ -62,8 +61,8 @@ class RaggedTensor(CompositeTensor):
   """Rows of different lengths; the counterpart of `tf.RaggedTensor`.
 
   Attributes:
-    flat_values: `[num_values, ...]`, the values of all rows one after the other.
-    row_splits: for each ragged dimension from the outermost in, `[num_rows + 1]` integers: row `i` has the values
+    flat_values: `[num_values, ...]`, the concatenated values of all rows.
+    row_splits: for each ragged dimension, outermost first, `[num_rows + 1]` integers. Row `i` consists of the elements
       `splits[i]` to `splits[i + 1]` of the next level.
 
   Example:
@@ -78,13 +77,13 @@ class RaggedTensor(CompositeTensor):
   def from_lists(
     cls, rows: Sequence[Any], *, ragged_rank: int | None = None, dtype: Any = None, row_splits_dtype: Any = np.int64
   ) -> "RaggedTensor":
-    """A ragged tensor from nested lists, as `tf.ragged.constant` makes it.
+    """Returns a ragged tensor made from nested lists, as `tf.ragged.constant` does.
 
     Args:
-      rows: lists nested equally deep.
-      ragged_rank: how many levels of nesting are ragged; by default all but the outermost.
-      dtype: of the values; by default float32 for floats and int32 for integers.
-      row_splits_dtype: int32 or int64.
+      rows: lists, all nested to the same depth.
+      ragged_rank: the number of ragged dimensions; by default all but the outermost are ragged.
+      dtype: the dtype of the values; by default float32 for floats and int32 for integers.
+      row_splits_dtype: the dtype of `row_splits`, int32 or int64.
 
     Raises:
       ValueError: rows are nested to different depths, or differ in length below the ragged levels.
@@ -105,7 +104,7 @@ class RaggedTensor(CompositeTensor):
     return cls(_values(level, dtype), tuple(splits))
 
   def to_lists(self) -> list[Any]:
-    """Nested lists of Python values."""
+    """Returns nested lists of Python values."""
     level = np.asarray(self.flat_values).tolist()
     for splits in reversed(self.row_splits):
       bounds = np.asarray(splits).tolist()
@@ -115,7 +114,7 @@ class RaggedTensor(CompositeTensor):
 
 @dataclasses.dataclass(frozen=True)
 class SparseTensor(CompositeTensor):
-  """The elements of a tensor that are not zero; the counterpart of `tf.SparseTensor`.
+  """The nonzero elements of a tensor; the counterpart of `tf.SparseTensor`.
 
   Attributes:
     indices: `[n, rank]` integers.
@@ -133,30 +132,30 @@ class SparseTensor(CompositeTensor):
 
   @classmethod
   def from_dense(cls, dense: Any) -> "SparseTensor":
-    """The elements of an array, or of nested lists, that are not zero."""
+    """Returns a sparse tensor of the nonzero elements of an array or nested lists."""
     array = _values(dense, None)
     indices = np.argwhere(array).astype(np.int64)
     return cls(indices, array[tuple(indices.T)], np.array(array.shape, np.int64))
 
   def to_dense(self) -> np.ndarray:
-    """The array, with zeros where nothing is stored. Of equal indices the last one counts."""
+    """Returns the dense array. If an index occurs more than once, its last value is used."""
     dense = np.zeros(tuple(np.asarray(self.dense_shape).tolist()), np.asarray(self.values).dtype)
     dense[tuple(np.asarray(self.indices).T)] = self.values
     return dense
 
   def to_lists(self) -> Any:
-    """`to_dense` as nested lists."""
+    """Returns `to_dense()` as nested lists."""
     return self.to_dense().tolist()
 
 
 @dataclasses.dataclass(frozen=True)
 class IndexedSlices(CompositeTensor):
-  """Some rows of a tensor; the counterpart of `tf.IndexedSlices`, which gradients of lookups are.
+  """Some rows of a tensor, such as the gradient of a lookup; the counterpart of `tf.IndexedSlices`.
 
   Attributes:
     values: `[n, ...]`, the rows.
-    indices: `[n]` integers: row `i` belongs at `indices[i]`. Rows of equal indices add up.
-    dense_shape: `[rank]` integers, or None where it is not known.
+    indices: `[n]` integers: `values[i]` is row `indices[i]` of the tensor. Rows with equal indices are added.
+    dense_shape: `[rank]` integers, or None if it is not known.
   """
 
   values: Any
@@ -164,13 +163,13 @@ class IndexedSlices(CompositeTensor):
   dense_shape: Any = None
 
   def to_dense(self, num_rows: int | None = None) -> jax.Array:
-    """The whole tensor, with zeros for the rows that are not there.
+    """Returns the whole tensor, with zeros for all other rows.
 
     Args:
-      num_rows: size of the first dimension, where `dense_shape` does not tell.
+      num_rows: size of the first dimension; needed if `dense_shape` is None.
 
     Raises:
-      ValueError: neither tells it.
+      ValueError: `num_rows` and `dense_shape` are both None.
     """
     if num_rows is None:
       if self.dense_shape is None:
@@ -193,7 +192,7 @@ def _depth(value: Any) -> int:
 def _values(value: Any, dtype: Any) -> np.ndarray:
   array = np.asarray(value, dtype)
   if dtype is None and not isinstance(value, np.ndarray | np.generic) and not hasattr(value, "dtype"):
-    # Python numbers become what TensorFlow makes of them.
+    # Python numbers get the dtypes that TensorFlow gives them.
     plain = {"f": np.float32, "i": np.int32}.get(array.dtype.kind)
     array = array.astype(np.float32 if array.size == 0 else plain) if plain else array
   return array

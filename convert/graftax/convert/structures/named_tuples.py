@@ -1,4 +1,4 @@
-"""Named tuple classes made while a program runs: equal ones are one class, and they can be pickled."""
+"""Creates named tuple classes at run time that can be pickled; equal definitions give the same class."""
 
 import functools
 import keyword
@@ -8,22 +8,22 @@ from typing import Any
 
 __all__ = ["named_tuple_class", "portable"]
 
-# Any in this module: nested Python structures of the caller's own making.
+# Any in this module: nested Python structures of the caller.
 
 
 @functools.lru_cache(maxsize=1024)
 def named_tuple_class(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-  """A named tuple class; the same name and fields give the same class, also after pickling in another process.
+  """Returns a named tuple class. The same name and fields give the same class, also after unpickling elsewhere.
 
   Raises:
-    ValueError: a field's name cannot be that of a Python attribute.
+    ValueError: a field name is not a valid name of a Python attribute.
 
   Example:
     >>> named_tuple_class("Pair", ("left", "right"))(1, 2)
     Pair(left=1, right=2)
   """
   usable = name if name.isidentifier() and not keyword.iskeyword(name) else "NamedTuple"
-  cls = namedtuple(usable, fields)  # type: ignore[misc]  # mypy wants to see the name
+  cls = namedtuple(usable, fields)  # type: ignore[misc]  # mypy expects a literal name
   made: type[tuple[Any, ...]] = type(usable, (cls,), {"__slots__": (), "__reduce__": _reduce, "__module__": __name__})
   return made
 
@@ -37,9 +37,9 @@ def _make(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 def portable(structure: Any) -> Any:
-  """`structure` with named tuples whose class no other process could import turned into ones of `named_tuple_class`.
+  """Replaces named tuples whose class cannot be imported by those of `named_tuple_class`.
 
-  TensorFlow makes such classes when it loads a SavedModel; so do functions that define a class inside.
+  Such classes come from TensorFlow, when it loads a SavedModel, and from functions that define classes.
   """
   if isinstance(structure, tuple) and hasattr(structure, "_fields"):
     values = [portable(value) for value in structure]

@@ -1,4 +1,4 @@
-"""Nested inputs and outputs: what a call passes in, flattened as `tf.nest` does, and results put back in shape."""
+"""Flattens nested arguments in the order of `tf.nest`, checks them, and packs flat results into nested ones."""
 
 import dataclasses
 import inspect
@@ -28,12 +28,12 @@ __all__ = [
   "leaf_specs",
 ]
 
-# Any in this module: nested Python structures of the caller's own making.
+# Any in this module: nested Python structures of the caller.
 
-# Longer values are named by their type in messages.
+# In messages, values with a longer `repr` are described by their type.
 _MAX_SHOWN = 80
 
-# Integers in numpy or Python are known while tracing, as in TF2JAX, if there are no more than a shape has.
+# NumPy and Python integers are known while tracing, as in TF2JAX, in arrays of up to this many elements.
 _MAX_KNOWN_SIZE = 32
 
 
@@ -50,14 +50,14 @@ class VariableArgument:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InputStructure:
-  """How a function is called and in which order its tensors arrive.
+  """The arguments of a function, and the order of its flat tensors.
 
   Attributes:
     args: nested positional arguments with a `TensorSpec`, or a composite tensor of them, for each tensor; any other
-      leaf is a Python value that the function was traced with.
-    kwargs: the same for keyword-only arguments, and for those that `**` takes.
+      leaf is a fixed Python value.
+    kwargs: the same for keyword-only arguments, and for the arguments collected by `**`.
     signature: the Python signature, with defaults.
-    defaults: values of arguments that `**` takes and that may be left out.
+    defaults: default values of arguments collected by `**`.
   """
 
   args: tuple[Any, ...]
@@ -67,12 +67,12 @@ class InputStructure:
 
   @property
   def specs(self) -> tuple[TensorSpec, ...]:
-    """The tensor specs in flat order."""
+    """Returns the tensor specs in flat order."""
     return tuple(spec for leaf in tree.flatten((self.args, dict(self.kwargs))) for spec in leaf_specs(leaf))
 
   @property
   def arguments(self) -> dict[str, Any]:
-    """Argument name -> nested specs, in the order in which TensorFlow flattens them; `*rest` is rest_0, rest_1, ..."""
+    """Returns argument name -> nested specs, in TensorFlow's flat order; `*rest` is named rest_0, rest_1, ..."""
     names: list[str] = []
     for parameter in self.signature.parameters.values():
       if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
@@ -84,7 +84,7 @@ class InputStructure:
     return arguments
 
   def free_name(self, name: str) -> str:
-    """`name`, with as many underscores behind it as it takes to be no argument's name."""
+    """Returns `name`, followed by underscores if an argument has that name."""
     while name in self.arguments:
       name += "_"
     return name
@@ -99,14 +99,14 @@ class OutputStructure:
   """The nested results of a function.
 
   Attributes:
-    nested: a structure whose leaves stand for the function's flat outputs, in order: a `TensorSpec` for one, a
-      composite tensor of specs for several. Any other leaf (None, a Python value) is returned as it is.
+    nested: a structure whose leaves describe the flat outputs, in order: a `TensorSpec` for one output, a composite
+      tensor of specs for several. Any other leaf (None, a Python value) is part of the result.
   """
 
   nested: Any
 
   def pack(self, outputs: Sequence[Any]) -> Any:
-    """The nested result from flat outputs."""
+    """Returns the nested result made of flat outputs."""
     flat = iter(outputs)
     return tree.unflatten_as(self.nested, [_pack_leaf(leaf, flat) for leaf in tree.flatten(self.nested)])
 
@@ -115,9 +115,9 @@ class OutputStructure:
 
 
 def keyword_structure(inputs: Mapping[str, Any], defaults: Mapping[str, Any]) -> InputStructure:
-  """The structure of a function that takes all its inputs by name, whatever those names are.
+  """Returns the structure of a function whose inputs are all passed by name.
 
-  A name that Python does not allow for a parameter (`"input:0"`, `"class"`) is one of those that `**inputs` takes.
+  If a name is not a valid name of a Python parameter (`"input:0"`, `"class"`), its input is collected by `**inputs`.
   """
   usable = [key for key in inputs if key.isidentifier() and not keyword.iskeyword(key)]
   kind = inspect.Parameter
@@ -132,12 +132,12 @@ def keyword_structure(inputs: Mapping[str, Any], defaults: Mapping[str, Any]) ->
 
 
 def is_spec(leaf: Any) -> bool:
-  """Whether a leaf of a structure stands for a tensor, or for several that make up one."""
+  """Returns whether a leaf of a structure describes a tensor or a composite tensor."""
   return isinstance(leaf, TensorSpec | CompositeTensor)
 
 
 def leaf_specs(leaf: Any) -> tuple[TensorSpec, ...]:
-  """The specs of the tensors that a leaf stands for; none for a Python value."""
+  """Returns the specs of the tensors that a leaf describes; `()` for a Python value."""
   if isinstance(leaf, CompositeTensor):
     return leaf.components
   return (leaf,) if isinstance(leaf, TensorSpec) else ()
@@ -158,15 +158,15 @@ def flatten_call(
   strict_shape_check: bool,
   strict_dtype_check: bool,
 ) -> list[Any]:
-  """The flat tensors of a call, checked against the structure that the function was converted with.
+  """Returns the flat tensors of a call, checked against the structure of the converted function.
 
   Args:
-    structure: what the function takes.
+    structure: the arguments of the function.
     args: the call's positional arguments.
     kwargs: the call's keyword arguments.
     function: the function's name, for messages.
-    strict_shape_check: refuse a shape that the spec does not allow.
-    strict_dtype_check: refuse a dtype other than the spec's.
+    strict_shape_check: raise if the spec does not allow the shape.
+    strict_dtype_check: raise if the dtype is not that of the spec.
 
   Raises:
     MissingInputError: an argument is missing.
@@ -241,13 +241,13 @@ def _binds_partially(signature: inspect.Signature, args: Sequence[Any], kwargs: 
 def bind_names(
   signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], *, partial: bool = False
 ) -> dict[str, Any]:
-  """Argument name -> value of a call, defaults filled in; names as in `InputStructure.arguments`.
+  """Returns argument name -> value of a call, with defaults; names are those of `InputStructure.arguments`.
 
   Args:
-    signature: what is called.
-    args: its positional arguments.
-    kwargs: its keyword arguments.
-    partial: whether arguments without a default may be left out, and then are not in the result.
+    signature: the signature of the function.
+    args: the positional arguments of the call.
+    kwargs: the keyword arguments of the call.
+    partial: whether arguments without a default may be left out; these are not in the result.
 
   Raises:
     TypeError: the arguments do not fit the signature.
@@ -318,7 +318,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"spec that allows this one, or switch the check off with override_config('strict_shape_check', False)."
     )
   dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-  # While 64-bit types are off, JAX has no array of the signature's own dtype.
+  # With 64-bit types off, JAX has no arrays of some dtypes.
   if strict_dtype_check and dtype not in (spec.dtype.numpy, canonical_dtype(spec.dtype.numpy)):
     raise InputError(
       f"{where}: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check off with "
@@ -329,7 +329,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
 
 
 def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
-  """What is no JAX array yet as one of the dtype it has; a size, an axis or a shape as a known value."""
+  """Returns a value as a JAX array of its dtype; short integer arrays stay in NumPy, so that they are known."""
   array = np.asarray(value)
   wanted = spec.dtype.base.numpy
   if not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind"):
@@ -341,9 +341,9 @@ def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
 
 
 def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
-  """Integers where the function takes floats, and reals where it takes complex numbers, as these.
+  """Converts integers to the floats, and real numbers to the complex numbers, that the function expects.
 
-  Ops compute in the type of their inputs. Another precision stays: then the function runs in that.
+  Ops compute in the dtype of their inputs. Another precision is kept, and the function then runs in that precision.
   """
   for kind in (np.inexact, np.complexfloating):
     if jnp.issubdtype(wanted, kind) and isinstance(array, jax.Array) and not jnp.issubdtype(array.dtype, kind):
@@ -352,13 +352,13 @@ def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
 
 
 def _check_fits(value: np.ndarray, where: str) -> None:
-  """Refuses integers that JAX would cut to 32 bits. (It rounds floats to float32, as everywhere in JAX.)"""
+  """Raises if JAX would truncate integers to 32 bits. Floats are rounded to float32, as always in JAX."""
   if not fits_jax_dtype(value):
     held = canonical_dtype(value.dtype)
     raise InputError(
       f"{where}: got {value.dtype} values from {value.min()} to {value.max()}, which {held} does not hold. JAX's "
-      f"64-bit types are off; switch them on with jax.config.update('jax_enable_x64', True), or pass "
-      f"graftax.ops_jax.as_int64_pair(value), which random seeds and integer arithmetic take."
+      f"64-bit types are off; switch them on with jax.config.update('jax_enable_x64', True), or, for random seeds and "
+      f"integer arithmetic, pass graftax.ops_jax.as_int64_pair(value)."
     )
 
 
@@ -370,7 +370,7 @@ def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
       f"{where}: got {_short(value)}, but the function was converted with the variable {traced_with.name!r}, whose "
       f"value is one of the parameters. Pass None, and the value among the parameters."
     )
-  # Objects that compare by identity, such as a module, have no meaning that could differ.
+  # Objects that compare by identity, such as modules, cannot be compared by value, so any object is accepted.
   if value is traced_with or not (traced_with is None or _compares_by_value(traced_with)):
     return
   if isinstance(value, jax.core.Tracer):
