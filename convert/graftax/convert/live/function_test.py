@@ -357,3 +357,12 @@ def test_other_resources_are_named_with_what_reads_them():
   iterator = iter(tf.data.Dataset.range(3))
   with pytest.raises(NotImplementedError, match="IteratorGetNext"):
     gc.convert(tf.function(lambda: next(iterator)))
+
+
+def test_text_passes_through_a_function():
+  tf_fn = tf.function(lambda text, x: (text, x * 2))
+  fn, params = gc.convert(tf_fn, tf.TensorSpec([None], tf.string), X)
+  (text, doubled), _ = fn(params, ["a", "é"], X)
+  wanted_text, wanted = tf_fn(tf.constant(["a", "é"]), X)
+  np.testing.assert_array_equal(text, wanted_text.numpy())
+  np.testing.assert_array_equal(doubled, wanted.numpy())

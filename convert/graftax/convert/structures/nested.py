@@ -14,7 +14,7 @@ import tree
 from graftax.convert.errors import InputError, MissingInputError
 from graftax.convert.structures.composite import CompositeTensor
 from graftax.convert.structures.named_tuples import portable
-from graftax.graphdef_ir import TensorSpec
+from graftax.graphdef_ir import DType, TensorSpec
 from graftax.ops_jax import Int64Pair, canonical_dtype, fits_jax_dtype
 
 __all__ = [
@@ -306,7 +306,8 @@ def _differences(spec: Any, value: Any, path: tuple[Any, ...]) -> tuple[list[str
 
 
 def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: bool, strict_dtype_check: bool) -> Any:
-  if value is None or isinstance(value, str | bytes | CompositeTensor):
+  is_text = spec.dtype.base is DType.STRING
+  if value is None or isinstance(value, CompositeTensor) or (isinstance(value, str | bytes) and not is_text):
     raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
   try:
     shape = np.shape(value)
@@ -317,6 +318,8 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"{where}: got shape {list(shape)}; expected {spec.shape}. Pass an array of that shape, convert again with a "
       f"spec that allows this one, or switch the check off with override_config('strict_shape_check', False)."
     )
+  if is_text:
+    return _as_text(value, spec, where)
   dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
   # With 64-bit types off, JAX has no arrays of some dtypes.
   if strict_dtype_check and dtype not in (spec.dtype.numpy, canonical_dtype(spec.dtype.numpy)):
@@ -328,9 +331,21 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
   return _of_kind(array, spec.dtype.base.numpy)
 
 
+def _as_text(value: Any, spec: TensorSpec, where: str) -> np.ndarray:
+  """Returns strings as an object array of bytes, as TensorFlow stores them."""
+  array = np.array(value, object)
+  for index, item in np.ndenumerate(array):
+    if not isinstance(item, str | bytes):
+      raise InputError(f"{where}: got {_short(value)}; expected text, as str or bytes, like {spec}.")
+    array[index] = item.encode() if isinstance(item, str) else item
+  return array
+
+
 def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
   """Returns a value as a JAX array of its dtype; short integer arrays stay in NumPy, so that they are known."""
   array = np.asarray(value)
+  if array.dtype.kind in "OSU":
+    raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
   wanted = spec.dtype.base.numpy
   if not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind"):
     array = array.astype(wanted)  # Python numbers have no dtype of their own.

@@ -146,3 +146,32 @@ def test_names_that_python_does_not_allow_are_passed_by_unpacking():
     _flatten(structure, inputs=1)
   with pytest.raises(InputError, match=r"unknown arguments \['b'\]"):
     _flatten(structure, inputs=1, b=2, **{"a:0": 1})
+
+
+TEXT = TensorSpec(PartialShape((None,)), DType.STRING)
+
+
+@pytest.mark.parametrize("value", [["a", "é"], [b"a", "é"], np.array(["a", "é"]), np.array([b"a", "é"], object)])
+def test_text_is_passed_as_utf8_bytes(value):
+  (flat,) = _flatten(_structure(lambda x: None, TEXT), value)
+  assert flat.dtype == object
+  assert flat.tolist() == [b"a", "é".encode()]
+
+
+def test_one_string_is_a_scalar():
+  (flat,) = _flatten(_structure(lambda x: None, TensorSpec(PartialShape(()), DType.STRING)), "a")
+  assert flat.shape == () and flat[()] == b"a"
+
+
+@pytest.mark.parametrize(
+  ("spec", "value", "message"),
+  [
+    (TEXT, np.zeros(2, np.float32), r"'x': got .*; expected text, as str or bytes, like string\[\?\]"),
+    (TEXT, [["a"]], r"'x': got shape \[1, 1\]"),
+    (VECTOR, ["a", "b"], r"'x': got \['a', 'b'\]; expected an array like float32\[\?\]"),
+    (VECTOR, np.array([b"a"], object), r"'x': got .*; expected an array like float32\[\?\]"),
+  ],
+)
+def test_text_and_numbers_are_not_mixed(spec, value, message):
+  with pytest.raises(InputError, match=message):
+    _flatten(_structure(lambda x: None, spec), value)
