@@ -16,7 +16,7 @@ __all__ = [
   "has_effect",
   "iota_offset",
   "is_zero",
-  "program_uses",
+  "uses_of_values",
   "splat_value",
   "static_parameters",
 ]
@@ -48,7 +48,7 @@ def definitions(context: Context) -> dict[int, ir.Op]:
   """The op that defines each value of the program; passes that renumber ops add theirs."""
   found = context.analyses.get("definitions")
   if found is None:
-    bodies = [function.body for function in context.program.functions.values()]
+    bodies = [function.body for function in context.ir.functions.values()]
     found = context.analyses["definitions"] = {n: op for body in bodies for op in ir.walk(body) for n in op.results}
   return found
 
@@ -76,7 +76,7 @@ def _callee_size(context: Context, op: ir.Op) -> int:
 
 def _callee(context: Context, op: ir.Op) -> ir.Function | None:
   name = op.attrs.get("callee") if op.name == "func.call" else op.attrs.get("decomposition")
-  return context.program.functions.get(name) if isinstance(name, str) else None
+  return context.ir.functions.get(name) if isinstance(name, str) else None
 
 
 def has_effect(context: Context, op: ir.Op) -> bool:
@@ -95,12 +95,12 @@ def has_effect(context: Context, op: ir.Op) -> bool:
   return context.analyses[key]
 
 
-def program_uses(context: Context) -> dict[int, list[tuple[ir.Op | None, int]]]:
+def uses_of_values(context: Context) -> dict[int, list[tuple[ir.Op | None, int]]]:
   """(op, operand position) of every use of each value; a use as a result of a region is (None, position)."""
   found = context.analyses.get("uses")
   if found is None:
     found = context.analyses["uses"] = {}
-    for function in context.program.functions.values():
+    for function in context.ir.functions.values():
       _collect_uses(function.body, found)
   return found
 
@@ -218,7 +218,7 @@ def _collect_wanted(context: Context, region: ir.Region, wanted: set[int]) -> No
 
 def _demanded(context: Context, op: ir.Op) -> Any:
   if op.name == "func.call":
-    callee = context.program.functions[op.attrs["callee"]]
+    callee = context.ir.functions[op.attrs["callee"]]
     return (op.operands[index] for index in static_parameters(context, callee))
   positions = _STATIC_OPERANDS.get(op.name, ())
   return op.operands if positions is None else (op.operands[i] for i in positions if i < len(op.operands))

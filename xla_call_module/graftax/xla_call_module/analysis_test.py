@@ -24,8 +24,8 @@ def test_what_is_said_to_count_along_an_axis_does(name):
     %c = stablehlo.constant dense<-2> : tensor<3x3xi32>
     %r = {value}
     return %r : tensor<3x3xi32> }} }}""")
-  context = Context(module.program, Options())
-  found = analysis.iota_offset(context, module.program.main.body.returns[0])
+  context = Context(module.ir, Options())
+  found = analysis.iota_offset(context, module.ir.main.body.returns[0])
   (evaluated,) = lift(module)()
   if found is None:
     assert name in ("one entry repeated", "twice")
@@ -50,19 +50,19 @@ _CALLS = Module.from_text("""module {
 
 
 def test_effects_and_sizes_are_those_of_all_functions_that_are_called():
-  context = Context(_CALLS.program, Options())
-  quiet, outer = _CALLS.program.main.body.ops
+  context = Context(_CALLS.ir, Options())
+  quiet, outer = _CALLS.ir.main.body.ops
   assert not analysis.has_effect(context, quiet) and analysis.has_effect(context, outer)
   # Two calls, the call in @outer, and the custom call in @loud.
-  assert analysis.expanded_size(context, _CALLS.program.main) == 4
+  assert analysis.expanded_size(context, _CALLS.ir.main) == 4
 
 
 def test_definitions_and_uses_name_every_value_once():
-  context = Context(_CALLS.program, Options())
-  ops = [op for function in _CALLS.program.functions.values() for op in ir.walk(function.body)]
+  context = Context(_CALLS.ir, Options())
+  ops = [op for function in _CALLS.ir.functions.values() for op in ir.walk(function.body)]
   assert set(analysis.definitions(context)) == {number for op in ops for number in op.results}
-  first, second = _CALLS.program.main.body.ops
-  uses = analysis.program_uses(context)
+  first, second = _CALLS.ir.main.body.ops
+  uses = analysis.uses_of_values(context)
   assert uses[first.results[0]] == [(second, 0)] and uses[second.results[0]] == [(None, 0)]
 
 
@@ -71,9 +71,9 @@ def test_definitions_and_uses_name_every_value_once():
 )
 def test_what_may_wrap_or_round_does_not_count(kind, size, offset):
   array = f"tensor<{size}x{kind}>"
-  program = Module.from_text(f"""module {{ func.func public @main() -> {array} {{
+  module_ir = Module.from_text(f"""module {{ func.func public @main() -> {array} {{
     %i = stablehlo.iota dim = 0 : {array}
     %c = stablehlo.constant dense<{offset}> : {array}
     %r = stablehlo.add %i, %c : {array}
-    return %r : {array} }} }}""").program
-  assert analysis.iota_offset(Context(program, Options()), program.main.body.returns[0]) is None
+    return %r : {array} }} }}""").ir
+  assert analysis.iota_offset(Context(module_ir, Options()), module_ir.main.body.returns[0]) is None

@@ -136,11 +136,11 @@ def for_main(module: Module, args: Sequence[Any], platform_index: int | None) ->
   leading: list[Any] = []
   if module.has_platform_index:
     leading.append(np.asarray(platform_index or 0, np.int32))
-  types = [kind for kind in module.program.main.types if not isinstance(kind, ir.TokenType)]
+  types = [kind for kind in module.ir.main.types if not isinstance(kind, ir.TokenType)]
   for (argument, axis), kind in zip(module.dim_args, types[len(leading) :], strict=False):
     leading.append(_dimension(np.shape(args[argument])[axis], kind))
   plain = iter([*leading, *kept])
-  return [values.TOKEN if isinstance(kind, ir.TokenType) else next(plain) for kind in module.program.main.types]
+  return [values.TOKEN if isinstance(kind, ir.TokenType) else next(plain) for kind in module.ir.main.types]
 
 
 def _dimension(size: Any, kind: Any) -> Any:

@@ -15,8 +15,8 @@ _DTYPES = (
 @pytest.mark.parametrize("shape", [(), (2, 0, 3)])
 def test_type_that_is_spelled_is_one_that_mlir_reads_back(dtype, shape):
   kind = attributes.type_spelling(shape, dtype)
-  program = mlir.decode_text(f"module {{ func.func public @main(%x: {kind}) -> {kind} {{\n return %x : {kind} }} }}")
-  assert program.main.types == program.main.result_types == (ir.TensorType(shape, np.dtype(dtype)),)
+  module_ir = mlir.decode_text(f"module {{ func.func public @main(%x: {kind}) -> {kind} {{\n return %x : {kind} }} }}")
+  assert module_ir.main.types == module_ir.main.result_types == (ir.TensorType(shape, np.dtype(dtype)),)
 
 
 def test_dtype_without_element_type_is_an_error():

@@ -25,9 +25,9 @@ def groups(op: ir.Op) -> np.ndarray:
   return np.asarray(op.attrs.get("replica_groups", op.attrs.get("source_target_pairs", ())))
 
 
-def is_alone(program: ir.ModuleIR, op: ir.Op) -> bool:
+def is_alone(module_ir: ir.ModuleIR, op: ir.Op) -> bool:
   """Whether no device communicates with any but itself in a collective."""
-  found, count = groups(op), _num_devices(program, op)
+  found, count = groups(op), _num_devices(module_ir, op)
   if op.name == "stablehlo.collective_permute":
     return not found.size or (len(found) == count and bool((found[:, 0] == found[:, 1]).all()))
   if op.name == "stablehlo.collective_broadcast":
@@ -35,9 +35,9 @@ def is_alone(program: ir.ModuleIR, op: ir.Op) -> bool:
   return found.shape[-1:] == (1,) if found.size else count == 1  # no groups stand for one group of all devices
 
 
-def _num_devices(program: ir.ModuleIR, op: ir.Op) -> int:
+def _num_devices(module_ir: ir.ModuleIR, op: ir.Op) -> int:
   """How many devices an op with or without a channel communicates between: all, or the replicas of one partition."""
-  replicas, partitions = (int(program.attrs.get(f"mhlo.num_{kind}s", 1)) for kind in ("replica", "partition"))
+  replicas, partitions = (int(module_ir.attrs.get(f"mhlo.num_{kind}s", 1)) for kind in ("replica", "partition"))
   return replicas * partitions if "channel_handle" in op.attrs else replicas
 
 

@@ -1,4 +1,4 @@
-"""What every lowering sees: the program, the options, and the records that one lifted module accumulates."""
+"""What every lowering sees: the decoded module, the options, and the records that one lifted module accumulates."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 
-from graftax.xla_call_module import errors, ir
+from graftax.xla_call_module import errors
+from graftax.xla_call_module.ir import ModuleIR, Op
 
 __all__ = ["Context", "Options", "Record", "check_choices"]
 
@@ -58,7 +59,7 @@ class Context:
   With `without_x64`, the module has 64-bit values and JAX has none; the module of that name says what happens to them.
   """
 
-  program: ir.ModuleIR
+  ir: ModuleIR
   options: Options
   platform_index: int | None = None
   without_x64: bool = False
@@ -66,12 +67,12 @@ class Context:
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
-  def record(self, kind: str, op: ir.Op, note: str, ffi_target: tuple[str, int] | None = None) -> None:
+  def record(self, kind: str, op: Op, note: str, ffi_target: tuple[str, int] | None = None) -> None:
     """Notes once per place that something was dropped or replaced."""
     key = (kind, op.name, op.location, ffi_target)
     self.records.setdefault(key, Record(kind, op.name, op.location, note, ffi_target))
 
-  def unsupported(self, op: ir.Op, reason: str, *, embeds: bool = True) -> errors.UnsupportedOpError:
+  def unsupported(self, op: Op, reason: str, *, embeds: bool = True) -> errors.UnsupportedOpError:
     """The error for an op that does not lift, ready to raise; `embeds` tells whether embed() would help."""
     return errors.UnsupportedOpError(
       f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register"

@@ -170,11 +170,11 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
       jax.eval_shape(lifted, *specs)
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
-    honoured = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
+    supported = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
     found = Explanation("embed", tuple(fallback.obstacles.values()), lifted.records, str(error))
     try:
-      preflight.check_embeds(module.program)
-      return _Plan(embedding.embed(module, **honoured), found)
+      preflight.check_embeds(module.ir)
+      return _Plan(embedding.embed(module, **supported), found)
     except errors.UnsupportedModuleError as refusal:
       return _Plan(_Refusing(refusal), dataclasses.replace(found, refusals=(str(refusal),)))
   obstacles = tuple(fallback.obstacles.values())

@@ -126,7 +126,7 @@ _WHOLE = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> 
   return %0#0 : tensor<4xf32> } }"""
 
 
-def test_options_that_embedding_cannot_honour_are_not_dropped():
+def test_options_that_embedding_does_not_support_are_not_dropped():
   module = Module.from_text(_WHOLE)
   assert explain(module).plan == "embed"
   assert explain(module, loops="while").plan == "embed"

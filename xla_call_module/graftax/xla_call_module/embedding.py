@@ -19,7 +19,7 @@ __all__ = ["embed", "embed_op"]
 
 
 class _Embedded:
-  """What the primitive carries: a module and how to specialise it. Compared by identity."""
+  """What the primitive carries: a module and how to specialize it. Compared by identity."""
 
   def __init__(self, module: Module):
     self.module = module
@@ -30,19 +30,19 @@ class _Embedded:
     """The module for static argument types on one platform, with plain arguments and results."""
     key = (tuple((aval.shape, np.dtype(aval.dtype)) for aval in avals), platform)
     if key not in self._texts:
-      self._texts[key] = self._specialise(key[0], platform)
+      self._texts[key] = self._specialize(key[0], platform)
     return self._texts[key]
 
-  def _specialise(self, shapes: Sequence[tuple[Any, np.dtype]], platform: str | None) -> str:
+  def _specialize(self, shapes: Sequence[tuple[Any, np.dtype]], platform: str | None) -> str:
     module = self.module
     leading: list[tuple[int, str]] = []
     if module.has_platform_index:
       leading.append((module.platforms.index(platform) if platform in module.platforms else 0, "tensor<i32>"))
-    plain = [kind for kind in module.program.main.types if not isinstance(kind, ir.TokenType)]
+    plain = [kind for kind in module.ir.main.types if not isinstance(kind, ir.TokenType)]
     for (argument, axis), kind in zip(module.dim_args, plain[len(leading) :], strict=False):
       leading.append((shapes[argument][0][axis], attributes.type_spelling((), kind.dtype)))
     types = [attributes.type_spelling(shape, dtype) for shape, dtype in shapes]
-    return mlir.specialise(module.data, types, leading=leading, kept=module.kept, refine=module.is_polymorphic)
+    return mlir.specialize(module.data, types, leading=leading, kept=module.kept, refine=module.is_polymorphic)
 
   def result_specs(self, avals: Sequence[Any]) -> list[tuple[tuple[Any, ...], np.dtype]]:
     if all(None not in spec.shape for spec in self.module.outputs):
@@ -136,7 +136,7 @@ def embed(
   """
   check_is_module(module, "embed")
   check_choices(gradient=gradient, x64=x64)
-  preflight.check_embeds(module.program)
+  preflight.check_embeds(module.ir)
   embedded = _Embedded(module)
 
   def primal(*args: Any) -> list[Any]:
@@ -154,7 +154,7 @@ def embed(
   def run(*args: Any) -> tuple[jax.Array, ...]:
     return arguments.call_checked(call, module, args, lacks_x64=not jax.config.jax_enable_x64, x64=x64)
 
-  run.__name__ = run.__qualname__ = module.program.name or "embedded"
+  run.__name__ = run.__qualname__ = module.ir.name or "embedded"
   return run
 
 

@@ -105,8 +105,8 @@ def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
     raise _wrong_results(op, results)
   for kind, value in zip(op.types, results, strict=True):
     # Where 64-bit types are off, 64-bit integers travel as something else.
-    is_wide = context.without_x64 and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
-    if type(kind) is ir.TensorType and not is_wide and not _has_type(value, kind):
+    is_64_bit_integer = context.without_x64 and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
+    if type(kind) is ir.TensorType and not is_64_bit_integer and not _has_type(value, kind):
       raise _wrong_results(op, results)
 
 
@@ -142,7 +142,7 @@ def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list
   Known arguments that the callee needs as such (trip counts, shapes) are closed over; a function is traced once for
   each set of those.
   """
-  function = context.program.functions[name]
+  function = context.ir.functions[name]
   is_known = bool(arguments) and all(isinstance(value, (np.ndarray, values.SymbolicArray)) for value in arguments)
   # Small functions that call small functions, each twice, would be exponentially many ops inline.
   inlines = analysis.expanded_size(context, function) <= _MAX_EXPANDED_OPS
@@ -155,8 +155,7 @@ def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list
     if isinstance(value, (values.Token, values.SymbolicArray)) or (index in wanted and values.is_known(value))
   }
   traced = [values.materialize(value) for index, value in enumerate(arguments) if index not in static]
-  wide = [index for index, value in enumerate(traced) if isinstance(value, without_x64.Wide)]
-  if wide:
+  if any(isinstance(value, without_x64.BoundedInt64) for value in traced):
     return run_function(context, function, arguments)
   key = (name, tuple((index, _static_key(value)) for index, value in static.items()))
   call = context.calls.get(key)
@@ -190,9 +189,9 @@ class _Call:
       known = {
         i: value
         for i, value in enumerate(results)
-        if isinstance(value, (values.Token, values.SymbolicArray, without_x64.Wide)) or _is_small_known(value)
+        if isinstance(value, (values.Token, values.SymbolicArray, without_x64.BoundedInt64)) or _is_small_known(value)
       }
-      if any(isinstance(value, without_x64.Wide) for value in known.values()):
+      if any(isinstance(value, without_x64.BoundedInt64) for value in known.values()):
         raise errors.X64Error(
           f"function {function.name!r} returns 64-bit integers and 64-bit types are disabled; set jax_enable_x64 or"
           " pass x64='enable'."

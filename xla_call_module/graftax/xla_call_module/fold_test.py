@@ -34,7 +34,7 @@ def _module(ops: list[tuple[str, str]], parameters: str) -> Module:
 
 
 def _assert_rules_agree_with_xla(module: Module, values: dict[str, np.ndarray]) -> None:
-  main = module.program.main.body
+  main = module.ir.main.body
   known = dict(zip(main.args, values.values(), strict=True))
   for op, want in zip(main.ops, embed(module)(*values.values()), strict=True):
     got = fold.evaluate(op, [known[number] for number in op.operands])
@@ -82,6 +82,4 @@ def test_division_by_zero_is_left_to_xla(op):
   module = _module(
     [(f"stablehlo.{op} %x, %y : tensor<2xi32>", "tensor<2xi32>")], "%x: tensor<2xi32>, %y: tensor<2xi32>"
   )
-  assert (
-    fold.evaluate(module.program.main.body.ops[0], [np.array([1, 2], np.int32), np.array([1, 0], np.int32)]) is None
-  )
+  assert fold.evaluate(module.ir.main.body.ops[0], [np.array([1, 2], np.int32), np.array([1, 0], np.int32)]) is None

@@ -29,12 +29,12 @@ class Lifted:
     self.module, self.options = module, options
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
-    self._uses_64_bits = without_x64.uses_64_bits(module.program)
-    self._program = templates.recover(module.program)
+    self._uses_64_bits = without_x64.uses_64_bits(module.ir)
+    self._ir = templates.recover(module.ir)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
-    self.__name__ = module.program.name or "lifted"
+    self.__name__ = module.ir.name or "lifted"
 
   def __repr__(self) -> str:
     return f"<lifted {self.__name__}: {self.module}>"
@@ -63,7 +63,7 @@ class Lifted:
 
   def _evaluate(self, platform_index: int | None, *args: Any) -> list[jax.Array]:
     context = self._context(platform_index)
-    main = context.program.main
+    main = context.ir.main
     full = arguments.for_main(self.module, args, platform_index)
     results = evaluate.run_function(context, main, full)
     return [_output(context, value) for value in results if value is not values.TOKEN]
@@ -71,8 +71,8 @@ class Lifted:
   def _context(self, platform_index: int | None) -> Context:
     key = (self._lacks_x64(), platform_index)
     if key not in self._contexts:
-      program = self._program if platform_index is None else for_platform(self._program, platform_index)
-      self._contexts[key] = Context(program, self.options, platform_index, key[0], self._records)
+      chosen = self._ir if platform_index is None else for_platform(self._ir, platform_index)
+      self._contexts[key] = Context(chosen, self.options, platform_index, key[0], self._records)
     return self._contexts[key]
 
   def _lacks_x64(self) -> bool:
@@ -92,7 +92,7 @@ class _Fixed:
 
 
 def _output(context: Context, value: Any) -> jax.Array:
-  if isinstance(value, (without_x64.Wide, without_x64.Pair)):
+  if isinstance(value, (without_x64.BoundedInt64, without_x64.Int64Words)):
     raise errors.X64Error(
       f"a result of the module is of type {value.dtype.name} and 64-bit types are disabled in JAX. Set"
       " jax_enable_x64, or lift with x64='enable'."

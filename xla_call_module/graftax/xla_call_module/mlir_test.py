@@ -81,7 +81,7 @@ def test_constants_of_every_type_are_read_exactly(element, via):
   }
   for kind, values in cases.items():
     for value, want in values:
-      got = _read(_constant_module(value, kind), via).program.main.body.ops[0].attrs["value"]
+      got = _read(_constant_module(value, kind), via).ir.main.body.ops[0].attrs["value"]
       assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
       assert not got.flags.writeable
 
@@ -90,7 +90,7 @@ def test_constants_of_every_type_are_read_exactly(element, via):
 def test_splat_takes_one_element_whatever_its_shape(kind):
   value = {"complex<f32>": "(1.0,2.0)", "i1": "true", "i4": "3"}.get(kind, "1.5")
   module = Module.from_text(_constant_module(value, f"tensor<100000x1000x{kind}>"))
-  got = module.program.main.body.ops[0].attrs["value"]
+  got = module.ir.main.body.ops[0].attrs["value"]
   assert got.shape == (100000, 1000) and not any(got.strides)
 
 
@@ -110,7 +110,7 @@ def test_complex_elements_in_any_attribute_are_read(via):
         return %0 : tensor<complex<f32>> } }""",
     via,
   )
-  (_, composite), (add,) = (module.program.functions[name].body.ops for name in ("main", "double"))
+  (_, composite), (add,) = (module.ir.functions[name].body.ops for name in ("main", "double"))
   assert composite.attrs["composite_attributes"]["n"] == 3
   assert composite.attrs["composite_attributes"]["scale"].tolist() == [1 + 2j, 3 - 4j]
   assert add.attrs["x.y"] == 0.5 + 1j
@@ -136,18 +136,18 @@ def test_complex_constants_of_an_export_and_of_its_gradient_are_read():
 
 
 def test_constant_whose_op_has_users_decodes():
-  program = mlir.decode_text("""module { func.func public @main() -> tensor<2xbf16> {
+  module_ir = mlir.decode_text("""module { func.func public @main() -> tensor<2xbf16> {
     %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xbf16>
     %1 = stablehlo.add %0, %0 : tensor<2xbf16>
     return %1 : tensor<2xbf16> } }""")
-  assert program.main.body.ops[0].attrs["value"].tolist() == [1.0, 2.0]
+  assert module_ir.main.body.ops[0].attrs["value"].tolist() == [1.0, 2.0]
 
 
 def test_constant_with_a_named_location_decodes():
-  program = mlir.decode_text("""module { func.func public @main() -> tensor<2xcomplex<f32>> {
+  module_ir = mlir.decode_text("""module { func.func public @main() -> tensor<2xcomplex<f32>> {
     %0 = stablehlo.constant dense<[(1.0,2.0),(3.0,4.0)]> : tensor<2xcomplex<f32>> loc("a name"("file.py":3:4))
     return %0 : tensor<2xcomplex<f32>> } }""")
-  (op,) = program.main.body.ops
+  (op,) = module_ir.main.body.ops
   assert op.attrs["value"].tolist() == [1 + 2j, 3 + 4j] and op.location == "a name (file.py:3:4)"
 
 

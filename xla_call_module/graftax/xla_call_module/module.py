@@ -12,6 +12,7 @@ import numpy as np
 from graftax.xla_call_module import bytecode, errors, input_checks, ir, mlir
 from graftax.xla_call_module import exported as exported_fields
 from graftax.xla_call_module import subprocess_reader as guard_process
+from graftax.xla_call_module.ir import ModuleIR
 from graftax.xla_call_module.platforms import canonical
 
 __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
@@ -40,11 +41,11 @@ class _Cache(dict[Any, Any]):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Module:
-  """A StableHLO module: its bytes or text, its decoded program, and its calling convention.
+  """A StableHLO module: its bytes or text, its decoded IR, and its calling convention.
 
   Attributes:
     data: a portable artifact, MLIR bytecode, or MLIR text.
-    program: the decoded functions.
+    ir: the decoded functions.
     inputs: what a caller passes, in order, without platform index, dimension arguments and tokens.
     outputs: what a caller gets.
     platforms: lower-case platforms that it was lowered for ("cpu", "cuda", "rocm", "tpu"); empty where unknown.
@@ -60,7 +61,7 @@ class Module:
   """
 
   data: bytes | str
-  program: ir.ModuleIR
+  ir: ModuleIR
   inputs: tuple[ArgumentSpec, ...]
   outputs: tuple[ArgumentSpec, ...]
   platforms: tuple[str, ...] = ()
@@ -271,7 +272,7 @@ def check_is_module(module: Any, caller: str) -> None:
   raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
-def _decode(data: bytes, guard: bool) -> ir.ModuleIR:
+def _decode(data: bytes, guard: bool) -> ModuleIR:
   bytecode.check_structure(data)
   if bytecode.is_portable(data):
     bytecode.check_version(data, mlir.current_version())
@@ -280,13 +281,13 @@ def _decode(data: bytes, guard: bool) -> ir.ModuleIR:
   return mlir.decode_bytes(data)
 
 
-def _main(program: ir.ModuleIR) -> ir.Function:
-  if "main" not in program.functions:
+def _main(module_ir: ModuleIR) -> ir.Function:
+  if "main" not in module_ir.functions:
     raise errors.UnsupportedModuleError(
-      f"module {program.name!r} has no function 'main'; it has {', '.join(sorted(map(repr, program.functions)))}."
+      f"module {module_ir.name!r} has no function 'main'; it has {', '.join(sorted(map(repr, module_ir.functions)))}."
       " Rename the one that is meant to 'main'."
     )
-  return program.main
+  return module_ir.main
 
 
 def _specs(types: Sequence[ir.Type], what: str) -> tuple[ArgumentSpec, ...]:
@@ -300,11 +301,11 @@ def _specs(types: Sequence[ir.Type], what: str) -> tuple[ArgumentSpec, ...]:
   return tuple(specs)
 
 
-def _plain(data: bytes | str, program: ir.ModuleIR, gradient: Any) -> Module:
-  main = _main(program)
+def _plain(data: bytes | str, module_ir: ModuleIR, gradient: Any) -> Module:
+  main = _main(module_ir)
   inputs = _specs(main.types, "argument")
   outputs = _specs(main.result_types, "result")
-  return Module(data, program, inputs, outputs, kept=tuple(range(len(inputs))), stored_gradient=gradient)
+  return Module(data, module_ir, inputs, outputs, kept=tuple(range(len(inputs))), stored_gradient=gradient)
 
 
 def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: Any) -> Module:
@@ -347,8 +348,8 @@ def _dim_arg(spec: str | bytes) -> tuple[int, int]:
 
 def _from_exported(exported: Any, guard: bool) -> Module:
   data = exported.mlir_module_serialized
-  program = _decode(data, guard)
-  main = _main(program)
+  module_ir = _decode(data, guard)
+  main = _main(module_ir)
   inputs = _specs([exported_fields.array_type(aval) for aval in exported.in_avals], "argument")
   outputs = _specs([exported_fields.array_type(aval) for aval in exported.out_avals], "result")
   kept = tuple(exported.module_kept_var_idx)
@@ -360,7 +361,7 @@ def _from_exported(exported: Any, guard: bool) -> Module:
   checks = tuple(exported_fields.check_name(check) for check in exported.disabled_safety_checks)
   return Module(
     data,
-    program,
+    module_ir,
     inputs,
     outputs,
     platforms=platforms,

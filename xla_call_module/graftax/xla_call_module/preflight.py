@@ -55,7 +55,7 @@ def _is_registered(target: str, api_version: int) -> bool:
   return True
 
 
-def check_embeds(program: ir.ModuleIR) -> None:
+def check_embeds(module_ir: ir.ModuleIR) -> None:
   """Checks that XLA can run a module as it is, without a crash or an endless wait.
 
   On one device, XLA computes a collective over several with what that one has, which is a wrong number.
@@ -64,8 +64,8 @@ def check_embeds(program: ir.ModuleIR) -> None:
     UnsupportedModuleError: a function calls itself; the program exchanges data with the host or calls back into it; or
       it communicates between devices, or has code for each of several.
   """
-  context = Context(program, Options())
-  for function in program.functions.values():
+  context = Context(module_ir, Options())
+  for function in module_ir.functions.values():
     analysis.expanded_size(context, function)
     for op in ir.walk(function.body):
       if op.name in communication.HOST_TRANSFERS:
@@ -74,7 +74,7 @@ def check_embeds(program: ir.ModuleIR) -> None:
         _refuse(op, "calls back into the process that exported it, which is gone: XLA would crash")
       if op.name == communication.PER_DEVICE:
         _refuse(op, "runs on each device of a mesh by itself; lift it with that mesh")
-      if op.name in communication.COLLECTIVES and not communication.is_alone(program, op):
+      if op.name in communication.COLLECTIVES and not communication.is_alone(module_ir, op):
         _refuse(op, f"communicates between devices in groups {communication.groups(op).tolist()!r}")
 
 

@@ -14,11 +14,11 @@ from jax import lax
 from graftax.xla_call_module import errors, ir, registry, values
 from graftax.xla_call_module.context import Context
 
-__all__ = ["Pair", "Wide", "concerns", "evaluate", "uses_64_bits"]
+__all__ = ["Int64Words", "BoundedInt64", "concerns", "evaluate", "uses_64_bits"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Wide:
+class BoundedInt64:
   """A 64-bit integer array held as a 32-bit one (`value`, unsigned as `dtype` is), with what its entries can be."""
 
   value: Any
@@ -32,7 +32,7 @@ class Wide:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class Int64Words:
   """A 64-bit integer array as two 32-bit words along a last axis, low word first: what a bit cast makes."""
 
   words: Any
@@ -47,11 +47,11 @@ def _is_64_bit(kind: Any) -> bool:
   return isinstance(kind, ir.TensorType) and values.is_64_bit(kind.dtype)
 
 
-def uses_64_bits(program: ir.ModuleIR) -> bool:
-  """Whether any value of the program is of a 64-bit type."""
+def uses_64_bits(module_ir: ir.ModuleIR) -> bool:
+  """Whether any value of the module is of a 64-bit type."""
   return any(
     any(map(_is_64_bit, function.types)) or any(any(map(_is_64_bit, op.types)) for op in ir.walk(function.body))
-    for function in program.functions.values()
+    for function in module_ir.functions.values()
   )
 
 
@@ -59,10 +59,10 @@ def concerns(op: ir.Op, operands: Sequence[Any]) -> bool:
   """Whether the op reads or makes a 64-bit value."""
   if any(map(_is_64_bit, op.types)):
     return op.name not in ("stablehlo.constant", "func.call", "stablehlo.get_dimension_size")
-  if op.name in _TAKE_SHAPES and not any(isinstance(value, (Wide, Pair)) for value in operands):
+  if op.name in _TAKE_SHAPES and not any(isinstance(value, (BoundedInt64, Int64Words)) for value in operands):
     return False
   for value in operands:
-    if isinstance(value, (Wide, Pair)) or (
+    if isinstance(value, (BoundedInt64, Int64Words)) or (
       isinstance(value, np.ndarray) and value.dtype.itemsize == 8 and value.dtype.kind in "iu"
     ):
       return op.name != "func.call"
@@ -86,14 +86,14 @@ def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   if rule is None and op.name in _INDEX_OPS and not any(map(_is_64_bit, op.types)):
     indices = [_index(op, value) for value in operands]
     return registry.ops[op.name].function(context, op, *map(values.materialize, indices))
-  if op.name == "stablehlo.rng_bit_generator" and isinstance(operands[0], Pair) and not _is_64_bit(op.types[1]):
+  if op.name == "stablehlo.rng_bit_generator" and isinstance(operands[0], Int64Words) and not _is_64_bit(op.types[1]):
     return registry.ops[op.name].function(context, op, *operands)
-  if any(isinstance(value, Pair) for value in operands) and op.name != "stablehlo.bitcast_convert":
+  if any(isinstance(value, Int64Words) for value in operands) and op.name != "stablehlo.bitcast_convert":
     raise _error(op)
   if rule is None:
     raise _error(op)
-  wide = [_widen(op, value) for value in operands]
-  return rule(op, *wide)
+  bounded = [_bounded(op, value) for value in operands]
+  return rule(op, *bounded)
 
 
 def _error(op: ir.Op, why: str = "") -> errors.X64Error:
@@ -104,15 +104,15 @@ def _error(op: ir.Op, why: str = "") -> errors.X64Error:
   )
 
 
-def _widen(op: ir.Op, value: Any) -> Any:
-  """A known 64-bit integer array as a `Wide`; other values unchanged."""
+def _bounded(op: ir.Op, value: Any) -> Any:
+  """A known 64-bit integer array as a `BoundedInt64`; other values unchanged."""
   if not isinstance(value, np.ndarray) or value.dtype.itemsize != 8 or value.dtype.kind not in "iu":
     return value
   low, high = (int(value.min()), int(value.max())) if value.size else (0, 0)
   return _checked(op, value, value.dtype, low, high)
 
 
-def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> Wide:
+def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> BoundedInt64:
   narrow = np.dtype(f"{dtype.kind}4")
   limits = np.iinfo(narrow)
   if low < limits.min or high > limits.max:
@@ -122,12 +122,12 @@ def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> Wid
     value = np.broadcast_to(scalar.reshape(()), value.shape)
   elif isinstance(value, np.ndarray):
     value = value.astype(narrow)
-  return Wide(value, dtype, low, high)
+  return BoundedInt64(value, dtype, low, high)
 
 
 def _index(op: ir.Op, value: Any) -> Any:
-  wide = _widen(op, value)
-  return wide.value if isinstance(wide, Wide) else value
+  bounded = _bounded(op, value)
+  return bounded.value if isinstance(bounded, BoundedInt64) else value
 
 
 _INDEX_OPS = frozenset({
@@ -135,14 +135,14 @@ _INDEX_OPS = frozenset({
 })  # fmt: skip
 
 
-def _structural(op: ir.Op, wide: Wide, *rest: Any) -> Wide:
+def _structural(op: ir.Op, x: BoundedInt64, *rest: Any) -> BoundedInt64:
   """Ops that only move entries: the ordinary lowering on the 32-bit array."""
-  shapes = [value.value if isinstance(value, Wide) else value for value in rest]
-  result = registry.ops[op.name].function(None, op, values.materialize(wide.value), *shapes)
-  return Wide(result, wide.dtype, wide.low, wide.high)
+  shapes = [value.value if isinstance(value, BoundedInt64) else value for value in rest]
+  result = registry.ops[op.name].function(None, op, values.materialize(x.value), *shapes)
+  return BoundedInt64(result, x.dtype, x.low, x.high)
 
 
-def _iota(op: ir.Op) -> Wide:
+def _iota(op: ir.Op) -> BoundedInt64:
   dtype = op.type.dtype
   size = op.type.shape[op.attrs["iota_dimension"]]
   checked = _checked(op, None, dtype, 0, max(size - 1, 0))
@@ -150,15 +150,15 @@ def _iota(op: ir.Op) -> Wide:
   return dataclasses.replace(checked, value=value)
 
 
-def _dynamic_iota(op: ir.Op, shape: Any) -> Wide:
-  dims = values.as_dims(shape.value if isinstance(shape, Wide) else shape)
+def _dynamic_iota(op: ir.Op, shape: Any) -> BoundedInt64:
+  dims = values.as_dims(shape.value if isinstance(shape, BoundedInt64) else shape)
   if dims is None or not isinstance(dims[op.attrs["iota_dimension"]], int):
     raise _error(op)
   return _iota(dataclasses.replace(op, types=(ir.TensorType(dims, op.type.dtype),)))
 
 
 def _arithmetic(function: Callable[..., Any], bound: Callable[..., int]) -> Callable[..., Any]:
-  def run(op: ir.Op, x: Wide, y: Wide) -> Wide:
+  def run(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64:
     corners = [bound(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
     checked = _checked(op, None, x.dtype, min(corners), max(corners))
     return dataclasses.replace(checked, value=function(_operand(x), _operand(y)))
@@ -166,36 +166,36 @@ def _arithmetic(function: Callable[..., Any], bound: Callable[..., int]) -> Call
   return run
 
 
-def _operand(x: Wide) -> Any:
+def _operand(x: BoundedInt64) -> Any:
   return values.materialize(x.value)
 
 
-def _one(x: Wide) -> int | None:
+def _one(x: BoundedInt64) -> int | None:
   return x.low if x.low == x.high else None
 
 
-def _shift_right_logical(op: ir.Op, x: Wide, y: Wide) -> Wide:
+def _shift_right_logical(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64:
   shift = _one(y)
   if x.low < 0 or shift is None or shift < 0:
     raise _error(op)
   narrow = np.dtype(f"{x.dtype.kind}4")
   if shift >= 32:
-    return Wide(np.broadcast_to(np.zeros((), narrow), x.shape), x.dtype, 0, 0)
+    return BoundedInt64(np.broadcast_to(np.zeros((), narrow), x.shape), x.dtype, 0, 0)
   value = lax.shift_right_logical(_operand(x), lax.full(x.shape, shift, narrow))
-  return Wide(value, x.dtype, x.low >> shift, x.high >> shift)
+  return BoundedInt64(value, x.dtype, x.low >> shift, x.high >> shift)
 
 
-def _and(op: ir.Op, x: Wide, y: Wide) -> Wide:
+def _and(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64:
   if x.low < 0 or y.low < 0:
     raise _error(op)
-  return Wide(lax.bitwise_and(_operand(x), _operand(y)), x.dtype, 0, min(x.high, y.high))
+  return BoundedInt64(lax.bitwise_and(_operand(x), _operand(y)), x.dtype, 0, min(x.high, y.high))
 
 
 def _convert(op: ir.Op, x: Any) -> Any:
   dtype = op.type.dtype
-  if isinstance(x, Wide) and not _is_64_bit(op.type):
+  if isinstance(x, BoundedInt64) and not _is_64_bit(op.type):
     return lax.convert_element_type(_operand(x), dtype)
-  if isinstance(x, Wide):
+  if isinstance(x, BoundedInt64):
     return dataclasses.replace(_checked(op, None, dtype, x.low, x.high), value=_operand(x).astype(f"{dtype.kind}4"))
   if dtype.kind not in "iu" or x.dtype.kind not in "iub":
     raise _error(op)
@@ -205,27 +205,27 @@ def _convert(op: ir.Op, x: Any) -> Any:
   return dataclasses.replace(checked, value=lax.convert_element_type(x, np.dtype(f"{dtype.kind}4")))
 
 
-def _compare(op: ir.Op, x: Wide, y: Wide) -> Any:
+def _compare(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> Any:
   return registry.ops[op.name].function(None, op, _operand(x), _operand(y))
 
 
-def _select(op: ir.Op, condition: Any, x: Wide, y: Wide) -> Wide:
+def _select(op: ir.Op, condition: Any, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64:
   value = lax.select_n(values.materialize(condition), _operand(y), _operand(x))
-  return Wide(value, x.dtype, min(x.low, y.low), max(x.high, y.high))
+  return BoundedInt64(value, x.dtype, min(x.low, y.low), max(x.high, y.high))
 
 
-def _concatenate(op: ir.Op, *xs: Wide) -> Wide:
+def _concatenate(op: ir.Op, *xs: BoundedInt64) -> BoundedInt64:
   value = lax.concatenate([_operand(x) for x in xs], op.attrs["dimension"])
-  return Wide(value, xs[0].dtype, min(x.low for x in xs), max(x.high for x in xs))
+  return BoundedInt64(value, xs[0].dtype, min(x.low for x in xs), max(x.high for x in xs))
 
 
 def _bitcast(op: ir.Op, x: Any) -> Any:
   """Between two ui32 and one 64-bit integer, held as the two words."""
-  if isinstance(x, Pair) and op.type.dtype.itemsize == 4:
+  if isinstance(x, Int64Words) and op.type.dtype.itemsize == 4:
     return lax.bitcast_convert_type(x.words, op.type.dtype)
-  if isinstance(x, (Wide, Pair)) or x.dtype.itemsize != 4 or op.type.dtype.kind not in "iu":
+  if isinstance(x, (BoundedInt64, Int64Words)) or x.dtype.itemsize != 4 or op.type.dtype.kind not in "iu":
     raise _error(op)
-  return Pair(lax.bitcast_convert_type(x, np.uint32), op.type.dtype)
+  return Int64Words(lax.bitcast_convert_type(x, np.uint32), op.type.dtype)
 
 
 _RULES: dict[str, Callable[..., Any]] = {

@@ -69,7 +69,7 @@ def _artifact(function: Callable[..., Any], args: Any) -> bytes:
   from graftax.xla_call_module import Module
 
   exported = jax.export.export(jax.jit(function))(*args)
-  num_ops = sum(len(function.body.ops) for function in Module.from_exported(exported).program.functions.values())
+  num_ops = sum(len(function.body.ops) for function in Module.from_exported(exported).ir.functions.values())
   assert 0.9 * _NUM_OPS < num_ops < 1.1 * _NUM_OPS, f"internal: the module has {num_ops} ops"
   return exported.mlir_module_serialized
 

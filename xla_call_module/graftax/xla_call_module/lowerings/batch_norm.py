@@ -34,10 +34,10 @@ def _in_32_bits(rule: Callable[..., Any]) -> Callable[..., Any]:
 @register("stablehlo.batch_norm_inference", attributes=("epsilon", "feature_index"))
 @_in_32_bits
 def _batch_norm_inference(context: Context, op: ir.Op, x: Array, *vectors: Array) -> Array:
-  return _normalised(op, x, *vectors)
+  return _normalized(op, x, *vectors)
 
 
-def _normalised(op: ir.Op, x: Array, *vectors: Array) -> Array:
+def _normalized(op: ir.Op, x: Array, *vectors: Array) -> Array:
   scale, offset, mean, variance = (_along(op.attrs["feature_index"], x, vector) for vector in vectors)
   epsilon = np.asarray(op.attrs["epsilon"], x.dtype)
   return (x - mean) / lax.sqrt(variance + epsilon) * scale + offset
@@ -53,7 +53,7 @@ def _moments(x: Array, feature: int) -> tuple[Array, Array]:
 @_in_32_bits
 def _batch_norm_training(context: Context, op: ir.Op, x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
   mean, variance = _moments(x, op.attrs["feature_index"])
-  return _normalised(op, x, scale, offset, mean, variance), mean, variance
+  return _normalized(op, x, scale, offset, mean, variance), mean, variance
 
 
 @register("stablehlo.batch_norm_grad", attributes=("epsilon", "feature_index"))
@@ -64,10 +64,10 @@ def _batch_norm_grad(
   feature = op.attrs["feature_index"]
   axes = tuple(axis for axis in range(x.ndim) if axis != feature)
   count = np.asarray(x.size / x.shape[feature], x.dtype)
-  centred = x - _along(feature, x, mean)
+  centered = x - _along(feature, x, mean)
   deviation = lax.sqrt(variance + np.asarray(op.attrs["epsilon"], x.dtype))
   ct_offset = jnp.sum(ct, axes)
-  ct_scale = jnp.sum(ct * centred / _along(feature, x, deviation), axes)
+  ct_scale = jnp.sum(ct * centered / _along(feature, x, deviation), axes)
   per_feature = count * ct - _along(feature, x, ct_offset)
-  per_feature -= centred * _along(feature, x, jnp.sum(ct * centred, axes) / lax.square(deviation))
+  per_feature -= centered * _along(feature, x, jnp.sum(ct * centered, axes) / lax.square(deviation))
   return _along(feature, x, scale / deviation / count) * per_feature, ct_scale, ct_offset

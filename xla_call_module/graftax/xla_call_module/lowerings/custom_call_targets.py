@@ -55,7 +55,7 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
   """`lax.approx_max_k`/`approx_min_k`; the comparator's name tells which."""
   config = backend_config(op)
   callee = op.attrs["called_computations"][0]
-  direction = _compares(context.program.functions[callee].body)
+  direction = _compares(context.ir.functions[callee].body)
   if direction not in ("GT", "LT"):
     raise context.unsupported(op, f"its comparator {callee!r} is neither greater-than nor less-than.")
   function = lax.approx_max_k if direction == "GT" else lax.approx_min_k

@@ -107,7 +107,7 @@ def _dynamic_reduce_window(context: Context, op: ir.Op, *operands: Any) -> Any:
   """Operands: arrays, initial values, then window sizes, strides, base and window dilations, and padding."""
   sizes, strides, base, dilation, padding = (_dims(context, op, value, "window") for value in operands[-5:])
   (callee,) = op.attrs["called_computations"]
-  region = context.program.functions[callee].body
+  region = context.ir.functions[callee].body
   pairs = tuple(zip(padding[::2], padding[1::2], strict=True))
   return reduce_window(context, op, operands[:-5], Window(sizes, strides, base, dilation, pairs), region, {})
 

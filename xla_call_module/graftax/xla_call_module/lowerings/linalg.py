@@ -79,7 +79,7 @@ def _redundant_masks(context: Context, op: ir.Op) -> list[int]:
     lambda user: _selects_success(context, user, op),
     lambda user: keeps_lower_triangle(context, user),
   ):
-    users = analysis.program_uses(context).get(current, ())
+    users = analysis.uses_of_values(context).get(current, ())
     if len(users) != 1 or users[0][0] is None or users[0][1] != 1 or not is_redundant(users[0][0]):
       break
     current = users[0][0].results[0]
@@ -192,7 +192,7 @@ def _svd(context: Context, op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
 
 def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:
   """Whether nothing reads a value beyond `size` entries along an axis, as slices say that follow it."""
-  for user, position in analysis.program_uses(context).get(number, ()):
+  for user, position in analysis.uses_of_values(context).get(number, ()):
     if user is None:
       return False
     if user.name == "stablehlo.slice":
@@ -275,7 +275,7 @@ def _gees(context: Context, op: ir.Op, x: Array) -> Any:
   form = found[0]
   vectors = found[1] if wants_vectors else zeros(op.types[1], x)
   middle = [zeros(kind, x) for kind in op.types[2:]]
-  used = analysis.program_uses(context)
+  used = analysis.uses_of_values(context)
   if any(used.get(number) for number in op.results[2:-1]):
     raise context.unsupported(op, "its eigenvalue results are used.")
   return form, vectors, *middle
@@ -285,7 +285,7 @@ def _gees(context: Context, op: ir.Op, x: Array) -> Any:
 def _gtsv(context: Context, op: ir.Op, lower: Array, diagonal: Array, upper: Array, b: Array) -> Any:
   """LAPACK's interface: overwritten diagonals, the solution, info."""
   x = lax.linalg.tridiagonal_solve(_padded(lower, diagonal, 1), diagonal, _padded(upper, diagonal, 0), b)
-  used = analysis.program_uses(context)
+  used = analysis.uses_of_values(context)
   if any(used.get(number) for number in op.results[:-2]):
     raise context.unsupported(op, "its factored diagonals are used.")
   overwritten = [zeros(kind, b) for kind in op.types[:-2]]

@@ -52,7 +52,7 @@ def _qr_pair(context: Context, op: ir.Op) -> tuple[ir.Op | None, list[int]] | No
 
   None where something else reads the packed factor or the scalars.
   """
-  used = analysis.program_uses(context)
+  used = analysis.uses_of_values(context)
   readers = used.get(op.results[1], [])
   products = [user for user, position in readers if _is_product(user) and position == 1]
   if len(readers) > 1 or len(products) != len(readers):

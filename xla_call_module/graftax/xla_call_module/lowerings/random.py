@@ -29,8 +29,8 @@ def _rng_bit_generator(context: Context, op: ir.Op, state: Array) -> tuple[Array
 def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
   """New state and bits of a given shape; JAX's own op takes the state as four ui32, and returns it so."""
   algorithm = _ALGORITHMS[op.attrs["rng_algorithm"]]
-  is_pair = isinstance(state, without_x64.Pair)
-  words = state.words if is_pair else state
+  has_words = isinstance(state, without_x64.Int64Words)
+  words = state.words if has_words else state
   if words.dtype == np.uint64:
     words = lax.bitcast_convert_type(words, np.uint32)
   if words.size != 4:
@@ -39,8 +39,8 @@ def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[in
   unsigned = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "i" else dtype
   new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
   bits = bits if dtype == unsigned else lax.bitcast_convert_type(bits, dtype)
-  if is_pair:
-    return without_x64.Pair(new.reshape(2, 2), state.dtype), bits
+  if has_words:
+    return without_x64.Int64Words(new.reshape(2, 2), state.dtype), bits
   if state.dtype == np.uint64:
     new = lax.bitcast_convert_type(new.reshape(2, 2), np.uint64)
   return new.reshape(state.shape), bits

@@ -41,7 +41,7 @@ def test_plain_comparison_takes_the_zeros_as_equal():
   assert list(np.asarray(function(x, _INDEX)[1])) == [3, 0, 1, 4, 5, 2]
 
 
-def test_own_comparator_of_jax_is_recognised():
+def test_own_comparator_of_jax_is_recognized():
   exported = jax.export.export(jax.jit(lambda x, y: lax.sort((x, y), num_keys=2)))(_SPECIAL, _INDEX)
   function = lift(Module.from_exported(exported), gradient="primal")
   assert "num_keys=2" in str(jax.make_jaxpr(function)(_SPECIAL, _INDEX))

@@ -190,7 +190,7 @@ def test_an_artifact_computes_what_its_text_computes(case):
   _agree(lift(Module.from_bytes(data))(*case.arguments), lift(case.module())(*case.arguments))
 
 
-def test_broadcasting_op_honours_its_dimensions():
+def test_broadcasting_op_follows_its_dimensions():
   # XLA refuses dimensions that are not the last ones, so the numbers are NumPy's.
   body = "%r = chlo.broadcast_subtract %b, %a {broadcast_dimensions = array<i64: 0>} : (tensor<2xi32>, tensor<2x2xi32>)"
   case = _Case("", f"{body} -> tensor<2x2xi32>", (_I32, np.array([10, 20], np.int32)), "tensor<2x2xi32>")

@@ -12,7 +12,7 @@ from graftax.xla_call_module.mlir.lowering import (
   register_function_lowering,
   register_lowering,
 )
-from graftax.xla_call_module.mlir.specialize import extract_op, specialise
+from graftax.xla_call_module.mlir.specialize import extract_op, specialize
 
 __all__ = [
   "SUPPORTED_JAX",
@@ -28,6 +28,6 @@ __all__ = [
   "register_function_lowering",
   "register_lowering",
   "serialize",
-  "specialise",
+  "specialize",
   "to_text",
 ]

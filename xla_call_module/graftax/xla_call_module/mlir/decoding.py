@@ -42,7 +42,7 @@ def _decode(data: bytes | str) -> ir.ModuleIR:
   with mlir_context() as messages:
     module = parse(data, messages)
     try:
-      return Decoder().program(module)
+      return Decoder().module_ir(module)
     except errors.StableHloError:
       raise
     except Exception as error:  # what verifies may still hold names or attributes that cannot be read
@@ -66,7 +66,7 @@ class Decoder:
     self._locations: dict[Any, str] = {}
     self._next = 0
 
-  def program(self, module: Any) -> ir.ModuleIR:
+  def module_ir(self, module: Any) -> ir.ModuleIR:
     functions, meshes = {}, {}
     for view in module.body.operations:
       op = view.operation
@@ -299,6 +299,6 @@ def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
     if not text.startswith("dense_resource<"):
       raise
     raise errors.UnsupportedModuleError(
-      f"a constant of type {result} is {text.split(' ')[0]}, a resource beside the program, which neither MLIR's"
+      f"a constant of type {result} is {text.split(' ')[0]}, a resource beside the module, which neither MLIR's"
       " bindings nor XLA read. Write the module with its constants as dense elements."
     ) from None

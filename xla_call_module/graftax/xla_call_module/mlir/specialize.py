@@ -12,10 +12,10 @@ from graftax.xla_call_module import errors
 from graftax.xla_call_module.mlir.bindings import function_type, mlir_context, parse, symbol_name
 from graftax.xla_call_module.mlir.decoding import Decoder
 
-__all__ = ["extract_op", "specialise"]
+__all__ = ["extract_op", "specialize"]
 
 
-def specialise(
+def specialize(
   data: bytes | str,
   types: Sequence[str],
   *,
@@ -95,7 +95,7 @@ def extract_op(data: bytes | str, number: int) -> tuple[str, tuple[int, ...]]:
   with mlir_context() as messages:
     module = parse(data, messages)
     decoder = Decoder(keep_ops=True)
-    decoder.program(module)
+    decoder.module_ir(module)
     op, numbers = decoder.kept[number]
     reads = dict.fromkeys([*op.operands, *_captured(op)])
     order = list(reads)

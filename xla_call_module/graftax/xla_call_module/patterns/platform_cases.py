@@ -14,22 +14,24 @@ from graftax.xla_call_module import ir
 __all__ = ["for_platform"]
 
 
-def for_platform(program: ir.ModuleIR, index: int) -> ir.ModuleIR:
+def for_platform(module_ir: ir.ModuleIR, index: int) -> ir.ModuleIR:
   """The program with the platform index, which main takes first, fixed; it still takes it."""
   functions = {
-    name: dataclasses.replace(function, body=_Chosen(index, _index_arguments(program, function)).region(function.body))
-    for name, function in program.functions.items()
+    name: dataclasses.replace(
+      function, body=_Chosen(index, _index_arguments(module_ir, function)).region(function.body)
+    )
+    for name, function in module_ir.functions.items()
   }
-  return dataclasses.replace(program, functions=functions)
+  return dataclasses.replace(module_ir, functions=functions)
 
 
-def _index_arguments(program: ir.ModuleIR, function: ir.Function) -> list[int]:
+def _index_arguments(module_ir: ir.ModuleIR, function: ir.Function) -> list[int]:
   marked = [
     number
     for number, attrs in zip(function.body.args, function.attrs, strict=True)
     if str(attrs.get("jax.global_constant", "")) == "_platform_index"
   ]
-  return [*marked, function.body.args[0]] if function is program.main else marked
+  return [*marked, function.body.args[0]] if function is module_ir.main else marked
 
 
 class _Chosen:

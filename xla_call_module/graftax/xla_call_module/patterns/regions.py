@@ -89,8 +89,8 @@ def exported_region(function: Callable[..., Any], op_name: str, *specs: jax.Shap
 def _exported_region(function: Callable[..., Any], op_name: str, specs: tuple[Any, ...]) -> Any:
   arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specs]
   text = jax.jit(function).lower(*arguments).as_text()
-  program = recover(mlir.decode_text(text))  # as in the modules that it is compared with
-  for candidate in program.functions.values():
+  module_ir = recover(mlir.decode_text(text))  # as in the modules that it is compared with
+  for candidate in module_ir.functions.values():
     constants = {op.results[0]: op.attrs["value"] for op in ir.walk(candidate.body) if op.name == "stablehlo.constant"}
     for op in ir.walk(candidate.body):
       if op.name == op_name:

@@ -10,7 +10,7 @@ from graftax.xla_call_module.patterns import regions
 def _region(*ops: str, kind: str = "f32", returned: str = "%s") -> ir.Region:
   """The region of a reduction whose body is the given ops on `%a` and `%b`."""
   body = "\n      ".join(ops)
-  program = mlir.decode_text(f"""module {{ func.func public @main(%x: tensor<4x{kind}>, %i: tensor<{kind}>)
+  module_ir = mlir.decode_text(f"""module {{ func.func public @main(%x: tensor<4x{kind}>, %i: tensor<{kind}>)
       -> tensor<{kind}> {{
     %r = stablehlo.reduce(%x init: %i) across dimensions = [0]
       : (tensor<4x{kind}>, tensor<{kind}>) -> tensor<{kind}>
@@ -18,7 +18,7 @@ def _region(*ops: str, kind: str = "f32", returned: str = "%s") -> ir.Region:
       {body}
       stablehlo.return {returned} : tensor<{kind}> }}
     return %r : tensor<{kind}> }} }}""")
-  return program.main.body.ops[0].regions[0]
+  return module_ir.main.body.ops[0].regions[0]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_other_operands_and_other_constants_matter():
 def test_region_of_what_jax_exports_is_the_one_that_its_program_holds():
   function, spec = (lambda x: lax.argmax(x, 0, np.dtype(np.int32))), jax.ShapeDtypeStruct((2,), np.float32)
   found = regions.exported_region(function, "stablehlo.reduce", spec)
-  program = mlir.decode_text(jax.jit(function).lower(spec).as_text())
-  (reduce,) = (op for f in program.functions.values() for op in ir.walk(f.body) if op.name == "stablehlo.reduce")
+  module_ir = mlir.decode_text(jax.jit(function).lower(spec).as_text())
+  (reduce,) = (op for f in module_ir.functions.values() for op in ir.walk(f.body) if op.name == "stablehlo.reduce")
   assert found is not None and found == regions.canonical(reduce.regions[0])
   assert regions.exported_region(lax.sin, "stablehlo.reduce", spec) is None

@@ -87,53 +87,53 @@ def _function(name: str) -> Callable[..., Any]:
   return jnp.logaddexp if name == "logaddexp" else getattr(lax, name)
 
 
-def recover(program: ir.ModuleIR) -> ir.ModuleIR:
+def recover(module_ir: ir.ModuleIR) -> ir.ModuleIR:
   """The program with recognised expansions replaced by ops `graftax.lax`; the same object where there are none."""
-  present = _float_constants(program)
-  names = {op.name for op in _all_ops(program)}
+  present = _float_constants(module_ir)
+  names = {op.name for op in _all_ops(module_ir)}
   wanted = [
     e for e in _ENTRIES if (not e.has_loop or "stablehlo.while" in names) and not present.keys().isdisjoint(e.constants)
   ]
   wanted_complex = [e for e in _COMPLEX_ENTRIES if e.ops <= names]
   wanted_exponential = [e for e in _EXPONENTIAL_ENTRIES if e.ops <= names]
   if not wanted and not wanted_complex and not wanted_exponential:
-    return program
+    return module_ir
   replaced: dict[int, ir.Op] = {}
-  defined = _definitions(program)
-  for kind in _negated_exponentials(program) if wanted_exponential else ():
+  defined = _definitions(module_ir)
+  for kind in _negated_exponentials(module_ir) if wanted_exponential else ():
     for entry in wanted_exponential:
-      _replace_all(program, defined, entry, kind, replaced)
+      _replace_all(module_ir, defined, entry, kind, replaced)
   for entry in wanted:
-    for kind in _kinds(program, [number for c in entry.constants for number in present.get(c, ())]):
-      _replace_all(program, defined, entry, kind, replaced)
-  complex_kinds = dict.fromkeys(op.types[0] for op in _all_ops(program) if op.name == "stablehlo.complex")
+    for kind in _kinds(module_ir, [number for c in entry.constants for number in present.get(c, ())]):
+      _replace_all(module_ir, defined, entry, kind, replaced)
+  complex_kinds = dict.fromkeys(op.types[0] for op in _all_ops(module_ir) if op.name == "stablehlo.complex")
   for entry in wanted_complex:
     for kind in complex_kinds:
-      _replace_all(program, defined, entry, kind, replaced)
-  return _rewritten(program, replaced) if replaced else program
+      _replace_all(module_ir, defined, entry, kind, replaced)
+  return _rewritten(module_ir, replaced) if replaced else module_ir
 
 
-def _negated_exponentials(program: ir.ModuleIR) -> list[ir.TensorType]:
+def _negated_exponentials(module_ir: ir.ModuleIR) -> list[ir.TensorType]:
   """The real types in which exp(-x) is computed."""
-  negated = {op.results[0] for op in _all_ops(program) if op.name == "stablehlo.negate"}
-  exponentials = (op for op in _all_ops(program) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
+  negated = {op.results[0] for op in _all_ops(module_ir) if op.name == "stablehlo.negate"}
+  exponentials = (op for op in _all_ops(module_ir) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
   return list(dict.fromkeys(op.types[0] for op in exponentials if jnp.issubdtype(op.types[0].dtype, jnp.floating)))
 
 
-def _definitions(program: ir.ModuleIR) -> dict[int, tuple[ir.Op, int]]:
-  return {number: (op, i) for op in _all_ops(program) for i, number in enumerate(op.results)}
+def _definitions(module_ir: ir.ModuleIR) -> dict[int, tuple[ir.Op, int]]:
+  return {number: (op, i) for op in _all_ops(module_ir) for i, number in enumerate(op.results)}
 
 
-def _all_ops(program: ir.ModuleIR) -> Iterator[ir.Op]:
-  for function in program.functions.values():
+def _all_ops(module_ir: ir.ModuleIR) -> Iterator[ir.Op]:
+  for function in module_ir.functions.values():
     yield from ir.walk(function.body)
 
 
-def _float_constants(program: ir.ModuleIR) -> dict[float, list[int]]:
+def _float_constants(module_ir: ir.ModuleIR) -> dict[float, list[int]]:
   """Numbers of the values of every splat float constant that some template asks for."""
   asked = {constant for entry in _ENTRIES for constant in entry.constants}
   found: dict[float, list[int]] = {}
-  for op in _all_ops(program):
+  for op in _all_ops(module_ir):
     if op.name == "stablehlo.constant":
       value = op.attrs["value"]
       if value is not None and value.dtype.kind == "f" and value.size and not any(value.strides):
@@ -143,14 +143,16 @@ def _float_constants(program: ir.ModuleIR) -> dict[float, list[int]]:
   return found
 
 
-def _kinds(program: ir.ModuleIR, numbers: list[int]) -> list[ir.TensorType]:
+def _kinds(module_ir: ir.ModuleIR, numbers: list[int]) -> list[ir.TensorType]:
   """The types in which an expansion may stand: those that the constant is used in, and narrower floats of its shape."""
   shapes: dict[Any, None] = {}
   watched = set(numbers)
-  for op in _all_ops(program):
+  for op in _all_ops(module_ir):
     if watched.intersection(op.operands):
       shapes[op.types[0]] = None
-  narrow = {op.types[0].dtype for op in _all_ops(program) if op.name == "stablehlo.convert" and _is_narrow(op.types[0])}
+  narrow = {
+    op.types[0].dtype for op in _all_ops(module_ir) if op.name == "stablehlo.convert" and _is_narrow(op.types[0])
+  }
   kinds = [kind for kind in shapes if isinstance(kind, ir.TensorType) and kind.dtype.kind == "f"]
   return kinds + [ir.TensorType(kind.shape, dtype) for kind in kinds for dtype in narrow]
 
@@ -161,7 +163,7 @@ def _is_narrow(kind: ir.Type) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Template:
-  program: ir.ModuleIR
+  module_ir: ir.ModuleIR
   defined: Mapping[int, tuple[ir.Op, int]]
   arguments: tuple[int, ...]
   root: int
@@ -175,14 +177,14 @@ def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype, x64
       exported = jax.export.export(jax.jit(entry.function))(*specs)
   except (TypeError, ValueError, NotImplementedError):
     return None
-  program = mlir.decode_bytes(exported.mlir_module_serialized)
+  module_ir = mlir.decode_bytes(exported.mlir_module_serialized)
   # With open dimensions main checks the arguments and calls the function, which takes the dimensions first.
-  body = program.functions.get("_wrapped_jax_export_main", program.main).body
-  defined = _definitions(program)
+  body = module_ir.functions.get("_wrapped_jax_export_main", module_ir.main).body
+  defined = _definitions(module_ir)
   root = body.returns[0]
   if root not in defined or defined[root][0].name == "stablehlo.composite":
     return None
-  return _Template(program, defined, body.args[-entry.num_args :], root)
+  return _Template(module_ir, defined, body.args[-entry.num_args :], root)
 
 
 def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
@@ -192,12 +194,12 @@ def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
 
 
 def _replace_all(
-  program: ir.ModuleIR, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
+  module_ir: ir.ModuleIR, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
 ) -> None:
   for x64 in _modes(entry, kind.dtype):
     template = _template(entry, kind.shape, kind.dtype, x64)
     if template is not None:
-      _replace_matches(program, defined, entry, template, replaced)
+      _replace_matches(module_ir, defined, entry, template, replaced)
 
 
 def _modes(entry: _Entry, dtype: np.dtype) -> tuple[bool, ...]:
@@ -211,13 +213,13 @@ def _modes(entry: _Entry, dtype: np.dtype) -> tuple[bool, ...]:
 
 
 def _replace_matches(
-  program: ir.ModuleIR, defined: Any, entry: _Entry, template: _Template, replaced: dict[int, ir.Op]
+  module_ir: ir.ModuleIR, defined: Any, entry: _Entry, template: _Template, replaced: dict[int, ir.Op]
 ) -> None:
   root, _ = template.defined[template.root]
-  for op in _all_ops(program):
+  for op in _all_ops(module_ir):
     if op.name != root.name or op.types != root.types or op.results[0] in replaced:
       continue
-    matcher = _Matcher(template, program, defined)
+    matcher = _Matcher(template, module_ir, defined)
     if matcher.match(template.root, op.results[0]):
       operands = tuple(matcher.bound[number] for number in template.arguments)
       replaced[op.results[0]] = ir.Op(
@@ -241,8 +243,8 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
 class _Matcher:
   """Unifies a template's expression with one of the program; `bound` maps template values to program values."""
 
-  def __init__(self, template: _Template, program: ir.ModuleIR, defined: Mapping[int, tuple[ir.Op, int]]):
-    self._template, self._program, self._defined = template, program, defined
+  def __init__(self, template: _Template, module_ir: ir.ModuleIR, defined: Mapping[int, tuple[ir.Op, int]]):
+    self._template, self._ir, self._defined = template, module_ir, defined
     self.bound: dict[int, int] = {}
 
   def match(self, wanted: int, found: int) -> bool:
@@ -284,18 +286,18 @@ class _Matcher:
       return left.attrs["value"].tobytes() == right.attrs["value"].tobytes()
     if left.name in ("func.call", "stablehlo.composite"):
       key = "callee" if left.name == "func.call" else "decomposition"
-      callees = self._template.program.functions[left.attrs[key]], self._program.functions[right.attrs[key]]
+      callees = self._template.module_ir.functions[left.attrs[key]], self._ir.functions[right.attrs[key]]
       return self._match_regions(callees[0].body, callees[1].body)
     return {k: str(v) for k, v in left.attrs.items()} == {k: str(v) for k, v in right.attrs.items()}
 
 
-def _rewritten(program: ir.ModuleIR, replaced: Mapping[int, ir.Op]) -> ir.ModuleIR:
-  context = Context(program, Options())
+def _rewritten(module_ir: ir.ModuleIR, replaced: Mapping[int, ir.Op]) -> ir.ModuleIR:
+  context = Context(module_ir, Options())
   functions = {
     name: dataclasses.replace(function, body=_rewritten_region(context, function.body, replaced))
-    for name, function in program.functions.items()
+    for name, function in module_ir.functions.items()
   }
-  return dataclasses.replace(program, functions=functions)
+  return dataclasses.replace(module_ir, functions=functions)
 
 
 def _rewritten_region(context: Context, region: ir.Region, replaced: Mapping[int, ir.Op]) -> ir.Region:

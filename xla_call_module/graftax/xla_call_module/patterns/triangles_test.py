@@ -21,8 +21,8 @@ def test_only_a_mask_that_keeps_the_triangle_is_taken_for_one(direction, dims):
   module = Module.from_text(_SELECT.format(direction=direction, dims=dims))
   ones = np.ones((3, 3), np.float32)
   kept = np.asarray(lift(module)(ones)[0])
-  (select,) = (op for op in ir.walk(module.program.main.body) if op.name == "stablehlo.select")
-  context = Context(module.program, Options())
+  (select,) = (op for op in ir.walk(module.ir.main.body) if op.name == "stablehlo.select")
+  context = Context(module.ir, Options())
   # Whatever is recognised must be true; a mask that permutes the axes need not be recognised.
   assert not keeps_lower_triangle(context, select) or np.array_equal(kept, np.tril(ones))
   assert not keeps_upper_triangle(context, select, 1) or np.array_equal(kept, np.triu(ones))
