@@ -7,11 +7,11 @@
 Modules, from the bottom up:
 
 - `errors`, `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
-- `signatures`, `op_traits`: what every op takes and gives, and what it means;
+- `signatures`, `op_traits`: inputs, outputs and attributes of every op, and how to treat it;
 - `graph`, `library`: nodes, functions, graphs;
-- `parse`, `serialize`: from messages and back;
-- `traverse`, `validation`, `text`, `subgraph`: order, check, print and cut graphs;
-- `passes`: rewrite functions.
+- `parse`, `serialize`: conversion from and to messages;
+- `traverse`, `validation`, `text`, `subgraph`: ordering, checking, printing and cutting graphs;
+- `passes`: rewrites of functions.
 """
 
 from graftax.graphdef_ir import errors, schema
@@ -22,7 +22,10 @@ from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, 
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import OpTraits, traits_of
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
-from graftax.graphdef_ir.passes import bind_attributes, inline_calls, prune, raise_control_flow
+from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
+from graftax.graphdef_ir.passes.call_inlining import inline_calls
+from graftax.graphdef_ir.passes.control_flow_raising import raise_control_flow
+from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
 from graftax.graphdef_ir.signatures import (

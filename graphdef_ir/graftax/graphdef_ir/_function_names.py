@@ -1,8 +1,8 @@
 """Names of tensors inside a FunctionDef.
 
 A body says "argument" for a parameter and "node:output_arg:index" for an output, where the index counts within that
-output argument. Graphs count flat over all outputs; going from one to the other takes the producer's signature and,
-where an output argument is a list, its attributes.
+output argument. Graphs count flat over all outputs. Translating between the two needs the producer's signature and,
+if an output argument is a list, the producer's attributes.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,9 +30,9 @@ class BodyNames:
     self._resolved: dict[str, tuple[TensorRef, ...]] = {}
 
   def resolve(self, text: str) -> tuple[TensorRef, ...]:
-    """The tensors that a name stands for: one, or a whole list where the index of a list output is left out.
+    """Returns the tensors that a name denotes: one, or a whole list if the index of a list output is left out.
 
-    Where the producer's op is unknown the index is UNRESOLVED_OUTPUT; where there is no such node, what the text says.
+    If the producer's op is unknown, the index is UNRESOLVED_OUTPUT. If there is no such node, it is what the text says.
 
     Raises:
       ParseError: the name is malformed.
@@ -81,7 +81,7 @@ class BodyNames:
     return (TensorRef(node, start + index),)
 
   def _offsets(self, node: str) -> _Offsets | None:
-    """Flat position and size of each output argument of a node; None if its op is unknown."""
+    """Returns flat position and size of each output argument of a node, or None if its op is unknown."""
     if node not in self._offsets_of_node:
       self._offsets_of_node[node] = self._find_offsets(self._nodes[node])
     return self._offsets_of_node[node]
@@ -97,12 +97,12 @@ class BodyNames:
       try:
         return signature.output_offsets(attrs_from_proto(node.attr))
       except (MissingAttributeError, AttributeValueError):
-        return None  # such as a length that is an attribute of the function itself
+        return None  # for example, a length is an attribute of the function itself
     offsets = self._offsets_of_op[node.op] = signature.output_offsets({})
     return offsets
 
 
 def _parse_index(text: str, index: str) -> int:
   if not (index.isascii() and index.isdigit()) or len(index) > _MAX_INDEX_DIGITS:
-    raise ParseError(f"input {text!r} is malformed; expected a small number after the last colon.")
+    raise ParseError(f"input {text!r} is malformed; expected an output index of at most 9 digits after the last colon.")
   return int(index)

@@ -4,8 +4,8 @@
 
     Split <tab> <tab> split_dim: int32, value: T <tab> output: num_split * T <tab> num_split: int >= 1 <tab> T: type
 
-The file is indexed on first use (about a millisecond) and a line is parsed when its op is asked for. A text file
-rather than a compressed one, so that a TensorFlow upgrade can be reviewed as a diff; the wheel compresses it anyway.
+The file is indexed on first use (about a millisecond) and a line is parsed when its op is looked up. It is text
+rather than compressed, so that a TensorFlow upgrade can be reviewed as a diff; the wheel compresses it anyway.
 """
 
 import base64
@@ -24,7 +24,7 @@ from graftax.graphdef_ir.tensors import Tensor
 
 _FILE = "op_signatures.txt"
 
-# Compiled (by `re`, which remembers) on first use: importing this module must stay cheap.
+# Compiled on first use (`re` caches the result), so that importing this module stays cheap.
 _ARG = r"(?P<name>\w+): (?:(?P<number>\w+) \* )?(?P<ref>Ref\()?(?P<kind>\w+)\)?"
 _ATTR = (
   r"(?P<name>\w+): (?P<type>[\w()]+)(?: >= (?P<minimum>-?\d+))?(?: in (?P<allowed>\[.*?\]))?(?: = (?P<default>.*))?"
@@ -32,7 +32,7 @@ _ATTR = (
 
 
 def source() -> str:
-  """The comment that says which TensorFlow the table was generated from."""
+  """Returns the comment that says which TensorFlow the table was generated from."""
   data = pkgutil.get_data(__package__, _FILE) or b""
   return data.partition(b"\n")[0].decode()
 
@@ -46,7 +46,7 @@ def names() -> KeysView[str]:
 
 
 def entry(name: str) -> dict[str, Any] | None:
-  """The line of an op as keyword arguments for OpSignature, OpArg and OpAttr; None if there is none."""
+  """Returns the line of an op as keyword arguments for OpSignature, OpArg and OpAttr, or None if unknown."""
   line = _lines().get(name)
   if line is None:
     return None

@@ -2,8 +2,8 @@
 
 The rules that matter:
 - `tensor_content` holds the raw bytes; otherwise one `*_val` list holds values, in a wider type than the elements.
-- A list shorter than the tensor is continued with its last value; an empty one means zeros.
-- Sizes come from the file and may be lies, so nothing is allocated before they are checked.
+- If a list is shorter than the tensor, its last value is repeated; an empty list means zeros.
+- Sizes come from the file and may be wrong, so nothing is allocated before they are checked.
 """
 
 import math
@@ -16,9 +16,9 @@ from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import TensorError
 
 MAX_EXPANDED_BYTES = 2 << 30
-"""Largest tensor made from a shorter list of values. Stored bytes have no such limit: they are there already."""
+"""Largest tensor expanded from a shorter list of values. Stored bytes have no limit: they are in memory already."""
 
-_MAX_RANK = 64  # what numpy can represent
+_MAX_RANK = 64  # numpy's limit
 
 _VALUE_FIELDS = {
   DType.FLOAT: "float_val",
@@ -45,7 +45,7 @@ _INTEGER_RANGES = {DType.INT4: (-8, 7), DType.UINT4: (0, 15), DType.INT2: (-2, 1
 
 
 def decode_tensor(message: schema.TensorProto, dtype: DType, shape: tuple[int, ...]) -> "np.ndarray[Any, Any]":
-  """The read-only value of `message`, whose dtype and shape the caller has read already."""
+  """Returns the read-only value of `message`, whose dtype and shape the caller has read already."""
   dtype = dtype.base
   element_type = dtype.numpy
   if len(shape) > _MAX_RANK:
@@ -56,7 +56,7 @@ def decode_tensor(message: schema.TensorProto, dtype: DType, shape: tuple[int, .
     return _expand(_read_values(message, dtype, element_type), dtype, shape)
   except TensorError:
     raise
-  except ValueError as e:  # numpy refuses absurd sizes even where a dimension of 0 makes the tensor empty
+  except ValueError as e:  # numpy rejects huge sizes even if a dimension of 0 makes the tensor empty
     raise TensorError(f"{_describe(dtype, shape)}: {e}.") from e
 
 
@@ -77,7 +77,7 @@ def _from_content(content: bytes, dtype: DType, shape: tuple[int, ...]) -> "np.n
 
 
 def _split_strings(content: bytes, count: int, shape: tuple[int, ...]) -> "np.ndarray[Any, Any]":
-  """Strings in tensor_content: all lengths as varints, then all characters."""
+  """Returns the strings in tensor_content, which holds all lengths as varints and then all characters."""
   where = _describe(DType.STRING, shape)
   if count > len(content):
     raise TensorError(
@@ -97,7 +97,8 @@ def _split_strings(content: bytes, count: int, shape: tuple[int, ...]) -> "np.nd
       shift += 7
     lengths.append(length)
   if position + sum(lengths) != len(content):
-    raise TensorError(f"{where}: tensor_content has {len(content)} bytes; its lengths say {position + sum(lengths)}.")
+    end = position + sum(lengths)
+    raise TensorError(f"{where}: tensor_content has {len(content)} bytes; expected {end} by its string lengths.")
   result = np.empty(count, object)
   for index, length in enumerate(lengths):
     result[index] = content[position : position + length]
@@ -106,7 +107,7 @@ def _split_strings(content: bytes, count: int, shape: tuple[int, ...]) -> "np.nd
 
 
 def _read_values(message: schema.TensorProto, dtype: DType, element_type: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
-  """The values that are written out, flat, in the final element type."""
+  """Returns the listed values, flat, in the final element type."""
   field = _VALUE_FIELDS.get(dtype, _NARROW_INTEGER_FIELD)
   raw = getattr(message, field)
   if field == "string_val":
@@ -143,11 +144,11 @@ def _expand(values: "np.ndarray[Any, Any]", dtype: DType, shape: tuple[int, ...]
     return _frozen(values.reshape(shape))
   where = _describe(dtype, shape)
   if values.size > num_elements:
-    raise TensorError(f"{where}: {values.size} values are written out; expected at most {num_elements}.")
+    raise TensorError(f"{where}: {values.size} values are listed; expected at most {num_elements}.")
   size_bytes = num_elements * values.dtype.itemsize
   if size_bytes > MAX_EXPANDED_BYTES:
     raise TensorError(
-      f"{where}: {values.size} values stand for {size_bytes} bytes; expected at most {MAX_EXPANDED_BYTES} bytes."
+      f"{where}: {values.size} values expand to {size_bytes} bytes; expected at most {MAX_EXPANDED_BYTES} bytes."
     )
   if values.size == 0:
     values = np.array([b""], object) if dtype == DType.STRING else np.zeros(1, values.dtype)

@@ -28,7 +28,7 @@ __all__ = [
   "attrs_from_proto",
 ]
 
-# Function attributes can hold function attributes; no real graph goes deeper than two or three.
+# Function attributes can hold function attributes. Real graphs nest them two or three deep.
 _MAX_DEPTH = 32
 
 _MAX_REMEMBERED_BYTES = 256
@@ -47,7 +47,7 @@ class FunctionRef:
 
 @dataclass(frozen=True, slots=True)
 class AttrPlaceholder:
-  """Stands for the attribute `name` of the function around it (written `$name`)."""
+  """Placeholder for the attribute `name` of the enclosing function (written `$name`)."""
 
   name: str
 
@@ -58,7 +58,7 @@ AttrValue: TypeAlias = (
 
 
 class AttrDecoder:
-  """Decodes attributes, giving equal ones the same object.
+  """Decodes attributes, and returns the same object for equal ones.
 
   A model with thousands of nodes has a few dozen different types, shapes and flags; looking the encoded value up is
   several times faster than decoding it, and keeps the garbage collector quiet.
@@ -70,7 +70,7 @@ class AttrDecoder:
     self._known: dict[bytes, AttrValue] = {}
 
   def attrs(self, messages: Mapping[str, schema.AttrValue]) -> dict[str, AttrValue]:
-    """As `attrs_from_proto`."""
+    """Returns what `attrs_from_proto` returns, with shared values."""
     decoded = {}
     for name in sorted(messages):
       message = messages[name]
@@ -93,10 +93,10 @@ class AttrDecoder:
 
 
 def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -> dict[str, AttrValue]:
-  """A dict of decoded values, in name order (a message map has no order of its own).
+  """Returns a dict of decoded values, in name order (a message map has no order of its own).
 
   Raises:
-    ParseError: naming the attribute.
+    ParseError: an attribute cannot be decoded; the message names it.
   """
   decoded = {}
   for name in sorted(messages):
@@ -110,12 +110,12 @@ def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -
 
 
 def _is_empty_note(name: str, message: schema.AttrValue) -> bool:
-  """Whether there is a name and nothing more, as TensorFlow writes `_input_shapes` of a function without parameters."""
+  """Returns whether the attribute is an empty `_input_shapes`, as of functions without parameters."""
   return name.startswith("_") and message.WhichOneof("value") is None
 
 
 def attr_from_proto(message: schema.AttrValue, depth: int = 0) -> AttrValue:
-  """One decoded value.
+  """Returns one decoded value.
 
   Raises:
     ParseError: no value is set, a list mixes kinds, or a value is not valid.
@@ -138,7 +138,7 @@ def attr_from_proto(message: schema.AttrValue, depth: int = 0) -> AttrValue:
 
 
 def attr_to_proto(value: AttrValue) -> schema.AttrValue:
-  """The message for a value; the inverse of `attr_from_proto`.
+  """Returns the message for a value; the inverse of `attr_from_proto`.
 
   Raises:
     TypeError: `value` is not an AttrValue.

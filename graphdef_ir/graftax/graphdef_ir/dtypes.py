@@ -18,7 +18,7 @@ _REF_OFFSET = 100
 
 
 class DType(enum.IntEnum):
-  """An element type; the value is its number in GraphDefs. `FLOAT_REF` is "a TF1 variable of FLOAT"."""
+  """An element type; the value is its number in GraphDefs. `FLOAT_REF` is the type of a TF1 variable of FLOAT."""
 
   INVALID = 0
   FLOAT = 1
@@ -90,10 +90,10 @@ class DType(enum.IntEnum):
 
   @property
   def numpy(self) -> "np.dtype[Any]":
-    """The numpy type of the elements; strings are `object` (bytes), quantized integers plain integers.
+    """Returns the numpy type of the elements: `object` (bytes) for strings, plain integers for quantized integers.
 
     Raises:
-      UnsupportedDTypeError: RESOURCE, VARIANT and INVALID have none.
+      UnsupportedDTypeError: the type is RESOURCE, VARIANT or INVALID.
 
     Differs from TF: `tf.qint8.as_numpy_dtype` is a structured type with one field; here it is `int8`.
     """
@@ -106,7 +106,7 @@ class DType(enum.IntEnum):
 
   @property
   def tf_name(self) -> str:
-    """TensorFlow's name: `"float32"`, `"string"`, `"int64_ref"`."""
+    """Returns TensorFlow's name: `"float32"`, `"string"`, `"int64_ref"`."""
     return _TF_NAMES[self]
 
   @property
@@ -115,12 +115,12 @@ class DType(enum.IntEnum):
 
   @property
   def base(self) -> "DType":
-    """The same type without the reference mark."""
+    """Returns the same type without the reference mark."""
     return DType(self - _REF_OFFSET) if self > _REF_OFFSET else self
 
   @classmethod
   def from_numpy(cls, dtype: Any) -> "DType":
-    """The element type of a numpy array; `dtype` is anything that `np.dtype` takes, `object` and str mean STRING.
+    """Returns the element type for anything that `np.dtype` accepts. `object` and str give STRING.
 
     Raises:
       UnsupportedDTypeError: TensorFlow has no such type.
@@ -130,15 +130,15 @@ class DType(enum.IntEnum):
       return cls.STRING
     found = _FROM_NUMPY.get(normal.newbyteorder("=")) if normal.fields is None else None
     if found is None:
-      raise UnsupportedDTypeError(f"numpy dtype {normal.name!r} has no TensorFlow counterpart.")
+      raise UnsupportedDTypeError(f"numpy dtype {normal.name!r} has no TensorFlow counterpart; cast the array.")
     return found
 
   @classmethod
   def from_name(cls, tf_name: str) -> "DType":
-    """The type with this `tf_name`.
+    """Returns the type with this `tf_name`.
 
     Raises:
-      UnsupportedDTypeError: there is none.
+      UnsupportedDTypeError: there is no such type.
     """
     found = _FROM_NAME.get(tf_name)
     if found is None:

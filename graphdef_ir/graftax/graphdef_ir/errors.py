@@ -1,7 +1,7 @@
-"""Everything this package raises on purpose.
+"""Errors that this package raises on purpose.
 
 `GraftaxError` is the root of every graftax error. Below it are two families: `GraphError` (the graph or the call is
-wrong; also a `ValueError`) and `UnsupportedError` (valid TensorFlow that we do not handle; also a
+wrong; also a `ValueError`) and `UnsupportedError` (valid TensorFlow that graftax does not handle; also a
 `NotImplementedError`).
 
     >>> issubclass(CycleError, GraphError), issubclass(CycleError, ValueError)
@@ -53,11 +53,11 @@ class TensorError(ParseError):
 
 
 class NoSuchNodeError(GraphError, LookupError):
-  """A node was asked for by a name that the graph or function does not have."""
+  """The graph or function has no node of that name."""
 
 
 class DanglingInputError(GraphError):
-  """An input names a node that is not there."""
+  """An input names a node that does not exist."""
 
 
 class OutputIndexError(GraphError):
@@ -65,27 +65,27 @@ class OutputIndexError(GraphError):
 
 
 class ArityError(GraphError):
-  """A node has more or fewer inputs than its op takes."""
+  """A node has more or fewer inputs than its op accepts."""
 
 
 class TypeMismatchError(GraphError):
-  """An input has another element type than its op takes."""
+  """An input has an element type that its op does not accept."""
 
 
 class CycleError(GraphError):
-  """Nodes depend on each other in a circle that is not a TF1 while loop."""
+  """Nodes depend on each other in a cycle that is not a TF1 while loop."""
 
 
 class ControlFlowError(GraphError):
-  """Switch, Merge, Enter, Exit and their kin do not form conditionals and loops."""
+  """Switch, Merge, Enter, Exit and related nodes do not form conditionals and loops."""
 
 
 class IrreducibleControlFlowError(ControlFlowError):
-  """Nodes run under conditions, or in a loop frame, that no If and no While expresses."""
+  """The conditions or the loop frame under which nodes run cannot be expressed with If and While."""
 
 
 class DeadBranchError(ControlFlowError):
-  """A tensor is asked for that only one branch of a conditional makes."""
+  """A requested tensor is computed in one branch of a conditional only."""
 
 
 class DuplicateNameError(GraphError):
@@ -93,7 +93,7 @@ class DuplicateNameError(GraphError):
 
 
 class MissingFunctionError(GraphError, KeyError):
-  """A function is called that the library does not have."""
+  """A called function is not in the library."""
 
   __str__ = Exception.__str__  # KeyError would show the message quoted and escaped
 
@@ -107,15 +107,15 @@ class AttributeValueError(GraphError):
 
 
 class UnboundAttributeError(AttributeValueError):
-  """An attribute stands for one of the function around it, and that one has no value yet."""
+  """An attribute refers to an attribute of the enclosing function, which has no value yet."""
 
 
 class FunctionResultError(GraphError):
-  """A function's result names a tensor that its body does not make."""
+  """A function's result names a tensor that its body does not compute."""
 
 
 class RecursiveFunctionError(GraphError):
-  """Functions call each other in a circle, so calls cannot be replaced by bodies."""
+  """Functions call each other in a cycle, so they cannot be inlined."""
 
 
 class UnknownOpError(GraphError, LookupError):

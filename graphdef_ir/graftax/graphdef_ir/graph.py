@@ -1,4 +1,4 @@
-"""The graph itself: immutable nodes, functions and graphs.
+"""Immutable nodes, functions and graphs.
 
 >>> x = Node("x", "Placeholder", attrs={"dtype": DType.FLOAT})
 >>> y = Node("y", "Neg", inputs=(TensorRef("x"),))
@@ -21,7 +21,7 @@ from graftax.graphdef_ir.signatures import OpSignatures
 __all__ = ["UNRESOLVED_OUTPUT", "Function", "Graph", "Node", "Parameter", "Result", "Source", "TensorRef"]
 
 UNRESOLVED_OUTPUT = 2**31 - 1
-"""`TensorRef.index` where an op of unknown signature has several output arguments; `validate` refuses it."""
+"""`TensorRef.index` of an output of an op whose signature is unknown. `validate` raises for it."""
 
 _MAX_INDEX_DIGITS = 9
 
@@ -29,15 +29,15 @@ _MAX_INDEX_DIGITS = 9
 class TensorRef(NamedTuple):
   """Output `index` of a node, counted flat over all its output arguments; or parameter `node` of a function (index 0).
 
-  A named tuple rather than a dataclass: refs are made and hashed by the million, and this is four times faster.
+  A named tuple rather than a dataclass: programs create and hash millions of them, and this is four times faster.
   """
 
   node: str
-  index: int = 0  # type: ignore[assignment]  # tuple.index is of no use here
+  index: int = 0  # type: ignore[assignment]  # hides tuple.index, which nothing here needs
 
   @classmethod
   def parse(cls, text: str) -> "TensorRef":
-    """The ref written `"node"` or `"node:1"`, as GraphDefs and SignatureDefs spell it.
+    """Returns the ref written `"node"` or `"node:1"`, as in GraphDefs and SignatureDefs.
 
     Raises:
       ParseError: `text` is empty, a control input, or its index is not a small number.
@@ -55,7 +55,7 @@ class TensorRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-  """Where a rewritten node came from: names of original nodes, and of the functions they were in ("" is the graph)."""
+  """Origin of a rewritten node: names of original nodes, and of the functions they were in ("" is the graph)."""
 
   node_names: tuple[str, ...] = ()
   function_names: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-  """One op in a graph or function body. `attrs` holds what was written down; defaults are not filled in."""
+  """One op in a graph or function body. `attrs` holds the attributes that were given; defaults are not filled in."""
 
   name: str
   op: str
@@ -81,8 +81,8 @@ class Node:
 class Parameter:
   """An argument of a function.
 
-  `handle_spec` is, for a RESOURCE, shape and dtype of the variable behind it, where the producer recorded them.
-  `dtype` is INVALID where it depends on an attribute of the call; `bind_attributes` settles it.
+  `handle_spec` is the shape and dtype of the variable behind a RESOURCE, if the producer recorded them.
+  `dtype` is INVALID if it depends on an attribute of the call; `bind_attributes` resolves it.
   """
 
   name: str
@@ -123,10 +123,10 @@ class Function:
   _index: dict[str, Node] | None = field(default=None, init=False, repr=False, compare=False)
 
   def node(self, name: str) -> Node:
-    """The node of that name.
+    """Returns the node of that name.
 
     Raises:
-      NoSuchNodeError: there is none (parameters are not nodes).
+      NoSuchNodeError: there is no such node (parameters are not nodes).
     """
     return _find(self, f"function {self.name!r}", name)
 
@@ -153,10 +153,10 @@ class Graph:
   _index: dict[str, Node] | None = field(default=None, init=False, repr=False, compare=False)
 
   def node(self, name: str) -> Node:
-    """The node of that name.
+    """Returns the node of that name.
 
     Raises:
-      NoSuchNodeError: there is none.
+      NoSuchNodeError: there is no such node.
     """
     return _find(self, "graph", name)
 
@@ -168,7 +168,7 @@ class Graph:
     targets: Sequence[str] = (),
     name: str = "subgraph",
   ) -> Function:
-    """The function that feeds `inputs`, fetches `outputs` and runs `targets`; see `graftax.graphdef_ir.subgraph`."""
+    """Returns the function that feeds `inputs`, fetches `outputs` and runs `targets`; see `extract_subgraph`."""
     from graftax.graphdef_ir.subgraph import extract_subgraph
 
     return extract_subgraph(self, inputs, outputs, targets=targets, name=name)

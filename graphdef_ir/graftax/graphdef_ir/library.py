@@ -1,4 +1,4 @@
-"""The functions of a graph, each parsed when it is first asked for."""
+"""The functions of a graph, each parsed on first access."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ __all__ = ["FunctionLibrary"]
 
 
 class FunctionLibrary(Mapping[str, "Function"]):
-  """Functions by name. A model may hold thousands of which few are called, so bodies are parsed on first access.
+  """Functions by name. Bodies are parsed on first access, since a model may hold thousands and call few of them.
 
   `gradient_functions` maps a function's name to that of its custom gradient (TF1's `GradientDef`);
   `registered_gradients` maps a `_gradient_op_type` to the function that computes it (SavedModels with
@@ -42,7 +42,7 @@ class FunctionLibrary(Mapping[str, "Function"]):
     message: schema.FunctionDefLibrary,
     parse: "Callable[[schema.FunctionDef], Function]",
   ) -> "FunctionLibrary":
-    """The functions of `message`, each to be parsed by `parse`.
+    """Returns the functions of `message`; `parse` parses each on first access.
 
     Raises:
       DuplicateNameError: two functions that differ have the same name.
@@ -76,9 +76,9 @@ class FunctionLibrary(Mapping[str, "Function"]):
     return len(self._pending.keys() | self._functions.keys())
 
   def signature(self, name: str) -> OpSignature | None:
-    """What the function takes and gives, without parsing its body; None if there is no such function.
+    """Returns the function's signature without parsing its body, or None if there is no such function.
 
-    A function can be called by using its name as an op; then this is that op's signature.
+    A function can be called by using its name as an op. This is then that op's signature.
     """
     function = self._functions.get(name)
     if function is None:
@@ -92,12 +92,12 @@ class FunctionLibrary(Mapping[str, "Function"]):
     )
 
   def stored_message(self, name: str) -> schema.FunctionDef | None:
-    """The message a function is parsed from, which must not be changed; None where there is none (any more)."""
+    """Returns the message that a function is parsed from (do not change it), or None if there is no such message."""
     message = self._pending.get(name)
     return None if message is None or name in self._replaced else message
 
   def replace(self, functions: "Mapping[str, Function]") -> "FunctionLibrary":
-    """A library with these functions added or put in place of those of the same name; the rest stays unparsed."""
+    """Returns a library with these functions added, replacing those of the same name. The others stay unparsed."""
     library = FunctionLibrary({**self._functions, **functions}, self.gradient_functions, self.registered_gradients)
     library._pending = self._pending
     library._parse = self._parse

@@ -1,7 +1,7 @@
 """What graftax knows about TensorFlow ops beyond their signatures, in one table.
 
-An op's signature says what it takes and returns. Its traits say what it means to the passes, the planner and the
-evaluator: which functions it calls, whether its effect can be observed, which resource it makes. An op that is not in
+An op's signature gives its inputs and outputs. Its traits say how the passes, the planner and the evaluator must
+treat it: which functions it calls, whether its effect can be observed, which resource it creates. An op that is not in
 the table has the default traits.
 
 >>> traits_of("If").functions
@@ -27,25 +27,25 @@ class OpTraits:
   """Properties of one op.
 
   Attributes:
-    calls: how the op calls its functions: one `function` unconditionally, one branch of an `if` or a `case`, the
+    calls: how the op calls its functions: a `function` unconditionally, one branch of an `if` or a `case`, the
       condition and body of a `while`, the body of a `for`, or the derivative (`gradient`) of a function. None if the
       op calls no function.
     functions: names of the attributes that hold these functions.
     first_argument: position of the first input that is passed to the function. (`For` passes its counter in place of
       its first two bounds.)
     control_flow_v1: role of the op in TF1 control flow. `raise_control_flow` replaces these ops.
-    reference: for ops on TF1 references, whether output 0 is the reference that is input 0 (`forwarded`) or its value
+    reference: for ops on TF1 references, whether output 0 is the reference of input 0 (`forwarded`) or its value
       at that point (`read`).
     is_alias: output i is input i, unchanged.
     same_elements: output 0 has the elements of input 0 in the same order, perhaps in another shape.
     effect: for ops that TensorFlow marks as stateful, why the mark does not count here:
-      `dropped`: it acts on the host only (summaries, printing), and JAX has no place for that;
+      `dropped`: it acts on the host only (summaries, printing), which has no counterpart in JAX;
       `reads`: it reads or names state, so it does not matter whether, or how often, it runs;
       `fresh`: it makes a new resource or draws new numbers, so it can be skipped if its output is not read, but it
       must not run twice in place of once;
       `flow`: the order of these ops follows from their data, since the flow edge of a TensorArray carries the array.
       None if the mark counts.
-    makes: what output 0 is. A `table` has a name, under which several functions can share it; an `anonymous_table`
+    makes: what output 0 is. A `table` has a name by which several functions can share it; an `anonymous_table`
       belongs to the function that runs the op. A `placeholder` has to be fed.
     default_input: a placeholder that passes on its input if it is not fed.
     assigns: input 1 becomes the value of the variable that is input 0.
@@ -90,7 +90,7 @@ _DEFAULT = OpTraits()
 
 _BRANCHES = ("then_branch", "else_branch")
 
-# Every op stands in one row.
+# Every op is in exactly one row.
 _ROWS: tuple[tuple[str, OpTraits], ...] = (
   # Functions.
   ("PartitionedCall StatefulPartitionedCall", OpTraits(calls="function", functions=("f",))),
@@ -112,7 +112,7 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("RefSwitch", OpTraits(control_flow_v1="switch", reference="forwarded")),
   ("LoopCond", OpTraits(control_flow_v1="loop_cond")),
   ("RefIdentity", OpTraits(reference="forwarded")),
-  # What passes values on.
+  # Ops that pass values on.
   ("Identity Snapshot", OpTraits(is_alias=True, same_elements=True)),
   ("IdentityN", OpTraits(is_alias=True)),
   ("Reshape", OpTraits(same_elements=True)),
@@ -156,7 +156,7 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("SummaryWriter", OpTraits(effect="fresh")),
   ("WriteAudioSummary WriteGraphSummary WriteHistogramSummary WriteImageSummary", OpTraits(effect="dropped")),
   ("WriteRawProtoSummary WriteScalarSummary WriteSummary", OpTraits(effect="dropped")),
-  # What is known of results.
+  # Facts about results.
   ("Rank Shape ShapeN Size", OpTraits(reads_shapes=True)),
   ("BroadcastTo Empty Fill LinSpace OneHot Tile", OpTraits(large_result=True)),
   ("LogicalAnd", OpTraits(decided_by=False)),
@@ -164,4 +164,4 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
 )
 
 _TABLE = {op: traits for ops, traits in _ROWS for op in ops.split()}
-assert len(_TABLE) == sum(len(ops.split()) for ops, _ in _ROWS), "internal: an op stands in two rows"
+assert len(_TABLE) == sum(len(ops.split()) for ops, _ in _ROWS), "internal: an op is in two rows"

@@ -4,8 +4,8 @@
     >>> graph.nodes[0].name
     'x'
 
-Parsing is lenient about what it does not need: unknown ops, missing functions and dangling inputs are reported by
-`validate`, or when something is made of them. It is strict about bytes and values that make no sense.
+Parsing ignores problems that it can: unknown ops, missing functions and dangling inputs are reported by `validate`, or
+when they are needed. Damaged bytes and contradictory values raise at once.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ __all__ = [
   "parse_message",
 ]
 
-# Protobuf in pure Python also raises the latter two.
+# The pure-Python implementation of protobuf also raises the last two.
 _DAMAGED = (schema.DecodeError, ValueError, RecursionError)
 
 # TensorFlow's importer does the same: older producers wrote shape [] for a placeholder of unknown rank.
@@ -48,14 +48,14 @@ class SupportsSerialization(Protocol):
 
 
 def parse_graph(data: bytes, *, extra_ops: bytes | schema.OpList | None = None) -> Graph:
-  """The graph in a serialized GraphDef.
+  """Returns the graph of a serialized GraphDef.
 
   Args:
     data: the bytes, as in a frozen `.pb` file.
-    extra_ops: an OpList (serialized or not) that declares ops TensorFlow itself does not have.
+    extra_ops: an OpList (serialized or not) that declares ops that TensorFlow does not have.
 
   Raises:
-    ParseError: the bytes are damaged, or are no GraphDef.
+    ParseError: the bytes are damaged, or are not a GraphDef.
   """
   return graph_from_proto(parse_message(schema.GraphDef, data), extra_ops=extra_ops)
 
@@ -63,7 +63,7 @@ def parse_graph(data: bytes, *, extra_ops: bytes | schema.OpList | None = None) 
 def graph_from_proto(
   message: schema.GraphDef | SupportsSerialization, *, extra_ops: bytes | schema.OpList | None = None
 ) -> Graph:
-  """Returns the graph of a GraphDef message, ours or TensorFlow's. Functions are read later, so do not change it.
+  """Returns the graph of a GraphDef message, ours or TensorFlow's. Do not change it: functions are read later.
 
   Raises:
     ParseError: the message contradicts itself.
@@ -86,10 +86,10 @@ def graph_from_proto(
 def parse_function(
   data: bytes, library: FunctionLibrary | None = None, *, extra_ops: bytes | schema.OpList | None = None
 ) -> Function:
-  """The function in a serialized FunctionDef; see `function_from_proto`.
+  """Returns the function of a serialized FunctionDef; see `function_from_proto`.
 
   Raises:
-    ParseError: the bytes are damaged, or are no FunctionDef.
+    ParseError: the bytes are damaged, or are not a FunctionDef.
   """
   return function_from_proto(parse_message(schema.FunctionDef, data), library, extra_ops=extra_ops)
 
@@ -100,17 +100,17 @@ def function_from_proto(
   *,
   extra_ops: bytes | schema.OpList | None = None,
 ) -> Function:
-  """The function of a FunctionDef message, ours or TensorFlow's.
+  """Returns the function of a FunctionDef message, ours or TensorFlow's.
 
   Args:
     message: the function.
-    library: the functions around it; needed if its body calls functions by using their names as ops.
+    library: the functions that it can call; needed if its body uses their names as ops.
     extra_ops: as in `parse_graph`.
 
   Raises:
-    ParseError: it contradicts itself.
+    ParseError: the message contradicts itself.
     OutputIndexError: an input names an output that its op does not have.
-    UnsupportedFunctionError: a parameter or result is a list whose length an attribute gives.
+    UnsupportedFunctionError: a parameter or result is a list of variable length.
   """
   function = _as_ours(schema.FunctionDef, message)
   library = FunctionLibrary() if library is None else library
@@ -118,10 +118,10 @@ def function_from_proto(
 
 
 def parse_message(message_type: type[_Message], data: bytes) -> _Message:
-  """A message from bytes that may be damaged or hostile.
+  """Returns a message from bytes that may be damaged or hostile.
 
   Raises:
-    ParseError: they are not a message of this type.
+    ParseError: the bytes are not a message of this type.
   """
   try:
     return message_type.FromString(data)
@@ -242,7 +242,7 @@ def _parse_parameter(message: schema.FunctionDef, index: int) -> Parameter:
 
 
 def _old_handle_spec(types: object, shapes: object) -> TensorSpec | None:
-  """Before handle_data existed, two argument attributes held the same facts."""
+  """Returns the spec from the two argument attributes that older producers wrote instead of handle_data."""
   match types, shapes:
     case (DType() as dtype, *_), (PartialShape() as shape, *_):
       return TensorSpec(shape, dtype)
@@ -267,7 +267,7 @@ def _parse_results(message: schema.FunctionDef, names: BodyNames) -> tuple[Resul
 
 
 def _parse_control_results(message: schema.FunctionDef) -> tuple[str, ...]:
-  """The nodes behind control_ret, in the order of the signature where it lists them."""
+  """Returns the nodes of control_ret, in the order of the signature if it lists them."""
   declared = [name for name in message.signature.control_output if name in message.control_ret]
   others = sorted(name for name in message.control_ret if name not in declared)
   return tuple(dict.fromkeys(message.control_ret[name] for name in [*declared, *others]))

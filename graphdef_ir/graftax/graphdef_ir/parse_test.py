@@ -1,4 +1,4 @@
-"""Messages to graphs, including messages that are wrong on purpose."""
+"""Messages to graphs, including malformed messages."""
 
 import random
 
@@ -26,7 +26,7 @@ from graftax.graphdef_ir.validation import validate
 
 
 def _graph_message() -> schema.GraphDef:
-  """x -> Split into two -> AddV2, and a function that does the same."""
+  """Returns a graph that splits x into two and adds them, with a function that does the same."""
   graph = schema.GraphDef(versions=schema.VersionDef(producer=1234))
   graph.node.add(name="x", op="Placeholder").attr["dtype"].type = int(DType.FLOAT)
   graph.node.add(name="axis", op="Const").attr["dtype"].type = int(DType.INT32)
@@ -106,7 +106,7 @@ def test_before_version_def_existed_the_producer_was_a_plain_number():
 
 
 class _Foreign:
-  """Stands for a message of TensorFlow's own classes."""
+  """Imitates a message of TensorFlow's own classes."""
 
   def __init__(self, data: bytes) -> None:
     self._data = data
@@ -203,8 +203,8 @@ def test_functions_as_attributes():
   [
     ("", ParseError, "input '' is malformed"),
     ("split:output:0:0", ParseError, "is malformed"),
-    ("split:output:x", ParseError, "expected a small number"),
-    ("split:output:99999999999", ParseError, "expected a small number"),
+    ("split:output:x", ParseError, "expected an output index"),
+    ("split:output:99999999999", ParseError, "expected an output index"),
     ("split:output:2", OutputIndexError, "output 'output' of 'split' has 2 tensors"),
     ("split:z:0", OutputIndexError, r"op 'Split' has no output 'z'; expected one of \['output'\]"),
     ("x:1", OutputIndexError, "parameter 'x' is one tensor"),
@@ -302,7 +302,7 @@ def test_bottomless_nesting_is_a_parse_error():
 
 
 def _call_around(attr_value: bytes) -> bytes:
-  """An encoded AttrValue that is a function which has `attr_value` as its attribute "f"."""
+  """Returns an encoded AttrValue of a function with `attr_value` as its attribute "f"."""
   entry = b"\x0a\x01f" + _field(b"\x12", attr_value)
   return _field(b"\x52", _field(b"\x12", entry))
 

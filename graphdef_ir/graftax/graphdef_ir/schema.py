@@ -1,7 +1,7 @@
 """Protocol buffer messages of graphs, SavedModels and checkpoints, readable without TensorFlow.
 
-The messages have TensorFlow's names, field names and field numbers, so bytes written by one side are read by the
-other. They are registered as `graftax.schema.*`, which is why both can be imported into one process.
+The messages have TensorFlow's names, field names and field numbers, so either side can read bytes written by the
+other. They are registered as `graftax.schema.*`, so both can be imported into one process.
 
     >>> graph = GraphDef.FromString(b"\\n\\x08\\n\\x01x\\x12\\x03Abs")
     >>> graph.node[0].name, graph.node[0].op
@@ -15,7 +15,7 @@ import enum
 import pkgutil
 
 from google.protobuf import (
-  any_pb2,  # noqa: F401  imported for its effect: registers a file that ours depend on
+  any_pb2,  # noqa: F401  importing it registers a file that ours depend on
   descriptor_pb2,
   descriptor_pool,
   message_factory,
@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError, Message
 
 
 def _register(data: bytes) -> dict[str, type]:
-  """Adds the compiled files to the default pool; returns their top-level classes by name."""
+  """Adds the compiled files to the default pool, and returns their top-level classes by name."""
   pool = descriptor_pool.Default()
   classes: dict[str, type] = {}
   for file in descriptor_pb2.FileDescriptorSet.FromString(data).file:
@@ -40,7 +40,7 @@ def _register(data: bytes) -> dict[str, type]:
 
 
 def _message_class(descriptor: Descriptor) -> type:
-  """The class of a message, with those of nested messages as attributes (protobuf in pure Python adds none)."""
+  """Returns a message's class, with nested classes as attributes (the pure-Python protobuf adds none)."""
   message_class: type = message_factory.GetMessageClass(descriptor)
   for nested in descriptor.nested_types:
     if not hasattr(message_class, nested.name):

@@ -1,4 +1,4 @@
-"""Graphs and functions back to messages; the inverse of `graftax.graphdef_ir.parse`.
+"""Converts graphs and functions back to messages; the inverse of `graftax.graphdef_ir.parse`.
 
 >>> node = Node("y", "Split", (TensorRef("axis"), TensorRef("x", 1)), ("c",), {"num_split": 2})
 >>> list(node_to_proto(node).input)
@@ -19,12 +19,12 @@ __all__ = ["function_to_proto", "graph_to_proto", "node_to_proto"]
 
 
 def graph_to_proto(graph: Graph) -> schema.GraphDef:
-  """The GraphDef of a graph, with all functions of its library.
+  """Returns the GraphDef of a graph, with all functions of its library.
 
-  Functions that were never changed are written as they were read.
+  Unchanged functions are written as they were read.
 
   Raises:
-    GraphError: as `function_to_proto`.
+    GraphError: for the reasons listed at `function_to_proto`.
   """
   message = schema.GraphDef(node=[node_to_proto(node) for node in graph.nodes])
   message.versions.producer = graph.producer
@@ -42,23 +42,23 @@ def graph_to_proto(graph: Graph) -> schema.GraphDef:
 
 
 def node_to_proto(node: Node) -> schema.NodeDef:
-  """The NodeDef of a node in a graph (in a function, inputs are spelled differently)."""
+  """Returns the NodeDef of a node in a graph. (In a function, inputs are written differently.)"""
   return _node_to_proto(node, [str(ref) for ref in node.inputs])
 
 
 def function_to_proto(
   function: Function, library: FunctionLibrary | None = None, *, signatures: OpSignatures | None = None
 ) -> schema.FunctionDef:
-  """The FunctionDef of a function.
+  """Returns the FunctionDef of a function.
 
   Args:
     function: the function.
-    library: the functions that its body calls by using their names as ops.
-    signatures: the ops that are known; TensorFlow's if None.
+    library: the functions that it can call; needed if its body uses their names as ops.
+    signatures: signatures of all ops; TensorFlow's if None.
 
   Raises:
-    UnknownOpError: an input comes from an op of unknown signature, whose outputs have no names then.
-    DanglingInputError: an input names no node.
+    UnknownOpError: an input comes from an op of unknown signature, so the output's name is unknown.
+    DanglingInputError: an input names a node that does not exist.
     OutputIndexError: an input names an output that its node does not have.
   """
   namer = _BodyNamer(function, _finder(library, signatures))
@@ -114,7 +114,7 @@ def _finder(library: FunctionLibrary | None, signatures: OpSignatures | None) ->
 
 
 class _BodyNamer:
-  """Spells refs as a FunctionDef does: "argument" or "node:output_arg:index"."""
+  """Writes refs as in a FunctionDef: "argument" or "node:output_arg:index"."""
 
   def __init__(self, function: Function, find_signature: Callable[[str], OpSignature | None]) -> None:
     self._where = f"function {function.name!r}"
@@ -137,7 +137,7 @@ class _BodyNamer:
     signature = self._find_signature(node.op)
     if signature is None or ref.index == UNRESOLVED_OUTPUT:
       raise UnknownOpError(
-        f"{self._where}: the outputs of node {node.name!r} are not known, for op {node.op!r} has no known signature."
+        f"{self._where}: the outputs of node {node.name!r} are unknown, because op {node.op!r} has no known signature."
       )
     try:
       offsets = signature.output_offsets(node.attrs)

@@ -86,8 +86,8 @@ def test_node_inputs_are_spelled_as_in_a_graph():
   [
     ((), TensorRef("y"), DanglingInputError, "function 'g': 'y' names none of the 0 nodes"),
     ((), TensorRef("x", 1), DanglingInputError, "'x:1' names none"),
-    ((Node("y", "Odd"),), TensorRef("y"), UnknownOpError, "outputs of node 'y' are not known, for op 'Odd'"),
-    ((Node("y", "Neg"),), TensorRef("y", UNRESOLVED_OUTPUT), UnknownOpError, "outputs of node 'y' are not known"),
+    ((Node("y", "Odd"),), TensorRef("y"), UnknownOpError, "outputs of node 'y' are unknown, because op 'Odd'"),
+    ((Node("y", "Neg"),), TensorRef("y", UNRESOLVED_OUTPUT), UnknownOpError, "outputs of node 'y' are unknown"),
     ((Node("y", "Neg"),), TensorRef("y", 1), OutputIndexError, "'y:1': op 'Neg' has no such output"),
     (
       (Node("y", "Split"),),

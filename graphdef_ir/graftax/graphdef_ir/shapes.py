@@ -19,13 +19,13 @@ __all__ = ["PartialShape", "TensorSpec", "shape_from_proto", "shape_to_proto"]
 
 @dataclass(frozen=True, slots=True)
 class PartialShape:
-  """Dimensions from the outermost in. `None` in place of a size: not known; in place of `dims`: rank not known."""
+  """Dimensions, outermost first. A size of None is unknown; if `dims` is None, the rank is unknown."""
 
   dims: tuple[int | None, ...] | None = None
 
   @classmethod
   def of(cls, *dims: int | None) -> "PartialShape":
-    """`PartialShape.of(None, 3)` is `PartialShape((None, 3))`."""
+    """Returns the shape with these sizes: `PartialShape.of(None, 3)` is `PartialShape((None, 3))`."""
     return cls(dims)
 
   @property
@@ -34,21 +34,21 @@ class PartialShape:
 
   @property
   def is_static(self) -> bool:
-    """Whether every dimension is known."""
+    """Returns whether every dimension is known."""
     return self.dims is not None and None not in self.dims
 
   def as_tuple(self) -> tuple[int, ...]:
-    """All sizes.
+    """Returns all sizes.
 
     Raises:
-      GraphError: some are not known.
+      GraphError: a size or the rank is unknown.
     """
     if self.dims is None or any(size is None for size in self.dims):
       raise GraphError(f"shape {self} is not fully known; expected a size for every dimension.")
     return tuple(size for size in self.dims if size is not None)
 
   def is_compatible_with(self, other: "PartialShape | Iterable[int | None]") -> bool:
-    """Whether some fully known shape fits both."""
+    """Returns whether some fully known shape fits both."""
     theirs = other.dims if isinstance(other, PartialShape) else tuple(other)
     if self.dims is None or theirs is None:
       return True
@@ -64,7 +64,7 @@ class PartialShape:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-  """Shape and element type of a tensor that is not here, with the name it goes by, if any."""
+  """Shape and element type of a tensor, with its name if it has one."""
 
   shape: PartialShape
   dtype: DType
@@ -79,7 +79,7 @@ _UNKNOWN = PartialShape(None)
 
 
 def shape_from_proto(message: schema.TensorShapeProto) -> PartialShape:
-  """Raises ParseError for sizes below -1."""
+  """Returns the shape of a message; raises ParseError for sizes below -1."""
   if message.unknown_rank:
     return _UNKNOWN
   sizes = [dim.size for dim in message.dim]
@@ -95,7 +95,7 @@ def shape_from_proto(message: schema.TensorShapeProto) -> PartialShape:
 
 
 def shape_to_proto(shape: PartialShape | Iterable[int | None]) -> schema.TensorShapeProto:
-  """The message for a shape; unknown sizes become -1."""
+  """Returns the message for a shape; unknown sizes become -1."""
   dims = shape.dims if isinstance(shape, PartialShape) else tuple(shape)
   if dims is None:
     return schema.TensorShapeProto(unknown_rank=True)

@@ -1,4 +1,4 @@
-"""What every op takes and gives: arguments, element types, attributes and their defaults.
+"""Signatures of ops: arguments, element types, attributes and their defaults.
 
     >>> signature = op_signature("Split")
     >>> [str(arg) for arg in signature.inputs], [str(arg) for arg in signature.outputs]
@@ -7,7 +7,7 @@
     (3,)
 
 The signatures of all ops that TensorFlow registers come from `op_signatures.txt`, which
-graftax/tools/codegen/generate_op_table.py writes. A line is parsed when its op is first asked for.
+graftax/tools/codegen/generate_op_table.py writes. A line is parsed when its op is first looked up.
 """
 
 import functools
@@ -28,13 +28,13 @@ from graftax.graphdef_ir.type_runs import TypeRuns
 
 __all__ = ["OpArg", "OpAttr", "OpSignature", "OpSignatures", "op_signature", "signature_from_op_def"]
 
-# Far more tensors than any op has; stops an attribute such as num_split=2**40 from being taken at its word.
+# Far more tensors than any op has. Attributes such as num_split=2**40 must not be trusted.
 _MAX_FLAT_TENSORS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class OpArg:
-  """An input or output argument. Exactly one of `dtype`, `type_attr` and `type_list_attr` says its element type."""
+  """An input or output argument. Exactly one of `dtype`, `type_attr` and `type_list_attr` gives its element type."""
 
   name: str
   dtype: DType | None = None
@@ -45,7 +45,7 @@ class OpArg:
 
   @property
   def is_list(self) -> bool:
-    """Whether the argument stands for any number of tensors."""
+    """Returns whether the argument is a list of tensors."""
     return self.number_attr is not None or self.type_list_attr is not None
 
   def __str__(self) -> str:
@@ -56,9 +56,9 @@ class OpArg:
 
 @dataclass(frozen=True, slots=True)
 class OpAttr:
-  """An attribute: its `type` as OpDefs spell it (`"int"`, `"list(type)"`), default, allowed values and minimum.
+  """An attribute: its `type` as in OpDefs (`"int"`, `"list(type)"`), default, allowed values and minimum.
 
-  `default` is None where there is none (no attribute value is None). `minimum` is that of the number, or of the
+  `default` is None if there is none (no attribute value is None). `minimum` applies to the number, or to the
   length of a list.
   """
 
@@ -84,34 +84,34 @@ class OpSignature:
     return hash(self.name)
 
   def with_defaults(self, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
-    """`attrs` with the defaults of those that are missing."""
+    """Returns `attrs`, completed with the defaults of those that are missing."""
     defaults = {name: attr.default for name, attr in self.attrs.items() if attr.default is not None}
     return {**defaults, **attrs}
 
   def input_sizes(self, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
-    """How many tensors each input argument stands for: 1, or what the attributes say where `is_list`.
+    """Returns the number of tensors of each input argument: 1, or what the attributes say if `is_list`.
 
     Raises:
       MissingAttributeError: an attribute that gives a length is missing.
-      AttributeValueError: it is not a length.
-      UnboundAttributeError: it is an attribute of the function around the node, which is not known yet.
+      AttributeValueError: such an attribute is not a length.
+      UnboundAttributeError: such an attribute refers to one of the enclosing function and has no value yet.
     """
     return tuple(self._size(arg, attrs) for arg in self.inputs)
 
   def output_sizes(self, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
-    """As `input_sizes`, for the outputs."""
+    """Returns the number of tensors of each output argument; raises as `input_sizes` does."""
     return tuple(self._size(arg, attrs) for arg in self.outputs)
 
   def input_types(self, attrs: Mapping[str, AttrValue]) -> TypeRuns:
-    """The element type of each flat input, without reference marks; raises as `input_sizes` does."""
+    """Returns the element type of each flat input, without reference marks; raises as `input_sizes` does."""
     return self._types(self.inputs, attrs)
 
   def output_types(self, attrs: Mapping[str, AttrValue]) -> TypeRuns:
-    """As `input_types`, for the outputs."""
+    """Returns the element type of each flat output; raises as `input_sizes` does."""
     return self._types(self.outputs, attrs)
 
   def output_offsets(self, attrs: Mapping[str, AttrValue]) -> dict[str, tuple[int, int]]:
-    """For each output argument by name: flat index of its first tensor, and how many there are."""
+    """Returns, for each output argument by name, the flat index of its first tensor and the number of its tensors."""
     offsets, start = {}, 0
     for arg, size in zip(self.outputs, self.output_sizes(attrs), strict=True):
       offsets[arg.name] = (start, size)
@@ -170,7 +170,7 @@ class OpSignature:
 class OpSignatures(Mapping[str, OpSignature]):
   """Signatures by op name: TensorFlow's own, plus `extra` ones for ops that TensorFlow does not have.
 
-  The table wins over `extra`, as the installed op wins over the one a SavedModel was written with.
+  The table has precedence over `extra`, as in TensorFlow the installed op has precedence over a SavedModel's.
   """
 
   __slots__ = ("_extra",)
@@ -180,7 +180,7 @@ class OpSignatures(Mapping[str, OpSignature]):
 
   @classmethod
   def from_op_list(cls, message: schema.OpList) -> "OpSignatures":
-    """The table plus the ops of an OpList, such as a SavedModel's `stripped_op_list`.
+    """Returns the table plus the ops of an OpList, such as a SavedModel's `stripped_op_list`.
 
     Raises:
       ParseError: an OpDef is malformed.
@@ -194,7 +194,7 @@ class OpSignatures(Mapping[str, OpSignature]):
     return found
 
   def find(self, name: str) -> OpSignature | None:
-    """The signature, or None where the op is unknown."""
+    """Returns the signature, or None if the op is unknown."""
     return _table_signature(name) or self._extra.get(name)
 
   def get(self, name: str, default: OpSignature | None = None) -> OpSignature | None:  # type: ignore[override]
@@ -218,10 +218,10 @@ class OpSignatures(Mapping[str, OpSignature]):
 
 
 def op_signature(name: str) -> OpSignature:
-  """The signature of one of TensorFlow's ops.
+  """Returns the signature of one of TensorFlow's ops.
 
   Raises:
-    UnknownOpError: it has none of that name; the message suggests similar ones.
+    UnknownOpError: TensorFlow has no op of that name; the message suggests similar names.
   """
   found = _table_signature(name)
   if found is None:
@@ -230,7 +230,7 @@ def op_signature(name: str) -> OpSignature:
 
 
 def signature_from_op_def(message: schema.OpDef) -> OpSignature:
-  """The signature that an OpDef declares, be it an op or a function.
+  """Returns the signature that an OpDef declares, of an op or of a function.
 
   Raises:
     ParseError: an argument has no element type, or a default is malformed.

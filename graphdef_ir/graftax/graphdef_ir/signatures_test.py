@@ -51,7 +51,7 @@ def test_marks():
   assert op_signature("Mul").is_commutative and not op_signature("Sub").is_commutative
 
 
-def test_an_unknown_op_suggests_its_neighbours():
+def test_an_unknown_op_suggests_similar_names():
   with pytest.raises(UnknownOpError, match=r"op 'MatMull' has no known signature. Did you mean MatMul"):
     op_signature("MatMull")
   with pytest.raises(UnknownOpError, match="Pass the op's OpDef"):

@@ -1,5 +1,6 @@
 """Cuts the part of a graph or function that lies between some tensors.
 
+>>> from graftax.graphdef_ir import DType
 >>> x = Node("x", "Placeholder", attrs={"dtype": DType.FLOAT})
 >>> y = Node("y", "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT})
 >>> print(extract_subgraph(Graph((x, y)), ["x:0"], ["y:0"], name="negate"))
@@ -36,7 +37,7 @@ def extract_subgraph(
   placeholders, and nodes that only fed tensors need are left out.
 
   Args:
-    graph: the whole; its library is the function's library too.
+    graph: the whole graph; its library is also the function's library.
     inputs: tensors to feed, as refs or as text (`"x"`, `"split:1"`); the function's parameters, in this order.
     outputs: tensors to return, in this order; can repeat, and can be inputs.
     targets: names of nodes to run; the function's control results.
@@ -78,7 +79,7 @@ def cut_function(
   read.
 
   Args:
-    function: the whole, with the results of the part.
+    function: the whole function, with the results of the part.
     feeds: tensors to feed, with shape and dtype; in the order of the parameters.
     needed: given the function with the fed tensors cut off, returns the names of the nodes to keep.
   """
@@ -100,7 +101,7 @@ def cut_function(
 
 
 def tensor_spec(ref: TensorRef, node: Node, library: FunctionLibrary, signatures: OpSignatures) -> TensorSpec:
-  """Returns shape and dtype of a tensor, as far as its node tells.
+  """Returns shape and dtype of a tensor, as far as its node gives them.
 
   Args:
     ref: the tensor.

@@ -32,14 +32,13 @@ from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.framework import function_def_to_graph
 
-from graftax.graphdef_ir import _op_table, schema
+from graftax.graphdef_ir import _op_table, inline_calls, prune, schema
 from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import GraphError
 from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_graph
-from graftax.graphdef_ir.passes import inline_calls, prune
 from graftax.graphdef_ir.serialize import graph_to_proto
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpSignatures, op_signature, signature_from_op_def
@@ -138,7 +137,7 @@ def test_the_table_equals_the_registry():
 # Element types and tensors
 
 _VALUE_TYPES = [d for d in DType if not d.is_ref and d not in (DType.INVALID, DType.RESOURCE, DType.VARIANT)]
-# TensorFlow knows these only as raw bytes, which are there from two (writing) or one (reading) elements on.
+# TensorFlow encodes these as raw bytes only, from two elements on when writing and from one when reading.
 _ONLY_AS_BYTES = {DType.FLOAT8_E4M3FNUZ, DType.FLOAT8_E4M3B11FNUZ, DType.FLOAT8_E5M2FNUZ}
 
 
@@ -168,7 +167,7 @@ def _sample(dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _tensorflow_array(dtype: DType, array: np.ndarray) -> np.ndarray:
-  """The array in the element type that TensorFlow wants: quantized types are structured there."""
+  """Returns the array in TensorFlow's element type, which is structured for quantized types."""
   return array.view(tf_dtypes.as_dtype(int(dtype)).as_numpy_dtype) if dtype.name.startswith("Q") else array
 
 
@@ -335,7 +334,7 @@ def _run(graph: Graph, feeds: dict[str, Any], fetches: list[str]) -> list[Any]:
 
 
 def _as_graph(function: Function, library: FunctionLibrary) -> Graph:
-  """A graph that runs a function's body, with placeholders for its parameters."""
+  """Returns a graph that runs a function's body, with placeholders for its parameters."""
   placeholders = tuple(
     Node(parameter.name, "Placeholder", attrs={"dtype": parameter.dtype, "shape": parameter.shape})
     for parameter in function.parameters
@@ -371,7 +370,7 @@ def test_messages_survive_a_round_trip(function: Callable[[tf.Tensor], Any]):
 
 
 def _tf1_graph() -> Any:
-  """A graph as TensorFlow 1 wrote them: reference variables, Switch and Merge, and a while loop of five ops."""
+  """Returns a graph in the style of TensorFlow 1: reference variables, Switch and Merge and a while loop."""
   with tf.Graph().as_default() as graph:
     tf.compat.v1.disable_control_flow_v2()
     try:

@@ -1,4 +1,4 @@
-"""Constant tensors, decoded only when asked for.
+"""Constant tensors, decoded on first use.
 
 >>> tensor = Tensor.from_numpy(np.array([[1, 2], [3, 4]], np.int32))
 >>> tensor
@@ -25,7 +25,7 @@ __all__ = ["Tensor"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tensor:
-  """A tensor of known value. Made by `from_proto` or `from_numpy`, compared bit by bit."""
+  """A tensor of known value, created by `from_proto` or `from_numpy`. Two tensors are equal if their bits are."""
 
   dtype: DType
   shape: tuple[int, ...]
@@ -33,10 +33,10 @@ class Tensor:
 
   @classmethod
   def from_proto(cls, message: schema.TensorProto) -> "Tensor":
-    """A tensor that keeps `message` and decodes it on demand; do not change the message afterwards.
+    """Returns a tensor that keeps `message` and decodes it on demand. Do not change the message afterwards.
 
     Raises:
-      TensorError: dimensions are unknown or negative, or the element type is not one TensorFlow has.
+      TensorError: dimensions are unknown or negative, or TensorFlow has no such element type.
     """
     try:
       dtype = DType(message.dtype)
@@ -49,14 +49,14 @@ class Tensor:
 
   @classmethod
   def from_numpy(cls, array: Any, dtype: DType | None = None) -> "Tensor":
-    """A tensor of `array`, which is not copied; do not change it afterwards.
+    """Returns a tensor of `array`, which is not copied. Do not change it afterwards.
 
     Args:
-      array: anything `np.asarray` takes. Strings become bytes (UTF-8).
-      dtype: needed only for quantized types, whose arrays look like plain integers.
+      array: anything that `np.asarray` accepts. Strings become bytes (UTF-8).
+      dtype: needed only for quantized types, since their arrays have plain integer dtypes.
 
     Raises:
-      UnsupportedDTypeError: TensorFlow has no such element type, or `dtype` has other elements than `array`.
+      UnsupportedDTypeError: TensorFlow has no such element type, or `array` does not have the dtype of `dtype`.
     """
     value = np.asarray(array)
     if value.dtype.kind in "SU" and not isinstance(array, np.ndarray):
@@ -71,12 +71,12 @@ class Tensor:
     return cls(dtype, value.shape, value)
 
   def numpy(self) -> "np.ndarray[Any, Any]":
-    """The value, read-only; may share memory with the message. Strings come as bytes in an object array.
+    """Returns the value, read-only. It may share memory with the message. Strings are bytes in an object array.
 
-    One element that stands for many (a splat) stays one element in memory: the array has stride 0.
+    If one element is repeated (a splat), it is stored once: the array has stride 0.
 
     Raises:
-      TensorError: values and shape do not fit, or the value would take more than 2 GiB after expansion.
+      TensorError: values and shape do not match, or the value would exceed 2 GiB after expansion.
       UnsupportedDTypeError: resources and variants have no array form.
     """
     if isinstance(self._source, np.ndarray):
@@ -86,7 +86,7 @@ class Tensor:
     return decode_tensor(self._source, self.dtype, self.shape)
 
   def to_proto(self) -> schema.TensorProto:
-    """The message; shared with this tensor if it was made from one."""
+    """Returns the message; shared with this tensor if it was created from one."""
     if not isinstance(self._source, np.ndarray):
       return self._source
     message = schema.TensorProto(dtype=int(self.dtype), tensor_shape=shape_to_proto(self.shape))
@@ -98,7 +98,7 @@ class Tensor:
 
   @property
   def size(self) -> int:
-    """The number of elements."""
+    """Returns the number of elements."""
     return math.prod(self.shape)
 
   def __eq__(self, other: object) -> bool:

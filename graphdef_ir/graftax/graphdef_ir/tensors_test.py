@@ -31,7 +31,7 @@ def _numpy(dtype: DType, shape: tuple[int, ...], **fields: object) -> np.ndarray
 
 @st.composite
 def _arrays(draw: st.DrawFn) -> tuple[DType, np.ndarray]:
-  """Arrays of every numeric type, with every bit pattern."""
+  """Draws arrays of every numeric type, with every bit pattern."""
   dtype = draw(st.sampled_from(_NUMERIC))
   shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
   size = int(np.prod(shape)) * dtype.numpy.itemsize
@@ -129,7 +129,7 @@ def test_a_splat_takes_no_memory():
 def test_claimed_sizes_are_refused_without_allocating(shape: tuple[int, ...], values: list[float]):
   tensor = Tensor.from_proto(_proto(DType.FLOAT, shape, float_val=values))
   tracemalloc.start()
-  with pytest.raises(TensorError, match=r"stand for \d+ bytes; expected at most 2147483648 bytes"):
+  with pytest.raises(TensorError, match=r"expand to \d+ bytes; expected at most 2147483648 bytes"):
     tensor.numpy()
   assert tracemalloc.get_traced_memory()[1] < 1 << 20
   tracemalloc.stop()
@@ -140,8 +140,8 @@ def test_claimed_sizes_are_refused_without_allocating(shape: tuple[int, ...], va
   [
     (DType.FLOAT, (2,), {"tensor_content": b"1234567"}, r"float32\[2\]\): tensor_content has 7 bytes; expected 8"),
     (DType.FLOAT, (1 << 40,), {"tensor_content": b"1234"}, r"has 4 bytes; expected 4398046511104"),
-    (DType.FLOAT, (2,), {"float_val": [1, 2, 3]}, r"3 values are written out; expected at most 2"),
-    (DType.FLOAT, (0,), {"float_val": [1]}, r"1 values are written out; expected at most 0"),
+    (DType.FLOAT, (2,), {"float_val": [1, 2, 3]}, r"3 values are listed; expected at most 2"),
+    (DType.FLOAT, (0,), {"float_val": [1]}, r"1 values are listed; expected at most 0"),
     (DType.COMPLEX64, (1,), {"scomplex_val": [1, 2, 3]}, r"scomplex_val has 3 numbers; expected pairs"),
     (DType.UINT8, (1,), {"int_val": [256]}, r"int_val holds 256; expected 0 to 255"),
     (DType.INT4, (1,), {"int_val": [8]}, r"int_val holds 8; expected -8 to 7"),
@@ -150,7 +150,7 @@ def test_claimed_sizes_are_refused_without_allocating(shape: tuple[int, ...], va
     (DType.STRING, (2,), {"tensor_content": b"\x01"}, r"expected a length for each of 2 strings"),
     (DType.STRING, (1,), {"tensor_content": b"\xff"}, r"broken string length at byte 1"),
     (DType.STRING, (1,), {"tensor_content": b"\xff" * 9}, r"broken string length"),
-    (DType.STRING, (1,), {"tensor_content": b"\x05ab"}, r"has 3 bytes; its lengths say 6"),
+    (DType.STRING, (1,), {"tensor_content": b"\x05ab"}, r"has 3 bytes; expected 6 by its string lengths"),
     (DType.FLOAT, (1,) * 65, {"float_val": [1]}, r"rank 65; expected at most 64"),
     (DType.FLOAT, (2**62, 2**62, 0), {}, r"TensorProto \(float32"),
   ],

@@ -6,7 +6,7 @@
       y = Mul(x, x) {T=float32}
       return y
 
-Nodes stand in their own order, attributes in that of their names, so equal graphs give equal text. What differs between
+Nodes keep their order and attributes are sorted by name, so equal graphs give equal text. What differs between
 two runs of the same program (attributes that start with an underscore, large values) is left out.
 """
 
@@ -27,7 +27,7 @@ _MAX_SHOWN_BYTES = 40
 
 
 def format_function(function: Function, *, show_private: bool = False) -> str:
-  """The text of a function; `show_private` adds the attributes that start with an underscore."""
+  """Returns the text of a function; `show_private` adds the attributes that start with an underscore."""
   parameters = ", ".join(_format_parameter(parameter) for parameter in function.parameters)
   results = ", ".join(_format_result(result) for result in function.results)
   marks = " stateful" if function.is_stateful else ""
@@ -43,7 +43,7 @@ def format_function(function: Function, *, show_private: bool = False) -> str:
 
 
 def format_graph(graph: Graph, *, functions: bool = False, show_private: bool = False) -> str:
-  """The text of a graph; with `functions`, also of every function that it calls, directly or not."""
+  """Returns the text of a graph; with `functions`, also of every function that it calls, directly or indirectly."""
   blocks = [f"graph of {len(graph.nodes)} nodes, {len(graph.library)} functions"]
   blocks += [f"  {format_node(node, show_private=show_private)}" for node in graph.nodes]
   if functions:
@@ -53,7 +53,7 @@ def format_graph(graph: Graph, *, functions: bool = False, show_private: bool = 
 
 
 def format_node(node: Node, *, show_private: bool = False) -> str:
-  """One line: `name = Op(input, input:1, ^control) {attr=value} on device`."""
+  """Returns one line: `name = Op(input, input:1, ^control) {attr=value} on device`."""
   inputs = [*map(_format_ref, node.inputs), *(f"^{name}" for name in node.control_inputs)]
   attrs = _format_attrs(node.attrs, show_private)
   device = f" on {node.device}" if node.device else ""

@@ -1,4 +1,4 @@
-"""Walking graphs: order, consumers, ancestors, and which functions are called.
+"""Walks graphs: order, consumers, ancestors, and called functions.
 
 >>> a, b = Node("a", "NoOp"), Node("b", "NoOp", control_inputs=("a",))
 >>> [node.name for node in topological_order((b, a))]
@@ -17,20 +17,20 @@ __all__ = ["ancestors", "consumers", "function_references", "predecessors", "rea
 
 
 def predecessors(node: Node) -> Iterator[str]:
-  """Names of everything that runs before a node, data first, with repetitions."""
+  """Yields the names of a node's inputs, data inputs before control inputs, with repetitions."""
   for ref in node.inputs:
     yield ref.node
   yield from node.control_inputs
 
 
 def topological_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
-  """The nodes with every node after its inputs; otherwise in the order they came in, so the result is stable.
+  """Returns the nodes with every node after its inputs, otherwise in their given order, so the result is stable.
 
   The edge from NextIteration to Merge that closes a TF1 while loop does not count. Inputs that are not among `nodes`
   (parameters, fed tensors) do not either.
 
   Raises:
-    CycleError: nodes depend on each other in a circle; the message shows it.
+    CycleError: nodes depend on each other in a cycle; the message shows it.
   """
   position = {node.name: index for index, node in enumerate(nodes)}
   before = [[position[name] for name in _forward_predecessors(node, nodes, position)] for node in nodes]
@@ -57,7 +57,7 @@ def topological_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def consumers(nodes: Iterable[Node]) -> dict[TensorRef, tuple[Node, ...]]:
-  """For each tensor that is read, the nodes that read it; a node that reads it twice is listed once."""
+  """Returns the nodes that read each tensor; a node that reads it twice is listed once."""
   readers: dict[TensorRef, list[Node]] = {}
   for node in nodes:
     for ref in dict.fromkeys(node.inputs):
@@ -66,9 +66,9 @@ def consumers(nodes: Iterable[Node]) -> dict[TensorRef, tuple[Node, ...]]:
 
 
 def ancestors(nodes: Mapping[str, Node], roots: Iterable[str], *, control: bool = True) -> set[str]:
-  """Names of the nodes that `roots` need, roots included, as far as they are among `nodes`.
+  """Returns the names of the nodes that `roots` need, roots included, as far as they are among `nodes`.
 
-  Through data inputs, and through control inputs too unless `control` is false.
+  Follows data inputs, and control inputs too unless `control` is false.
   """
   pending = list(roots)
   found: set[str] = set()
@@ -81,7 +81,7 @@ def ancestors(nodes: Mapping[str, Node], roots: Iterable[str], *, control: bool 
 
 
 def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterator[FunctionRef]:
-  """Every function that an attribute value, or a mapping of them, refers to, inner ones after outer ones."""
+  """Yields every function that an attribute value, or a mapping of them, refers to, inner ones after outer ones."""
   if isinstance(value, FunctionRef):
     yield value
     yield from function_references(value.attrs)
@@ -94,7 +94,7 @@ def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterato
 
 
 def reachable_functions(root: Function | Graph, library: Mapping[str, Function]) -> tuple[str, ...]:
-  """Names of the library's functions that `root` calls, directly or not, in order of first mention (depth first).
+  """Returns the library's functions that `root` calls, directly or indirectly, in order of first mention (depth first).
 
   Functions that are mentioned but missing from the library are left out; `validate` reports those.
   """
@@ -127,7 +127,7 @@ def _forward_predecessors(node: Node, nodes: Sequence[Node], position: Mapping[s
 
 
 def _describe_cycle(nodes: Sequence[Node], before: Sequence[Sequence[int]], num_missing: Sequence[int]) -> str:
-  """Walks backwards from a node that never became ready until a node repeats."""
+  """Returns a message that shows a cycle, found by walking backwards from a node that never became ready."""
   index = next(i for i, missing in enumerate(num_missing) if missing > 0)
   path: list[int] = []
   seen: dict[int, int] = {}
@@ -138,6 +138,6 @@ def _describe_cycle(nodes: Sequence[Node], before: Sequence[Sequence[int]], num_
   cycle = [nodes[i].name for i in reversed(path[seen[index] :])]
   shown = cycle if len(cycle) <= 12 else [*cycle[:10], f"... {len(cycle) - 11} more ...", cycle[-1]]
   return (
-    f"nodes depend on each other in a circle: {' -> '.join([*shown, cycle[0]])}; only TF1 while loops may, through "
+    f"nodes depend on each other in a cycle: {' -> '.join([*shown, cycle[0]])}; only TF1 while loops may, through "
     "NextIteration into Merge."
   )

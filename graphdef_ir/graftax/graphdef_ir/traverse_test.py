@@ -59,9 +59,9 @@ def test_any_acyclic_graph_is_ordered(case: tuple[list[int], list[int]]):
 
 
 def test_a_cycle_is_shown():
-  with pytest.raises(CycleError, match=r"circle: (a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c);"):
+  with pytest.raises(CycleError, match=r"cycle: (a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c);"):
     topological_order((_node("x"), _node("a", "c", "x"), _node("b", "a"), _node("c", after=("b",)), _node("d", "c")))
-  with pytest.raises(CycleError, match="circle: a -> a;"):
+  with pytest.raises(CycleError, match="cycle: a -> a;"):
     topological_order((_node("a", "a"),))
 
 

@@ -4,7 +4,7 @@
     >>> len(types), types[0], types[-1]
     (1000001, DType.INT32, DType.FLOAT)
 
-An attribute such as `num_split=1000000` costs a file a few bytes; so it costs us.
+An attribute such as `num_split=1000000` takes a few bytes in a file, and must not take more in memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ __all__ = ["TypeRuns"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeRuns(Sequence[DType]):
-  """Element types, as (type, how often) runs. Equal to any sequence with the same elements."""
+  """Element types, as (type, count) runs. Equal to any sequence with the same elements."""
 
   runs: tuple[tuple[DType, int], ...]
 
@@ -39,7 +39,7 @@ class TypeRuns(Sequence[DType]):
       if 0 <= position < count:
         return dtype
       position -= count
-    raise IndexError(f"index {index} of {len(self)} element types")
+    raise IndexError(f"index {index} is out of range for {len(self)} element types")
 
   def __iter__(self) -> Iterator[DType]:
     for dtype, count in self.runs:

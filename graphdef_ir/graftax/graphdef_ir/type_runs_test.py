@@ -19,7 +19,7 @@ def test_behaves_like_the_tuple_it_stands_for():
 
 @pytest.mark.parametrize("index", [3, -4])
 def test_indices_outside_are_refused(index: int):
-  with pytest.raises(IndexError, match=f"index {index} of 3"):
+  with pytest.raises(IndexError, match=f"index {index} is out of range for 3"):
     _ = _RUNS[index]
 
 

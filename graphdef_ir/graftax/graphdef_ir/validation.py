@@ -1,11 +1,11 @@
-"""What a well-formed graph is, as code that checks it.
+"""Checks that graphs are well-formed.
 
     >>> validate(Graph((Node("y", "Neg", (TensorRef("x"),), attrs={"T": DType.FLOAT}),)))
     Traceback (most recent call last):
     graftax.graphdef_ir.errors.DanglingInputError: graph, node 'y' (Neg): input 'x' names none of the 1 nodes.
 
-Each check is a function of its own, below, in the order in which they run. Ops that nobody knows are not checked (they
-are the business of whoever runs the graph), except where a function body needs their signature to be understood.
+Each check is a function of its own, below, in the order in which they run. Unknown ops are not checked (whoever runs
+the graph reports them), unless a function body cannot be understood without their signature.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,10 +40,10 @@ __all__ = ["validate", "validate_function"]
 
 
 def validate(graph: Graph) -> None:
-  """Returns if the graph, and every function that it calls, is well-formed.
+  """Raises if the graph, or a function that it calls, is not well-formed.
 
   Raises:
-    GraphError: the subclass says what is wrong, the message where.
+    GraphError: the subclass says what is wrong, and the message says where.
   """
   _check_body(_Body.of_graph(graph))
   for name in reachable_functions(graph, graph.library):
@@ -53,10 +53,10 @@ def validate(graph: Graph) -> None:
 def validate_function(
   function: Function, library: FunctionLibrary | None = None, signatures: OpSignatures | None = None
 ) -> None:
-  """As `validate`, for the body of one function; the functions it calls must exist but are not checked.
+  """Raises if the body of a function is not well-formed. The functions it calls must exist but are not checked.
 
   Raises:
-    GraphError: the subclass says what is wrong, the message where.
+    GraphError: the subclass says what is wrong, and the message says where.
   """
   library = FunctionLibrary() if library is None else library
   body = _Body.of_function(function, library, OpSignatures() if signatures is None else signatures)
@@ -66,7 +66,7 @@ def validate_function(
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-  """Nodes to check, and what they may refer to."""
+  """Nodes to check, and the names that they may refer to."""
 
   where: str
   nodes: Mapping[str, Node]
@@ -95,14 +95,14 @@ class _Body:
     return f"{self.where}, node {node.name!r} ({node.op})"
 
   def outputs_of(self, name: str) -> TypeRuns | None:
-    """Element types of a node's outputs; None where they cannot be told (unknown op, unbound attribute)."""
+    """Returns the element types of a node's outputs, or None if they are unknown (unknown op, unbound attribute)."""
     if name not in self.output_types:
       node = self.nodes[name]
       signature = self.signature(node.op)
       try:
         self.output_types[name] = None if signature is None else signature.output_types(node.attrs)
       except (MissingAttributeError, AttributeValueError):
-        self.output_types[name] = None  # reported when that node is checked, or a placeholder
+        self.output_types[name] = None  # an error, reported when that node is checked, or a placeholder
     return self.output_types[name]
 
 
@@ -128,7 +128,7 @@ def _check_names(body: _Body) -> None:
       raise GraphError(f"{body.where}: a {node.op} node has no name.")
     if node.name in seen:
       what = "a parameter" if node.name in body.parameters else "another node"
-      raise DuplicateNameError(f"{body.at(node)}: has the name of {what}; expected unique names.")
+      raise DuplicateNameError(f"{body.at(node)}: has the same name as {what}; expected unique names.")
     seen.add(node.name)
 
 
@@ -145,7 +145,7 @@ def _check_inputs_exist(node: Node, body: _Body) -> None:
     _check_ref(ref, body, body.at(node), "input")
   for name in node.control_inputs:
     if name not in body.nodes and name not in body.parameters:
-      raise DanglingInputError(f"{body.at(node)}: control input {name!r} names no node.")
+      raise DanglingInputError(f"{body.at(node)}: control input {name!r} is not the name of a node.")
 
 
 def _check_ref(ref: TensorRef, body: _Body, where: str, role: str) -> None:
@@ -158,7 +158,7 @@ def _check_ref(ref: TensorRef, body: _Body, where: str, role: str) -> None:
   producer = body.nodes[ref.node]
   if ref.index == UNRESOLVED_OUTPUT:
     raise UnknownOpError(
-      f"{where}: {role} from {ref.node!r}: the outputs of op {producer.op!r} are not known. Pass its OpDef as an "
+      f"{where}: {role} from {ref.node!r}: the outputs of op {producer.op!r} are unknown. Pass its OpDef as an "
       "extra op."
     )
   types = body.outputs_of(ref.node)
@@ -170,7 +170,7 @@ def _check_ref(ref: TensorRef, body: _Body, where: str, role: str) -> None:
 
 def _check_functions_exist(node: Node, body: _Body) -> None:
   for reference in function_references(node.attrs):
-    # An empty name is how TensorFlow writes "no function" into an optional attribute.
+    # TensorFlow writes "no function" into an optional attribute as an empty name.
     if reference.name and reference.name not in body.library:
       raise MissingFunctionError(
         f"{body.at(node)}: calls {reference.name!r}, which is not among the library's {len(body.library)} functions."
@@ -231,7 +231,7 @@ def _check_arity_and_types(node: Node, signature: OpSignature, body: _Body) -> N
     return  # known only once the function's attributes are bound
   except AttributeValueError as e:
     raise AttributeValueError(f"{body.at(node)}: {e}") from e
-  if len(node.inputs) != len(expected):  # compared first: `expected` may claim to be far longer
+  if len(node.inputs) != len(expected):  # compared first: `expected` may be far longer
     args = ", ".join(str(arg) for arg in signature.inputs)
     raise ArityError(f"{body.at(node)}: has {len(node.inputs)} inputs; expected {len(expected)} for ({args}).")
   for position, (ref, dtype) in enumerate(zip(node.inputs, expected, strict=True)):
@@ -260,4 +260,4 @@ def _check_results(function: Function, body: _Body) -> None:
       raise TypeMismatchError(f"{where}: tensor {str(result.ref)!r} is {actual}; the function declares {result.dtype}.")
   for name in function.control_results:
     if name not in body.nodes:
-      raise FunctionResultError(f"{body.where}: control result {name!r} names no node.")
+      raise FunctionResultError(f"{body.where}: control result {name!r} is not the name of a node.")

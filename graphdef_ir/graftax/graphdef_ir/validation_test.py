@@ -55,7 +55,11 @@ def test_missing_inputs():
     _X,
     _node("y", "Neg", "z", T=DType.FLOAT),
   )
-  _fails(DanglingInputError, r"node 'y' \(NoOp\): control input 'z' names no node", _node("y", "NoOp", after=("z",)))
+  _fails(
+    DanglingInputError,
+    r"node 'y' \(NoOp\): control input 'z' is not the name of a node",
+    _node("y", "NoOp", after=("z",)),
+  )
 
 
 def test_missing_outputs():
@@ -114,13 +118,13 @@ def test_references_count_as_their_base_type():
 
 
 def test_duplicate_and_missing_names():
-  _fails(DuplicateNameError, r"node 'x' \(Placeholder\): has the name of another node", _X, _X)
+  _fails(DuplicateNameError, r"node 'x' \(Placeholder\): has the same name as another node", _X, _X)
   _fails(GraphError, "graph: a NoOp node has no name", _node("", "NoOp"))
 
 
 def test_cycles():
   a, b = _node("a", "Neg", "b", T=DType.FLOAT), _node("b", "Neg", "a", T=DType.FLOAT)
-  _fails(CycleError, "graph: nodes depend on each other in a circle", a, b)
+  _fails(CycleError, "graph: nodes depend on each other in a cycle", a, b)
 
 
 def test_while_loops_of_tf1_are_fine():
@@ -176,7 +180,7 @@ def test_unknown_ops_are_refused_where_their_outputs_cannot_be_told():
     _node("y", "OpOfTheFuture"),
     Node("z", "Neg", (TensorRef("y", UNRESOLVED_OUTPUT),), attrs={"T": DType.FLOAT}),
   )
-  _fails(UnknownOpError, r"node 'z' \(Neg\): input from 'y': the outputs of op 'OpOfTheFuture' are not known", *nodes)
+  _fails(UnknownOpError, r"node 'z' \(Neg\): input from 'y': the outputs of op 'OpOfTheFuture' are unknown", *nodes)
 
 
 def test_extra_ops_are_checked():
@@ -227,7 +231,11 @@ def test_calls_by_name_are_checked_like_ops():
   ("changes", "error", "message"),
   [
     ({"parameters": (Parameter("x", DType.FLOAT),) * 2}, DuplicateNameError, "two parameters are named 'x'"),
-    ({"parameters": (Parameter("neg", DType.FLOAT),)}, DuplicateNameError, "node 'neg'.* has the name of a parameter"),
+    (
+      {"parameters": (Parameter("neg", DType.FLOAT),)},
+      DuplicateNameError,
+      "'neg'.* has the same name as a parameter",
+    ),
     ({"parameters": (Parameter("x", DType.INT32),)}, TypeMismatchError, r"input 0 \('x'\) is int32; expected float32"),
     (
       {"results": (Result("y", TensorRef("z"), DType.FLOAT),)},
@@ -241,7 +249,11 @@ def test_calls_by_name_are_checked_like_ops():
       TypeMismatchError,
       "tensor 'neg' is float32; the function declares bool",
     ),
-    ({"control_results": ("z",)}, FunctionResultError, "function 'negate': control result 'z' names no node"),
+    (
+      {"control_results": ("z",)},
+      FunctionResultError,
+      "control result 'z' is not the name of a node",
+    ),
   ],
 )
 def test_functions(changes: dict[str, object], error: type[GraphError], message: str):

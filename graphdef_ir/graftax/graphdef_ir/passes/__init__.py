@@ -1,8 +1,10 @@
-"""Rewrites of functions. Each takes a function and returns a new one; none changes what is computed."""
+"""Rewrites of functions. Each returns a new function that computes the same values.
 
-from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
-from graftax.graphdef_ir.passes.call_inlining import inline_calls
-from graftax.graphdef_ir.passes.control_flow_raising import raise_control_flow
-from graftax.graphdef_ir.passes.pruning import prune
+- `attribute_binding`: Replaces a function's attribute placeholders by the values of a call.
+- `call_inlining`: Replaces calls by the bodies of the functions they call.
+- `control_flow_raising`: Replaces TensorFlow 1's control flow (Switch, Merge, Enter, Exit, NextIteration, LoopCond) by
+  If and While nodes.
+- `pruning`: Removes nodes that no result needs.
 
-__all__ = ["bind_attributes", "inline_calls", "prune", "raise_control_flow"]
+The package `graftax.graphdef_ir` exports the passes.
+"""

@@ -1,6 +1,6 @@
-"""TF1 conditionals: under which conditions nodes run, and If nodes in place of Switches and Merges.
+"""Replaces TF1 conditionals (Switch and Merge) by If nodes, after finding the conditions under which nodes run.
 
-A node runs when all of its inputs do, a Merge when one of them does. So each node has a set of literals, "this
+A node runs if all of its inputs run, a Merge if one of them runs. So each node has a set of literals, "this
 predicate is true (false)", that must hold; a Switch adds one, and a Merge of two inputs that differ in one removes it.
 """
 
@@ -29,7 +29,7 @@ _MAX_DEPTH = 100
 
 
 def raise_conditionals(workspace: Workspace, region: Region, depth: int = 0) -> Region:
-  """The region with an If node in place of every conditional, inner ones within the branches of outer ones.
+  """Returns the region with an If node for every conditional. Inner ones are in the branches of outer ones.
 
   Raises:
     DeadBranchError: a result exists in one branch only.
@@ -45,9 +45,9 @@ def raise_conditionals(workspace: Workspace, region: Region, depth: int = 0) -> 
 
 
 def within_its_conditions(workspace: Workspace, region: Region) -> Region:
-  """A loop's region without the Switches on predicates of conditionals around the loop.
+  """Returns a loop's region without the Switches on predicates of conditionals around the loop.
 
-  Its results exist only when those predicates are as they are, and so the loop runs only then.
+  The results exist only if those predicates hold, so the loop runs only then.
   """
   conditions = _Conditions(workspace, Region(dict(region.nodes), region.results, region.roots))
   literals = {
@@ -71,7 +71,7 @@ def within_its_conditions(workspace: Workspace, region: Region) -> Region:
 
 
 def cleaned(region: Region) -> Region:
-  """The region without waiting for what is there from the start, and without the nodes that only served for that."""
+  """Returns the region without control inputs on nodes that always run at once, and without nodes only used so."""
   nodes = region.nodes
 
   def is_instant(name: str) -> bool:
@@ -101,7 +101,7 @@ def cleaned(region: Region) -> Region:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Join:
-  """A Merge that ends a conditional on `predicate`: which tensor it takes, and its position, in either case."""
+  """A Merge that ends a conditional on `predicate`: the tensor it forwards in either case, and its position."""
 
   node: Node
   predicate: TensorRef
@@ -112,7 +112,7 @@ class _Join:
 
 
 class _Conditions:
-  """For each node of a region, when it runs; for each Merge, which conditional it ends."""
+  """The condition under which each node of a region runs, and the conditional that each Merge ends."""
 
   def __init__(self, workspace: Workspace, region: Region) -> None:
     self._where = f"function {workspace.function.name!r}"
@@ -123,28 +123,28 @@ class _Conditions:
       self._of[node.name] = self._merge(node) if role(node) == "merge" else self._all(node)
 
   def of(self, name: str) -> _Condition:
-    """When a node runs; free tensors always are there."""
+    """Returns the condition under which a node runs. Free tensors always exist."""
     return self._of.get(name, _ALWAYS)
 
   def is_always(self, name: str) -> bool:
-    """Whether a node runs however the region's conditionals turn out."""
+    """Returns whether a node runs regardless of the region's predicates."""
     return self.of(name) == _ALWAYS
 
   def predicate(self, switch: Node) -> TensorRef:
-    """The predicate of a Switch, as the tensor behind any Identity nodes."""
+    """Returns the predicate of a Switch, as the tensor behind any Identity nodes."""
     ref = switch.inputs[1]
     while ref.node in self._nodes and self._nodes[ref.node].op == "Identity":
       ref = self._nodes[ref.node].inputs[0]
     return ref
 
   def describe(self, condition: _Condition) -> str:
-    """A condition in words."""
+    """Returns a condition in words."""
     if condition is None:
       return "never"
     return " and ".join(sorted(f"{str(ref)!r} is {str(truth).lower()}" for ref, truth in condition)) or "always"
 
   def of_tensor(self, ref: TensorRef) -> _Condition:
-    """When a tensor exists."""
+    """Returns the condition under which a tensor exists."""
     condition = self.of(ref.node)
     node = self._nodes.get(ref.node)
     if node is None or role(node) != "switch" or condition is None:
@@ -195,17 +195,17 @@ def _both(first: _Condition, second: _Condition) -> _Condition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Branch:
-  """What runs when the predicate is one way: nodes, without those of other conditionals around it."""
+  """The nodes that run for one value of the predicate, without those of conditionals around it."""
 
   names: dict[str, None]
   outside: frozenset[str]
 
 
 class _Scheduler:
-  """Puts the nodes of a region that always run in order, with an If wherever Merges are ready that end conditionals.
+  """Orders the nodes of a region that always run, and emits an If as soon as the Merges of a conditional are ready.
 
-  Merges on one predicate that are ready at the same time share an If; those that have to wait for something get another
-  one, so that no circle can arise. What both need is computed in both, unless it has an effect.
+  Merges on one predicate that are ready at the same time share an If. Merges that have to wait get another
+  one, so that no cycle can arise. Nodes that both need are computed in both, unless they have an effect.
   """
 
   def __init__(self, workspace: Workspace, region: Region, conditions: _Conditions, depth: int) -> None:
@@ -254,8 +254,8 @@ class _Scheduler:
       condition = self._conditions.of_tensor(ref)
       if condition != _ALWAYS:
         raise DeadBranchError(
-          f"function {self._workspace.function.name!r}: {str(ref)!r} exists only when "
-          f"{self._conditions.describe(condition)}, but is needed in any case. Ask for the tensor after the Merge that "
+          f"function {self._workspace.function.name!r}: {str(ref)!r} exists only if "
+          f"{self._conditions.describe(condition)}, but is needed in any case. Request the tensor after the Merge that "
           f"ends the conditional."
         )
 
@@ -274,7 +274,7 @@ class _Scheduler:
     return name in self._finished or name not in self._region.nodes or self._is_switch(name)
 
   def _outside(self, node: Node) -> Node:
-    """A node as it reads and waits once conditionals are If nodes."""
+    """Returns a node with the inputs and control inputs that it has after conditionals have become If nodes."""
     inputs = tuple(self._renamed.get(ref, ref) for ref in node.inputs)
     controls = dict.fromkeys(
       self._stands_for.get(name, name) for name in node.control_inputs if not self._is_switch(name)
@@ -294,7 +294,7 @@ class _Scheduler:
     return branches[0].outside | branches[1].outside | controls | predicate
 
   def _is_level(self, name: str) -> bool:
-    """Whether a node stands beside the conditionals rather than in one."""
+    """Returns whether a node is outside of all conditionals of the region."""
     return name in self._region.nodes and self._conditions.is_always(name) and not self._is_switch(name)
 
   def _branch(self, refs: Iterable[TensorRef], names: Iterable[str], predicate: TensorRef) -> _Branch:
@@ -346,7 +346,7 @@ class _Scheduler:
   def _arm(
     self, predicate: TensorRef, truth: bool, results: list[TensorRef], effects: Sequence[str], waits: dict[str, None]
   ) -> Region:
-    """One branch as a region; adds the nodes that the If must wait for to `waits`."""
+    """Returns one branch as a region; adds the nodes that the If must wait for to `waits`."""
     branch = self._branch(results, effects, predicate)
     ran = self._already_ran(branch, results)
     nodes: dict[str, Node] = {}
@@ -373,7 +373,7 @@ class _Scheduler:
     return self._renamed.get(ref, ref)
 
   def _already_ran(self, branch: _Branch, results: Sequence[TensorRef]) -> set[str]:
-    """Nodes with effects that an earlier If on the same predicate has run; they must not run again."""
+    """Returns the nodes with effects that an earlier If on the same predicate has run; they must not run again."""
     ran = {name for name in branch.names if name in self._ran}
     read = {ref.node for name in branch.names if name not in ran for ref in self._region.nodes[name].inputs}
     read.update(ref.node for ref in results)
@@ -419,7 +419,7 @@ class _Scheduler:
     return dataclasses.replace(node, control_inputs=tuple(waits), source=source)
 
   def _emit_unmerged_effects(self) -> None:
-    """Effects that no Merge waits for: one If per predicate runs them."""
+    """Emits one If per predicate for the effects that no Merge waits for."""
     left = [
       name
       for name in self._region.roots

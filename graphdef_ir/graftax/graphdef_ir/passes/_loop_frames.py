@@ -1,7 +1,7 @@
-"""TF1 while loops: which nodes run in which frame, and one While node in place of each frame.
+"""Replaces TF1 while loops by While nodes, after finding the frame in which each node runs.
 
-A frame is what lies between Enter and Exit nodes. Its loop variables are the Merges that a NextIteration feeds back
-into; what else enters is the same in every iteration.
+A frame is the part between Enter and Exit nodes. Its loop variables are the Merges that a NextIteration feeds back
+into. Other tensors that enter are the same in every iteration.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ _MAX_DEPTH = 50
 
 
 def collapse_loops(workspace: Workspace, region: Region) -> Region:
-  """The region with a While node in place of each frame, inner frames within the bodies of outer ones.
+  """Returns the region with a While node for each frame. Inner loops are in the bodies of outer ones.
 
   Raises:
-    IrreducibleControlFlowError: a frame is no loop of the form that `tf.while_loop` makes.
+    IrreducibleControlFlowError: a frame does not have the form that `tf.while_loop` creates.
   """
   order = topological_order(tuple(region.nodes.values()))
   paths = _frame_paths(workspace, order)
@@ -42,7 +42,7 @@ def collapse_loops(workspace: Workspace, region: Region) -> Region:
   exits: dict[TensorRef, TensorRef] = {}
   for path in sorted(enters, key=len, reverse=True):
     parent = members.setdefault(path[:-1], {})
-    # As they are now, which may be after a loop whose result they take has been replaced.
+    # Read here rather than earlier: a loop whose result they use may have been replaced meanwhile.
     loop = _Loop(workspace, path, members.get(path, {}), {name: parent[name] for name in enters[path]})
     loop.replace_in(parent, outer, exits)
   return Region(
@@ -51,7 +51,7 @@ def collapse_loops(workspace: Workspace, region: Region) -> Region:
 
 
 def _frame_paths(workspace: Workspace, order: Sequence[Node]) -> dict[str, _Path]:
-  """For each node, the frame it runs in: the innermost of those that its inputs come from."""
+  """Returns the frame of each node: the innermost of the frames of its inputs."""
   paths: dict[str, _Path] = {}
   after: dict[str, _Path] = {}
   for node in order:
@@ -92,7 +92,7 @@ def _without_exits(node: Node, exits: Mapping[TensorRef, TensorRef]) -> Node:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Variable:
-  """A loop variable: its Merge, the tensor it starts as, and the one that is its next value."""
+  """A loop variable: its Merge, its initial tensor, and the tensor with its next value."""
 
   head: TensorRef
   initial: TensorRef
@@ -111,17 +111,17 @@ class _Loop:
     self._variables = self._find_variables()
     self._renamed = {TensorRef(name): node.inputs[0] for name, node in enters.items()}
     self._renamed |= self._find_switches()
-    # What marks the loop's edges is gone afterwards, and nothing inside has to wait for it.
+    # These nodes are removed, so nothing inside may wait for them.
     self._edges = {name for name, node in members.items() if role(node) in ("next_iteration", "exit", "loop_cond")}
     self._edges |= {ref.node for ref in self._renamed} | {variable.head.node for variable in self._variables}
 
   def replace_in(self, parent: dict[str, Node], outer: Region, exits: dict[TensorRef, TensorRef]) -> None:
-    """Puts a While node into `parent`, the frame around this one, in place of everything in this one.
+    """Adds a While node for this frame to `parent`, the frame around it.
 
     Args:
       parent: nodes of the frame around this one, by name.
       outer: the region that all frames are in.
-      exits: Exit -> the output of a While that stands for it; those of this frame are added.
+      exits: maps the output of an Exit to the output of a While that replaces it; those of this frame are added.
     """
     cond, body = self._regions()
     node = self._while_node(cond, body)
@@ -161,17 +161,17 @@ class _Loop:
     return variables
 
   def _find_switches(self) -> dict[TensorRef, TensorRef]:
-    """Output of a loop variable's Switch -> the variable, on the side where the loop goes on."""
+    """Maps the outputs of Switches on the loop condition to loop variables, for the case that the loop continues."""
     heads = {variable.head for variable in self._variables}
     found = {}
     for node in self._members.values():
       if role(node) == "switch" and self._is_loop_cond(node.inputs[1]):
         if node.inputs[0] not in heads:
           self._fail(
-            f"Switch {node.name!r} on the loop's condition has input {str(node.inputs[0])!r}, no loop variable"
+            f"Switch {node.name!r} on the loop's condition has input {str(node.inputs[0])!r}; expected a loop variable"
           )
         found[TensorRef(node.name, 1)] = node.inputs[0]
-        found[TensorRef(node.name, 0)] = node.inputs[0]  # for Exits; the body has no use for it
+        found[TensorRef(node.name, 0)] = node.inputs[0]  # for Exits; the body does not use it
     return found
 
   def _is_loop_cond(self, ref: TensorRef) -> bool:
@@ -184,7 +184,7 @@ class _Loop:
     for position, variable in enumerate(self._variables):
       if variable.head == head and exit_node.inputs[0].index == 0:
         return position
-    self._fail(f"Exit {exit_node.name!r} of {str(exit_node.inputs[0])!r}, which is no loop variable's last value")
+    self._fail(f"Exit {exit_node.name!r} of {str(exit_node.inputs[0])!r}; expected the last value of a loop variable")
 
   def _regions(self) -> tuple[Region, Region]:
     cond_result = self._loop_cond.inputs[0]
@@ -230,7 +230,7 @@ class _Loop:
     workspace = self._workspace
     heads = [variable.head for variable in self._variables]
     invariants = [ref for ref in dict.fromkeys([*cond.free(), *body.free()]) if ref not in heads]
-    # Merges are gone, but they are what the variables are called.
+    # The Merges are gone, but the variables keep their names.
     parameters = workspace.parameters([*heads, *invariants], [cond, body], values=heads)
     scope = self._loop_cond.name.rpartition("/")[0] or self._loop_cond.name
     cond_name = workspace.add_function(f"{scope}/cond", cond, parameters)
@@ -255,5 +255,5 @@ class _Loop:
 
   def _fail(self, problem: str) -> NoReturn:
     raise IrreducibleControlFlowError(
-      f"function {self._workspace.function.name!r}, frame {self._frame!r}: {problem}; such a loop has no While form."
+      f"function {self._workspace.function.name!r}, frame {self._frame!r}: {problem}. It cannot become a While node."
     )

@@ -1,4 +1,4 @@
-"""What the stages of control flow raising share: regions, element types, effects, and functions made of regions."""
+"""Shared by the stages of control flow raising: regions, element types, effects, and functions made of regions."""
 
 import dataclasses
 import re
@@ -22,13 +22,13 @@ def role(node: Node) -> str | None:
 
 @dataclasses.dataclass(slots=True)
 class Region:
-  """A part of a function: nodes in an order in which they can run, and what is wanted of them.
+  """A part of a function: nodes in an order in which they can run, with the results and effects needed of them.
 
-  Tensors that its nodes read and do not make are free; they become parameters when the region becomes a function.
+  Tensors that its nodes read but do not compute are free. They become parameters when the region becomes a function.
 
   Attributes:
     nodes: by name.
-    results: tensors to return, made here or free.
+    results: tensors to return, computed here or free.
     roots: names of nodes that must run for their effects.
   """
 
@@ -37,14 +37,14 @@ class Region:
   roots: list[str]
 
   def free(self) -> Iterator[TensorRef]:
-    """Tensors made elsewhere, with repetitions."""
+    """Yields the tensors computed elsewhere, with repetitions."""
     for node in self.nodes.values():
       yield from (ref for ref in node.inputs if ref.node not in self.nodes)
     yield from (ref for ref in self.results if ref.node not in self.nodes)
 
 
 class Workspace:
-  """One function while its control flow is raised, and the functions that this makes."""
+  """One function while its control flow is raised, and the functions that this creates."""
 
   def __init__(self, function: Function, library: FunctionLibrary, signatures: OpSignatures) -> None:
     self.function = function
@@ -56,16 +56,16 @@ class Workspace:
     self._taken = set(self._nodes) | set(self._parameters)
 
   def new_node(self, wanted_name: str, op: str, inputs: Sequence[TensorRef], **attrs: object) -> Node:
-    """A node with a name of its own."""
+    """Returns a new node with a unique name."""
     node = Node(unique_name(wanted_name, self._taken), op, tuple(inputs), attrs=attrs)  # type: ignore[arg-type]
     self._nodes[node.name] = node
     return node
 
   def dtype(self, ref: TensorRef) -> DType:
-    """Element type of a tensor, with the reference mark where it is a TF1 reference.
+    """Returns the element type of a tensor, with the reference mark if it is a TF1 reference.
 
     Raises:
-      UnknownOpError: the op that makes it is unknown.
+      UnknownOpError: the op that computes it is unknown.
     """
     if ref.node in self._parameters:
       return self._parameters[ref.node].dtype
@@ -85,7 +85,7 @@ class Workspace:
     return DType[f"{dtype.name}_REF"] if is_ref else dtype
 
   def has_effect(self, node: Node) -> bool:
-    """Whether it matters that, or how often, a node runs."""
+    """Returns whether it matters that, or how often, a node runs."""
     traits = traits_of(node.op)
     if traits.effect == "reads" or traits.control_flow_v1 is not None or traits.reference == "forwarded":
       return False
@@ -99,10 +99,10 @@ class Workspace:
     parameters: Mapping[TensorRef, Parameter],
     passes_through: Sequence[TensorRef] = (),
   ) -> str:
-    """Makes a function of a region; returns its name.
+    """Adds a function with the nodes of a region, and returns its name.
 
     Args:
-      name: what to call it, within the function being raised.
+      name: its name within the function being raised.
       region: the nodes, and the tensors to return as values.
       parameters: of the function; all free tensors are among them.
       passes_through: parameters to return after the region's results, references as references.
@@ -123,7 +123,7 @@ class Workspace:
   def parameters(
     self, refs: Iterable[TensorRef], regions: Sequence[Region], values: Collection[TensorRef] = ()
   ) -> dict[TensorRef, Parameter]:
-    """A parameter for each tensor, with names that none of the regions uses; `values` are never references."""
+    """Returns a parameter for each tensor, with names that no region uses. `values` are never references."""
     taken = {name for region in regions for name in region.nodes}
     parameters: dict[TensorRef, Parameter] = {}
     for ref in dict.fromkeys(refs):
@@ -138,10 +138,10 @@ class Workspace:
 
 
 def rewired(node: Node, renamed: Mapping[TensorRef, TensorRef], kept: Collection[str]) -> Node:
-  """A node with other inputs, that waits for none but `kept` nodes."""
+  """Returns the node with renamed inputs and without control inputs other than `kept` nodes."""
   inputs = tuple(renamed.get(ref, ref) for ref in node.inputs)
   control_inputs = tuple(dict.fromkeys(name for name in node.control_inputs if name in kept))
-  # A value that has left its variable stays what it is.
+  # The renamed input is a value and no longer a reference.
   op = "Identity" if node.op == "RefIdentity" else node.op
   if (inputs, control_inputs, op) == (node.inputs, node.control_inputs, node.op):
     return node

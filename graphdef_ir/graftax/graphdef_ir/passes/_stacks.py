@@ -1,7 +1,7 @@
-"""Stacks, in which TF1's gradient of a loop finds what the loop computed, as tensor lists that loops hand on.
+"""Replaces the stacks of TF1's loop gradients by tensor lists that loops and conditionals pass on.
 
-A stack is a resource that two loops share. As a tensor list it is a value: what pushes to it gives a new one, and
-conditionals and loops return the one that they end with.
+TF1 saves the values that the gradient of a loop needs in stacks. A stack is a resource that two loops share. A tensor
+list is a value: each push returns a new one, and conditionals and loops return the one at their end.
 """
 
 import dataclasses
@@ -21,10 +21,10 @@ __all__ = ["stacks_as_lists"]
 
 
 def stacks_as_lists(function: Function, functions: Mapping[str, Function]) -> tuple[Function, dict[str, Function]]:
-  """A raised function and its branches and bodies, with tensor lists for stacks.
+  """Returns a raised function and its branches and bodies, with tensor lists for stacks.
 
   Args:
-    function: the function that makes the stacks.
+    function: the function that creates the stacks.
     functions: its branches, conditions and bodies, each used by one node.
   """
   changed = dict(functions)
@@ -39,7 +39,7 @@ class _Threader:
     self._functions = functions
 
   def thread(self, function: Function, parameters: Sequence[str]) -> tuple[Function, list[TensorRef]]:
-    """The function with lists for the stacks that it makes or takes, and what those it takes are in the end."""
+    """Returns the function with lists for its stacks, and the final lists of the stacks that are its parameters."""
     body = _Body(function, parameters)
     for node in topological_order(function.nodes):
       inputs = tuple(body.renamed.get(ref, ref) for ref in node.inputs)
@@ -132,7 +132,7 @@ class _Threader:
 
 
 class _Body:
-  """A function body while its stacks are replaced: which tensors are handles, and what each stack is at this point."""
+  """A function body while its stacks are replaced: which tensors are handles, and the current list of each stack."""
 
   def __init__(self, function: Function, parameters: Sequence[str]) -> None:
     self.nodes: list[Node] = []
@@ -143,7 +143,7 @@ class _Body:
     self._any_shape: TensorRef | None = None
 
   def any_shape(self) -> TensorRef:
-    """The constant that leaves an element shape open."""
+    """Returns the constant for an unknown element shape."""
     if self._any_shape is None:
       value = Tensor.from_numpy(np.array(-1, np.int32))
       name = unique_name("element_shape", self._taken)
@@ -152,7 +152,7 @@ class _Body:
     return self._any_shape
 
   def resolve(self, ref: TensorRef) -> tuple[TensorRef, bool]:
-    """A result as it is in the end, and whether it is a list."""
+    """Returns the final tensor of a result, and whether it is a list."""
     if ref in self.stack_of:
       return self.current[self.stack_of[ref]], True
     return self.renamed.get(ref, ref), False

@@ -1,4 +1,4 @@
-"""Give a function's attributes their values."""
+"""Replaces a function's attribute placeholders by the values of a call."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _Typed = TypeVar("_Typed", Parameter, Result)
 
 
 def bind_attributes(function: Function, attrs: Mapping[str, AttrValue]) -> Function:
-  """The function with every placeholder `$name` replaced by `attrs[name]`; itself if it has none.
+  """Returns the function with every placeholder `$name` replaced by `attrs[name]`; itself if it has none.
 
       >>> from graftax.graphdef_ir import Node, TensorRef
       >>> node = Node("y", "Neg", (TensorRef("x"),), attrs={"T": AttrPlaceholder("T")})
@@ -27,7 +27,7 @@ def bind_attributes(function: Function, attrs: Mapping[str, AttrValue]) -> Funct
 
   Args:
     function: the function.
-    attrs: attributes of a call of it; those it does not use are ignored.
+    attrs: the attributes of a call; those that the function does not use are ignored.
 
   Raises:
     MissingAttributeError: the function uses an attribute that is not in `attrs`.
@@ -51,7 +51,7 @@ def _is_open_mapping(attrs: Mapping[str, AttrValue]) -> bool:
 
 
 def _is_open(value: AttrValue) -> bool:
-  """Whether a placeholder is in there."""
+  """Returns whether the value contains a placeholder."""
   match value:
     case AttrPlaceholder():
       return True
@@ -81,7 +81,7 @@ def _bind_type(value: _Typed, attrs: Mapping[str, AttrValue]) -> _Typed:
   if value.type_attr is None:
     return value
   dtype = _look_up(value.type_attr, attrs)
-  if isinstance(dtype, AttrPlaceholder):  # the call is itself in a function whose attributes are still open
+  if isinstance(dtype, AttrPlaceholder):  # the caller's attributes are not bound yet
     return dataclasses.replace(value, type_attr=dtype.name)
   if not isinstance(dtype, DType):
     raise MissingAttributeError(f"attribute {value.type_attr!r} is {dtype!r}; expected an element type.")
@@ -90,5 +90,5 @@ def _bind_type(value: _Typed, attrs: Mapping[str, AttrValue]) -> _Typed:
 
 def _look_up(name: str, attrs: Mapping[str, AttrValue]) -> AttrValue:
   if name not in attrs:
-    raise MissingAttributeError(f"attribute {name!r} has no value; the call gives {sorted(attrs)}.")
+    raise MissingAttributeError(f"attribute {name!r} has no value; the call has the attributes {sorted(attrs)}.")
   return attrs[name]

@@ -30,7 +30,7 @@ def test_placeholders_are_replaced_at_every_depth():
   assert bound.node("n") is _GENERIC.node("n")
 
 
-def test_a_placeholder_can_stand_for_another():
+def test_a_placeholder_can_be_bound_to_another():
   renamed = bind_attributes(_GENERIC, {"T": AttrPlaceholder("U")})
   assert renamed.parameters[0].type_attr == "U"
   assert bind_attributes(renamed, {"U": DType.HALF}) == bind_attributes(_GENERIC, {"T": DType.HALF})
@@ -42,7 +42,9 @@ def test_a_function_without_placeholders_is_returned_as_it_is():
 
 
 def test_missing_values_are_named():
-  with pytest.raises(MissingAttributeError, match=r"function 'f': attribute 'T' has no value; the call gives \['S'\]"):
+  with pytest.raises(
+    MissingAttributeError, match=r"function 'f': attribute 'T' has no value; the call has the attributes \['S'\]"
+  ):
     bind_attributes(_GENERIC, {"S": 1})
   with pytest.raises(MissingAttributeError, match="attribute 'T' is 3; expected an element type"):
     bind_attributes(_GENERIC, {"T": 3})

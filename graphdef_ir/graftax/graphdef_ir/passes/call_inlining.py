@@ -1,9 +1,9 @@
-"""Replace calls by the bodies of the functions they call.
+"""Replaces calls by the bodies of the functions they call.
 
-A call waits for its control inputs, runs, and is done when its effects are. After inlining that still holds:
+A call starts after its control inputs and ends after its effects. Inlining keeps that order:
 
-- nodes of the body that nothing else in the body holds back wait for the call's control inputs;
-- where something waits for the call itself, a NoOp of the call's name remains that waits for the body's effects.
+- nodes of the body that wait for nothing else in the body wait for the call's control inputs;
+- if something waits for the call itself, a NoOp of the call's name remains and waits for the body's effects.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ __all__ = ["ShouldInline", "inline_calls"]
 
 ShouldInline: TypeAlias = Callable[[Node, Function], bool]
 
-# Names get longer with every level, and forty functions that call the next one twice are 2**40 nodes.
+# Names get longer with every level, and forty functions that each call the next one twice give 2**40 nodes.
 _MAX_DEPTH = 100
 _MAX_MEAN_NAME_LENGTH = 1024
 
@@ -42,22 +42,22 @@ def inline_calls(
   signatures: OpSignatures | None = None,
   max_nodes: int = 1_000_000,
 ) -> Function:
-  """The function with its calls replaced by what they call, all the way down.
+  """Returns the function with its calls, and the calls in those, replaced by the called bodies.
 
   Inlined are PartitionedCall, StatefulPartitionedCall, and nodes whose op is the name of a library function. Branches
   and loop bodies of If, While and Case are not calls and stay. A node `inner` of a call `outer` becomes `outer/inner`;
-  its `source` says where it was.
+  its `source` records its origin.
 
   Args:
     function: the function.
     library: the functions it calls.
-    should_inline: told a call and its function; false leaves that call alone. All are inlined if None.
-    signatures: for functions older than control results, which ops have effects; TensorFlow's if None.
+    should_inline: given a call and its function, returns whether to inline it. All are inlined if None.
+    signatures: tell which ops have effects, for functions older than control results; TensorFlow's if None.
     max_nodes: the most nodes the result may have.
 
   Raises:
     MissingFunctionError: a called function is not in the library.
-    RecursiveFunctionError: functions call each other in a circle.
+    RecursiveFunctionError: functions call each other in a cycle.
     ArityError: a call has more or fewer inputs than its function has parameters.
     GraphError: the result would have more than `max_nodes` nodes, or calls are nested more than 100 deep.
   """
@@ -88,7 +88,7 @@ class _Inliner:
     self._inlined: dict[str, Function] = {}
 
   def inline(self, function: Function, callers: tuple[str, ...]) -> Function:
-    """`callers` are the functions being inlined around this one, outermost first."""
+    """Returns the function with its calls inlined; `callers` are the functions around it, outermost first."""
     calls = {}
     for node in function.nodes:
       call = self._find_call(node, function.name)
@@ -109,8 +109,8 @@ class _Inliner:
 
   def _inlined_body(self, function: Function, callers: tuple[str, ...]) -> Function:
     if function.name in callers:
-      circle = " -> ".join([*callers[callers.index(function.name) :], function.name])
-      raise RecursiveFunctionError(f"functions call each other in a circle: {circle}; such calls cannot be inlined.")
+      cycle = " -> ".join([*callers[callers.index(function.name) :], function.name])
+      raise RecursiveFunctionError(f"functions call each other in a cycle: {cycle}; such calls cannot be inlined.")
     if len(callers) > _MAX_DEPTH:
       raise GraphError(f"function {callers[0]!r}: calls are nested more than {_MAX_DEPTH} deep.")
     if function.name not in self._inlined:
@@ -158,7 +158,7 @@ def _num_name_chars(call: _Call) -> int:
 
 
 class _Splicer:
-  """Puts the bodies of calls, which have no calls themselves any more, into one function."""
+  """Copies the bodies of calls into one function. The bodies contain no calls that are to be inlined."""
 
   def __init__(self, caller: Function, calls: Mapping[str, _Call], has_effects: Callable[[Node], bool]) -> None:
     self._caller = caller
@@ -188,11 +188,11 @@ class _Splicer:
     return {node.name: unique_name(f"{call.node.name}/{node.name}", self._taken) for node in call.function.nodes}
 
   def _resolve(self, ref: TensorRef) -> TensorRef:
-    """Follows a ref out of a call's results and into its arguments, through any number of calls in a row."""
+    """Returns the tensor behind a call's result, through any number of calls in a row."""
     path: dict[TensorRef, None] = {}
     while ref.node in self._calls and ref not in self._resolved:
       if ref in path:
-        raise GraphError(f"function {self._caller.name!r}: calls feed each other in a circle at {str(ref)!r}.")
+        raise GraphError(f"function {self._caller.name!r}: calls feed each other in a cycle at {str(ref)!r}.")
       path[ref] = None
       ref = self._step_into(ref)
     found = self._resolved.get(ref, ref)
@@ -200,7 +200,7 @@ class _Splicer:
     return found
 
   def _step_into(self, ref: TensorRef) -> TensorRef:
-    """The tensor behind a call's result: one of the body, or of the caller where the body only passes it on."""
+    """Returns the tensor behind a call's result: one of the body, or of the caller if the body only passes it on."""
     call = self._calls[ref.node]
     if ref.index >= len(call.function.results):
       raise OutputIndexError(
@@ -215,7 +215,7 @@ class _Splicer:
     ref = self._arguments[call.node.name].get(parameter)
     if ref is None:
       raise GraphError(
-        f"function {call.function.name!r}: {parameter!r} names no node and no parameter; validate the graph first."
+        f"function {call.function.name!r}: {parameter!r} is neither a node nor a parameter; validate the graph first."
       )
     return ref
 
@@ -235,7 +235,7 @@ class _Splicer:
     control_inputs = [
       names[name] if name in names else self._resolve(self._argument(call, name)).node for name in node.control_inputs
     ]
-    # A Const has nothing to wait for; its readers wait instead, so that constants stay recognisable as such.
+    # A Const need not wait. Its readers wait instead, so that constants stay recognizable.
     if node.op != "Const":
       if held_back.isdisjoint(ref.node for ref in node.inputs) and held_back.isdisjoint(node.control_inputs):
         control_inputs += call.node.control_inputs
@@ -250,7 +250,7 @@ class _Splicer:
     )
 
   def _ends(self, call: _Call, names: Mapping[str, str]) -> tuple[str, ...]:
-    """What has to run before the call counts as done."""
+    """Returns the nodes that have to run before the call has ended."""
     body = call.function
     effects = body.control_results or [node.name for node in body.nodes if self._has_effects(node)]
     ends = [names[name] for name in effects if name in names]

@@ -46,7 +46,7 @@ def _library(*functions: Function) -> FunctionLibrary:
 
 
 def _lines(function: Function, library: FunctionLibrary) -> list[str]:
-  """The body's text without attributes, after a check that it is well-formed."""
+  """Returns the body's text without attributes, after a check that it is well-formed."""
   validate_function(function, library)
   return [line.partition(" {")[0].strip() for line in format_function(function).splitlines()[1:]]
 
@@ -189,9 +189,9 @@ def test_branches_are_not_calls():
 
 def test_recursion_is_refused():
   a, b = _function("a", "x", "c", _call("c", "b", "x")), _function("b", "x", "c", _call("c", "a", "x"))
-  with pytest.raises(RecursiveFunctionError, match="functions call each other in a circle: a -> b -> a;"):
+  with pytest.raises(RecursiveFunctionError, match="functions call each other in a cycle: a -> b -> a;"):
     inline_calls(_function("f", "x", "c", _call("c", "a", "x")), _library(a, b))
-  with pytest.raises(RecursiveFunctionError, match="circle: a -> b -> a;"):
+  with pytest.raises(RecursiveFunctionError, match="cycle: a -> b -> a;"):
     inline_calls(a, _library(a, b))
 
 
@@ -204,13 +204,13 @@ def test_broken_calls_are_refused():
     inline_calls(_function("f", "x", "c", _call("c", "negate", "x", "x")), _library(_NEGATE))
   with pytest.raises(OutputIndexError, match="'c:1': 'negate' has only 1 results"):
     inline_calls(_function("f", "x", "c:1", _call("c", "negate", "x")), _library(_NEGATE))
-  with pytest.raises(GraphError, match="'nowhere' names no node and no parameter"):
+  with pytest.raises(GraphError, match="'nowhere' is neither a node nor a parameter"):
     inline_calls(_function("f", "x", "c", _call("c", "g", "x")), _library(_function("g", "x", "nowhere")))
 
 
 def test_calls_that_feed_each_other_are_refused():
   function = _function("f", "x", "a", _call("a", "same", "b"), _call("b", "same", "a"))
-  with pytest.raises(GraphError, match="calls feed each other in a circle"):
+  with pytest.raises(GraphError, match="calls feed each other in a cycle"):
     inline_calls(function, _library(_function("same", "x", "x")))
 
 

@@ -1,7 +1,7 @@
-"""TensorFlow 1's dataflow control flow (Switch, Merge, Enter, Exit, NextIteration, LoopCond) as If and While nodes.
+"""Replaces TensorFlow 1's control flow (Switch, Merge, Enter, Exit, NextIteration, LoopCond) by If and While nodes.
 
-Loops come first, innermost first: each frame becomes a While node. What is left has no circles; there, conditionals
-become If nodes, outermost first, and what is in their branches is treated in the same way.
+Loops come first, innermost first: each frame becomes a While node. The rest has no cycles. Its conditionals become If
+nodes, outermost first; the contents of their branches are then treated in the same way.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ __all__ = ["raise_control_flow"]
 def raise_control_flow(
   function: Function, library: FunctionLibrary, signatures: OpSignatures | None = None
 ) -> tuple[Function, FunctionLibrary]:
-  """The function with functional conditionals and loops, and a library with their branches, conditions and bodies.
+  """Returns the function with functional control flow, and a library with its branches, conditions and bodies.
 
-  Functions that it calls are treated too. Where nothing is to do, both come back as they are. A conditional is a
-  StatelessIf, or an If where a branch has effects; loops likewise. TF1 reference variables that a branch or a loop
-  reads or assigns are parameters of a reference type; stacks become tensor lists.
+  Functions that it calls are treated too. If there is nothing to do, both are returned unchanged. A conditional becomes
+  a StatelessIf, or an If if a branch has effects; loops likewise. TF1 reference variables that a branch or a loop reads
+  or assigns are parameters of a reference type; stacks become tensor lists.
 
       >>> from graftax.graphdef_ir import DType, Node, Parameter, Result, TensorRef
       >>> t = {"T": DType.FLOAT}
@@ -51,10 +51,10 @@ def raise_control_flow(
     signatures: of the ops it uses; TensorFlow's if None.
 
   Raises:
-    IrreducibleControlFlowError: Switches and Merges do not pair up to conditionals, or a frame is no loop; the message
+    IrreducibleControlFlowError: Switches and Merges do not form conditionals, or a frame is not a loop; the message
       names the nodes.
     DeadBranchError: a result exists only in one branch of a conditional.
-    UnknownOpError: the type of a tensor that enters a branch or loop cannot be told.
+    UnknownOpError: the type of a tensor that enters a branch or loop is unknown.
   """
   signatures = OpSignatures() if signatures is None else signatures
   for name in reachable_functions(function, library):

@@ -1,4 +1,4 @@
-"""Raising TF1 control flow: the functions that come out, and what is refused."""
+"""Raising TF1 control flow: the resulting functions, and the graphs that raise."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ _WITHOUT_TYPE = frozenset({"LoopCond", "NoOp", "Const", "AssignVariableOp", "Mys
 
 
 def _node(text: str) -> Node:
-  """A node written `name = Op input input:1 ^control`; `:i` after the op makes its type int32, `:b` bool."""
+  """Returns a node written `name = Op input input:1 ^control`; `:i` after the op makes its type int32, `:b` bool."""
   name, _, rest = text.partition(" = ")
   op, *inputs = rest.split()
   op, _, kind = op.partition(":")
@@ -55,7 +55,7 @@ def _function(nodes: str, results: str, runs: tuple[str, ...] = ()) -> Function:
 
 
 def _raised(nodes: str, results: str, runs: tuple[str, ...] = ()) -> str:
-  """The text of the raised function and of the functions that it needs, without shapes and types of nodes."""
+  """Returns the text of the raised function and of the functions that it needs, without shapes and types of nodes."""
   function, library = raise_control_flow(_function(nodes, results, runs), FunctionLibrary())
   validate_function(function, library)
   for name in library:
@@ -385,7 +385,7 @@ def test_a_branch_that_never_runs_is_left_out():
       "s = Switch x p\n neg = Neg s:1",
       "neg",
       DeadBranchError,
-      "function 'f': 'neg' exists only when 'p' is true, but is needed in any case",
+      "function 'f': 'neg' exists only if 'p' is true, but is needed in any case",
     ),
     (
       "a = Switch x p\n b = Switch x q\n m = Merge a b:1",
@@ -417,7 +417,7 @@ def test_a_branch_that_never_runs_is_left_out():
       + " w/next_i = NextIteration:i w/add\n w/exit = Exit w/neg",
       "w/exit",
       IrreducibleControlFlowError,
-      "frame 'w': Exit 'w/exit' of 'w/neg', which is no loop variable's last value",
+      "frame 'w': Exit 'w/exit' of 'w/neg'; expected the last value of a loop variable",
     ),
     (
       _WHILE
@@ -425,7 +425,7 @@ def test_a_branch_that_never_runs_is_left_out():
       + _WHILE_END,
       "w/exit_x",
       IrreducibleControlFlowError,
-      "Switch 'w/switch_y' on the loop's condition has input 'w/neg', no loop variable",
+      "Switch 'w/switch_y' on the loop's condition has input 'w/neg'; expected a loop variable",
     ),
     (
       "s = Mystery\n a = Switch s p\n neg = Neg a\n m = Merge neg a:1",
@@ -435,7 +435,7 @@ def test_a_branch_that_never_runs_is_left_out():
     ),
   ],
 )
-def test_what_is_no_conditional_and_no_loop_is_refused(nodes: str, result: str, error: type[Exception], message: str):
+def test_what_is_not_a_conditional_or_loop_raises(nodes: str, result: str, error: type[Exception], message: str):
   with pytest.raises(error, match=message):
     raise_control_flow(_function(nodes, result), FunctionLibrary())
 

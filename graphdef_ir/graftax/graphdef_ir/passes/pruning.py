@@ -1,4 +1,4 @@
-"""Leave out nodes that nothing needs."""
+"""Removes nodes that no result needs."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ __all__ = ["prune"]
 
 
 def prune(function: Function, *, keep: Iterable[str] = ()) -> Function:
-  """The function without the nodes that no result and no control result depends on, in any way.
+  """Returns the function without the nodes that no result and no control result depends on.
 
-  A node with a side effect stays only if it is reachable like that: TensorFlow lists such nodes as control results.
+  A node with a side effect stays only if a result depends on it: TensorFlow lists such nodes as control results.
   Functions of TensorFlow 1 predate control results; name their effects in `keep`.
 
       >>> from graftax.graphdef_ir import DType, Node, Parameter, Result, TensorRef
