@@ -1,4 +1,4 @@
-"""Values that a program computes from constants alone, computed now."""
+"""Computes values that depend on constants alone, during the conversion."""
 
 from collections.abc import Sequence
 
@@ -24,21 +24,21 @@ def known_values(
   library: FunctionLibrary,
   signatures: OpSignatures,
 ) -> list[np.ndarray]:
-  """Tensors inside a function of no inputs; 64-bit types keep their width.
+  """Returns the values of tensors inside a function without inputs; 64-bit types keep their width.
 
   Args:
-    function: the function, whose parameters are bound to `captures`.
+    function: the function, whose parameters are all bound to `captures`.
     refs: the tensors.
-    captures: what the function closes over.
+    captures: the values that the function closes over.
     library: the functions that it calls.
     signatures: signatures of all ops.
 
   Raises:
-    UnsupportedOpError: they need ops that have no lowering.
+    UnsupportedOpError: they depend on ops that have no lowering.
   """
   results = tuple(Result(f"result_{i}", ref, DType.INVALID) for i, ref in enumerate(refs))
   wanted = Function(function.name, function.parameters, results, function.nodes)
-  # Effects, such as filling the table that this is about, have no place here.
+  # Nodes that only have side effects, such as filling a table, must not run.
   needed = EffectAnalysis(library, signatures).needed_nodes(wanted)
   wanted = Function(function.name, function.parameters, results, tuple(n for n in function.nodes if n.name in needed))
   with jax.enable_x64(True), jax.core.eval_context():

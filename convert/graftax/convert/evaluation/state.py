@@ -26,10 +26,10 @@ class State:
     self._written: set[str] = set()
 
   def read(self, handle: ResourceHandle) -> Value:
-    """The current value of a resource.
+    """Returns the current value of a resource.
 
     Raises:
-      ParameterError: there is no value by that name.
+      ParameterError: the resource has no value.
     """
     if handle.name not in self._current:
       if handle.name not in self._given:
@@ -40,7 +40,7 @@ class State:
     return self._current[handle.name]
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
-    """Replace the value of a resource."""
+    """Replaces the value of a resource."""
     is_narrow_state = handle.name in self._generators and not isinstance(value, Int64Pair)
     if is_narrow_state and not jax.config.jax_enable_x64:
       value = as_int64_pair(value, np.int64)
@@ -55,14 +55,14 @@ class State:
     return to_jax_exactly(value) if isinstance(value, np.ndarray) else jnp.asarray(value)
 
   def branch(self, values: Mapping[ResourceHandle, Value]) -> "State":
-    """The state that a branch or a loop body sees: `values` are its operands, the rest is closed over.
+    """Returns the state inside a branch or loop body: `values` are its operands, and other values are closed over.
 
-    What the branch writes stays in the branch; control flow hands it back as results.
+    Writes inside the branch do not change this state; control flow returns the written values as results.
     """
     current = {name: self.read(ResourceHandle(name)) for name in self._current}
     given = {**self._given, **current, **{handle.name: value for handle, value in values.items()}}
     return State(given, self._generators)
 
   def results(self) -> dict[str, Value]:
-    """All values after the call: those that were written anew, the others exactly as they were given."""
+    """Returns all values after the call: written ones are new, the others are those that were passed in."""
     return {**self._given, **{name: self._current[name] for name in self._written}}

@@ -1,11 +1,10 @@
-"""`tf.custom_gradient`: an IdentityN node that names its derivative.
+"""Attaches the derivatives of `tf.custom_gradient` functions to the IdentityN nodes that name them.
 
-TensorFlow wraps the results `r` and arguments `a` of a custom-gradient function in `IdentityN(r..., a...)`, and
-registers a function from the cotangents of all its outputs (and from tensors of the forward pass that it captures) to
-cotangents of `a`. Reverse mode is that function. Forward mode is its transpose: one linear map, given the other way
-round. If the function adds a constant to something linear, the constant has no place in forward mode and drops out, as
-in TensorFlow; of a function that is not linear otherwise (it clips cotangents, say) there is no transpose, which is a
-`ForwardModeError`.
+TensorFlow wraps the results `r` and arguments `a` of a custom-gradient function in `IdentityN(r..., a...)`. It
+registers a gradient function, which maps the cotangents of all outputs to cotangents of `a` and may capture tensors
+of the forward pass. Reverse mode calls the gradient function. Forward mode calls its transpose. If the gradient
+function is affine in the cotangents, forward mode drops the constant, as TensorFlow does. If it is not linear for
+another reason (for example, it clips cotangents), it has no transpose, and forward mode raises `ForwardModeError`.
 """
 
 import dataclasses
@@ -41,7 +40,7 @@ class CapturedTensor:
   Attributes:
     function: name of the function in the library.
     ref: the tensor.
-    copies: the same tensor in other functions of the library, whose bodies are copies: `(function, ref)` for each.
+    copies: `(function, ref)` of the same tensor in each function of the library whose body is a copy.
   """
 
   function: str
@@ -68,13 +67,13 @@ class CustomGradient:
 
 
 def gradient_name(node: Node) -> str | None:
-  """The name under which a node's derivative is registered, or None where it has none of its own."""
+  """Returns the registered name of a node's custom gradient, or None if it has none."""
   op_type = node.attrs.get(_OP_TYPE)
   return op_type.decode(errors="replace") if isinstance(op_type, bytes) and node.op == "IdentityN" else None
 
 
 def gradient_of(node: Node, gradients: Mapping[str, CustomGradient]) -> CustomGradient | None:
-  """The derivative that a node names, or None."""
+  """Returns the custom gradient that a node names, or None."""
   name = gradient_name(node)
   return None if name is None else gradients.get(name)
 
@@ -82,15 +81,15 @@ def gradient_of(node: Node, gradients: Mapping[str, CustomGradient]) -> CustomGr
 def attach_custom_gradients(
   function: Function, gradients: Mapping[str, CustomGradient], others: Callable[[], Iterable[Function]]
 ) -> Function:
-  """`function` with the tensors that its custom gradients capture as further inputs of the nodes that need them.
+  """Adds the tensors that custom gradients capture to the inputs of the IdentityN nodes in `function`.
 
   Args:
     function: the function.
     gradients: registered name -> derivative.
-    others: all functions of the program, for a branch whose gradient captures a tensor of the function around it.
+    others: returns all functions of the program; needed if a gradient in a branch captures a tensor of the caller.
 
   Raises:
-    ConversionError: a captured tensor cannot be seen from `function`.
+    ConversionError: a captured tensor is not available in `function`.
   """
   if not any(gradient_of(node, gradients) for node in function.nodes):
     return function
@@ -104,7 +103,7 @@ def _attached(
 ) -> Node:
   gradient = gradient_of(node, gradients)
   if gradient is None or len(node.inputs) > len(gradient.results):
-    return node  # no gradient, or attached already
+    return node  # no custom gradient, or already attached
   refs = []
   for capture in gradient.captures:
     if isinstance(capture, CapturedTensor):
@@ -122,7 +121,7 @@ def _attached(
 def _seen_from(
   function: Function, capture: CapturedTensor, others: Callable[[], Iterable[Function]], visited: frozenset[str]
 ) -> TensorRef | None:
-  """The captured tensor as a ref inside `function`: itself, or the parameter through which a caller hands it in."""
+  """Returns the captured tensor as a ref inside `function`, where it may be a parameter bound by a caller."""
   for name, ref in ((capture.function, capture.ref), *capture.copies):
     if name == function.name:
       return ref
@@ -145,23 +144,23 @@ def apply_custom_gradient(
   call: Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], Sequence[Value]],
   key: jax.Array | None,
 ) -> tuple[Value, ...]:
-  """The node's outputs, which are its inputs, with the custom derivative attached.
+  """Returns the node's outputs, which equal its inputs, with the custom derivative attached.
 
   Args:
-    gradient: the derivative.
-    inputs: the node's own inputs, then its captured tensors.
-    read: the value of a variable now.
+    gradient: the custom gradient.
+    inputs: the inputs of the node, then the captured tensors.
+    read: returns the current value of a variable.
     call: runs the gradient function on arguments, with the given values of variables and PRNG key.
     key: PRNG key of the call, or None.
   """
-  # Importing it takes long, and few graphs need it.
+  # Imported here because the import is slow and few graphs need it.
   from graftax.xla_call_module.lax_extras import call_with_tangents, closed, is_inexact, linear_call
 
   num_outputs = len(gradient.results)
   outputs = [jnp.asarray(materialize(value)) for value in inputs[:num_outputs]]
   captures = _captures(gradient, inputs[num_outputs:])
   handles = [value for value in captures if isinstance(value, ResourceHandle) and value.kind == "variable"]
-  # Everything that the derivative reads is an operand, so that derivatives of any order see all dependencies.
+  # All values that the derivative reads are operands; otherwise, higher derivatives would miss dependencies.
   traced = [i for i, value in enumerate(captures) if not _is_constant(value)]
   residuals = [*(jnp.asarray(captures[i]) for i in traced), *(jnp.asarray(read(handle)) for handle in handles)]
   keys = [] if key is None else [key]
@@ -170,7 +169,7 @@ def apply_custom_gradient(
   def pullback(operands: Sequence[Any], *inexact: Any) -> list[Any]:
     outputs, rest = operands[:num_outputs], operands[num_outputs:]
     given = dict(zip(positions, inexact, strict=True))
-    # A cotangent as TensorFlow passes it: zeros of the output's dtype where JAX has none.
+    # TensorFlow passes zeros of the output's dtype if there is no cotangent.
     cotangents = [_conjugate(given.get(i, jnp.zeros_like(output))) for i, output in enumerate(outputs)]
     taken = [cotangent for cotangent, takes in zip(cotangents, gradient.takes, strict=True) if takes]
     arguments = list(captures)
@@ -182,7 +181,7 @@ def apply_custom_gradient(
 
   def rule(operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     out: list[Any] = [None] * num_outputs
-    # What else moves, moves the outputs through the node's own inputs.
+    # Other operands with a tangent affect the outputs only through the inputs of the node.
     if any(tangents[i] is not None for i in positions):
       specs = [jax.ShapeDtypeStruct(results[i].shape, results[i].dtype) for i in positions]
       pull = closed(functools.partial(pullback, operands), *specs)
@@ -198,7 +197,7 @@ def apply_custom_gradient(
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)  # JAX's caches refer to functions weakly
 class _Transposed:
-  """`(*values, *tangents) -> tangents`, the transpose of `pull(*values, *cotangents) -> cotangents`.
+  """The function `(*values, *tangents) -> tangents`, the transpose of `pull(*values, *cotangents) -> cotangents`.
 
   Attributes:
     pull: the function.
@@ -215,7 +214,7 @@ class _Transposed:
     try:
       transposed = jax.linear_transpose(functools.partial(self.pull, *operands[:num]), *self.cotangents)
       return list(transposed(list(operands[num:])))
-    except Exception as e:  # each primitive that is not linear says so in its own way
+    except Exception as e:  # primitives that are not linear raise various errors
       raise ForwardModeError(
         f"a custom gradient (function {self.name!r}) has no forward mode: what it computes is not linear in the "
         f"cotangents ({type(e).__name__}: {str(e) or 'of a product of cotangents'}). Use reverse mode, or convert with "
@@ -229,17 +228,17 @@ def _captures(gradient: CustomGradient, tensors: Sequence[Value]) -> list[Value]
 
 
 def _is_constant(value: Value) -> bool:
-  """Whether a capture cannot move: a resource, whose value counts as a variable, or what is known, shapes say."""
+  """Returns whether a capture has no tangent: it is a resource, or its value is known (a shape, for example)."""
   return isinstance(value, ResourceHandle) or is_known(value)
 
 
 def _cotangent(results: Sequence[Value], index: int | None, output: Any) -> Any:
-  """Result `index` of the gradient function, or zeros, as a cotangent of `output`."""
+  """Returns result `index` of the gradient function as a cotangent of `output`; zeros if `index` is None."""
   if index is None:
     return jnp.zeros_like(output)
   return _conjugate(jnp.asarray(materialize(results[index])).astype(output.dtype).reshape(output.shape))
 
 
 def _conjugate(x: jax.Array) -> jax.Array:
-  """Between JAX's derivatives of complex functions and TensorFlow's, which are their conjugates."""
+  """Converts between derivatives of complex functions in JAX and in TensorFlow, which are complex conjugates."""
   return jnp.conj(x) if jnp.iscomplexobj(x) else x

@@ -1,6 +1,7 @@
-"""A function as a flat list of steps over numbered slots, made once; a call only walks it.
+"""Plans a function: a flat list of steps over numbered slots, which each call runs in order.
 
-Ordering, constants, side effects, pass-through nodes and the end of life of every value are settled here.
+Planning orders the nodes, decodes constants, drops nodes that are not needed and pass-through nodes, and determines
+when each value can be freed.
 """
 
 import dataclasses
@@ -37,11 +38,11 @@ __all__ = ["Plan", "Planner", "Step"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-  """One node, ready to run.
+  """One node that is ready to run.
 
   Attributes:
-    node: the node, for names in messages.
-    kernel: what to run.
+    node: the node, whose name is used in messages.
+    kernel: the function to run.
     inputs: slots of its inputs.
     outputs: slots of its outputs.
     frees: slots that nothing reads after this step.
@@ -58,14 +59,14 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-  """A function, analysed.
+  """The plan of one function.
 
   Attributes:
     name: the function's name.
-    num_slots: how many values live at some time.
+    num_slots: the number of slots.
     parameters: slots of the parameters.
     constants: slot -> value, filled in before the first step.
-    steps: what to run, in order.
+    steps: the steps, in the order in which they run.
     results: slots of the results.
   """
 
@@ -78,7 +79,7 @@ class Plan:
 
   @property
   def passes_through(self) -> tuple[int | None, ...]:
-    """For each result, the position of the parameter that it is, untouched, or None."""
+    """Returns, for each result, the position of the parameter that it equals, or None."""
     positions = {slot: position for position, slot in enumerate(self.parameters)}
     return tuple(positions.get(slot) for slot in self.results)
 
@@ -102,12 +103,12 @@ class Planner:
     self._root: Function | None = None
 
   def plan_root(self, function: Function) -> Plan:
-    """The plan of a program's own function, as `check_program` returns it."""
+    """Returns the plan of a program's function, as `check_program` returns it."""
     self._root = function
     return self._build(function)
 
   def plan(self, name: str) -> Plan:
-    """The plan of a library function."""
+    """Returns the plan of a library function."""
     if name not in self._plans:
       self._plans[name] = self._build(self.library[name])
     return self._plans[name]
@@ -122,7 +123,7 @@ class Planner:
 
 
 class _Builder:
-  """Slots and steps of one function while its plan is made."""
+  """Collects the slots and steps of one function."""
 
   def __init__(self, function: Function, planner: Planner):
     self.function = function
@@ -144,7 +145,7 @@ class _Builder:
     for node in topological_order(self.function.nodes):
       if node.name in needed:
         self._add(node)
-    # A reference leaves a function as such only where a loop hands on what it was given.
+    # A result is a reference only if a loop returns a reference that was passed to it.
     results = tuple(self.slots[r.ref] if r.dtype.is_ref else self._read(r.ref) for r in self.function.results)
     frees = _last_reads([draft.inputs for draft in self.drafts], keep={*results})
     steps = tuple(dataclasses.replace(draft, frees=free) for draft, free in zip(self.drafts, frees, strict=True))
@@ -155,7 +156,7 @@ class _Builder:
       self.constants[self._new_slot(TensorRef(node.name))] = _constant(node, self.options)
       return
     if traits_of(node.op).is_alias and gradient_of(node, self.gradients) is None:
-      # No step, only another name for the slot.
+      # An alias needs no step, only another name for the slot.
       for index, ref in enumerate(node.inputs):
         self._alias(TensorRef(node.name, index), ref)
       return
@@ -166,11 +167,11 @@ class _Builder:
   def _alias(self, name: TensorRef, ref: TensorRef) -> None:
     self.slots[name] = self.slots[ref]
     if ref in self.references:
-      # TensorFlow shares the buffer too: what is read through the alias is the variable's value at that time.
+      # As in TensorFlow, reading through the alias returns the value of the variable at that time.
       self.references.add(name)
 
   def _inputs(self, node: Node) -> tuple[int, ...]:
-    """Slots of the node's inputs. Where it takes the value of a TF1 reference, the variable is read at this point."""
+    """Returns the slots of the node's inputs. If it reads a TF1 reference by value, adds a step that reads it."""
     signature = self.signatures.get(node.op)
     makes_reference = signature is not None and any(arg.is_ref for arg in signature.outputs)
     if signature is None or not (makes_reference or any(ref in self.references for ref in node.inputs)):
@@ -185,7 +186,7 @@ class _Builder:
     )
 
   def _parameters_that_are_references(self, node: Node) -> list[bool]:
-    """For each input of a node that calls functions, whether they take a reference; empty for any other node."""
+    """Returns, for each input of a node that calls functions, whether it is a reference; `()` for other nodes."""
     names = (name for name in referenced_functions(node, self.library) if name in self.library)
     callee = next(map(self.library.__getitem__, names), None)
     if callee is None:
@@ -193,7 +194,7 @@ class _Builder:
     return [False] * first_argument(node) + [parameter.dtype.is_ref for parameter in callee.parameters]
 
   def _read(self, ref: TensorRef) -> int:
-    """The slot of a value; of the variable's value now, where the tensor is a TF1 reference."""
+    """Returns the slot of a value; for a TF1 reference, adds a step that reads the variable."""
     if ref not in self.references:
       return self.slots[ref]
     handle = self.slots[ref]
@@ -218,7 +219,7 @@ class _Builder:
       return len(self.library[node.op].results)
     signature = self.signatures.get(node.op)
     if signature is None:
-      # An op that only the user's registry knows: as many outputs as are read.
+      # Only the user has registered this op, so the number of outputs is that of the outputs that are read.
       return 1 + max((ref.index for n in self.function.nodes for ref in n.inputs if ref.node == node.name), default=0)
     if not any(arg.is_list for arg in signature.outputs):
       return len(signature.outputs)
@@ -237,7 +238,7 @@ class _Builder:
 
 
 def _call_kernel(function_name: str) -> Kernel:
-  """A kernel for a node whose op is a library function's name."""
+  """Returns a kernel for a node whose op is the name of a library function."""
   return context_kernel(
     f"call of {function_name!r}", lambda context, *inputs: context.call(FunctionRef(function_name, {}), inputs)
   )
@@ -262,12 +263,12 @@ def _constant(node: Node, options: ConvertOptions) -> np.ndarray:
 
 
 def _per_tensor(args: Sequence[OpArg], sizes: Sequence[int]) -> list[bool]:
-  """For each flat tensor, whether it is a reference."""
+  """Returns, for each flat tensor, whether it is a reference."""
   return [arg.is_ref for arg, size in zip(args, sizes, strict=True) for _ in range(size)]
 
 
 def _last_reads(reads: Sequence[Iterable[int]], keep: set[int]) -> list[tuple[int, ...]]:
-  """For each step, the slots that no later step reads."""
+  """Returns, for each step, the slots that no later step reads."""
   seen = set(keep)
   frees: list[tuple[int, ...]] = []
   for inputs in reversed(reads):

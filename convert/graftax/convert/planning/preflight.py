@@ -20,7 +20,7 @@ _NUM_EXAMPLES = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preflight:
-  """What conversion looks at before it plans a program.
+  """The result of `preflight`.
 
   Attributes:
     program: the program as it is planned, with If and While in place of TF1 control flow.
@@ -60,7 +60,7 @@ def _unsupported_ops(
 
 
 def unavailable_uses(program: Program) -> dict[str, list[tuple[str, str]]]:
-  """What an unavailable capture is -> (node, function) of every needed node that reads it."""
+  """Returns description of an unavailable capture -> (node, function) of every needed node that reads it."""
   start = len(program.function.parameters) - len(program.captures)
   unavailable = {start + i: c for i, c in enumerate(program.captures) if isinstance(c, UnavailableCapture)}
   if not unavailable:
@@ -78,8 +78,8 @@ def check_program(program: Program, *, keep_asserts: bool = False) -> Program:
 
   Raises:
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
-    UnsupportedOpError: something cannot; the message lists every op without a lowering and every capture that JAX
-      cannot hold, with counts and places, and, where they are all work for the host, the tensors after which to begin.
+    UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures. The message lists all of them with
+      counts and places. If all of them are work for the host, it names the tensors from which on to convert.
   """
   found = preflight(program, keep_asserts=keep_asserts)
   if found.unsupported_ops or found.unavailable:
