@@ -28,7 +28,7 @@ class Policy(Protocol):
 
   @property
   def names_scopes(self) -> bool:
-    """Whether the steps run in the `jax.named_scope` of their nodes."""
+    """Returns whether each step runs in the `jax.named_scope` of its node."""
 
   def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`."""
@@ -52,15 +52,15 @@ _TRACE_ALL = TraceAll()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evaluator:
-  """Everything that stays the same during one call of a converted function.
+  """Runs plans during one call of a converted function.
 
   Attributes:
-    planner: plans of the functions that may be called.
+    planner: plans the functions that the program calls.
     options: options that lowerings can read.
     state: variables; replaced inside control flow, where they are explicit operands.
     key: PRNG key of the call, or None.
     path: names of the call nodes that led here, for keys that do not depend on unrelated nodes.
-    callers: names of the library functions being evaluated, from the outermost in.
+    callers: names of the library functions being evaluated, outermost first.
     policy: what to do with a step.
     facts: what lowerings find out about traced integers.
   """

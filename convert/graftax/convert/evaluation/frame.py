@@ -129,7 +129,7 @@ class Frame:
 
   @property
   def path(self) -> str:
-    """Names of the call nodes that led here, and of the current node."""
+    """Returns the names of the enclosing call nodes and of the current node, separated by slashes."""
     return f"{self.evaluator.path}/{self.step.node.name}"
 
   def explain(self, error: Exception) -> None:
