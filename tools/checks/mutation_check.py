@@ -22,6 +22,7 @@ from mutations import MUTATIONS, Mutation
 _TESTS_FAILED = 1
 _NO_TESTS = 5
 _PYTEST = Path(sys.executable).with_name("pytest")
+_LEAST_SHARE_OF_MAKE_TEST = 0.9
 _NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".jax_cache", "__pycache__", ".*_cache", "dist", "bazel-*")
 
 
@@ -43,7 +44,7 @@ def main() -> int:
   by_test = sum(found_by.startswith("make test:") for _, found_by in rows)
   by_all = sum(found_by.startswith("make test-all:") for _, found_by in rows)
   print(f"{len(rows)} broken places: {by_test} found by make test, {by_test + by_all} by make test and make test-all.")
-  return 0 if by_test + by_all == len(rows) else 1
+  return 0 if by_test + by_all == len(rows) and by_test >= _LEAST_SHARE_OF_MAKE_TEST * len(rows) else 1
 
 
 class _broken:
