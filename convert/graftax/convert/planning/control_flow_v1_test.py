@@ -283,7 +283,7 @@ def test_a_tensor_of_one_branch_cannot_be_fetched():
   with tf.Graph().as_default() as graph:
     x = tf1.placeholder(tf.float32, [], name="x")
     tf1.cond(x > 0, lambda: tf.sin(x, name="inside"), lambda: x)
-  with pytest.raises(DeadBranchError, match=r"'cond/inside' exists only when 'Greater' is true"):
+  with pytest.raises(DeadBranchError, match=r"'cond/inside' exists only if 'Greater' is true"):
     _convert(graph.as_graph_def().SerializeToString(), ["x:0"], "cond/inside:0")
 
 
