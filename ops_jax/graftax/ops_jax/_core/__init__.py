@@ -4,18 +4,18 @@ Values and errors:
 
 - `values`: the value model. numpy arrays are known while tracing, JAX arrays are traced.
 - `known`: runs shape arithmetic in numpy, so that known inputs give known results.
-- `errors`: everything that lowerings and kernels raise.
+- `errors`: errors that lowerings and kernels raise.
 
 From an op's name to a lowering:
 
 - `registry`: `register` and `lowering`. A function's Python signature is the schema of its op.
-- `context`: what a lowering can ask of the program: variables, other functions, randomness, options.
+- `context`: the interface of a lowering to its program: variables, other functions, randomness, options.
 - `options`: `LoweringOptions`.
-- `unsupported_reasons`: why some ops have no lowering, and what to do instead.
+- `unsupported_reasons`: reasons why ops have no lowering, and what to do instead.
 
 From a node to a kernel:
 
-- `kernel`: `bind` makes a `Kernel` of a node and its lowering.
+- `kernel`: `bind` returns the `Kernel` of a node and its lowering.
 - `attributes`: decodes the node's attributes.
 - `stages`: the call of the lowering, and the grouping of list inputs before it.
 - `static_inputs`: decodes inputs that must be known while tracing.
@@ -27,6 +27,6 @@ Helpers of lowerings:
 - `axes`: checks axes and counts negative ones from the end.
 - `derivatives`: functions with TensorFlow's derivative, if JAX's differs.
 - `fast_dispatch`: calls `jax.lax` directly for operands of equal shape and dtype, which traces faster than `jax.numpy`.
-- `integer_facts`: what is known of traced integers, such as their bounds.
+- `integer_facts`: facts about traced integers, such as their bounds.
 - `numeric`: rounding, and the limits of dtypes.
 """

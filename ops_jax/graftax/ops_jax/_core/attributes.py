@@ -1,4 +1,4 @@
-"""A node's attributes, decoded to what the keyword-only parameters of its lowering are annotated with."""
+"""Decodes a node's attributes to the annotated types of its lowering's keyword-only parameters."""
 
 import types
 import typing
@@ -17,17 +17,17 @@ __all__ = ["decode_attr", "decode_attrs"]
 def decode_attrs(
   node: Node, given: Mapping[str, AttrValue], signature: OpSignature | None, lowering: Lowering, where: str
 ) -> dict[str, Any]:
-  """Returns the decoded attributes that the lowering takes.
+  """Returns the decoded attributes that the lowering accepts.
 
   Args:
     node: the node.
     given: the node's attributes and the op's defaults.
     signature: the op's signature, if known. Attributes that the op does not declare are ignored, as in TensorFlow.
-    lowering: whose parameters to decode for.
+    lowering: the lowering that receives the attributes.
     where: the node, for messages.
 
   Raises:
-    UnsupportedAttrError: the lowering neither takes nor ignores an attribute, or its annotation does not fit the value.
+    UnsupportedAttrError: the lowering does not support an attribute, or its annotation does not fit the value.
   """
   declared = node.attrs.keys() if signature is None else node.attrs.keys() & signature.attrs.keys()
   unknown = [
@@ -35,8 +35,8 @@ def decode_attrs(
   ]
   if unknown:
     raise UnsupportedAttrError(
-      f"{where}: attributes {sorted(unknown)!r} are not supported; the lowering takes {sorted(lowering.attrs)!r}. "
-      f"Register one that takes them with @register({node.op!r}, override=True)."
+      f"{where}: attributes {sorted(unknown)!r} are not supported; the lowering accepts {sorted(lowering.attrs)!r}. "
+      f"Register one that accepts them with @register({node.op!r}, override=True)."
     )
   decoded = {}
   for name, annotation in lowering.attrs.items():

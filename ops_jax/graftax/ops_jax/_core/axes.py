@@ -1,4 +1,4 @@
-"""Axis arguments: negative ones counted from the end, and refused where TensorFlow refuses them."""
+"""Checks axis arguments as TensorFlow does, and counts negative ones from the end."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,12 @@ __all__ = ["canonical_axes", "canonical_axis"]
 
 
 def canonical_axis(op: str, axis: int, rank: int) -> int:
-  """`axis` in `[0, rank)`.
+  """Returns `axis` in `[0, rank)`.
 
   Args:
     op: for the message.
     axis: negative counts from the end.
-    rank: number of dimensions that the axis may name.
+    rank: number of dimensions.
 
   Raises:
     InvalidInputError: there is no such axis.
@@ -24,12 +24,12 @@ def canonical_axis(op: str, axis: int, rank: int) -> int:
 
 
 def canonical_axes(op: str, axes: Iterable[int], rank: int) -> tuple[int, ...]:
-  """Every axis in `[0, rank)`, in the given order.
+  """Returns every axis in `[0, rank)`, in the given order.
 
   Raises:
-    InvalidInputError: an axis does not exist, or is named twice.
+    InvalidInputError: an axis does not exist, or occurs twice.
   """
   result = tuple(canonical_axis(op, int(axis), rank) for axis in axes)
   if len(set(result)) != len(result):
-    raise InvalidInputError(f"{op}: axes {tuple(axes)!r} name a dimension twice.")
+    raise InvalidInputError(f"{op}: axes {tuple(axes)!r} contain a dimension twice; expected distinct ones.")
   return result

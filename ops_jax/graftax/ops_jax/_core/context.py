@@ -1,4 +1,4 @@
-"""What a lowering can ask of the program around it: options, variables, other functions, loops, randomness."""
+"""The interface through which a lowering accesses its program: options, variables, functions, loops, randomness."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ __all__ = ["Context", "CountedLoop", "LoopFacts", "PureFunction", "ResourceHandl
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResourceHandle:
-  """A reference to a piece of mutable TensorFlow state; the state itself is threaded by the evaluator.
+  """A reference to a piece of mutable TensorFlow state; the evaluator passes the state itself along.
 
   Handles are compared by name and never traced: which variable an op touches is always known while tracing.
   """
@@ -47,11 +47,11 @@ class CountedLoop:
   """A `While` loop whose iterations are known before it runs.
 
   Attributes:
-    num_iterations: how often the body runs.
-    counters: loop variable position -> its value at the start of each iteration, `[num_iterations, ...]`.
-    final: loop variable position -> its value after the last iteration, for the same positions.
-    unroll: whether the iterations of an inner loop are known only while the counters are, so that in a `scan` they
-      would not be.
+    num_iterations: the number of iterations.
+    counters: maps a loop variable's position to its values at the start of each iteration, `[num_iterations, ...]`.
+    final: maps the same positions to the values after the last iteration.
+    unroll: whether the iterations of an inner loop are known only if the counters are known. In a `scan` they would be
+      traced.
   """
 
   num_iterations: int
@@ -62,14 +62,14 @@ class CountedLoop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopFacts:
-  """What is known of a `While` loop before it runs.
+  """Facts about a `While` loop that are known before it runs.
 
   Attributes:
     counted: the iterations, or None if the condition depends on traced data or on state.
-    bound: if the loop is not counted, the most iterations that its condition allows, as `maximum_iterations` declares
-      it; None if it declares nothing.
-    room: if the loop is not counted, a number of iterations for which lists need room. Other than `bound`, it says
-      nothing of the condition: a loop that may `break` runs as long as it must.
+    bound: if the loop is not counted, the largest number of iterations that its condition allows, as declared by
+      `maximum_iterations`; None if there is no such bound.
+    room: if the loop is not counted, the number of iterations to make room for in lists. Unlike `bound`, it does not
+      limit the loop: a loop that may `break` can run longer.
   """
 
   counted: CountedLoop | None = None
@@ -78,7 +78,7 @@ class LoopFacts:
 
 
 class Context(Protocol):
-  """The evaluator as seen from one node; a lowering asks for it by annotating its first parameter `ctx: Context`."""
+  """The evaluator at one node. A lowering receives it if its first parameter is annotated `ctx: Context`."""
 
   @property
   def node_name(self) -> str:
@@ -94,32 +94,34 @@ class Context(Protocol):
 
   @property
   def facts(self) -> IntegerFacts:
-    """What is known of the traced integers of this evaluation."""
+    """Facts about the traced integers of this evaluation."""
 
   def read(self, handle: ResourceHandle) -> Value:
-    """The current value of a resource."""
+    """Returns the current value of a resource."""
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
-    """Replace the value of a resource; later reads and the new parameters see it."""
+    """Replaces the value of a resource, for later reads and the returned parameters."""
 
   def call(self, function: FunctionRef, args: Sequence[Value]) -> tuple[Value, ...]:
-    """Outputs of a library function applied to `args`, with this program's state."""
+    """Returns the outputs of a library function applied to `args`, with this program's state."""
 
   def pure(self, function: FunctionRef, args: Sequence[Value]) -> PureFunction:
-    """`function` with explicit state; `args` (with handles in place) tell which resources it can touch."""
+    """Returns `function` with explicit state; the handles among `args` are the resources that it can access."""
 
   def detached(
     self, function: FunctionRef
   ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
-    """`function` for a later call, as of derivatives: `(values of variables, args, key) -> results`, without its
-    writes."""
+    """Returns `(values of variables, args, key) -> results`: the function without its writes, for a later call.
+
+    Derivatives are such calls.
+    """
 
   def loop_facts(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopFacts:
     """Returns what is known of `while cond(args): args = body(args)` before it runs."""
 
   @property
   def key(self) -> jax.Array | None:
-    """The PRNG key of the call, or None when the caller gave no `rng=`; for handing on to a `PureFunction`."""
+    """The PRNG key of the call, to pass on to a `PureFunction`; None if the caller gave no `rng=`."""
 
   def rng(self) -> jax.Array:
-    """A PRNG key that belongs to this node alone; raises `MissingInputError` when the caller gave no `rng=`."""
+    """Returns a PRNG key for this node alone; raises `MissingInputError` if the caller gave no `rng=`."""

@@ -1,4 +1,4 @@
-"""Functions with TensorFlow's derivative where JAX has another convention, in every mode and order."""
+"""Functions with TensorFlow's derivative, in every mode and order, if JAX has another convention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,12 @@ __all__ = ["with_partials"]
 
 
 def with_partials(function: Callable[..., Array], *partials: Callable[..., Array] | None) -> Callable[..., Array]:
-  """`function` with given partial derivatives.
+  """Returns `function` with given partial derivatives.
 
   Args:
     function: `(*args) -> array`, all arguments of the result's shape.
-    *partials: for each argument `(tangent, result, *args) -> array`, linear in `tangent`; None where the derivative is
-      zero. They should call the returned function (not `function`) for derivatives of higher order to follow too.
+    *partials: for each argument `(tangent, result, *args) -> array`, linear in `tangent`; None if the derivative is
+      zero. They should call the returned function (not `function`), so that higher derivatives are right too.
 
   Example:
     >>> relu = with_partials(lambda x: jnp.maximum(x, 0), lambda t, y, x: jnp.where(x > 0, t, 0))

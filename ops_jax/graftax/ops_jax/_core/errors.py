@@ -1,4 +1,4 @@
-"""Errors of the op lowerings; every message says what, where, what was seen and what would work."""
+"""Errors that lowerings and kernels raise."""
 
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 
@@ -13,11 +13,11 @@ __all__ = [
 
 
 class UnsupportedOpError(UnsupportedError):
-  """A graph holds ops without a lowering; the message lists every one of them with counts and places."""
+  """A graph contains ops without a lowering; the message lists all of them with counts and places."""
 
 
 class UnsupportedAttrError(UnsupportedError):
-  """An op has a lowering, but not for this attribute or this value of it."""
+  """An op's lowering does not support an attribute, or a value of it."""
 
 
 class StaticInputError(UnsupportedError):
@@ -29,7 +29,7 @@ class ShapeChangeError(UnsupportedError):
 
 
 class InvalidInputError(GraftaxError, ValueError):
-  """An op was given values that TensorFlow refuses too: wrong shape, rank or range."""
+  """An op received values of a wrong shape, rank or range; TensorFlow raises for them too."""
 
 
 class RegistrationError(GraftaxError, ValueError):

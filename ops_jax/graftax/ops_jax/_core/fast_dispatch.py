@@ -1,4 +1,4 @@
-"""`jax.lax` primitives in place of `jax.numpy` functions, where both are the same.
+"""Calls `jax.lax` primitives in place of `jax.numpy` functions, if both give the same result.
 
 A `jax.numpy` function is traced as a call of a jitted function that is then inlined, which takes twice as long as
 binding the primitive, and graphs are made of thousands of small ops.
@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 
-__all__ = ["short_cut"]
+__all__ = ["fast_dispatch"]
 
-# Any in this module: what `jax.numpy` functions take and return.
+# Any in this module: arguments and results of `jax.numpy` functions.
 
 
-def short_cut(primitive: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
-  """`general`, or `primitive` where all operands are JAX arrays of one shape and one dtype, as most are in a graph."""
+def fast_dispatch(primitive: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns a function that calls `primitive` if all operands are JAX arrays of one shape and dtype, else `general`."""
 
   def call(*operands: Any) -> Any:
     first = operands[0]

@@ -1,4 +1,4 @@
-"""What is known of traced integers: positions up to a traced base, and ranges of scalars.
+"""Facts about traced integers: positions up to a traced base, and ranges of scalars.
 
 TensorFlow computes sizes and positions with ordinary ops. Two facts keep many of them usable under `jit`:
 
@@ -56,7 +56,7 @@ class Affine:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Range:
-  """An interval of integers, ends included; infinite ends are not known."""
+  """An interval of integers, ends included; an infinite end means that no bound is known."""
 
   low: float
   high: float
@@ -69,7 +69,7 @@ _Fact = TypeVar("_Fact")
 
 
 class _ByArray(Generic[_Fact]):
-  """Facts by array, for as long as the array lives."""
+  """Maps arrays to facts, for as long as the arrays exist."""
 
   __slots__ = ("__weakref__", "_facts")
 
@@ -96,9 +96,9 @@ class _ByArray(Generic[_Fact]):
 
 
 class IntegerFacts:
-  """What lowerings found out about the traced integers of one evaluation.
+  """Facts that lowerings noted about the traced integers of one evaluation.
 
-  A fact belongs to one traced array and is forgotten with it.
+  A fact belongs to one traced array and is dropped with it.
   """
 
   def __init__(self) -> None:
@@ -164,7 +164,7 @@ class IntegerFacts:
     if not (_is_integer_scalar(result) and _is_integer_scalar(x)):
       return result
     range_, limits = self._range(x), np.iinfo(result.dtype)
-    # Otherwise it may wrap around.
+    # Outside of these limits the cast may wrap around.
     return self._within(result, range_) if limits.min <= range_.low <= range_.high <= limits.max else result
 
   def _find_entries(self, x: Array) -> tuple[Affine, ...] | None:
@@ -195,7 +195,7 @@ class IntegerFacts:
 
 
 class _NoFacts(IntegerFacts):
-  """Notes nothing."""
+  """Records no facts."""
 
   def _note_entries(self, result: Array, entries: tuple[Affine, ...]) -> None:
     pass

@@ -1,4 +1,4 @@
-"""Slices whose position is traced and whose extent is known, as loops over time steps make them."""
+"""Slices of traced position and known extent, as in loops over time steps."""
 
 import gc
 
@@ -68,7 +68,7 @@ def test_a_window_of_known_extent_may_move(function, expected):
   assert gradient.sum() == expected(1).size
 
 
-def test_an_unknown_extent_is_still_refused():
+def test_an_unknown_extent_raises():
   def ragged(x, s, t):
     facts = IntegerFacts()
     return slicing.strided_slice(x, pack([s], facts=facts), pack([t], facts=facts), (1,), facts=facts)
@@ -113,7 +113,7 @@ def test_a_scalar_with_one_possible_value_is_known(low, high, expected):
   assert _is_known_under_jit(clipped) == expected
 
 
-def test_a_cast_that_may_wrap_tells_nothing():
+def test_a_cast_that_may_wrap_gives_no_fact():
   def narrowed(n, facts):
     small = cast(maximum(n, np.int32(300), facts=facts), DstT=np.dtype(np.uint8), facts=facts)
     return minimum(small, np.uint8(0), facts=facts)

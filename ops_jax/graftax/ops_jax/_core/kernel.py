@@ -1,4 +1,4 @@
-"""Kernels: a lowering bound to one node, with attributes decoded and stages chosen once per node.
+"""Kernels: lowerings bound to one node each, with attributes decoded and stages chosen once per node.
 
 `print(kernel)` shows the function that is called, its attributes, and the stages that the inputs pass first:
 
@@ -29,11 +29,11 @@ __all__ = ["Kernel", "bind", "context_kernel"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kernel:
-  """A lowering made ready for one node.
+  """A lowering bound to one node.
 
   Attributes:
     where: op, node and function, for messages.
-    stages: what happens to the inputs, in this order, before the call.
+    stages: the steps that process the inputs, in this order, before the call.
     call: the lowering's function with its attributes.
     run: `(context, flat inputs) -> flat outputs`: the stages and the call, composed once.
   """
@@ -51,7 +51,7 @@ class Kernel:
 
   @property
   def is_pure(self) -> bool:
-    """Whether the lowering does not take the context, and so cannot read state."""
+    """Whether the lowering does not receive the context, and so cannot read state."""
     return not self.call.needs_context
 
   def __str__(self) -> str:
@@ -63,14 +63,14 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
 
   Args:
     node: the node.
-    signature: the op's signature, for list inputs and attribute defaults; None for an op that no table knows, whose
+    signature: the op's signature, for list inputs and attribute defaults; None for an unknown op, whose
       inputs are then passed one by one.
-    lowering: what to run.
+    lowering: the lowering to run.
     function_name: for messages.
 
   Raises:
-    RegistrationError: the lowering takes more or fewer inputs than the op has.
-    UnsupportedAttrError: the node sets an attribute that the lowering neither takes nor ignores, or to a value that
+    RegistrationError: the lowering has more or fewer inputs than the op.
+    UnsupportedAttrError: the node sets an attribute that the lowering neither accepts nor ignores, or a value that
       the annotated type cannot hold.
 
   Example:
@@ -109,12 +109,12 @@ def _bind(
   num_inputs = len(node.inputs if signature is None else signature.inputs)
   if num_inputs != len(lowering.inputs):
     raise RegistrationError(
-      f"{where}: the op has {num_inputs} inputs, but {describe_function(lowering.function)} takes "
+      f"{where}: the op has {num_inputs} inputs, but {describe_function(lowering.function)} has "
       f"{[parameter.name for parameter in lowering.inputs]!r}."
     )
   decoded = decode_attrs(node, attrs, signature, lowering, where)
   call = CallLowering(lowering.function, decoded, lowering.needs_context, lowering.needs_facts)
-  # Binding is half of the time that a large graph takes, so the stages are collected without a comprehension.
+  # Binding takes half of the conversion time of a large graph, so the stages are collected without a comprehension.
   stages = [*outer]
   for stage in (
     resolve_symbols(lowering, signature, attrs),

@@ -1,4 +1,4 @@
-"""Kernels: static inputs that are traced after all, and what a kernel prints."""
+"""Kernels: static inputs that are traced, and the printed form."""
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ def test_a_tracer_in_a_list_is_named(static_type):
   call(jnp.int32(1))
 
 
-def test_traced_words_are_named():
+def test_a_traced_pair_is_named():
   @jax.jit
   def call(x):
     _refuses(tuple[int, ...], _ONE, x)
@@ -69,7 +69,7 @@ def test_traced_words_are_named():
 
 @pytest.mark.parametrize("value", [ResourceHandle("table"), np.array([b"seven"], object), None])
 @pytest.mark.parametrize("static_type", [int, tuple[int, ...]])
-def test_what_is_no_number_is_named(static_type, value):
+def test_a_value_that_is_not_a_number_is_named(static_type, value):
   _refuses(static_type, _ONE, value)
 
 
@@ -126,9 +126,9 @@ def test_a_node_of_floats_has_no_stage_for_integers():
   assert kernel.stages == () and kernel.is_pure
 
 
-def test_a_lowering_with_too_few_inputs_is_refused_when_it_is_bound():
+def test_binding_a_lowering_with_too_few_inputs_raises():
   entry = Lowering(lambda: (), (), {}, frozenset(), False)
   node = Node("my_node", "MyOp", (TensorRef("x", 0),))
   for signature in (_ONE, None):
-    with pytest.raises(RegistrationError, match=r"MyOp node 'my_node'.*the op has 1 inputs, but .*takes \[\]"):
+    with pytest.raises(RegistrationError, match=r"MyOp node 'my_node'.*the op has 1 inputs, but .*has \[\]"):
       bind(node, signature, entry, "my_function")

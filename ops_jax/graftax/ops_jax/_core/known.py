@@ -1,4 +1,4 @@
-"""Keeping known values known: shape arithmetic runs in numpy, symbolic dimensions included."""
+"""Runs shape arithmetic in numpy, including symbolic dimensions, so that known inputs give known results."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,18 +28,18 @@ FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
-# Above this number of elements, a value that could stay known is computed in JAX instead: it would become a constant
-# of the compiled program, and nothing as large is a shape.
+# Values with more elements are computed in JAX even if they could stay known: they would become constants of the
+# compiled program, and shapes are never as large.
 KNOWN_SIZE_LIMIT = 4096
 
 
 def as_known(value: Any, dtype: Any = np.int32) -> np.ndarray:
-  """A known array from a numpy result, which for object arrays of rank 0 is a bare Python object.
+  """Returns a known array for a numpy result, which is a plain Python object for object arrays of rank 0.
 
   Args:
     value: numpy array or scalar, Python number, or symbolic dimension.
-    dtype: what plain integers become; symbolic dimensions keep dtype object. A kernel corrects it to the type that its
-      op declares.
+    dtype: dtype for plain integers; symbolic dimensions keep dtype object. A kernel casts the result to the dtype that
+      its op declares.
   """
   array = np.asarray(value)
   if isinstance(value, (np.ndarray, np.generic)) and array.dtype != object:
@@ -52,13 +52,13 @@ def as_known(value: Any, dtype: Any = np.int32) -> np.ndarray:
 
 
 def keep_known(np_function: Callable[..., Any], jax_function: Callable[..., Any], *args: Value) -> Value:
-  """`np_function(*args)` as a known array when every argument is known, else `jax_function(*args)`.
+  """Returns `np_function(*args)` as a known array if every argument is known, else `jax_function(*args)`.
 
-  Where numpy cannot decide (a comparison of symbolic dimensions), the arguments are materialized and JAX decides.
+  If numpy cannot compute it (a comparison of symbolic dimensions), the arguments become JAX arrays.
   """
   if not all(map(is_known, args)):
     return jax_function(*args)
-  # A condition among the arguments says nothing about the type of what it selects.
+  # A condition among the arguments does not determine the dtype of the result.
   dtypes = [a.dtype for a in args if a.dtype != object and a.dtype != bool]
   dtype = dtypes[0] if dtypes else INT32
   try:
@@ -69,7 +69,7 @@ def keep_known(np_function: Callable[..., Any], jax_function: Callable[..., Any]
 
 
 def is_small(shape: Iterable[Any]) -> bool:
-  """Whether an array of `shape` is small enough to stay known."""
+  """Returns whether an array of `shape` is small enough to stay known."""
   size = 1
   for dim in shape:
     if not isinstance(dim, (int, np.integer)):
@@ -79,12 +79,12 @@ def is_small(shape: Iterable[Any]) -> bool:
 
 
 def canonical_dtype(dtype: Any) -> np.dtype:
-  """The dtype that JAX uses for `dtype`: 64-bit types become 32-bit while they are switched off."""
+  """Returns the dtype that JAX uses for `dtype`: 64-bit types become 32-bit if `jax_enable_x64` is off."""
   return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
 
 
 def to_dtype(x: Value, dtype: Any) -> Value:
-  """`x` as `dtype`, known or not, by plain value conversion (no reinterpretation, no TensorFlow overflow rules)."""
+  """Converts `x`, known or traced, to `dtype` by value, without TensorFlow's overflow rules."""
   if is_known(x) and not is_symbolic(x):
     return np.asarray(x).astype(dtype)
   return jnp.asarray(materialize(x)).astype(canonical_dtype(dtype))

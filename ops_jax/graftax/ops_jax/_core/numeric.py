@@ -1,4 +1,4 @@
-"""Small numeric helpers that many lowerings share: rounding, and the ends of number types."""
+"""Numeric helpers that many lowerings share: rounding, and the limits of dtypes."""
 
 from typing import Any
 
@@ -12,28 +12,28 @@ __all__ = ["highest", "highest_finite", "invalid", "lowest", "lowest_finite", "r
 
 
 def round_half_away(x: Array) -> Array:
-  """The nearest whole number to each element, halves away from 0, as C's `round`; floating point, derivative 0.
+  """Rounds floating-point numbers to the nearest integer, halves away from 0, as C's `round`. The derivative is 0.
 
   Example:
     >>> round_half_away(np.float32([0.5, -2.5, 0.49999997])).tolist()
     [1.0, -3.0, 0.0]
   """
-  # Not trunc(x + 0.5): that sum rounds, so that 0.49999997 would become 1.
+  # Not trunc(x + 0.5): the sum is rounded, so 0.49999997 would become 1.
   return lax.round(jnp.asarray(x), lax.RoundingMethod.AWAY_FROM_ZERO)
 
 
 def lowest(dtype: Any) -> np.ndarray:
-  """The least value of a real dtype, minus infinity for floats: the neutral element of a maximum; a scalar."""
+  """Returns the least value of a real dtype, minus infinity for floats: the neutral scalar of a maximum."""
   return np.asarray(-np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).min, dtype)
 
 
 def highest(dtype: Any) -> np.ndarray:
-  """The greatest value of a real dtype, infinity for floats: the neutral element of a minimum; a scalar."""
+  """Returns the greatest value of a real dtype, infinity for floats: the neutral scalar of a minimum."""
   return np.asarray(np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).max, dtype)
 
 
 def invalid(dtype: Any) -> np.ndarray:
-  """What stands for a number that is not there: NaN, the least or greatest integer, true; a scalar."""
+  """Returns the scalar that marks an invalid number: NaN, the least signed or greatest unsigned integer, or true."""
   if jnp.issubdtype(dtype, jnp.inexact):
     return np.asarray(np.nan, dtype)
   if np.dtype(dtype).kind == "b":
@@ -42,12 +42,12 @@ def invalid(dtype: Any) -> np.ndarray:
 
 
 def lowest_finite(dtype: Any) -> np.ndarray:
-  """The least finite value of a real dtype; a scalar."""
+  """Returns the least finite value of a real dtype, as a scalar."""
   return np.asarray(_limits(dtype).min, dtype)
 
 
 def highest_finite(dtype: Any) -> np.ndarray:
-  """The greatest finite value of a real dtype; a scalar."""
+  """Returns the greatest finite value of a real dtype, as a scalar."""
   return np.asarray(_limits(dtype).max, dtype)
 
 

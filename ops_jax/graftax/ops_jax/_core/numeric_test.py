@@ -8,7 +8,7 @@ import pytest
 from graftax.ops_jax._core.numeric import highest, highest_finite, lowest, lowest_finite, round_half_away
 
 
-def test_halves_round_away_from_zero_and_nothing_below_a_half_does():
+def test_only_halves_and_more_round_away_from_zero():
   x = np.array([0.5, -0.5, 2.5, 0.49999997, -0.49999997, 8388609, -8388609, 4194303.5, np.inf], np.float32)
   want = np.array([1, -1, 3, 0, 0, 8388609, -8388609, 4194304, np.inf], np.float32)
   np.testing.assert_array_equal(round_half_away(x), want)

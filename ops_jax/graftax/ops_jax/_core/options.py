@@ -10,22 +10,22 @@ class LoweringOptions:
   """Choices that a lowering can read through its context.
 
   Attributes:
-    resize_bilinear_precision: for TF2JAX's users; changes nothing. `ResizeBilinear` mixes neighbours in float32, as
+    resize_bilinear_precision: for compatibility with TF2JAX; has no effect. `ResizeBilinear` interpolates in float32 as
       TensorFlow does, and multiplies no matrices.
     raise_on_prevent_gradient: whether differentiating through `PreventGradient` is a `LookupError`.
     enable_checkify_for_asserts: turn `Assert` into `jax.experimental.checkify.check` rather than dropping it.
-    infer_relu_from_jax2tf: for TF2JAX's users; changes nothing. The derivative of a relu that jax2tf wrote comes from
-      the gradient function that it wrote beside it; without that, the code `maximum(x, 0)` is differentiated as it
+    infer_relu_from_jax2tf: for compatibility with TF2JAX; has no effect. The derivative of jax2tf's relu comes from
+      the gradient function that jax2tf exported with it; without one, the code `maximum(x, 0)` is differentiated as it
       stands.
-    infer_cumulative_reduction_from_jax2tf: for TF2JAX's users; changes nothing. Windows that make a cumulative
-      reduction are always recognised in StableHLO, and the results are the same either way.
-    xlacallmodule_strict_checks: refuse a StableHLO module that was lowered for another platform.
-    max_while_iterations: bound for loops whose trip count depends on traced data. With one, such a loop is a `scan` of
-      that length, whose reverse pass computes nothing twice and needs memory for all of that length; without, it is a
-      `while_loop`, whose reverse pass computes iterations again and needs bounded memory. A loop that is not done by
-      then gives NaN in its floating-point results and variables, the least signed or greatest unsigned integer, and
-      true (and fails a check under `enable_checkify_for_asserts`). Lists that grow in the loop get room for as many
-      elements as it may write, counted without gaps.
+    infer_cumulative_reduction_from_jax2tf: for compatibility with TF2JAX; has no effect. Windows of a cumulative
+      reduction are always recognized in StableHLO, and the results are the same either way.
+    xlacallmodule_strict_checks: raise for a StableHLO module that was lowered for another platform.
+    max_while_iterations: bound for loops whose trip count depends on traced data. With a bound, such a loop is a `scan`
+      of that length. Its reverse pass recomputes nothing, and needs memory for the whole length. Without a bound, it is
+      a `while_loop`. Its reverse pass recomputes iterations, and needs bounded memory. If a loop needs more iterations
+      than the bound, its floating-point results and variables are NaN, signed integers are the least and unsigned ones
+      the greatest of their dtype, and booleans are true; with `enable_checkify_for_asserts`, a check fails. Lists that
+      grow in the loop get room for as many elements as it may write, counted without gaps.
   """
 
   resize_bilinear_precision: str = "highest"

@@ -1,4 +1,4 @@
-"""Promotes floats whose precision differs from the graph's, as if a float32 model is called with bfloat16 parameters.
+"""Promotes floats whose precision differs from the graph's, as when a float32 model has bfloat16 parameters.
 
 An op of TensorFlow has inputs of one floating-point type. If their actual precisions differ, all are promoted to their
 common dtype.
@@ -32,7 +32,7 @@ def float_dtype(value: Value) -> np.dtype[Any] | None:
 
 
 def promoted_dtype(first: Any, second: Any) -> np.dtype[Any]:
-  """Returns the common dtype of two: float32 for float16 and bfloat16."""
+  """Returns the common dtype of two, for example float32 for float16 and bfloat16."""
   return np.dtype(jnp.promote_types(first, second))
 
 
@@ -64,7 +64,7 @@ class PromoteFloats:
 
     def promote(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       for group in groups:
-        # The precisions are nearly always equal, so a look at each dtype suffices.
+        # The precisions are nearly always equal, so compare the dtypes first.
         first = _dtype(inputs[group[0]])
         if any(_dtype(inputs[i]) is not first for i in group[1:]):
           inputs = list(inputs)

@@ -13,7 +13,7 @@ def _types(op, inputs, **attrs):
   return [np.asarray(value).dtype.name for value in run(None, inputs)]
 
 
-def test_inputs_of_one_declared_type_come_in_the_precision_that_holds_them_all():
+def test_inputs_of_one_declared_type_are_promoted_to_their_common_dtype():
   assert _types("Mul", [ONE, TWO], T=DType.FLOAT) == ["float32", "float32"]
   assert _types("Mul", [TWO.astype(np.float16), ONE], T=DType.FLOAT) == ["float32", "float32"]
   assert _types("ConcatV2", [ONE, TWO, ONE, np.int32(0)], T=DType.FLOAT, Tidx=DType.INT32, N=3) == ["float32"] * 3 + [
@@ -28,9 +28,9 @@ def test_inputs_of_different_declared_types_stay_as_they_are():
 
 
 @pytest.mark.parametrize("values", [[ONE, ONE], [ONE, np.int32([1, 2])], [ONE, "no array"]])
-def test_one_precision_and_what_is_no_float_stay_as_they_are(values):
+def test_equal_precisions_and_other_values_stay_as_they_are(values):
   assert all(new is old for new, old in zip(in_one_precision(values), values, strict=True))
 
 
-def test_half_precisions_meet_in_float32():
+def test_different_half_precisions_become_float32():
   assert promoted_dtype(np.float16, jnp.bfloat16) == np.float32

@@ -28,7 +28,7 @@ class InputParameter:
 
   Attributes:
     name: the op's input argument name.
-    static_type: what to decode a known value to, or None where the input may be traced.
+    static_type: the type to decode a known value to, or None if the input may be traced.
     takes_symbolic: whether symbolic dimensions are passed unchanged even if other inputs are traced.
   """
 
@@ -44,7 +44,7 @@ class Lowering:
   Attributes:
     function: the Python function.
     inputs: its tensor inputs, in the op's order.
-    attrs: attribute name -> annotated type.
+    attrs: maps attribute names to annotated types.
     ignores: attributes that the function does not need, such as types that the inputs have anyway.
     needs_context: whether the first argument is the `Context`.
     needs_facts: whether there is a keyword argument `facts`. A lowering with a `Context` reads the facts from there.
@@ -70,7 +70,7 @@ class _Registration:
   data_inputs: frozenset[str]
 
 
-# The packages that hold lowerings; each lists its modules in LOWERINGS.
+# The packages that contain lowerings; each lists its modules in LOWERINGS.
 _ROOMS = (
   "array",
   "control_flow",
@@ -111,7 +111,7 @@ def register(
     ignores: attributes that the function does not need. An attribute that is neither a keyword-only parameter nor
       listed here is an error when a graph uses it. Attributes whose name starts with an underscore are always ignored.
     override: replace an existing lowering, including the one for pairs.
-    int64_pairs: what the function does with 64-bit integers that arrive as `Int64Pair`, because `jax_enable_x64` is
+    int64_pairs: how the function treats 64-bit integers that are passed as `Int64Pair`, because `jax_enable_x64` is
       off. "refuse": the kernel raises, unless the pairs are among `data_inputs` or the op's traits say that it reads
       shapes alone. "accept": the function handles pairs like any other input. "only": the function is used in addition
       to the op's ordinary lowering, for nodes that receive pairs.
@@ -154,7 +154,7 @@ def register(
         )
     for table in tables:
       table.update(dict.fromkeys(op_names, registration))
-    if override and not accepts_pairs:  # otherwise pairs would still be given to the function that was replaced
+    if override and not accepts_pairs:  # otherwise the replaced function would still receive pairs
       for op in op_names:
         _PAIR_REGISTRATIONS.pop(op, None)
     return function
@@ -219,7 +219,7 @@ def _read_signature(registration: _Registration) -> Lowering:
       attrs[parameter.name] = hint
     elif hint is Context:
       if position:
-        raise RegistrationError(f"{_describe(function)}: the Context must be the first parameter.")
+        raise RegistrationError(f"{_describe(function)}: expected the Context as the first parameter.")
       needs_context = True
     elif parameter.kind is parameter.VAR_KEYWORD and typing.get_origin(hint) is typing.Unpack:
       attrs.update(typing.get_type_hints(typing.get_args(hint)[0]))

@@ -1,4 +1,4 @@
-"""Every lowering against the declaration of its op, and what registration refuses."""
+"""Compares every lowering with the declaration of its op, and checks the errors of registration."""
 
 import collections
 import inspect
@@ -12,7 +12,7 @@ from graftax.ops_jax._core.attributes import decode_attr
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.registry import lowering, register, supported_ops
 
-# Inputs that have another name than in the op table, because ops with one lowering name them differently.
+# Inputs whose name differs from the op table, because several ops with different names share a lowering.
 _OTHER_INPUT_NAMES = {
   ("CountUpTo", "ref"): "resource",
   ("DeepCopy", "x"): "input",
@@ -96,7 +96,7 @@ def test_every_deviation_from_the_op_table_is_still_one():
     (lambda *inputs: inputs, "neither an input nor an attribute"),
   ],
 )
-def test_register_refuses_what_is_no_schema(function, match):
+def test_register_raises_for_a_signature_that_is_not_a_schema(function, match):
   with pytest.raises(RegistrationError, match=match):
     register("RegistryTestOp")(function)
   assert lowering("RegistryTestOp") is None
@@ -116,12 +116,12 @@ def test_the_keys_of_an_unpacked_dictionary_are_attributes():
   assert [parameter.name for parameter in read.inputs] == ["x"]
 
 
-def test_register_refuses_a_second_lowering_unless_told():
+def test_register_raises_for_a_second_lowering_without_override():
   with pytest.raises(RegistrationError, match=r"lowers this op already; pass override=True"):
     register("MatMul")(lambda a, b: a)
 
 
-def test_an_override_also_replaces_what_took_words():
+def test_an_override_also_replaces_the_lowering_for_pairs():
   def first(x):
     return x
 

@@ -1,4 +1,4 @@
-"""The parts of a kernel: its stages, each a frozen object that can be printed, and the call of the lowering.
+"""The parts of a kernel: its stages, which are frozen printable objects, and the call of the lowering.
 
 A stage wraps whatever runs after it. `kernel.bind` adds a stage only to nodes for which it can have an effect.
 """
@@ -30,10 +30,10 @@ class CallLowering:
   """Calls the lowering's Python function.
 
   Attributes:
-    function: takes one positional argument per input and the attributes as keywords.
+    function: has one positional argument per input, and the attributes as keyword arguments.
     attrs: the decoded attributes.
-    needs_context: whether the function takes the `Context` first.
-    needs_facts: whether the function takes `facts`, what is known of traced integers, as a keyword.
+    needs_context: whether the first argument is the `Context`.
+    needs_facts: whether there is a keyword argument `facts`, with facts about traced integers.
   """
 
   function: Callable[..., Any]
@@ -102,7 +102,7 @@ def group_lists(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -
 
 
 def flat_sizes(signature: OpSignature, attrs: Mapping[str, AttrValue]) -> Sequence[int]:
-  """Returns how many flat inputs each argument has, as `signature.input_sizes` but faster without list arguments."""
+  """Returns the number of flat inputs of each argument; faster than `signature.input_sizes` without list arguments."""
   return signature.input_sizes(attrs) if _has_lists(signature) else (1,) * len(signature.inputs)
 
 

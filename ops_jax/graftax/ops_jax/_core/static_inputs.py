@@ -1,4 +1,4 @@
-"""Inputs that must be known while tracing: decoded to Python values, or an error that names the node."""
+"""Decodes inputs that must be known while tracing to Python values; if one is traced, the error names the node."""
 
 import dataclasses
 import typing
@@ -58,10 +58,10 @@ def static_value(value: Value, static_type: Any, what: str) -> Any:
   """Converts `value` to a Python or numpy value of `static_type`.
 
   Args:
-    value: known, or a JAX array that is not a tracer.
+    value: a known value, or a JAX array that is not a tracer.
     static_type: `int`, `float`, `bool`, `str`, `bytes`, `np.ndarray` or `tuple[T, ...]` of these; the entries of
       `tuple[int, ...]` may be symbolic dimensions.
-    what: which input this is, for messages.
+    what: description of the input, for messages.
 
   Raises:
     StaticInputError: the value is traced, or does not have the type.

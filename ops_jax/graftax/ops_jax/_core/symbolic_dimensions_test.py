@@ -78,7 +78,7 @@ def test_known_results_keep_the_type_that_the_op_declares():
   assert isinstance(zeros, np.ndarray) and zeros.dtype == _I64
 
 
-def test_a_lowering_that_does_not_ask_for_symbols_gets_arrays():
+def test_a_lowering_that_does_not_declare_symbols_gets_arrays():
   lowering = Lowering(lambda x: x, (InputParameter("x", None),), {}, frozenset({"T"}), needs_context=False)
   with jax.enable_x64(True):
     case = raw_op("Neg", [np.array([1, 2], _I64)], lowering=lowering)

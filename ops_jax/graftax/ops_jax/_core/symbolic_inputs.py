@@ -1,4 +1,4 @@
-"""Symbolic dimensions among the inputs of a node: passed to the lowering, or turned into traced arrays for it."""
+"""Passes symbolic dimensions among the inputs of a node to the lowering, or turns them into traced arrays."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ class ResolveSymbols:
   """Turns inputs with symbolic dimensions into traced arrays, unless the lowering computes on symbolic dimensions.
 
   Attributes:
-    lowering: says whether it computes on symbolic dimensions, of all inputs or of some.
-    signature: the op's signature, which says what dtype an array or a result has; None if unknown.
+    lowering: the lowering; it declares the inputs that may have symbolic dimensions.
+    signature: the op's signature, with the dtypes of inputs and results; None if unknown.
     attrs: the node's attributes and the op's defaults.
   """
 
@@ -47,7 +47,7 @@ class ResolveSymbols:
 
     def resolve(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       for value in inputs:
-        # Only shape vectors and strings are object arrays, so a look at the type nearly always suffices.
+        # Only shape vectors and strings are object arrays, so the cheap type check nearly always suffices.
         if isinstance(value, np.ndarray) and is_symbolic(value):
           return self._conform(run(context, self._materialize(inputs, context)))
       return run(context, inputs)

@@ -1,34 +1,36 @@
-"""Why an op has no lowering, and what to do instead, for the error that lists such ops."""
+"""Reasons why ops have no lowering, and what to do instead, for the error that lists such ops."""
 
 import re
 
 __all__ = ["reason_without_lowering"]
 
-_SHAPE = "the size of its result depends on data, and JAX's shapes are static; compute it outside, or pad and mask"
+_SHAPE = "the size of its result depends on data, but JAX's shapes are static; compute it outside, or pad and mask"
 _HOST = "it is work for the host; run it in TensorFlow or Python and convert what comes after it"
 _PIPELINE = "it is part of an input pipeline; feed its elements as arguments of the converted function"
-_QUEUE = "TF1 queues and stages hold state of a running session; convert what reads from them, with a fed input"
-_DEVICES = "it exchanges data with other devices; convert one replica's program and use jax.lax.psum and its like"
-_TPU = "it belongs to TPU runtimes; convert the function as it was before it was rewritten for TPUs"
+_QUEUE = "TF1 queues and stages hold state of a running session; feed their outputs as inputs"
+_DEVICES = (
+  "it exchanges data with other devices; convert one replica's program and use jax.lax.psum and similar functions"
+)
+_TPU = "it belongs to TPU runtimes; convert the original function, before it was rewritten for TPUs"
 _QUANTIZED = (
   "it is a kernel of graphs quantized for old CPU runtimes; convert the float graph, or its fake quantization"
 )
 _GRADIENT = "it is half of a gradient that TensorFlow built; convert the forward function and use jax.grad"
 _TREES = "decision forests are not lowered; keep this part in TensorFlow"
 
-# The first pattern that an op's whole name matches tells why.
+# The first pattern that matches an op's whole name gives the reason.
 _REASONS = tuple(
   (re.compile(pattern), reason)
   for pattern, reason in (
-    (r"XlaRemoveDynamicDimensionSize", "JAX's shapes are static, so a dimension that was cut to its size cannot get "
-      "back to its bound; pad to a fixed shape and mask instead"),
-    (r"XlaCustomCall(V2)?", "it calls a compiled function that only the program that wrote it has; register a lowering "
+    (r"XlaRemoveDynamicDimensionSize", "JAX's shapes are static, so a dimension that was cut to its size cannot be "
+      "restored to its bound; pad to a fixed shape and mask instead"),
+    (r"XlaCustomCall(V2)?", "it calls a compiled function of the program that wrote the graph; register a lowering "
       "that calls jax.ffi.ffi_call with the same target"),
-    (r"XlaDequantize", "its packed integers are for TPUs; convert the graph before they were packed"),
-    (r"_?Xla(Launch|Compile|Run|Merge).*", "it is made by TensorFlow's compiler while "
-      "a program runs; convert the function that was given to it"),
+    (r"XlaDequantize", "its packed integers are for TPUs; convert the original graph, before packing"),
+    (r"_?Xla(Launch|Compile|Run|Merge).*", "TensorFlow's compiler creates it while "
+      "a program runs; convert the function that was compiled"),
     (r"_XlaAotOnlyVarHandleOp|_VarHandlesOp|_ReadVariablesOp|_Arg|_Retval|_DeviceArg|_DeviceRetval|_If|_While|_SwitchN",
-      "it stands only in graphs that TensorFlow has rewritten to run them; save the function before that"),
+      "it occurs only in graphs that TensorFlow rewrote for execution; save the function before that"),
     (r"XlaSparse.*|.*TPU.*|.*Tpu.*|Infeed.*|Outfeed.*|Prelinearize.*|.*SparseCore.*|"
       r"(ConvertToCoo|GetMinibatch|ComputeDedup|MergeDedup|SplitDedup).*", _TPU),
     (r"(_?Xla(Send|Recv|HostCompute).*|_(Send|Recv|HostSend|HostRecv)|Send|Recv)", _DEVICES),
@@ -39,7 +41,7 @@ _REASONS = tuple(
       "implementation"),
     (r"BoostedTrees.*|.*TreeEnsemble.*|IsBoostedTrees.*", _TREES),
     (r"Quantized.*|_(Mkl)?(Fused)?Quantized.*|Requant.*|QuantizeDown.*", _QUANTIZED),
-    (r"_?_Mkl.*|_Fused.*", "it is made by TensorFlow's optimizer for one kind of CPU; save the graph without it"),
+    (r"_?_Mkl.*|_Fused.*", "TensorFlow's optimizer creates it for one kind of CPU; save the graph without it"),
     (r".*Dataset.*|.*Iterator.*|.*OptionalFromDataset.*", _PIPELINE),
     (r".*(Queue|Barrier|Accumulator).*|.*Reader.*|(Ordered)?Map(Un)?[Ss]tage.*|(Un)?[Ss]tage.*|RecordInput", _QUEUE),
     (r"(EagerPyFunc|PyFunc|PyFuncStateless)", "it calls a Python function of the process that made the graph; register "
@@ -54,11 +56,11 @@ _REASONS = tuple(
 
 
 def reason_without_lowering(op: str) -> str | None:
-  """Why `op` cannot be lowered, and what to do instead; None where nobody has written a lowering yet.
+  """Returns why `op` cannot be lowered and what to do instead, or None if a lowering just has not been written yet.
 
   Example:
     >>> reason_without_lowering("CollectiveGatherV2")
-    "it exchanges data with other devices; convert one replica's program and use jax.lax.psum and its like"
+    "it exchanges data with other devices; convert one replica's program and use jax.lax.psum and similar functions"
     >>> reason_without_lowering("MyCompanyOp") is None
     True
   """

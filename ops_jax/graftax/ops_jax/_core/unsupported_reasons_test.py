@@ -15,7 +15,7 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("XlaSparseDenseMatmulWithCsrInput", "TPU"),
     ("XlaRemoveDynamicDimensionSize", "mask instead"),
     ("_XlaRun", "compiler"),
-    ("_Retval", "rewritten"),
+    ("_Retval", "rewrote"),
     ("BlockLSTMGradV2", "jax.grad"),
     ("MapDataset", "pipeline"),
     ("IteratorGetNext", "pipeline"),

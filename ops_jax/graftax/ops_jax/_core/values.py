@@ -1,4 +1,4 @@
-"""The value model: what is known while tracing stays numpy, everything else is JAX.
+"""The value model: numpy arrays are known while tracing, JAX arrays are traced.
 
 `np.ndarray` (and numpy scalars) mean *known*: constants, shapes, and arithmetic on them. `jax.Array` and tracers mean
 *traced*. A shape vector of a program with symbolic dimensions is a numpy array of dtype object that holds `int`s and
@@ -39,11 +39,11 @@ Value: TypeAlias = Any
 
 
 class _StaticMarker:
-  """Tells a `Static[...]` annotation from any other `Annotated`."""
+  """Distinguishes a `Static[...]` annotation from any other `Annotated`."""
 
 
 class _SymbolicMarker:
-  """Tells a `Symbolic` annotation from any other `Annotated`."""
+  """Distinguishes a `Symbolic` annotation from any other `Annotated`."""
 
 
 _T = TypeVar("_T")
@@ -51,12 +51,12 @@ STATIC_MARKER = _StaticMarker()
 Static = Annotated[_T, STATIC_MARKER]
 
 SYMBOLIC_MARKER = _SymbolicMarker()
-# An input that may be a vector with symbolic dimensions, also where others are traced.
+# An input that may be a vector with symbolic dimensions, even if others are traced.
 Symbolic = Annotated[Value, SYMBOLIC_MARKER]
 
 
 def is_known(value: Value) -> bool:
-  """Whether `value` is known while tracing.
+  """Returns whether `value` is known while tracing.
 
   Example:
     >>> is_known(np.float32(1)), is_known(jnp.float32(1))
@@ -66,19 +66,19 @@ def is_known(value: Value) -> bool:
 
 
 def is_string(value: Value) -> bool:
-  """Whether `value` is a TensorFlow string tensor: known, and made of `bytes`."""
+  """Returns whether `value` is a TensorFlow string tensor: known, with `bytes` as elements."""
   return isinstance(value, np.ndarray) and value.dtype == object and value.size > 0 and isinstance(value.flat[0], bytes)
 
 
 def is_symbolic(value: Value) -> bool:
-  """Whether `value` is a known shape vector with at least one symbolic dimension."""
+  """Returns whether `value` is a known shape vector with at least one symbolic dimension."""
   return (
     isinstance(value, np.ndarray) and value.dtype == object and any(jax.export.is_symbolic_dim(d) for d in value.flat)
   )
 
 
 def namespace(*values: Value) -> ModuleType:
-  """`numpy` when every value is known, else `jax.numpy`.
+  """Returns `numpy` if every value is known, else `jax.numpy`.
 
   A lowering for shape arithmetic calls its functions through this, so that known inputs give known outputs.
 
@@ -90,7 +90,7 @@ def namespace(*values: Value) -> ModuleType:
 
 
 def shape_vector(dims: Iterable[int | Any], dtype: Any = np.int32) -> np.ndarray:
-  """`[rank]` of `dtype` from the dimensions of a shape; of dtype object where a dimension is symbolic."""
+  """Returns the dimensions of a shape as `[rank]` of `dtype`, or of dtype object if a dimension is symbolic."""
   dims = tuple(dims)
   if all(isinstance(d, (int, np.integer)) for d in dims):
     return np.array(dims, dtype)
@@ -100,7 +100,7 @@ def shape_vector(dims: Iterable[int | Any], dtype: Any = np.int32) -> np.ndarray
 
 
 def materialize(value: Value, dtype: Any = np.int32) -> Value:
-  """`value` with symbolic dimensions turned into a traced array of `dtype`; anything else unchanged."""
+  """Converts a value with symbolic dimensions to a traced array of `dtype`; returns any other value unchanged."""
   if not is_symbolic(value):
     return value
   return stack_dims(value, dtype)

@@ -14,7 +14,7 @@ from jax import lax
 
 from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
-from graftax.ops_jax._core.fast_dispatch import short_cut
+from graftax.ops_jax._core.fast_dispatch import fast_dispatch
 from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import keep_known
 from graftax.ops_jax._core.registry import register
@@ -47,9 +47,9 @@ __all__ = [
 ]
 
 
-_add = short_cut(lax.add, jnp.add)
-_subtract = short_cut(lax.sub, jnp.subtract)
-_multiply = short_cut(lax.mul, jnp.multiply)
+_add = fast_dispatch(lax.add, jnp.add)
+_subtract = fast_dispatch(lax.sub, jnp.subtract)
+_multiply = fast_dispatch(lax.mul, jnp.multiply)
 
 
 @register("Add", "AddV2", ignores=("T",), symbolic=True)

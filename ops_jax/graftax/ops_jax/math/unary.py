@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.derivatives import with_partials
-from graftax.ops_jax._core.fast_dispatch import short_cut
+from graftax.ops_jax._core.fast_dispatch import fast_dispatch
 from graftax.ops_jax._core.known import keep_known
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
@@ -61,7 +61,7 @@ _abs_of_real = with_partials(jnp.abs, lambda t, y, x: t * jnp.sign(x))
 @register("Neg", ignores=("T",), symbolic=True)
 def neg(x: Array) -> Array:
   """Returns `-x`, same shape and dtype; integers wrap."""
-  return keep_known(np.negative, short_cut(lax.neg, jnp.negative), x)
+  return keep_known(np.negative, fast_dispatch(lax.neg, jnp.negative), x)
 
 
 @register("Sign", ignores=("T",))

@@ -24,7 +24,7 @@ __all__ = [
   "xla_spmd_shard_to_full_shape",
 ]
 
-_ADVICE = "A converted function is a single replica: combine its results with jax.lax.psum and its like."
+_ADVICE = "A converted function is a single replica: combine its results with jax.lax.psum and similar functions."
 _REPLICATED, _MAXIMAL, _OTHER = 0, 1, 3
 
 
