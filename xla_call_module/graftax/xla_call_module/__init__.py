@@ -1,4 +1,4 @@
-"""StableHLO as ordinary JAX: lift a module into JAX operations, or embed it as one opaque operation.
+"""Runs StableHLO modules in JAX: `lift` converts a module to JAX operations, `embed` wraps it as one opaque operation.
 
 module = Module.from_exported(exported)     # or from_bytes, from_text, from_hlo, from_call_module
 function = lift(module)                     # flat arrays in, tuple of arrays out
@@ -61,12 +61,12 @@ __all__ = [
   "register_custom_call",
 ]
 
-# `lifting` is first because it registers the built-in lowerings, which a user's may override.
+# `lifting` is first because it registers the built-in lowerings, so that a user's override is registered after them.
 _HOMES = ("lifting", "registry", "module", "errors", "context", "dispatch", "embedding", "gradient_check")
 
 
 def __getattr__(name: str) -> Any:
-  # Imported late, so that `lax_extras` can be imported without the rest (some 0.3 s).
+  # Imported on first use, so that importing `lax_extras` does not import the rest of the package (about 0.3 s).
   return _lazy.find(name, globals(), _HOMES)
 
 

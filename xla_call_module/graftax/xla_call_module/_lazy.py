@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used."""
+"""Lazy imports of the public names of a package."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ __all__ = ["find"]
 
 
 def find(name: str, namespace: dict[str, Any], homes: Sequence[str]) -> Any:
-  """Returns a public name of a package: what the package's `__getattr__` does.
+  """Returns a public name of a package, importing the module that defines it. Call this from `__getattr__`.
 
   Args:
-    name: what is looked up.
-    namespace: `globals()` of the package, which keeps the result.
-    homes: modules of the package that define its public names; they are imported in this order until one has it.
+    name: the attribute that was requested.
+    namespace: `globals()` of the package; the result is stored there.
+    homes: modules of the package that define its public names, imported in this order until one defines `name`.
 
   Raises:
     AttributeError: the package's `__all__` does not list the name.

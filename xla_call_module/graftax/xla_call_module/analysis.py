@@ -1,4 +1,4 @@
-"""Facts about the IR that lowerings ask for: definitions, uses, and which parameters must stay known."""
+"""Analyses of the IR for lowerings: definitions and uses of values, and which parameters must be known."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MAX_SHAPE_SIZE = 16
-"""How many integers an array has at most that may be a shape, an index or a count rather than data."""
+"""Largest number of elements of an integer array that is treated as a possible shape, index or count."""
 
 BROADCASTS = ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
 
@@ -45,7 +45,7 @@ _STATIC_OPERANDS: dict[str, tuple[int, ...] | None] = {
 
 
 def definitions(context: Context) -> dict[int, ir.Op]:
-  """The op that defines each value of the program; passes that renumber ops add theirs."""
+  """Returns the op that defines each value of the module. Passes that create ops add them to this dict."""
   found = context.analyses.get("definitions")
   if found is None:
     bodies = [function.body for function in context.ir.functions.values()]
@@ -54,18 +54,18 @@ def definitions(context: Context) -> dict[int, ir.Op]:
 
 
 def expanded_size(context: Context, function: ir.Function) -> int:
-  """How many ops a function has with every call in it replaced by the ops of its callee.
+  """Returns the number of ops that a function has after all calls are inlined.
 
   Raises:
-    UnsupportedModuleError: it calls itself.
+    UnsupportedModuleError: the function calls itself.
   """
   key = ("expanded size", function.name)
   if key not in context.analyses:
-    context.analyses[key] = None  # stands while its callees are looked at
+    context.analyses[key] = None  # marks the function as in progress, which detects recursion
     context.analyses[key] = sum(1 + _callee_size(context, op) for op in ir.walk(function.body))
   size = context.analyses[key]
   if size is None:
-    raise errors.UnsupportedModuleError(f"function {function.name!r} calls itself, which functions in JAX cannot.")
+    raise errors.UnsupportedModuleError(f"function {function.name!r} calls itself; JAX does not support recursion.")
   return size
 
 
@@ -80,7 +80,7 @@ def _callee(context: Context, op: ir.Op) -> ir.Function | None:
 
 
 def has_effect(context: Context, op: ir.Op) -> bool:
-  """Whether something happens when the op runs, in its regions or in what it calls, beyond making its results."""
+  """Returns whether the op, one of its regions, or a function that it calls has side effects."""
   if op.name in HOST_TRANSFERS or (op.name == "stablehlo.custom_call" and op.attrs.get("has_side_effect")):
     return True
   if any(has_effect(context, nested) for inner in op.regions for nested in ir.walk(inner)):
@@ -90,13 +90,13 @@ def has_effect(context: Context, op: ir.Op) -> bool:
     return False
   key = ("effect", callee.name)
   if key not in context.analyses:
-    context.analyses[key] = False  # stands while a recursive program is looked at
+    context.analyses[key] = False  # ends the search if the function is recursive
     context.analyses[key] = any(has_effect(context, nested) for nested in ir.walk(callee.body))
   return context.analyses[key]
 
 
 def uses_of_values(context: Context) -> dict[int, list[tuple[ir.Op | None, int]]]:
-  """(op, operand position) of every use of each value; a use as a result of a region is (None, position)."""
+  """Returns `(op, operand position)` for every use of each value; a result of a region is `(None, position)`."""
   found = context.analyses.get("uses")
   if found is None:
     found = context.analyses["uses"] = {}
@@ -116,13 +116,13 @@ def _collect_uses(region: ir.Region, found: dict[int, list[tuple[ir.Op | None, i
 
 
 def is_zero(context: Context, number: int) -> bool:
-  """Whether a value is a constant of zeros, or a broadcast of one."""
+  """Returns whether a value is a constant of zeros, or a broadcast or reshape of one."""
   op = _unbroadcast(context, number)
   return op is not None and op.name == "stablehlo.constant" and _all_zero(op.attrs["value"])
 
 
 def _unbroadcast(context: Context, number: int) -> ir.Op | None:
-  """The op whose entries a value repeats or only arranges anew."""
+  """Returns the op that defines a value, looking through broadcasts and reshapes."""
   op = definitions(context).get(number)
   while op is not None and op.name in (*BROADCASTS, "stablehlo.reshape"):
     op = definitions(context).get(op.operands[0])
@@ -135,13 +135,16 @@ def _all_zero(value: Any) -> bool:
 
 
 def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
-  """(axis, offset) of integers that count along an axis: an iota, perhaps plus a constant, perhaps broadcast."""
+  """Returns `(axis, offset)` if the value is an iota along an axis, plus a constant; looks through broadcasts.
+
+  Returns None for any other value, and if the addition may overflow.
+  """
   op = definitions(context).get(number)
   found = None if op is None else _counts(context, op)
   if op is None or found is None or op.type.dtype.kind not in "iu":
     return None
   (axis, offset), limits = found, np.iinfo(op.type.dtype)
-  # No array is so long that its positions do not fit 32 bits; in fewer, an open dimension may be.
+  # Positions in an array always fit 32 bits. With 8 or 16 bits they may overflow if the dimension is open.
   size = op.type.shape[axis] or (0 if limits.bits >= 32 else limits.max)
   does_not_wrap = limits.min <= offset and offset + size - 1 <= limits.max
   return found if does_not_wrap else None
@@ -155,7 +158,7 @@ def _counts(context: Context, op: ir.Op) -> tuple[int, int] | None:
     if inner is None:
       return None
     axis, source = op.attrs["broadcast_dimensions"][inner[0]], definitions(context)[op.operands[0]]
-    # A single entry is repeated along the axis instead.
+    # If the size of the source is 1, its single entry is repeated along the axis.
     return (axis, inner[1]) if source.type.shape[inner[0]] == op.type.shape[axis] else None
   if op.name == "stablehlo.add":
     for own, other in (op.operands, op.operands[::-1]):
@@ -166,7 +169,7 @@ def _counts(context: Context, op: ir.Op) -> tuple[int, int] | None:
 
 
 def splat_value(context: Context, number: int) -> int | None:
-  """The single integer that every entry of a constant, or of a broadcast of one, has."""
+  """Returns the integer that all entries of a constant (or of a broadcast of one) equal, or None."""
   op = _unbroadcast(context, number)
   if op is None or op.name != "stablehlo.constant" or op.type.dtype.kind not in "iu":
     return None
@@ -177,10 +180,10 @@ def splat_value(context: Context, number: int) -> int | None:
 
 
 def static_parameters(context: Context, function: ir.Function) -> frozenset[int]:
-  """Positions of the parameters that decide a shape, a trip count or a branch somewhere in the function."""
+  """Returns the positions of the parameters that determine a shape, a trip count or a branch of the function."""
   key = ("static", function.name)
   if key not in context.analyses:
-    context.analyses[key] = frozenset()  # stands while a recursive program is looked at
+    context.analyses[key] = frozenset()  # ends the search if the function is recursive
     context.analyses[key] = _find_static_parameters(context, function)
   return context.analyses[key]
 
@@ -205,7 +208,7 @@ def _is_small_integer(kind: ir.Type) -> bool:
 
 
 def _collect_wanted(context: Context, region: ir.Region, wanted: set[int]) -> None:
-  """Adds the values that flow through integer ops into an operand that must be known."""
+  """Adds to `wanted` the values that flow through integer ops into an operand that must be known."""
   for op in reversed(region.ops):
     for inner in op.regions:
       _collect_wanted(context, inner, wanted)

@@ -1,4 +1,4 @@
-"""Checks the arguments of a call against the module's signature and arranges them as `main` takes them."""
+"""Checks the arguments of a call against the module's signature and orders them as the parameters of `main`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +14,13 @@ __all__ = ["as_array", "call_checked", "check", "for_main"]
 
 
 def check(module: Module, args: Sequence[Any]) -> list[Any]:
-  """The arguments as arrays of the declared dtypes.
+  """Returns the arguments as arrays of the declared dtypes.
 
-  Python scalars take the declared dtype; arrays must have it. Random keys are passed as their data.
+  Python scalars are converted to the declared dtype; arrays must have it already. Random keys are replaced by their
+  key data.
 
   Raises:
-    ArgumentError: wrong number, shape or dtype.
+    ArgumentError: the number of arguments, or the shape or dtype of one, is wrong.
   """
   if len(args) != len(module.inputs):
     raise errors.ArgumentError(
@@ -31,15 +32,15 @@ def check(module: Module, args: Sequence[Any]) -> list[Any]:
 def call_checked(
   function: Callable[..., Sequence[Any]], module: Module, args: Sequence[Any], *, lacks_x64: bool, x64: str
 ) -> tuple[Any, ...]:
-  """`function` of the checked arguments.
+  """Calls `function` with the checked arguments and returns its results.
 
   Args:
-    lacks_x64: whether the module may have 64-bit values that JAX has not here and now.
-    x64: what to do then: "error", or "enable" them for the call.
+    lacks_x64: whether the module has 64-bit values while 64-bit types are disabled in JAX.
+    x64: what to do in that case: "error" raises, "enable" enables 64-bit types during the call.
 
   Raises:
-    X64Error: an argument or a result is of a 64-bit type, and `x64` is "error".
-    ArgumentError: as `check`.
+    X64Error: an argument or a result has a 64-bit type, and `x64` is "error".
+    ArgumentError: see `check`.
   """
   if lacks_x64 and x64 == "enable":
     with jax.enable_x64(True):
@@ -66,8 +67,8 @@ def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
     is_wide = spec.dtype.itemsize == 8 and spec.dtype.kind == getattr(arg.dtype, "kind", "")
     if agrees and is_wide and isinstance(arg, jax.core.Tracer):
       hint = (
-        " With 64-bit types off, jax.jit, vmap and grad make 32-bit arrays of their arguments: set jax_enable_x64, or"
-        " run them under jax.enable_x64(True)."
+        " While 64-bit types are disabled, jax.jit, vmap and grad convert their arguments to 32 bits: set"
+        " jax_enable_x64, or run them under jax.enable_x64(True)."
       )
     raise errors.ArgumentError(
       f"argument {position}: got {arg.dtype}[{', '.join(map(str, shape))}], the module takes {spec}.{hint}"
@@ -76,15 +77,17 @@ def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
 
 
 def as_array(position: int, arg: Any) -> Any:
-  """An argument as something with shape and dtype.
+  """Returns an argument as an array, or as any other object with a shape and a dtype.
 
   Raises:
-    ArgumentError: it is no array, nor can be made one.
+    ArgumentError: it is not an array and cannot be converted to one.
   """
   try:
     array = arg if hasattr(arg, "dtype") else np.asarray(arg)
   except ValueError as error:  # lists of different lengths
-    raise errors.ArgumentError(f"argument {position}: got a {type(arg).__name__} that is no array: {error}") from None
+    raise errors.ArgumentError(
+      f"argument {position}: got a {type(arg).__name__} that is not an array: {error}"
+    ) from None
   if isinstance(array.dtype, np.dtype) and array.dtype.kind in "OSU":
     kind = "None" if arg is None else type(arg).__name__
     raise errors.ArgumentError(
@@ -94,7 +97,7 @@ def as_array(position: int, arg: Any) -> Any:
   return array
 
 
-# Which kinds of Python scalars a dtype takes: those of its own rank and below.
+# A dtype accepts Python scalars of its own rank and below.
 _RANKS = {"b": 0, "i": 1, "f": 2, "c": 3}
 
 
@@ -113,25 +116,25 @@ def _from_scalar(position: int, spec: ArgumentSpec, arg: Any) -> np.ndarray:
 
 
 def _kind(dtype: np.dtype) -> str:
-  """A key of `_RANKS`; numpy's own kind does not tell for bfloat16, 8-bit floats and 4-bit integers."""
+  """Returns the key of `_RANKS` for a dtype. NumPy reports kind "V" for bfloat16, 8-bit floats and 4-bit integers."""
   if jnp.issubdtype(dtype, jnp.integer):
     return "i"
   return "f" if jnp.issubdtype(dtype, jnp.floating) else dtype.kind
 
 
 def _refuse_64_bits(module: Module) -> None:
-  """Raises X64Error where an argument or a result is of a 64-bit type."""
+  """Raises X64Error if an argument or a result has a 64-bit type."""
   for what, specs in (("argument", module.inputs), ("result", module.outputs)):
     for position, spec in enumerate(specs):
       if values.is_64_bit(spec.dtype):
         raise errors.X64Error(
           f"{what} {position} of the module is {spec} and 64-bit types are disabled in JAX. Set jax_enable_x64, or"
-          " pass x64='enable' to trace this module with 64-bit types on; values are never truncated."
+          " pass x64='enable' to trace this module with 64-bit types enabled; values are never truncated."
         )
 
 
 def for_main(module: Module, args: Sequence[Any], platform_index: int | None) -> list[Any]:
-  """What `main` takes: platform index, dimension arguments, and a token wherever its type says so."""
+  """Returns the operands of `main`: platform index, dimension arguments, the used arguments, and tokens."""
   kept = [args[i] for i in module.kept]
   leading: list[Any] = []
   if module.has_platform_index:

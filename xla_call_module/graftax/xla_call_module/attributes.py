@@ -1,4 +1,4 @@
-"""Reads the attributes that MLIR bindings show only as text, such as `#stablehlo.scatter<...>`, and type spellings."""
+"""Parses MLIR types, and attributes that the bindings expose only as text, such as `#stablehlo.scatter<...>`."""
 
 import functools
 import re
@@ -25,7 +25,7 @@ _PLAIN = {
 
 @functools.cache
 def element_dtype(text: str) -> np.dtype | None:
-  """The numpy dtype of an MLIR element type, or None where numpy and this JAX have none."""
+  """Returns the NumPy dtype of an MLIR element type, or None if neither NumPy nor this version of JAX has it."""
   if text in _COMPLEX:
     return _COMPLEX[text]
   scalar: Any = getattr(jnp, _PLAIN.get(text, ""), None)
@@ -33,7 +33,7 @@ def element_dtype(text: str) -> np.dtype | None:
 
 
 def element_spelling(dtype: np.dtype) -> str:
-  """MLIR's spelling of an element type."""
+  """Returns MLIR's spelling of an element type."""
   for text in (*_COMPLEX, *_PLAIN):
     if element_dtype(text) == dtype:
       return text
@@ -41,7 +41,7 @@ def element_spelling(dtype: np.dtype) -> str:
 
 
 def type_spelling(shape: Sequence[int], dtype: Any) -> str:
-  """MLIR's spelling of a static tensor type."""
+  """Returns MLIR's spelling of a static tensor type."""
   return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element_spelling(np.dtype(dtype))}>"
 
 
@@ -50,7 +50,7 @@ _TENSOR = re.compile(r"^tensor<((?:(?:\d+|\?)x)*)([^,]+?)(?:, *(.*))?>$")
 
 @functools.lru_cache(maxsize=4096)
 def parse_type(text: str) -> ir.Type:
-  """The type that an MLIR spelling names; what has no counterpart becomes an `OpaqueType`."""
+  """Returns the type with a given MLIR spelling; a type without a counterpart in our IR becomes an `OpaqueType`."""
   if text == "!stablehlo.token":
     return ir.TokenType()
   if text.startswith("tuple<"):
@@ -64,7 +64,7 @@ def parse_type(text: str) -> ir.Type:
 
 
 def _split(text: str) -> list[str]:
-  """Comma-separated parts, commas inside brackets or quotes left alone."""
+  """Splits at commas, except those inside brackets or quotes."""
   parts, depth, start, quoted = [], 0, 0, False
   for position, char in enumerate(text):
     if char == '"':
@@ -88,7 +88,7 @@ _COMPLEX_NUMBER = re.compile(r"^#complex\.number<:f(32|64) ([^,]+), ([^,>]+)>")
 
 
 def parse_attribute(text: str) -> Any:
-  """The value of an attribute given as text: a str for an enum, a dict for a struct; other text unchanged."""
+  """Parses the text of an attribute: an enum becomes a str, a struct becomes a dict; other text is returned as is."""
   if match := _ENUM.match(text):
     return match[1]
   if match := _COMPLEX_NUMBER.match(text):
@@ -105,7 +105,7 @@ def parse_attribute(text: str) -> Any:
 
 
 def _real(text: str, num_bits: int) -> float:
-  """A float as MLIR spells it: NaN and the infinities by their bits."""
+  """Parses a float. MLIR writes NaN and infinities as the hexadecimal bits."""
   if not text.startswith("0x"):
     return float(text)
   return float(np.asarray(int(text, 16), f"uint{num_bits}").view(f"float{num_bits}"))
@@ -125,7 +125,7 @@ def _field(text: str) -> Any:
 
 
 def _conv_dimensions(body: str) -> dict[str, tuple[int, ...]]:
-  """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]` as JAX's specs: batch, feature, then the spatial axes in order."""
+  """Parses `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]` into JAX's order: batch, feature, then the spatial axes."""
   lhs, rest = body.split("]x[")
   rhs, out = rest.split("]->[")
   specs = {}

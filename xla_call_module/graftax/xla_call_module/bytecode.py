@@ -1,4 +1,4 @@
-"""What we read from MLIR bytecode ourselves: the header, the section table, and the elements of a lone constant."""
+"""Reads parts of MLIR bytecode without the bindings: the header, the section table, and the elements of a constant."""
 
 import re
 
@@ -12,22 +12,22 @@ __all__ = ["MAGIC", "check_structure", "check_version", "dense_elements", "is_by
 MAGIC = b"ML\xefR"
 _ATTRIBUTE_SECTION = 2
 _OFFSET_SECTION = 3
-_DENSE_ELEMENTS = 18  # builtin dialect's code of DenseIntOrFPElementsAttr
+_DENSE_ELEMENTS = 18  # the builtin dialect's code for DenseIntOrFPElementsAttr
 _NUM_SECTION_KINDS = 9
 
 
 def is_bytecode(data: bytes) -> bool:
-  """Whether the data starts as MLIR bytecode does."""
+  """Returns whether the data begins with the magic number of MLIR bytecode."""
   return bytes(data[:4]) == MAGIC
 
 
 def is_portable(data: bytes) -> bool:
-  """Whether the data is a StableHLO portable artifact: MLIR bytecode whose producer is StableHLO."""
+  """Returns whether the data is a StableHLO portable artifact: MLIR bytecode whose producer is StableHLO."""
   return is_bytecode(data) and b"StableHLO_v" in bytes(data[:64])
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-  """MLIR's prefix varint: the number of trailing zeros of the first byte tells how many bytes follow."""
+  """Reads a prefix varint: the number of trailing zeros of the first byte is the number of bytes that follow."""
   first = data[at]
   if first & 1:
     return first >> 1, at + 1
@@ -38,7 +38,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _sections(data: memoryview) -> list[tuple[int, int, int]]:
-  """(kind, start, end) of each section; raises IndexError or ValueError where the table does not fit the file."""
+  """Returns `(kind, start, end)` of each section. Raises if the table does not fit the data."""
   _, at = _varint(data, 4)
   while data[at]:
     at += 1
@@ -58,7 +58,7 @@ def _sections(data: memoryview) -> list[tuple[int, int, int]]:
 
 
 def check_structure(data: bytes) -> None:
-  """Raises DecodeError where the header or the section table shows that the bytes are cut or not a module."""
+  """Raises DecodeError if the header or the section table shows that the bytes are truncated or not a module."""
   try:
     if not is_bytecode(data):
       raise ValueError(f"starts with {bytes(data[:4])!r}, not {MAGIC!r}")
@@ -67,13 +67,13 @@ def check_structure(data: bytes) -> None:
       raise ValueError(f"sections {sorted(missing)} are missing")
   except (IndexError, ValueError) as error:
     raise errors.DecodeError(
-      f"StableHLO bytes of length {len(data)} are damaged: {error or 'the section table is cut'}; expected MLIR"
+      f"StableHLO bytes of length {len(data)} are damaged: {error or 'the section table is truncated'}; expected MLIR"
       " bytecode or a StableHLO portable artifact."
     ) from None
 
 
 def check_version(data: bytes, current: tuple[int, ...]) -> None:
-  """Raises VersionError where a portable artifact was written by a newer StableHLO than `current`."""
+  """Raises VersionError if a portable artifact was written by a newer StableHLO than `current`."""
   match = re.search(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)", bytes(data[:64]))
   if not match:
     raise errors.DecodeError("StableHLO portable artifact without a version: the header is damaged.")
@@ -86,7 +86,7 @@ def check_version(data: bytes, current: tuple[int, ...]) -> None:
 
 
 def _attribute_starts(data: memoryview, at: int, end: int, first: int) -> list[int]:
-  """Where each attribute with a binary encoding begins, from the table of sizes that is grouped by dialect."""
+  """Returns the offset of each attribute with a binary encoding, computed from the sizes in the offset section."""
   num_attributes, at = _varint(data, at)
   _, at = _varint(data, at)
   starts: list[int] = []
@@ -104,10 +104,10 @@ def _attribute_starts(data: memoryview, at: int, end: int, first: int) -> list[i
 
 
 def dense_elements(data: memoryview, result: ir.TensorType) -> np.ndarray:
-  """The elements of the constant in a lone op's bytecode, as a read-only view of those bytes.
+  """Returns the elements of a constant from the bytecode of that op alone, as a read-only view of those bytes.
 
-  Dense elements are written as their code, the type's number, the size, then the elements in little-endian order;
-  narrow types take one byte each, and a splat stores one element.
+  The encoding is the attribute code, the number of the type, the size in bytes, and the elements in little-endian
+  order. Elements of less than 8 bits occupy one byte each; a splat stores a single element.
   """
   sections = {kind: (start, end) for kind, start, end in _sections(data)}
   for at in _attribute_starts(data, *sections[_OFFSET_SECTION], sections[_ATTRIBUTE_SECTION][0]):
@@ -115,7 +115,7 @@ def dense_elements(data: memoryview, result: ir.TensorType) -> np.ndarray:
     if code == _DENSE_ELEMENTS:
       break
   else:
-    raise AssertionError("internal: a constant's bytecode holds no dense elements")
+    raise AssertionError("internal: the bytecode of a constant has no dense elements")
   _, at = _varint(data, at)
   size, at = _varint(data, at)
   shape = tuple(0 if dim is None else dim for dim in result.shape)
@@ -134,7 +134,7 @@ def _stored_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _widen_nibbles(stored: np.ndarray, dtype: np.dtype) -> np.ndarray:
-  """Bytes of the stored form as `dtype`; 2- and 4-bit signed integers are sign-extended first."""
+  """Converts stored bytes to `dtype`; 2-bit and 4-bit signed integers are sign-extended first."""
   if dtype.itemsize != 1:
     return stored
   if dtype == np.bool_:

@@ -1,4 +1,4 @@
-"""What every lowering sees: the decoded module, the options, and the records that one lifted module accumulates."""
+"""State that is passed to every lowering: the decoded module, the options, and the records of dropped operations."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ __all__ = ["Context", "Options", "Record", "check_choices"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-  """How a module is lifted; see `lift`."""
+  """Options of `lift`, which documents them."""
 
   mesh: jax.sharding.Mesh | None = None
   check_platform: bool = True
@@ -32,7 +32,7 @@ _CHOICES = {"gradient": ("auto", "saved", "primal"), "x64": ("error", "enable"),
 
 
 def check_choices(**options: str) -> None:
-  """Raises ValueError where an option has a value that it does not know."""
+  """Raises ValueError if an option has a value that is not one of its choices."""
   for name, value in options.items():
     if value not in _CHOICES[name]:
       raise ValueError(f"{name}={value!r}; expected one of {_CHOICES[name]}.")
@@ -40,9 +40,9 @@ def check_choices(**options: str) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-  """Something that lifting did not carry over verbatim: what, where, and what was done instead.
+  """An operation that lifting dropped or replaced: its kind, its location, and what was done instead.
 
-  `ffi_target` is the name and the API version of a custom call that is called again as it is; None for all else.
+  `ffi_target` is `(name, API version)` if the operation is a custom call that runs through `jax.ffi`, else None.
   """
 
   kind: str
@@ -54,9 +54,9 @@ class Record:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Context:
-  """State of one lifted module. `analyses` and `calls` are caches; `records` is what `explain` shows.
+  """State of one lifted module. `analyses` and `calls` are caches; `explain` shows `records`.
 
-  With `without_x64`, the module has 64-bit values and JAX has none; the module of that name says what happens to them.
+  `without_x64` is true if the module has 64-bit values while 64-bit types are disabled; see `without_x64.py`.
   """
 
   ir: ModuleIR
@@ -68,12 +68,12 @@ class Context:
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
   def record(self, kind: str, op: Op, note: str, ffi_target: tuple[str, int] | None = None) -> None:
-    """Notes once per place that something was dropped or replaced."""
+    """Records that an operation was dropped or replaced, once per source location."""
     key = (kind, op.name, op.location, ffi_target)
     self.records.setdefault(key, Record(kind, op.name, op.location, note, ffi_target))
 
   def unsupported(self, op: Op, reason: str, *, embeds: bool = True) -> errors.UnsupportedOpError:
-    """The error for an op that does not lift, ready to raise; `embeds` tells whether embed() would help."""
+    """Returns the error to raise for an op that does not lift; `embeds` states whether `embed` would run it."""
     return errors.UnsupportedOpError(
       f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register"
       + (", or run the module through embed() instead." if embeds else "."),
@@ -83,5 +83,5 @@ class Context:
     )
 
   def for_platform(self, index: int | None) -> "Context":
-    """The same module with the platform index fixed; calls are traced apart, records are shared."""
+    """Returns a context with a fixed platform index and a separate call cache; records are shared."""
     return dataclasses.replace(self, platform_index=index, calls={})

@@ -1,4 +1,4 @@
-"""`call` and `explain`: lift if possible, else embed single ops, else embed the whole module."""
+"""`call` and `explain`: lifts a module if possible, else embeds single ops, else embeds the whole module."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ __all__ = ["Explanation", "Obstacle", "call", "explain"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Obstacle:
-  """One op that does not lift: its name and place, why, and whether it can be embedded alone."""
+  """An op that does not lift: its name, its location, the reason, and whether it can be embedded alone."""
 
   op: str
   location: str
@@ -32,11 +32,11 @@ class Explanation:
   Attributes:
     plan: "lift" (all of it is JAX), "lift with embedded ops", or "embed" (one opaque operation).
     obstacles: the ops that do not lift.
-    records: what lifting drops or replaces.
-    reason: why the whole module is embedded, where it is.
-    refusals: why a call in this process fails all the same: the module is for another platform than JAX's default, it
-      computes in 64 bits and they are off (the plan is then the one with them on), a custom call is not registered, or
-      the module neither lifts nor embeds.
+    records: operations that lifting drops or replaces.
+    reason: why the whole module is embedded, if it is.
+    refusals: reasons why a call in this process would still fail: the module was lowered for a platform other than
+      JAX's default, 64-bit types are disabled (the plan then assumes them enabled), a custom call is not registered,
+      or the module can be neither lifted nor embedded.
   """
 
   plan: str
@@ -133,7 +133,7 @@ def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
   return _plan(module, args, options).function(*args)
 
 
-# Options that an embedded module cannot honour.
+# Options that embedding does not support.
 _OPTIONS_OF_LIFT = ("mesh", "platform", "check_shapes", "call_tf_function", "custom_calls")
 _OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64")
 # Bounds the cache for callers that pass a new `on_unsupported` on every call.
@@ -195,7 +195,7 @@ def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModul
   given = [name for name in _OPTIONS_OF_LIFT if options.get(name) is not None]
   if given:
     raise errors.UnsupportedModuleError(
-      f"the module does not lift, and embedding it as a whole would leave out {', '.join(given)}: {error}"
+      f"the module does not lift, and embedding the whole module would ignore {', '.join(given)}: {error}"
     ) from error
 
 
@@ -212,6 +212,6 @@ def _spec(position: int, arg: Any) -> Any:
 def _static_specs(module: Module) -> list[jax.ShapeDtypeStruct]:
   if any(None in spec.shape for spec in module.inputs):
     raise errors.ArgumentError(
-      f"{module} leaves shapes open; pass arguments or jax.ShapeDtypeStructs to say which ones are meant."
+      f"{module} has open dimensions; pass arguments or jax.ShapeDtypeStructs with the sizes to use."
     )
   return [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in module.inputs]

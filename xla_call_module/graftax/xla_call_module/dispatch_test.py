@@ -131,7 +131,7 @@ def test_options_that_embedding_does_not_support_are_not_dropped():
   assert explain(module).plan == "embed"
   assert explain(module, loops="while").plan == "embed"
   with pytest.raises(
-    UnsupportedModuleError, match="embedding it as a whole would leave out check_shapes, custom_calls"
+    UnsupportedModuleError, match="embedding the whole module would ignore check_shapes, custom_calls"
   ):
     explain(module, check_shapes=False, custom_calls={"a": lambda op: []})
 
@@ -270,5 +270,5 @@ def test_call_does_not_run_what_is_per_device_as_a_whole():
       %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"}
         (%b: tensor<2xf32>) { sdy.return %b : tensor<2xf32> } : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32> } }""")
-  with pytest.raises(UnsupportedModuleError, match="runs on each device of a mesh by itself; lift it with that mesh"):
+  with pytest.raises(UnsupportedModuleError, match="runs separately on each device of a mesh; lift it with that mesh"):
     call(module, _X)

@@ -1,4 +1,4 @@
-"""`embed`: a module, or one op of it, as an opaque primitive; the fallback for what does not lift."""
+"""`embed`: wraps a module, or one op of it, as an opaque primitive; the fallback for ops that do not lift."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ __all__ = ["embed", "embed_op"]
 
 
 class _Embedded:
-  """What the primitive carries: a module and how to specialize it. Compared by identity."""
+  """Parameter of the primitive: a module, specialized to argument types on demand. Compared by identity."""
 
   def __init__(self, module: Module):
     self.module = module
@@ -27,7 +27,7 @@ class _Embedded:
     self._texts: dict[Any, str] = {}
 
   def text(self, avals: Sequence[Any], platform: str | None) -> str:
-    """The module for static argument types on one platform, with plain arguments and results."""
+    """Returns the text of the module for static argument types on one platform."""
     key = (tuple((aval.shape, np.dtype(aval.dtype)) for aval in avals), platform)
     if key not in self._texts:
       self._texts[key] = self._specialize(key[0], platform)
@@ -51,7 +51,7 @@ class _Embedded:
     if any(None in kind.shape for kind in kinds):
       raise errors.UnsupportedModuleError(
         f"the module cannot be embedded: its results ({', '.join(map(str, kinds))}) have shapes that depend on data,"
-        " which arrays in JAX cannot have."
+        " which JAX does not support."
       )
     return [(kind.shape, kind.dtype) for kind in kinds]
 
@@ -62,7 +62,7 @@ _embed_p.multiple_results = True
 
 @_embed_p.def_impl
 def _impl(*args: Any, embedded: _Embedded) -> Any:
-  with jax.disable_jit(False):  # there is nothing in it to run op by op
+  with jax.disable_jit(False):  # the module is one op, so it is compiled in any case
     return embedded.jitted(*args)
 
 
@@ -78,14 +78,14 @@ def _abstract(*avals: Any, embedded: _Embedded) -> Any:
 
 def _jvp(primals: Any, tangents: Any, *, embedded: _Embedded) -> Any:
   raise errors.DerivativeError(
-    f"embedded {embedded.module} has no such derivative: it is opaque and carries no gradient function, or forward mode"
-    " is asked for, which no artifact carries. Use lift(); for reverse mode alone, export it with its gradient"
-    " (vjp_order=1, with_gradient=True)."
+    f"embedded {embedded.module} has no such derivative: reverse mode needs a gradient function in the artifact, and"
+    " forward mode of an embedded module is not supported. Use lift(); if reverse mode is enough, export the module"
+    " with its gradient (vjp_order=1, with_gradient=True)."
   )
 
 
 def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
-  """One call per batch element, in a loop."""
+  """Maps over the batch with a loop, one call per element."""
   moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
   is_batched = [d is not None for d in dims]
 
@@ -113,26 +113,25 @@ mlir.register_lowering(_embed_p, _lower)
 def embed(
   module: Module, *, gradient: str = "auto", check_platform: bool = True, x64: str = "error"
 ) -> Callable[..., tuple[jax.Array, ...]]:
-  """The module as one opaque operation of flat arrays that returns a tuple of arrays.
+  """Returns the module as one opaque operation from flat arrays to a tuple of arrays.
 
-  It lowers on every platform that the module was lowered for. `vmap` runs it once per element. Reverse mode uses the
-  gradient function that the artifact carries, embedded likewise; without one, and in forward mode, differentiation
-  raises DerivativeError.
+  The operation lowers for every platform that the module was lowered for. `vmap` runs it once per element. Reverse mode
+  embeds the gradient function of the artifact. If there is none, and in forward mode, differentiation raises
+  DerivativeError.
 
   Args:
-    module: what to embed.
-    gradient: "auto" or "saved", see `lift`; "primal" leaves the stored gradient function out.
+    module: the module to embed.
+    gradient: "auto" or "saved", see `lift`; "primal" ignores the stored gradient function.
     check_platform: refuse to lower for a platform that the module was not lowered for.
-    x64: what to do where an argument or a result is of 64 bits while 64-bit types are disabled. "error": X64Error.
-      "enable": trace and run the module with 64-bit types on. What the module computes inside keeps its types.
+    x64: what to do if an argument or a result has a 64-bit type while 64-bit types are disabled. "error" raises
+      X64Error; "enable" traces and runs the module with 64-bit types enabled. Types inside the module are not changed.
 
   Raises:
-    ValueError: an option has no such value.
-    ArgumentError: `module` is something else.
-    DerivativeError: `gradient` is "saved" and the artifact carries none.
-    UnsupportedModuleError: XLA would crash on the module or wait without end: a function calls itself, data are
-      exchanged with the process that exported it, or that is called back. Or it would compute a wrong number: the
-      module communicates with other devices.
+    ValueError: the value of an option is not one of its choices.
+    ArgumentError: `module` is not a `Module`.
+    DerivativeError: `gradient` is "saved" and the artifact has no gradient function.
+    UnsupportedModuleError: XLA would crash on the module, wait forever, or compute a wrong result. That is so if a
+      function calls itself, or if the module communicates with the exporting process or with other devices.
   """
   check_is_module(module, "embed")
   check_choices(gradient=gradient, x64=x64)
@@ -159,13 +158,13 @@ def embed(
 
 
 def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -> list[Any]:
-  """The results of one op of a module, run as an opaque operation on values of the environment.
+  """Runs one op of a module as an opaque operation on values of the environment and returns its results.
 
   Raises:
-    UnsupportedOpError: the op makes nothing, or a type that JAX cannot hold, or the module does not hold it as it is.
+    UnsupportedOpError: the op has no results or results of unsupported types, or it was inlined or rewritten.
   """
   if not op.results or not all(isinstance(kind, ir.TensorType) and kind.is_static for kind in op.types):
-    raise _not_alone(op, f"it makes {', '.join(map(str, op.types)) or 'nothing'}")
+    raise _not_alone(op, f"its results are of types ({', '.join(map(str, op.types))}); expected static tensors")
   try:
     text, reads = mlir.extract_op(module_data, op.results[0])
   except KeyError:  # inlined or rewritten, so the module has no such op

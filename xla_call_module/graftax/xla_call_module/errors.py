@@ -1,4 +1,4 @@
-"""The errors this package raises: one root, and beside it the built-in family that tells whose mistake it was."""
+"""The errors of this package. Each derives from `StableHloError` and from the built-in class that fits its cause."""
 
 __all__ = [
   "ArgumentError",
@@ -17,27 +17,27 @@ __all__ = [
 
 
 class StableHloError(Exception):
-  """Root of every error that this package raises on purpose."""
+  """Base class of all errors that this package raises intentionally."""
 
 
 class DecodeError(StableHloError, ValueError):
-  """The bytes or the text are not a module: garbage, truncated, or not valid MLIR."""
+  """The bytes or the text are not a valid module: damaged, truncated, or not valid MLIR."""
 
 
 class VersionError(DecodeError):
-  """The artifact is of a version that this package or the installed jaxlib cannot read."""
+  """This package or the installed jaxlib cannot read the version of the artifact."""
 
 
 class GuardError(StableHloError, RuntimeError):
-  """The helper process that reads untrusted modules first does not start; the module may well be good."""
+  """The helper process that checks untrusted modules does not start; the module itself may be valid."""
 
 
 class UnsupportedModuleError(StableHloError, NotImplementedError):
-  """A valid module uses something, as a whole, that has no counterpart in JAX."""
+  """A valid module uses a feature that has no counterpart in JAX."""
 
 
 class UnsupportedOpError(UnsupportedModuleError):
-  """One op of a valid module does not lift; `op`, `location` and `reason` say which one, where and why."""
+  """An op of a valid module does not lift; see the attributes `op`, `location` and `reason`."""
 
   def __init__(self, message: str, *, op: str = "", location: str = "", reason: str = ""):
     super().__init__(message)
@@ -51,7 +51,7 @@ class ArgumentError(StableHloError, TypeError, ValueError):
 
 
 class PlatformError(StableHloError, ValueError):
-  """The module was not lowered for the platform it is about to run on."""
+  """The module was not lowered for the platform on which it would run."""
 
 
 class RefinementError(StableHloError, ValueError):
@@ -59,7 +59,7 @@ class RefinementError(StableHloError, ValueError):
 
 
 class ShapeAssertionError(StableHloError, ValueError):
-  """A shape assertion that the exporter recorded in the module does not hold for the arguments."""
+  """The arguments violate a shape assertion of the module."""
 
 
 class X64Error(StableHloError, ValueError):
@@ -67,4 +67,4 @@ class X64Error(StableHloError, ValueError):
 
 
 class DerivativeError(StableHloError, NotImplementedError):
-  """The value of an op lifts but no derivative of it is known."""
+  """An op lifts, but its derivative is not known."""

@@ -1,4 +1,4 @@
-"""Runs the IR: walks the ops of a region, folds what is known, and hands the rest to the registered lowerings."""
+"""Evaluates the IR: folds ops on known integers, and calls the registered lowerings for all other ops."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ _MAX_EXPANDED_OPS = 1000
 
 
 def run_function(context: Context, function: ir.Function, arguments: Sequence[Any]) -> list[Any]:
-  """The results of a function of the program for argument values (known, traced or tokens)."""
+  """Evaluates a function of the module on known values, traced values or tokens and returns its results."""
   environment = dict(zip(function.body.args, arguments, strict=True))
   run_ops(context, function.body.ops, environment)
   return [environment[number] for number in function.body.returns]
 
 
 def run_region(context: Context, region: ir.Region, outer: Environment, arguments: Sequence[Any]) -> list[Any]:
-  """The values that a region returns; what it captures is read from the environment around it."""
+  """Evaluates a region and returns its results; captured values are read from the outer environment."""
   environment = {number: outer[number] for number in region.captures}
   environment.update(zip(region.args, arguments, strict=True))
   run_ops(context, region.ops, environment)
@@ -32,7 +32,7 @@ def run_region(context: Context, region: ir.Region, outer: Environment, argument
 
 
 def region_function(context: Context, region: ir.Region, outer: Environment) -> Callable[..., Any]:
-  """A region as a function of its arguments; one result is returned bare, several as a tuple."""
+  """Returns a region as a Python function. It returns a single result as is and several results as a tuple."""
 
   def run(*arguments: Any) -> Any:
     results = [values.materialize(value) for value in run_region(context, region, outer, arguments)]
@@ -42,10 +42,10 @@ def region_function(context: Context, region: ir.Region, outer: Environment) -> 
 
 
 def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) -> None:
-  """Evaluates ops in order, entering their results into the environment."""
+  """Evaluates ops in order and stores their results in the environment."""
   for op in ops:
     if op.results and op.results[0] in environment:
-      continue  # a recognised pattern has produced it already
+      continue  # a recognized pattern has computed it already
     operands = [environment[number] for number in op.operands]
     rule = registry.ops.get(op.name)
     try:
@@ -71,7 +71,7 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
 
 def _does_not_know(context: Context, op: ir.Op, unknown: Sequence[str]) -> errors.UnsupportedOpError:
   listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in unknown)
-  return context.unsupported(op, f"its lowering does not know {listed}, which may change the result.")
+  return context.unsupported(op, f"its lowering does not support {listed}, which may change the result.")
 
 
 def _lowered(
@@ -79,7 +79,7 @@ def _lowered(
 ) -> Any:
   """Returns the results that the registered lowering of an op computes."""
   if rule is None:
-    raise context.unsupported(op, "the op is not known here.")
+    raise context.unsupported(op, "no lowering is registered for it.")
   if context.without_x64 and without_x64.concerns(op, operands):
     return without_x64.evaluate(context, op, operands)
   if not rule.takes_known:
@@ -90,7 +90,7 @@ def _lowered(
 
 
 def _enter(context: Context, op: ir.Op, result: Any, environment: Environment) -> None:
-  """Puts what a lowering gave, a value or several, under the numbers of the op's results."""
+  """Stores the result or results of a lowering in the environment."""
   if isinstance(result, values.Recovered):
     environment.update(result.others)
     result = result.results
@@ -100,11 +100,11 @@ def _enter(context: Context, op: ir.Op, result: Any, environment: Environment) -
 
 
 def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
-  """Lowerings and callbacks come from users too: what they return must be of the types that the module declares."""
+  """Checks that the results have the declared types, since lowerings and callbacks may be written by users."""
   if len(results) != len(op.results):
     raise _wrong_results(op, results)
   for kind, value in zip(op.types, results, strict=True):
-    # Where 64-bit types are off, 64-bit integers travel as something else.
+    # While 64-bit types are disabled, 64-bit integers are `BoundedInt64` or `Int64Words`.
     is_64_bit_integer = context.without_x64 and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
     if type(kind) is ir.TensorType and not is_64_bit_integer and not _has_type(value, kind):
       raise _wrong_results(op, results)
@@ -137,14 +137,14 @@ def _annotate(error: Exception, op: ir.Op) -> None:
 
 
 def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list[Any]:
-  """Calls a private function: small ones inline, others as a named `jax.jit`.
+  """Calls a private function of the module: inline if it is small, else as a named `jax.jit`.
 
-  Known arguments that the callee needs as such (trip counts, shapes) are closed over; a function is traced once for
-  each set of those.
+  Known arguments that determine shapes or trip counts are closed over; the function is traced once for each set of
+  their values.
   """
   function = context.ir.functions[name]
   is_known = bool(arguments) and all(isinstance(value, (np.ndarray, values.SymbolicArray)) for value in arguments)
-  # Small functions that call small functions, each twice, would be exponentially many ops inline.
+  # If small functions call small functions twice each, inlining all of them would produce exponentially many ops.
   inlines = analysis.expanded_size(context, function) <= _MAX_EXPANDED_OPS
   if inlines and (len(function.body.ops) <= MAX_INLINED_OPS or is_known):
     return run_function(context, function, arguments)
@@ -173,9 +173,9 @@ def _static_key(value: Any) -> Any:
 
 
 class _Call:
-  """One function of the program under `jax.jit`, with its static arguments closed over.
+  """A function of the module under `jax.jit`, with its static arguments closed over.
 
-  Results that are known (shape arithmetic, tokens) do not pass through jit; they are kept from the trace.
+  Known results (shape arithmetic, tokens) are stored while tracing, because they would become traced in `jit`.
   """
 
   def __init__(self, context: Context, function: ir.Function, static: dict[int, Any]):

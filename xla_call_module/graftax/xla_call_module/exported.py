@@ -11,11 +11,11 @@ __all__ = ["array_type", "check_name", "deserialize"]
 
 
 def deserialize(data: bytes) -> Any:
-  """The `jax.export.Exported` that serialized bytes hold.
+  """Deserializes a `jax.export.Exported`.
 
   Raises:
-    DecodeError: the bytes are something else.
-    ImportError: `flatbuffers`, which JAX needs for this and does not require, is not installed.
+    DecodeError: the bytes are not a serialized `Exported`.
+    ImportError: `flatbuffers` is not installed. JAX needs it here but does not depend on it.
   """
   try:
     return jax.export.deserialize(bytearray(data))
@@ -28,18 +28,18 @@ def deserialize(data: bytes) -> Any:
 
 
 def array_type(aval: Any) -> ir.TensorType:
-  """The type of the array that stands for an argument or a result; an open dimension is None."""
+  """Returns the array type that represents an argument or a result in the module; an open dimension is None."""
   shape, dtype = aval.shape, aval.dtype
   if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
     shape, dtype = (*shape, *data.shape), data.dtype
-  if dtype == jax.dtypes.float0:  # main holds these as booleans
+  if dtype == jax.dtypes.float0:  # `main` represents these as booleans
     dtype = np.bool_
   return ir.TensorType(tuple(dim if isinstance(dim, int) else None for dim in shape), np.dtype(dtype))
 
 
 def check_name(check: Any) -> str:
-  """A disabled safety check as modules record it: "platform", "shape_assertions", "custom_call:NAME"."""
+  """Returns the name of a disabled safety check: "platform", "shape_assertions" or "custom_call:NAME"."""
   target = check.is_custom_call() if hasattr(check, "is_custom_call") else None
   if target:
     return f"custom_call:{target}"

@@ -1,4 +1,4 @@
-"""Evaluates ops on known integers in numpy, so that trip counts, shapes and indices stay known while tracing."""
+"""Evaluates ops on known integers with NumPy, so that trip counts, shapes and indices stay known while tracing."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ MAX_FOLDED_SIZE = 64
 
 
 def try_fold(op: ir.Op, operands: Sequence[Any]) -> Known | None:
-  """The result where the op works on small known integers only, else None."""
+  """Returns the result if all operands are small known integers, else None."""
   rule = _RULES.get(op.name)
   if rule is None or not operands:
     return None
@@ -40,9 +40,10 @@ def try_fold(op: ir.Op, operands: Sequence[Any]) -> Known | None:
 
 
 def _decided(op: ir.Op, operands: Sequence[Any]) -> np.ndarray | None:
-  """An `and` with false, or an `or` with true, whatever the other operand is.
+  """Returns the result of an `and` with false or an `or` with true, for any other operand; else None.
 
-  JAX writes `//` of a symbolic dimension with a correction for mixed signs, whose other half no bound decides.
+  JAX exports `//` of a symbolic dimension with a correction for mixed signs. One half of that condition is known to be
+  false; the other half cannot be decided.
   """
   deciding = {"stablehlo.and": False, "stablehlo.or": True}.get(op.name)
   if deciding is None:
@@ -59,7 +60,7 @@ def _decided(op: ir.Op, operands: Sequence[Any]) -> np.ndarray | None:
 
 
 def _splat(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
-  """A known scalar broadcast stays one element with zero strides, whatever its dtype."""
+  """Broadcasts a known scalar of any dtype without a copy: the result has one element and zero strides."""
   result = op.types[0]
   if not isinstance(result, ir.TensorType) or not result.is_static:
     return None
@@ -78,7 +79,7 @@ def _fold_symbolic(op: ir.Op, operands: Sequence[Any], dtype: np.dtype, rule: Ca
 
 
 def evaluate(op: ir.Op, operands: Sequence[np.ndarray]) -> np.ndarray | None:
-  """Numpy value of a foldable op, without a limit on size; None where the rule declines or the op has no rule."""
+  """Evaluates an op with NumPy, without a limit on size. Returns None if it has no rule or the rule does not apply."""
   rule = _RULES.get(op.name)
   if rule is None:
     return None
@@ -90,7 +91,7 @@ def evaluate(op: ir.Op, operands: Sequence[np.ndarray]) -> np.ndarray | None:
 
 
 def _are_sizes(x: np.ndarray, y: np.ndarray) -> bool:
-  """Whether symbolic `x` is nowhere negative and `y` positive, so that rounding down is rounding to zero."""
+  """Returns whether `x >= 0` and `y > 0`, so that rounding down equals rounding toward zero."""
   return all(dim >= 0 for dim in x.flat) and all(dim > 0 for dim in y.flat)
 
 
@@ -120,7 +121,7 @@ def _compare(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _is_equal(x: Any, y: Any) -> bool:
-  # `==` of symbolic dimensions means "always equal"; that they always differ is known only where they can be ordered.
+  # `==` of symbolic dimensions means "always equal". That they always differ is known only if they can be ordered.
   return bool(x == y) or not (x < y or x > y)
 
 
@@ -156,7 +157,7 @@ def _broadcast_in_dim(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
   shape = [1] * result.rank
   for axis, dim in zip(axes, x.shape, strict=True):
     shape[axis] = dim
-  in_order = np.transpose(x, np.argsort(axes))  # the axes of the result need not rise
+  in_order = np.transpose(x, np.argsort(axes))  # the axes may be in any order
   return np.array(np.broadcast_to(in_order.reshape(shape), result.shape))
 
 

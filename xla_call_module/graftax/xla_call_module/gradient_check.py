@@ -20,15 +20,15 @@ Function = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GradientDifference:
-  """How far the stored gradient and that of the lifted code are apart, for one argument.
+  """Difference between the stored gradient and the gradient of the lifted code, for one argument.
 
   Attributes:
-    argument: its position.
+    argument: the position of the argument.
     largest: the largest absolute difference.
-    where: index of that entry.
+    where: the index of that entry.
     saved: the stored gradient there.
     primal: the gradient of the lifted code there.
-    num_different: how many entries differ by more than the tolerance.
+    num_different: number of entries that differ by more than the tolerance.
   """
 
   argument: int
@@ -40,13 +40,20 @@ class GradientDifference:
 
 
 def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tuple[GradientDifference, ...]:
-  """Where the artifact's gradient function and the derivative of the lifted code differ at given arguments.
+  """Compares the artifact's gradient function with the derivative of the lifted code at given arguments.
 
-  Differences are expected where the author defined a derivative (straight-through, clipped, relu at 0); empty where
-  they agree within `tolerance`, relative and absolute.
+  Differences are expected if the author defined a derivative (straight-through, clipped, relu at 0).
+
+  Args:
+    module: a module with a gradient function.
+    args: the arguments at which the two are compared.
+    tolerance: relative and absolute tolerance.
+
+  Returns:
+    One entry per argument whose gradients differ by more than the tolerance.
 
   Raises:
-    DerivativeError: the artifact carries no gradient function.
+    DerivativeError: the artifact has no gradient function.
   """
   if not any(map(is_inexact, module.inputs)) or not any(map(is_inexact, module.outputs)):
     return ()
@@ -57,7 +64,7 @@ def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tupl
 def _compare(
   saved: Function, primal: Function, module: Module, args: Sequence[Any], tolerance: float
 ) -> tuple[GradientDifference, ...]:
-  """Where the reverse-mode derivatives of two lifted functions differ, for cotangents of ones."""
+  """Compares the reverse-mode derivatives of two lifted functions for cotangents of ones."""
   inputs = [i for i, spec in enumerate(module.inputs) if is_inexact(spec)]
 
   def total(function: Function) -> Callable[..., Any]:

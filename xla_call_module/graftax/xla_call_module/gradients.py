@@ -1,8 +1,8 @@
-"""Whose derivative is used: the gradient function that an artifact carries, or the derivative of the lifted code.
+"""Chooses the derivative of a module: the gradient function in the artifact, or the derivative of the lifted code.
 
-StableHLO has no trace of `custom_jvp`, `custom_vjp` and `stop_gradient`: differentiating the lifted code of a
-straight-through estimator, a clipped gradient or a gamma sample gives other numbers than the author's. A gradient
-function stored beside the module is the truth for reverse mode.
+StableHLO does not represent `custom_jvp`, `custom_vjp` and `stop_gradient`. Differentiating the lifted code of a
+straight-through estimator, a clipped gradient or a gamma sample therefore gives results that the author did not intend.
+A gradient function stored with the module has the author's derivative, for reverse mode.
 """
 
 import functools
@@ -24,10 +24,12 @@ Function = Callable[..., Any]
 
 
 def stored_pullback(module: Module, gradient: str, run: Callable[[Module], Function]) -> Function | None:
-  """The gradient function that a module carries, where the policy `gradient` lets it be used; None otherwise.
+  """Returns the gradient function of a module, or None if it has none or the policy `gradient` ignores it.
 
   Args:
-    run: makes a function of the gradient's module; called once, when the pullback is first used.
+    module: the module that may have a gradient function.
+    gradient: "saved", "primal" or "auto".
+    run: lifts or embeds the gradient's module; called once, when the pullback is first used.
   """
   if not module.has_gradient or gradient == "primal":
     return None
@@ -42,18 +44,19 @@ def stored_pullback(module: Module, gradient: str, run: Callable[[Module], Funct
 
 
 def with_policy(primal: Function, module: Module, pullback: Function | None, gradient: str) -> Function:
-  """The primal with the derivative that the policy asks for; see `lift`.
+  """Returns the primal function with the derivative that the policy selects; see `lift`.
 
   Args:
-    primal: flat arrays to a list of arrays.
-    pullback: `pullback(*args, *cotangents)` gives the cotangents of the arguments; None where there is none.
+    primal: from flat arrays to a list of arrays.
+    module: the module that `primal` runs.
+    pullback: `pullback(*args, *cotangents)` returns the cotangents of the arguments; None if there is no pullback.
     gradient: "saved", "primal" or "auto".
   """
   if gradient == "primal" or (gradient == "auto" and pullback is None):
     return primal
   if pullback is None:
     raise errors.DerivativeError(
-      "gradient='saved': the artifact carries no gradient function. Export it with one (vjp_order=1,"
+      "gradient='saved': the artifact has no gradient function. Export it with one (vjp_order=1,"
       " with_gradient=True), or use gradient='primal'."
     )
   transpose = _Transpose(primal, pullback, module)
@@ -61,7 +64,7 @@ def with_policy(primal: Function, module: Module, pullback: Function | None, gra
 
 
 class _Transpose:
-  """The stored gradient function: arguments and cotangents of the inexact outputs to those of the inexact inputs."""
+  """The stored gradient function, from cotangents of the inexact outputs to cotangents of the inexact inputs."""
 
   def __init__(self, primal: Function, pullback: Function, module: Module):
     self._primal, self._pullback, self._module = primal, pullback, module
@@ -77,7 +80,7 @@ class _Transpose:
         full.append(next(given))
       elif position < len(specs):
         full.append(jnp.zeros(shapes[position], specs[position].dtype))
-    if len(specs) not in (0, len(full)):  # the gradient takes cotangents of the inexact outputs only
+    if len(specs) not in (0, len(full)):  # the stored function accepts cotangents of the inexact outputs only
       full = list(cotangents)
     results = self._pullback(*args, *full)
     if len(results) == len(self._module.inputs):
@@ -85,7 +88,7 @@ class _Transpose:
     return list(results)
 
   def _result_shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """The shapes of the results, those of a polymorphic module for these arguments."""
+    """Returns the shapes of the results; those of a polymorphic module depend on the arguments."""
     outputs = self._module.outputs
     if all(None not in spec.shape for spec in outputs):
       return [spec.shape for spec in outputs]
@@ -93,10 +96,10 @@ class _Transpose:
 
 
 def _ruled(primal: Function, transpose: _Transpose, module: Module, *, allows_forward_mode: bool) -> Function:
-  """Forward mode differentiates the primal; its tangent is one linear primitive whose transpose is the stored one.
+  """Returns the primal with a tangent that is one linear primitive; its transpose is the stored gradient function.
 
-  A derivative of the derivative takes the stored one for the results too, as `jax.export.Exported.call` does. That is
-  right for `stop_gradient`, and for `custom_jvp` and `custom_vjp` whose rules call the function itself.
+  A second derivative also uses the stored function for the results, as `jax.export.Exported.call` does. That is correct
+  for `stop_gradient`, and for rules of `custom_jvp` and `custom_vjp` that call the function itself.
   """
   inputs = [i for i, spec in enumerate(module.inputs) if is_inexact(spec)]
   outputs = [i for i, spec in enumerate(module.outputs) if is_inexact(spec)]
@@ -110,19 +113,19 @@ def _ruled(primal: Function, transpose: _Transpose, module: Module, *, allows_fo
     given = iter(linear_call(forward, backward, args, moving, [results[i] for i in outputs]))
     return [next(given) if i in outputs else None for i in range(len(results))]
 
-  # Under jit, so that a call outside of it is traced once.
+  # Under jit, so that calls outside of a jit are traced only once.
   return jax.jit(lambda *args: call_with_tangents(primal, rule, args))
 
 
 def _refuse_forward_mode(*operands: Any) -> list[Any]:
   raise errors.DerivativeError(
-    "gradient='saved': the gradient function of the artifact serves reverse mode only; forward-mode derivatives (jvp,"
-    " jacfwd, hessian) would be those of the lifted code. Pass gradient='auto' or 'primal' for them."
+    "gradient='saved': the gradient function of the artifact supports reverse mode only. For forward-mode derivatives"
+    " (jvp, jacfwd, hessian) of the lifted code, pass gradient='auto' or 'primal'."
   )
 
 
 class _Tangent:
-  """`(*args, *tangents)` to the tangents of the inexact outputs, by differentiating the primal."""
+  """Maps `(*args, *tangents)` to the tangents of the inexact outputs by differentiating the primal."""
 
   def __init__(self, primal: Function, inputs: Sequence[int], outputs: Sequence[int]):
     self._primal, self._inputs, self._outputs = primal, tuple(inputs), tuple(outputs)
@@ -140,7 +143,7 @@ class _Tangent:
 
 
 class _Cotangent:
-  """`(*args, *cotangents)` to the cotangents of the inexact inputs, by the stored gradient function."""
+  """Maps `(*args, *cotangents)` to the cotangents of the inexact inputs with the stored gradient function."""
 
   def __init__(self, transpose: _Transpose, num_args: int):
     self._transpose, self._num_args = transpose, num_args

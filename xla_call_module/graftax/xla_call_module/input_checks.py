@@ -1,4 +1,4 @@
-"""Checks what callers pass to make a module; the errors name the method that accepts it."""
+"""Checks the inputs of the `Module` constructors; the errors name the method that accepts a rejected input."""
 
 import os
 from typing import Any
@@ -9,12 +9,12 @@ from graftax.xla_call_module import bytecode, errors
 
 __all__ = ["as_bytes", "as_text", "check_text", "described", "reading_hint"]
 
-# How many characters of a value a message shows.
+# Number of characters of a value that a message shows.
 _NUM_SHOWN = 40
 
 
 def described(value: Any) -> str:
-  """Returns what an error message shows of a value: its type, and the beginning of text or bytes."""
+  """Describes a value for an error message: its type, and the beginning of text or bytes."""
   if value is None:
     return "None"
   shown = f" {value[:_NUM_SHOWN]!r}" if isinstance(value, (str, bytes, bytearray)) else ""
@@ -33,11 +33,11 @@ def as_bytes(data: Any, method: str) -> bytes:
   """Returns the data as bytes.
 
   Raises:
-    ArgumentError: they are none; the message says which method of `Module` takes them.
+    ArgumentError: they are not bytes; the message names the method of `Module` that accepts them.
   """
   if isinstance(data, (bytes, bytearray, memoryview)):
     return bytes(data)
-  hint = reading_hint(data) + (" MLIR text goes to Module.from_text." if isinstance(data, str) else "")
+  hint = reading_hint(data) + (" Use Module.from_text for MLIR text." if isinstance(data, str) else "")
   if isinstance(data, jax.export.Exported):
     hint = " Use Module.from_exported."
   raise errors.ArgumentError(f"Module.{method}: got {described(data)}; expected bytes.{hint}")
@@ -47,14 +47,14 @@ def check_text(text: Any) -> None:
   """Checks that `text` may be MLIR text.
 
   Raises:
-    ArgumentError: it is no text.
-    DecodeError: it is empty, or the name of a file.
+    ArgumentError: it is not a str.
+    DecodeError: it is empty, or looks like the name of a file.
   """
   if not isinstance(text, str):
-    hint = " Bytes go to Module.from_bytes." if isinstance(text, (bytes, bytearray, memoryview)) else ""
+    hint = " Use Module.from_bytes for bytes." if isinstance(text, (bytes, bytearray, memoryview)) else ""
     raise errors.ArgumentError(f"Module.from_text: got {described(text)}; expected MLIR text.{hint}")
   if not text.strip():
-    raise errors.DecodeError("the text is empty; expected an MLIR module with a function 'main'.")
+    raise errors.DecodeError("the text is empty; expected an MLIR module with a function named 'main'.")
   if "\n" not in text and text.strip().endswith((".mlir", ".txt", ".bc", ".pb")):
     raise errors.DecodeError(
       f"{text!r} is the name of a file, not MLIR text; pass pathlib.Path(name).read_text(), or read_bytes() to "
@@ -73,8 +73,8 @@ def as_text(data: bytes) -> str:
   except UnicodeDecodeError:
     # A serialized Exported contains the bytecode of its module.
     is_wrapped = bytecode.MAGIC in data
-    hint = "they hold MLIR bytecode further in, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
+    hint = "they contain MLIR bytecode, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
     raise errors.DecodeError(
       f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8; {hint} "
-      f"Module.from_exported for what jax.export serialized{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
+      f"Module.from_exported for a serialized jax.export.Exported{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
     ) from None

@@ -1,4 +1,4 @@
-"""StableHLO as frozen Python data: it holds no MLIR objects and can be shared between threads."""
+"""StableHLO as frozen Python data without references to MLIR objects, so that threads can share it."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorType:
-  """Shape and dtype of a tensor; a dimension is None until refinement makes it known."""
+  """Shape and dtype of a tensor; an unknown dimension is None."""
 
   shape: tuple[int | None, ...]
   dtype: np.dtype
@@ -70,8 +70,8 @@ class OpaqueType:
 
 
 Type = TensorType | TokenType | TupleType | OpaqueType
-# Fields of ops, regions and functions are annotated `Any` instead of `Type`. Nearly every one is a TensorType; reading
-# `.shape` or `.dtype` of another raises AttributeError, which saves a check at each place.
+# Fields of ops, regions and functions are annotated `Any` instead of `Type`. Nearly all of them are TensorTypes; on any
+# other, `.shape` and `.dtype` raise AttributeError, so that no explicit check is needed at each use.
 _Types = tuple[Any, ...]
 
 
@@ -102,13 +102,13 @@ class Op:
 
   @property
   def place(self) -> str:
-    """The op's name, and its source location if it is known; error messages begin with it."""
+    """The op's name, and its source location if known; used at the beginning of error messages."""
     return f"{self.name} at {self.location}" if self.location else self.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Region:
-  """One block: its arguments, its ops in order, the values it returns, and the outer values it captures."""
+  """A region of one block: its arguments, its ops in order, the returned values, and the captured outer values."""
 
   args: tuple[int, ...]
   types: _Types
@@ -135,7 +135,7 @@ class Function:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ModuleIR:
-  """A decoded module: its functions by name, its attributes, and the meshes that its sharding annotations name."""
+  """A decoded module: its functions by name, its attributes, and the meshes of its sharding annotations."""
 
   name: str
   functions: Mapping[str, Function]

@@ -1,4 +1,4 @@
-"""`lift`: a module as an ordinary JAX function."""
+"""`lift`: converts a module to an ordinary JAX function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ __all__ = ["Lifted", "lift"]
 
 
 class Lifted:
-  """A lifted module: call it with flat arrays, get a tuple of arrays; every JAX transformation applies.
+  """A lifted module: a function from flat arrays to a tuple of arrays that supports all JAX transformations.
 
   Attributes:
-    module: what was lifted.
-    records: what was dropped or replaced while tracing (sharding annotations without a mesh, undecided shape
-      assertions, custom calls through FFI); filled by the first call.
+    module: the module that was lifted.
+    records: operations that were dropped or replaced while tracing: sharding annotations without a mesh, undecided
+      shape assertions, custom calls that run through FFI. Empty before the first call.
   """
 
   def __init__(self, module: Module, options: Options, gradient: str):
@@ -47,7 +47,7 @@ class Lifted:
     return arguments.call_checked(self._call, self.module, args, lacks_x64=self._lacks_x64(), x64=self.options.x64)
 
   def _run(self, *args: Any) -> list[jax.Array]:
-    """The primal under `jax.jit`."""
+    """Computes the results without custom derivatives; called under `jax.jit`."""
     module, options = self.module, self.options
     if not module.has_platform_index:
       results = self._evaluate(None, *args)
@@ -76,12 +76,12 @@ class Lifted:
     return self._contexts[key]
 
   def _lacks_x64(self) -> bool:
-    """Whether the module has 64-bit values and JAX has none here and now."""
+    """Returns whether the module has 64-bit values while 64-bit types are disabled in JAX."""
     return self._uses_64_bits and not jax.config.jax_enable_x64
 
 
 class _Fixed:
-  """`function(index, *args)` with the index given; a callable with a name, as JAX wants for a branch."""
+  """`function(index, *args)` with a fixed index. It has a `__name__`, which JAX requires of a branch."""
 
   def __init__(self, function: Callable[..., Any], index: int):
     self._function, self._index = function, index
@@ -94,14 +94,14 @@ class _Fixed:
 def _output(context: Context, value: Any) -> jax.Array:
   if isinstance(value, (without_x64.BoundedInt64, without_x64.Int64Words)):
     raise errors.X64Error(
-      f"a result of the module is of type {value.dtype.name} and 64-bit types are disabled in JAX. Set"
+      f"a result of the module has type {value.dtype.name} and 64-bit types are disabled in JAX. Set"
       " jax_enable_x64, or lift with x64='enable'."
     )
   return jnp.asarray(values.materialize(value))
 
 
 def _check_types(mesh: Any, platform: Any, callbacks: Mapping[str, Any], custom_calls: Any) -> None:
-  """Raises TypeError where an option is of another type; it would be found out late or never."""
+  """Raises TypeError if an option has a wrong type, which would otherwise be found late or never."""
   if not isinstance(mesh, (jax.sharding.Mesh, jax.sharding.AbstractMesh, type(None))):
     raise TypeError(f"mesh={mesh!r}; expected a jax.sharding.Mesh.")
   if not isinstance(platform, (str, type(None))):
@@ -128,33 +128,34 @@ def lift(
   custom_calls: Mapping[str, Callable[..., Any]] | None = None,
   on_unsupported: Callable[..., Any] | None = None,
 ) -> Lifted:
-  """The module as a function of flat arrays that returns a tuple of arrays, all of it ordinary JAX.
+  """Returns the module as a function from flat arrays to a tuple of arrays, made of ordinary JAX operations.
 
   Args:
-    module: what to lift.
-    mesh: turn sharding annotations into constraints on this mesh; without one they are dropped and recorded.
-    gradient: whose derivative reverse mode uses. StableHLO does not keep `custom_jvp`, `custom_vjp` and
-      `stop_gradient`, so the derivative of the lifted code can differ from the one the author defined.
-      "saved": the gradient function that the artifact carries (an error where it has none); forward mode is refused.
-      "primal": the lifted code is differentiated. "auto": "saved" for reverse mode where there is one, with forward
-      mode on the lifted code; otherwise "primal".
-    x64: what to do with 64-bit modules while 64-bit types are disabled. "error": X64Error, except for integers that
-      provably fit 32 bits. "enable": trace and run the module with 64-bit types on.
-    check_platform: refuse to lower for a platform that the module was not lowered for. Also off where the module
+    module: the module to lift.
+    mesh: mesh for sharding annotations, which become constraints; without a mesh they are dropped and recorded.
+    gradient: the derivative for reverse mode. StableHLO does not represent `custom_jvp`, `custom_vjp` and
+      `stop_gradient`, so the derivative of the lifted code can differ from the one that the author defined.
+      "saved": the gradient function in the artifact; DerivativeError if it has none, and in forward mode.
+      "primal": the derivative of the lifted code.
+      "auto": like "saved" in reverse mode if the artifact has a gradient function, otherwise like "primal".
+    x64: what to do with a 64-bit module while 64-bit types are disabled. "error" raises X64Error, except for integers
+      that provably fit 32 bits; "enable" traces and runs the module with 64-bit types enabled.
+    check_platform: refuse to lower for a platform that the module was not lowered for. Has no effect if the module
       disables its "platform" check.
-    check_shapes: evaluate shape assertions; by default as the module says.
-    platform: for modules of several platforms, take this one's code whatever the function is lowered for. Modules of
-      one platform have no choice of code, so theirs is still lowered for that platform alone.
-    loops: "scan" turns loops of known length into `lax.scan`; "while" keeps every loop a `lax.while_loop`.
+    check_shapes: whether to evaluate shape assertions; by default the module decides.
+    platform: for a module of several platforms, use the code of this one for all of them. A module of one platform
+      still lowers for that platform only.
+    loops: "scan" converts loops of known length to `lax.scan`; "while" converts every loop to `lax.while_loop`.
     call_tf_function: called as `call_tf_function(function_list[i], *arrays)` for TF functions that the module calls.
-    custom_calls: more custom-call targets: name to `function(op, *operands)`, which returns results in order.
+    custom_calls: additional custom-call targets: name to `function(op, *operands)`, which returns results in order.
     on_unsupported: called as `on_unsupported(op, error, environment)` for an op that does not lift; returns its
       results. `environment` maps the numbers of values to values.
 
   Raises:
-    TypeError, ValueError: an option is of another type, or has no such value.
-    ArgumentError: `module` is something else.
-    PlatformError: `platform` is not one of the module's.
+    TypeError: an option has a wrong type.
+    ValueError: the value of an option is not one of its choices.
+    ArgumentError: `module` is not a `Module`.
+    PlatformError: `platform` is not one of the module's platforms.
 
   Example:
     >>> import jax

@@ -20,7 +20,7 @@ def _sine64(kind: str) -> Module:
 def test_64_bit_module_without_x64_is_refused():
   with pytest.raises(X64Error, match=r"argument 0 of the module is float64\[4\]"):
     lift(_sine64("f64"))(_X)
-  with pytest.raises(X64Error, match=r"stablehlo.convert .*works in 64 bits"):
+  with pytest.raises(X64Error, match=r"stablehlo.convert .*computes in 64 bits"):
     lift(_sine64("f32"))(_X)
 
 

@@ -1,4 +1,4 @@
-"""A StableHLO module with what is known about how to call it."""
+"""`Module`: a StableHLO module and its calling convention."""
 
 import dataclasses
 import re
@@ -23,7 +23,7 @@ NEWEST_CALL_MODULE_VERSION = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ArgumentSpec:
-  """Shape and dtype of one argument or result; a dimension that a polymorphic module leaves open is None."""
+  """Shape and dtype of an argument or result; an open dimension of a polymorphic module is None."""
 
   shape: tuple[int | None, ...]
   dtype: np.dtype
@@ -33,7 +33,7 @@ class ArgumentSpec:
 
 
 class _Cache(dict[Any, Any]):
-  """Stays behind when what it belongs to is copied or pickled."""
+  """A dict that becomes empty when its owner is copied or pickled."""
 
   def __reduce__(self) -> Any:
     return _Cache, ()
@@ -46,18 +46,18 @@ class Module:
   Attributes:
     data: a portable artifact, MLIR bytecode, or MLIR text.
     ir: the decoded functions.
-    inputs: what a caller passes, in order, without platform index, dimension arguments and tokens.
-    outputs: what a caller gets.
-    platforms: lower-case platforms that it was lowered for ("cpu", "cuda", "rocm", "tpu"); empty where unknown.
+    inputs: arguments of a call, in order, without platform index, dimension arguments and tokens.
+    outputs: results of a call.
+    platforms: the platforms that it was lowered for, in lower case ("cpu", "cuda", "rocm", "tpu"); empty if unknown.
     version: the version of the calling convention, 2 to 10; None for a plain module.
-    disabled_checks: safety checks that its exporter turned off ("platform", "shape_assertions", "custom_call:NAME").
-    kept: positions of the inputs that `main` takes; `jax.export` drops those that are not used.
-    dim_args: (argument, axis) pairs that old modules take as leading i32 or i64 scalars.
-    has_platform_index: whether `main` takes the index of the platform first.
-    function_list: names of TF functions that the module calls.
-    stored_gradient: the module that computes its reverse-mode derivative, where the artifact has one, or a function
-      that makes it when it is first asked for.
-    plans: what `call` found out about running it; a cache.
+    disabled_checks: safety checks that the exporter disabled ("platform", "shape_assertions", "custom_call:NAME").
+    kept: positions of the inputs that are parameters of `main`; `jax.export` drops unused arguments.
+    dim_args: `(argument, axis)` of dimensions that modules of old versions expect as leading i32 or i64 scalars.
+    has_platform_index: whether the first parameter of `main` is the index of the platform.
+    function_list: TF functions that the module calls.
+    stored_gradient: the module that computes the reverse-mode derivative, or a function that returns it; None if the
+      artifact has no gradient.
+    plans: cache of `call`.
   """
 
   data: bytes | str
@@ -76,17 +76,17 @@ class Module:
 
   @property
   def has_gradient(self) -> bool:
-    """Whether the artifact carries a gradient function."""
+    """Whether the artifact has a gradient function."""
     return self.stored_gradient is not None
 
   @property
   def gradient(self) -> "Module | None":
-    """The module of the gradient function: arguments and cotangents of results to cotangents of arguments."""
+    """The gradient function: from arguments and cotangents of the results to cotangents of the arguments."""
     return self.stored_gradient() if callable(self.stored_gradient) else self.stored_gradient
 
   @property
   def is_polymorphic(self) -> bool:
-    """Whether some dimension is left open until it is called."""
+    """Whether some dimension of the arguments is open until the module is called."""
     return any(None in spec.shape for spec in self.inputs) or bool(self.dim_args)
 
   @property
@@ -107,14 +107,16 @@ class Module:
 
   @staticmethod
   def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = False) -> "Module":
-    """A module from MLIR text of the StableHLO, CHLO, func and sdy dialects.
+    """Returns a module from MLIR text of the StableHLO, CHLO, func and sdy dialects.
 
     Args:
-      guard: parse the text in a helper process first, see `from_bytes`. Off, because text is mostly your own: turn it
-        on for text from elsewhere, which can end the process otherwise.
+      text: the text of a module, or of one or more functions.
+      gradient: the module of the gradient function, or a function that returns it.
+      guard: parse the text in a helper process first, see `from_bytes`. Off by default, because text usually comes
+        from your own program. Enable it for untrusted text, which could otherwise crash this process.
 
     Raises:
-      ArgumentError: `text` is no text.
+      ArgumentError: `text` is not a str.
       DecodeError: the text does not parse or verify.
       GuardError: the helper process does not start.
     """
@@ -127,17 +129,19 @@ class Module:
   def from_bytes(
     data: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True
   ) -> "Module":
-    """A module from a StableHLO portable artifact, MLIR bytecode, or MLIR text in UTF-8.
+    """Returns a module from a StableHLO portable artifact, MLIR bytecode, or MLIR text in UTF-8.
 
     Args:
-      guard: parse the bytes in a helper process first. MLIR's reader can crash on damaged bytes; with the guard that
-        is a DecodeError. Leave it out for bytes that you wrote yourself.
+      data: the bytes of the module.
+      gradient: the module of the gradient function, or a function that returns it.
+      guard: parse the bytes in a helper process first. MLIR's reader can crash on damaged bytes; with the guard, a crash
+        becomes a DecodeError. Disable it for bytes that you wrote yourself.
 
     Raises:
-      ArgumentError: `data` are no bytes.
-      DecodeError: garbage, truncated or damaged bytes.
+      ArgumentError: `data` is not bytes.
+      DecodeError: the bytes are damaged, truncated or not a module.
       GuardError: the helper process does not start.
-      VersionError: written by a newer StableHLO than the installed jaxlib reads.
+      VersionError: the module was written by a newer StableHLO than the installed jaxlib reads.
     """
     data = input_checks.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
@@ -146,14 +150,16 @@ class Module:
 
   @staticmethod
   def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True) -> "Module":
-    """A module from a serialized `HloModuleProto`.
+    """Returns a module from a serialized `HloModuleProto`.
 
     Args:
+      hlo: the bytes of the message.
+      gradient: the module of the gradient function, or a function that returns it.
       guard: convert the bytes in a helper process first, see `from_bytes`.
 
     Raises:
-      ArgumentError: `hlo` are no bytes.
-      DecodeError: they are not an HloModuleProto, or do not convert to StableHLO.
+      ArgumentError: `hlo` is not bytes.
+      DecodeError: the bytes are not an HloModuleProto, or do not convert to StableHLO.
       GuardError: the helper process does not start.
     """
     hlo = input_checks.as_bytes(hlo, "from_hlo")
@@ -163,10 +169,14 @@ class Module:
 
   @staticmethod
   def from_exported(exported: Any, *, guard: bool = True) -> "Module":
-    """A module from a `jax.export.Exported`, or from its serialized bytes, with its gradient where it has one.
+    """Returns a module from a `jax.export.Exported` or from its serialized bytes, including its gradient if any.
+
+    Args:
+      exported: the `Exported`, or the bytes from its `serialize`.
+      guard: read serialized bytes in a helper process first, see `from_bytes`.
 
     Raises:
-      ArgumentError: `exported` is something else.
+      ArgumentError: `exported` is neither an `Exported` nor bytes.
       DecodeError: the bytes are not a serialized Exported.
       ImportError: serialized bytes were given and `flatbuffers` is not installed.
     """
@@ -198,24 +208,27 @@ class Module:
     gradient: "Module | Callable[[], Module] | None" = None,
     guard: bool = True,
   ) -> "Module":
-    """A module from the attributes of an XlaCallModule node, versions 2 to 10.
+    """Returns a module from the attributes of an XlaCallModule node, versions 2 to 10.
 
     Args:
       version: the node's `version`.
       module: the node's `module`: text up to version 3, a portable artifact from version 4.
       platforms: upper- or lower-case platform names.
-      function_list: the TF functions that the module calls, by name or however the `call_tf_function` of `lift`
-        knows them.
+      function_list: the TF functions that the module calls: names, or any objects that the `call_tf_function` of `lift`
+        accepts.
       disabled_checks: as recorded by the exporter.
       dim_args_spec: `"argument.axis"` entries of versions up to 4.
-      has_token_input_output: accepted; tokens are recognised by their type.
-      use_shardy_partitioner: accepted; both kinds of annotation are read whatever it says.
-      Sout, Tout, Tin: accepted; the module's own signature holds.
+      has_token_input_output: ignored; tokens are recognized by their type.
+      use_shardy_partitioner: ignored; both kinds of sharding annotations are read.
+      Sout: ignored; the module has its own signature.
+      Tout: ignored.
+      Tin: ignored.
       gradient: the node's gradient function as a module.
+      guard: parse the module in a helper process first, see `from_bytes`.
 
     Raises:
-      ArgumentError: an attribute is of another type.
-      VersionError: a version that cannot be read.
+      ArgumentError: an attribute has a wrong type.
+      VersionError: the version is not supported.
       DecodeError: the module does not parse.
     """
     if not isinstance(version, (int, np.integer)):
@@ -252,23 +265,23 @@ class Module:
 
 
 def check_is_module(module: Any, caller: str) -> None:
-  """Returns when `module` is a `Module`.
+  """Checks that `module` is a `Module`.
 
   Raises:
-    ArgumentError: it is something else; the message says how to make a module of it.
+    ArgumentError: it is not; the message says how to create a module from it.
   """
   if isinstance(module, Module):
     return
   if isinstance(module, jax.export.Exported):
     hint = f" Write {caller}(Module.from_exported(exported))."
   elif isinstance(module, (bytes, bytearray, memoryview)):
-    hint = " Make one with Module.from_bytes, or Module.from_exported for a serialized jax.export.Exported."
+    hint = " Create one with Module.from_bytes, or Module.from_exported for a serialized jax.export.Exported."
   elif isinstance(module, str):
-    hint = " Make one with Module.from_text(text), or Module.from_bytes(pathlib.Path(name).read_bytes()) of a file."
+    hint = " Create one with Module.from_text(text), or with Module.from_bytes(pathlib.Path(name).read_bytes())."
   elif callable(module):
-    hint = " A JAX function is JAX already; a lifted one has its module in its attribute `module`."
+    hint = " JAX functions need no conversion; the attribute `module` of a lifted function is its module."
   else:
-    hint = " Make one with Module.from_bytes, from_text, from_hlo, from_exported or from_call_module."
+    hint = " Create one with Module.from_bytes, from_text, from_hlo, from_exported or from_call_module."
   raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
@@ -285,7 +298,7 @@ def _main(module_ir: ModuleIR) -> ir.Function:
   if "main" not in module_ir.functions:
     raise errors.UnsupportedModuleError(
       f"module {module_ir.name!r} has no function 'main'; it has {', '.join(sorted(map(repr, module_ir.functions)))}."
-      " Rename the one that is meant to 'main'."
+      " Rename the function to call to 'main'."
     )
   return module_ir.main
 
@@ -309,20 +322,20 @@ def _plain(data: bytes | str, module_ir: ModuleIR, gradient: Any) -> Module:
 
 
 def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: Any) -> Module:
-  """Takes the platform index and the dimension arguments off the front of the inputs."""
+  """Removes the platform index and the dimension arguments from the beginning of the inputs."""
   has_index = len(platforms) > 1
   hidden = has_index + len(dim_args)
   leading = base.inputs[:hidden]
   if len(leading) < hidden or any(spec.shape or spec.dtype.kind not in "iu" for spec in leading):
     raise errors.DecodeError(
-      f"main takes ({', '.join(map(str, base.inputs))}); for platforms {platforms} and {len(dim_args)} dimension"
+      f"main has arguments ({', '.join(map(str, base.inputs))}); for platforms {platforms} and {len(dim_args)} dimension"
       f" arguments its first {hidden} arguments must be integer scalars."
     )
   inputs = base.inputs[hidden:]
   for argument, axis in dim_args:
     if argument >= len(inputs) or axis >= len(inputs[argument].shape):
       raise errors.DecodeError(
-        f"dim_args_spec entry '{argument}.{axis}' names no axis of the arguments ({', '.join(map(str, inputs))})."
+        f"dim_args_spec entry '{argument}.{axis}' is not an axis of the arguments ({', '.join(map(str, inputs))})."
       )
   return dataclasses.replace(
     base,
@@ -357,7 +370,9 @@ def _from_exported(exported: Any, guard: bool) -> Module:
   taken = sum(1 for kind in main.types if not isinstance(kind, ir.TokenType))
   has_index = len(platforms) > 1
   if taken != len(kept) + has_index:
-    raise errors.DecodeError(f"main takes {taken} arguments; the Exported keeps {len(kept)} for {platforms}.")
+    raise errors.DecodeError(
+      f"main has {taken} arguments; the Exported declares {len(kept)} for platforms {platforms}."
+    )
   checks = tuple(exported_fields.check_name(check) for check in exported.disabled_safety_checks)
   return Module(
     data,
@@ -374,7 +389,7 @@ def _from_exported(exported: Any, guard: bool) -> Module:
 
 
 class _GradientOf:
-  """Makes the gradient's module once, when it is asked for: a live Exported derives ever higher orders on request."""
+  """Creates the gradient's module on first use, because a live Exported can derive gradients of any order."""
 
   def __init__(self, exported: Any, guard: bool):
     self._exported, self._guard = exported, guard
@@ -392,9 +407,9 @@ class _GradientOf:
       return self._exported.vjp()
     except Exception as error:
       raise errors.DerivativeError(
-        f"JAX makes no gradient function of the exported {self._exported.fun_name!r}: {error} Pass gradient='primal' to"
-        " differentiate the lifted code instead; derivatives that the author defined (custom_vjp, stop_gradient) are"
-        " lost there."
+        f"JAX cannot differentiate the exported function {self._exported.fun_name!r}: {error} Pass gradient='primal' to"
+        " differentiate the lifted code instead, which ignores derivatives that the author defined (custom_vjp,"
+        " stop_gradient)."
       ) from error
 
   def __deepcopy__(self, memo: Any) -> "_GradientOf":
@@ -402,7 +417,7 @@ class _GradientOf:
 
   def __reduce__(self) -> Any:
     raise TypeError(
-      "this Module makes its gradient from a jax.export.Exported when it is asked for, and does not pickle. Pickle"
-      " dataclasses.replace(module, stored_gradient=None), which leaves the gradient out, or send"
-      " exported.serialize(vjp_order=...) and call Module.from_exported there."
+      "this Module derives its gradient from a jax.export.Exported on demand and cannot be pickled. Pickle"
+      " dataclasses.replace(module, stored_gradient=None), which has no gradient, or send"
+      " exported.serialize(vjp_order=...) and call Module.from_exported in the other process."
     )

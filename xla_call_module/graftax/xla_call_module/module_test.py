@@ -112,7 +112,7 @@ def test_platform_option_must_be_one_of_the_module_and_does_not_switch_the_check
 def test_dimension_argument_that_names_no_axis_is_refused(spec):
   text = """module { func.func public @main(%b: tensor<i64>, %a: tensor<?xf32>) -> tensor<?xf32> {
     return %a : tensor<?xf32> } }"""
-  with pytest.raises(DecodeError, match=f"entry '{spec}' names no axis of the arguments"):
+  with pytest.raises(DecodeError, match=f"entry '{spec}' is not an axis of the arguments"):
     Module.from_call_module(version=4, module=mlir.serialize(text), dim_args_spec=[spec], platforms=["CPU"])
 
 
@@ -174,7 +174,7 @@ def test_random_key_arguments_are_passed_as_their_data():
     ("from_bytes", b"", DecodeError, "empty"),
     ("from_hlo", "m.pb", ArgumentError, "expected bytes"),
     ("from_text", None, ArgumentError, "got None; expected MLIR text"),
-    ("from_text", b"module {}", ArgumentError, "Bytes go to Module.from_bytes"),
+    ("from_text", b"module {}", ArgumentError, "Use Module.from_bytes for bytes"),
     ("from_text", " \n", DecodeError, "empty"),
     ("from_text", "m.mlir", DecodeError, "'m.mlir' is the name of a file"),
     ("from_exported", "m.jax", ArgumentError, r"a str 'm.jax'; .*read_bytes"),
@@ -210,7 +210,7 @@ def test_wrong_attributes_of_a_call_module_are_named():
     ((None,), "argument 0: got None; expected an array"),
     (({"w": 1},), "argument 0: got dict; expected an array. Arguments are flat"),
     (("one",), "argument 0: got str; expected an array"),
-    (([[1.0], [1.0, 2.0]],), "argument 0: got a list that is no array"),
+    (([[1.0], [1.0, 2.0]],), "argument 0: got a list that is not an array"),
   ],
 )
 def test_what_is_no_array_is_named_by_lift_embed_call_and_explain(args, message):

@@ -1,4 +1,4 @@
-"""Refuses, at lowering, a platform that a module was not lowered for."""
+"""Checks at lowering time that a module was lowered for the platform."""
 
 import functools
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ _check_p = Primitive("stablehlo_platform_check")
 
 
 def canonical(name: str) -> str:
-  """A platform's name as modules record it: lower case, and "cuda" for "gpu"."""
+  """Returns a platform's name as modules record it: in lower case, and "cuda" for "gpu"."""
   lowered = name.lower()
   return "cuda" if lowered == "gpu" else lowered
 
 
 def checked(results: Sequence[Any], platforms: tuple[str, ...]) -> list[Any]:
-  """The same results; lowering them for any platform but the given ones raises PlatformError."""
+  """Returns the results unchanged. Lowering them for any other platform than the given ones raises PlatformError."""
   if not results:
     return list(results)
   return [_check_p.bind(results[0], platforms=platforms), *results[1:]]
@@ -32,13 +32,13 @@ def _refuse(wanted: Sequence[str], platforms: tuple[str, ...]) -> None:
   if not set(wanted) <= set(platforms):
     raise errors.PlatformError(
       f"the module was lowered for {', '.join(platforms)} and is now being lowered for {', '.join(wanted)}."
-      " Export it for that platform too, or lift with check_platform=False if its code suits both."
+      " Export it for that platform too, or lift with check_platform=False if its code runs on both."
     )
 
 
 @_check_p.def_impl
 def _impl(x: Any, *, platforms: tuple[str, ...]) -> Any:
-  # Only lowering knows the platform, also where `jax.disable_jit` would have it run op by op.
+  # The platform is known only at lowering, so this is compiled even under `jax.disable_jit`.
   with jax.disable_jit(False):
     return _compiled(x, platforms)
 

@@ -1,4 +1,4 @@
-"""One table: name of a StableHLO op (or custom-call target, or composite) to the function that lowers it to JAX."""
+"""Tables of lowering functions by name: of StableHLO ops, of custom-call targets, and of composites."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-# HLO's importer writes the type of an op once more.
+# HLO's importer repeats the type of an op in this attribute.
 _IGNORED_EVERYWHERE = frozenset({"xla_shape"})
 
 
@@ -26,10 +26,11 @@ class Rule:
 
   Attributes:
     function: `function(context, op, *operands)` returns the op's result, or a tuple of its results.
-    takes_known: known operands stay numpy arrays; otherwise every operand is one of a JAX op.
-    takes_environment: the keyword argument `environment` maps the numbers of the values around the op to values. Ops
-      that have regions get it in any case.
-    attributes: the attributes that the function reads or may ignore; None if they are not checked.
+    takes_known: pass known operands as NumPy arrays or symbolic arrays; otherwise all operands are converted to operands
+      of JAX ops.
+    takes_environment: pass the keyword argument `environment`, which maps the numbers of the values around the op to
+      values. It is always passed for ops with regions.
+    attributes: the attributes that the function reads or may ignore; None disables the check.
   """
 
   function: Callable[..., Any]
@@ -38,10 +39,10 @@ class Rule:
   attributes: frozenset[str] | None = None
 
   def unknown_attributes(self, attrs: Mapping[str, Any]) -> list[str]:
-    """Returns the attributes of an op that the lowering does not declare, although they may change the op's meaning.
+    """Returns the attributes of an op that the lowering does not declare and that may change the op's meaning.
 
-    An attribute with a dot in its name belongs to another dialect (`mhlo.sharding`, `jax.result_info`); such
-    annotations may be dropped by any pass, so ignoring them is right.
+    An attribute with a dot in its name belongs to another dialect (`mhlo.sharding`, `jax.result_info`). Any pass may
+    drop such annotations, so they are ignored.
     """
     if self.attributes is None or attrs.keys() <= self.attributes:
       return []
@@ -62,10 +63,10 @@ class Table(dict[str, Rule]):
     attributes: Iterable[str] | None = None,
     override: bool = False,
   ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Returns a decorator that enters a rule under each name; a second rule for a name needs `override=True`.
+    """Returns a decorator that registers a rule for each name; replacing a rule requires `override=True`.
 
     Raises:
-      TypeError: there are no names, or they are not strings.
+      TypeError: `names` is empty or contains something other than strings.
     """
     names = tuple(names)
     if not names or not all(isinstance(name, str) for name in names):
@@ -95,20 +96,19 @@ def register(
   ignores: Iterable[str] = (),
   override: bool = False,
 ) -> Callable[..., Any]:
-  """Registers the lowering of ops such as `"stablehlo.add"`; `Rule` says what is decorated.
+  """Returns a decorator that registers the lowering of ops such as `"stablehlo.add"`; see `Rule` for its signature.
 
   Args:
     names: ops that the function lowers.
     takes_known: see `Rule`.
     takes_environment: see `Rule`.
-    attributes: names in `op.attrs` that the function reads. An op with any other does not lift, because what the
-      function does not know may change the result; names with a dot are annotations and are not checked. None turns
-      the check off.
+    attributes: names in `op.attrs` that the function reads. An op with any other attribute does not lift, because that
+      attribute may change the result. Names with a dot are annotations and are not checked. None disables the check.
     ignores: further attributes that may be present and do not change the result.
-    override: replace lowerings that are registered.
+    override: replace registered lowerings.
 
   Raises:
-    ValueError: a lowering is registered already, and `override` is not given.
+    ValueError: a lowering is registered already, and `override` is false.
 
   Example:
     >>> from graftax.xla_call_module import register, registry
@@ -130,10 +130,10 @@ def register(
 
 
 def register_custom_call(*targets: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
-  """Registers the lowering of `stablehlo.custom_call`s by their target; see `register`."""
+  """Returns a decorator that registers the lowering of a `stablehlo.custom_call` by its target; see `register`."""
   return custom_calls.add(targets, takes_known=takes_known, override=override)
 
 
 def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
-  """Registers the lowering of `stablehlo.composite`s by their name; see `register`."""
+  """Returns a decorator that registers the lowering of a `stablehlo.composite` by its name; see `register`."""
   return composites.add(names, takes_known=takes_known, override=override)

@@ -51,7 +51,9 @@ def _module(op: str) -> Module:
 
 def test_unknown_attribute_is_refused_by_name_and_value():
   module = _module("stablehlo.add %a, %a {rounding = 3 : i32}")
-  message = r"stablehlo\.add at .* does not lift: its lowering does not know rounding = 3, which may change the result"
+  message = (
+    r"stablehlo\.add at .* does not lift: its lowering does not support rounding = 3, which may change the result"
+  )
   with pytest.raises(UnsupportedOpError, match=message):
     lift(module)(np.ones(2, np.float32))
   (obstacle,) = explain(module).obstacles
@@ -63,7 +65,7 @@ def test_unknown_attribute_is_refused_before_the_op_is_folded():
     %0 = stablehlo.constant dense<1> : tensor<2xi32>
     %1 = stablehlo.add %0, %0 {saturate} : tensor<2xi32>
     return %1 : tensor<2xi32> }""")
-  with pytest.raises(UnsupportedOpError, match="does not know saturate = True"):
+  with pytest.raises(UnsupportedOpError, match="does not support saturate = True"):
     lift(module)()
 
 

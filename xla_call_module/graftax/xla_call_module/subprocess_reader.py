@@ -1,7 +1,7 @@
 """Parses untrusted MLIR in a helper process first, because MLIR's reader can crash on damaged bytes.
 
-The helper (`mlir/subprocess_worker.py`) starts on the first use (0.4 s), stays, and is restarted after a crash. It
-reads bytes from its standard input and answers with one line: "ok", or the problem.
+The helper (`mlir/subprocess_worker.py`) starts on first use (0.4 s), keeps running, and is restarted after a crash. It
+reads bytes from its standard input and answers with one line: "ok", or an error message.
 """
 
 import atexit
@@ -43,13 +43,13 @@ class _Helper:
       answer = None
       try:
         answer = _converse(self._process, (struct.pack("<cQ", kind, len(data)), data), _time_limit_s(data))
-      finally:  # the answer to an interrupted question must not be read as that of the next one
+      finally:  # otherwise the next question would receive the answer to an interrupted one
         if answer is None:
           self.stop()
       return answer
 
   def stop(self) -> None:
-    """Ends the helper; the next question starts a new one."""
+    """Stops the helper; the next question starts a new one."""
     process, self._process = self._process, None
     if process is not None:
       process.kill()
@@ -57,7 +57,7 @@ class _Helper:
       _close_pipes(process)
 
   def forget(self) -> None:
-    """Leaves the helper to the parent, in a forked child. A thread of the parent may have held the lock."""
+    """Detaches a forked child from the helper of its parent. The lock is replaced, since a parent thread may hold it."""
     self._lock = threading.Lock()
     process, self._process = self._process, None
     if process is not None:
@@ -99,14 +99,14 @@ def _start() -> subprocess.Popen[bytes]:
     process.kill()
     process.wait()
     _close_pipes(process)
-    raise _does_not_start(answer or f"it ended, or said nothing for {_START_TIMEOUT_S:.0f} s")
+    raise _does_not_start(answer or f"it exited, or did not answer within {_START_TIMEOUT_S:.0f} s")
   return process
 
 
 def _does_not_start(reason: str) -> errors.GuardError:
   return errors.GuardError(
-    f"the process that reads untrusted StableHLO first ({sys.executable!r}) does not start: {reason}. For data that you"
-    " trust, pass guard=False."
+    f"the helper process that checks untrusted StableHLO ({sys.executable!r}) does not start: {reason}. Pass guard=False"
+    " for data that you trust."
   )
 
 
@@ -180,5 +180,5 @@ def check_hlo(data: bytes) -> None:
 def _check(kind: bytes, data: bytes, name: str, expected: str) -> None:
   answer = _helper.ask(kind, data)
   if answer != "ok":
-    problem = answer or "the reader crashed or hung on them"
+    problem = answer or "MLIR's reader crashed or did not finish"
     raise errors.DecodeError(f"{name} bytes of length {len(data)} are damaged: {problem}; expected {expected}.")

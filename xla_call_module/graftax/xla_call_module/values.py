@@ -1,4 +1,4 @@
-"""What a value may be while a module is evaluated: known, traced, a symbolic shape, or a token."""
+"""Values during the evaluation of a module: known or traced arrays, symbolic shapes, and tokens."""
 
 import dataclasses
 from typing import Any
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Token:
-  """Stands for every `!stablehlo.token`: a lifted module orders its effects as JAX does, so nothing is carried."""
+  """Placeholder for every `!stablehlo.token`. It has no contents, because JAX orders the effects of a lifted module."""
 
   def __repr__(self) -> str:
     return "TOKEN"
@@ -35,7 +35,7 @@ TOKEN = Token()
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SymbolicArray:
-  """An integer array known up to symbolic dimensions: `dims` has dtype object, `dtype` is what the module declares."""
+  """A known integer array with symbolic entries: `dims` has dtype object, `dtype` is the declared dtype."""
 
   dims: np.ndarray
   dtype: np.dtype
@@ -53,24 +53,24 @@ Known = np.ndarray | SymbolicArray
 
 
 def is_known(value: Any) -> bool:
-  """Whether the value does not depend on traced data."""
+  """Returns whether the value does not depend on traced data."""
   return isinstance(value, (np.ndarray, SymbolicArray))
 
 
 def is_64_bit(dtype: np.dtype) -> bool:
-  """Whether JAX has a dtype only with `jax_enable_x64`."""
+  """Returns whether JAX supports a dtype only with `jax_enable_x64`."""
   return dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind in "iuf")
 
 
 def to_known(dims: np.ndarray, dtype: np.dtype) -> Known:
-  """An object array as a plain integer array where no entry is symbolic."""
+  """Converts an object array to an integer array if no entry is symbolic, else to a `SymbolicArray`."""
   if all(isinstance(dim, (int, np.integer, bool, np.bool_)) for dim in dims.flat):
     return dims.astype(dtype)
   return SymbolicArray(dims, dtype)
 
 
 def materialize(value: Any) -> Any:
-  """The value as an operand of a JAX op; a splat becomes a broadcast scalar instead of a full constant."""
+  """Returns the value as an operand of a JAX op; a splat becomes a broadcast scalar instead of a full constant."""
   if isinstance(value, np.ndarray):
     if value.size > 1 and not any(value.strides):
       return lax.full(value.shape, value[(0,) * value.ndim], value.dtype)
@@ -81,7 +81,7 @@ def materialize(value: Any) -> Any:
 
 
 def as_dims(value: Any) -> tuple[Any, ...] | None:
-  """The entries of a known 1-D integer array (ints or symbolic dimensions), or None where the value is traced."""
+  """Returns the entries of a known integer array (ints or symbolic dimensions), or None if the value is traced."""
   if isinstance(value, SymbolicArray):
     return tuple(value.dims.reshape(-1))
   if isinstance(value, np.ndarray):
@@ -90,7 +90,7 @@ def as_dims(value: Any) -> tuple[Any, ...] | None:
 
 
 def known_int(value: Any) -> int | None:
-  """The value of a known integer scalar, else None."""
+  """Returns the value of a known integer scalar, or None for other values."""
   if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iub":
     return int(value.reshape(-1)[0])
   return None
@@ -98,7 +98,7 @@ def known_int(value: Any) -> int | None:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-  """Results of an op together with values (by number) of later ops that a recognised pattern produced with them."""
+  """Results of an op, and values of later ops (by number) that are computed with it as one recognized pattern."""
 
   results: tuple[Any, ...]
   others: dict[int, Any]

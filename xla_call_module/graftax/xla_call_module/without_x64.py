@@ -1,7 +1,7 @@
-"""64-bit integers while 64-bit types are disabled: kept in 32 bits where bounds prove that nothing is lost.
+"""Evaluates ops on 64-bit integers in 32 bits while 64-bit types are disabled, if bounds prove that this is exact.
 
-JAX itself writes 64-bit integers into modules that are otherwise 32-bit (splitting a random key counts in ui64), so a
-module is not refused for having them. Each such value carries bounds; an op whose result might leave 32 bits raises.
+JAX uses 64-bit integers even in modules that are otherwise 32-bit (splitting a random key counts in ui64), so such
+modules must be supported. Each of these values has bounds; an op raises if its result may not fit 32 bits.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ __all__ = ["Int64Words", "BoundedInt64", "concerns", "evaluate", "uses_64_bits"]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BoundedInt64:
-  """A 64-bit integer array held as a 32-bit one (`value`, unsigned as `dtype` is), with what its entries can be."""
+  """A 64-bit integer array stored in 32 bits (`value`), whose entries lie between `low` and `high`."""
 
   value: Any
   dtype: np.dtype
@@ -33,7 +33,7 @@ class BoundedInt64:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Int64Words:
-  """A 64-bit integer array as two 32-bit words along a last axis, low word first: what a bit cast makes."""
+  """A 64-bit integer array stored as two uint32 words along the last axis, low word first: the result of a bit cast."""
 
   words: Any
   dtype: np.dtype
@@ -48,7 +48,7 @@ def _is_64_bit(kind: Any) -> bool:
 
 
 def uses_64_bits(module_ir: ir.ModuleIR) -> bool:
-  """Whether any value of the module is of a 64-bit type."""
+  """Returns whether any value of the module has a 64-bit type."""
   return any(
     any(map(_is_64_bit, function.types)) or any(any(map(_is_64_bit, op.types)) for op in ir.walk(function.body))
     for function in module_ir.functions.values()
@@ -56,7 +56,7 @@ def uses_64_bits(module_ir: ir.ModuleIR) -> bool:
 
 
 def concerns(op: ir.Op, operands: Sequence[Any]) -> bool:
-  """Whether the op reads or makes a 64-bit value."""
+  """Returns whether `evaluate` must run the op, because an operand or a result is a 64-bit value."""
   if any(map(_is_64_bit, op.types)):
     return op.name not in ("stablehlo.constant", "func.call", "stablehlo.get_dimension_size")
   if op.name in _TAKE_SHAPES and not any(isinstance(value, (BoundedInt64, Int64Words)) for value in operands):
@@ -77,10 +77,10 @@ _TAKE_SHAPES = frozenset({
 
 
 def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
-  """The result of an op on 64-bit integers, computed in 32 bits where that is exact.
+  """Evaluates an op on 64-bit integers in 32 bits.
 
   Raises:
-    X64Error: the bounds do not prove it, or the op has no such form.
+    X64Error: the bounds do not prove that this is exact, or the op is not supported in 32 bits.
   """
   rule = _RULES.get(op.name)
   if rule is None and op.name in _INDEX_OPS and not any(map(_is_64_bit, op.types)):
@@ -97,15 +97,15 @@ def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
 
 
 def _error(op: ir.Op, why: str = "") -> errors.X64Error:
-  made = ", ".join(map(str, op.types)) or "nothing"
+  made = ", ".join(map(str, op.types)) or "no results"
   return errors.X64Error(
-    f"{op.place} works in 64 bits (makes {made}){why} and 64-bit types are disabled in JAX. Set jax_enable_x64,"
-    " or lift with x64='enable' to trace this module with 64-bit types on; values are never truncated."
+    f"{op.place} computes in 64 bits (returns {made}){why} and 64-bit types are disabled in JAX. Set jax_enable_x64,"
+    " or lift with x64='enable' to trace this module with 64-bit types enabled; values are never truncated."
   )
 
 
 def _bounded(op: ir.Op, value: Any) -> Any:
-  """A known 64-bit integer array as a `BoundedInt64`; other values unchanged."""
+  """Converts a known 64-bit integer array to a `BoundedInt64`; returns other values unchanged."""
   if not isinstance(value, np.ndarray) or value.dtype.itemsize != 8 or value.dtype.kind not in "iu":
     return value
   low, high = (int(value.min()), int(value.max())) if value.size else (0, 0)
@@ -136,7 +136,7 @@ _INDEX_OPS = frozenset({
 
 
 def _structural(op: ir.Op, x: BoundedInt64, *rest: Any) -> BoundedInt64:
-  """Ops that only move entries: the ordinary lowering on the 32-bit array."""
+  """Applies the ordinary lowering of an op that only rearranges entries to the 32-bit array."""
   shapes = [value.value if isinstance(value, BoundedInt64) else value for value in rest]
   result = registry.ops[op.name].function(None, op, values.materialize(x.value), *shapes)
   return BoundedInt64(result, x.dtype, x.low, x.high)
@@ -220,7 +220,7 @@ def _concatenate(op: ir.Op, *xs: BoundedInt64) -> BoundedInt64:
 
 
 def _bitcast(op: ir.Op, x: Any) -> Any:
-  """Between two ui32 and one 64-bit integer, held as the two words."""
+  """Converts between pairs of ui32 and 64-bit integers, which are stored as the two words."""
   if isinstance(x, Int64Words) and op.type.dtype.itemsize == 4:
     return lax.bitcast_convert_type(x.words, op.type.dtype)
   if isinstance(x, (BoundedInt64, Int64Words)) or x.dtype.itemsize != 4 or op.type.dtype.kind not in "iu":

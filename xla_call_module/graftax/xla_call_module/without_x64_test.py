@@ -67,9 +67,9 @@ def test_comparison_gives_what_64_bits_give(way):
   [
     ("i64", _binary("multiply", "i64", "%large"), r"values between -2560000000 and 2540000000, which do not fit int32"),
     ("ui64", _binary("subtract", "ui64"), r"values between -255 and 255, which do not fit uint32"),
-    ("i64", _binary("shift_right_logical", "i64", "%three"), "works in 64 bits"),
-    ("i64", _binary("and", "i64"), "works in 64 bits"),
-    ("i64", _binary("divide", "i64", "%three"), "works in 64 bits"),
+    ("i64", _binary("shift_right_logical", "i64", "%three"), "computes in 64 bits"),
+    ("i64", _binary("and", "i64"), "computes in 64 bits"),
+    ("i64", _binary("divide", "i64", "%three"), "computes in 64 bits"),
   ],
   ids=lambda v: v.split(" ")[0],
 )
