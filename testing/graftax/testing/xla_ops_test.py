@@ -202,7 +202,7 @@ def test_scatters_by_any_function_have_values_and_no_derivative():
   reducer = _reducer(_unusual)
   indices = np.array([[0], [5], [2]], np.int32)
   fn = _check(lambda x, i, u: xla.scatter(x, i, u, reducer, numbers), X, indices, X[:3], grad=False, batch=False)
-  with pytest.raises(UnsupportedOpError, match="order that is left open"):
+  with pytest.raises(UnsupportedOpError, match="order of the updates, which is not defined"):
     jax.grad(lambda x: fn(x, indices, X[:3]).sum())(X)
 
 

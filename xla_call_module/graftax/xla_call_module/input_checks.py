@@ -73,8 +73,8 @@ def as_text(data: bytes) -> str:
   except UnicodeDecodeError:
     # A serialized Exported contains the bytecode of its module.
     is_wrapped = bytecode.MAGIC in data
-    hint = "they contain MLIR bytecode, as a serialized jax.export.Exported does: use" if is_wrapped else "use"
+    hint = "they contain MLIR bytecode inside another format; use" if is_wrapped else "use"
     raise errors.DecodeError(
       f"{len(data)} bytes starting with {data[:8]!r} are neither MLIR bytecode nor MLIR text in UTF-8; {hint} "
-      f"Module.from_exported for a serialized jax.export.Exported{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
+      f"Module.from_exported for a serialized Exported{'' if is_wrapped else ', Module.from_hlo for HLO protos'}."
     ) from None

@@ -210,5 +210,7 @@ def test_constant_in_a_resource_is_a_typed_error():
     %r = stablehlo.constant dense_resource<weights> : tensor<2xf32>
     return %r : tensor<2xf32> } }
   {-# dialect_resources: { builtin: { weights: "0x040000000000803F00000040" } } #-}"""
-  with pytest.raises(UnsupportedModuleError, match=r"type float32\[2\] is dense_resource<weights>, a resource"):
+  with pytest.raises(
+    UnsupportedModuleError, match=r"type float32\[2\] is dense_resource<weights>, stored in a resource"
+  ):
     Module.from_text(text)

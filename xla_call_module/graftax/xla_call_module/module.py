@@ -134,8 +134,8 @@ class Module:
     Args:
       data: the bytes of the module.
       gradient: the module of the gradient function, or a function that returns it.
-      guard: parse the bytes in a helper process first. MLIR's reader can crash on damaged bytes; with the guard, a crash
-        becomes a DecodeError. Disable it for bytes that you wrote yourself.
+      guard: parse the bytes in a helper process first. MLIR's reader can crash on damaged bytes; with the guard, it
+        raises DecodeError instead. Disable it for bytes that you wrote yourself.
 
     Raises:
       ArgumentError: `data` is not bytes.
@@ -328,8 +328,8 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
   leading = base.inputs[:hidden]
   if len(leading) < hidden or any(spec.shape or spec.dtype.kind not in "iu" for spec in leading):
     raise errors.DecodeError(
-      f"main has arguments ({', '.join(map(str, base.inputs))}); for platforms {platforms} and {len(dim_args)} dimension"
-      f" arguments its first {hidden} arguments must be integer scalars."
+      f"main has arguments ({', '.join(map(str, base.inputs))}); for platforms {platforms} and {len(dim_args)}"
+      f" dimension arguments its first {hidden} arguments must be integer scalars."
     )
   inputs = base.inputs[hidden:]
   for argument, axis in dim_args:

@@ -189,7 +189,7 @@ def test_usual_mix_ups_are_told_what_is_expected(method, given, error, message):
 def test_what_jax_export_wrote_is_sent_to_from_exported():
   pytest.importorskip("flatbuffers")
   exported = jax.export.export(jax.jit(jnp.sin))(_spec(3))
-  with pytest.raises(DecodeError, match=r"hold MLIR bytecode further in.*Module.from_exported"):
+  with pytest.raises(DecodeError, match=r"contain MLIR bytecode inside another format.*Module.from_exported"):
     Module.from_bytes(exported.serialize())
   with pytest.raises(ArgumentError, match="Use Module.from_exported"):
     Module.from_bytes(exported)

@@ -26,8 +26,8 @@ class Rule:
 
   Attributes:
     function: `function(context, op, *operands)` returns the op's result, or a tuple of its results.
-    takes_known: pass known operands as NumPy arrays or symbolic arrays; otherwise all operands are converted to operands
-      of JAX ops.
+    takes_known: pass known operands as NumPy arrays or symbolic arrays; otherwise they are converted to operands of JAX
+      ops.
     takes_environment: pass the keyword argument `environment`, which maps the numbers of the values around the op to
       values. It is always passed for ops with regions.
     attributes: the attributes that the function reads or may ignore; None disables the check.

@@ -57,7 +57,7 @@ class _Helper:
       _close_pipes(process)
 
   def forget(self) -> None:
-    """Detaches a forked child from the helper of its parent. The lock is replaced, since a parent thread may hold it."""
+    """Detaches a forked child from its parent's helper. Replaces the lock, because a parent thread may hold it."""
     self._lock = threading.Lock()
     process, self._process = self._process, None
     if process is not None:
@@ -105,8 +105,8 @@ def _start() -> subprocess.Popen[bytes]:
 
 def _does_not_start(reason: str) -> errors.GuardError:
   return errors.GuardError(
-    f"the helper process that checks untrusted StableHLO ({sys.executable!r}) does not start: {reason}. Pass guard=False"
-    " for data that you trust."
+    f"the helper process that checks untrusted StableHLO ({sys.executable!r}) does not start: {reason}. For data that"
+    " you trust, pass guard=False."
   )
 
 

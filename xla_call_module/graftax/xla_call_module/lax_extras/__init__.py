@@ -1,6 +1,19 @@
-"""Functions in pure JAX beyond `jax.lax` that lowerings of StableHLO and of TensorFlow ops share.
+"""Extensions of `jax.lax` in pure JAX, for lowerings of StableHLO and TensorFlow ops.
 
-Each name is imported when it is first used: some of the modules take long to import, and few graphs need them.
+Each name is imported on first use, because some modules are slow to import and few graphs need them.
+
+- `arrays`: Small helpers for arrays and lists of arrays.
+- `closure_conversion`: Turns closed-over values of a function into arguments.
+- `gather_scatter`: Gather and scatter with HLO's semantics.
+- `linear_calls`: Linear functions with a given transpose.
+- `loop_reversal`: Reverse mode of a loop with a fixed number of checkpoints.
+- `loop_steps`: The body of a loop on flat arrays, and its derivative.
+- `monoids`: Associative functions with a neutral element, by name.
+- `reductions`: `lax.reduce` with any function, with derivatives.
+- `symbolic_dims`: Symbolic dimensions of `jax.export` as values.
+- `tangent_rules`: Functions with a given derivative.
+- `while_loops`: `lax.while_loop` with derivatives in every mode.
+- `windows`: Windowed reductions and select-and-scatter with HLO's semantics.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -51,7 +64,7 @@ __all__ = [
   "while_loop",
 ]
 
-# The quick ones to import are first.
+# The modules that are fast to import come first.
 _HOMES = (
     "arrays", "symbolic_dims", "monoids", "reductions", "windows", "gather_scatter", "closure_conversion",
     "linear_calls", "tangent_rules", "while_loops",

@@ -1,4 +1,4 @@
-"""Questions about arrays, and lists of them."""
+"""Small helpers for arrays and lists of arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +9,12 @@ __all__ = ["is_inexact", "replaced"]
 
 
 def is_inexact(x: Any) -> bool:
-  """Returns whether an array or spec is of floating-point or complex numbers, so that it has derivatives."""
+  """Returns whether an array or spec has a floating-point or complex dtype, and therefore derivatives."""
   return bool(jnp.issubdtype(x.dtype, jnp.inexact))
 
 
 def replaced(values: Sequence[Any], positions: Sequence[int], some: Sequence[Any]) -> list[Any]:
-  """Returns the values, with those at `positions` replaced by `some`."""
+  """Returns the values as a list, with those at `positions` replaced by `some`."""
   full = list(values)
   for position, value in zip(positions, some, strict=True):
     full[position] = value

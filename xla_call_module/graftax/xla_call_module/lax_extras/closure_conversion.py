@@ -1,4 +1,4 @@
-"""Makes closed-over values explicit: a function that is a parameter of a primitive must not close over tracers."""
+"""Turns closed-over values into arguments, because a parameter of a primitive must not close over tracers."""
 
 import dataclasses
 from collections.abc import Callable

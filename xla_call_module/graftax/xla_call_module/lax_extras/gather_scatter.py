@@ -1,4 +1,4 @@
-"""`gather` and `scatter` as HLO defines them: any dimension of index vectors, any function that combines."""
+"""Gather and scatter with HLO's semantics: any dimension of index vectors, any combining function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from graftax.xla_call_module.lax_extras.reductions import mapped
 
 __all__ = ["DROP", "gather", "gather_old", "index_vectors_last", "scatter"]
 
-# HLO's gather clamps every start index, and XLA drops an update whose window leaves the operand.
+# HLO's gather clamps every start index; XLA drops an update if its window is partly out of bounds.
 _CLAMP = lax.GatherScatterMode.CLIP
 DROP = lax.GatherScatterMode.FILL_OR_DROP
 
@@ -25,7 +25,7 @@ _ON_BOOLS = {"update": "update", "or": "maximum", "and": "minimum"}
 
 
 def index_vectors_last(indices: Array, index_vector_dim: int) -> Array:
-  """Returns indices as JAX expects them: with the index vectors along the last axis."""
+  """Returns indices with the index vectors along the last axis, as JAX expects."""
   if index_vector_dim == indices.ndim:
     return lax.expand_dims(indices, (indices.ndim,))
   if index_vector_dim == indices.ndim - 1:
@@ -42,7 +42,7 @@ def gather(
   *,
   indices_are_sorted: bool = False,
 ) -> Array:
-  """Returns slices of `x` at many positions, each moved to where the slice fits; index vectors come last."""
+  """Returns slices of `x` at many positions, which are clamped to the bounds; index vectors are along the last axis."""
   return lax.gather(x, indices, numbers, slice_sizes, indices_are_sorted=indices_are_sorted, mode=_CLAMP)
 
 
@@ -58,18 +58,18 @@ def scatter(
   unique_indices: bool = False,
   no_derivative: Callable[[str], Exception],
 ) -> Array:
-  """Returns `x` with slices of it combined with updates; those that do not fit are left out.
+  """Returns `x` with slices combined with updates; updates that are out of bounds are dropped.
 
   Args:
-    combine: from the scalar that was there and the update to the one that will be.
+    combine: `combine(old, update)` returns the new scalar.
     x: any dtype.
-    indices: integers, the index vectors last.
+    indices: integers, with the index vectors along the last axis.
     updates: dtype of `x`.
-    numbers: which dimension is which.
-    name: what `combine` is: "update", "subtract", a key of `MONOIDS`, or None for anything else.
-    indices_are_sorted: a promise.
-    unique_indices: a promise; any function then has a derivative.
-    no_derivative: makes the error for derivatives that depend on the order of the updates.
+    numbers: the dimension numbers.
+    name: the name of `combine`: "update", "subtract", a key of `MONOIDS`, or None for any other function.
+    indices_are_sorted: the caller guarantees that they are.
+    unique_indices: the caller guarantees that they are; any function then has a derivative.
+    no_derivative: returns the error to raise for derivatives that depend on the order of the updates.
   """
   name = _ON_BOOLS.get(name or "") if x.dtype == np.bool_ else name
   if name in _SCATTERS:
@@ -110,15 +110,15 @@ def _scatter_in_any_order(
   def refuse(primals: Any, tangents: Any) -> Any:
     raise no_derivative(
       "its function is none of update, add, subtract, multiply, maximum and minimum, and the indices are not unique, so"
-      " its derivative depends on an order that is left open. Differentiate around it (jax.lax.stop_gradient on its"
-      " inputs)"
+      " its derivative depends on the order of the updates, which is not defined. Exclude it from differentiation"
+      " (jax.lax.stop_gradient on its inputs)"
     )
 
   return run(jnp.asarray(x), jnp.asarray(updates), indices)
 
 
 def gather_old(x: Array, indices: Array, updates: Array, numbers: lax.ScatterDimensionNumbers) -> Array:
-  """Returns what `x` holds where each update goes; a window that leaves `x` reads as anything."""
+  """Returns the current values of `x` at the position of each update; arbitrary values for updates out of bounds."""
   sizes, window = [], iter(numbers.update_window_dims)
   for axis in range(x.ndim):
     fixed = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims

@@ -1,7 +1,7 @@
-"""Linear functions whose transpose is given rather than derived.
+"""Linear functions with a given transpose.
 
-Forward mode, reverse mode, `vmap` and derivatives of any order with respect to everything work on them, as long as both
-functions are themselves differentiable.
+They support forward mode, reverse mode, `vmap` and derivatives of any order with respect to all arguments, if both
+functions are differentiable.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def linear_call(
     forward: the function. It must not close over traced values (see `closure_conversion`).
     backward: `backward(*residuals, *cotangents)` returns the cotangents of `operands`. It must not close over traced
       values either.
-    residuals: what the linear map depends on, arrays of any dtype.
+    residuals: arrays of any dtype on which the linear map depends.
     operands: floating-point or complex arrays.
     outputs: arrays or specs with the results' shapes and dtypes. If given, `forward` is traced only when forward mode
       needs it, so that it may raise an error which reverse mode never sees.
@@ -125,7 +125,7 @@ def _batch(operands: Any, dims: Any, *, forward: Function, backward: Function, n
     elif position < num_args:
       moved.append(x)
       axes.append(None)
-    else:  # every tangent is batched, so that every cotangent is
+    else:  # batch every tangent, so that every cotangent is batched too
       moved.append(jnp.broadcast_to(x, (size, *x.shape)))
       axes.append(0)
   results = _linear_p.bind(

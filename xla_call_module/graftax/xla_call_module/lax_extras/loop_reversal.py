@@ -1,13 +1,13 @@
 """Reverse mode of a loop with a fixed number of checkpoints, as in treeverse and revolve.
 
-The pass visits the iterations from the last to the first and computes each again. Slots hold the loop variables at some
-iterations; to reach an iteration, the loop runs on from the nearest slot before it. A slot that is no longer needed is
-filled again, further on. With `s` slots, a loop of up to `s` iterations runs twice and one of up to about `s**2 / 4`
-three times: memory is bounded, and time grows by one more run of the loop each time the length grows several times.
+The pass visits the iterations from the last to the first and recomputes each. Slots store the loop variables of some
+iterations. To reach an iteration, the loop restarts from the nearest slot before it. A slot that is no longer needed is
+reused for a later iteration. With `s` slots, a loop of up to `s` iterations runs twice, and one of up to about
+`s**2 / 4` iterations three times. Memory is bounded, and the number of runs grows slowly with the length of the loop.
 
 References: A. Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992; treeverse). A. Griewank and A. Walther, "Algorithm 799: revolve" (2000), which places the
-checkpoints optimally; ours are placed by a simpler rule.
+checkpoints optimally; this module places them by a simpler rule.
 """
 
 import dataclasses
@@ -28,8 +28,12 @@ def pull_back(loop: Loop, moving: Sequence[int], n: Any, consts: Arrays, init: A
   """Returns the cotangents of the consts at `moving`, then of the inexact initial carry.
 
   Args:
-    n: how many iterations there were, an integer scalar.
-    cotangents: those of the inexact final carry.
+    loop: the loop.
+    moving: positions of the consts to differentiate with respect to.
+    n: number of iterations, an integer scalar.
+    consts: arrays that do not change in the loop.
+    init: the initial carry.
+    cotangents: cotangents of the inexact final carry.
   """
   positions = inexact_positions(init)
 
@@ -53,11 +57,11 @@ def pull_back(loop: Loop, moving: Sequence[int], n: Any, consts: Arrays, init: A
 @functools.partial(jax.tree_util.register_dataclass, data_fields=("depth", "numbers", "carries"), meta_fields=())
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Slots:
-  """A stack of loop variables at rising iterations; one more slot, above the top, is scratch.
+  """A stack of loop variables at increasing iterations; the slot above the top is scratch space.
 
   Attributes:
-    depth: int32, how many are in use.
-    numbers: `[slots + 1]`, int32, the iteration before which each holds the loop variables.
+    depth: int32, number of slots in use.
+    numbers: `[slots + 1]`, int32, the iteration at whose start each slot was stored.
     carries: `[slots + 1, ...]`, the loop variables.
   """
 
@@ -77,7 +81,7 @@ class _Slots:
     return number, carry
 
   def pushed(self, number: Any, carry: Arrays, is_kept: Any) -> "_Slots":
-    """With one more entry if `is_kept`; else only the scratch slot changes, which needs no copy of the stack."""
+    """Returns the stack with one more entry if `is_kept`; otherwise writes only to the scratch slot, without a copy."""
     numbers, *carries = (
       jax.lax.dynamic_update_index_in_dim(x, value, self.depth, 0)
       for x, value in zip((self.numbers, *self.carries), (number, *carry), strict=True)
@@ -85,15 +89,18 @@ class _Slots:
     return _Slots(self.depth + is_kept, numbers, list(carries))
 
   def next_kept(self, number: Any, k: Any) -> Any:
-    """Which iteration on the way from `number` to `k` to keep next: all if there is room, else with a stride that
-    leaves half of the room for the way between."""
+    """Returns the next iteration between `number` and `k` to store.
+
+    If all of them fit in the free slots, it is the next one. Otherwise the stride leaves half of the free slots for
+    later passes over the iterations in between.
+    """
     free, distance = len(self.numbers) - 1 - self.depth, k - number
     part = jnp.maximum(free // 2, 1)
     stride = jnp.where(distance <= free, 1, (distance + part - 1) // part)
     return jnp.where(free > 0, number + stride, k + 1)
 
   def seek(self, loop: Loop, consts: Arrays, k: Any) -> tuple["_Slots", list[Any]]:
-    """The loop variables before iteration `k`, which is at most one less than in the last call."""
+    """Returns the loop variables at the start of iteration `k`, which is at most one less than in the last call."""
     slots = dataclasses.replace(self, depth=self.depth - (self.top()[0] > k))
 
     def is_before(state: Any) -> Any:

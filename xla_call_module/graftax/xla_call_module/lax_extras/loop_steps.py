@@ -1,4 +1,4 @@
-"""The body of a loop on flat arrays, and the derivative of it."""
+"""The body of a loop on flat arrays, and its derivative."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ Arrays = Sequence[Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loop:
-  """The body of a loop on flat arrays: what stays the same (`consts`), and what it carries.
+  """The body of a loop on flat arrays: constant arrays (`consts`) and the carry.
 
   Attributes:
-    step: `step(*consts, *carry)` gives the next carry.
-    num_consts: how many arrays `consts` are.
-    slots: how many copies of the carry a reverse pass keeps.
+    step: `step(*consts, *carry)` returns the next carry.
+    num_consts: number of arrays in `consts`.
+    slots: number of copies of the carry that a reverse pass stores.
   """
 
   step: Callable[..., list[Any]]
@@ -28,7 +28,7 @@ class Loop:
   slots: int
 
   def partial(self, moving: Sequence[int], consts: Arrays, carry: Arrays) -> Callable[[Arrays, Arrays], list[Any]]:
-    """The step as a function of `consts` at positions `moving` and the inexact part of `carry`."""
+    """Returns the step as a function of the consts at `moving` and of the inexact part of the carry."""
     positions = inexact_positions(carry)
 
     def run(some_consts: Arrays, some_carry: Arrays) -> list[Any]:
@@ -37,11 +37,11 @@ class Loop:
     return run
 
   def tangent(self, moving: Sequence[int]) -> "Loop":
-    """The loop over `(*carry, *tangents)`, with the tangents of the consts at `moving` as further consts."""
+    """Returns the loop over `(*carry, *tangents)`, with the tangents of the consts at `moving` as additional consts."""
 
     def step(*operands: Any) -> list[Any]:
       consts, dconsts, rest = split(operands, self.num_consts, len(moving))
-      # Each inexact array of the first part has its tangent in the second; both come in the same order.
+      # The second part has one tangent for each inexact array of the first part, in the same order.
       num = next(n for n in range(len(rest) + 1) if n + len(inexact_positions(rest[:n])) == len(rest))
       carry, dcarry = rest[:num], rest[num:]
       run = self.partial(moving, consts, carry)
@@ -53,12 +53,12 @@ class Loop:
 
 
 def inexact_positions(values: Arrays) -> list[int]:
-  """Positions of the arrays that have derivatives."""
+  """Returns the positions of the floating-point and complex arrays."""
   return [i for i, value in enumerate(values) if is_inexact(value)]
 
 
 def split(values: Arrays, *sizes: int) -> list[list[Any]]:
-  """The first `sizes[0]`, the next `sizes[1]`, ..., and the rest."""
+  """Returns lists of the first `sizes[0]` values, the next `sizes[1]`, ..., and the rest."""
   parts, rest = [], list(values)
   for size in sizes:
     parts.append(rest[:size])

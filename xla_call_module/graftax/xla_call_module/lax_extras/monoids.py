@@ -1,4 +1,4 @@
-"""Associative functions of two numbers with a neutral element, by name."""
+"""Associative functions of two arrays with a neutral element, by name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ MONOIDS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 BOOL_FORMS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
-"""What the arithmetic ones are on booleans."""
+"""The logical functions that equal the arithmetic ones on booleans."""
 
 _LOGICAL = ("and", "or", "xor")
 
@@ -48,16 +48,18 @@ def is_identity(name: str, init: Any, dtype: np.dtype) -> bool:
 
 
 def reduce_monoid(name: str, x: Array, init: Any, axes: Sequence[int]) -> Array | None:
-  """Returns `x` reduced along axes by a monoid, or None if `x` has a dtype that JAX does not reduce so.
+  """Returns `x` reduced along axes by a monoid, or None if JAX does not support this for the dtype of `x`.
 
   Args:
     name: a key of `MONOIDS`.
     x: any dtype.
-    init: scalar that the reduction starts from; left out if it is known to be neutral.
+    init: initial value of the reduction, a scalar; skipped if it is known to be neutral.
     axes: not negative.
   """
   neutral = identity(name, x.dtype)
-  if neutral is None or (name in _LOGICAL and x.dtype.kind not in "iub"):  # JAX's own do not accept 4-bit integers
+  if neutral is None or (
+    name in _LOGICAL and x.dtype.kind not in "iub"
+  ):  # JAX's reductions do not support 4-bit integers
     return None
   if 0 in (x.shape[axis] for axis in axes):  # the derivative of an empty maximum would be NaN
     return lax.broadcast(init, [dim for axis, dim in enumerate(x.shape) if axis not in axes])

@@ -1,4 +1,4 @@
-"""`jax.lax.reduce` by any function, with derivatives."""
+"""`jax.lax.reduce` with any function, with derivatives."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Combine = Callable[..., Any]
 
 
 def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
-  """Returns a function of slices as one of arrays, mapped over their leading `num_axes` axes."""
+  """Returns the function mapped over the leading `num_axes` axes of its arguments."""
   for _ in range(num_axes):
     function = jax.vmap(function)
   return function
@@ -24,12 +24,12 @@ def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
 def reduce_arrays(
   combine: Combine, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]
 ) -> tuple[Any, ...]:
-  """Returns arrays reduced together along axes: by `lax.reduce`, with the derivative of the same reduction as a tree.
+  """Returns arrays reduced together along axes by `lax.reduce`; derivatives are those of an equal reduction by a tree.
 
   If an initial value is not a numpy array, the tree also computes the value, because JAX does not batch initial values.
 
   Args:
-    combine: `combine(*left, *right)` gives as many scalars as there are arrays, or the only one. Associative.
+    combine: associative; `combine(*left, *right)` returns a tuple with one scalar per array, or a single scalar.
     arrays: of one shape, any dtypes.
     inits: a scalar for each array.
     axes: not negative.
@@ -53,7 +53,7 @@ def reduce_arrays(
 
 
 def _tree(combine: Combine, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
-  """Reduces in log2(n) elementwise steps, each differentiable. Neighbours are combined, so the order is kept."""
+  """Reduces in log2(n) differentiable elementwise steps. Neighbors are combined, which preserves the order."""
   rank = jnp.ndim(arrays[0])
   rest = [axis for axis in range(rank) if axis not in axes]
   kept = tuple(arrays[0].shape[axis] for axis in rest)

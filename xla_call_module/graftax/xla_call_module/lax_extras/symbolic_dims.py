@@ -16,6 +16,6 @@ InconclusiveDimensionOperation: type[Exception] = (
 
 
 def stack_dims(dims: np.ndarray, dtype: Any) -> jax.Array:
-  """Returns an array of dtype object that holds integers and symbolic dimensions as a traced array of `dtype`."""
+  """Returns an object array of integers and symbolic dimensions as a traced array of `dtype`."""
   entries = [jnp.asarray(dim, dtype) for dim in dims.flat]
   return jnp.stack(entries).reshape(dims.shape) if dims.ndim else entries[0]

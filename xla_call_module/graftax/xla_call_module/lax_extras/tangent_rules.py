@@ -1,8 +1,8 @@
-"""Functions whose derivative is given rather than derived.
+"""Functions with a given derivative.
 
-Forward mode, reverse mode, `vmap` and derivatives of any order with respect to everything work on them, as long as the
-rule is itself differentiable. `jax.custom_jvp` does not suffice: inside a `scan`, JAX 0.10 drops its rule for
-derivatives of the second order.
+They support forward mode, reverse mode, `vmap` and derivatives of any order with respect to all arguments, if the rule
+is differentiable. `jax.custom_jvp` is not sufficient: inside a `scan`, JAX 0.10 ignores its rule for second
+derivatives.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, 
 
 
 def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
-  """For a function that is linear in the operands that are asked for: it is its own derivative."""
+  """Transposes the function itself, because it is linear in the operands that have cotangents."""
   wanted = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
   inexact = [i for i, aval in enumerate(jaxpr.out_avals) if is_inexact(aval)]
 

@@ -1,14 +1,13 @@
 """`jax.lax.while_loop` with derivatives in every mode, for loops whose length depends on data.
 
 Reverse mode visits the iterations from the last to the first and needs the loop variables at the start of each. Their
-number is not known while tracing, so they cannot be stored; `loop_reversal.py` computes them again.
+number is not known while tracing, so they cannot be stored; `loop_reversal.py` recomputes them.
 
-The derivatives are exact: they are those of the iterations that ran. Like all derivatives of such loops, they do not
-see that the number of iterations depends on data.
+The derivatives are those of the iterations that ran. They do not include the dependence of the number of iterations on
+data, which is piecewise constant.
 
-Derivatives of higher order differentiate no checkpointing. The tangent of a loop is a loop over more variables, with
-the same number of iterations; and the derivative of a reverse pass along some direction is the reverse pass of that
-loop.
+Higher derivatives do not differentiate the checkpointing. The tangent of a loop is a loop over more variables with the
+same number of iterations. The derivative of a reverse pass along a direction is the reverse pass of that loop.
 """
 
 import dataclasses
@@ -35,17 +34,17 @@ T = TypeVar("T")
 
 
 def while_loop(cond: Callable[[T], Any], body: Callable[[T], T], init: T, *, max_iterations: int | None = None) -> T:
-  """Returns the loop variables when `cond` is no longer true.
+  """Repeats `body` while `cond` is true and returns the final loop variables.
 
   Args:
     cond: from the loop variables to a boolean scalar.
     body: from the loop variables to the loop variables, of the same shapes and dtypes. Both may close over traced
-      values; derivatives with respect to those are right, too.
+      values; derivatives with respect to those are correct, too.
     init: a pytree of arrays.
-    max_iterations: an upper bound of the number of iterations, if known; reverse mode then needs no more slots.
+    max_iterations: an upper bound of the number of iterations, if known; limits the memory of reverse mode.
 
-  Differs from `jax.lax.while_loop`: there are reverse-mode derivatives, unless the body has side effects, which would
-  happen again in the reverse pass. Forward mode runs the loop once for the values and once for values and tangents.
+  Differs from `jax.lax.while_loop`: reverse mode is supported, unless the body has side effects, which the reverse pass
+  would repeat. Forward mode runs the loop once for the values, and once for values and tangents.
 
   Example:
     >>> def root(x):
@@ -90,7 +89,7 @@ def _checked(body: Callable[[T], T], start: T) -> Callable[[T], T]:
 
 
 def _run(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays) -> list[Any]:
-  """The final carry."""
+  """Runs the loop and returns the final carry."""
   final: list[Any] = jax.lax.while_loop(
     lambda carry: keep_going(*closed_over, *carry)[0], lambda carry: loop.step(*consts, *carry), list(init)
   )
@@ -100,7 +99,7 @@ def _run(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts
 def _run_and_count(
   loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays
 ) -> tuple[Any, list[Any]]:
-  """How often the loop ran, and the final carry."""
+  """Runs the loop and returns the number of iterations and the final carry."""
 
   def test(state: Any) -> Any:
     return keep_going(*closed_over, *state[1])[0]
@@ -113,7 +112,7 @@ def _run_and_count(
 
 
 def _run_times(loop: Loop, n: Arrays, consts: Arrays, init: Arrays) -> tuple[Any, list[Any]]:
-  """As `_run_and_count`, for a loop that is known to run `n[0]` times."""
+  """Runs `n[0]` iterations; returns the same as `_run_and_count`."""
 
   def step(state: Any) -> Any:
     return state[0] + 1, loop.step(*consts, *state[1])
@@ -132,9 +131,9 @@ def _differentiable(
   consts: Arrays,
   init: Arrays,
 ) -> list[Any]:
-  """`run(how_long, consts, init)`, which gives the final carry, with derivatives.
+  """Returns the final carry, `run(how_long, consts, init)`, with derivatives.
 
-  `count` also gives the number of iterations, which only derivatives need.
+  `count` also returns the number of iterations, which is needed only for derivatives.
   """
   sizes = len(how_long), len(consts)
 
@@ -163,14 +162,14 @@ def _differentiable(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Linear:
-  """The derivative of a loop of known length, and its transpose; both begin with `n, *consts, *init`."""
+  """The derivative of a loop of known length, and its transpose. The first arguments are `n, *consts, *init`."""
 
   loop: Loop
   moving: tuple[int, ...]
   num_carry: int
 
   def push(self, n: Any, *operands: Any) -> list[Any]:
-    """Tangents of the consts at `moving`, and of the inexact initial carry, to those of the final carry."""
+    """Maps tangents of the consts at `moving` and of the inexact initial carry to tangents of the final carry."""
     consts, init, dconsts, dinit = split(operands, self.loop.num_consts, self.num_carry, len(self.moving))
     loop = self.loop.tangent(self.moving)
     count = functools.partial(_run_times, loop)
@@ -178,17 +177,17 @@ class _Linear:
     return final[self.num_carry :]
 
   def pull(self, n: Any, *operands: Any) -> list[Any]:
-    """Cotangents of the inexact final carry to those of the consts at `moving` and of the inexact initial carry."""
+    """Maps cotangents of the inexact final carry to those of the consts at `moving` and the inexact initial carry."""
     consts, init, cotangents = split(operands, self.loop.num_consts, self.num_carry)
     return _pullback(self.loop, self.moving, n, consts, init, cotangents)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Second:
-  """How a pullback changes with consts and initial carry: a symmetric bilinear form in these and what it returns.
+  """The derivative of a pullback with respect to the consts and the initial carry.
 
-  Along `v` that change is the pullback of the loop's tangent along `v`. Everything begins with
-  `n, *consts, *init, *cotangents`.
+  It is a symmetric bilinear form, so its transpose has the same form. Its value along `v` is the pullback of the loop's
+  tangent along `v`. The first arguments are `n, *consts, *init, *cotangents`.
   """
 
   loop: Loop
@@ -197,7 +196,7 @@ class _Second:
   num_carry: int
 
   def apply(self, n: Any, *operands: Any) -> list[Any]:
-    """Tangents of the consts at `along`, and of the inexact initial carry, to those of what the pullback returns."""
+    """Maps tangents of the consts at `along` and of the inexact initial carry to tangents of the pullback's results."""
     consts, init, rest = split(operands, self.loop.num_consts, self.num_carry)
     num = len(inexact_positions(init))
     cotangents, dconsts, dinit = split(rest, num, len(self.along))

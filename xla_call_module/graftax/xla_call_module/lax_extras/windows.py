@@ -1,4 +1,4 @@
-"""Windowed reductions and select-and-scatter as HLO defines them, by any function of scalars, with derivatives."""
+"""Windowed reductions and select-and-scatter with HLO's semantics, any function of scalars, and derivatives."""
 
 import dataclasses
 import itertools
@@ -17,7 +17,7 @@ from graftax.xla_call_module.lax_extras.reductions import mapped
 __all__ = ["MAX_UNROLLED_CELLS", "Window", "reduce_window", "select_and_scatter"]
 
 MAX_UNROLLED_CELLS = 4096
-"""How many cells a window may have if it is unrolled: one slice and one call of the function for each."""
+"""Largest number of cells of a window that is unrolled, with one slice and one call of the function per cell."""
 
 _DIFFERENTIABLE = ("add", "maximum", "minimum")
 
@@ -62,10 +62,10 @@ class Window:
     return dataclasses.replace(self, padding=none, base_dilation=(1,) * len(self.sizes))
 
   def views(self, *padded: Array) -> Iterator[tuple[Array, ...]]:
-    """Yields, for each cell of the window in row-major order, what that cell of every window holds.
+    """Yields, for each cell of the window in row-major order, the values of that cell in all windows.
 
     Args:
-      *padded: arrays that `padded` returned, of one shape, into which the window fits.
+      *padded: arrays of equal shape that `padded` returned. The window must fit in them.
     """
     shape = padded[0].shape
     spans = self._spans()
@@ -75,11 +75,11 @@ class Window:
       yield tuple(lax.slice(x, starts, limits, self.strides) for x in padded)
 
   def fits(self, padded: Array) -> bool:
-    """Returns whether there is any window in an array that `padded` returned."""
+    """Returns whether the window fits in an array that `padded` returned."""
     return not any(dim <= span for dim, span in zip(padded.shape, self._spans(), strict=True))
 
   def counts(self, padded: Array) -> list[Any]:
-    """Returns how many windows there are along each axis of an array that `padded` returned."""
+    """Returns the number of windows along each axis of an array that `padded` returned."""
     steps = zip(padded.shape, self._spans(), self.strides, strict=True)
     return [-(-(dim - span) // stride) for dim, span, stride in steps]
 
@@ -100,14 +100,14 @@ def reduce_window(
   """Returns arrays reduced together over windows.
 
   Args:
-    combine: `combine(*left, *right)` gives as many scalars as there are arrays, or the only one.
+    combine: `combine(*left, *right)` returns a tuple with one scalar per array, or a single scalar.
     arrays: of one shape, any dtypes.
-    inits: for each array, the scalar that every window starts from.
+    inits: for each array, the initial value of every window, a scalar.
     window: along all axes of the arrays.
-    monoid: which of `MONOIDS` the function is, if it is one and there is one array.
-    padding_counts: whether cells of padding hold the initial value and are combined too, as StableHLO defines it.
-      XLA leaves them out; that differs unless the initial value is neutral.
-    too_large: makes the error for a window of more than `MAX_UNROLLED_CELLS` that would have to be unrolled.
+    monoid: the key of `MONOIDS` for the function, if it is one of them and there is one array.
+    padding_counts: whether cells of padding are combined too, as StableHLO defines; they have the initial value. XLA
+      skips them, which makes a difference unless the initial value is neutral.
+    too_large: returns the error to raise if a window of more than `MAX_UNROLLED_CELLS` would have to be unrolled.
   """
   if monoid is not None and _has_derivative(monoid, arrays[0].dtype, window):
     return (_reduce_monoid(monoid, arrays[0], inits[0], window, padding_counts),)
@@ -124,7 +124,7 @@ def reduce_window(
 
 
 def _has_derivative(monoid: str, dtype: np.dtype, window: Window) -> bool:
-  """Returns whether JAX differentiates the reduction: not the maximum over dilated windows."""
+  """Returns whether JAX can differentiate the reduction. It cannot for the maximum over dilated windows."""
   is_dilated = monoid != "add" and any(n != 1 for n in window.window_dilation)
   return monoid in _DIFFERENTIABLE and not is_dilated and identity(monoid, dtype) is not None
 
@@ -142,7 +142,7 @@ def _rolled(combine: Combine, arrays: Any, inits: Any, window: Window, padding_c
   def pairwise(left: Any, right: Any) -> Any:
     return _as_tuple(combine(*left, *right))
 
-  if padding_counts:  # padded explicitly, because XLA leaves cells of padding out
+  if padding_counts:  # padded explicitly, because XLA skips cells of padding
     arrays = tuple(window.padded(x, start) for x, start in zip(arrays, inits, strict=True))
     window = window.without_padding()
   return tuple(window.reduced(arrays, inits, pairwise))
@@ -154,10 +154,10 @@ def _unrolled(
   """Reduces with one step per cell of the window, in order; differentiable."""
   if window.num_cells > MAX_UNROLLED_CELLS:
     raise too_large(
-      f"a window of {window.sizes} with a function of its own is too large to differentiate; the limit is"
+      f"a window of {window.sizes} with a custom function is too large to differentiate; the limit is"
       f" {MAX_UNROLLED_CELLS} cells."
     )
-  # What does not count holds the initial value too, so that it does not make a derivative infinite.
+  # Cells that do not count also have the initial value, so that they cannot make a derivative infinite.
   padded = [window.padded(x, start) for x, start in zip(arrays, inits, strict=True)]
   counts, step = window.counts(padded[0]), mapped(combine, padded[0].ndim)
   if not window.fits(padded[0]):
@@ -181,15 +181,15 @@ def _as_tuple(result: Any) -> tuple[Any, ...]:
 def select_and_scatter(
   select: Combine, scatter: Combine, x: Array, source: Array, init: Any, window: Window, *, adds: bool
 ) -> Array:
-  """Returns values of `source`, one per window, each put where its window selects a cell.
+  """Scatters the values of `source`, one per window, to the cells that the windows select.
 
   Args:
-    select: from the cell so far and the next one to whether the first stays; cells come in row-major order, and cells
-      of padding are never selected.
-    scatter: from what a cell holds and a value to what it holds then.
-    x: what windows select from, any dtype.
+    select: `select(current, next)` returns whether to keep the current cell. Cells are visited in row-major order;
+      cells of padding are never selected.
+    scatter: `scatter(old, value)` returns the new value of a cell.
+    x: the array in which windows select cells, any dtype.
     source: one value per window.
-    init: scalar, what a cell holds before.
+    init: the initial value of all cells, a scalar.
     window: along all axes of `x`, without dilations.
     adds: whether `scatter` is a sum, which is differentiable and needs no loop.
   """
@@ -207,7 +207,7 @@ def select_and_scatter(
 
 
 def _selected(select: Combine, x: Array, window: Window) -> Array:
-  """Returns, for each window, the flat position in `x` of the cell that it selects; `x.size` if it has none."""
+  """Returns, for each window, the flat position in `x` of the cell that it selects; `x.size` if it selects none."""
   stays = mapped(select, x.ndim)
   places = window.padded(lax.iota(np.int32, x.size).reshape(x.shape), np.int32(x.size))
   best: tuple[Array, Array] | None = None

@@ -40,9 +40,7 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   if rule is not None:
     return rule.function(context, op, *(operands if rule.takes_known else map(materialize, operands)))
   if target in communication.HOST_CALLBACKS:
-    raise context.unsupported(
-      op, f"{target} calls back into the process that exported it, which is gone.", embeds=False
-    )
+    raise context.unsupported(op, f"{target} calls a function of the process that exported it.", embeds=False)
   return ffi_call(context, op, operands)
 
 

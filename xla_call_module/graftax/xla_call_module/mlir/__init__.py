@@ -1,6 +1,11 @@
-"""The one folder that touches MLIR bindings: bytes or text to our IR, refinement, merging into a lowering, serializing.
+"""MLIR: the only modules that use the MLIR bindings, tested with the JAX versions in `SUPPORTED_JAX`.
 
-Checked on the JAX versions listed in `SUPPORTED_JAX`.
+- `artifacts`: Writes modules as text and portable artifacts; converts HLO to StableHLO.
+- `bindings`: MLIR contexts, parsing, and differences between versions of the bindings.
+- `decoding`: Decodes an MLIR module into `ir.ModuleIR`.
+- `lowering`: Lowering rules of our primitives, and merging a module into the one that is being lowered.
+- `specialize`: Derives modules: one with static argument types, or one of a single op.
+- `subprocess_worker`: The helper process that parses untrusted modules; run as a script.
 """
 
 from graftax.xla_call_module.mlir.artifacts import from_hlo, serialize, to_text

@@ -1,4 +1,4 @@
-"""Modules as text, bytecode and portable artifacts, and from HLO."""
+"""Writes modules as text and portable artifacts, and converts HLO to StableHLO."""
 
 from typing import Any
 

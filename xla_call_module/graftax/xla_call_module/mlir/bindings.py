@@ -1,4 +1,4 @@
-"""MLIR contexts and parsing: what every other file here starts from."""
+"""MLIR contexts, parsing, and differences between versions of the bindings."""
 
 import contextlib
 import re

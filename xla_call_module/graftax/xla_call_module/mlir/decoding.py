@@ -27,8 +27,8 @@ def decode_bytes(data: bytes) -> ir.ModuleIR:
   """Returns the decoded module of a StableHLO portable artifact (VHLO) or of MLIR bytecode.
 
   Raises:
-    DecodeError: garbage, a truncated file, or a module that does not verify.
-    VersionError: written by a newer StableHLO than the installed jaxlib reads.
+    DecodeError: the data is damaged or truncated, or the module does not verify.
+    VersionError: the module was written by a newer StableHLO than the installed jaxlib reads.
   """
   return _decode(data)
 
@@ -45,7 +45,9 @@ def _decode(data: bytes | str) -> ir.ModuleIR:
       return Decoder().module_ir(module)
     except errors.StableHloError:
       raise
-    except Exception as error:  # what verifies may still hold names or attributes that cannot be read
+    except (
+      Exception
+    ) as error:  # a module that verifies may still have names or attributes that the bindings cannot read
       raise errors.DecodeError(
         f"StableHLO module parses but cannot be read: {type(error).__name__}: {error}. The bytes are damaged, or were"
         " not written by StableHLO."
@@ -56,7 +58,7 @@ _TERMINATORS = frozenset({"stablehlo.return", "func.return", "sdy.return"})
 
 
 class Decoder:
-  """Walks one MLIR module. Types and attributes are uniqued by MLIR, so each is decoded once."""
+  """Decodes one MLIR module. Each type and attribute is decoded once, because MLIR uniques them."""
 
   def __init__(self, *, keep_ops: bool = False) -> None:
     self.kept: dict[int, tuple[Any, dict[Any, int]]] = {}
@@ -101,7 +103,7 @@ class Decoder:
     )
 
   def region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
-    """Decodes a single-block region; `numbers` holds every value of the function seen so far."""
+    """Decodes a single-block region; `numbers` maps the values of the function seen so far to their numbers."""
     blocks = list(region.blocks)
     if not blocks:
       return ir.Region((), (), (), (), ())
@@ -290,7 +292,7 @@ def _dense(op: Any, attr: Any, result: ir.TensorType) -> np.ndarray:
 def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
   """Returns elements of types that the bindings do not expose (bfloat16, 4-bit, complex), from one op's bytecode."""
   stream = io.BytesIO()
-  # A detached clone has no uses; writing an op whose users lie outside what is written crashes in the MLIR writer.
+  # Write a detached clone, which has no users: MLIR's writer crashes if an op has users outside the written part.
   op.clone().operation.write_bytecode(stream)
   try:
     return bytecode.dense_elements(stream.getbuffer(), result)
@@ -299,6 +301,6 @@ def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
     if not text.startswith("dense_resource<"):
       raise
     raise errors.UnsupportedModuleError(
-      f"a constant of type {result} is {text.split(' ')[0]}, a resource beside the module, which neither MLIR's"
-      " bindings nor XLA read. Write the module with its constants as dense elements."
+      f"a constant of type {result} is {text.split(' ')[0]}, stored in a resource section, which neither"
+      " MLIR's bindings nor XLA read. Write the module with its constants as dense elements."
     ) from None

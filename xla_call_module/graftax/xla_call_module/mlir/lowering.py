@@ -1,4 +1,4 @@
-"""How primitives of ours lower, and a whole module merged into the one that is being lowered."""
+"""Registers lowering rules of our primitives, and merges a module into the one that is being lowered."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,22 +14,22 @@ __all__ = ["inline_into_lowering", "lowering_platforms", "register_function_lowe
 
 
 def register_lowering(primitive: Any, rule: Callable[..., Any], platform: str | None = None) -> None:
-  """Registers how a primitive lowers; see `jax.interpreters.mlir.register_lowering`."""
+  """Registers the lowering rule of a primitive; see `jax.interpreters.mlir.register_lowering`."""
   jax_mlir.register_lowering(primitive, rule, platform=platform)
 
 
 def register_function_lowering(primitive: Any, function: Callable[..., Any]) -> None:
-  """Lowers a primitive with several results as the JAX function `function(*operands, **params)`."""
+  """Registers `function(*operands, **params)` as the lowering of a primitive with several results."""
   jax_mlir.register_lowering(primitive, jax_mlir.lower_fun(function, multiple_results=True))
 
 
 def lowering_platforms(context: Any) -> tuple[str, ...]:
-  """The platforms that a lowering rule is asked to lower for."""
+  """Returns the platforms for which a lowering rule is called."""
   return tuple(context.module_context.platforms)
 
 
 def inline_into_lowering(context: Any, data: bytes | str, name: str, operands: Sequence[Any]) -> Sequence[Any]:
-  """Calls a whole module from the module that is being lowered; returns the values of its results."""
+  """Merges a module into the one that is being lowered, calls it, and returns the values of its results."""
   module = mlir_ir.Module.parse(data)
   target = context.module_context.module
   merged = jax_mlir.merge_mlir_modules(target, name, module)

@@ -1,4 +1,4 @@
-"""New modules from one module: a `main` with plain arguments and refined shapes, or a single op."""
+"""Derives modules from a module: one with plain arguments and static shapes, or one of a single op."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,16 +23,20 @@ def specialize(
   kept: Sequence[int] | None = None,
   refine: bool = False,
 ) -> str:
-  """Text of the module with a `main` of plain arguments and results put before its own.
+  """Returns the text of the module with a new `main` that calls the original one.
 
-  The new `main` supplies the platform index and the dimension arguments as constants and every token, leaves out
-  arguments that the old one does not take, converts each argument to the declared type, and returns what is no token.
+  The new `main` has the plain arguments only. It passes the platform index and the dimension arguments as constants,
+  creates tokens, drops unused arguments, converts each argument to the declared type, and does not return tokens.
 
   Args:
-    types: MLIR spelling of each argument type that a caller passes.
-    leading: (value, MLIR type) of each scalar that comes before them.
-    kept: which of the arguments the old `main` takes; by default all.
+    data: the module.
+    types: MLIR spelling of the type of each argument of the new `main`.
+    leading: `(value, MLIR type)` of each scalar that precedes them in the original `main`.
+    kept: positions of the arguments that the original `main` has; by default all.
     refine: propagate the static shapes of `types` through a polymorphic module.
+
+  Raises:
+    RefinementError: the module cannot be refined to `types`.
   """
   with mlir_context() as messages:
     module = parse(data, messages)
@@ -43,7 +47,7 @@ def specialize(
         module = mlir_ir.Module.parse(jax.extend.mlir.refine_polymorphic_shapes(jax_mlir.module_to_bytecode(module)))
       except Exception as error:
         raise errors.RefinementError(
-          f"module does not refine to argument types {list(types)}: {'; '.join(messages[:3]) or error}"
+          f"module cannot be refined to argument types {list(types)}: {'; '.join(messages[:3]) or error}"
         ) from None
     return module.operation.get_asm(enable_debug_info=True)
 
@@ -75,7 +79,7 @@ def _add_plain_main(module: Any, old: Any, types: Sequence[str], leading: Any, k
 
 
 def _fresh_symbol(module: Any) -> str:
-  """A function name that the module does not use."""
+  """Returns a function name that the module does not use."""
   taken = {symbol_name(op) for op in module.body.operations}
   return next(name for i in range(len(taken) + 1) if (name := f"_inner_main_{i}") not in taken)
 
@@ -88,9 +92,17 @@ def _scalar_constant(value: int, spelling: str) -> Any:
 
 
 def extract_op(data: bytes | str, number: int) -> tuple[str, tuple[int, ...]]:
-  """Text of a module whose `main` is the one op that defines a value, and the numbers of the values it reads.
+  """Returns the text of a module with a single op as its `main`, and the numbers of the values that the op reads.
 
-  The numbers are those of the decoded program: operands in order, then what the op's regions capture.
+  Args:
+    data: the module.
+    number: the number, in the decoded module, of the first result of the op.
+
+  Returns:
+    The text, and the numbers of the operands in order, followed by those of the values that the op's regions capture.
+
+  Raises:
+    KeyError: no op has that result.
   """
   with mlir_context() as messages:
     module = parse(data, messages)
@@ -115,7 +127,7 @@ def extract_op(data: bytes | str, number: int) -> tuple[str, tuple[int, ...]]:
 
 
 def _captured(op: Any) -> list[Any]:
-  """Values that the regions of an op read from around it."""
+  """Returns the values that the regions of an op capture."""
   inside: set[Any] = set()
   found: list[Any] = []
 

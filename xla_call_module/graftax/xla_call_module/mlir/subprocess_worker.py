@@ -1,6 +1,6 @@
 """The helper process of `subprocess_reader`: tries to parse each module that arrives on its standard input.
 
-It is run by its path, and its arguments are the search path of the parent process. It imports only `jaxlib`, because
+It is run as a script; its arguments are the search path of the parent process. It imports only `jaxlib`, because
 `import jax` would make the first use 0.9 s slower.
 """
 
@@ -11,12 +11,15 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-# Half of the usual stack, so that a module that is read here does not overflow the stack of the parent.
+# Half of the usual stack size, so that a module that can be read here does not overflow the stack of the parent.
 _STACK_SIZE_BYTES = 4 << 20
 
 
 def main() -> None:
-  """Answers "ready", then one line for each question: `kind` (b"m": MLIR, b"h": HLO), size, and that many bytes."""
+  """Writes "ready", then answers each question with one line.
+
+  A question is its kind (b"m" for MLIR, b"h" for HLO), the number of bytes, and the bytes.
+  """
   sys.path[:] = sys.argv[1:]
   answers = os.fdopen(os.dup(1), "wb")
   os.dup2(2, 1)
@@ -64,8 +67,8 @@ def _send(answers: BinaryIO, answer: str) -> None:
 def _make_context() -> Any:
   from jaxlib.mlir import ir
 
-  # Until jaxlib registers the `func` dialect in public: only this and jax.interpreters.mlir.make_ir_context do, and
-  # that one needs all of jax. Checked on jaxlib 0.10.0 and 0.10.2.
+  # Until jaxlib has a public function that registers the `func` dialect. The alternative is
+  # jax.interpreters.mlir.make_ir_context, which imports all of jax. Checked with jaxlib 0.10.0 and 0.10.2.
   from jaxlib.mlir._mlir_libs import _jax_mlir_ext
   from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401
 
@@ -102,7 +105,7 @@ def _read(data: bytes) -> None:
 
 
 def _touch_op(op: Any) -> None:
-  """Reads everything that the decoder reads later; names that are not UTF-8 abort the process in the bindings."""
+  """Reads everything that the decoder will read, because the bindings abort the process if a name is not UTF-8."""
   str(op.name), str(op.location)
   _touch_named(op.attributes)
   for result in op.results:

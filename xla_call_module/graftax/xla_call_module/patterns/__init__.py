@@ -1,0 +1,10 @@
+"""Patterns: recognizes code in modules that has a better form in JAX.
+
+- `inlining`: Inlines calls of small functions, so that loop analysis sees the slices inside them.
+- `loops`: Analysis of a `while` loop: trip count, invariant carries, scanned slices and stacked results.
+- `platform_cases`: Selects the code of one platform in a module of several.
+- `regions`: Reducers of a single op, and regions that equal the ones that JAX exports.
+- `templates`: Recovers functions that were expanded on export: lgamma, erf_inv, igamma, exp of complex numbers.
+- `triangles`: Selects that keep one triangle of a matrix.
+- `trip_count`: Computes the trip count of a `while`.
+"""

@@ -1,4 +1,4 @@
-"""Calls of small functions replaced by their ops, so that the slices inside them are seen."""
+"""Inlines calls of small functions, so that loop analysis sees the slices inside them."""
 
 import dataclasses
 import itertools
@@ -10,12 +10,12 @@ from graftax.xla_call_module.context import Context
 __all__ = ["MAX_INLINED_OPS", "inline_small_calls"]
 
 MAX_INLINED_OPS = 8
-"""How many ops a function has at most that is written out where it is called."""
+"""Largest number of ops of a function that is inlined."""
 _fresh = itertools.count(1 << 40)
 
 
 def inline_small_calls(context: Context, region: ir.Region) -> ir.Region:
-  """The region with every call of a function of at most `MAX_INLINED_OPS` ops, none with regions, written out."""
+  """Returns the region with calls inlined if the callee has at most `MAX_INLINED_OPS` ops and none with regions."""
   key = ("inlined", id(region))
   if key not in context.analyses:
     context.analyses[key] = (_inline(context, region), region)

@@ -1,7 +1,7 @@
-"""Reads a `while`: which carries are invariant, how often it runs, and which carries are scanned over or stacked.
+"""Analyzes a `while` loop: its trip count, which carries are invariant, and which arrays are sliced or stacked.
 
-The trip count comes from evaluating the part of the condition and the body that it depends on; slices and updates are
-recognised by what their indices evaluate to, not by how they are spelled.
+The trip count is computed by evaluating the ops of the condition and the body that it depends on. Slices and updates
+are recognized by the values of their indices, however these are computed.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ __all__ = ["Loop", "Scanned", "Stacked", "read_loop"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scanned:
-  """A slice of one leading index of an array that the loop leaves alone: `number` holds x[i] as `[1, ...]`."""
+  """A slice `x[i]` of an array that the loop does not change; value `number` holds it with shape `[1, ...]`."""
 
   number: int
   source: int
@@ -36,7 +36,7 @@ class Scanned:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stacked:
-  """A carry that the loop writes from end to end, one leading index a trip: `number` is the slice `[1, ...]`."""
+  """A carry that the loop fills with one slice per trip; value `number` holds the slice with shape `[1, ...]`."""
 
   position: int
   number: int
@@ -45,10 +45,20 @@ class Stacked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loop:
-  """A `while` as read. `num_trips` is None where it depends on traced data or was not asked for; then only `carried` is
-  filled, and `body` has all its ops.
+  """The analysis of a `while` loop.
 
-  `carried` are positions of carries that change; `ops` are the ops of the body that something still needs.
+  If `num_trips` is None, the trip count depends on traced data or was not requested. The loop then has no `scanned` and
+  `stacked` entries, and its `body` is complete. Otherwise `body` has only the ops that are still needed.
+
+  Attributes:
+    num_trips: number of iterations, or None.
+    invariant: positions of the carries that do not change.
+    carried: positions of the carries that change and are still needed.
+    scanned: slices that a scan provides.
+    stacked: carries that a scan stacks.
+    reverse: whether slices and stacks run from the last index to the first.
+    body: the body of the loop.
+    final: final values of the counters, by position.
   """
 
   num_trips: int | None
@@ -64,9 +74,9 @@ class Loop:
 def read_loop(
   context: Context, cond: ir.Region, body: ir.Region, operands: Sequence[Any], outer: Mapping[int, Any]
 ) -> Loop:
-  """Reads a loop for given initial values; `outer` holds what the regions capture.
+  """Analyzes a loop for given initial values; `outer` holds the values that the regions capture.
 
-  With the option `loops="while"` no loop is counted.
+  With the option `loops="while"`, the trip count is always None.
   """
   body = inline_small_calls(context, body)
   invariant = frozenset(i for i, number in enumerate(body.args) if body.returns[i] == number)
@@ -97,7 +107,7 @@ class _Facts:
     return next(iter(self.counters.values())).num_trips
 
   def index_values(self, number: int) -> np.ndarray | None:
-    """What an index is on every trip, where only counters decide it."""
+    """Returns the value of an index on every trip, or None unless it depends only on counters."""
     found = scalar_slice(self.body, number)
     if found is None:
       return None
@@ -116,7 +126,7 @@ class _Facts:
     return None if values is None else np.broadcast_to(values[number], (self.num_trips,))
 
   def direction(self, starts: Sequence[int], shape: Sequence[int], sizes: Sequence[int]) -> str | None:
-    """ "forward" or "reverse" where the start indices walk the leading axis once, end to end."""
+    """Returns "forward" or "reverse" if the start indices traverse the leading axis once, else None."""
     if not shape or shape[0] != self.num_trips or sizes[0] != 1 or tuple(sizes[1:]) != tuple(shape[1:]):
       return None
     for start in starts[1:]:
@@ -135,7 +145,7 @@ def _scan_form(facts: _Facts) -> Loop:
   body = facts.body
   scanned, stacked = _candidates(facts)
   ways = [way for _, way in (*scanned, *stacked)]
-  # With one trip both ways look alike; with none there is nothing to read.
+  # With one trip, the two directions cannot be told apart, and either is correct.
   reverse = ways.count("reverse") > ways.count("forward")
   wanted = "reverse" if reverse else "forward"
   chosen_scans = {item.number: item for item, way in scanned if way == wanted}
@@ -193,7 +203,7 @@ def _update_shape(facts: _Facts, op: ir.Op) -> tuple[Any, ...] | None:
 
 @dataclasses.dataclass(slots=True)
 class _Needed:
-  """Positions of carries that must be carried, ids of ops, and numbers of scanned slices."""
+  """What the results of a loop depend on: positions of carries, ids of ops, and numbers of scanned slices."""
 
   carried: set[int]
   ops: set[int]
@@ -201,7 +211,7 @@ class _Needed:
 
 
 def _needed(facts: _Facts, scans: Mapping[int, Scanned], stacks: Mapping[int, Stacked]) -> _Needed:
-  """What the carries, the stacked results and the ops with an effect depend on."""
+  """Returns what the carries, the stacked results and the ops with side effects depend on."""
   body = facts.body
   positions = {number: i for i, number in enumerate(body.args)}
   defined = {result: op for op in body.ops for result in op.results}

@@ -1,7 +1,7 @@
-"""The code of one platform: each `case` on the platform index replaced by the branch that the index chooses.
+"""Selects the code of one platform: replaces each `case` on the platform index by the selected branch.
 
-A module of several platforms holds a `case` around every op that platforms lower differently. Patterns of several ops
-(the two custom calls of a QR decomposition) lie in several of them, and are seen only once the branches are chosen.
+A module of several platforms has a `case` around every op whose lowering depends on the platform. A pattern of several
+ops (the two custom calls of a QR decomposition) spans several such cases, so it can be recognized only afterwards.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ __all__ = ["for_platform"]
 
 
 def for_platform(module_ir: ir.ModuleIR, index: int) -> ir.ModuleIR:
-  """The program with the platform index, which main takes first, fixed; it still takes it."""
+  """Returns the module for one value of the platform index, which remains the first parameter of `main`."""
   functions = {
     name: dataclasses.replace(
       function, body=_Chosen(index, _index_arguments(module_ir, function)).region(function.body)
@@ -35,7 +35,7 @@ def _index_arguments(module_ir: ir.ModuleIR, function: ir.Function) -> list[int]
 
 
 class _Chosen:
-  """Rewrites one function: `known` are values that are integers now, `same` values that others stand for."""
+  """Rewrites one function. `known` maps values to known integers, `same` maps values to their replacements."""
 
   def __init__(self, index: int, arguments: list[int]):
     self.known = dict.fromkeys(arguments, index)

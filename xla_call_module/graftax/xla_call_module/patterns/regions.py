@@ -1,4 +1,4 @@
-"""Recognises small regions exactly: a reducer that is one op, or a region equal to one that JAX writes itself."""
+"""Recognizes small regions: reducers of a single op, and regions that equal the ones that JAX exports."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -22,7 +22,10 @@ Reducer = str
 
 
 def reducer(region: ir.Region) -> Reducer | None:
-  """ "add", "multiply", ... where the region applies that op to its two arguments; on booleans "and", "or", "xor"."""
+  """Returns "add", "multiply", ... if the region applies only that op to its two arguments, else None.
+
+  On booleans, the name is "and", "or" or "xor".
+  """
   if len(region.ops) != 1 or len(region.args) != 2 or region.returns != region.ops[0].results:
     return None
   op = region.ops[0]
@@ -33,10 +36,10 @@ def reducer(region: ir.Region) -> Reducer | None:
 
 
 def canonical(region: ir.Region, outer: Mapping[int, Any] | None = None) -> tuple[Any, ...] | None:
-  """A hashable form that two regions share exactly when they compute the same ops on the same arguments.
+  """Returns a hashable form that is equal for two regions if they apply the same ops to the same arguments.
 
-  Operations are listed in the order in which the results reach them, so neither names, nor dead code, nor the order of
-  independent ops matter. Captured values must be known; None is returned where one is not.
+  Ops are listed in the order in which the results reach them, so names, dead code and the order of independent ops do
+  not matter. Returns None if a captured value is not known.
   """
   position = {number: ("argument", index, region.types[index]) for index, number in enumerate(region.args)}
   defined = {op.results[0]: op for op in region.ops if len(op.results) == 1}
@@ -81,7 +84,7 @@ def _attributes(op: ir.Op) -> tuple[Any, ...]:
 
 
 def exported_region(function: Callable[..., Any], op_name: str, *specs: jax.ShapeDtypeStruct) -> Any:
-  """The canonical form of the first `op_name`'s region in what JAX exports for a function; None where it has none."""
+  """Returns the canonical form of the region of the first `op_name` that JAX exports for a function, or None."""
   return _exported_region(function, op_name, tuple((spec.shape, spec.dtype) for spec in specs))
 
 
@@ -89,7 +92,7 @@ def exported_region(function: Callable[..., Any], op_name: str, *specs: jax.Shap
 def _exported_region(function: Callable[..., Any], op_name: str, specs: tuple[Any, ...]) -> Any:
   arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in specs]
   text = jax.jit(function).lower(*arguments).as_text()
-  module_ir = recover(mlir.decode_text(text))  # as in the modules that it is compared with
+  module_ir = recover(mlir.decode_text(text))  # `canonical` is also called on modules after `recover`
   for candidate in module_ir.functions.values():
     constants = {op.results[0]: op.attrs["value"] for op in ir.walk(candidate.body) if op.name == "stablehlo.constant"}
     for op in ir.walk(candidate.body):

@@ -1,9 +1,11 @@
-"""Finds functions that were exported expanded (lgamma, erf_inv, igamma, exp of complex ...) and puts them back.
+"""Recovers functions that were expanded on export (lgamma, erf_inv, igamma, exp of complex numbers, ...).
 
-`jax.export` writes such a function as up to hundreds of arithmetic ops, whose derivative is NaN or wrong at some points
-(the expansion of a complex exp holds `imag == 0 ? 0 : ...`) or, where they hold a loop of unknown length, missing. A
-template is what JAX exports for the function itself; where a program holds the same expression, its root becomes a call
-of the `lax` function, which has JAX's own derivative. The match is exact.
+`jax.export` expands such a function into up to hundreds of arithmetic ops. The derivative of the expansion is NaN or
+wrong at some points: that of a complex exp contains `imag == 0 ? 0 : ...`. It does not exist if the expansion contains
+a loop of unknown length.
+
+A template is the expression that JAX exports for the function itself. If a module contains exactly the same expression,
+it is replaced by a call of the `lax` function, which has JAX's derivative.
 """
 
 import dataclasses
@@ -25,8 +27,15 @@ __all__ = ["recover"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
-  """A function, and what a program that holds its expansion must hold: a constant (float32 and float64 form), or, for
-  functions of complex numbers, ops."""
+  """A function, and what a module must contain for a search for its expansion to be worthwhile.
+
+  Attributes:
+    name: the function in `jax.lax`.
+    num_args: number of its arguments.
+    constants: a constant of the expansion, in float32 and in float64; the module must contain one of them.
+    has_loop: whether the expansion contains a loop.
+    ops: ops that the module must contain.
+  """
 
   name: str
   num_args: int
@@ -42,7 +51,7 @@ class _Entry:
 _LOG_PI = (1.1447298526763916, 1.1447298858494002)
 _TWELFTH = (0.0833333358168602, 0.08333333333333333)
 
-# A function comes before those that its expansion contains.
+# A function precedes those that its expansion contains.
 _ENTRIES = (
   _Entry("betainc", 3, _LOG_PI, True),
   _Entry("igamma_grad_a", 2, _LOG_PI, True),
@@ -71,7 +80,7 @@ _COMPLEX_ENTRIES = tuple(
     ("exp", "exponential", "cosine"),
   )
 )
-# They hold exp(-x).
+# Functions whose expansion contains exp(-x).
 _EXPONENTIAL_ENTRIES = (
   _Entry("logistic", 1, ops=frozenset(f"stablehlo.{op}" for op in ("negate", "exponential", "divide"))),
   _Entry("logaddexp", 2, ops=frozenset(f"stablehlo.{op}" for op in ("negate", "exponential", "log_plus_one"))),
@@ -88,7 +97,7 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def recover(module_ir: ir.ModuleIR) -> ir.ModuleIR:
-  """The program with recognised expansions replaced by ops `graftax.lax`; the same object where there are none."""
+  """Returns the module with recognized expansions replaced by `graftax.lax` ops; the same object if there are none."""
   present = _float_constants(module_ir)
   names = {op.name for op in _all_ops(module_ir)}
   wanted = [
@@ -114,7 +123,7 @@ def recover(module_ir: ir.ModuleIR) -> ir.ModuleIR:
 
 
 def _negated_exponentials(module_ir: ir.ModuleIR) -> list[ir.TensorType]:
-  """The real types in which exp(-x) is computed."""
+  """Returns the real types for which exp(-x) is computed."""
   negated = {op.results[0] for op in _all_ops(module_ir) if op.name == "stablehlo.negate"}
   exponentials = (op for op in _all_ops(module_ir) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
   return list(dict.fromkeys(op.types[0] for op in exponentials if jnp.issubdtype(op.types[0].dtype, jnp.floating)))
@@ -130,7 +139,7 @@ def _all_ops(module_ir: ir.ModuleIR) -> Iterator[ir.Op]:
 
 
 def _float_constants(module_ir: ir.ModuleIR) -> dict[float, list[int]]:
-  """Numbers of the values of every splat float constant that some template asks for."""
+  """Returns, for each constant of a template, the numbers of the values that equal it in all entries."""
   asked = {constant for entry in _ENTRIES for constant in entry.constants}
   found: dict[float, list[int]] = {}
   for op in _all_ops(module_ir):
@@ -144,7 +153,7 @@ def _float_constants(module_ir: ir.ModuleIR) -> dict[float, list[int]]:
 
 
 def _kinds(module_ir: ir.ModuleIR, numbers: list[int]) -> list[ir.TensorType]:
-  """The types in which an expansion may stand: those that the constant is used in, and narrower floats of its shape."""
+  """Returns the types an expansion may have: those of the constant's users, and 16-bit floats of the same shapes."""
   shapes: dict[Any, None] = {}
   watched = set(numbers)
   for op in _all_ops(module_ir):
@@ -178,7 +187,7 @@ def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype, x64
   except (TypeError, ValueError, NotImplementedError):
     return None
   module_ir = mlir.decode_bytes(exported.mlir_module_serialized)
-  # With open dimensions main checks the arguments and calls the function, which takes the dimensions first.
+  # With open dimensions, `main` only checks its arguments and calls this function with the dimensions prepended.
   body = module_ir.functions.get("_wrapped_jax_export_main", module_ir.main).body
   defined = _definitions(module_ir)
   root = body.returns[0]
@@ -188,7 +197,7 @@ def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype, x64
 
 
 def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
-  """A shape for `jax.export`, with a symbol for each open dimension."""
+  """Returns a shape for `jax.export`, with a symbol for each open dimension."""
   names = [f"d{axis}" if size is None else str(size) for axis, size in enumerate(shape)]
   return jax.export.symbolic_shape(", ".join(names)) if None in shape else shape
 
@@ -203,9 +212,10 @@ def _replace_all(
 
 
 def _modes(entry: _Entry, dtype: np.dtype) -> tuple[bool, ...]:
-  """With 64-bit types or without: what a program was exported with need not be what is set where it is lifted.
+  """Returns the values of `jax_enable_x64` with which the module may have been exported.
 
-  Of functions of 32 bits, only the counters of loops tell.
+  It may differ from the current setting. The exported code of a 32-bit function depends on it only through the counters
+  of loops.
   """
   if dtype.name in ("float64", "complex128"):
     return (True,)
@@ -228,7 +238,7 @@ def _replace_matches(
 
 
 def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
-  """What identifies a constant whose entries are all the same, however its scalar was broadcast; None for others."""
+  """Returns the type and the bytes of a constant with equal entries, looking through broadcasts; None for others."""
   if number not in defined:
     return None
   outermost = op = defined[number][0]
@@ -241,7 +251,7 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
 
 
 class _Matcher:
-  """Unifies a template's expression with one of the program; `bound` maps template values to program values."""
+  """Unifies the expression of a template with one of a module; `bound` maps the template's values to the module's."""
 
   def __init__(self, template: _Template, module_ir: ir.ModuleIR, defined: Mapping[int, tuple[ir.Op, int]]):
     self._template, self._ir, self._defined = template, module_ir, defined
@@ -266,7 +276,7 @@ class _Matcher:
       return False
     if not self._same_attributes(left, right):
       return False
-    # How a dynamic broadcast computes its size is of no account: what it meets elementwise has the same size.
+    # The size operand of a dynamic broadcast is not compared: the ops that use the result determine the size.
     num_read = 1 if left.name == "stablehlo.dynamic_broadcast_in_dim" else len(left.operands)
     if not all(map(self.match, left.operands[:num_read], right.operands[:num_read])):
       return False
@@ -301,7 +311,7 @@ def _rewritten(module_ir: ir.ModuleIR, replaced: Mapping[int, ir.Op]) -> ir.Modu
 
 
 def _rewritten_region(context: Context, region: ir.Region, replaced: Mapping[int, ir.Op]) -> ir.Region:
-  """Puts the new ops in and leaves out what nothing needs any more."""
+  """Inserts the replacement ops and removes ops whose results are no longer used."""
   ops = []
   needed = set(region.returns)
   for op in reversed(region.ops):
@@ -313,7 +323,7 @@ def _rewritten_region(context: Context, region: ir.Region, replaced: Mapping[int
     needed.update(op.operands)
     needed.update(capture for inner in op.regions for capture in inner.captures)
     ops.append(op)
-  # A replaced op may read, from around the region, what only its expansion read before.
+  # A replacement op may capture an outer value that only a nested op of its expansion captured before.
   own = {*region.args, *(number for op in ops for number in op.results)}
   captures = tuple(dict.fromkeys(number for number in (*region.captures, *sorted(needed)) if number in needed - own))
   return dataclasses.replace(region, ops=tuple(reversed(ops)), captures=captures)

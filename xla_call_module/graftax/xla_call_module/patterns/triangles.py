@@ -1,4 +1,4 @@
-"""Recognises a select that keeps one triangle of a matrix and puts zeros in the other."""
+"""Recognizes a select that keeps one triangle of a matrix and sets the other one to zero."""
 
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
@@ -7,14 +7,14 @@ __all__ = ["keeps_lower_triangle", "keeps_upper_triangle"]
 
 
 def keeps_lower_triangle(context: Context, select: ir.Op) -> bool:
-  """Whether an op selects its second operand where row >= column and zero elsewhere."""
+  """Returns whether an op selects its second operand where row >= column and zero elsewhere."""
   if select.name != "stablehlo.select" or not analysis.is_zero(context, select.operands[2]):
     return False
   return _mask(context, select.operands[0]) in (("GE", 0), ("GT", -1))
 
 
 def keeps_upper_triangle(context: Context, op: ir.Op, position: int) -> bool:
-  """Whether a select keeps its operand at `position` where row <= column and is zero elsewhere."""
+  """Returns whether a select keeps its operand at `position` where row <= column and is zero elsewhere."""
   if not analysis.is_zero(context, op.operands[3 - position]):
     return False
   mask = _mask(context, op.operands[0])
@@ -22,7 +22,7 @@ def keeps_upper_triangle(context: Context, op: ir.Op, position: int) -> bool:
 
 
 def _mask(context: Context, number: int) -> tuple[str, int] | None:
-  """(direction, shift) of a mask that compares row + shift with column, over the last two axes."""
+  """Returns `(direction, shift)` of a mask that compares `row + shift` with `column`, or None for other masks."""
   defined = analysis.definitions(context)
   mask = defined.get(number)
   while mask is not None and mask.name in analysis.BROADCASTS:

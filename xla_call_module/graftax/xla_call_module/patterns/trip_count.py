@@ -1,6 +1,6 @@
-"""How often a `while` runs: the part of its condition and body that decides this is evaluated, trip by trip.
+"""Computes the trip count of a `while` by evaluating the scalar integer ops that determine it, trip by trip.
 
-Scalar integer ops of known values only; where traced data decides, there is no answer.
+If the trip count depends on traced data, the result is None.
 """
 
 import dataclasses
@@ -25,9 +25,13 @@ _SCALAR_OPS = frozenset({
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counter:
-  """A carry that only counts: how often the loop runs, what the carry is in the end, and before every trip.
+  """A carry whose value on every trip is known.
 
-  `before` makes an array as long as the loop; call it only where an array of that length is there anyway.
+  Attributes:
+    num_trips: the trip count of the loop.
+    final: the value after the last trip.
+    before: returns the values before every trip. The array is as long as the loop, which may be very long, so call this
+      only if another array of that length exists already.
   """
 
   num_trips: int
@@ -36,7 +40,7 @@ class Counter:
 
 
 def scalar_slice(region: ir.Region, number: int) -> tuple[list[ir.Op], set[int]] | None:
-  """The scalar integer ops that a value depends on, in order, and what they read from outside; None if others do."""
+  """Returns the scalar integer ops that a value depends on, and the values they read; None if it needs other ops."""
   defined = {result: op for op in region.ops for result in op.results}
   ops: dict[int, ir.Op] = {}
   reads: set[int] = set()
@@ -61,7 +65,7 @@ def _is_integer_scalar(kind: ir.Type) -> bool:
 
 
 def find_counters(cond: ir.Region, body: ir.Region, operands: Any, outer: Any, invariant: Any) -> list[int] | None:
-  """Positions of the carries that decide how often the loop runs; None where traced data does."""
+  """Returns the positions of the carries that determine the trip count, or None if traced data determines it."""
   start = scalar_slice(cond, cond.returns[0])
   if start is None:
     return None
@@ -90,7 +94,7 @@ def find_counters(cond: ir.Region, body: ir.Region, operands: Any, outer: Any, i
 
 
 def evaluate_scalars(ops: Sequence[ir.Op], known: dict[int, Any]) -> dict[int, Any] | None:
-  """Values of scalar ops; counters may hold a whole sequence, and then so do the results."""
+  """Evaluates scalar ops and adds their values to `known`. Counters may be sequences, and so are then the results."""
   for op in ops:
     if op.name == "stablehlo.constant":
       known[op.results[0]] = op.attrs["value"]
@@ -111,7 +115,7 @@ def known_captures(region: ir.Region, outer: Mapping[int, Any]) -> dict[int, Any
 def count_trips(
   cond: ir.Region, body: ir.Region, counters: Sequence[int], operands: Any, outer: Any, invariant: Any
 ) -> dict[int, Counter] | None:
-  """Each counter by its position; None where the loop runs for too long to be counted trip by trip."""
+  """Returns the counters by position, or None if the loop is too long to be evaluated trip by trip."""
   test = scalar_slice(cond, cond.returns[0])
   steps = {i: found[0] for i in counters if (found := scalar_slice(body, body.returns[i])) is not None}
   if test is None or not counters or len(steps) != len(counters):
@@ -154,7 +158,7 @@ def _affine(
   fixed_cond: Mapping[int, Any],
   fixed_body: Mapping[int, Any],
 ) -> dict[int, Counter] | None:
-  """The common case in closed form: one counter, `i < n` or `i > n`, and a constant step."""
+  """Returns the counters of the common case in closed form: one counter, `i < n` or `i > n`, and a constant step."""
   own = scalar_slice(body, body.returns[counters[0]])
   if len(counters) != 1 or own is None:
     return None
@@ -179,7 +183,7 @@ def _affine(
 def _only_op(
   ops: Sequence[ir.Op], names: tuple[str, ...], known: Mapping[int, Any]
 ) -> tuple[ir.Op, dict[int, Any]] | None:
-  """The one op beside constants, where it has one of the names, and what is known; None where there are others."""
+  """Returns the only op besides constants, and all known values; None if there are several or it has another name."""
   others = [op for op in ops if op.name != "stablehlo.constant"]
   if len(others) != 1 or others[0].name not in names:
     return None
@@ -188,7 +192,7 @@ def _only_op(
 
 
 def _stride(ops: Sequence[ir.Op], counter: int, known: Mapping[int, Any]) -> int | None:
-  """What a body adds to its counter; None where it does anything else."""
+  """Returns the constant that a body adds to its counter, or None if it computes something else."""
   found = _only_op(ops, ("stablehlo.add", "stablehlo.subtract"), known)
   if found is None:
     return None
@@ -200,7 +204,7 @@ def _stride(ops: Sequence[ir.Op], counter: int, known: Mapping[int, Any]) -> int
 
 
 def _bound(ops: Sequence[ir.Op], counter: int, known: Mapping[int, Any]) -> tuple[bool, int] | None:
-  """(whether the counter rises to it, the first value not reached) where a condition compares the two."""
+  """Returns `(is_upper, first value that ends the loop)` if the condition compares the counter with a known value."""
   found = _only_op(ops, ("stablehlo.compare",), known)
   if found is None:
     return None
