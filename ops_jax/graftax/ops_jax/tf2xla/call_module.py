@@ -1,4 +1,4 @@
-"""StableHLO inside TensorFlow graphs: what `jax2tf.convert` writes, back as JAX operations."""
+"""StableHLO modules in TensorFlow graphs, as `jax2tf.convert` writes them."""
 
 import contextlib
 import functools
@@ -13,8 +13,8 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, materialize
 
-# The package below takes as long to import as all lowerings together, and few graphs hold a module: the functions that
-# meet one import it.
+# Importing this package takes as long as importing all lowerings, and few graphs contain a module, so the functions
+# that need it import it.
 if TYPE_CHECKING:
   from graftax.xla_call_module import Module
 
@@ -36,29 +36,29 @@ def xla_call_module(
   disabled_checks: tuple[str, ...] = (),
   use_shardy_partitioner: bool = False,
 ) -> tuple[Value, ...]:
-  """The results of a StableHLO module, as ordinary JAX operations.
+  """Runs a StableHLO module as ordinary JAX operations.
 
   Source op: `tf.raw_ops.XlaCallModule`.
 
   Args:
     ctx: the program around the node, for the functions of `function_list` and `xlacallmodule_strict_checks`.
-    args: what the module's `main` takes, without platform index, dimension arguments and tokens.
+    args: arguments of the module's `main`, without platform index, dimension arguments and tokens.
     version: the calling convention, 2 to 10.
     module: the serialized module.
     Tout: dtypes of the results.
-    dim_args_spec: `"argument.axis"` of the dimensions that old modules take as arguments.
-    platforms: what the module was lowered for.
-    function_list: TensorFlow functions that the module calls; lowered as any other, with this program's state.
-    has_token_input_output: whether `main` takes and returns tokens, which order effects that JAX does not have.
-    disabled_checks: checks that the exporter switched off.
-    use_shardy_partitioner: which kind of sharding annotations the module has; both are read.
+    dim_args_spec: `"argument.axis"` of the dimensions that are arguments in old modules.
+    platforms: platforms for which the module was lowered.
+    function_list: TensorFlow functions that the module calls; lowered as any other function, with this program's state.
+    has_token_input_output: whether `main` has tokens as arguments and results; they are ignored.
+    disabled_checks: checks that the exporter disabled.
+    use_shardy_partitioner: the kind of sharding annotations in the module; both kinds are read.
 
   Raises:
     StableHloError: the module cannot be read, was lowered for other platforms, or does not fit the arguments. The error
       is also a `GraftaxError`.
 
   Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
-  that has no JAX counterpart runs as it is, and then has no derivative.
+  without a JAX counterpart runs as an opaque operation without a derivative.
   """
   from graftax.xla_call_module import call, lift
 
@@ -72,7 +72,7 @@ def xla_call_module(
   values = [jnp.asarray(materialize(arg)) for arg in args]
   with _graftax_errors():
     if function_list:
-      # What those functions do depends on the program around them, so nothing that was traced may be used again.
+      # Those functions depend on the program around them, so `call`, which reuses traces, would be wrong.
       results: Sequence[Any] = lift(parsed, check_platform=check_platform, call_tf_function=call_tf_function)(*values)
     else:
       results = call(parsed, *values, check_platform=check_platform)
@@ -81,15 +81,15 @@ def xla_call_module(
 
 @contextlib.contextmanager
 def _graftax_errors() -> Iterator[None]:
-  """Raises errors of `graftax.xla_call_module`, which stands alone, as errors that are `GraftaxError`s as well."""
+  """Reraises errors of `graftax.xla_call_module`, which does not depend on `graphdef_ir`, as `GraftaxError`s too."""
   from graftax.xla_call_module import StableHloError
 
   try:
     yield
   except StableHloError as e:
-    if isinstance(e, GraftaxError):  # a module within a function that a module calls
+    if isinstance(e, GraftaxError):  # raised by a module in a function that a module calls
       raise
-    kind: Any = type(e)  # Any: mypy takes `__hash__` of the instances for that of the class
+    kind: Any = type(e)  # Any: mypy confuses `__hash__` of the instances with that of the class
     both = _as_graftax_error(kind)
     error = both.__new__(both, *e.args)
     error.__dict__.update(e.__dict__)
@@ -126,7 +126,7 @@ def _module(
 
 
 def _result(value: Array, dtype: DType) -> Array:
-  # Modules hold float0, the dtype of derivatives of integers, as booleans; TensorFlow as what Tout says.
+  # Modules represent float0, the dtype of derivatives of integers, as booleans; TensorFlow uses the dtype in Tout.
   wanted = dtype.base.numpy
   if value.dtype == np.bool_ and wanted != np.bool_:
     return value.astype(wanted)

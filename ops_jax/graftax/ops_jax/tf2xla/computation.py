@@ -1,4 +1,4 @@
-"""Functions of scalars that tf2xla's reductions, windows and scatters take: as Python functions, and recognised."""
+"""Library functions of scalars (of reductions, windows and scatters) as Python functions, and as known monoids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +21,12 @@ _NAMES = {"mul": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def scalar_function(ctx: Context, function: FunctionRef, dtypes: list[np.dtype]) -> Computation:
-  """Returns a library function of scalars as a Python function of scalars, with variables as they are now.
+  """Returns a library function of scalars as a Python function of scalars, with the current values of variables.
 
   Args:
     ctx: the program around the node.
-    function: what to call.
-    dtypes: of its arguments.
+    function: the library function.
+    dtypes: dtypes of its arguments.
   """
   pure = ctx.pure(function, [jnp.zeros((), dtype) for dtype in dtypes])
   state = tuple(ctx.read(handle) for handle in pure.written)
@@ -39,7 +39,7 @@ def scalar_function(ctx: Context, function: FunctionRef, dtypes: list[np.dtype])
 
 
 def monoid(combine: Computation, dtype: np.dtype) -> str | None:
-  """Returns the key of `MONOIDS` that a function of two scalars of `dtype` is, or None if it is none of them."""
+  """Returns the key of `MONOIDS` for a function of two scalars of `dtype`, or None if it is not one of them."""
   jaxpr = _jaxpr(combine, dtype)
   if len(jaxpr.eqns) != 1 or len(jaxpr.outvars) != 1 or jaxpr.outvars[0] is not jaxpr.eqns[0].outvars[0]:
     return None
@@ -51,13 +51,13 @@ def monoid(combine: Computation, dtype: np.dtype) -> str | None:
 
 
 def takes_the_second(combine: Computation, dtype: np.dtype) -> bool:
-  """Returns whether a function of two scalars of `dtype` returns its second argument as it is."""
+  """Returns whether a function of two scalars of `dtype` returns its second argument unchanged."""
   jaxpr = _jaxpr(combine, dtype)
   return len(jaxpr.outvars) == 1 and jaxpr.outvars[0] is jaxpr.invars[1]
 
 
 def _jaxpr(combine: Computation, dtype: np.dtype) -> Any:
-  """Returns the jaxpr of the function, without the calls that merely wrap it."""
+  """Returns the jaxpr of the function, without calls that only wrap it."""
   scalar = jax.ShapeDtypeStruct((), dtype)
   jaxpr = jax.make_jaxpr(combine)(scalar, scalar).jaxpr
   while len(jaxpr.eqns) == 1:

@@ -31,7 +31,7 @@ def xla_conv(
   dimension_numbers: bytes,
   precision_config: bytes,
 ) -> Array:
-  """General convolution; arguments as for `xla_conv_v2`.
+  """Computes a general convolution; arguments as for `xla_conv_v2`.
 
   Source op: `XlaConv` (tf2xla).
 
@@ -59,22 +59,22 @@ def xla_conv_v2(
   preferred_element_type: np.dtype,
   batch_group_count: int = 1,
 ) -> Array:
-  """General convolution, summed in the result's own dtype.
+  """Computes a general convolution with sums in the dtype of the result.
 
   Source op: `XlaConvV2` (tf2xla).
 
   Args:
-    lhs: the input, any numeric dtype; where batch, features and space lie is in `dimension_numbers`.
+    lhs: the input, any numeric dtype; `dimension_numbers` defines the layout.
     rhs: the kernel, any numeric dtype.
-    window_strides: one per spatial dimension, as the dilations.
-    padding: `[n, 2]`, cells before and after, for each spatial dimension; negative ones crop.
-    lhs_dilation: steps between the input's cells.
-    rhs_dilation: steps between the kernel's.
-    feature_group_count: groups that the features fall into.
+    window_strides: one per spatial dimension, like the dilations.
+    padding: `[n, 2]`, cells before and after, for each spatial dimension; negative numbers crop.
+    lhs_dilation: distance between cells of the input.
+    rhs_dilation: distance between cells of the kernel.
+    feature_group_count: number of groups of features.
     dimension_numbers: serialized `xla.ConvolutionDimensionNumbers`.
     precision_config: serialized `xla.PrecisionConfig`.
     preferred_element_type: dtype of the result.
-    batch_group_count: groups that the batch falls into.
+    batch_group_count: number of groups of the batch.
 
   Raises:
     InvalidInputError: the dimension numbers do not fit the operands.
@@ -100,7 +100,7 @@ def _conv(
 ) -> Array:
   dtype = canonical_dtype(dtype)
   lhs, rhs = jnp.asarray(lhs), jnp.asarray(rhs)
-  # XLA multiplies in the result's dtype where an operand is narrower; JAX wants operands of one.
+  # XLA multiplies in the result's dtype if an operand is narrower; JAX requires operands of the same dtype.
   if lhs.dtype != rhs.dtype or (jnp.issubdtype(dtype, jnp.integer) and lhs.dtype != dtype):
     lhs, rhs = lhs.astype(dtype), rhs.astype(dtype)
   result = jax.lax.conv_general_dilated(

@@ -16,14 +16,14 @@ _PRECISIONS = (jax.lax.Precision.DEFAULT, jax.lax.Precision.HIGH, jax.lax.Precis
 
 
 def precisions(op: str, precision_config: bytes) -> tuple[jax.lax.Precision, jax.lax.Precision] | None:
-  """The precision of both operands that a serialized `xla.PrecisionConfig` asks for, or None for the default.
+  """Returns the precisions of both operands in a serialized `xla.PrecisionConfig`, or None for the default.
 
   Args:
-    op: for messages.
-    precision_config: the message.
+    op: name of the op, for messages.
+    precision_config: the serialized message.
 
   Raises:
-    InvalidInputError: the bytes are no such message, or hold an unknown precision.
+    InvalidInputError: the bytes are not such a message, or contain an unknown precision.
   """
   numbers = integer_fields(op, precision_config, fields=(1,)).get(1, [])
   if any(number >= len(_PRECISIONS) for number in numbers):
@@ -33,7 +33,7 @@ def precisions(op: str, precision_config: bytes) -> tuple[jax.lax.Precision, jax
 
 @register("XlaDot", ignores=("T",))
 def xla_dot(lhs: Array, rhs: Array, *, dimension_numbers: bytes, precision_config: bytes) -> Array:
-  """General product of two tensors.
+  """Computes the general product of two tensors.
 
   Source op: `XlaDot` (tf2xla).
 
@@ -53,7 +53,7 @@ def xla_dot(lhs: Array, rhs: Array, *, dimension_numbers: bytes, precision_confi
 def xla_dot_v2(
   lhs: Array, rhs: Array, *, dimension_numbers: bytes, precision_config: bytes, preferred_element_type: np.dtype
 ) -> Array:
-  """General product of two tensors, summed in the result's own dtype.
+  """Computes the general product of two tensors with sums in the dtype of the result.
 
   Source op: `XlaDotV2` (tf2xla).
 

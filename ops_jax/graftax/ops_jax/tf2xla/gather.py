@@ -24,13 +24,13 @@ def xla_gather(
   dimension_numbers: bytes,
   indices_are_sorted: bool,
 ) -> Array:
-  """Slices of an array at many positions.
+  """Returns slices of an array at many positions.
 
   Source op: `XlaGather` (tf2xla).
 
   Args:
     operand: any dtype.
-    start_indices: integers, with an index vector along one dimension; moved to where the slice fits.
+    start_indices: integers, with an index vector along one dimension; clamped to the bounds.
     slice_sizes: one per dimension of `operand`.
     dimension_numbers: serialized `xla.GatherDimensionNumbers`.
     indices_are_sorted: a promise.
@@ -58,21 +58,21 @@ def xla_scatter(
   dimension_numbers: bytes,
   indices_are_sorted: bool,
 ) -> Array:
-  """An array with slices of it combined with updates.
+  """Returns an array with slices combined with updates.
 
   Source op: `XlaScatter` (tf2xla).
 
   Args:
-    ctx: the program, for the function.
+    ctx: the program that has the function.
     operand: any dtype.
-    scatter_indices: integers, with an index vector along one dimension; updates that do not fit are left out.
+    scatter_indices: integers, with an index vector along one dimension; updates that are out of bounds are dropped.
     updates: dtype of `operand`.
-    update_computation: takes two scalars, what was there and the update, and returns what will be.
+    update_computation: a function of two scalars, the old value and the update, that returns the new value.
     dimension_numbers: serialized `xla.ScatterDimensionNumbers`.
     indices_are_sorted: a promise.
 
-  Differs from TF: a function that is none of update, sum, product, maximum and minimum has no derivative, since the
-  order in which updates of one place are applied is open.
+  Differs from TF: functions other than update, sum, product, maximum and minimum have no derivative, because the order
+  of several updates at one position is not defined.
   """
   fields = integer_fields("XlaScatter", dimension_numbers)
   numbers = lax.ScatterDimensionNumbers(

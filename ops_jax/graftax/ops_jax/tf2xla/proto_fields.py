@@ -1,4 +1,4 @@
-"""The small protobuf messages that ops carry in string attributes: integers by field number."""
+"""Integer fields of the small protobuf messages in string attributes of ops."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,15 +10,15 @@ __all__ = ["convolution_numbers", "integer_fields"]
 
 
 def integer_fields(op: str, message: bytes, fields: Collection[int] = range(1, 32)) -> dict[int, list[int]]:
-  """Repeated integer fields of a serialized message, packed or not, by field number.
+  """Returns the repeated integer fields of a serialized message, packed or not, by field number.
 
   Args:
     op: for messages.
     message: the serialized message.
-    fields: numbers of the fields that hold integers; any other is passed over.
+    fields: numbers of the fields to read; all others are skipped.
 
   Raises:
-    InvalidInputError: the bytes are no such message.
+    InvalidInputError: the bytes are not such a message.
   """
   found: dict[int, list[int]] = {}
   position = 0
@@ -45,19 +45,19 @@ def integer_fields(op: str, message: bytes, fields: Collection[int] = range(1, 3
 def convolution_numbers(
   op: str, message: bytes, rank: int, fields: Sequence[tuple[int, int, int]]
 ) -> lax.ConvDimensionNumbers:
-  """The dimension numbers of a convolution.
+  """Returns the dimension numbers of a convolution.
 
   Args:
     op: for messages.
     message: a serialized message that names the dimensions of input, kernel and output.
-    rank: of the operands.
+    rank: rank of the operands.
     fields: for input, kernel and output, the field numbers of batch (or output features), features, and space.
 
   Raises:
     InvalidInputError: the message is damaged, or does not name each dimension once.
   """
   found = integer_fields(op, message)
-  # A field that holds 0 may be left out.
+  # A field with value 0 may be absent.
   specs = [
     (*found.get(first, [0])[-1:], *found.get(second, [0])[-1:], *found.get(space, []))
     for first, second, space in fields

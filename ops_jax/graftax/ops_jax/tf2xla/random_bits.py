@@ -22,22 +22,22 @@ _PHILOX, _THREEFRY, _AUTO_SELECT = 1, 2, 3
 def xla_rng_bit_generator(
   algorithm: Static[int], initial_state: Array, shape: Static[tuple[int, ...]], *, dtype: np.dtype = _UINT64
 ) -> tuple[Value, Array]:
-  """Random bits and the state after, from XLA's generators.
+  """Returns random bits from one of XLA's generators, and its new state.
 
   Source op: `XlaRngBitGenerator` (tf2xla).
 
   Args:
-    algorithm: 1 for Philox, 2 for ThreeFry, 3 for the one that the state's size fits.
+    algorithm: 1 for Philox, 2 for ThreeFry, 3 to choose by the size of the state.
     initial_state: key and counter: `[3]` for Philox, `[2]` for ThreeFry; uint64.
-    shape: of the bits.
+    shape: shape of the bits.
     dtype: int32, uint32, int64 or uint64.
 
   Returns:
-    The state after, shape of `initial_state`, uint64; bits, `shape` of `dtype` (64-bit ones as `Int64Pair` if
+    The new state, shape of `initial_state`, uint64; bits, `shape` of `dtype` (64-bit ones as `Int64Pair` if
     `jax_enable_x64` is off).
 
   Raises:
-    InvalidInputError: another algorithm, size of the state, or dtype.
+    InvalidInputError: the algorithm, the size of the state, or the dtype is not supported.
   """
   size = {_PHILOX: 3, _THREEFRY: 2, _AUTO_SELECT: initial_state.shape[0]}.get(algorithm)
   if dtype.itemsize < 4 or initial_state.shape != (size,) or size not in (2, 3):

@@ -1,4 +1,4 @@
-"""tf2xla's reductions by a function."""
+"""tf2xla's reductions with any function."""
 
 from collections.abc import Sequence
 
@@ -18,16 +18,16 @@ __all__ = ["xla_reduce", "xla_variadic_reduce", "xla_variadic_reduce_v2"]
 def xla_reduce(
   ctx: Context, input: Array, init_value: Array, *, dimensions_to_reduce: tuple[int, ...], reducer: FunctionRef
 ) -> Array:
-  """An array reduced along dimensions by a function.
+  """Reduces an array along dimensions with a function.
 
   Source op: `XlaReduce` (tf2xla).
 
   Args:
     ctx: the program, for the function.
     input: any dtype.
-    init_value: scalar of that dtype, what a reduction starts from.
-    dimensions_to_reduce: which dimensions go; where none, the input stays as it is.
-    reducer: from two scalars to one; associative, as the order of reductions is open.
+    init_value: scalar of that dtype, the initial value of each reduction.
+    dimensions_to_reduce: dimensions to remove; if empty, the input is returned.
+    reducer: from two scalars to one; associative, because the order is not defined.
   """
   x = jnp.asarray(input)
   name = monoid(scalar_function(ctx, reducer, [x.dtype] * 2), x.dtype)
@@ -47,7 +47,7 @@ def xla_variadic_reduce(
   dimensions_to_reduce: tuple[int, ...],
   reducer: FunctionRef,
 ) -> tuple[Array, ...]:
-  """Arrays of one dtype reduced together along dimensions; otherwise as `XlaVariadicReduceV2`.
+  """Reduces several arrays of one dtype together; otherwise like `XlaVariadicReduceV2`.
 
   Source op: `XlaVariadicReduce` (tf2xla).
   """
@@ -63,16 +63,16 @@ def xla_variadic_reduce_v2(
   dimensions_to_reduce: tuple[int, ...],
   reducer: FunctionRef,
 ) -> tuple[Array, ...]:
-  """Arrays reduced together along dimensions by a function.
+  """Reduces several arrays together along dimensions with a function.
 
   Source op: `XlaVariadicReduceV2` (tf2xla).
 
   Args:
     ctx: the program, for the function.
     inputs: `n` arrays of one shape, of any dtypes.
-    init_values: `n` scalars, what a reduction starts from.
-    dimensions_to_reduce: which dimensions go.
-    reducer: from `n` scalars so far and `n` more to `n`; associative, as the order of reductions is open.
+    init_values: `n` scalars, the initial values.
+    dimensions_to_reduce: dimensions to remove.
+    reducer: from `n` accumulated scalars and `n` more to `n`; associative, because the order is not defined.
   """
   return _reduce(ctx, inputs, init_values, dimensions_to_reduce, reducer)
 

@@ -1,6 +1,6 @@
-"""Replicas and partitions: a converted function is one of one, so what replicas exchange stays with itself.
+"""Communication between replicas and partitions, for a single replica, because a converted function runs as one.
 
-Where a graph names groups of more than one replica the numbers would differ, and that is an error.
+If a graph has groups of several replicas, the result would differ, so that is an error.
 """
 
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ _REPLICATED, _MAXIMAL, _OTHER = 0, 1, 3
 
 @register("XlaReplicaId")
 def xla_replica_id() -> Array:
-  """0, int32: the number of the only replica.
+  """Returns 0, int32, the number of the only replica.
 
   Source op: `XlaReplicaId` (tf2xla).
   """
@@ -39,23 +39,23 @@ def xla_replica_id() -> Array:
 
 @register("XlaAllReduce", ignores=("T", "mode", "reduce_op"))
 def xla_all_reduce(input: Array, group_assignment: Static[np.ndarray]) -> Array:
-  """The input: each group of replicas reduces to itself.
+  """Returns the input, because each group has a single replica.
 
   Source op: `XlaAllReduce` (tf2xla).
 
   Args:
     input: any shape.
-    group_assignment: `[num_groups, 1]`, or empty for all replicas together.
+    group_assignment: `[num_groups, 1]`, or empty for one group of all replicas.
 
   Raises:
-    UnsupportedOpError: a group has more replicas than one.
+    UnsupportedOpError: a group has several replicas.
   """
   return _alone("XlaAllReduce", input, group_assignment)
 
 
 @register("CrossReplicaSum", ignores=("T",))
 def cross_replica_sum(input: Array, group_assignment: Static[np.ndarray]) -> Array:
-  """The input: each group of replicas sums to itself; arguments as for `XlaAllReduce`.
+  """Returns the input, because each group has a single replica; arguments as for `XlaAllReduce`.
 
   Source op: `tf.raw_ops.CrossReplicaSum`.
   """
@@ -64,7 +64,7 @@ def cross_replica_sum(input: Array, group_assignment: Static[np.ndarray]) -> Arr
 
 @register("XlaReduceScatter", ignores=("T", "reduce_op"))
 def xla_reduce_scatter(input: Array, group_assignment: Static[np.ndarray], scatter_dimension: Static[int]) -> Array:
-  """The input: one replica keeps all of what it reduces; arguments as for `XlaAllReduce`.
+  """Returns the input, because each group has a single replica; other arguments as for `XlaAllReduce`.
 
   Source op: `XlaReduceScatter` (tf2xla).
   """
@@ -88,19 +88,19 @@ def _alone(op: str, input: Array, groups: np.ndarray) -> Array:
 def collective_reduce_v2(
   input: Array, group_size: Static[int], group_key: Value, instance_key: Value, ordering_token: list[Value]
 ) -> Array:
-  """The input, which a group of one reduces to.
+  """Returns the input, because the group has a single device.
 
   Source op: `tf.raw_ops.CollectiveReduceV2`.
 
   Args:
     input: any shape.
     group_size: 1. Must be concrete.
-    group_key: which group.
-    instance_key: which reduction.
-    ordering_token: what orders reductions.
+    group_key: not used.
+    instance_key: not used.
+    ordering_token: not used.
 
   Raises:
-    UnsupportedOpError: the group has more devices than one.
+    UnsupportedOpError: the group has several devices.
   """
   if group_size != 1:
     raise UnsupportedOpError(f"CollectiveReduceV2: a group of {group_size} devices. {_ADVICE}")
@@ -111,20 +111,20 @@ def collective_reduce_v2(
 def collective_assign_group_v2(
   group_assignment: Static[np.ndarray], device_index: Static[int], base_key: Static[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Size and key of the group that a device is in.
+  """Returns the size and the key of the group of a device.
 
   Source op: `tf.raw_ops.CollectiveAssignGroupV2`.
 
   Args:
-    group_assignment: `[num_groups, group_size]`, devices. Must be concrete, as the others.
+    group_assignment: `[num_groups, group_size]`, devices. Must be concrete, like the others.
     device_index: the device.
-    base_key: key of the first group; the others follow.
+    base_key: key of the first group; the keys are consecutive.
 
   Returns:
     Group size and group key, int32 scalars.
 
   Raises:
-    InvalidInputError: no group has the device.
+    InvalidInputError: the device is in no group.
   """
   rows = np.flatnonzero((np.atleast_2d(group_assignment) == device_index).any(axis=1))
   if not rows.size:
@@ -136,7 +136,7 @@ def collective_assign_group_v2(
 
 @register("XlaSharding", ignores=("T", "sharding", "unspecified_dims"))
 def xla_sharding(input: Array) -> Array:
-  """The input, whose sharding JAX decides.
+  """Returns the input; JAX decides its sharding.
 
   Source op: `XlaSharding` (tf2xla).
   """
@@ -145,14 +145,14 @@ def xla_sharding(input: Array) -> Array:
 
 @register("XlaSpmdFullToShardShape", ignores=("T", "unspecified_dims"))
 def xla_spmd_full_to_shard_shape(input: Array, *, manual_sharding: bytes, dim: int = -1) -> Array:
-  """The input: the part of a partition that holds everything.
+  """Returns the input, because the only partition has all of it.
 
   Source op: `XlaSpmdFullToShardShape` (tf2xla).
 
   Args:
     input: any shape.
     manual_sharding: serialized `xla.OpSharding`.
-    dim: the dimension that is sharded by hand, or -1 for all.
+    dim: the dimension that is sharded manually, or -1 for all.
 
   Raises:
     UnsupportedOpError: the sharding has several parts.
@@ -165,7 +165,7 @@ def xla_spmd_full_to_shard_shape(input: Array, *, manual_sharding: bytes, dim: i
 def xla_spmd_shard_to_full_shape(
   input: Array, *, manual_sharding: bytes, full_shape: PartialShape, dim: int = -1
 ) -> Array:
-  """The input: the whole, of which a partition holds everything; arguments as for `XlaSpmdFullToShardShape`.
+  """Returns the input, because the only partition has all of it; arguments as for `XlaSpmdFullToShardShape`.
 
   Source op: `XlaSpmdShardToFullShape` (tf2xla).
   """

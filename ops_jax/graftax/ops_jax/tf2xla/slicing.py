@@ -23,13 +23,13 @@ __all__ = [
 
 @register("XlaDynamicSlice", ignores=("T", "Tindices"))
 def xla_dynamic_slice(input: Array, start_indices: Array, size_indices: Static[tuple[int, ...]]) -> Array:
-  """A slice of fixed size at a computed position.
+  """Returns a slice of fixed size at a computed position.
 
   Source op: `XlaDynamicSlice` (tf2xla).
 
   Args:
     input: any shape and dtype.
-    start_indices: `[rank]`, integers; moved to where the slice fits.
+    start_indices: `[rank]`, integers; clamped to the bounds.
     size_indices: `[rank]`, the slice's shape. Must be concrete.
   """
   input = jnp.asarray(input)
@@ -38,14 +38,14 @@ def xla_dynamic_slice(input: Array, start_indices: Array, size_indices: Static[t
 
 @register("XlaDynamicUpdateSlice", ignores=("T", "Tindices"))
 def xla_dynamic_update_slice(input: Array, update: Array, indices: Array) -> Array:
-  """An array with a slice at a computed position replaced.
+  """Returns an array with a slice at a computed position replaced.
 
   Source op: `XlaDynamicUpdateSlice` (tf2xla).
 
   Args:
     input: any shape and dtype.
     update: the slice, of the same rank and dtype.
-    indices: `[rank]`, integers; moved to where the slice fits.
+    indices: `[rank]`, integers; clamped to the bounds.
   """
   input = jnp.asarray(input)
   never = [False] * input.ndim
@@ -53,7 +53,7 @@ def xla_dynamic_update_slice(input: Array, update: Array, indices: Array) -> Arr
 
 
 def _indices(indices: Array) -> list[Any]:
-  # XLA moves negative ones to 0; JAX refuses them where they are known.
+  # XLA clamps negative indices to 0; JAX rejects them if they are known.
   indices = jnp.maximum(jnp.asarray(indices), 0)
   return [indices[i] for i in range(indices.shape[0])]
 
@@ -66,16 +66,16 @@ def xla_pad(
   padding_high: Static[tuple[int, ...]],
   padding_interior: Static[tuple[int, ...]],
 ) -> Array:
-  """An array with cells added around and between its own.
+  """Pads an array around and between its cells.
 
   Source op: `XlaPad` (tf2xla).
 
   Args:
     input: any shape and dtype.
-    padding_value: scalar, what the new cells hold.
-    padding_low: cells before, one entry per dimension; negative ones crop. Must be concrete, as the others.
+    padding_value: scalar, the value of the new cells.
+    padding_low: cells before, one entry per dimension; negative numbers crop. Must be concrete, like the others.
     padding_high: cells after.
-    padding_interior: cells between neighbours, not negative.
+    padding_interior: cells between neighbors, not negative.
   """
   input = jnp.asarray(input)
   configuration = list(zip(padding_low, padding_high, padding_interior, strict=True))
@@ -84,14 +84,14 @@ def xla_pad(
 
 @register("XlaBroadcastHelper", ignores=("T", "Tindices"))
 def xla_broadcast_helper(lhs: Array, rhs: Array, broadcast_dims: Static[tuple[int, ...]]) -> tuple[Array, Array]:
-  """Two arrays of one rank, for an operator that broadcasts dimensions of size 1.
+  """Returns two arrays of one rank, for an operator that broadcasts dimensions of size 1.
 
   Source op: `XlaBroadcastHelper` (tf2xla).
 
   Args:
     lhs: any shape.
     rhs: any shape.
-    broadcast_dims: where the dimensions of the array of lower rank go; empty where the ranks agree or one is a scalar.
+    broadcast_dims: positions of the dimensions of the lower-rank array; empty if the ranks agree or one is a scalar.
 
   Raises:
     InvalidInputError: the ranks differ and `broadcast_dims` does not name increasing dimensions.
@@ -121,7 +121,7 @@ def xla_broadcast_helper(lhs: Array, rhs: Array, broadcast_dims: Static[tuple[in
 
 @register("XlaOptimizationBarrier", ignores=("T",))
 def xla_optimization_barrier(input: list[Array]) -> tuple[Array, ...]:
-  """The inputs, kept apart from what follows by the compiler.
+  """Returns the inputs behind a barrier that compiler optimizations do not cross.
 
   Source op: `XlaOptimizationBarrier` (tf2xla).
   """
@@ -130,21 +130,21 @@ def xla_optimization_barrier(input: list[Array]) -> tuple[Array, ...]:
 
 @register("XlaReducePrecision", ignores=("T",))
 def xla_reduce_precision(operand: Array, *, exponent_bits: int, mantissa_bits: int) -> Array:
-  """Numbers rounded to a format with fewer bits.
+  """Rounds numbers to a format with fewer bits.
 
   Source op: `XlaReducePrecision` (tf2xla).
 
   Args:
     operand: bfloat16, float16, float32 or float64.
-    exponent_bits: of the format, at least 1.
-    mantissa_bits: of the format.
+    exponent_bits: exponent bits of the format, at least 1.
+    mantissa_bits: mantissa bits of the format.
   """
   return lax.reduce_precision(jnp.asarray(operand), exponent_bits, mantissa_bits)
 
 
 @register("XlaSetBound")
 def xla_set_bound(input: Value, bound: Value) -> Value:
-  """`input`; that it stays below `bound` helps compilers of dynamic shapes alone.
+  """Returns `input`; the bound is a hint to compilers of dynamic shapes and is ignored.
 
   Source op: `XlaSetBound` (tf2xla).
   """
@@ -154,14 +154,14 @@ def xla_set_bound(input: Value, bound: Value) -> Value:
 
 @register("XlaSetDynamicDimensionSize", ignores=("T",))
 def xla_set_dynamic_dimension_size(input: Array, dim_index: Static[int], size: Static[int]) -> Array:
-  """The first `size` entries along a dimension.
+  """Returns the first `size` entries along a dimension.
 
   Source op: `XlaSetDynamicDimensionSize` (tf2xla).
 
   Args:
     input: any shape and dtype.
     dim_index: the dimension.
-    size: how many entries count. Must be concrete, since shapes are static.
+    size: number of entries. Must be concrete, because shapes are static.
 
   Raises:
     StaticInputError: `size` depends on traced data.

@@ -16,7 +16,7 @@ __all__ = ["xla_key_value_sort", "xla_sort", "xla_variadic_sort"]
 
 @register("XlaSort", ignores=("T",))
 def xla_sort(input: Array) -> Array:
-  """Elements of the last axis, ascending.
+  """Sorts the elements of the last axis in ascending order.
 
   Source op: `XlaSort` (tf2xla).
 
@@ -31,7 +31,7 @@ def xla_sort(input: Array) -> Array:
 
 @register("XlaKeyValueSort", ignores=("K", "V"))
 def xla_key_value_sort(keys: Array, values: Array) -> tuple[Array, Array]:
-  """Keys, ascending along the last axis, and the values that belong to them.
+  """Sorts keys along the last axis in ascending order, and reorders values in the same way.
 
   Source op: `XlaKeyValueSort` (tf2xla).
 
@@ -40,7 +40,7 @@ def xla_key_value_sort(keys: Array, values: Array) -> tuple[Array, Array]:
     values: shape of `keys`, any dtype.
 
   Returns:
-    Keys and values in order; equal keys keep theirs.
+    Keys and values in order; the order of equal keys is kept.
   """
   return tuple(jax.lax.sort((jnp.asarray(keys), jnp.asarray(values)), dimension=-1, num_keys=1))
 
@@ -49,16 +49,16 @@ def xla_key_value_sort(keys: Array, values: Array) -> tuple[Array, Array]:
 def xla_variadic_sort(
   ctx: Context, inputs: list[Array], dimension: Static[int], *, comparator: FunctionRef, is_stable: bool
 ) -> tuple[Array, ...]:
-  """Tensors sorted together along an axis by a comparison function.
+  """Sorts tensors together along an axis with a comparison function.
 
   Source op: `XlaVariadicSort` (tf2xla).
 
   Args:
     ctx: the program, for the function.
-    inputs: of one shape.
+    inputs: arrays of one shape.
     dimension: the axis.
-    comparator: takes two scalars of each input and tells whether the first comes before.
-    is_stable: whether equal elements keep their order; they do in any case.
+    comparator: function of two scalars of each input that returns whether the first comes before the second.
+    is_stable: ignored; equal elements always keep their order.
 
   Returns:
     The inputs in order.
@@ -75,7 +75,7 @@ def xla_variadic_sort(
     return pure.apply(state, pairs, None)[0][0]
 
   def order_of_row(*rows: Array) -> Array:
-    # The rank of an element is the number of those before it; an equal one counts when it stood earlier.
+    # The rank of an element is the number of elements before it; an equal one counts if its index is smaller.
     def before(i: Array, j: Array) -> Array:
       return comes_before(*[row[k] for row in rows for k in (i, j)])
 

@@ -16,7 +16,7 @@ __all__ = ["assign_variable_xla_concat_nd", "read_variable_xla_split_nd", "xla_c
 
 @register("XlaSplitND", ignores=("N", "T"))
 def xla_split_nd(input: Array, *, num_splits: tuple[int, ...], paddings: tuple[int, ...] = ()) -> tuple[Array, ...]:
-  """An array as a grid of equal parts, in row-major order.
+  """Splits an array into a grid of equal parts, in row-major order.
 
   Source op: `XlaSplitND` (tf2xla).
 
@@ -26,7 +26,7 @@ def xla_split_nd(input: Array, *, num_splits: tuple[int, ...], paddings: tuple[i
     paddings: zeros to add at the end of each dimension before; empty for none.
 
   Raises:
-    InvalidInputError: a dimension does not divide into its parts.
+    InvalidInputError: a dimension is not divisible by its number of parts.
   """
   return _split("XlaSplitND", input, num_splits, paddings)
 
@@ -35,7 +35,7 @@ def xla_split_nd(input: Array, *, num_splits: tuple[int, ...], paddings: tuple[i
 def read_variable_xla_split_nd(
   ctx: Context, resource: ResourceHandle, *, num_splits: tuple[int, ...], paddings: tuple[int, ...] = ()
 ) -> tuple[Array, ...]:
-  """A variable's value as a grid of equal parts; the rest as for `XlaSplitND`.
+  """Splits a variable's value into a grid of equal parts; otherwise like `XlaSplitND`.
 
   Source op: `ReadVariableXlaSplitND` (tf2xla).
   """
@@ -44,7 +44,7 @@ def read_variable_xla_split_nd(
 
 @register("XlaConcatND", ignores=("N", "T"))
 def xla_concat_nd(inputs: list[Array], *, num_concats: tuple[int, ...], paddings: tuple[int, ...] = ()) -> Array:
-  """The array that a grid of equal parts in row-major order makes.
+  """Concatenates a grid of equal parts in row-major order.
 
   Source op: `XlaConcatND` (tf2xla).
 
@@ -68,7 +68,7 @@ def assign_variable_xla_concat_nd(
   num_concats: tuple[int, ...],
   paddings: tuple[int, ...] = (),
 ) -> tuple[()]:
-  """Assigns a variable what a grid of parts makes; the rest as for `XlaConcatND`.
+  """Assigns a concatenated grid of parts to a variable; otherwise like `XlaConcatND`.
 
   Source op: `AssignVariableXlaConcatND` (tf2xla).
   """
@@ -102,7 +102,7 @@ def _concat(op: str, parts: Sequence[Array], counts: Sequence[int], paddings: Se
       f"num_concats={tuple(counts)!r} with paddings={paddings!r}."
     )
   for axis in reversed(range(len(counts))):
-    # The last dimension varies fastest, so its neighbours lie next to each other.
+    # The last dimension varies fastest, so its neighbors are adjacent in the list.
     count = counts[axis]
     arrays = [jnp.concatenate(arrays[i : i + count], axis) for i in range(0, len(arrays), count)]
   whole = arrays[0]

@@ -1,4 +1,4 @@
-"""tf2xla's reductions over sliding windows by a function, and their transpose."""
+"""tf2xla's reductions over sliding windows with any function, and their transpose."""
 
 import jax.numpy as jnp
 
@@ -26,20 +26,20 @@ def xla_reduce_window(
   *,
   computation: FunctionRef,
 ) -> Array:
-  """An array reduced over windows by a function.
+  """Reduces an array over windows with a function.
 
   Source op: `XlaReduceWindow` (tf2xla).
 
   Args:
-    ctx: the program, for the function.
+    ctx: the program that has the function.
     input: any dtype.
-    init_value: scalar of that dtype, what every window starts from.
-    window_dimensions: `[rank]`, as the next three. Must be concrete, as all of them.
+    init_value: scalar of that dtype, the initial value of every window.
+    window_dimensions: `[rank]`, like the next three. All of them must be concrete.
     window_strides: steps between windows.
-    base_dilations: steps between the input's cells.
-    window_dilations: steps between a window's cells.
+    base_dilations: distance between cells of the input.
+    window_dilations: distance between cells of a window.
     padding: `[rank, 2]`, cells before and after, which do not count.
-    computation: from two scalars to one; associative, as the order is open.
+    computation: from two scalars to one; associative, because the order is not defined.
   """
   x = jnp.asarray(input)
   combine = scalar_function(ctx, computation, [x.dtype] * 2)
@@ -74,20 +74,20 @@ def xla_select_and_scatter(
   select: FunctionRef,
   scatter: FunctionRef,
 ) -> Array:
-  """Values of `source`, one per window, each put where its window selects a cell.
+  """Scatters the values of `source`, one per window, to the cells that the windows select.
 
   Source op: `XlaSelectAndScatter` (tf2xla).
 
   Args:
-    ctx: the program, for the functions.
-    operand: any dtype, what windows select from.
-    window_dimensions: `[rank]`, as the next. Must be concrete, as all three.
+    ctx: the program that has the functions.
+    operand: the array in which windows select cells, any dtype.
+    window_dimensions: `[rank]`, like the next. All three must be concrete.
     window_strides: steps between windows.
     padding: `[rank, 2]`, cells before and after, which are never selected.
     source: one value per window, dtype of `operand`.
-    init_value: scalar, what a cell holds that nothing is put into.
-    select: from the cell so far and the next one to whether the first stays; cells come in row-major order.
-    scatter: from what a cell holds and a value to what it holds then.
+    init_value: scalar, the value of cells that are not selected.
+    select: function of the current and the next cell that returns whether to keep the current one; in row-major order.
+    scatter: function of the old value of a cell and a value of `source` that returns the new value.
 
   Returns:
     Shape and dtype of `operand`.

@@ -1,4 +1,4 @@
-"""What starts now and is waited for later: runs at once, since a lifted function leaves the schedule to XLA."""
+"""Asynchronous ops. They run when they are started, because XLA schedules a lifted function itself."""
 
 import dataclasses
 from typing import Any
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Future:
-  """Stands for `!stablehlo.future`: results that are there already."""
+  """A `!stablehlo.future` value, whose results are computed already."""
 
   results: tuple[Any, ...]
 

@@ -1,4 +1,4 @@
-"""Batch normalisation: inference, training, and its gradient."""
+"""Batch normalization: inference, training, and its gradient."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def _along(feature: int, x: Array, vector: Array) -> Array:
 
 
 def _in_32_bits(rule: Callable[..., Any]) -> Callable[..., Any]:
-  """A rule whose narrower floats are computed in float32: sums over a batch lose too much in 16 bits, as in XLA."""
+  """Returns a rule that computes 16-bit floats in float32, as XLA does, because sums over a batch lose precision."""
 
   def run(context: Context, op: ir.Op, *operands: Array) -> Any:
     if op.type.dtype.itemsize >= 4:

@@ -1,4 +1,4 @@
-"""CHLO ops that are more than one elementwise function: scan, ragged dot, the high half of a product."""
+"""CHLO ops that are not elementwise: scan, ragged dot, top k; and the high half of a product."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def _mulhi(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
   ignores=("is_associative",),
 )
 def _scan(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
-  """`body(*slices, *carries) -> (*outputs, *carries)` along one axis."""
+  """Scans `body(*slices, *carries) -> (*outputs, *carries)` along one axis."""
   num_inputs = op.attrs["operandSegmentSizes"][0]
   num_outputs = op.attrs["resultSegmentSizes"][0]
   axis, region = op.attrs["dimension"], op.regions[0]
@@ -52,7 +52,7 @@ _RAGGED_FIELDS = (
 
 @register("chlo.ragged_dot", attributes=("precision_config", "ragged_dot_dimension_numbers"))
 def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -> Array:
-  """The op holds its dimension numbers as a struct, the composite as a list of arrays."""
+  """Lowers both the op, whose dimension numbers are a struct, and the composite, where they are a list of arrays."""
   numbers = op.attrs["ragged_dot_dimension_numbers"]
   if not isinstance(numbers, dict):
     numbers = dict(zip(_RAGGED_FIELDS, numbers, strict=True))

@@ -1,4 +1,4 @@
-"""CHLO's ops that broadcast their operands: each is then the StableHLO op, or the CHLO op, of the same name."""
+"""CHLO ops that broadcast their operands and then apply the StableHLO or CHLO op of the same name."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def _select(context: Context, op: ir.Op, condition: Array, x: Array, y: Array) -
 
 
 def _broadcast(dims: Sequence[int] | None, *operands: Array) -> list[Array]:
-  """Operands of one shape. `dims` says where the axes of those of lower rank go; without it they are the last ones."""
+  """Broadcasts operands to one shape. `dims` are the positions of the axes of lower-rank operands, else the last."""
   rank = max(x.ndim for x in operands)
   aligned = []
   for x in operands:

@@ -1,4 +1,4 @@
-"""`composite`: CHLO functions by name, everything else through the decomposition that the module carries."""
+"""`composite`: registered and CHLO functions by name, all others by their decomposition in the module."""
 
 import dataclasses
 from typing import Any

@@ -14,7 +14,7 @@ __all__ = ["convolution", "precision_of"]
 
 
 def precision_of(op: ir.Op) -> Any:
-  """`precision_config` as JAX's precision; None where it is absent or all default."""
+  """Returns `precision_config` as JAX's precision, or None if it is absent or all default."""
   config = op.attrs.get("precision_config")
   if not config or all(item == "DEFAULT" for item in config):
     return None
@@ -35,7 +35,7 @@ _PRESETS = {
 
 
 def _algorithm(op: ir.Op) -> Any:
-  """`algorithm` as the preset of the same numbers, or spelled out."""
+  """Returns `algorithm` as the preset with the same parameters, or as a `lax.DotAlgorithm`."""
   found = op.attrs["algorithm"]
   lhs, rhs, total = (found[f"{name}_type"] for name in ("lhs_precision", "rhs_precision", "accumulation"))
   components, products = found.get("lhs_component_count", 1), found.get("num_primitive_operations", 1)
@@ -94,7 +94,7 @@ def _convolution(context: Context, op: ir.Op, x: Array, kernel: Array) -> Array:
 
 
 def convolution(op: ir.Op, x: Array, kernel: Array, padding: Any) -> Array:
-  """The convolution that an op's attributes describe, for padding given apart."""
+  """Computes the convolution that an op's attributes describe, with the given padding."""
   numbers = op.attrs["dimension_numbers"]
   ones = (1,) * (x.ndim - 2)
   reversal = op.attrs.get("window_reversal")

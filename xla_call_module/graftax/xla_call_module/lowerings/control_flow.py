@@ -1,4 +1,4 @@
-"""Calls, branches and loops. A `while` whose trip count is known becomes `lax.scan`, so that reverse mode works."""
+"""Calls, branches and loops. A `while` with a known trip count becomes `lax.scan`, which supports reverse mode."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def _case(context: Context, op: ir.Op, index: Any, *, environment: dict[int, Any
 
 
 def _branch_index(context: Context, source: ir.Op | None, index: Any, num: int, environment: dict[int, Any]) -> Any:
-  """An index for `lax.switch`, which clamps: StableHLO takes the last branch for any index out of range."""
+  """Returns an index for `lax.switch`, which clamps; StableHLO runs the last branch for any index out of range."""
   if source is not None and source.name == "stablehlo.clamp":
     low, unclamped, high = (environment.get(number) for number in source.operands)
     if known_int(low) == 0 and known_int(high) == num - 1 and unclamped is not None:
@@ -66,7 +66,7 @@ def _branch_index(context: Context, source: ir.Op | None, index: Any, num: int, 
 
 
 def _branch(context: Context, region: ir.Region, environment: dict[int, Any]) -> Callable[[], tuple[Any, ...]]:
-  """A region without arguments as a function that returns its arrays, tokens left out."""
+  """Returns a region without arguments as a function that returns its arrays without tokens."""
 
   def branch() -> tuple[Any, ...]:
     results = run_region(context, region, environment, ())

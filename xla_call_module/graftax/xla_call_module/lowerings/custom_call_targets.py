@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 @register_custom_call("tf.call_tf_function", takes_known=True)
 def _call_tf_function(context: Context, op: ir.Op, *operands: Any) -> Any:
-  """A TF function of the graph around the XlaCallModule node, through the callback that the caller supplied."""
+  """Calls a TF function of the graph around the XlaCallModule node with the callback that the caller supplied."""
   config = backend_config(op)
   config = config.get("tf.backend_config", config) if isinstance(config, dict) else {}
   config = op.attrs.get("tf.backend_config", config)
@@ -24,7 +24,7 @@ def _call_tf_function(context: Context, op: ir.Op, *operands: Any) -> Any:
   functions = context.options.function_list
   if index is None or not 0 <= index < len(functions):
     raise context.unsupported(
-      op, f"called_index={index!r} names no entry of the function_list, which has {len(functions)}."
+      op, f"called_index={index!r} is not an index of the function_list, which has {len(functions)} entries."
     )
   if context.options.call_tf_function is None:
     raise context.unsupported(op, f"it calls the TF function {functions[index]!r}; pass call_tf_function.")
@@ -52,7 +52,7 @@ def _annotation(context: Context, op: ir.Op, *operands: Any) -> Any:
 
 @register_custom_call("ApproxTopK", "stablehlo.dynamic_approx_top_k", takes_known=True)
 def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
-  """`lax.approx_max_k`/`approx_min_k`; the comparator's name tells which."""
+  """Lowers to `lax.approx_max_k` or `approx_min_k`, depending on the comparator."""
   config = backend_config(op)
   callee = op.attrs["called_computations"][0]
   direction = _compares(context.ir.functions[callee].body)
@@ -77,7 +77,7 @@ def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
 
 
 def _compares(comparator: ir.Region) -> str | None:
-  """How a comparator orders its first two arguments, where one comparison of them is all that it does."""
+  """Returns the direction of a comparator that only compares its first two arguments, or None for others."""
   if [op.name for op in comparator.ops] != ["stablehlo.compare"]:
     return None
   (op,) = comparator.ops
@@ -89,7 +89,9 @@ def _compares(comparator: ir.Region) -> str | None:
 def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
   config = op.attrs.get("mhlo.attributes", backend_config(op))
   if isinstance(config, dict) and not config.get("largest", True):
-    raise context.unsupported(op, "it takes the smallest elements.")
+    raise context.unsupported(
+      op, "it selects the smallest elements, which JAX does not support; negate the operand instead."
+    )
   return lax.top_k(x, op.types[0].shape[-1])
 
 

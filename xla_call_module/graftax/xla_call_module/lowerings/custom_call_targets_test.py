@@ -58,7 +58,7 @@ def test_tf_function_is_called_by_its_entry_of_the_function_list_and_differentia
 @pytest.mark.parametrize(
   "functions, call, error, message",
   [
-    (("first",), lambda *_: [], UnsupportedOpError, "called_index=1 names no entry of the function_list, which has 1"),
+    (("first",), lambda *_: [], UnsupportedOpError, "called_index=1 is not an index of the function_list, which has 1"),
     (("first", "second"), None, UnsupportedOpError, "calls the TF function 'second'; pass call_tf_function"),
     (("first", "second"), lambda *_: [], ArgumentError, r"\('second'\) returned 0 values; the module expects 1"),
   ],

@@ -1,4 +1,4 @@
-"""`custom_call`: which rule a target has; any other one is called again through `jax.ffi`."""
+"""`custom_call`: applies the rule of a target; calls a target without a rule through `jax.ffi`."""
 
 import re
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ __all__ = ["backend_config", "ffi_call"]
 
 
 def backend_config(op: ir.Op) -> Any:
-  """The settings that a custom call carries: a dict for typed FFI calls, text for older ones."""
+  """Returns the settings of a custom call: a dict for typed FFI calls, text for older ones."""
   for name in ("mhlo.backend_config", "backend_config"):
     if name in op.attrs:
       return op.attrs[name]
   return {}
 
 
-# Not checked: custom calls carry attributes of their target, as `error_message` of shape assertions.
+# Attributes are not checked, because they may belong to the target, such as `error_message` of shape assertions.
 @register("stablehlo.custom_call", takes_known=True, attributes=None)
 def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   target = op.attrs["call_target_name"]
   own = context.options.custom_calls.get(target)
   if own is not None:
     return own(op, *operands)
-  # Calls with results of dynamic shape take those shapes as further operands.
+  # The last operands of a call with results of dynamic shape are those shapes.
   shapes = op.attrs.get("indices_of_shape_operands")
   if shapes is not None:
     operands = operands[: min(int(i) for i in np.asarray(shapes).reshape(-1))]
@@ -45,7 +45,7 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
 
 
 def _linalg_family(target: str) -> str:
-  """`lapack_dgetrf_ffi` and `cusolver_getrf_ffi` both as `getrf`: the routine without library, type and suffix."""
+  """Returns the name of a routine without library, type and suffix: "linalg.getrf" for `lapack_dgetrf_ffi`."""
   match = re.match(r"^(?:lapack_|blas_)[sdcz](\w+?)(?:_ffi)?$", target)
   if match:
     return f"linalg.{_ROUTINES.get(match[1], match[1])}"
@@ -64,7 +64,7 @@ _ROUTINES = {
 
 
 def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
-  """The same custom call again. It has no derivative, and batches one element at a time."""
+  """Calls the same target through `jax.ffi`. It has no derivative; `vmap` runs it once per element."""
   attrs = op.attrs
   arrays = [materialize(x) for x in operands if x is not TOKEN]
   kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType)]
@@ -91,7 +91,7 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
 
 
 def _layouts(layouts: Any) -> Any:
-  """Minor-to-major orders of StableHLO as the major-to-minor orders of `jax.ffi`."""
+  """Converts StableHLO's minor-to-major layouts to the major-to-minor layouts of `jax.ffi`."""
   if layouts is None:
     return None
   return [tuple(int(axis) for axis in np.asarray(layout).reshape(-1)[::-1]) for layout in layouts]

@@ -1,4 +1,4 @@
-"""Ops of polymorphic modules. Their shape operands are known while tracing, possibly up to symbolic dimensions."""
+"""Ops of polymorphic modules. Their shape operands are known while tracing and may contain symbolic dimensions."""
 
 from typing import Any
 
@@ -68,7 +68,10 @@ def _real_dynamic_slice(
 
 
 def _slice_sizes(context: Context, op: ir.Op, environment: dict[int, Any]) -> tuple[Any, ...] | None:
-  """The sizes of a slice that ends at its start plus known sizes, as JAX writes `dynamic_slice` of symbolic sizes."""
+  """Returns the sizes of a slice if its limit is the start plus known sizes, else None.
+
+  JAX exports `dynamic_slice` with symbolic sizes in that form.
+  """
   _, start, limit, _ = op.operands
   source = analysis.definitions(context).get(limit)
   if source is None or source.name != "stablehlo.add" or start not in source.operands:
@@ -104,7 +107,7 @@ def _dynamic_conv(context: Context, op: ir.Op, x: Any, kernel: Any, padding: Any
 
 @register_custom_call("stablehlo.dynamic_reduce_window", takes_known=True)
 def _dynamic_reduce_window(context: Context, op: ir.Op, *operands: Any) -> Any:
-  """Operands: arrays, initial values, then window sizes, strides, base and window dilations, and padding."""
+  """Reduces windows. Operands: arrays, initial values, window sizes, strides, base and window dilations, padding."""
   sizes, strides, base, dilation, padding = (_dims(context, op, value, "window") for value in operands[-5:])
   (callee,) = op.attrs["called_computations"]
   region = context.ir.functions[callee].body
@@ -125,7 +128,7 @@ def _dynamic_top_k(context: Context, op: ir.Op, x: Any, k: Any) -> Any:
 
 @register_custom_call("shape_assertion", takes_known=True)
 def _shape_assertion(context: Context, op: ir.Op, holds: Any, *arguments: Any) -> tuple[()]:
-  """Evaluated now where the shapes are static; an assertion on symbolic dimensions is recorded."""
+  """Checks an assertion if it is known; records it if it depends on symbolic dimensions or on data."""
   if not context.options.check_shapes:
     context.record("shape assertion", op, "not evaluated: shape checks are disabled")
     return ()

@@ -57,7 +57,7 @@ def _accurate(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _accuracy(attr: Any) -> Any:
-  """`result_accuracy` as `lax.AccuracyMode` or `lax.Tolerance`; None for the default."""
+  """Returns `result_accuracy` as `lax.AccuracyMode` or `lax.Tolerance`, or None for the default."""
   if not isinstance(attr, dict):
     return None
   mode = attr.get("mode", "DEFAULT")
@@ -76,7 +76,7 @@ for _name, _function in _ACCURATE.items():
 def _logistic(context: Context, op: ir.Op, x: Array) -> Array:
   if x.dtype.itemsize > 1:
     return _accurate(lax.logistic)(context, op, x)
-  # JAX computes it of exponentials, which leave the range of an 8-bit type.
+  # JAX computes it from exponentials, which overflow in 8-bit types.
   return lax.convert_element_type(lax.logistic(lax.convert_element_type(x, np.float32)), x.dtype)
 
 
@@ -94,14 +94,14 @@ def _multiply(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
 def _abs(context: Context, op: ir.Op, x: Array) -> Array:
   if x.dtype == np.bool_ or jnp.issubdtype(x.dtype, jnp.unsignedinteger):
     return jnp.asarray(x)
-  if jnp.issubdtype(x.dtype, jnp.integer):  # lax.abs takes no 4-bit integers
+  if jnp.issubdtype(x.dtype, jnp.integer):  # lax.abs does not support 4-bit integers
     return lax.select(lax.lt(x, lax.full_like(x, 0)), lax.neg(x), jnp.asarray(x))
   return lax.abs(x)
 
 
 @register("chlo.conj")
 def _conj(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.conj(x) if x.dtype.kind == "c" else jnp.asarray(x)  # of reals, lax.conj makes complex numbers
+  return lax.conj(x) if x.dtype.kind == "c" else jnp.asarray(x)  # lax.conj converts real numbers to complex ones
 
 
 @register("stablehlo.real")
@@ -132,7 +132,7 @@ def _power(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
 
 
 def _integer_power(x: Array, y: Array) -> Array:
-  """`x ** y` in integers, wrapping. A negative exponent gives 0, except for bases 1 and -1, as StableHLO has it."""
+  """Computes `x ** y` in wrapping integers. As in StableHLO, negative exponents give 0 except for bases 1 and -1."""
   x, y = jnp.asarray(x), jnp.asarray(y)
   one, zero = lax.full_like(x, 1), lax.full_like(x, 0)
   is_signed = jnp.issubdtype(y.dtype, jnp.signedinteger)
@@ -161,7 +161,7 @@ def _compare(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
 
 
 def _total_order(direction: str, x: Array, y: Array) -> Array:
-  """IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+  """Compares in the IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
   match direction:
     case "LT":
       return primitives.lt_to_p.bind(x, y)

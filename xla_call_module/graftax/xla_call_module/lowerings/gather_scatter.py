@@ -21,7 +21,7 @@ def _gather(context: Context, op: ir.Op, x: Array, indices: Array) -> Array:
 
 
 def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) -> Array:
-  """Returns the gather that an op's dimension numbers describe, for slice sizes given apart."""
+  """Computes the gather that an op's dimension numbers describe, with the given slice sizes."""
   numbers = op.attrs["dimension_numbers"]
   dimension_numbers = lax.GatherDimensionNumbers(
     offset_dims=numbers.get("offset_dims", ()),
@@ -72,11 +72,11 @@ def _scatter_one(
 
 
 def _reducer(region: ir.Region) -> str | None:
-  """Returns the name of a reducer as `forms.scatter` knows it: besides monoids "update" and "subtract"."""
+  """Returns the name of a reducer for `forms.scatter`: a monoid, "update", "subtract", or None for others."""
   if region.returns == region.args[1:]:
     return "update"
   if len(region.ops) == 1 and region.ops[0].name == "stablehlo.subtract":
-    # Not a monoid: the updates are what is subtracted.
+    # Subtraction is not a monoid; the updates must be the second operand.
     is_in_order = region.ops[0].operands == region.args and region.ops[0].results == region.returns
     return "subtract" if is_in_order else None
   return regions.reducer(region)
@@ -85,7 +85,7 @@ def _reducer(region: ir.Region) -> str | None:
 def _scatter_several(
   context: Context, op: ir.Op, xs: Any, indices: Array, updates: Any, settings: Any, outer: Any
 ) -> tuple[Array, ...]:
-  """Several operands at once: one by one where no result reads another's operand, together where indices are unique."""
+  """Scatters several operands: separately if no result reads another's operand, together if indices are unique."""
   region = op.regions[0]
   owns = [_own_part(region, position) for position in range(len(xs))]
   apart = [own for own in owns if own is not None]
@@ -105,7 +105,7 @@ def _scatter_several(
 
 
 def _own_part(region: ir.Region, position: int) -> ir.Region | None:
-  """The part of a reducer that makes one result, as a reducer of its operand alone; None where it reads others."""
+  """Returns the part of a reducer that computes one result, or None if that result reads other operands."""
   half = len(region.returns)
   own = (position, half + position)
   args = tuple(region.args[i] for i in own)

@@ -1,4 +1,4 @@
-"""Linear algebra: two ops and the custom calls of CPU, GPU and TPU as their differentiable `lax.linalg` twins."""
+"""Linear algebra: ops, and custom calls of CPU, GPU and TPU, as differentiable `lax.linalg` functions."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ __all__ = ["info", "zeros"]
 
 
 def info(op: ir.Op, x: Array) -> Array:
-  """The status that LAPACK's routines return last: success for every matrix in `x`.
+  """Returns the status that is the last result of LAPACK's routines: success for every matrix in `x`.
 
-  JAX's exported code turns a failure into NaN. The twins give NaN themselves.
+  JAX's exported code replaces the results by NaN after a failure. The `lax.linalg` functions return NaN themselves.
   """
   return zeros(op.types[-1], x)
 
 
 def zeros(kind: ir.TensorType, x: Array) -> Array:
-  """Zeros of a declared type, whose open dimensions are batch dimensions of the matrix `x`."""
+  """Returns zeros of a declared type, whose open dimensions are batch dimensions of `x`."""
   batch = x.shape[:-2]
   return lax.full((*batch, *kind.shape[len(batch) :]), 0, kind.dtype)
 
 
 def _char(op: ir.Op, name: str, default: str) -> str:
-  """A setting that LAPACK's interface holds as a character code, or as a flag."""
+  """Returns a setting that LAPACK's interface stores as a character code or as a flag."""
   config = backend_config(op)
   value = config.get(name, default) if isinstance(config, dict) else default
   return chr(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -49,12 +49,12 @@ def _transposed(x: Array) -> Array:
 
 
 def _lower_factor(x: Array) -> Array:
-  """Cholesky's factor of a matrix given by its lower triangle."""
+  """Computes the Cholesky factor of a matrix given by its lower triangle."""
   return lax.linalg.cholesky(x, symmetrize_input=False)
 
 
 def _upper_factor(x: Array) -> Array:
-  """Cholesky's factor of a matrix given by its upper triangle."""
+  """Computes the Cholesky factor of a matrix given by its upper triangle."""
   return jnp.conj(_transposed(_lower_factor(jnp.conj(_transposed(x)))))
 
 
@@ -72,7 +72,7 @@ def _potrf(context: Context, op: ir.Op, x: Array) -> Any:
 
 
 def _redundant_masks(context: Context, op: ir.Op) -> list[int]:
-  """Values that only repeat what the factor is already: NaN where it failed, zero above the diagonal."""
+  """Returns values that equal the factor: it is already NaN after a failure, and zero above the diagonal."""
   found: list[int] = []
   current = op.results[0]
   for is_redundant in (
@@ -88,7 +88,7 @@ def _redundant_masks(context: Context, op: ir.Op) -> list[int]:
 
 
 def _selects_success(context: Context, select: ir.Op, op: ir.Op) -> bool:
-  """Whether a select keeps a value where the op's info is 0."""
+  """Returns whether a select keeps a value where the op's info is 0."""
   defined = analysis.definitions(context)
   condition = defined.get(select.operands[0])
   while condition is not None and condition.name in analysis.BROADCASTS:
@@ -143,7 +143,7 @@ def _tpu_lower(op: ir.Op) -> bool:
 
 @register_custom_call("linalg.gesdd")
 def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
-  """LAPACK returns its overwritten input, then s, u, vt, info."""
+  """Lowers LAPACK's gesdd. Results: the overwritten input, s, u, vt, info."""
   mode = _char(op, "mode", "A")
   if mode == "N":
     s = lax.linalg.svd(x, compute_uv=False, full_matrices=False)
@@ -155,7 +155,7 @@ def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register_custom_call("linalg.gesvd")
 def _gesvd(context: Context, op: ir.Op, x: Array) -> Any:
-  """LAPACK's and cuSOLVER's gesvd: overwritten input, s, u, vt, info; they say differently what is asked for."""
+  """Lowers gesvd of LAPACK and cuSOLVER, whose settings differ. Results: the overwritten input, s, u, vt, info."""
   config = backend_config(op)
   if isinstance(config, dict) and "mode" in config:
     return _gesdd(context, op, x)
@@ -164,7 +164,7 @@ def _gesvd(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register_custom_call("linalg.gesvd_v")
 def _gesvdj(context: Context, op: ir.Op, x: Array) -> Any:
-  """cuSOLVER's gesvdj and gesvdp: as gesvd, but v instead of its conjugate transpose."""
+  """Lowers cuSOLVER's gesvdj and gesvdp, which return v instead of its conjugate transpose."""
   return _svd(context, op, x, vt_is_v=True)
 
 
@@ -177,7 +177,7 @@ def _svd(context: Context, op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
   if wants_vectors:
     size = min(x.shape[-2:])
     last = x.ndim - 1
-    # A full decomposition has no derivative in JAX, and gesvdj gives one even where only the thin one is read.
+    # JAX has no derivative for a full decomposition. gesvdj returns one even if only the thin one is read.
     reads_thin = _reads_at_most(context, op.results[2], last, size) and _reads_at_most(
       context, op.results[3], last if vt_is_v else last - 1, size
     )
@@ -191,7 +191,7 @@ def _svd(context: Context, op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
 
 
 def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:
-  """Whether nothing reads a value beyond `size` entries along an axis, as slices say that follow it."""
+  """Returns whether all users slice a value to at most `size` entries along an axis."""
   for user, position in analysis.uses_of_values(context).get(number, ()):
     if user is None:
       return False
@@ -207,7 +207,7 @@ def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:
 
 
 def _fitted(x: Array, kind: ir.TensorType) -> Array:
-  """Singular vectors with the declared number of columns or rows: cut, or filled up with zeros that nothing reads."""
+  """Slices singular vectors to the declared shape, or pads them with zeros, which are not read."""
   pads = [(0, max(dim - have, 0), 0) for have, dim in zip(x.shape, kind.shape, strict=True)]
   if any(high for _, high, _ in pads):
     x = lax.pad(x, np.zeros((), x.dtype), pads)
@@ -216,7 +216,7 @@ def _fitted(x: Array, kind: ir.TensorType) -> Array:
 
 @register_custom_call("linalg.geev")
 def _geev(context: Context, op: ir.Op, x: Array) -> Any:
-  """Real input: real and imaginary eigenvalues apart; then left and right eigenvectors, info."""
+  """Lowers geev. Results: eigenvalues (real and imaginary parts if the input is real), left and right vectors, info."""
   left = _char(op, "compute_left", "N") == "V"
   right = _char(op, "compute_right", "V") == "V"
   found = list(lax.linalg.eig(x, compute_left_eigenvectors=left, compute_right_eigenvectors=right))
@@ -267,10 +267,10 @@ def _sytrd(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register_custom_call("linalg.gees")
 def _gees(context: Context, op: ir.Op, x: Array) -> Any:
-  """Schur form, vectors, then eigenvalues that JAX drops, the sort count, info."""
+  """Lowers gees. Results: Schur form, vectors, eigenvalues (which JAX does not return), the sort count, info."""
   wants_vectors = _char(op, "mode", "V") == "V"
   if _char(op, "sort", "N") != "N":
-    raise context.unsupported(op, "it sorts eigenvalues, which JAX does not offer.")
+    raise context.unsupported(op, "it sorts eigenvalues, which JAX does not support.")
   found = lax.linalg.schur(x, compute_schur_vectors=wants_vectors)
   form = found[0]
   vectors = found[1] if wants_vectors else zeros(op.types[1], x)
@@ -283,7 +283,7 @@ def _gees(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register_custom_call("linalg.gtsv")
 def _gtsv(context: Context, op: ir.Op, lower: Array, diagonal: Array, upper: Array, b: Array) -> Any:
-  """LAPACK's interface: overwritten diagonals, the solution, info."""
+  """Lowers LAPACK's gtsv. Results: the overwritten diagonals, the solution, info."""
   x = lax.linalg.tridiagonal_solve(_padded(lower, diagonal, 1), diagonal, _padded(upper, diagonal, 0), b)
   used = analysis.uses_of_values(context)
   if any(used.get(number) for number in op.results[:-2]):
@@ -293,7 +293,7 @@ def _gtsv(context: Context, op: ir.Op, lower: Array, diagonal: Array, upper: Arr
 
 
 def _padded(band: Array, diagonal: Array, side: int) -> Array:
-  """A band of n - 1 entries as the n entries that JAX takes, the one outside the matrix being zero."""
+  """Pads a band of n - 1 entries to the n entries that JAX expects; the entry outside the matrix is zero."""
   if band.shape[-1] == diagonal.shape[-1]:
     return band
   widths = [(0, 0, 0)] * (band.ndim - 1) + [(1, 0, 0) if side else (0, 1, 0)]

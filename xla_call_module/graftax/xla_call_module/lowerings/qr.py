@@ -1,4 +1,4 @@
-"""QR decompositions: factor and product of reflectors, which together are `lax.linalg.qr`."""
+"""QR decompositions. The factorization and the product of its reflectors together become `lax.linalg.qr`."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ def _orgqr(context: Context, op: ir.Op, x: Array, taus: Array, *rest: Array) -> 
 
 @register_custom_call("linalg.geqrf", "Qr")
 def _geqrf(context: Context, op: ir.Op, x: Array) -> Any:
-  """Factor and reflectors. Paired with the op that multiplies the reflectors it is `lax.linalg.qr`, differentiable.
+  """Lowers the factorization and the op that multiplies its reflectors to the differentiable `lax.linalg.qr`.
 
-  The packed factor's lower part holds the reflectors. As `lax.linalg.qr` does not give them, the pair is recognised
-  only where nothing but the product and an upper-triangle mask reads the packed factor.
+  The lower part of the packed factor contains the reflectors, which `lax.linalg.qr` does not return. The pair is
+  therefore recognized only if the packed factor is read by nothing but the product and an upper-triangle mask.
   """
   pair = _qr_pair(context, op)
   if pair is None:
@@ -48,9 +48,9 @@ _ORGQR = ("orgqr", "ungqr", "ProductOfElementaryHouseholderReflectors")
 
 
 def _qr_pair(context: Context, op: ir.Op) -> tuple[ir.Op | None, list[int]] | None:
-  """The op that forms q (None where only r is wanted) and the triangles made of the packed factor.
+  """Returns the op that computes q (None if only r is used) and the upper triangles of the packed factor.
 
-  None where something else reads the packed factor or the scalars.
+  Returns None if another op reads the packed factor or the scalars.
   """
   used = analysis.uses_of_values(context)
   readers = used.get(op.results[1], [])
@@ -69,7 +69,7 @@ def _is_product(op: ir.Op | None) -> bool:
 
 
 def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> list[int] | None:
-  """The upper triangles (numbers of masked values) made of the packed factor; None where something else reads it."""
+  """Returns the numbers of the upper triangles of the packed factor, or None if another op reads it."""
   found: list[int] = []
   for user, position in used.get(number, ()):
     if user is None:
@@ -92,5 +92,5 @@ _PASS_ON = ("stablehlo.slice", "stablehlo.real_dynamic_slice", "stablehlo.pad", 
 
 
 def _packed(context: Context, op: ir.Op, x: Array) -> Any:
-  """The reflectors themselves; from the custom call itself, so without a derivative."""
+  """Runs the custom call itself, which returns the reflectors but has no derivative."""
   return ffi_call(context, op, [materialize(x)])

@@ -27,14 +27,14 @@ def _rng_bit_generator(context: Context, op: ir.Op, state: Array) -> tuple[Array
 
 
 def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-  """New state and bits of a given shape; JAX's own op takes the state as four ui32, and returns it so."""
+  """Returns the new state and bits of a given shape; JAX's op represents the state as four uint32."""
   algorithm = _ALGORITHMS[op.attrs["rng_algorithm"]]
   has_words = isinstance(state, without_x64.Int64Words)
   words = state.words if has_words else state
   if words.dtype == np.uint64:
     words = lax.bitcast_convert_type(words, np.uint32)
   if words.size != 4:
-    raise context.unsupported(op, f"its state has {words.size} words of 32 bits; JAX takes 4.")
+    raise context.unsupported(op, f"its state has {words.size} words of 32 bits; JAX supports 4.")
   dtype = op.types[1].dtype
   unsigned = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "i" else dtype
   new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
@@ -47,7 +47,7 @@ def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[in
 
 
 def _generated(words: Array, shape: tuple[int, ...], dtype: np.dtype, algorithm: lax.RandomAlgorithm) -> Any:
-  """JAX's own batching draws all bits of a batch from its first state; each state gives its own here."""
+  """Draws bits from each state of a batch; JAX's batching rule would draw all of them from the first state."""
   return sequential_vmap(lambda state: lax.rng_bit_generator(state, shape, dtype, algorithm))(words)
 
 
@@ -63,7 +63,7 @@ def _rng(context: Context, op: ir.Op, low: Any, high: Any, shape: Any) -> Array:
 
 
 def _normal(dims: tuple[int, ...], dtype: np.dtype) -> Array:
-  """Standard normal numbers, all finite: the uniform ones that they are made of are neither -1 nor 1."""
+  """Draws standard normal numbers. They are finite, because the underlying uniform numbers are neither -1 nor 1."""
   one = np.ones((), dtype)
   low, high = np.nextafter(-one, np.zeros_like(one)), np.nextafter(one, np.zeros_like(one))
   uniform = lax.clamp(low, lax.rng_uniform(low, one, dims), high)

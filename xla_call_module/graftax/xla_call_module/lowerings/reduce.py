@@ -1,4 +1,4 @@
-"""`reduce`: sums and the other monoids, argmax/argmin, and any other reducer."""
+"""`reduce` with monoids, argmax, argmin, or any other reducer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,10 +21,10 @@ from graftax.xla_call_module.values import materialize
 def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
   inits, axes = operands[half:], tuple(op.attrs["dimensions"])
-  # The specification lets the reducer work in a wider type than the operand's.
+  # The specification allows a reducer with a wider type than the operand's.
   arrays = [_converted(materialize(x), kind.dtype) for x, kind in zip(operands[:half], op.types, strict=True)]
   if not axes:
-    return arrays  # as XLA has it; how often the initial value takes part is left open
+    return arrays  # as in XLA; the specification does not define how often the initial value is used
   name = regions.reducer(op.regions[0]) if half == 1 else None
   if name is not None:
     result = monoids.reduce_monoid(name, arrays[0], materialize(inits[0]), axes)
@@ -45,7 +45,7 @@ def _converted(x: Array, dtype: np.dtype) -> Array:
 def _arg_extremum(
   context: Context, op: ir.Op, arrays: Sequence[Any], inits: Sequence[Any], axis: int, environment: dict[int, Any]
 ) -> Any:
-  """Returns the extremum and its `argmax` or `argmin`, or None unless the op is exactly what JAX writes for one."""
+  """Returns the extremum and its `argmax` or `argmin`, or None unless the op is exactly what JAX exports for them."""
   x, index = arrays
   if index.dtype.kind not in "iu" or not _is_iota(context, op.operands[1], axis, environment):
     return None
@@ -70,7 +70,7 @@ _ARG = {
 
 
 def _is_iota(context: Context, number: int, axis: int, environment: dict[int, Any]) -> bool:
-  """Whether a value counts along the axis: an iota, or a broadcast of one."""
+  """Returns whether a value is an iota along the axis, or a broadcast of one."""
   value = environment[number]
   if isinstance(value, np.ndarray):
     shape = [1] * value.ndim

@@ -1,4 +1,4 @@
-"""Ops that make or move elements: constants, iota, broadcasting, reshaping, slicing, padding, tuples."""
+"""Ops that create or rearrange elements: constants, iota, broadcasting, reshaping, slicing, padding, tuples."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def _broadcast_in_dim(context: Context, op: ir.Op, x: Array) -> Array:
 
 
 def broadcast_in_dim(x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Array:
-  """`x` broadcast to a shape, its axes becoming the given ones, in any order: JAX wants them to rise."""
+  """Broadcasts `x` to a shape; its axes become the given ones, in any order. JAX requires increasing axes."""
   order = np.argsort(axes)
   if any(order != np.arange(len(axes))):
     x = lax.transpose(x, order)
@@ -91,7 +91,7 @@ def _dynamic_update_slice(context: Context, op: ir.Op, x: Array, update: Array, 
 
 
 def _clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -> list[Any]:
-  """Start indices; known ones are clamped here, as StableHLO does and as JAX does for traced ones only."""
+  """Clamps known start indices, as StableHLO requires; JAX clamps only traced ones."""
   clamped = []
   for start, dim, size in zip(starts, shape, sizes, strict=True):
     if isinstance(start, np.ndarray) and isinstance(dim, int):
@@ -101,7 +101,7 @@ def _clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) 
 
 
 def _at_least_32_bits(index: Any) -> Any:
-  """A narrower index widened: JAX batches an update as a scatter, whose bounds it computes in the index's own type."""
+  """Widens an index to 32 bits, because JAX batches updates as scatters with bounds in the index's own type."""
   return lax.convert_element_type(index, np.int32) if index.dtype.itemsize < 4 else index
 
 
@@ -119,7 +119,7 @@ def _get_dimension_size(context: Context, op: ir.Op, x: Any) -> Any:
 def _set_dimension_size(context: Context, op: ir.Op, x: Any, size: Any) -> Any:
   if isinstance(size, np.ndarray) and int(size) == np.shape(x)[op.attrs["dimension"]]:
     return x
-  raise context.unsupported(op, "it makes a dimension of bounded dynamic size, which JAX does not have.")
+  raise context.unsupported(op, "it creates a dimension of bounded dynamic size, which JAX does not support.")
 
 
 @register("stablehlo.tuple", takes_known=True)
@@ -128,7 +128,7 @@ def _tuple(context: Context, op: ir.Op, *elements: Any) -> Any:
 
 
 class _Tuple(tuple[Any, ...]):
-  """A `stablehlo.tuple` value; a type of its own, so that a rule's several results are not taken for one."""
+  """A `stablehlo.tuple` value; a separate type, to distinguish it from the several results of a rule."""
 
   __slots__ = ()
 

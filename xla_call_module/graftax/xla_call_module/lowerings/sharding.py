@@ -1,4 +1,4 @@
-"""Sharding annotations, old and Shardy: constraints where a mesh is given, otherwise dropped with a record."""
+"""Sharding annotations of GSPMD and Shardy: constraints if a mesh is given, otherwise dropped with a record."""
 
 import re
 from typing import Any
@@ -19,7 +19,7 @@ _DIMS = re.compile(r"\[(\{.*?\}(?:\s*,\s*\{.*?\})*)?\]")
 
 
 def _dims(text: str) -> list[str]:
-  """What stands in the braces of each dimension of a Shardy annotation `<@mesh, [{"x", "y"}, {?}], ...>`."""
+  """Returns the contents of the braces of each dimension of a Shardy annotation `<@mesh, [{"x", "y"}, {?}], ...>`."""
   body = _DIMS.search(text)
   return re.findall(r"\{(.*?)\}", body[1] or "") if body else []
 
@@ -29,15 +29,15 @@ def _names_axes(text: str) -> bool:
 
 
 def _partition_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
-  """The spec that a Shardy annotation says.
+  """Returns the `PartitionSpec` of a Shardy annotation.
 
   Raises:
-    UnsupportedOpError: it splits a mesh axis.
+    UnsupportedOpError: the annotation splits a mesh axis.
   """
   entries: list[Any] = []
   for dim in _dims(text):
     if '":(' in dim:
-      raise context.unsupported(op, f"its sharding {text} splits a mesh axis, which a PartitionSpec cannot say.")
+      raise context.unsupported(op, f"its sharding {text} splits a mesh axis, which a PartitionSpec cannot express.")
     axes = tuple(re.findall(r'"([^"]+)"', dim))
     is_open = dim.rstrip().endswith("?")
     entries.append((axes[0] if len(axes) == 1 else axes) if axes else PartitionSpec.UNCONSTRAINED if is_open else None)
@@ -55,7 +55,7 @@ def _sharding_constraint(context: Context, op: ir.Op, x: Any) -> Any:
 
 
 def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
-  """The value with the sharding that a Shardy annotation names, on the mesh that the caller gave."""
+  """Constrains a value to the sharding of a Shardy annotation, on the mesh that the caller gave."""
   mesh = context.options.mesh
   if not _names_axes(text):
     return x
@@ -74,7 +74,7 @@ def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
 
 @register("sdy.manual_computation", attributes=("in_shardings", "manual_axes", "out_shardings"))
 def _manual_computation(context: Context, op: ir.Op, *operands: Array, environment: dict[int, Any]) -> Any:
-  """A region that runs per device: a `shard_map` over the mesh given, or inline on a mesh of one device."""
+  """Lowers a region that runs per device to `shard_map` over the given mesh; inlines it for a single device."""
   mesh = context.options.mesh
   region = op.regions[0]
   if mesh is None or mesh.size == 1:
@@ -118,7 +118,7 @@ _TILES = re.compile(r"^\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\]|[\d,]+)(T\([\d,]+
 
 
 def _constrain_hlo(context: Context, op: ir.Op, x: Any, text: str) -> Any:
-  """An HLO sharding `{devices=[2,1]<=[2]}` as a constraint, where products of mesh axes give its tiles in order."""
+  """Constrains a value to an HLO sharding `{devices=[2,1]<=[2]}` if its tiles are products of mesh axes in order."""
   match = _TILES.match(text)
   mesh: Mesh | None = context.options.mesh
   if match is None or mesh is None or match[3]:

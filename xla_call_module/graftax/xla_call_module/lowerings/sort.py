@@ -1,4 +1,4 @@
-"""`sort` for any comparator: JAX's own where it is exactly that, integer keys where one orders, ranks otherwise."""
+"""`sort` with any comparator: as `lax.sort` if JAX exported it, else by integer keys if possible, else by ranks."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def _sort(context: Context, op: ir.Op, *operands: Array, environment: dict[int, 
 
 
 def _num_jax_keys(region: ir.Region, operands: Sequence[Array], environment: dict[int, Any]) -> int:
-  """The number of keys with which `lax.sort` writes this very comparator; 0 where it does not."""
+  """Returns the `num_keys` for which `lax.sort` exports exactly this comparator, or 0."""
   read = {number for op in region.ops for number in op.operands}
   used = max((i // 2 + 1 for i, number in enumerate(region.args) if number in read), default=0)
   form = regions.canonical(region, environment)
@@ -50,7 +50,7 @@ def _jax_sort(num_keys: int) -> Callable[..., Any]:
 
 
 def _simple_key(region: ir.Region, operands: Sequence[Array]) -> Array | None:
-  """An array that sorts ascending as the comparator does, where that compares one pair with `<` or `>`."""
+  """Returns an array whose ascending order is that of the comparator, or None unless it is one `<` or `>`."""
   if len(region.ops) != 1 or region.ops[0].name != "stablehlo.compare" or region.returns != region.ops[0].results:
     return None
   op = region.ops[0]
@@ -64,7 +64,7 @@ def _simple_key(region: ir.Region, operands: Sequence[Array]) -> Array | None:
   if x.dtype == np.bool_:
     x = x.astype(np.int8)
   elif jnp.issubdtype(x.dtype, jnp.floating):
-    x = x.astype(np.float16) if jnp.finfo(x.dtype).bits < 8 else x  # there are no integers of its size to read it as
+    x = x.astype(np.float16) if jnp.finfo(x.dtype).bits < 8 else x  # there are no integers of its size for a bit cast
     x = _total_order_bits(x, op.attrs.get("compare_type") == "TOTALORDER")
   elif not jnp.issubdtype(x.dtype, jnp.integer):
     return None
@@ -72,7 +72,7 @@ def _simple_key(region: ir.Region, operands: Sequence[Array]) -> Array | None:
 
 
 def _total_order_bits(x: Array, is_total: bool) -> Array:
-  """Signed integers in the total order of floats; without `is_total` the two zeros are one, as `<` has it."""
+  """Maps floats to signed integers in the same total order; the two zeros are equal unless `is_total`."""
   if not is_total:
     x = jnp.where(x == 0, jnp.zeros_like(x), x)
   bits = lax.bitcast_convert_type(lax.stop_gradient(x), np.dtype(f"int{x.dtype.itemsize * 8}"))
@@ -92,7 +92,7 @@ def _permute(x: Array, order: Array, axis: int) -> Array:
 
 
 def _sort_by_rank(operands: Sequence[Array], before: Callable[..., Array], axis: int) -> tuple[Array, ...]:
-  """Stable order of any strict weak ordering: an element's place is the number of elements that must precede it."""
+  """Sorts stably by any strict weak ordering: the rank of an element is the number of elements that precede it."""
   xs = tuple(jnp.moveaxis(x, axis, 0) for x in operands)
   size = xs[0].shape[0]
   if size < 2:
@@ -106,7 +106,7 @@ def _sort_by_rank(operands: Sequence[Array], before: Callable[..., Array], axis:
     one = tuple(jnp.broadcast_to(value, x.shape) for value, x in zip(other, fixed, strict=True))
     is_before = precedes(*(part for pair in zip(one, fixed, strict=True) for part in pair))
     is_after = precedes(*(part for pair in zip(fixed, one, strict=True) for part in pair))
-    # A comparator that says "before" both ways, as <= does of equals, leaves the order as it is.
+    # If the comparator is true both ways, as <= is for equal elements, the order is kept.
     return rank + jnp.where(is_before == is_after, j < places, is_before).astype(np.int32), None
 
   counted, _ = lax.scan(step, jnp.zeros_like(places), (jnp.arange(size, dtype=np.int32), fixed))

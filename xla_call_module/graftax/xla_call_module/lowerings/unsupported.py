@@ -1,4 +1,4 @@
-"""Ops that are known and never lift, each with the reason."""
+"""Ops that never lift, each with the reason."""
 
 from typing import Any
 

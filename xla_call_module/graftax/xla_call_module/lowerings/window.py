@@ -1,4 +1,4 @@
-"""`reduce_window` and `select_and_scatter`: pooling, running sums, and any other windowed reducer."""
+"""`reduce_window` and `select_and_scatter`: pooling, running sums, and other windowed reductions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def _reduce_window(context: Context, op: ir.Op, *operands: Any, environment: dic
 def reduce_window(
   context: Context, op: ir.Op, operands: Sequence[Any], window: Window, region: ir.Region, environment: Any
 ) -> Any:
-  """Returns arrays reduced over a window given apart from the op; `operands` are the arrays, then initial values."""
+  """Reduces arrays over the given window; `operands` are the arrays, then the initial values."""
   half = len(operands) // 2
   arrays, inits = [materialize(x) for x in operands[:half]], operands[half:]
   name = regions.reducer(region) if half == 1 else None
@@ -70,7 +70,7 @@ def reduce_window(
 def _cumulative(
   region: ir.Region, x: Array, init: Any, window: Window, name: str | None, environment: Any
 ) -> Array | None:
-  """Returns a running reduction along one axis, or None unless the window spans that axis and looks one way only."""
+  """Returns a running reduction along one axis, or None unless the window spans that axis in one direction only."""
   long = [axis for axis, size in enumerate(window.sizes) if size != 1]
   if len(long) != 1 or not window.is_plain or window.sizes[long[0]] != x.shape[long[0]]:
     return None
@@ -108,7 +108,7 @@ def _select_and_scatter(
   window = _window(op, x.ndim)
   select, scatter = op.regions
   compare = select.ops[0] if len(select.ops) == 1 and select.ops[0].operands == select.args else None
-  # JAX's own takes GT and LT too, pads both with infinity, and differentiates neither.
+  # JAX's primitive also accepts GT and LT, but pads both with infinity and cannot differentiate them.
   prim = _SELECTORS.get(compare.attrs.get("comparison_direction", "")) if compare else None
   if (
     compare is None
@@ -140,7 +140,7 @@ def _select_and_scatter(
 
 
 def _above_padding(x: Array, prim: Any) -> Array:
-  """Returns `x` moved off the value that JAX fills padding with: an element equal to it would lose to the padding."""
+  """Replaces values of `x` that equal JAX's padding value, because such an element would lose to the padding."""
   if jnp.issubdtype(x.dtype, jnp.floating):
     low, high = (np.asarray(limit, x.dtype) for limit in (jnp.finfo(x.dtype).min, jnp.finfo(x.dtype).max))
   else:

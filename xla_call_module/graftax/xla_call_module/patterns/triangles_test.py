@@ -23,7 +23,7 @@ def test_only_a_mask_that_keeps_the_triangle_is_taken_for_one(direction, dims):
   kept = np.asarray(lift(module)(ones)[0])
   (select,) = (op for op in ir.walk(module.ir.main.body) if op.name == "stablehlo.select")
   context = Context(module.ir, Options())
-  # Whatever is recognised must be true; a mask that permutes the axes need not be recognised.
+  # Whatever is recognized must be true; a mask that permutes the axes need not be recognized.
   assert not keeps_lower_triangle(context, select) or np.array_equal(kept, np.tril(ones))
   assert not keeps_upper_triangle(context, select, 1) or np.array_equal(kept, np.triu(ones))
   if dims == "[0, 1]":
