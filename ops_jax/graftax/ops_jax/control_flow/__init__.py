@@ -1,4 +1,13 @@
-"""Calls, conditionals, loops, and the ops that only matter to the order in which a graph runs."""
+"""Control flow: calls, conditionals, loops, printing, and the ops that Grappler leaves in graphs.
+
+- `calls`: Calls of library functions and their derivatives: PartitionedCall, SymbolicGradient.
+- `conditionals`: Conditionals on `jax.lax.switch`: If, Case.
+- `grappler_ops`: Ops that TensorFlow's graph optimizer creates: DeviceIndex, FakeParam, _UnaryOpsComposition.
+- `loop_lists`: Tensor lists and optionals as loop variables, which need one structure for all iterations.
+- `loops`: Loops on `jax.lax`: While, For. Explains which form a loop gets.
+- `operands`: Converts values to operands of `jax.lax` control flow, and TensorFlow's conditions to bool.
+- `printing`: Printing and string formatting: PrintV2, Print, StringFormat.
+"""
 
 # The modules that register lowerings. The other modules hold what these share.
 LOWERINGS = (

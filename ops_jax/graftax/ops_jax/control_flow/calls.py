@@ -1,4 +1,4 @@
-"""Calls of library functions, and their derivatives."""
+"""Calls of library functions and their derivatives: PartitionedCall, SymbolicGradient."""
 
 import jax
 import jax.numpy as jnp
@@ -31,13 +31,13 @@ def symbolic_gradient(
   Source op: `tf.raw_ops.SymbolicGradient`.
 
   Args:
-    ctx: the program around the node.
+    ctx: the program that contains the node.
     input: the arguments of `f`, then a cotangent for each of its results.
     f: the function.
     Tout: dtypes of the arguments.
 
   Returns:
-    One per argument, of its shape and dtype; zeros for integers.
+    The derivatives, one per argument, of its shape and dtype; zeros for integers.
   """
   args = [jnp.asarray(materialize(x)) for x in input[: len(Tout)]]
   cotangents = [jnp.asarray(materialize(x)) for x in input[len(Tout) :]]

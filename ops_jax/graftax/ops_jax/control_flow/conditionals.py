@@ -1,7 +1,7 @@
-"""`If` and `Case` on `jax.lax.switch`.
+"""Conditionals on `jax.lax.switch`: If, Case.
 
 If the condition is known while tracing, only that branch is evaluated. State that a branch writes is a result of the
-switch. State that it only reads and known values are closed over, so shapes stay known inside.
+switch. State that it only reads is closed over, as are known values, so shapes stay known inside.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,10 +35,10 @@ def if_(
   Source op: `tf.raw_ops.If`.
 
   Args:
-    ctx: the program around the node.
-    cond: a scalar is true when it is not zero; any other shape is true when it has elements.
+    ctx: the program that contains the node.
+    cond: a scalar is true if it is not zero; any other array is true if it is not empty.
     input: arguments of both functions.
-    then_branch: called when `cond` is true.
+    then_branch: called if `cond` is true.
     else_branch: called otherwise.
 
   Returns:
@@ -73,8 +73,8 @@ def case(
   Source op: `tf.raw_ops.Case`.
 
   Args:
-    ctx: the program around the node.
-    branch_index: int32 scalar; out of range, negative too, means the last branch.
+    ctx: the program that contains the node.
+    branch_index: int32 scalar. If it is out of range (also if negative), the last branch is called.
     input: arguments of every function.
     branches: the functions.
 
@@ -85,18 +85,18 @@ def case(
   if not isinstance(branch_index, jax.core.Tracer):
     index = int(branch_index)
     return ctx.call(branches[index if 0 <= index <= last else last], input)
-  # `lax.switch` clamps, which would send a negative index to the first branch.
+  # `lax.switch` clamps, so it would call the first branch for a negative index.
   return _Switch(ctx, branches, input).run(jnp.where(branch_index < 0, last, branch_index))
 
 
 class _Switch:
-  """Branches of which one runs, and what their results must have in common.
+  """Branches of which one runs, and the common form of their results.
 
   Attributes:
-    statics: for each branch that was traced, its results that are no arrays, by position.
-    structures: what branches give that holds arrays (lists, optionals), joined, by position.
+    statics: for each branch that was traced, its results that are not arrays, by position.
+    structures: joined structures of results that are lists or optionals, by position.
     int64_pairs: results and variables that some branch returns as `Int64Pair`, with their dtypes.
-    floats: the highest precision that any branch gives.
+    floats: the highest precision among the branches.
   """
 
   def __init__(self, ctx: Context, branches: Sequence[FunctionRef], args: Sequence[Value]):
@@ -116,7 +116,7 @@ class _Switch:
       operands, new_state = self._traced_alike(index)
     except TypeError as e:
       raise InvalidInputError(
-        f"{self._where()}: branches {self._names()!r} give results of different shapes or dtypes, and which one runs "
+        f"{self._where()}: branches {self._names()!r} return results of different shapes or dtypes, and which one runs "
         f"depends on traced data: {e}"
       ) from e
     for handle, value in zip(self.written, new_state, strict=True):
@@ -129,12 +129,12 @@ class _Switch:
     except TypeError:
       if not self.structures and not self.int64_pairs and not self.floats:
         raise
-    # Now it is known what lists and optionals hold that the first branches leave empty, and which types any gives.
+    # The contents of lists and optionals that the first branches leave empty, and all types, are known now.
     self.statics.clear()
     return self._traced(index)
 
   def _traced(self, index: Array) -> tuple[list[Value], list[Value]]:
-    # New functions each time: JAX remembers what it traced.
+    # New functions each time, because JAX caches traces by function.
     found: tuple[list[Value], list[Value]] = jax.lax.switch(index, [self._function(pure) for pure in self.pures])
     return found
 
@@ -163,7 +163,7 @@ class _Switch:
     return value.astype(self.floats[where])
 
   def _in_common_structure(self, results: Sequence[Value]) -> list[Value]:
-    """Results of a branch with lists and optionals laid out like those of the branches before; adds theirs."""
+    """Returns a branch's results with lists and optionals in the common structure, which it extends."""
     full = list(results)
     for position, value in enumerate(results):
       if is_variant(value) or position in self.structures:

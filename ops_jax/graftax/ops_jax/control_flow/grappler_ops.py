@@ -1,4 +1,4 @@
-"""Ops that TensorFlow's own rewriting leaves in a graph."""
+"""Ops that TensorFlow's graph optimizer creates: DeviceIndex, FakeParam, _UnaryOpsComposition."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,10 +14,10 @@ __all__ = ["device_index", "fake_param", "unary_ops_composition"]
 
 @register("DeviceIndex")
 def device_index(*, device_names: tuple[str, ...]) -> np.ndarray:
-  """Known int32 scalar: which of several implementations to take, for devices named so.
+  """Returns the index of the implementation to use, as a known int32 scalar.
 
-  Always the one for "CPU", whose ops are the plain ones (those for a GPU call cuDNN); without it the number of names,
-  which stands for the default.
+  It is the index of "CPU", whose implementation has plain ops (the one for a GPU calls cuDNN). Without "CPU", it is the
+  number of names, which means the default.
   """
   names = [name.upper() for name in device_names]
   return np.asarray(names.index("CPU") if "CPU" in names else len(names), np.int32)
@@ -25,14 +25,14 @@ def device_index(*, device_names: tuple[str, ...]) -> np.ndarray:
 
 @register("FakeParam")
 def fake_param(*, dtype: np.dtype, shape: PartialShape) -> Array:
-  """Zeros that stand for a value which is never read, with unknown dimensions empty."""
+  """Returns zeros for a value that is never read; unknown dimensions have size 0."""
   dims = tuple(0 if dim is None else dim for dim in shape.dims or ())
   return np.full(dims, b"", object) if dtype.kind == "O" else jnp.zeros(dims, canonical_dtype(dtype))
 
 
 @register("_UnaryOpsComposition", ignores=("T",))
 def unary_ops_composition(x: Array, *, op_names: tuple[str, ...]) -> Array:
-  """The named unary ops applied one after the other.
+  """Applies the named unary ops one after the other.
 
   Raises:
     UnsupportedOpError: one of them has no lowering.

@@ -1,4 +1,4 @@
-"""Ops of TensorFlow's own rewriting."""
+"""Ops that TensorFlow's graph optimizer creates."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from graftax.ops_jax import UnsupportedOpError
 from graftax.ops_jax.control_flow import grappler_ops
 
 
-def test_the_plain_implementation_is_taken():
+def test_the_implementation_for_cpus_is_selected():
   assert grappler_ops.device_index(device_names=("GPU", "CPU")) == 1
   assert grappler_ops.device_index(device_names=("GPU", "TPU")) == 2
 

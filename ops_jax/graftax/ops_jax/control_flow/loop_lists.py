@@ -1,8 +1,8 @@
-"""Tensor lists and optionals as loop variables: JAX needs one structure for all iterations, TensorFlow's lists grow.
+"""Tensor lists and optionals as loop variables, which need one structure for all iterations.
 
-Before a loop, the body is evaluated abstractly to see what lists and optionals hold after an iteration, and which lists
-change length. Those get a buffer large enough for the whole loop and a traced length; afterwards the length is known
-again.
+TensorFlow's lists may grow in a loop, but JAX's loop variables keep their structure. Before a loop, the body is
+evaluated abstractly, to find the contents of lists and optionals after an iteration and the lists that change length.
+Those get a buffer large enough for the whole loop and a traced length. After the loop the length is known again.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ __all__ = ["LoopLists", "fit_lists"]
 
 # Any in this module: a structure is a value with `jax.ShapeDtypeStruct`s for arrays.
 
-# Structures that depend on one another settle one per pass; real loops need one or two.
+# Each pass determines at least one of the structures that depend on one another; real loops need one or two passes.
 _MAX_PASSES = 8
 
 # `(loop variables, values of counters by position) -> loop variables`.
@@ -33,11 +33,11 @@ AbstractBody = Callable[[Sequence[Value], Mapping[int, Value]], Sequence[Value]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopLists:
-  """Loop variables ready for `jax.lax`, and how to read the lists afterwards.
+  """Loop variables in a form for `jax.lax`, with the lengths of lists after the loop.
 
   Attributes:
     values: the loop variables.
-    final_lengths: position -> length after the loop, for lists that change length; None where it stays traced.
+    final_lengths: maps positions of lists that change length to the length after the loop; None if it stays traced.
   """
 
   values: list[Value]
@@ -51,7 +51,7 @@ class LoopLists:
     ]
 
   def overflow(self, values: Sequence[Value]) -> Value:
-    """Returns whether some list was written at an index beyond its room, which makes the loop variables invalid."""
+    """Returns whether a list was written beyond its buffer, which makes the loop variables invalid."""
     lists = [values[position] for position, length in self.final_lengths.items() if length is None]
     exceeded: Value = np.bool_(False)
     for tensor_list in lists:
@@ -83,11 +83,11 @@ def fit_lists(
   Args:
     values: initial loop variables.
     body: one iteration, for abstract evaluation.
-    counters: loop variable position -> its known values at the start of each iteration.
-    num_iterations: the trip count, or None where it depends on traced data.
-    bound: a bound for the trip count, or None where there is none.
-    what: the loop, for messages.
-    has_arrays: whether the body knows TensorArrays, so that a number may become a gradient of one.
+    counters: maps a loop variable's position to its known values at the start of each iteration.
+    num_iterations: the trip count, or None if it depends on traced data.
+    bound: a bound for the trip count, or None.
+    what: description of the loop, for messages.
+    has_arrays: whether the body uses TensorArrays, so that a number may become a gradient of one.
 
   Raises:
     StaticInputError: a list grows by an amount that is not known while tracing.
@@ -96,7 +96,7 @@ def fit_lists(
   if not (any(map(is_variant, values)) or has_arrays):
     return LoopLists(list(values), {})
   fitted = _settled(list(values), body, counters)
-  # Counters are traced in the loop, too, so whatever an iteration does to a length that does not depend on data shows.
+  # Counters are traced here as in the loop, so changes of lengths are found if they do not depend on data.
   sized = [_being_sized(value) for value in fitted]
   afters = _abstract(sized, body, counters, {})
   grows = [i for i, (v, a) in enumerate(zip(sized, afters, strict=True)) if _changes_length(v, a)]
@@ -123,7 +123,7 @@ def fit_lists(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Change:
-  """What one iteration does to a list, starting from its initial length.
+  """The effect of one iteration on a list, starting from its initial length.
 
   Attributes:
     before: the list before the loop.
@@ -131,7 +131,7 @@ class _Change:
     second: the list after another one.
     samples: for a list that is written by index: after one iteration with the counters of the first, the middle and the
       last iteration.
-    what: the list, for messages.
+    what: description of the list, for messages.
   """
 
   before: TensorList
@@ -162,9 +162,9 @@ def _at_length_of(value: Value, after: Value) -> Value:
 
 
 def _settled(values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray]) -> list[Value]:
-  """Returns loop variables whose lists and optionals have the structure of all that an iteration puts there."""
+  """Returns loop variables whose lists and optionals have a structure for all values that an iteration stores."""
   for _ in range(_MAX_PASSES):
-    # Lengths are not the question yet, so nothing is said about lists that are too short.
+    # Lengths are determined later, so lists that are too short do not raise here.
     roomy = [dataclasses.replace(v, has_room=True) if isinstance(v, TensorList) else v for v in values]
     after = _abstract(roomy, body, counters, {})
     following = [
@@ -195,7 +195,7 @@ def _outline(values: Sequence[Value]) -> Any:
 def _abstract(
   values: list[Value], body: AbstractBody, counters: Mapping[int, np.ndarray], known: Mapping[int, Value]
 ) -> list[Value]:
-  """Returns the loop variables after one iteration; tensor lists keep what a pytree round trip would drop."""
+  """Returns the loop variables after one iteration; tensor lists keep the notes that a pytree round trip drops."""
   notes: list[dict[str, Any]] = []
 
   def run(operands: list[Value], traced: Mapping[int, Value]) -> list[Value]:
@@ -234,7 +234,7 @@ def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> t
 def _growth_by_index(change: _Change, most: int | None) -> tuple[Size, Size | None]:
   before = change.before
   if change.samples:
-    # The iteration that writes furthest decides.
+    # The iteration that writes furthest determines the length.
     lengths = [sample.static_length(change.what) for sample in change.samples]
     final = functools.reduce(larger, lengths, before.static_length(change.what))
     return functools.reduce(larger, (sample.peak for sample in change.samples), final), final
@@ -242,9 +242,9 @@ def _growth_by_index(change: _Change, most: int | None) -> tuple[Size, Size | No
 
 
 def _growth_of_capacity(change: _Change, most: int | None) -> Size:
-  """Capacity that the loop needs for a list to which an iteration may push or not, as traced data has it.
+  """Returns the capacity that the loop needs for a list, if traced data decides whether an iteration pushes to it.
 
-  A list that is written by index gets room for as many elements as are written; see `LoopLists.overflow`.
+  A list that is written by index gets room for as many elements as there are writes; see `LoopLists.overflow`.
   """
   before = change.before
   step = change.after.capacity - before.capacity

@@ -1,4 +1,4 @@
-"""`While` and `For` on `jax.lax`, and why a loop becomes what it becomes.
+"""Loops on `jax.lax`: While, For. Explains which form a loop gets.
 
 Before a `While` runs, `ctx.loop_facts` walks it with the values that are known while tracing and skips all others
 (`graftax/convert/evaluation/loop_facts.py`). `_run_while` then takes the first of these that applies:
@@ -18,8 +18,8 @@ A loop is not counted if its condition depends on traced data or on a variable, 
 iterations. `For` is always counted.
 
 JAX needs one structure for a loop variable in all iterations. Tensor lists, which may grow, get room for all of them in
-`loop_lists.py`. State that a loop body writes is an operand and a result of the JAX construct. State that it only reads
-and known values are closed over, so shapes stay known inside the body.
+`loop_lists.py`. State that a loop body writes is an operand and a result of the JAX loop. State that it only reads is
+closed over, as are known values, so shapes stay known inside the body.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,10 +53,10 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   Source op: `tf.raw_ops.While`.
 
   Args:
-    ctx: the program around the node.
+    ctx: the program that contains the node.
     input: initial loop variables; each keeps its dtype.
-    cond: from loop variables to a scalar.
-    body: from loop variables to loop variables.
+    cond: maps loop variables to a scalar.
+    body: maps loop variables to loop variables.
 
   Returns:
     The loop variables after the last iteration.
@@ -64,7 +64,7 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   Raises:
     ShapeChangeError: a loop variable changes its shape, and the number of iterations depends on traced data.
 
-  The module docstring says when the loop becomes a `jax.lax.scan` and when a `jax.lax.while_loop`.
+  The module docstring lists the conditions under which the loop becomes a `jax.lax.scan` or a `jax.lax.while_loop`.
 
   Differs from TF: a loop that becomes a `jax.lax.while_loop` and has side effects other than assignments (it prints, or
   asserts under `enable_checkify_for_asserts`) has no reverse-mode derivatives. A loop that needs more than
@@ -101,18 +101,18 @@ def for_loop(
   Source op: `tf.raw_ops.For`.
 
   Args:
-    ctx: the program around the node.
+    ctx: the program that contains the node.
     start: int32 scalar, first value of the counter.
     limit: int32 scalar, end of the counter's range (exclusive).
     delta: int32 scalar, step of the counter.
     input: initial loop variables.
-    body: from the counter and the loop variables to the loop variables.
+    body: maps the counter and the loop variables to the loop variables.
 
   Raises:
     UnsupportedOpError: a bound depends on traced data.
   """
   if any(isinstance(bound, jax.core.Tracer) for bound in (start, limit, delta)):
-    raise UnsupportedOpError(f"For node {ctx.node_name!r}: its bounds depend on traced data; they must be known.")
+    raise UnsupportedOpError(f"For node {ctx.node_name!r}: its bounds depend on traced data; make them constants.")
   counter = np.arange(int(start), int(limit), int(delta), dtype=np.int32)
   args = [np.int32(int(start)), *input]
   pure = ctx.pure(body, args)
@@ -142,7 +142,7 @@ def _with_types_as_needed(initial: Sequence[Value], run: Callable[[list[Value]],
 
 
 class _Loop:
-  """One loop: which variables change, and the ways to run it.
+  """One loop: its variables that change, and the ways to run it.
 
   The carry holds the variables that change, except resource handles and known counters.
   """
@@ -282,7 +282,7 @@ class _Loop:
     return tuple(self._all_variables(lists.restore(values), dict(counted.final) if counted else {}))
 
   def _key_at(self, number: Value) -> jax.Array | None:
-    # Each iteration draws its own numbers.
+    # Each iteration draws different random numbers.
     return None if self.key is None else jax.random.fold_in(self.key, number)
 
 

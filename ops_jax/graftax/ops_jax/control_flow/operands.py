@@ -42,7 +42,7 @@ def as_operand_like(value: Value, other: Value) -> Value:
 
 
 def wider_form(value: Value, other: Value) -> Callable[[Value], Value] | None:
-  """What brings `other` into the form of `value` where it holds less; None where it does not."""
+  """Returns a conversion of `other` to the form of `value` if that has more bits, else None."""
   if isinstance(value, Int64Pair) and not isinstance(other, Int64Pair):
     return functools.partial(as_int64_pair, dtype=value.dtype)
   dtype, other_dtype = float_dtype(value), float_dtype(other)

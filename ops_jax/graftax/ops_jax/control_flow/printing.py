@@ -1,4 +1,7 @@
-"""`tf.print` and its older form. Text with traced values in it is put together when the program runs."""
+"""Printing and string formatting: PrintV2, Print, StringFormat.
+
+Text with traced values is formatted while the program runs.
+"""
 
 import dataclasses
 import functools
@@ -20,13 +23,13 @@ _LOG_LEVELS = {"log(info)": logging.INFO, "log(warning)": logging.WARNING, "log(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FormattedText:
-  """A string that waits for traced values; it can be printed, and nothing else.
+  """A string with traced values, which can only be printed.
 
   Attributes:
     template: text with placeholders.
-    placeholder: what stands for a value in `template`.
+    placeholder: the text in `template` that a value replaces.
     inputs: the values, in order.
-    summarize: how many elements to show at either end of each dimension; -1 for all.
+    summarize: number of elements to show at either end of each dimension; -1 for all.
   """
 
   template: str
@@ -35,7 +38,7 @@ class FormattedText:
   summarize: int
 
   def render(self, *traced: np.ndarray) -> str:
-    """The text, with `traced` in place of the inputs that are not known."""
+    """Returns the text, with `traced` in place of the inputs that are not known."""
     values = iter(traced)
     pieces = self.template.split(self.placeholder)
     text = pieces[0]
@@ -52,18 +55,18 @@ class FormattedText:
 def string_format(
   inputs: list[Array], *, template: str = "%s", placeholder: str = "%s", summarize: int = 3
 ) -> np.ndarray | FormattedText:
-  """`template` with each placeholder replaced by a tensor, written as TensorFlow does.
+  """Returns `template` with each placeholder replaced by a tensor, formatted as in TensorFlow.
 
   Source op: `tf.raw_ops.StringFormat`.
 
   Args:
     inputs: one for each placeholder.
     template: the text.
-    placeholder: what stands for a tensor in it.
-    summarize: how many elements to show at either end of each dimension; -1 for all.
+    placeholder: the text that a tensor replaces.
+    summarize: number of elements to show at either end of each dimension; -1 for all.
 
   Returns:
-    A known string scalar, or a `FormattedText` where an input is traced; that can only be printed.
+    A known string scalar, or a `FormattedText` if an input is traced; that can only be printed.
   """
   values = tuple(materialize(v) if is_symbolic(v) else v for v in inputs)
   text = FormattedText(template, placeholder, values, summarize)
@@ -72,7 +75,7 @@ def string_format(
 
 @register("PrintV2")
 def print_v2(input: np.ndarray | FormattedText, *, output_stream: str = "stderr", end: str = "\n") -> tuple[()]:
-  """Nothing; the text is printed whenever the program computes this node.
+  """Prints a text whenever the program computes this node.
 
   Source op: `tf.raw_ops.PrintV2`.
 
@@ -82,7 +85,7 @@ def print_v2(input: np.ndarray | FormattedText, *, output_stream: str = "stderr"
     end: appended to the text, except in a log.
 
   Raises:
-    UnsupportedAttrError: another stream; a graph may not write to files.
+    UnsupportedAttrError: the stream is a file; a graph may not write to files.
 
   Differs from TF: under `jax.vmap` the text is printed once for each example.
   """
@@ -97,7 +100,7 @@ def print_v2(input: np.ndarray | FormattedText, *, output_stream: str = "stderr"
 
 @register("Print", ignores=("T", "U", "first_n"))
 def print_(input: Value, data: list[Value], *, message: str = "", summarize: int = 3) -> Value:
-  """The input; `message` and `data` go to stderr whenever the program computes this node.
+  """Returns the input, and prints `message` and `data` to stderr whenever the program computes this node.
 
   Differs from TF: printed every time, whatever `first_n` says.
   """
@@ -143,7 +146,7 @@ def _format_element(value: Any) -> str:
     return str(int(value))
   if isinstance(value, (complex, np.complexfloating)):
     return "?"
-  # The fewest digits that are sure to be enough, unless fewer give the same number back.
+  # The number of digits that always suffices, unless fewer digits give the same number.
   number = value if isinstance(value, np.float64) else np.float32(value)
   short, full = (15, 17) if isinstance(value, np.float64) else (6, 9)
   text = f"{float(number):.{short}g}"

@@ -1,6 +1,7 @@
-"""Arithmetic of 64-bit integers given as two uint32 arrays `(low, high)`, numpy or JAX, of broadcastable shapes.
+"""Arithmetic of 64-bit integers given as two uint32 arrays `(low, high)`, numpy or JAX.
 
-All results are modulo 2**64. Signed integers are in two's complement, so that most functions need not know the sign.
+The arrays have broadcastable shapes. All results are modulo 2**64. Signed integers are in two's complement, so most
+functions are the same for both.
 """
 
 from typing import Any, TypeAlias

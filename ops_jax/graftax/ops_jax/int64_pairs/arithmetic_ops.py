@@ -1,4 +1,4 @@
-"""Arithmetic and reductions of 64-bit integers, when an input is an `Int64Pair`.
+"""Arithmetic and reductions of 64-bit integers, if an input is an `Int64Pair`.
 
 Each function has the signature and the results of the op's ordinary lowering.
 """

@@ -1,4 +1,4 @@
-"""Bitwise logic and shifts of 64-bit integers, when an input is an `Int64Pair`."""
+"""Bitwise logic and shifts of 64-bit integers, if an input is an `Int64Pair`."""
 
 import functools
 from collections.abc import Callable

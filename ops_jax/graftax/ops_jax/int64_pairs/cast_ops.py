@@ -24,7 +24,7 @@ def cast(x: Value, *, SrcT: np.dtype, DstT: np.dtype, Truncate: bool = False) ->
   """Converts `x` to another dtype; `SrcT` or `DstT` is a 64-bit integer.
 
   Raises:
-    UnsupportedOpError: floating-point numbers are to become int64, or complex numbers any 64-bit integer.
+    UnsupportedOpError: the cast is from floating-point numbers to int64, or from complex numbers to a 64-bit integer.
   """
   if DstT in (np.int64, np.uint64):
     return _cast_to_pair(x, DstT)

@@ -1,4 +1,4 @@
-"""Comparisons, extrema and clipping of 64-bit integers, when an input is an `Int64Pair`."""
+"""Comparisons, extrema and clipping of 64-bit integers, if an input is an `Int64Pair`."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""How a kernel handles `Int64Pair` inputs: by the lowering for pairs, once per half, by shapes only, or not at all.
+"""Chooses between an op's ordinary lowering, its lowering for pairs, and one run per half.
 
 Most nodes have no 64-bit integers among their types, and their kernels do not have this stage.
 """
@@ -26,7 +26,7 @@ class DispatchInt64Pairs:
   """Chooses how to run an op whose types include 64-bit integers.
 
   Attributes:
-    where: the node, for messages.
+    where: description of the node, for messages.
     run_on_pairs: the kernel of the lowering for pairs, or None if the op has none.
     pair_lowering: the name of that lowering, for printing.
     data_positions: positions of the flat inputs whose elements the lowering only rearranges.

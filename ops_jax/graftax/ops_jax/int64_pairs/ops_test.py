@@ -47,7 +47,7 @@ def test_binary_ops(op, dtype):
 )
 def test_divisions(op, dtype):
   x, y = (part.reshape(-1) for part in _PAIRS[dtype])
-  # -2**63 / -1 has no answer.
+  # -2**63 / -1 is undefined.
   is_defined = (y != 0) & ~((x == -(2**63)) & (y == -1)) if dtype is np.int64 else y != 0
   _check(op, [x[is_defined], y[is_defined]], pairs=(0, 1))
 
@@ -89,7 +89,7 @@ def test_casts(source, target):
 
 
 @pytest.mark.parametrize("source", [np.int32, np.uint32, np.int8, np.float32])
-def test_what_becomes_uint64_has_all_bits(source):
+def test_a_cast_to_uint64_keeps_all_bits(source):
   x = np.array([0, 1, 100, -1, -100, 2**30], np.float64)
   x = x.astype(source) if source is np.float32 else x.astype(np.int64).astype(source)
   case = raw_op("Cast", [x], {"DstT": np.uint64})
@@ -135,7 +135,7 @@ def test_a_constant_beyond_32_bits_is_exact_beside_a_traced_value():
   np.testing.assert_array_equal(np.asarray(result), case.oracle(case.inputs)[0].numpy())
 
 
-def test_an_op_without_an_exact_form_is_refused():
+def test_an_op_without_an_exact_form_raises():
   case = raw_op("Cumsum", [_SIGNED, np.int32(0)])
   with jax.enable_x64(False), pytest.raises(UnsupportedError, match=r"Cumsum node 'op_under_test'.*jax_enable_x64"):
     case.kernel.run(NodeContext(), [as_int64_pair(_SIGNED), np.int32(0)])

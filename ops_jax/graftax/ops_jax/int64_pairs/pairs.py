@@ -1,4 +1,4 @@
-"""`Int64Pair`: an array of 64-bit integers as two uint32 arrays, and conversions between it and other integer arrays.
+"""Int64Pair, an array of 64-bit integers as two uint32 arrays, and conversions from and to it.
 
 A 64-bit integer reaches a lowering in one of four forms, and `split` accepts all of them:
 
@@ -147,7 +147,7 @@ def traced_halves(value: Value) -> Halves:
 
 
 def from_halves(halves: Halves, dtype: np.dtype) -> Int64Pair:
-  """Makes an `Int64Pair` of two uint32 arrays of broadcastable shapes, known or traced."""
+  """Returns the `Int64Pair` of two uint32 arrays of broadcastable shapes, known or traced."""
   low, high = jnp.broadcast_arrays(*halves)
   return Int64Pair(low, high, dtype)
 
@@ -171,7 +171,7 @@ def map_halves(function: Callable[..., Any], values: Sequence[Value], dtype: Any
   """Applies a function that only rearranges elements to 64-bit integers: once to the low and once to the high halves.
 
   Args:
-    function: takes one uint32 array per value and returns an array, or a nest of arrays.
+    function: maps one uint32 array per value to an array, or a nest of arrays.
     values: integers in any of the forms that `split` accepts.
     dtype: int64 or uint64, of the results.
   """

@@ -1,4 +1,4 @@
-"""Optionals: how TensorFlow hands the intermediate values of a conditional's branch to the branch of its gradient."""
+"""Optionals, in which a branch saves values for the branch of its gradient: OptionalFromValue."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ __all__ = [
 
 @register("OptionalFromValue")
 def optional_from_value(components: Symbolic, *, Toutput_types: tuple[DType, ...]) -> OptionalValue:
-  """An optional that holds tensors.
+  """Returns an optional that holds tensors.
 
   Source op: `tf.raw_ops.OptionalFromValue`.
   """
@@ -36,7 +36,7 @@ def optional_from_value(components: Symbolic, *, Toutput_types: tuple[DType, ...
 
 @register("OptionalNone")
 def optional_none() -> OptionalValue:
-  """An optional that holds nothing.
+  """Returns an empty optional.
 
   Source op: `tf.raw_ops.OptionalNone`.
   """
@@ -45,7 +45,7 @@ def optional_none() -> OptionalValue:
 
 @register("OptionalHasValue")
 def optional_has_value(optional: OptionalValue) -> Array:
-  """Whether an optional holds something.
+  """Returns whether an optional holds a value.
 
   Source op: `tf.raw_ops.OptionalHasValue`.
   """
@@ -56,14 +56,14 @@ def optional_has_value(optional: OptionalValue) -> Array:
 def optional_get_value(
   ctx: Context, optional: OptionalValue, *, output_types: tuple[DType, ...], output_shapes: tuple[PartialShape, ...]
 ) -> tuple[Value, ...]:
-  """What an optional holds.
+  """Returns the tensors that an optional holds.
 
   Source op: `tf.raw_ops.OptionalGetValue`.
 
   Raises:
     InvalidInputError: it is known to hold nothing of these types and shapes, or several things of that description.
 
-  Differs from TF: where it depends on traced data that it holds nothing, the result has no meaning.
+  Differs from TF: if the optional is empty depending on traced data, the result is unspecified instead of an error.
   """
   what = f"OptionalGetValue node {ctx.node_name!r} (function {ctx.function_name!r})"
   alternatives = only(optional, OptionalValue, None, what).alternatives

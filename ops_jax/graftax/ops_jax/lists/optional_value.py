@@ -1,7 +1,7 @@
-"""What a TensorFlow optional is in JAX: everything that any branch or iteration puts there, side by side.
+"""The value of an optional: all alternatives that a branch or an iteration may store in it.
 
-TensorFlow may put different things into one optional in different branches. Each is an alternative here, and whoever
-reads the optional says by type and shape which one is meant.
+TensorFlow may store different values in one optional in different branches. Each is an alternative here. The op that
+reads the optional selects one by types and shapes.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from graftax.ops_jax._core.values import Value
 __all__ = ["Components", "Key", "OptionalValue"]
 
 Components: TypeAlias = tuple[Value, ...]
-# Per component what `variants.kind_of` says of it.
+# The result of `variants.kind_of` for each component.
 Key: TypeAlias = tuple[tuple[Any, ...], ...]
 
 
@@ -27,7 +27,7 @@ class OptionalValue:
   Attributes:
     alternatives: by their kinds, the tensors that it may hold. Empty for nothing, until control flow needs tensors of
       the right shapes in their place.
-    has_value: whether there is something.
+    has_value: whether the optional holds a value.
   """
 
   alternatives: Mapping[Key, Components]

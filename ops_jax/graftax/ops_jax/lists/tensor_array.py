@@ -1,6 +1,8 @@
-"""TensorFlow 1's `TensorArray`s. The handle is static; the elements travel along the flow edge, as a `TensorList`.
+"""TensorFlow 1's TensorArrays: TensorArrayV3 and related ops.
 
-In TensorFlow the flow is a float without meaning, whose edges put reads after writes; edges of a value do just that.
+The handle is static. The elements are passed along the flow edge, as a `TensorList`.
+
+In TensorFlow the flow is a float without meaning, and its edges order reads after writes. Edges of a value do the same.
 """
 
 import dataclasses
@@ -49,7 +51,7 @@ _ANY_SHAPE = np.int32(-1)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorArrayHandle(ResourceHandle):
-  """What is fixed about a TensorArray: its name, and whether writing beyond its end makes it longer."""
+  """The static part of a TensorArray: its name, and whether writing beyond its end makes it longer."""
 
   kind: str = "tensor_array"
   dynamic_size: bool = False
@@ -59,7 +61,7 @@ class TensorArrayHandle(ResourceHandle):
 
 @dataclasses.dataclass(slots=True)
 class _Written:
-  """What was written to a TensorArray so far while tracing, which is what its gradients look like."""
+  """The elements written to a TensorArray so far while tracing; its gradients have their structure."""
 
   capacity: Size = 0
   element: jax.ShapeDtypeStruct | None = None
@@ -75,7 +77,7 @@ class _Written:
 def tensor_array_v3(
   ctx: Context, size: Static[int], *, dtype: np.dtype, element_shape: PartialShape, dynamic_size: bool = False
 ) -> tuple[TensorArrayHandle, TensorList]:
-  """A TensorArray of `size` zeros: its handle and its flow.
+  """Returns handle and flow of a TensorArray of `size` zeros.
 
   Source op: `tf.raw_ops.TensorArrayV3`.
 
@@ -96,11 +98,11 @@ def tensor_array_v3(
 
 @register("TensorArrayGradV3", ignores=("source",))
 def tensor_array_grad_v3(handle: TensorArrayHandle, flow_in: Value) -> tuple[TensorArrayHandle, Value]:
-  """The array of the gradients of a TensorArray's elements: its handle, and the flow as it is.
+  """Returns the handle of the array of gradients of a TensorArray's elements, and the unchanged flow.
 
   Source op: `tf.raw_ops.TensorArrayGradV3`.
 
-  What is written to it adds up, and what was never written is zeros.
+  Gradients written to it are added up. Elements that were never written are zeros.
   """
   return dataclasses.replace(handle, is_gradient=True), flow_in
 
@@ -109,7 +111,7 @@ def tensor_array_grad_v3(handle: TensorArrayHandle, flow_in: Value) -> tuple[Ten
 def tensor_array_write_v3(
   ctx: Context, handle: TensorArrayHandle, index: Array, value: Array, flow_in: TensorList
 ) -> Value:
-  """The flow after element `index` became `value`; of an array of gradients, after it was added.
+  """Returns the flow with element `index` set to `value`, or increased by it in an array of gradients.
 
   Source op: `tf.raw_ops.TensorArrayWriteV3`.
   """
@@ -125,7 +127,7 @@ def tensor_array_write_v3(
 
 @register("TensorArrayReadV3", ignores=("dtype",))
 def tensor_array_read_v3(ctx: Context, handle: TensorArrayHandle, index: Array, flow_in: TensorList) -> Array:
-  """Element `index`.
+  """Returns element `index`.
 
   Source op: `tf.raw_ops.TensorArrayReadV3`.
 
@@ -140,7 +142,7 @@ def tensor_array_read_v3(ctx: Context, handle: TensorArrayHandle, index: Array, 
 def tensor_array_gather_v3(
   ctx: Context, handle: TensorArrayHandle, indices: Array, flow_in: TensorList, *, element_shape: PartialShape
 ) -> Array:
-  """Elements at `[n]` indices, as `[n, ...]`.
+  """Returns the elements at `[n]` indices, as `[n, ...]`.
 
   Source op: `tf.raw_ops.TensorArrayGatherV3`.
   """
@@ -156,7 +158,7 @@ def tensor_array_gather_v3(
 def tensor_array_scatter_v3(
   ctx: Context, handle: TensorArrayHandle, indices: Array, value: Array, flow_in: TensorList
 ) -> Value:
-  """The flow after slices of `[n, ...]` were written at `[n]` indices; to an array of gradients, after they were added.
+  """Returns the flow with slices of `[n, ...]` written at `[n]` indices, or added in an array of gradients.
 
   Source op: `tf.raw_ops.TensorArrayScatterV3`.
   """
@@ -172,7 +174,7 @@ def tensor_array_scatter_v3(
 
 @register("TensorArrayConcatV3", ignores=("dtype", "element_shape_except0"))
 def tensor_array_concat_v3(ctx: Context, handle: TensorArrayHandle, flow_in: TensorList) -> tuple[Array, Array]:
-  """All elements joined along their first axis, and the length of each along it.
+  """Returns all elements concatenated along their first axis, and the length of each along it.
 
   Source op: `tf.raw_ops.TensorArrayConcatV3`.
   """
@@ -185,7 +187,7 @@ def tensor_array_concat_v3(ctx: Context, handle: TensorArrayHandle, flow_in: Ten
 def tensor_array_split_v3(
   ctx: Context, handle: TensorArrayHandle, value: Array, lengths: Static[np.ndarray], flow_in: TensorList
 ) -> Value:
-  """The flow after consecutive pieces of `[n, ...]`, which must all be of one length, became the elements.
+  """Returns the flow with consecutive pieces of `[n, ...]`, all of one length, as elements.
 
   Source op: `tf.raw_ops.TensorArraySplitV3`.
   """
@@ -197,7 +199,7 @@ def tensor_array_split_v3(
 
 @register("TensorArraySizeV3")
 def tensor_array_size_v3(ctx: Context, handle: TensorArrayHandle, flow_in: TensorList) -> Array:
-  """Number of elements, int32.
+  """Returns the number of elements, int32.
 
   Source op: `tf.raw_ops.TensorArraySizeV3`.
   """
@@ -208,7 +210,7 @@ def tensor_array_size_v3(ctx: Context, handle: TensorArrayHandle, flow_in: Tenso
 
 @register("TensorArrayCloseV3")
 def tensor_array_close_v3(handle: TensorArrayHandle) -> tuple[()]:
-  """Nothing: elements are values, and go when nobody needs them any more.
+  """Does nothing: elements are values, and are freed when they are no longer needed.
 
   Source op: `tf.raw_ops.TensorArrayCloseV3`.
   """
@@ -218,7 +220,7 @@ def tensor_array_close_v3(handle: TensorArrayHandle) -> tuple[()]:
 def _gradient(
   ctx: Context, handle: TensorArrayHandle, flow: Value, element: tuple[int, ...] | None = None, dtype: Any = None
 ) -> FlowGradient:
-  """What came through the flow of an array of gradients, whose elements have a shape and dtype if nothing did."""
+  """Returns the gradients from the flow of an array of gradients; zeros if the flow carries none."""
   written = handle.written
   if isinstance(flow, FlowGradient):
     return flow.with_capacity(written.capacity)
@@ -242,7 +244,7 @@ def _flow(ctx: Context, flow: Value) -> TensorList:
 
 
 def _is_everything(indices: Value, flow: TensorList) -> bool:
-  """Whether indices are known to be 0, 1, ... up to the array's length."""
+  """Returns whether indices are known to be 0, 1, ... up to the array's length."""
   if isinstance(indices, jax.core.Tracer) or not flow.has_static_length:
     return False
   known: np.ndarray[Any, Any] = np.asarray(indices)

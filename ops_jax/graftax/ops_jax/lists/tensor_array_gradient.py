@@ -1,9 +1,9 @@
-"""What flows back through a TensorFlow 1 `TensorArray`: the gradient of each element, as a value.
+"""Gradients of the elements of a TensorFlow 1 TensorArray, as a value.
 
-In TensorFlow a gradient array is a resource that reads of the forward array write to, adding up, and that writes of the
-forward array read from; the edges that order this are floats without meaning. Here the edge carries what was written
-so far, so that sums of edges are sums of gradients. An edge that no gradient has come through is whatever TensorFlow
-puts there, and counts as zeros.
+In TensorFlow a gradient array is a resource. Reads of the forward array add to it, and writes of the forward array read
+from it; the edges that order these ops are floats without meaning. Here the edge carries the gradients written so far,
+so sums of edges are sums of gradients. An edge without gradients has the value that TensorFlow computes, and counts as
+zeros.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class FlowGradient:
     return cls(*children)
 
   def with_capacity(self, capacity: int) -> "FlowGradient":
-    """The same with zeros for further elements."""
+    """Returns the same gradients, with zeros for further elements."""
     missing = jax.core.max_dim(capacity - self.buffer.shape[0], 0)
     if isinstance(missing, int) and missing == 0:
       return self
@@ -45,7 +45,7 @@ class FlowGradient:
 
   @classmethod
   def of(cls, value: Value, capacity: int, element: tuple[int, ...], dtype: Any) -> "FlowGradient":
-    """What came through an edge, with room for `capacity` elements; zeros where it was nothing."""
+    """Returns the gradients of an edge, with room for `capacity` elements; zeros if it carries none."""
     if isinstance(value, FlowGradient):
       return value.with_capacity(capacity)
     return cls(jnp.zeros((capacity, *element), dtype))

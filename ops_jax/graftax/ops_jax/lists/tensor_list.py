@@ -1,4 +1,4 @@
-"""TensorFlow's tensor lists (TF2 `TensorArray`s, `map_fn`, `scan`, RNNs): one buffer, updated functionally."""
+"""Tensor lists (TF2 TensorArrays, `map_fn`, `scan`, RNNs): TensorListReserve and related ops."""
 
 import dataclasses
 from typing import Any
@@ -65,7 +65,7 @@ _IGNORES = ("element_dtype", "shape_type")
 
 @register("EmptyTensorList", ignores=("shape_type",))
 def empty_tensor_list(element_shape: Value, max_num_elements: Static[int], *, element_dtype: DType) -> TensorList:
-  """A list without elements.
+  """Returns a list without elements.
 
   Source op: `tf.raw_ops.EmptyTensorList`.
 
@@ -80,7 +80,7 @@ def empty_tensor_list(element_shape: Value, max_num_elements: Static[int], *, el
 
 @register("TensorListReserve", ignores=("shape_type",))
 def tensor_list_reserve(element_shape: Value, num_elements: Static[int], *, element_dtype: DType) -> TensorList:
-  """A list of `num_elements` zeros.
+  """Returns a list of `num_elements` zeros.
 
   Source op: `tf.raw_ops.TensorListReserve`.
   """
@@ -89,7 +89,7 @@ def tensor_list_reserve(element_shape: Value, num_elements: Static[int], *, elem
 
 @register("TensorListFromTensor", ignores=_IGNORES)
 def tensor_list_from_tensor(tensor: Array, element_shape: Value) -> TensorList:
-  """The list of slices of `[n, ...]` along its first axis.
+  """Returns the list of slices of `[n, ...]` along its first axis.
 
   Source op: `tf.raw_ops.TensorListFromTensor`.
   """
@@ -105,12 +105,12 @@ def tensor_list_stack(
   element_dtype: DType | None = None,
   num_elements: int = -1,
 ) -> Array:
-  """All elements as `[n, ...]`.
+  """Returns all elements as `[n, ...]`.
 
   Source op: `tf.raw_ops.TensorListStack`.
 
   Raises:
-    InvalidInputError: the list has not `num_elements` elements.
+    InvalidInputError: the list does not have `num_elements` elements.
   """
   what = _what(ctx, "TensorListStack")
   tensor_list = _given(input_handle, element_dtype, what)
@@ -124,7 +124,7 @@ def tensor_list_stack(
 def tensor_list_get_item(
   ctx: Context, input_handle: TensorList, index: Array, element_shape: Value, *, element_dtype: DType | None = None
 ) -> Value:
-  """Element `index`.
+  """Returns element `index`.
 
   Source op: `tf.raw_ops.TensorListGetItem`.
 
@@ -146,7 +146,7 @@ def tensor_list_set_item(
   element_dtype: DType | None = None,
   resize_if_index_out_of_bounds: bool = False,
 ) -> TensorList:
-  """The list with element `index` replaced; one element longer or more where `resize_if_index_out_of_bounds` allows.
+  """Returns the list with element `index` replaced; longer if `resize_if_index_out_of_bounds` is true.
 
   Source op: `tf.raw_ops.TensorListSetItem`.
   """
@@ -168,11 +168,11 @@ def tensor_list_set_item(
 def tensor_list_push_back(
   ctx: Context, input_handle: TensorList, tensor: Symbolic, *, element_dtype: DType | None = None
 ) -> TensorList:
-  """The list with one more element at its end.
+  """Returns the list with one more element at its end.
 
   Source op: `tf.raw_ops.TensorListPushBack`.
 
-  While all elements are one value that is known while tracing, so is what is read from the list.
+  If all elements are the same known value, elements read from the list are known too.
   """
   what = _what(ctx, "TensorListPushBack")
   tensor_list = _given(input_handle, element_dtype, what)
@@ -195,7 +195,7 @@ def tensor_list_push_back(
 def tensor_list_pop_back(
   ctx: Context, input_handle: TensorList, element_shape: Value, *, element_dtype: DType | None = None
 ) -> tuple[TensorList, Value]:
-  """The list without its last element, and that element.
+  """Returns the list without its last element, and that element.
 
   Source op: `tf.raw_ops.TensorListPopBack`.
 
@@ -216,7 +216,7 @@ def tensor_list_pop_back(
 
 @register("TensorListLength")
 def tensor_list_length(input_handle: TensorList) -> Array:
-  """Number of elements, int32.
+  """Returns the number of elements, int32.
 
   Source op: `tf.raw_ops.TensorListLength`.
   """
@@ -226,7 +226,7 @@ def tensor_list_length(input_handle: TensorList) -> Array:
 
 @register("TensorListElementShape")
 def tensor_list_element_shape(input_handle: TensorList, *, shape_type: np.dtype) -> Array:
-  """The element shape: -1 where it is not known, the scalar -1 where not even the rank is.
+  """Returns the element shape, with -1 for unknown dimensions; the scalar -1 if the rank is unknown.
 
   Source op: `tf.raw_ops.TensorListElementShape`.
   """
@@ -240,7 +240,7 @@ def tensor_list_element_shape(input_handle: TensorList, *, shape_type: np.dtype)
 
 @register("TensorListResize")
 def tensor_list_resize(ctx: Context, input_handle: TensorList, size: Static[int]) -> TensorList:
-  """The list cut, or filled up with zeros, to `size` elements.
+  """Returns the list, truncated or padded with zeros to `size` elements.
 
   Source op: `tf.raw_ops.TensorListResize`.
   """
@@ -256,7 +256,7 @@ def tensor_list_resize(ctx: Context, input_handle: TensorList, size: Static[int]
 def tensor_list_gather(
   ctx: Context, input_handle: TensorList, indices: Array, element_shape: Value, *, element_dtype: DType | None = None
 ) -> Array:
-  """Elements at `[n]` indices, as `[n, ...]`.
+  """Returns the elements at `[n]` indices, as `[n, ...]`.
 
   Source op: `tf.raw_ops.TensorListGather`.
 
@@ -269,7 +269,7 @@ def tensor_list_gather(
 
 @register("TensorListScatter", ignores=_IGNORES)
 def tensor_list_scatter(tensor: Array, indices: Array, element_shape: Value) -> TensorList:
-  """A list, as long as its largest index asks for, that holds slices of `[n, ...]` at `[n]` indices.
+  """Returns a list with slices of `[n, ...]` at `[n]` indices, as long as the largest index needs.
 
   Source op: `tf.raw_ops.TensorListScatter`.
   """
@@ -280,7 +280,7 @@ def tensor_list_scatter(tensor: Array, indices: Array, element_shape: Value) -> 
 def tensor_list_scatter_v2(
   tensor: Array, indices: Array, element_shape: Value, num_elements: Static[int]
 ) -> TensorList:
-  """A list of `num_elements` (-1: as many as the largest index asks for) with slices of `[n, ...]` at `[n]` indices.
+  """Returns a list of `num_elements` (-1: as the largest index needs) with slices of `[n, ...]` at `[n]` indices.
 
   Source op: `tf.raw_ops.TensorListScatterV2`.
   """
@@ -291,7 +291,7 @@ def tensor_list_scatter_v2(
 def tensor_list_scatter_into_existing_list(
   ctx: Context, input_handle: TensorList, tensor: Array, indices: Array
 ) -> TensorList:
-  """The list with slices of `[n, ...]` written at `[n]` indices; longer where a known index asks for it.
+  """Returns the list with slices of `[n, ...]` written at `[n]` indices; longer if a known index needs it.
 
   Source op: `tf.raw_ops.TensorListScatterIntoExistingList`.
   """
@@ -307,11 +307,11 @@ def tensor_list_scatter_into_existing_list(
 
 @register("TensorListSplit", ignores=_IGNORES)
 def tensor_list_split(tensor: Array, element_shape: Value, lengths: Static[np.ndarray]) -> TensorList:
-  """The list of consecutive pieces of `[n, ...]`, which must all be of one length.
+  """Returns the list of consecutive pieces of `[n, ...]`, which must all be of one length.
 
   Source op: `tf.raw_ops.TensorListSplit`.
 
-  Differs from TF: pieces of different lengths are refused, since a JAX list has one element shape.
+  Differs from TF: pieces of different lengths raise, since a JAX list has one element shape.
   """
   sizes = {int(length) for length in lengths}
   if len(sizes) > 1:
@@ -322,7 +322,7 @@ def tensor_list_split(tensor: Array, element_shape: Value, lengths: Static[np.nd
 
 @register("TensorListConcat", ignores=("element_dtype", "element_shape"))
 def tensor_list_concat(ctx: Context, input_handle: TensorList) -> tuple[Array, Array]:
-  """All elements joined along their first axis, and the length of each along it.
+  """Returns all elements concatenated along their first axis, and the length of each along it.
 
   Source op: `tf.raw_ops.TensorListConcat`.
   """
@@ -333,7 +333,7 @@ def tensor_list_concat(ctx: Context, input_handle: TensorList) -> tuple[Array, A
 def tensor_list_concat_v2(
   ctx: Context, input_handle: TensorList, element_shape: Value, leading_dims: Array
 ) -> tuple[Array, Array]:
-  """All elements joined along their first axis, and the length of each along it.
+  """Returns all elements concatenated along their first axis, and the length of each along it.
 
   Source op: `tf.raw_ops.TensorListConcatV2`.
   """
@@ -342,7 +342,7 @@ def tensor_list_concat_v2(
 
 @register("TensorListConcatLists", ignores=("element_dtype",))
 def tensor_list_concat_lists(ctx: Context, input_a: TensorList, input_b: TensorList) -> TensorList:
-  """The elements of one list followed by those of another.
+  """Returns the elements of one list followed by those of another.
 
   Source op: `tf.raw_ops.TensorListConcatLists`.
   """
@@ -363,12 +363,12 @@ def tensor_list_concat_lists(ctx: Context, input_a: TensorList, input_b: TensorL
 def new_list(
   length: Size, element_shape: tuple[int | None, ...] | None, dtype: np.dtype[Any], max_length: Size | None = None
 ) -> TensorList:
-  """A list of zeros; with a buffer where the element shape is known and there are any.
+  """Returns a list of zeros; it has a buffer if the element shape is known and the list is not empty.
 
   Args:
     length: number of elements.
     element_shape: shape of the elements, as far as it is known.
-    dtype: dtype of the elements, as TensorFlow has it.
+    dtype: TensorFlow's dtype of the elements.
     max_length: the most elements it may ever hold, or None.
   """
   dtype = dtype if dtype == VARIANT else array_dtype(dtype)
@@ -379,16 +379,16 @@ def new_list(
 
 
 def array_buffer(tensor_list: TensorList, element_shape: Value, what: str) -> Array:
-  """The elements as one array `[capacity, ...]`.
+  """Returns the elements as one array `[capacity, ...]`.
 
   Raises:
-    StaticInputError: nothing was written, and neither the list nor `element_shape` says what shape elements have.
+    StaticInputError: nothing was written, and neither the list nor `element_shape` gives the shape of elements.
   """
   return _with_arrays(_with_buffer(tensor_list, element_shape, what)).buffer
 
 
 def _with_buffer(tensor_list: TensorList, given: Value, what: str) -> TensorList:
-  """The list with a buffer of zeros where it had none, with elements of the declared or the `given` shape."""
+  """Returns the list; if it had no buffer, with one of zeros of the declared or the `given` shape."""
   if tensor_list.buffer is not None:
     return tensor_list
   for shape in (declared_shape(given), tensor_list.element_shape):
@@ -401,7 +401,7 @@ def _with_buffer(tensor_list: TensorList, given: Value, what: str) -> TensorList
 
 
 def _with_elements_like(tensor_list: TensorList, element: Any, what: str) -> TensorList:
-  """The list with room for elements of another structure.
+  """Returns the list with room for elements of another structure.
 
   Raises:
     InvalidInputError: one is an array, and they differ in shape.
@@ -413,7 +413,7 @@ def _with_elements_like(tensor_list: TensorList, element: Any, what: str) -> Ten
     if len(shape) != len(declared) or any(d is not None and d != n for d, n in zip(declared, shape, strict=True)):
       raise InvalidInputError(f"{what}: an element of shape {shape} for a list of elements of shape {declared}.")
   try:
-    # Nothing that was never written holds a list back.
+    # A list without elements accepts any element.
     is_new = tensor_list.buffer is None or tensor_list.capacity == 0
     return with_element(tensor_list, wanted if is_new else joined(tensor_list.element, wanted))
   except InvalidInputError as e:
@@ -421,10 +421,10 @@ def _with_elements_like(tensor_list: TensorList, element: Any, what: str) -> Ten
 
 
 def _with_room_at(tensor_list: TensorList, index: Array, what: str) -> TensorList:
-  """The list with an element at an index beyond its end, one of the two being traced.
+  """Returns the list with room at an index that may be beyond its end; the index or the length is traced.
 
   Raises:
-    StaticInputError: nothing says how long the list may become.
+    StaticInputError: the list has no known maximum length.
   """
   if tensor_list.max_length is not None:
     tensor_list = tensor_list.with_capacity(larger(tensor_list.capacity, tensor_list.max_length))
@@ -441,7 +441,7 @@ def _with_room_at(tensor_list: TensorList, index: Array, what: str) -> TensorLis
 
 
 def _with_arrays(tensor_list: TensorList) -> TensorList:
-  """The list with arrays for elements that are known while tracing."""
+  """Returns the list with arrays for elements that are known while tracing."""
   if tensor_list.buffer is None or not isinstance(tensor_list.element, Constant):
     return tensor_list
   return with_element(tensor_list, jax.eval_shape(lambda: tensor_list.element.array))
@@ -468,7 +468,7 @@ def _concat(ctx: Context, tensor_list: TensorList, element_shape: Value) -> tupl
 
 
 def _repeated(size: Size, times: Size) -> Array:
-  """`[times]` of one size, int64."""
+  """Returns `[times]` copies of one size, int64."""
   if isinstance(times, int):
     return shape_vector([size] * times, np.int64)
   dtype = canonical_dtype(np.dtype(np.int64))

@@ -1,10 +1,10 @@
-"""What a TensorFlow tensor list is in JAX: one buffer and a length, so that it can be a loop variable.
+"""The value of a tensor list: a buffer and a length, so that it can be a loop variable.
 
 A list whose element shape is not known yet has no buffer; the first element written gives it one. Outside loops the
 length is a Python int or a symbolic dimension. Inside a loop that pushes or pops it is traced, and the buffer has room
 for all that the loop will push (see `loop_lists.py`).
 
-Elements that are no arrays, such as lists and optionals, are stored array by array: the buffer is then a list or an
+Elements that are not arrays, such as lists and optionals, are stored array by array: the buffer is then a list or an
 optional whose arrays have the number of the element as their first axis.
 """
 
@@ -38,12 +38,12 @@ Size: TypeAlias = int | Any
 
 
 def is_size(value: Value) -> bool:
-  """Whether a number of elements is known while tracing, if only as a symbolic dimension."""
+  """Returns whether a number of elements is known while tracing, possibly as a symbolic dimension."""
   return isinstance(value, int) or jax.export.is_symbolic_dim(value)
 
 
 def larger(first: Size, second: Size) -> Size:
-  """The larger of two sizes."""
+  """Returns the larger of two sizes."""
   return first if first is second or first == second else jax.core.max_dim(first, second)
 
 
@@ -58,7 +58,7 @@ class TensorList:
     length: number of elements: an int, a symbolic dimension, or a traced int32 scalar.
     capacity: how many elements the buffer has room for.
     element_dtype: dtype of the elements; `VARIANT` for lists and optionals.
-    element_shape: the declared shape; None entries, or None as a whole, where it was left open.
+    element_shape: the declared shape; None entries, or None as a whole, if it was left open.
     max_length: the most elements it may ever hold, or None.
     has_room: whether the buffer has room for all that the loop around will push, while the length is traced; None while
       that is being found out.
@@ -79,8 +79,8 @@ class TensorList:
 
   @classmethod
   def of(cls, buffer: Array, element_shape: tuple[int | None, ...] | None = None) -> "TensorList":
-    """The list of slices of `[n, ...]` along its first axis."""
-    # Known values may have 64 bits where JAX's arrays have 32; a buffer has the dtype of what is written to it.
+    """Returns the list of slices of `[n, ...]` along its first axis."""
+    # Known values may have 64 bits although JAX's arrays have 32. A buffer has the dtype of the values written to it.
     buffer = buffer if buffer.dtype.kind == "O" else jnp.asarray(buffer, canonical_dtype(buffer.dtype))
     length = buffer.shape[0]
     shape = tuple(buffer.shape[1:]) if element_shape is None else element_shape
@@ -103,21 +103,21 @@ class TensorList:
 
   @property
   def element(self) -> Any:
-    """The structure of an element of a list that has a buffer."""
+    """Returns the structure of an element of a list that has a buffer."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.buffer)
 
   @property
   def notes(self) -> dict[str, Any]:
-    """What tells how a value came about, and is lost when it passes through control flow."""
+    """Returns the fields that record the origin of a value; they are lost in control flow."""
     return {"is_written_beyond": self.is_written_beyond, "peak": self.peak}
 
   @property
   def has_static_length(self) -> bool:
-    """Whether the length is known while tracing."""
+    """Returns whether the length is known while tracing."""
     return is_size(self.length)
 
   def static_length(self, what: str) -> Size:
-    """The length.
+    """Returns the length.
 
     Raises:
       StaticInputError: it depends on traced data.
@@ -131,28 +131,28 @@ class TensorList:
     return self.length
 
   def at(self, index: Value) -> Any:
-    """Element `index` of a list that has a buffer; an index outside gives the nearest element."""
+    """Returns element `index` of a list that has a buffer; the nearest element if the index is out of range."""
     return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False), self.buffer)
 
   def updated(self, index: Value, element: Any) -> "TensorList":
-    """The list with `element`, which has the structure of the others, at `index`."""
+    """Returns the list with `element`, which has the structure of the others, at `index`."""
     buffer = jax.tree.map(
       lambda leaf, new: jax.lax.dynamic_update_index_in_dim(leaf, new, index, 0), self.buffer, element
     )
     return dataclasses.replace(self, buffer=buffer)
 
   def with_capacity(self, capacity: Size) -> "TensorList":
-    """The same list with another buffer; what is new in it is zeros, which suits arrays alone."""
+    """Returns the same list with another buffer, padded with zeros; for lists of arrays only."""
     buffer = jax.tree.map(lambda leaf: _resized(leaf, capacity), self.buffer)
     return dataclasses.replace(self, buffer=buffer, capacity=capacity)
 
   def with_length(self, length: Size) -> "TensorList":
-    """The same list with `length` elements; new ones are zeros."""
+    """Returns the same list with `length` elements; new ones are zeros."""
     return dataclasses.replace(self.with_capacity(length), length=length, peak=larger(self.peak, length))
 
 
 def declared_shape(shape: Value) -> tuple[int | None, ...] | None:
-  """An `element_shape` input as a tuple: None for an unknown rank (a negative scalar), None entries for -1."""
+  """Returns an `element_shape` input as a tuple: None for an unknown rank (a negative scalar), None entries for -1."""
   if isinstance(shape, jax.core.Tracer):
     return None
   vector = np.asarray(shape)
@@ -172,7 +172,7 @@ def _resized(buffer: Array, capacity: Size) -> Array:
 
 
 def check_index(index: Value, tensor_list: TensorList, what: str) -> None:
-  """Raises `InvalidInputError` where both are known and the index is outside the list."""
+  """Raises `InvalidInputError` if index and length are known and the index is outside the list."""
   if isinstance(index, jax.core.Tracer) or not isinstance(tensor_list.length, int):
     return
   if not 0 <= int(index) < tensor_list.length:

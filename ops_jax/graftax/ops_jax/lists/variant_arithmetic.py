@@ -1,4 +1,4 @@
-"""Zeros and sums of tensor lists and optionals, of which TensorFlow makes derivatives with respect to them."""
+"""Zeros and sums of tensor lists and optionals, which their derivatives need."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ __all__ = ["sum_of_variants", "zeros_of_variant"]
 
 
 def zeros_of_variant(value: Value) -> Value:
-  """A list or an optional of the same structure and length, with zeros for what is in its arrays."""
+  """Returns a list or an optional of the same structure and length, with zeros in its arrays."""
   match value:
     case Constant():
       return Constant(np.zeros(value.value.shape, value.dtype), value.dtype)
@@ -35,7 +35,7 @@ def zeros_of_variant(value: Value) -> Value:
 
 
 def sum_of_variants(values: Sequence[Value], what: str) -> Value:
-  """The sum, array by array, of lists of one length or of optionals; what was never written counts as zeros.
+  """Returns the sum, array by array, of lists of one length or of optionals. Unwritten elements count as zeros.
 
   Raises:
     InvalidInputError: they differ in length, or in the shapes of what they hold.

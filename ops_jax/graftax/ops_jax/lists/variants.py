@@ -1,8 +1,8 @@
-"""Values in control flow that are no arrays: tensor lists, optionals, and what these hold.
+"""Common structures of tensor lists and optionals, for JAX's control flow.
 
-JAX wants one structure for the results of all branches, for a loop variable in all iterations and for all elements of a
-list. TensorFlow does not: an optional may be empty in one branch, a list may be longer. `joined` is the structure that
-has room for both of two values, `conformed` is a value laid out like that.
+JAX needs one structure for the results of all branches, for a loop variable in all iterations and for all elements of a
+list. TensorFlow does not: an optional may be empty in one branch, a list may be longer. `joined` returns a structure
+with room for both of two values, and `conformed` converts a value to such a structure.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ __all__ = [
 
 _Kind: TypeAlias = tuple[Any, ...]
 
-# Larger known values are stored as arrays: nothing as large is a shape or a counter.
+# Larger known values are stored as arrays: shapes and counters are never as large.
 _MAX_CONSTANT_SIZE = 64
 
 
@@ -52,7 +52,7 @@ class Constant:
 
   Attributes:
     value: a known array; symbolic dimensions may be in it.
-    dtype: what it becomes as an array.
+    dtype: its dtype as an array.
   """
 
   value: np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ class Constant:
 
   @property
   def array(self) -> Any:
-    """The value as a JAX array."""
+    """Returns the value as a JAX array."""
     return jnp.asarray(materialize(self.value, self.dtype), self.dtype)
 
   def tree_flatten(self) -> tuple[tuple[()], "Constant"]:
@@ -85,10 +85,10 @@ class Constant:
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class OneOf:
-  """A tensor list or an optional, of which only its reader knows what it is.
+  """Several alternatives for a tensor list or an optional; the op that reads it selects one.
 
   Attributes:
-    alternatives: what it may be, by kind.
+    alternatives: the possible values, by kind.
   """
 
   alternatives: Mapping[_Kind, Value]
@@ -103,12 +103,12 @@ class OneOf:
 
 
 def is_variant(value: Value) -> bool:
-  """Whether a value or structure is a tensor list, an optional or a gradient of a TensorArray."""
+  """Returns whether a value or structure is a tensor list, an optional or a gradient of a TensorArray."""
   return isinstance(value, (TensorList, OptionalValue, OneOf, FlowGradient))
 
 
 def kind_of(value: Value) -> _Kind:
-  """What tells alternatives apart: dtype and shape of an array, what is in a list."""
+  """Returns the key that distinguishes alternatives: dtype and shape of an array, the kind of a list's elements."""
   match value:
     case TensorList():
       return ("list", str(value.element_dtype), _kind_of_elements(value))
@@ -124,16 +124,16 @@ def kind_of(value: Value) -> _Kind:
 
 
 def only(value: Value, kind: type, dtype: np.dtype[Any] | None, what: str) -> Any:
-  """`value` as a list or an optional.
+  """Returns `value` as a list or an optional.
 
   Args:
     value: one, or a `OneOf` that has one such alternative.
     kind: `TensorList` or `OptionalValue`.
-    dtype: element dtype of the list; None where it may be any.
-    what: who asks, for messages.
+    dtype: element dtype of the list, or None for any.
+    what: description of the reader, for messages.
 
   Raises:
-    InvalidInputError: it is nothing of the kind, or there are several.
+    InvalidInputError: there is no such alternative, or there are several.
   """
   candidates = _alternatives(value)
   of_kind = [item for item in candidates if isinstance(item, kind)]
@@ -153,13 +153,13 @@ def _alternatives(value: Value) -> list[Value]:
 
 
 def chosen(value: OneOf, like: Value) -> Value:
-  """The alternative of `value` that is of the kind of `like`; `value` itself where it has none, or several."""
+  """Returns the alternative of `value` of the kind of `like`; `value` itself if there is none, or several."""
   found = [item for item in _alternatives(value) if kind_of(item) == kind_of(like)]
   return found[0] if len(found) == 1 else value
 
 
 def as_held(value: Value, dtype: np.dtype[Any] | None, *, keep_known: bool = True) -> Value:
-  """A value as lists and optionals hold it: an array, a `Constant`, a list or an optional.
+  """Returns a value in the form stored in lists and optionals: an array, a `Constant`, a list or an optional.
 
   Args:
     value: any.
@@ -176,27 +176,27 @@ def as_held(value: Value, dtype: np.dtype[Any] | None, *, keep_known: bool = Tru
 
 
 def released(value: Value) -> Value:
-  """What is held, as an ordinary value."""
+  """Returns a stored value as an ordinary value."""
   return value.value if isinstance(value, Constant) else value
 
 
 def shapes_of(value: Value) -> Any:
-  """The structure of a value."""
+  """Returns the structure of a value."""
   return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), value)
 
 
 def joined(first: Any, second: Any) -> Any:
-  """The structure that has room for values of either structure.
+  """Returns a structure that has room for values of either structure.
 
   Raises:
-    InvalidInputError: there is none: arrays differ in shape or dtype, or one is an array and the other is not.
+    InvalidInputError: arrays differ in shape or dtype, or one value is an array and the other is not.
   """
   match first, second:
     case Constant(), Constant() if first == second:
       return first
     case FlowGradient(), FlowGradient():
       return jax.eval_shape(lambda a, b: a + b, first, second)
-    # The other one is nothing.
+    # The other one carries no gradient.
     case FlowGradient(), _:
       return first
     case _, FlowGradient():
@@ -215,7 +215,7 @@ def joined(first: Any, second: Any) -> Any:
 
 
 def conformed(value: Value, structure: Any) -> Value:
-  """`value` laid out like `structure`, which is that of the value joined with others."""
+  """Converts `value` to `structure`, which is its structure joined with others."""
   if isinstance(structure, FlowGradient):
     capacity, *element = structure.buffer.shape
     return FlowGradient.of(value, capacity, tuple(element), structure.buffer.dtype)
@@ -246,7 +246,7 @@ def _kind_of_elements(value: TensorList) -> _Kind | None:
 
 
 def array_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-  """The dtype of JAX's arrays of a dtype; that of strings, which has none, as it is."""
+  """Returns JAX's dtype for a dtype; strings, which JAX does not have, keep theirs."""
   return dtype if dtype.kind == "O" else canonical_dtype(dtype)
 
 
@@ -260,7 +260,7 @@ def _has_float_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def array_structure(value: Any) -> Any:
-  """The structure of a value that is held, with an array for a `Constant`."""
+  """Returns the structure of a stored value, with an array for a `Constant`."""
   if not isinstance(value, Constant):
     return value
   if value.dtype.kind == "O":
@@ -328,7 +328,7 @@ def _conformed_list(value: TensorList, structure: TensorList) -> TensorList:
 
 
 def with_element(value: TensorList, element: Any) -> TensorList:
-  """The list with elements of a structure that has room for those that it has; zeros where it has no buffer."""
+  """Converts a list to elements of a structure with room for its own; zeros if it has no buffer."""
   if value.buffer is None or value.capacity == 0:
     blank = _blank(element)
     buffer = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (value.capacity, *leaf.shape)), blank)
@@ -346,7 +346,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _blank(structure: Any) -> Value:
-  """A value for an element that nobody wrote, as TensorFlow has it: zeros."""
+  """Returns the value of an element that was never written: zeros, as in TensorFlow."""
   if isinstance(structure, OptionalValue):
     return _conformed_optional(OptionalValue({}, jnp.zeros(structure.has_value.shape, bool)), structure)
   return jax.tree.map(
@@ -357,5 +357,5 @@ def _blank(structure: Any) -> Value:
 
 
 def _never_read(structure: Any) -> Value:
-  # Ones, since `vmap` runs both branches, and a logarithm or a quotient of zeros would spoil derivatives.
+  # Ones, since `vmap` runs both branches, and a logarithm or a quotient of zeros would make derivatives NaN.
   return jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), structure)

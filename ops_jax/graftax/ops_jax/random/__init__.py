@@ -1,4 +1,17 @@
-"""Random numbers: from JAX keys where TensorFlow promises no values, bit for bit where it does."""
+"""Random numbers: stateless ops match TensorFlow bit for bit, stateful ones draw from JAX keys.
+
+- `generator`: Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
+- `philox`: TensorFlow's counter-based random generator Philox 4x32-10, computed with uint32 arrays only.
+- `rejection`: Gamma, Poisson and binomial numbers by rejection, drawn from Philox in TensorFlow's order.
+- `stateful`: Stateful random ops: RandomUniform, RandomStandardNormal, TruncatedNormal, RandomGamma, RandomShuffle,
+  Multinomial.
+- `stateless`: Stateless random ops: the same numbers as TensorFlow for the same seed.
+- `stateless_distributions`: Stateless gamma, Poisson, binomial and categorical numbers: the same as TensorFlow's for
+  the same seed.
+- `stochastic_cast`: Stochastic rounding to integers: StochasticCastToInt.
+- `streams`: Uniform, normal and truncated normal numbers from a generator, as TensorFlow's CPU kernels draw them.
+- `threefry`: Random numbers from ThreeFry, which TensorFlow uses on accelerators and under XLA.
+"""
 
 # The modules that register lowerings. The other modules hold what these share.
 LOWERINGS = (

@@ -83,7 +83,7 @@ def stateful_uniform_int(
   *,
   dtype: np.dtype = INT64,
 ) -> Array:
-  """Integers in [minval, maxval), exactly those of TensorFlow; moves the generator on.
+  """Returns integers in [minval, maxval), exactly those of TensorFlow; advances the generator.
 
   Source op: `tf.raw_ops.StatefulUniformInt`.
 
@@ -104,7 +104,7 @@ def stateful_uniform_int(
 
 @register("RngSkip", int64_pairs="accept")
 def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array) -> tuple[()]:
-  """Nothing; moves the generator on as drawing `delta` numbers would.
+  """Advances the generator as drawing `delta` numbers would.
 
   Source op: `tf.raw_ops.RngSkip`.
 
@@ -120,7 +120,7 @@ def rng_skip(ctx: Context, resource: Value, algorithm: Static[int], delta: Array
 
 @register("RngReadAndSkip", int64_pairs="accept")
 def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Array) -> Value:
-  """The generator's state; moves the generator on as drawing `delta` numbers would.
+  """Returns the generator's state; advances the generator as drawing `delta` numbers would.
 
   Source op: `tf.raw_ops.RngReadAndSkip`.
 
@@ -139,7 +139,7 @@ def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Ar
 
 @register("NonDeterministicInts", ignores=("shape_dtype",))
 def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype = INT64) -> Array:
-  """Integers over the whole range of a dtype, from the caller's `rng`.
+  """Returns integers over the whole range of a dtype, from the caller's `rng`.
 
   Source op: `tf.raw_ops.NonDeterministicInts`.
 
@@ -159,17 +159,17 @@ def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtyp
 
 
 def take_generator(ctx: Context, resource: Value, algorithm: int, num_numbers: int) -> philox.Philox:
-  """The generator to draw from; the state is moved on by so many numbers.
+  """Returns the generator to draw from, and advances the state by `num_numbers`.
 
   Args:
     ctx: the program.
     resource: the generator's state.
     algorithm: 1 (Philox), or 3 for the same.
-    num_numbers: how many numbers to move on by.
+    num_numbers: the number of random numbers to advance by.
 
   Raises:
     UnsupportedAttrError: another algorithm.
-    InvalidInputError: the state has another shape, or JAX has cut it to 32 bits.
+    InvalidInputError: the state has another shape, or JAX has truncated it to 32 bits.
   """
   low, high = _advance(ctx, resource, algorithm, np.array(num_numbers, np.uint64))
   return philox.Philox((low[2], high[2]), (low[0], high[0], low[1], high[1]))

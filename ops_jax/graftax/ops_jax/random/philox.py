@@ -38,7 +38,7 @@ class Philox:
 
 
 def from_seed(seed: Value) -> Philox:
-  """The generator that stateless random ops derive from a seed.
+  """Returns the generator that stateless random ops derive from a seed.
 
   Args:
     seed: `[2]`, any integer dtype; signed narrow integers are sign-extended to 64 bits.
@@ -50,10 +50,10 @@ def from_seed(seed: Value) -> Philox:
 
 
 def from_key_counter(key: Value, counter: Value) -> Philox:
-  """The generator that `key` (`[1]`) and `counter` (`[2]`), both uint64, describe.
+  """Returns the generator that `key` (`[1]`) and `counter` (`[2]`), both uint64, describe.
 
   Raises:
-    InvalidInputError: JAX has cut one of them to 32 bits.
+    InvalidInputError: JAX has truncated one of them to 32 bits.
   """
   (key_low,), (key_high,) = split_checked(key, "key")
   low, high = split_checked(counter, "counter")

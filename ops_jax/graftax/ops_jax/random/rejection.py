@@ -1,8 +1,8 @@
 """Gamma, Poisson and binomial numbers by rejection, drawn from Philox in TensorFlow's order.
 
-Number `i` of a result has a stretch of the stream to itself, mostly from block `256 i` on. All numbers are drawn side
-by side; a loop ends when each has accepted a proposal. Arithmetic is float64, as TensorFlow's, or float32 with 64-bit
-types off.
+Number `i` of a result has its own part of the stream, mostly from block `256 i` on. All numbers are drawn in parallel;
+a loop ends when each has accepted a proposal. Arithmetic is float64, as TensorFlow's, or float32 if `jax_enable_x64`
+is off.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ def _compute_dtype() -> np.dtype:
 
 
 def poisson(generator: Philox, rates: Array, limit: float) -> jax.Array:
-  """Poisson-distributed numbers.
+  """Returns Poisson-distributed numbers.
 
   Args:
     generator: the generator.
@@ -79,7 +79,7 @@ def poisson(generator: Philox, rates: Array, limit: float) -> jax.Array:
 
 
 def _poisson_by_products(streams: _Streams, rates: Array, wanted: Array, limit: float) -> jax.Array:
-  """How many uniform numbers can be multiplied until the product falls below `exp(-rate)`, less one."""
+  """Returns one less than the number of uniform factors whose product falls below `exp(-rate)`."""
   threshold = jnp.exp(-rates)
 
   def draw(state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _poisson_by_transformation(streams: _Streams, rates: Array, wanted: Array, l
 
 
 def binomial(generator: Philox, counts: Array, probabilities: Array) -> jax.Array:
-  """Binomially distributed numbers.
+  """Returns binomially distributed numbers.
 
   Args:
     generator: the generator.
@@ -147,7 +147,7 @@ def binomial(generator: Philox, counts: Array, probabilities: Array) -> jax.Arra
 
 
 def _binomial_by_inversion(streams: _Streams, counts: Array, p: Array, wanted: Array) -> jax.Array:
-  """How many geometric waiting times fit into the trials."""
+  """Returns the number of geometric waiting times that fit into the trials."""
   log_failure = jnp.log1p(-p)
 
   def draw(state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -202,7 +202,7 @@ def _stirling_tail(k: Array) -> jax.Array:
 
 
 def gamma(generator: Philox, alphas: Array) -> jax.Array:
-  """Gamma-distributed numbers (Marsaglia and Tsang 2000).
+  """Returns gamma-distributed numbers (Marsaglia and Tsang 2000).
 
   Args:
     generator: the generator.

@@ -63,7 +63,7 @@ _register_distribution("TruncatedNormal", _truncated_normal)
 
 @register("RandomUniformInt", ignores=(*_SEEDS, "Tout"))
 def random_uniform_int(ctx: Context, shape: Static[tuple[int, ...]], minval: Array, maxval: Array) -> Array:
-  """Integers in [minval, maxval).
+  """Returns integers in [minval, maxval).
 
   Source op: `tf.raw_ops.RandomUniformInt`.
 
@@ -84,7 +84,7 @@ def random_uniform_int(ctx: Context, shape: Static[tuple[int, ...]], minval: Arr
 
 @register("RandomShuffle", ignores=_SEEDS, data_inputs=("value",))
 def random_shuffle(ctx: Context, value: Array) -> Array:
-  """Rows of a tensor in random order.
+  """Returns the rows of a tensor in random order.
 
   Source op: `tf.raw_ops.RandomShuffle`.
 
@@ -103,7 +103,7 @@ def random_shuffle(ctx: Context, value: Array) -> Array:
 
 @register("Multinomial", ignores=_SEEDS)
 def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output_dtype: np.dtype = INT64) -> Array:
-  """Classes drawn with given log-probabilities.
+  """Returns classes drawn with given log-probabilities.
 
   Source op: `tf.raw_ops.Multinomial`.
 
@@ -128,7 +128,7 @@ def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output
 
 @register("RandomGamma", ignores=(*_SEEDS, "S"))
 def random_gamma(ctx: Context, shape: Static[tuple[int, ...]], alpha: Array) -> Array:
-  """Gamma-distributed numbers, with the derivative with respect to `alpha` that TensorFlow has.
+  """Returns gamma-distributed numbers, with the derivative with respect to `alpha` that TensorFlow has.
 
   Source op: `tf.raw_ops.RandomGamma`.
 
@@ -149,7 +149,7 @@ def random_gamma(ctx: Context, shape: Static[tuple[int, ...]], alpha: Array) -> 
 
 @register("RandomPoissonV2", ignores=("S", "R", "seed", "seed2"))
 def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *, dtype: np.dtype = INT64) -> Array:
-  """Poisson-distributed numbers.
+  """Returns Poisson-distributed numbers.
 
   Source op: `tf.raw_ops.RandomPoissonV2`.
 
@@ -162,7 +162,7 @@ def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array,
   Returns:
     `shape` followed by the shape of `rate`, of `dtype`.
 
-  Differs from TF: another stream of numbers; counts above 2**31 - 1 are cut.
+  Differs from TF: another stream of numbers; counts above 2**31 - 1 are clamped.
   """
   rate = jnp.asarray(rate)
   wide = rate if rate.dtype in (np.float32, np.float64) else rate.astype(np.float32)
@@ -174,7 +174,7 @@ def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array,
 
 @register("RandomPoisson", ignores=("S", "seed", "seed2"))
 def random_poisson(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *, dtype: np.dtype) -> Array:
-  """Poisson-distributed numbers.
+  """Returns Poisson-distributed numbers.
 
   Source op: `tf.raw_ops.RandomPoisson`.
 
@@ -203,7 +203,7 @@ def parameterized_truncated_normal(
   *,
   dtype: np.dtype,
 ) -> Array:
-  """Normal numbers within bounds.
+  """Returns normal numbers within bounds.
 
   Source op: `tf.raw_ops.ParameterizedTruncatedNormal`.
 
@@ -242,7 +242,7 @@ def _per_batch(parameter: Array, shape: tuple[int, ...]) -> Array:
 
 @register("RandomCrop", ignores=_SEEDS)
 def random_crop(ctx: Context, image: Array, size: Static[tuple[int, ...]]) -> Array:
-  """A random window of an image.
+  """Returns a random window of an image.
 
   Source op: `tf.raw_ops.RandomCrop`.
 

@@ -28,7 +28,7 @@ PHILOX, THREEFRY, AUTO_SELECT = 1, 2, 3
 
 
 def algorithm(key: Value, counter: Value, alg: int) -> tuple[Any, ModuleType]:
-  """The generator that `key` and `counter` describe, and the module with its distributions.
+  """Returns the generator that `key` and `counter` describe, and the module with its distributions.
 
   Args:
     key: `[1]`, uint64.
@@ -47,7 +47,7 @@ def algorithm(key: Value, counter: Value, alg: int) -> tuple[Any, ModuleType]:
 
 @register("StatelessRandomGetKeyCounter", ignores=("Tseed",), int64_pairs="accept")
 def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
-  """Key and counter of the Philox generator that belongs to a seed.
+  """Returns key and counter of the Philox generator that belongs to a seed.
 
   Source op: `tf.raw_ops.StatelessRandomGetKeyCounter`.
 
@@ -69,7 +69,7 @@ def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
 
 @register("StatelessRandomGetKeyCounterAlg", ignores=("Tseed",), int64_pairs="accept")
 def stateless_random_get_key_counter_alg(seed: Array) -> tuple[Value, Value, Value]:
-  """Key, counter and algorithm that TensorFlow uses for a seed on CPU.
+  """Returns key, counter and algorithm that TensorFlow uses for a seed on CPU.
 
   Source op: `tf.raw_ops.StatelessRandomGetKeyCounterAlg`.
 
@@ -84,7 +84,7 @@ def stateless_random_get_key_counter_alg(seed: Array) -> tuple[Value, Value, Val
 
 @register("StatelessRandomGetAlg")
 def stateless_random_get_alg() -> Value:
-  """The algorithm that TensorFlow uses on CPU: 1 (Philox), int32.
+  """Returns the algorithm that TensorFlow uses on CPU: 1 (Philox), int32.
 
   Source op: `tf.raw_ops.StatelessRandomGetAlg`.
   """
@@ -186,7 +186,7 @@ for _draw, _row in _BOUNDED_DRAWS.items():
 
 @register("StatelessShuffle", ignores=("T",), int64_pairs="accept")
 def stateless_shuffle(value: Array, key: Array, counter: Array, alg: Static[int]) -> Array:
-  """Rows of a tensor in random order, exactly the order of TensorFlow.
+  """Returns the rows of a tensor in random order, exactly the order of TensorFlow.
 
   Source op: `tf.raw_ops.StatelessShuffle`.
 

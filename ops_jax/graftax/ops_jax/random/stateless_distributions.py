@@ -30,7 +30,7 @@ __all__ = [
 
 @register("StatelessRandomGammaV2", ignores=("T", "Tseed"), int64_pairs="accept")
 def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha: Array, *, dtype: np.dtype) -> Array:
-  """Gamma-distributed numbers, with the derivative with respect to `alpha`.
+  """Returns gamma-distributed numbers, with the derivative with respect to `alpha`.
 
   Source op: `tf.raw_ops.StatelessRandomGammaV2`.
 
@@ -56,7 +56,7 @@ def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha
 def stateless_random_gamma_v3(
   shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], alpha: Array, *, dtype: np.dtype
 ) -> Array:
-  """Gamma-distributed numbers, with the derivative with respect to `alpha`.
+  """Returns gamma-distributed numbers, with the derivative with respect to `alpha`.
 
   Source op: `tf.raw_ops.StatelessRandomGammaV3`.
 
@@ -102,7 +102,7 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
 
 @register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"), int64_pairs="accept")
 def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: Array, *, dtype: np.dtype) -> Array:
-  """Poisson-distributed numbers, exactly those of TensorFlow.
+  """Returns Poisson-distributed numbers, exactly those of TensorFlow.
 
   Source op: `tf.raw_ops.StatelessRandomPoisson`.
 
@@ -131,7 +131,7 @@ def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: A
 
 
 def _deal_out(op: str, shape: tuple[int, ...], parameter: Array) -> Array:
-  """`[size]`: the parameter of each stream; all numbers of one parameter are neighbours."""
+  """Returns the parameter of each stream, `[size]`; all numbers of one parameter are adjacent."""
   if shape[len(shape) - parameter.ndim :] != parameter.shape:
     raise InvalidInputError(f"{op}: shape {shape!r} does not end in the parameter's shape {parameter.shape}.")
   repeats = math.prod(shape) // max(parameter.size, 1)
@@ -139,7 +139,7 @@ def _deal_out(op: str, shape: tuple[int, ...], parameter: Array) -> Array:
 
 
 def _collect(numbers: Array, shape: tuple[int, ...], parameter: Array) -> Array:
-  """Numbers of neighbouring streams, brought to a shape that ends in the parameter's."""
+  """Reshapes numbers of adjacent streams to a shape that ends in the parameter's."""
   return numbers.reshape(parameter.size, -1).T.reshape(shape) if parameter.size else numbers.reshape(shape)
 
 
@@ -147,7 +147,7 @@ def _collect(numbers: Array, shape: tuple[int, ...], parameter: Array) -> Array:
 def stateless_random_binomial(
   shape: Static[tuple[int, ...]], seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = INT64
 ) -> Array:
-  """Binomially distributed numbers, exactly those of TensorFlow.
+  """Returns binomially distributed numbers, exactly those of TensorFlow.
 
   Source op: `tf.raw_ops.StatelessRandomBinomial`.
 
@@ -177,7 +177,7 @@ def stateful_random_binomial(
   *,
   dtype: np.dtype = INT64,
 ) -> Array:
-  """Binomially distributed numbers, exactly those of TensorFlow; moves the generator on.
+  """Returns binomially distributed numbers, exactly those of TensorFlow; advances the generator.
 
   Source op: `tf.raw_ops.StatefulRandomBinomial`.
 
@@ -213,7 +213,7 @@ def _binomial(generator: Philox, shape: tuple[int, ...], counts: Array, probs: A
 def stateless_multinomial(
   logits: Array, num_samples: Static[int], seed: Array, *, output_dtype: np.dtype = INT64
 ) -> Array:
-  """Classes drawn with given log-probabilities, exactly those of TensorFlow.
+  """Returns classes drawn with given log-probabilities, exactly those of TensorFlow.
 
   Source op: `tf.raw_ops.StatelessMultinomial`.
 
@@ -252,7 +252,7 @@ def stateless_parameterized_truncated_normal(
   *,
   dtype: np.dtype,
 ) -> Array:
-  """Normal numbers within bounds, a function of the seed alone.
+  """Returns normal numbers within bounds, a function of the seed alone.
 
   Source op: `tf.raw_ops.StatelessParameterizedTruncatedNormal`.
 

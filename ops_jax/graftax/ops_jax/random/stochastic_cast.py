@@ -1,4 +1,4 @@
-"""Rounding to integers at random, right on average."""
+"""Stochastic rounding to integers: StochasticCastToInt."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ __all__ = ["stochastic_cast_to_int"]
 
 @register("StochasticCastToInt", ignores=("Tin",), int64_pairs="accept")
 def stochastic_cast_to_int(input: Array, key: Array, counter: Array, alg: Static[int], *, Tout: np.dtype) -> Array:
-  """Integers next to the input, the upper one with the probability that its fraction says.
+  """Rounds to one of the two nearest integers, up with a probability equal to the fraction.
 
   Source op: `StochasticCastToInt`.
 

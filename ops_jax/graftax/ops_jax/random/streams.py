@@ -35,7 +35,7 @@ _RESERVED_WORDS = 256
 
 
 def uniform(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-  """`shape` numbers in [0, 1) of float16, bfloat16, float32 or float64.
+  """Returns `shape` numbers in [0, 1) of float16, bfloat16, float32 or float64.
 
   float64 with 64-bit types off is the double cut (not rounded) to 24 bits, as float32.
   """
@@ -104,7 +104,7 @@ def _random_halves(generator: Philox, shape: tuple[int, ...]) -> Halves:
 
 
 def normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-  """`shape` standard normal numbers, two from each two (float64: four) words."""
+  """Returns `shape` standard normal numbers, two from each two (float64: four) words."""
   size = math.prod(shape)
   words_per_number = 2 if dtype == np.float64 else 1
   words = philox.random_uint32(generator, -(-size * words_per_number // 4) * 4)
@@ -113,7 +113,7 @@ def normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Ar
 
 
 def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-  """`shape` standard normal numbers of magnitude below 2.
+  """Returns `shape` standard normal numbers of magnitude below 2.
 
   Each group of 4 numbers (float64: 2) has a stretch of the stream of its own and takes the first that are small enough.
   """
@@ -148,7 +148,7 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
 
 
 def _normal_pairs(words: Array, dtype: np.dtype) -> tuple[Array, Array]:
-  """Two normal numbers from each 2 words (float64: 4) along the last axis, float32 (float64)."""
+  """Returns two normal numbers from each 2 words (float64: 4) along the last axis, float32 (float64)."""
   if dtype == np.float64:
     quads = words.reshape(*words.shape[:-1], -1, 4)
     radial = double_from_uint32(quads[..., 0], quads[..., 1])
@@ -159,14 +159,14 @@ def _normal_pairs(words: Array, dtype: np.dtype) -> tuple[Array, Array]:
 
 
 def box_muller(radial: Array, angle: Array) -> tuple[Array, Array]:
-  """Two normal numbers from a uniform number and an angle."""
+  """Returns two normal numbers from a uniform number and an angle."""
   floor = np.asarray(_SMALLEST_LOG_ARGUMENT, radial.dtype)
   radius = jnp.sqrt(-2 * jnp.log(jnp.maximum(radial, floor)))
   return jnp.sin(angle) * radius, jnp.cos(angle) * radius
 
 
 def _angle(words: Array) -> jax.Array:
-  """2 pi times a uniform float32, rounded once, as TensorFlow's product in double precision is."""
+  """Returns 2 pi times a uniform float32, rounded once, as TensorFlow's product in double precision is."""
   turns = words & 0x7FFFFF
   scale = np.float32(2.0**-23)
   coarse, fine = (turns & 0x7FF800).astype(np.float32) * scale, (turns & 0x7FF).astype(np.float32) * scale

@@ -1,4 +1,4 @@
-"""Random numbers from ThreeFry, which TensorFlow has on accelerators and under XLA, drawn as XLA draws them."""
+"""Random numbers from ThreeFry, which TensorFlow uses on accelerators and under XLA."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ class ThreeFry:
 
 
 def from_key_counter(key: Value, counter: Value) -> ThreeFry:
-  """The generator that `key` (`[1]`) and the first half of `counter` (`[1]` or `[2]`), both uint64, describe.
+  """Returns the generator that `key` (`[1]`) and the first half of `counter` (`[1]` or `[2]`), both uint64, describe.
 
   Raises:
     InvalidInputError: JAX has cut one of them to 32 bits.
