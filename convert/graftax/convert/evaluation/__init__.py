@@ -1,1 +1,9 @@
-"""Walking a plan, and what is known of values while it is walked."""
+"""Evaluation of plans.
+
+- `evaluate`: Runs a plan: one pass over its steps, under whatever JAX transform is tracing.
+- `folding`: Runs steps on known values, so that their results are known too.
+- `frame`: The evaluator as seen by lowerings: the implementation of `graftax.ops_jax.Context`.
+- `known_values`: Computes values that depend on constants alone, during the conversion.
+- `loop_facts`: Finds the iterations of a `While` loop before it runs, or at least a bound for them.
+- `state`: The state of one call: values of variables by name, and the variables that the call has replaced.
+"""

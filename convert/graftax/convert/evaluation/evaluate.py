@@ -1,7 +1,7 @@
 """Runs a plan: one pass over its steps, under whatever JAX transform is tracing.
 
 There is one loop over steps, `Evaluator.run`. What a step does with its inputs is the evaluator's policy: `TraceAll`
-runs every step, and is what a call of a converted function uses; `KnownOnly` (in `loop_facts.py`) runs the steps whose
+runs every step, and is the policy of converted functions; `KnownOnly` (in `loop_facts.py`) runs the steps whose
 inputs are known, and finds out before a loop how often it will run.
 """
 
@@ -35,7 +35,7 @@ class Policy(Protocol):
 
 
 class TraceAll:
-  """Runs every step; pure ones on known inputs in such a way that their results are known."""
+  """Runs every step. Results of pure steps on known inputs are known."""
 
   names_scopes = True
 
@@ -83,7 +83,7 @@ class Evaluator:
     if function_name in self.callers:
       chain = " -> ".join((*self.callers, function_name))
       raise UnsupportedError(
-        f"function {function_name!r} calls itself ({chain}); JAX has no recursion. Write it as a loop."
+        f"function {function_name!r} calls itself ({chain}); JAX does not support recursion. Write it as a loop."
       )
     return dataclasses.replace(self, path=path, callers=(*self.callers, function_name))
 
@@ -114,7 +114,7 @@ class Evaluator:
 
 
 class _ScopeCursor:
-  """The `jax.named_scope` of the current step, entered only if it changes: neighbours share one."""
+  """The `jax.named_scope` of the current step, entered only if it changes: adjacent steps share one."""
 
   def __init__(self) -> None:
     self._name = ""

@@ -1,4 +1,4 @@
-"""Steps on known values: their results are known, too."""
+"""Runs steps on known values, so that their results are known too."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Seque
   """Returns the outputs of a pure step for known inputs; known as well, unless they would be large constants.
 
   Args:
-    step: what to run.
-    context: the program around the step.
+    step: the step to run.
+    context: the program that contains the step.
     inputs: known values.
   """
   is_large = sum(np.size(value) for value in inputs) > _MAX_ELEMENTS

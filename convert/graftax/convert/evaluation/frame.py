@@ -1,4 +1,4 @@
-"""The evaluator as lowerings see it: the implementation of `graftax.ops_jax.Context`."""
+"""The evaluator as seen by lowerings: the implementation of `graftax.ops_jax.Context`."""
 
 import dataclasses
 import zlib
@@ -40,7 +40,7 @@ class Frame:
   """One run of one function: an evaluator at the step that it has reached.
 
   Attributes:
-    evaluator: what runs the function.
+    evaluator: the evaluator that runs the function.
     function_name: name of the function.
     step: the current step.
   """

@@ -1,4 +1,4 @@
-"""What is known of a `While` loop before it runs: its iterations, or at least a bound for them.
+"""Finds the iterations of a `While` loop before it runs, or at least a bound for them.
 
 The loop is walked with the policy `KnownOnly`, which runs the steps whose inputs are known and skips the others. So
 the walk costs little more than running the loop's counter. If the condition is known in every iteration, the walk ends
@@ -26,7 +26,7 @@ __all__ = ["KnownOnly", "loop_facts"]
 # Beyond this, walking the counter in Python costs more than a loop of unknown length does.
 _MAX_ITERATIONS = 50_000
 
-# A declared bound above this is no help: the loop would be unrolled in time and memory to that length.
+# A declared bound above this does not help: the loop would need time and memory for that length.
 _MAX_BOUND = 10_000
 
 # A loop whose inner loops differ from iteration to iteration is unrolled up to this length.
@@ -68,8 +68,8 @@ class KnownOnly:
   """Runs the steps whose inputs are known; every other value is `Unknown`.
 
   Attributes:
-    counted: names of the inner loops whose iterations were known each time.
-    uncounted: names of the inner loops whose iterations were not known at some time.
+    counted: names of the inner loops whose iterations were known every time.
+    uncounted: names of the inner loops whose iterations were unknown at least once.
   """
 
   names_scopes = False

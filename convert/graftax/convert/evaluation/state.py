@@ -1,4 +1,4 @@
-"""The state of one call: values of variables by name, and which of them the call has replaced."""
+"""The state of one call: values of variables by name, and the variables that the call has replaced."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A minimum vertex cut of a directed graph without cycles."""
+"""Finds a minimum vertex cut of a directed graph without cycles."""
 
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
@@ -57,7 +57,7 @@ def narrowest_cut(
 
 
 def _search(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
-  """Returns what can still be reached from the source, each with the step before it."""
+  """Returns the nodes that can still be reached from the source, each with its predecessor."""
   came_from: dict[Hashable, Hashable] = {_SOURCE: _SOURCE}
   pending: deque[Hashable] = deque([_SOURCE])
   while pending and _SINK not in came_from:

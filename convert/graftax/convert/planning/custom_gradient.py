@@ -57,7 +57,7 @@ class CustomGradient:
       whose `takes` is true, then the captures.
     takes: for each output of the node, whether the gradient function has a parameter for its cotangent.
     results: for each input of the node, which result of the gradient function is its cotangent, or None for zero.
-    captures: what the gradient function closes over.
+    captures: the values that the gradient function closes over.
   """
 
   function: str
@@ -85,7 +85,7 @@ def attach_custom_gradients(
 
   Args:
     function: the function.
-    gradients: registered name -> derivative.
+    gradients: maps registered names to derivatives.
     others: returns all functions of the program; needed if a gradient in a branch captures a tensor of the caller.
 
   Raises:

@@ -78,7 +78,7 @@ class EffectAnalysis:
     if traits_of(node.op).effect is not None and not (self._keep_asserts and node.op == "Assert"):
       return False
     signature = self._signatures.get(node.op)
-    # An op that no table knows may do anything: it must not be dropped unseen.
+    # An unknown op may have any effect, so it must not be dropped.
     return signature is None or signature.is_stateful or any(arg.is_ref for arg in signature.outputs)
 
   def _callees(self, node: Node) -> Iterator[str]:

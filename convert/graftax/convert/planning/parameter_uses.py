@@ -45,7 +45,7 @@ def _step(
   effects: EffectAnalysis,
   found: dict[int, list[tuple[Node, str]]],
 ) -> list[tuple[Function, dict[int, frozenset[int]]]]:
-  """Adds the uses in one function to `found`; returns the functions that it hands the parameters on to."""
+  """Adds the uses in one function to `found`; returns the functions that it passes the parameters to."""
   refs = {TensorRef(function.parameters[position].name): origin for position, origin in origins.items()}
   needed = effects.needed_nodes(function)
   callees: list[tuple[Function, dict[int, frozenset[int]]]] = []

@@ -65,7 +65,7 @@ class Plan:
     name: the function's name.
     num_slots: the number of slots.
     parameters: slots of the parameters.
-    constants: slot -> value, filled in before the first step.
+    constants: maps slots to values, filled in before the first step.
     steps: the steps, in the order in which they run.
     results: slots of the results.
   """

@@ -1,4 +1,4 @@
-"""What keeps a program from being converted, found before anything runs, and one error that lists all of it."""
+"""Finds everything that prevents a conversion, before anything runs, and reports it in one error."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowerin
 
 __all__ = ["Preflight", "check_program", "preflight", "unavailable_uses"]
 
-# Places shown per op; the count tells how many more there are.
+# Number of places shown per op; the message counts the others.
 _NUM_EXAMPLES = 3
 
 
@@ -25,7 +25,7 @@ class Preflight:
   Attributes:
     program: the program as it is planned, with If and While in place of TF1 control flow.
     functions: the program's function and every function that it calls, each with the nodes that a call must run.
-    unsupported_ops: op name -> (node, function) of every needed node that has no lowering.
+    unsupported_ops: maps op names to (node, function) of every needed node that has no lowering.
     unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.
   """
 
@@ -36,7 +36,7 @@ class Preflight:
 
 
 def preflight(program: Program, *, keep_asserts: bool = False) -> Preflight:
-  """Returns everything in a program that keeps it from being converted.
+  """Returns everything in a program that prevents its conversion.
 
   Raises:
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
@@ -50,7 +50,7 @@ def preflight(program: Program, *, keep_asserts: bool = False) -> Preflight:
 def _unsupported_ops(
   functions: Iterable[tuple[Function, list[Node]]], library: FunctionLibrary
 ) -> dict[str, list[tuple[str, str]]]:
-  """Returns op name -> (node, function) of every node that has no lowering."""
+  """Returns, by op name, (node, function) of every node that has no lowering."""
   found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
   for function, nodes in functions:
     for node in nodes:
