@@ -1,10 +1,10 @@
-"""Two rings of tests, so that few processes pay for TensorFlow and the rest prove that they do not need it.
+"""Runs the tests in two rings: those that import TensorFlow, and those that prove to work without it.
 
 `--ring=free` runs the files that do not need TensorFlow and makes importing it fail, as on a machine without it.
 `--ring=tensorflow` runs the others. Without the option everything runs in one process.
 
-A test file needs TensorFlow when it says so in its own text: an import of TensorFlow, of a library built on it, or of a
-module of graftax.testing that compares with TensorFlow, anywhere in the file; or, when another helper imports it, the
+A test file needs TensorFlow if its own text says so: an import of TensorFlow, of a library built on it, or of a
+module of graftax.testing that compares with TensorFlow, anywhere in the file; or, if another helper imports it, the
 marker `pytestmark = pytest.mark.tensorflow`. In a module that is not a test, only the doctests and the imports at the
 top of the module count.
 """
@@ -24,10 +24,10 @@ import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# TensorFlow switches oneDNN on by itself on some CPUs only. Without it TensorFlow refuses grouped, dilated and NCHW
+# TensorFlow enables oneDNN by default on some CPUs only. Without it TensorFlow raises for grouped, dilated and NCHW
 # convolutions, and FusedBatchNorm returns a reserve space of another shape.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-# The same examples on every run: a failure seen once is seen again.
+# The same examples on every run, so that failures are reproducible.
 hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("repository")
 
@@ -45,14 +45,14 @@ _TESTING_FOLDER = Path(__file__).parent / "testing/graftax/testing"
 
 
 def _compares_with_tensorflow(module: str) -> bool:
-  """Whether a module of graftax.testing (or a name that its `__init__` passes on) imports TensorFlow anywhere."""
+  """Returns whether a module of graftax.testing, or a name that its `__init__` exports, imports TensorFlow."""
   path = _TESTING_FOLDER / f"{module}.py"
   return not path.exists() or _ANYWHERE.search(path.read_text(encoding="utf-8")) is not None
 
 
 @cache
 def needs_tensorflow(path: Path) -> bool:
-  """Whether a file runs in the ring with TensorFlow."""
+  """Returns whether a file runs in the ring with TensorFlow."""
   text = path.read_text(encoding="utf-8")
   if not path.name.endswith("_test.py"):
     return _AT_THE_TOP.search(text) is not None
@@ -61,7 +61,7 @@ def needs_tensorflow(path: Path) -> bool:
 
 
 class _WithoutTensorFlow(PathFinder):
-  """Finds what is installed, except TensorFlow: to whoever asks, it is not there."""
+  """Finds all installed modules except TensorFlow."""
 
   @classmethod
   def find_spec(
@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-  """Say what a missing TensorFlow means in the ring that has none."""
+  """Explains a failed import of TensorFlow in the ring without it."""
   reports = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
   if config.getoption("ring") == "free" and any("No module named 'tensorflow" in str(r.longrepr) for r in reports):
     terminalreporter.write_line(
@@ -90,7 +90,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-  """Leave out the files of the other ring, data folders, and what only the clean room runs."""
+  """Leaves out the files of the other ring, data folders, and files for the clean room only."""
   if collection_path.is_dir():
     return True if collection_path.name == "testdata" else None
   if collection_path.name == "smoke.py":
@@ -103,7 +103,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(autouse=True, scope="module")
 def _compiled_programs_end_with_their_file() -> Iterator[None]:
-  """Drop what JAX compiled for a test file: over thousands of tests it would fill the memory of a small machine."""
+  """Clears JAX's compiled programs after each test file, since they would fill the memory of a small machine."""
   yield
   jax = sys.modules.get("jax")
   if jax is not None:

@@ -16,14 +16,14 @@ from pip._vendor.packaging.utils import canonicalize_name
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> dict[str, Path]:
-  """The wheels by distribution name."""
+  """Returns the wheels by distribution name."""
   out = tmp_path_factory.mktemp("wheels")
   return {f"graftax-{p.replace('_', '-')}": build(ROOT / p, out) for p in PACKAGES}
 
 
 @pytest.fixture(scope="module")
 def unpacked(wheels, tmp_path_factory) -> dict[str, Path]:
-  """The wheels' content, one folder each, by distribution name."""
+  """Returns the folders with the wheels' content, by distribution name."""
   folders = {}
   for name, wheel in wheels.items():
     folders[name] = tmp_path_factory.mktemp(name)
@@ -34,7 +34,7 @@ def unpacked(wheels, tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory) -> Path:
-  """An import root per distribution of the environment that runs the tests."""
+  """Returns a folder with one import root per installed distribution."""
   installed, site_packages = installed_distributions(Path(sys.prefix))
   target = tmp_path_factory.mktemp("roots")
   link_roots(installed, site_packages, target)
@@ -53,7 +53,7 @@ def _declared(folder: Path) -> list[str]:
 
 
 def _paths(name: str, unpacked: dict[str, Path], roots: Path, closures: dict[str, list[str]]) -> set[Path]:
-  """sys.path of a package: its own content and that of everything it requires."""
+  """Returns sys.path for a package: its own content and that of all its requirements."""
   paths = {unpacked[name]}
   for required in _declared(unpacked[name]):
     if required in unpacked:

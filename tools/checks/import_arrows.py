@@ -17,7 +17,7 @@ _NAMESPACE = "graftax."
 
 
 def _package(module: str) -> str:
-  """`ops_jax` for `graftax.ops_jax.nn.conv`."""
+  """Returns the package of a module: `ops_jax` for `graftax.ops_jax.nn.conv`."""
   return module.removeprefix(_NAMESPACE).partition(".")[0]
 
 
@@ -26,7 +26,7 @@ def _is_test(module: str) -> bool:
 
 
 def parse_arrows(lines: list[str]) -> dict[str, frozenset[str]]:
-  """`{"convert": {"graphdef_ir", ...}}` from lines like `convert -> graphdef_ir ops_jax`."""
+  """Returns `{"convert": {"graphdef_ir", ...}}` for lines like `convert -> graphdef_ir ops_jax`."""
   arrows = {}
   for line in lines:
     importer, _, imported = line.partition("->")
@@ -69,7 +69,7 @@ class ArrowsContract(Contract):
     return ContractCheck(kept=not problems, metadata={"problems": problems})
 
   def _problem(self, importer: str, imported: str) -> str | None:
-    """Why this import is not allowed, or None when it is."""
+    """Returns why this import is not allowed, or None if it is."""
     if imported.startswith(_NAMESPACE):
       return self._sibling_problem(importer, imported)
     if _is_test(importer):

@@ -1,4 +1,4 @@
-"""Breaks one place at a time and asks which tests notice: `make mutation-check`.
+"""Breaks one place at a time and finds the tests that fail: `make mutation-check`.
 
 The places are in `mutations.toml`. Each is broken in a copy of the tree. Then the tests run in three stages, each only
 if the stages before it noticed nothing: the test file beside the broken one, the rest of `make test`, and what only

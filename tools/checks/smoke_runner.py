@@ -1,4 +1,4 @@
-"""Import a whole package and run its smoke test in a process that has only what the package declares.
+"""Imports a whole package and runs its smoke test with only the dependencies that the package declares.
 
     python -I -S smoke_runner.py ops_jax ops_jax/smoke.py --absent tensorflow --path ROOT --path ROOT
 
@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 
 
 def hide(*libraries: str) -> None:
-  """Make libraries look as if they were not installed."""
+  """Makes libraries impossible to import."""
 
   class Finder(PathFinder):
     @classmethod
@@ -25,7 +25,7 @@ def hide(*libraries: str) -> None:
 
 
 def import_all(package_name: str) -> int:
-  """Number of modules imported: the package and everything in it, each with the names that its `__all__` promises."""
+  """Imports a package with all its modules, checks the names in `__all__`, and returns the number of modules."""
   package = importlib.import_module(package_name)
   found = (m.name for m in pkgutil.walk_packages(package.__path__, package_name + "."))
   names = [package_name, *(name for name in found if not name.endswith(".__main__"))]

@@ -54,7 +54,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _sources(package: str) -> list[Path]:
-  """Modules that ship, tests left out."""
+  """Returns the modules that ship, without tests."""
   found = (ROOT / package / "graftax").rglob("*.py")
   return sorted(
     p for p in found if not p.name.endswith("_test.py") and p.name != "conftest.py" and "testdata" not in p.parts
@@ -63,7 +63,7 @@ def _sources(package: str) -> list[Path]:
 
 @cache
 def _imported_modules(path: Path) -> frozenset[str]:
-  """Dotted names of all modules imported anywhere in the file, those of `from a import b` as `a` and as `a.b`."""
+  """Returns dotted names of all modules imported in the file, those of `from a import b` as `a` and as `a.b`."""
   names: set[str] = set()
   for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
     if isinstance(node, ast.Import):
@@ -79,7 +79,7 @@ def _project(package: str) -> dict:
 
 
 def _declared(package: str, *, extras: bool) -> set[str]:
-  """Canonical names of what pyproject.toml requires."""
+  """Returns the canonical names of the requirements in pyproject.toml."""
   project = _project(package)
   lines = list(project["dependencies"])
   if extras:
@@ -88,7 +88,7 @@ def _declared(package: str, *, extras: bool) -> set[str]:
 
 
 def _build_call(package: str) -> dict[str, object]:
-  """Arguments of `graftax_package` in the BUILD file; what BUILD files say here is Python syntax too."""
+  """Returns the arguments of `graftax_package` in the BUILD file, which is parsed as Python."""
   for node in ast.walk(ast.parse((ROOT / package / "BUILD").read_text())):
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "graftax_package":
       return {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords}
@@ -101,7 +101,7 @@ def _arrows() -> dict[str, frozenset[str]]:
 
 
 def _public_names(path: Path) -> frozenset[str] | None:
-  """What `__all__` lists; None where there is none, or one that is computed."""
+  """Returns the names in `__all__`, or None if it is missing or computed."""
   for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
     target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
     if isinstance(target, ast.Name) and target.id == "__all__":

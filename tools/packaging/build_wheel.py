@@ -1,4 +1,4 @@
-"""Build the wheel of one package, byte for byte the same from the same sources.
+"""Builds the wheel of one package, byte for byte the same from the same sources.
 
     python tools/packaging/build_wheel.py --out dist ops_jax convert
 
@@ -19,14 +19,14 @@ from pathlib import Path
 from flit_core import buildapi
 
 _ROOT = Path(__file__).resolve().parents[2]
-# The zip format cannot say anything earlier.
+# The zip format has no earlier dates.
 _EPOCH_1980 = "315532800"
 _NOT_SHIPPED = ("*_test.py", "conftest.py", "testdata", "__pycache__", "*.pyc", ".*")
 
 
 @contextmanager
 def _inside(folder: Path) -> Iterator[None]:
-  """PEP 517 backends build the folder they are called in."""
+  """Changes the working folder, since PEP 517 backends build the folder in which they are called."""
   before, epoch = Path.cwd(), os.environ.get("SOURCE_DATE_EPOCH")
   os.chdir(folder)
   os.environ["SOURCE_DATE_EPOCH"] = _EPOCH_1980
@@ -40,7 +40,7 @@ def _inside(folder: Path) -> Iterator[None]:
 
 
 def shipped_files(package: Path) -> list[Path]:
-  """What a wheel of the package is made from, relative to the package folder."""
+  """Returns the files in a wheel of the package, relative to the package folder."""
   paths = (p.relative_to(package) for p in sorted((package / "graftax").rglob("*")) if p.is_file())
   shipped = [p for p in paths if not any(fnmatch(part, pattern) for part in p.parts for pattern in _NOT_SHIPPED)]
   return [Path("pyproject.toml"), Path("README.md"), *shipped]
@@ -54,19 +54,19 @@ def _stage(package: Path, files: Iterable[Path], license_file: Path, target: Pat
 
 
 def wheel_name(package: Path) -> str:
-  """File name that the package's pyproject.toml declares."""
+  """Returns the file name that the package's pyproject.toml declares."""
   project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
   return f"{project['name'].replace('-', '_')}-{project['version']}-py3-none-any.whl"
 
 
 def build(package: Path, out: Path, license_file: Path = _ROOT / "LICENSE", files: list[Path] | None = None) -> Path:
-  """Path of the wheel just built in `out`.
+  """Builds a wheel in `out` and returns its path.
 
   Args:
     package: folder with pyproject.toml and README.md.
-    out: folder for the wheel; made if missing.
-    license_file: goes into the wheel.
-    files: what the wheel is made from, relative to `package`; by default all that ships.
+    out: folder for the wheel; created if missing.
+    license_file: the license to include.
+    files: the files to include, relative to `package`; by default all that ship.
 
   Raises:
     ValueError: the backend named the wheel differently from what pyproject.toml declares.
@@ -78,7 +78,9 @@ def build(package: Path, out: Path, license_file: Path = _ROOT / "LICENSE", file
     with _inside(Path(folder)):
       name = buildapi.build_wheel(str(out))
   if name != wheel_name(package):
-    raise ValueError(f"{package.name}: the backend built {name!r}, pyproject.toml declares {wheel_name(package)!r}")
+    raise ValueError(
+      f"{package.name}: the backend built {name!r}; expected {wheel_name(package)!r}, as pyproject.toml declares"
+    )
   return out / name
 
 
