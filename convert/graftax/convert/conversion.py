@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -16,13 +16,12 @@ from graftax.convert.evaluation.state import State
 from graftax.convert.gc_pause import without_garbage_collection
 from graftax.convert.generator_variables import generator_variables
 from graftax.convert.options import ConvertOptions, current_options
-from graftax.convert.planning.effects import referenced_functions
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.convert.planning.preflight import check_program
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import flatten_call
 from graftax.convert.variable import Variable
-from graftax.graphdef_ir import Function, FunctionLibrary
+from graftax.graphdef_ir import FunctionLibrary, follow_calls, referenced_functions
 from graftax.ops_jax import Value, as_int64_pair, materialize, to_jax_exactly
 
 __all__ = ["convert_program"]
@@ -124,16 +123,14 @@ class _Call:
 
 def _without_unused(program: Program, planner: Planner) -> Program:
   """Returns the program with only the functions that it can reach, since a library may hold thousands."""
-  gradients = [gradient.function for gradient in planner.gradients.values()]
-  reached: dict[str, Function] = {}
-  pending = [program.function, *(program.library[name] for name in gradients)]
-  reached.update((function.name, function) for function in pending[1:])
-  while pending:
-    for node in pending.pop().nodes:
-      for name in referenced_functions(node, program.library):
-        if name not in reached and name in program.library:
-          reached[name] = program.library[name]
-          pending.append(reached[name])
+  library = program.library
+  roots = [gradient.function for gradient in planner.gradients.values()]
+  roots += (name for node in program.function.nodes for name in referenced_functions(node, library))
+
+  def callees(name: str) -> Iterator[str]:
+    return (called for node in library[name].nodes for called in referenced_functions(node, library))
+
+  reached = {name: library[name] for name in follow_calls(roots, callees)}
   return dataclasses.replace(program, library=FunctionLibrary(reached))
 
 

@@ -42,8 +42,10 @@ from graftax.graphdef_ir.text import format_function, format_graph, format_node
 from graftax.graphdef_ir.traverse import (
   ancestors,
   consumers,
+  follow_calls,
   function_references,
   reachable_functions,
+  referenced_functions,
   topological_order,
 )
 from graftax.graphdef_ir.validation import validate, validate_function
@@ -80,6 +82,7 @@ __all__ = [
   "cut_function",
   "errors",
   "extract_subgraph",
+  "follow_calls",
   "format_function",
   "format_graph",
   "format_node",
@@ -97,6 +100,7 @@ __all__ = [
   "prune",
   "raise_control_flow",
   "reachable_functions",
+  "referenced_functions",
   "schema",
   "signature_from_op_def",
   "tensor_spec",

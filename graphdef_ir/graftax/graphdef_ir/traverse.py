@@ -6,14 +6,23 @@
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
 from graftax.graphdef_ir.errors import CycleError
 from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
 from graftax.graphdef_ir.op_traits import traits_of
 
-__all__ = ["ancestors", "consumers", "function_references", "predecessors", "reachable_functions", "topological_order"]
+__all__ = [
+  "ancestors",
+  "consumers",
+  "follow_calls",
+  "function_references",
+  "predecessors",
+  "reachable_functions",
+  "referenced_functions",
+  "topological_order",
+]
 
 
 def predecessors(node: Node) -> Iterator[str]:
@@ -93,29 +102,47 @@ def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterato
       yield from function_references(element)
 
 
+def referenced_functions(node: Node, library: Mapping[str, Function]) -> Iterator[str]:
+  """Yields the names of the library's functions that a node's op or attributes name, with repetitions."""
+  if node.op in library:
+    yield node.op
+  yield from (reference.name for reference in function_references(node.attrs) if reference.name in library)
+
+
+def follow_calls(names: Iterable[str], callees: Callable[[str], Iterable[str]]) -> Iterator[str]:
+  """Yields `names` and everything that they call, directly or indirectly: depth first, each name once.
+
+  Args:
+    names: names of functions.
+    callees: from the name of a function to the names of those that it calls; asked once, after the name is yielded.
+
+  Example:
+    >>> calls = {"a": ["b", "c"], "b": ["d"], "c": ["b"], "d": []}
+    >>> list(follow_calls(["a"], calls.__getitem__))
+    ['a', 'b', 'd', 'c']
+  """
+  seen: set[str] = set()
+  pending = [iter(names)]
+  while pending:
+    name = next(pending[-1], None)
+    if name is None:
+      pending.pop()
+    elif name not in seen:
+      seen.add(name)
+      yield name
+      pending.append(iter(callees(name)))
+
+
 def reachable_functions(root: Function | Graph, library: Mapping[str, Function]) -> tuple[str, ...]:
   """Returns the library's functions that `root` calls, directly or indirectly, in order of first mention (depth first).
 
   Functions that are mentioned but missing from the library are left out; `validate` reports those.
   """
-  found: dict[str, None] = {}
-  pending = [_mentioned(root, library)]
-  while pending:
-    name = next(pending[-1], None)
-    if name is None:
-      pending.pop()
-    elif name not in found and name in library:
-      found[name] = None
-      pending.append(_mentioned(library[name], library))
-  return tuple(found)
 
+  def callees(body: Function | Graph) -> Iterator[str]:
+    return (name for node in body.nodes for name in referenced_functions(node, library))
 
-def _mentioned(body: Function | Graph, library: Mapping[str, Function]) -> Iterator[str]:
-  for node in body.nodes:
-    if node.op in library:
-      yield node.op
-    for reference in function_references(node.attrs):
-      yield reference.name
+  return tuple(follow_calls(callees(root), lambda name: callees(library[name])))
 
 
 def _forward_predecessors(node: Node, nodes: Sequence[Node], position: Mapping[str, int]) -> Iterator[str]:

@@ -11,9 +11,11 @@ from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.traverse import (
   ancestors,
   consumers,
+  follow_calls,
   function_references,
   predecessors,
   reachable_functions,
+  referenced_functions,
   topological_order,
 )
 
@@ -105,6 +107,20 @@ def test_function_references_are_found_inside_lists_and_functions():
 def _calls(name: str, *called: str) -> Function:
   nodes = tuple(Node(f"n{i}", "PartitionedCall", attrs={"f": FunctionRef(other)}) for i, other in enumerate(called))
   return Function(name, (), (), nodes)
+
+
+def test_referenced_functions_are_those_of_the_library():
+  library = FunctionLibrary({f.name: f for f in (_calls("a"), _calls("b"))})
+  node = Node("n", "b", attrs={"f": FunctionRef("a"), "g": FunctionRef("missing")})
+  assert list(referenced_functions(node, library)) == ["b", "a"]
+
+
+def test_calls_are_followed_only_as_far_as_they_are_asked_for():
+  calls = {"a": ["b"], "b": ["a", "c"]}
+  followed = follow_calls(["a"], calls.__getitem__)
+  assert [next(followed), next(followed), next(followed)] == ["a", "b", "c"]
+  with pytest.raises(KeyError, match="c"):
+    next(followed)
 
 
 def test_reachable_functions_are_listed_depth_first_and_once():

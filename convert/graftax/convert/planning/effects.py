@@ -9,24 +9,18 @@ from graftax.graphdef_ir import (
   OpSignatures,
   TensorRef,
   ancestors,
-  function_references,
+  follow_calls,
+  referenced_functions,
   topological_order,
   traits_of,
 )
 
-__all__ = ["EffectAnalysis", "first_argument", "referenced_functions"]
+__all__ = ["EffectAnalysis", "first_argument"]
 
 
 def first_argument(node: Node) -> int:
   """Returns the position of the node input that is the first argument of the function it calls."""
   return traits_of(node.op).first_argument
-
-
-def referenced_functions(node: Node, library: FunctionLibrary) -> Iterator[str]:
-  """Yields the names of the library functions that a node's op or attributes name."""
-  if node.op in library:
-    yield node.op
-  yield from (reference.name for reference in function_references(node.attrs))
 
 
 class EffectAnalysis:
@@ -82,19 +76,17 @@ class EffectAnalysis:
     return signature is None or signature.is_stateful or any(arg.is_ref for arg in signature.outputs)
 
   def _callees(self, node: Node) -> Iterator[str]:
-    return (name for name in referenced_functions(node, self._library) if name in self._library)
+    return referenced_functions(node, self._library)
 
   def _function_acts(self, name: str) -> bool:
     """Returns whether a library function, or one that it calls, has an effect."""
     if name not in self._acts:
-      stack, seen = [name], {name}
-      while stack:
-        acts, callees = self._summary(stack.pop())
-        if acts:
+      seen = []
+      for called in follow_calls([name], lambda called: self._summary(called)[1]):
+        if self._summary(called)[0]:
           self._acts[name] = True
           return True
-        stack.extend(callees - seen)
-        seen |= callees
+        seen.append(called)
       self._acts.update(dict.fromkeys(seen, False))
     return self._acts[name]
 

@@ -3,8 +3,17 @@
 import collections
 from collections.abc import Collection
 
-from graftax.convert.planning.effects import EffectAnalysis, first_argument, referenced_functions
-from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures, TensorRef, topological_order, traits_of
+from graftax.convert.planning.effects import EffectAnalysis, first_argument
+from graftax.graphdef_ir import (
+  Function,
+  FunctionLibrary,
+  Node,
+  OpSignatures,
+  TensorRef,
+  referenced_functions,
+  topological_order,
+  traits_of,
+)
 
 __all__ = ["parameter_uses"]
 
@@ -56,7 +65,7 @@ def _step(
     if traits_of(node.op).is_alias:
       refs.update((TensorRef(node.name, i), origin) for i, origin in reached.items())
       continue
-    names = [name for name in referenced_functions(node, library) if name in library]
+    names = list(referenced_functions(node, library))
     offset = first_argument(node)
     callees += ((library[name], {i - offset: o for i, o in reached.items() if i >= offset}) for name in names)
     if not names:

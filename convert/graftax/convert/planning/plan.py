@@ -17,7 +17,7 @@ from graftax.convert.planning.custom_gradient import (
   attach_custom_gradients,
   gradient_of,
 )
-from graftax.convert.planning.effects import EffectAnalysis, first_argument, referenced_functions
+from graftax.convert.planning.effects import EffectAnalysis, first_argument
 from graftax.graphdef_ir import (
   DType,
   Function,
@@ -28,6 +28,7 @@ from graftax.graphdef_ir import (
   OpSignatures,
   Tensor,
   TensorRef,
+  referenced_functions,
   topological_order,
   traits_of,
 )
@@ -186,12 +187,11 @@ class _Builder:
     )
 
   def _parameters_that_are_references(self, node: Node) -> list[bool]:
-    """Returns, for each input of a node that calls functions, whether it is a reference; `()` for other nodes."""
-    names = (name for name in referenced_functions(node, self.library) if name in self.library)
-    callee = next(map(self.library.__getitem__, names), None)
+    """Returns, for each input of a node that calls functions, whether it is a reference; `[]` for other nodes."""
+    callee = next(referenced_functions(node, self.library), None)
     if callee is None:
       return []
-    return [False] * first_argument(node) + [parameter.dtype.is_ref for parameter in callee.parameters]
+    return [False] * first_argument(node) + [p.dtype.is_ref for p in self.library[callee].parameters]
 
   def _read(self, ref: TensorRef) -> int:
     """Returns the slot of a value; for a TF1 reference, adds a step that reads the variable."""

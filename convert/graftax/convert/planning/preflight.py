@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from graftax.convert.host_split.boundary import host_boundary
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
-from graftax.convert.planning.effects import EffectAnalysis, referenced_functions
+from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Program, UnavailableCapture
-from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures
+from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures, follow_calls, referenced_functions
 from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowering
 
 __all__ = ["Preflight", "check_program", "preflight", "unavailable_uses"]
@@ -130,13 +130,13 @@ def _reached_functions(
 ) -> Iterator[tuple[Function, list[Node]]]:
   """Yields `function` and every function that it calls, each with the nodes that a call must run."""
   effects = EffectAnalysis(library, signatures, keep_asserts=keep_asserts)
-  stack, seen = [function], {function.name}
-  while stack:
-    current = stack.pop()
+  bodies: dict[str, list[Node]] = {}
+
+  def callees(name: str) -> Iterator[str]:
+    return (called for node in bodies[name] for called in referenced_functions(node, library))
+
+  for name in follow_calls([function.name], callees):
+    current = library[name] if bodies else function
     needed = effects.needed_nodes(current)
-    nodes = [node for node in current.nodes if node.name in needed]
-    yield current, nodes
-    for name in {name for node in nodes for name in referenced_functions(node, library)}:
-      if name not in seen and name in library:
-        seen.add(name)
-        stack.append(library[name])
+    bodies[name] = [node for node in current.nodes if node.name in needed]
+    yield current, bodies[name]
