@@ -12,7 +12,7 @@ from graftax.convert.program import Program
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.tables import with_tables
-from graftax.convert.variable import Variable
+from graftax.convert.variable import Variable, variable_name
 from graftax.graphdef_ir import Function, Graph, Node, traits_of
 
 __all__ = ["program_from_graph_def"]
@@ -82,7 +82,7 @@ def _has_results(node: Node, graph: Graph) -> bool:
 
 
 def _with_variables(program: Program, given: Mapping[str, Any]) -> Program:
-  names = [_variable_name(node) for node in program.function.nodes if traits_of(node.op).makes == "variable"]
+  names = [variable_name(node) for node in program.function.nodes if traits_of(node.op).makes == "variable"]
   missing = [name for name in names if name not in given]
   if missing:
     raise ConversionError(
@@ -91,11 +91,6 @@ def _with_variables(program: Program, given: Mapping[str, Any]) -> Program:
     )
   variables = {name: Variable(np.asarray(given[name]), f"{name}:0") for name in dict.fromkeys(names)}
   return dataclasses.replace(program, variables=variables)
-
-
-def _variable_name(node: Node) -> str:
-  shared = node.attrs.get("shared_name")
-  return shared.decode() if isinstance(shared, bytes) and shared else node.name
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import numpy as np
 
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Program
+from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import Node, TensorRef, traits_of
 from graftax.ops_jax import ResourceHandle
 
@@ -34,15 +35,10 @@ def _captured(program: Program, candidates: set[str]) -> set[str]:
 
 def _in_graph(program: Program, candidates: set[str]) -> set[str]:
   """Returns the candidates that the graph creates itself, as TF1 graphs do, and passes directly to a random op."""
-  names = {TensorRef(node.name): _variable_name(node) for node in program.function.nodes if node.op == "VarHandleOp"}
+  names = {TensorRef(node.name): variable_name(node) for node in program.function.nodes if node.op == "VarHandleOp"}
   return {
     names[node.inputs[0]] for node in program.function.nodes if _draws(node) and node.inputs[0] in names
   } & candidates
-
-
-def _variable_name(node: Node) -> str:
-  shared = node.attrs.get("shared_name")
-  return shared.decode() if isinstance(shared, bytes) and shared else node.name
 
 
 def _draws(node: Node) -> bool:

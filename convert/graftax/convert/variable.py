@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Variable", "split_trainable"]
+from graftax.graphdef_ir import Node
+
+__all__ = ["Variable", "split_trainable", "variable_name"]
 
 
 class Variable(np.ndarray):
@@ -67,3 +69,9 @@ def split_trainable(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
 
 def _unpickle(value: np.ndarray, name: str, trainable: bool) -> Variable:
   return Variable(value, name, trainable)
+
+
+def variable_name(node: Node) -> str:
+  """Returns the name of the variable that a node creates: its `shared_name`, or else the name of the node."""
+  shared = node.attrs.get("shared_name")
+  return shared.decode() if isinstance(shared, bytes) and shared else node.name

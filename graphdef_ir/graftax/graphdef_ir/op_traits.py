@@ -18,7 +18,7 @@ __all__ = ["OpTraits", "traits_of", "ops_with_traits"]
 
 Call: TypeAlias = Literal["function", "if", "case", "while", "for", "gradient"]
 ControlFlowV1: TypeAlias = Literal["enter", "exit", "loop_cond", "merge", "next_iteration", "switch"]
-Effect: TypeAlias = Literal["dropped", "reads", "fresh", "flow"]
+Effect: TypeAlias = Literal["dropped", "asserts", "reads", "fresh", "flow"]
 Made: TypeAlias = Literal["placeholder", "stack", "table", "anonymous_table", "tensor_array", "tensor_list", "variable"]
 
 
@@ -40,6 +40,7 @@ class OpTraits:
     same_elements: output 0 has the elements of input 0 in the same order, perhaps in another shape.
     effect: for ops that TensorFlow marks as stateful, why the mark does not count here:
       `dropped`: it acts on the host only (summaries, printing), which has no counterpart in JAX;
+      `asserts`: it acts on the host only, but counts under the option `enable_checkify_for_asserts`;
       `reads`: it reads or names state, so it does not matter whether, or how often, it runs;
       `fresh`: it makes a new resource or draws new numbers, so it can be skipped if its output is not read, but it
       must not run twice in place of once;
@@ -150,8 +151,9 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("RngReadAndSkip RngSkip StatefulRandomBinomial StatefulStandardNormalV2", OpTraits(draws_from_variable=True)),
   ("StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt", OpTraits(draws_from_variable=True)),
   ("StatefulUniformInt", OpTraits(draws_from_variable=True)),
-  # Work for the host. `Assert` counts if the option `enable_checkify_for_asserts` is on.
-  ("Assert Print PrintV2", OpTraits(effect="dropped")),
+  # Work for the host.
+  ("Assert", OpTraits(effect="asserts")),
+  ("Print PrintV2", OpTraits(effect="dropped")),
   ("CloseSummaryWriter CreateSummaryFileWriter FlushSummaryWriter ImportEvent", OpTraits(effect="dropped")),
   ("SummaryWriter", OpTraits(effect="fresh")),
   ("WriteAudioSummary WriteGraphSummary WriteHistogramSummary WriteImageSummary", OpTraits(effect="dropped")),

@@ -185,7 +185,7 @@ def _parse_function(
   message: schema.FunctionDef, signatures: OpSignatures, library: FunctionLibrary, decoder: AttrDecoder
 ) -> Function:
   def find_signature(op: str) -> OpSignature | None:
-    return library.signature(op) or signatures.find(op)
+    return library.signature(op) or signatures.get(op)
 
   name = message.signature.name
   try:

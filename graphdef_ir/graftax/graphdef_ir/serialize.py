@@ -108,7 +108,7 @@ def _finder(library: FunctionLibrary | None, signatures: OpSignatures | None) ->
   known = OpSignatures() if signatures is None else signatures
 
   def find(op: str) -> OpSignature | None:
-    return (library.signature(op) if library is not None else None) or known.find(op)
+    return (library.signature(op) if library is not None else None) or known.get(op)
 
   return find
 

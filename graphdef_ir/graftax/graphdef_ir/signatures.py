@@ -102,6 +102,10 @@ class OpSignature:
     """Returns the number of tensors of each output argument; raises as `input_sizes` does."""
     return tuple(self._size(arg, attrs) for arg in self.outputs)
 
+  def num_outputs(self, attrs: Mapping[str, AttrValue]) -> int:
+    """Returns the number of flat outputs; raises as `input_sizes` does."""
+    return sum(self._size(arg, attrs) for arg in self.outputs)
+
   def input_types(self, attrs: Mapping[str, AttrValue]) -> TypeRuns:
     """Returns the element type of each flat input, without reference marks; raises as `input_sizes` does."""
     return self._types(self.inputs, attrs)
@@ -188,17 +192,14 @@ class OpSignatures(Mapping[str, OpSignature]):
     return cls(signature_from_op_def(op) for op in message.op if not _op_table.has(op.name))
 
   def __getitem__(self, name: str) -> OpSignature:
-    found = self.find(name)
+    found = self.get(name)
     if found is None:
       raise _unknown(name, [*_op_table.names(), *self._extra])
     return found
 
-  def find(self, name: str) -> OpSignature | None:
-    """Returns the signature, or None if the op is unknown."""
-    return _table_signature(name) or self._extra.get(name)
-
   def get(self, name: str, default: OpSignature | None = None) -> OpSignature | None:  # type: ignore[override]
-    return self.find(name) or default
+    """Returns the signature, or `default` if the op is unknown."""
+    return _table_signature(name) or self._extra.get(name, default)
 
   def __contains__(self, name: object) -> bool:
     return isinstance(name, str) and (name in self._extra or _op_table.has(name))

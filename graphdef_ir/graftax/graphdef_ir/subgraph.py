@@ -113,7 +113,7 @@ def tensor_spec(ref: TensorRef, node: Node, library: FunctionLibrary, signatures
     OutputIndexError: the node has no such output.
     UnknownOpError: the node's op is unknown.
   """
-  signature = library.signature(node.op) or signatures.find(node.op)
+  signature = library.signature(node.op) or signatures.get(node.op)
   if signature is None:
     raise UnknownOpError(
       f"subgraph: element type of {str(ref)!r}: op {node.op!r} has no known signature. Pass its OpDef as an extra op."
@@ -208,5 +208,5 @@ def _rewired(node: Node, renamed: Mapping[TensorRef, TensorRef], kept: Collectio
 
 
 def _is_stateful(node: Node, graph: Graph) -> bool:
-  signature = graph.library.signature(node.op) or graph.signatures.find(node.op)
+  signature = graph.library.signature(node.op) or graph.signatures.get(node.op)
   return signature is None or signature.is_stateful

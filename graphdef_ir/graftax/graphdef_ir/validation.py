@@ -89,7 +89,7 @@ class _Body:
     return cls(f"function {function.name!r}", nodes, function.nodes, parameters, library, signatures, {})
 
   def signature(self, op: str) -> OpSignature | None:
-    return self.library.signature(op) or self.signatures.find(op)
+    return self.library.signature(op) or self.signatures.get(op)
 
   def at(self, node: Node) -> str:
     return f"{self.where}, node {node.name!r} ({node.op})"

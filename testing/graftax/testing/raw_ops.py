@@ -31,10 +31,10 @@ from graftax.ops_jax import (
   as_int64_pair,
   bind,
   canonical_dtype,
-  lowering,
   materialize,
   shape_vector,
 )
+from graftax.ops_jax import lowering as registered_lowering
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.tolerance import tolerance as default_tolerance
 
@@ -300,7 +300,7 @@ def tensorflow_op(
 
 
 def _registered(op: str) -> Lowering:
-  entry = lowering(op)
+  entry = registered_lowering(op)
   if entry is None:
     raise AssertionError(f"{op} has no lowering")
   return entry
@@ -407,7 +407,7 @@ def _check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: _
   Known inputs are left as they are, for the evaluator folds what is known with 64-bit types on.
   """
   # Keys and counters of random ops are never cut.
-  accepts_pairs = case.op.startswith("Stateless") and lowering(case.op, int64_pairs=True) is not None
+  accepts_pairs = case.op.startswith("Stateless") and registered_lowering(case.op, int64_pairs=True) is not None
   with jax.enable_x64(False):
     narrow = [as_int64_pair(x) if accepts_pairs and x.dtype == np.uint64 else _narrowed(x) for x in case.dynamic_inputs]
     inputs = [x for x in narrow if x is not None]

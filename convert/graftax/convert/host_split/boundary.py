@@ -1,5 +1,6 @@
 """Finds the tensors at which a model's work for the host (text, files, images) ends and numbers begin."""
 
+import dataclasses
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -56,7 +57,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
   above = ancestors(nodes, on_host, control=False)
   below = _descendants(on_host, nodes)
   crossing = _crossing(function, nodes, above, below)
-  if not crossing or any(_dtype(ref, nodes, program.signatures) in _NOT_NUMBERS for ref in crossing):
+  if not crossing or not all(_may_be_number(ref, nodes, program.signatures) for ref in crossing):
     return ()
   crossing = _narrowed(crossing, program, function, nodes, above)
   inputs = _remaining_inputs(program, function, nodes, crossing)
@@ -116,7 +117,6 @@ def _narrowed(
 
   For example, the index of a word in a vocabulary combines a look-up, a hash and the size of the table.
   """
-  signatures = program.signatures
   constants = {node.name for node in nodes.values() if node.op == "Const"} | _capturing(program, function, np.ndarray)
   made = dict.fromkeys(crossing)
   following: dict[TensorRef, list[TensorRef]] = {ref: [] for ref in crossing}
@@ -124,9 +124,10 @@ def _narrowed(
   for node in topological_order(tuple(nodes.values())):
     if node.name in above or not any(ref in made for ref in node.inputs):
       continue
-    refs = [TensorRef(node.name, i) for i in range(_num_outputs(node, signatures))]
+    types = _output_types(node, program.signatures)
+    refs = [TensorRef(node.name, i) for i in range(len(types))]
     known = all(ref in made or ref.node in constants for ref in node.inputs)
-    if known and refs and all(_dtype(ref, nodes, signatures) in _COUNTING for ref in refs):
+    if known and refs and _COUNTING.issuperset(types):
       combining.add(node.name)
       made.update(dict.fromkeys(refs))
       for ref in node.inputs:
@@ -137,21 +138,19 @@ def _narrowed(
   return narrowest_cut(crossing, following, read & set(made))
 
 
-def _num_outputs(node: Node, signatures: OpSignatures) -> int:
+def _output_types(node: Node, signatures: OpSignatures) -> tuple[DType, ...]:
+  """Returns the element types of a node's outputs, or `()` if they are unknown."""
   signature = signatures.get(node.op)
   try:
-    return 0 if signature is None else len(tuple(signature.output_types(signature.with_defaults(node.attrs))))
+    return () if signature is None else tuple(signature.output_types(node.attrs))
   except GraftaxError:
-    return 0
+    return ()
 
 
-def _dtype(ref: TensorRef, nodes: Mapping[str, Node], signatures: OpSignatures) -> DType | None:
-  node = nodes[ref.node]
-  signature = signatures.get(node.op)
-  if signature is None:
-    return None
-  types = tuple(signature.output_types(signature.with_defaults(node.attrs)))
-  return types[ref.index] if ref.index < len(types) else None
+def _may_be_number(ref: TensorRef, nodes: Mapping[str, Node], signatures: OpSignatures) -> bool:
+  """Returns whether a tensor holds numbers, as far as its element type is known."""
+  types = _output_types(nodes[ref.node], signatures)
+  return ref.index >= len(types) or types[ref.index] not in _NOT_NUMBERS
 
 
 def _remaining_inputs(
@@ -159,13 +158,11 @@ def _remaining_inputs(
 ) -> tuple[str, ...]:
   """Returns the program's own inputs that are still read if `crossing` is given."""
   given = set(crossing)
-  stack = [result.ref for result in function.results if result.ref not in given]
-  seen: set[str] = set()
-  while stack:
-    ref = stack.pop()
-    if ref.node not in seen:
-      seen.add(ref.node)
-      if ref.node in nodes:
-        stack += (r for r in nodes[ref.node].inputs if r not in given)
+  cut = {
+    name: dataclasses.replace(node, inputs=tuple(ref for ref in node.inputs if ref not in given))
+    for name, node in nodes.items()
+  }
+  roots = {result.ref.node for result in function.results if result.ref not in given}
+  read = roots | {ref.node for name in ancestors(cut, roots, control=False) for ref in cut[name].inputs}
   own = function.parameters[: len(function.parameters) - len(program.captures)]
-  return tuple(parameter.name for parameter in own if parameter.name in seen)
+  return tuple(parameter.name for parameter in own if parameter.name in read)

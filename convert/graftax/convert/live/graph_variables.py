@@ -8,6 +8,7 @@ import numpy as np
 
 from graftax.convert.live.variables import LiveVariables
 from graftax.convert.planning.effects import EffectAnalysis
+from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import DType, Function, FunctionLibrary, Node, OpSignatures, PartialShape, traits_of
 
 __all__ = ["read_graph_variables"]
@@ -37,7 +38,7 @@ def read_graph_variables(
   names: dict[str, str] = {}
   for holder in holders:
     for node in _needed_variables(holder, effects):
-      resource = _resource_name(node)
+      resource = variable_name(node)
       value = None if resource in names else _value(tf, node, variables)
       if value is not None:
         names[resource] = variables.add(node.name, value)
@@ -52,17 +53,12 @@ def _needed_variables(function: Function, effects: EffectAnalysis) -> Iterator[N
 
 def _named(function: Function, names: dict[str, str]) -> Function:
   nodes = (
-    dataclasses.replace(node, attrs={**node.attrs, "shared_name": names[_resource_name(node)].encode()})
-    if _makes_variable(node) and _resource_name(node) in names
+    dataclasses.replace(node, attrs={**node.attrs, "shared_name": names[variable_name(node)].encode()})
+    if _makes_variable(node) and variable_name(node) in names
     else node
     for node in function.nodes
   )
   return dataclasses.replace(function, nodes=tuple(nodes))
-
-
-def _resource_name(node: Node) -> str:
-  shared = node.attrs.get("shared_name")
-  return shared.decode() if isinstance(shared, bytes) and shared else node.name
 
 
 def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
@@ -74,7 +70,7 @@ def _value(tf: Any, node: Node, variables: LiveVariables) -> np.ndarray | None:
     "dtype": tf.as_dtype(int(dtype)),
     "shape": tf.TensorShape(shape.dims if isinstance(shape, PartialShape) else None),
     "container": container.decode() if isinstance(container, bytes) else "",
-    "shared_name": _resource_name(node),
+    "shared_name": variable_name(node),
   }
 
   def read() -> Any:

@@ -69,7 +69,8 @@ class EffectAnalysis:
     return node.op in self._library or traits_of(node.op).calls is not None
 
   def _acts_itself(self, node: Node) -> bool:
-    if traits_of(node.op).effect is not None and not (self._keep_asserts and node.op == "Assert"):
+    effect = traits_of(node.op).effect
+    if effect is not None and not (self._keep_asserts and effect == "asserts"):
       return False
     signature = self._signatures.get(node.op)
     # An unknown op may have any effect, so it must not be dropped.

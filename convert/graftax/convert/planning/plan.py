@@ -156,14 +156,15 @@ class _Builder:
     if node.op == "Const":
       self.constants[self._new_slot(TensorRef(node.name))] = _constant(node, self.options)
       return
-    if traits_of(node.op).is_alias and gradient_of(node, self.gradients) is None:
+    gradient = gradient_of(node, self.gradients)
+    if traits_of(node.op).is_alias and gradient is None:
       # An alias needs no step, only another name for the slot.
       for index, ref in enumerate(node.inputs):
         self._alias(TensorRef(node.name, index), ref)
       return
     inputs = self._inputs(node)
-    outputs = tuple(self._new_slot(TensorRef(node.name, i)) for i in range(self._num_outputs(node)))
-    self._add_step(node, self._kernel(node), inputs, outputs)
+    outputs = tuple(self._new_slot(TensorRef(node.name, i)) for i in range(self._num_outputs(node, gradient)))
+    self._add_step(node, self._kernel(node, gradient), inputs, outputs)
 
   def _alias(self, name: TensorRef, ref: TensorRef) -> None:
     self.slots[name] = self.slots[ref]
@@ -211,8 +212,7 @@ class _Builder:
     self.num_slots += 1
     return self.num_slots - 1
 
-  def _num_outputs(self, node: Node) -> int:
-    gradient = gradient_of(node, self.gradients)
+  def _num_outputs(self, node: Node, gradient: CustomGradient | None) -> int:
     if gradient is not None:
       return len(gradient.results)
     if node.op in self.library:
@@ -221,12 +221,9 @@ class _Builder:
     if signature is None:
       # Only the user has registered this op, so the number of outputs is that of the outputs that are read.
       return 1 + max((ref.index for n in self.function.nodes for ref in n.inputs if ref.node == node.name), default=0)
-    if not any(arg.is_list for arg in signature.outputs):
-      return len(signature.outputs)
-    return sum(signature.output_sizes(signature.with_defaults(node.attrs)))
+    return signature.num_outputs(node.attrs)
 
-  def _kernel(self, node: Node) -> Kernel:
-    gradient = gradient_of(node, self.gradients)
+  def _kernel(self, node: Node, gradient: CustomGradient | None) -> Kernel:
     if gradient is not None:
       return _custom_gradient_kernel(gradient)
     if node.op in self.library:

@@ -134,7 +134,7 @@ class Workspace:
     return parameters
 
   def _signature(self, node: Node) -> OpSignature | None:
-    return self.library.signature(node.op) or self._signatures.find(node.op)
+    return self.library.signature(node.op) or self._signatures.get(node.op)
 
 
 def rewired(node: Node, renamed: Mapping[TensorRef, TensorRef], kept: Collection[str]) -> Node:

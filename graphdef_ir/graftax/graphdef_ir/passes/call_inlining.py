@@ -136,7 +136,7 @@ class _Inliner:
     return _Call(node, function)
 
   def _has_effects(self, node: Node) -> bool:
-    signature = self._signatures.find(node.op)
+    signature = self._signatures.get(node.op)
     return signature is None or signature.is_stateful
 
 

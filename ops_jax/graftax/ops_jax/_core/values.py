@@ -19,8 +19,6 @@ __all__ = [
   "STATIC_MARKER",
   "SYMBOLIC_MARKER",
   "Array",
-  "STATIC_MARKER",
-  "SYMBOLIC_MARKER",
   "Static",
   "Symbolic",
   "Value",

@@ -128,9 +128,7 @@ def _assignments(restore_op: str, nodes: _Nodes) -> Iterator[schema.NodeDef]:
 
 
 def _restored_tensor(node: schema.NodeDef, output: int, nodes: _Nodes) -> tuple[str, TensorSlice | None] | None:
-  if node.op == "RestoreV2":
-    names, specs = _strings(node, 1, nodes), _strings(node, 2, nodes)
-  elif node.op == "RestoreSlice":
+  if node.op in ("RestoreV2", "RestoreSlice"):
     names, specs = _strings(node, 1, nodes), _strings(node, 2, nodes)
   elif node.op == "Restore":
     names, specs = _strings(node, 1, nodes), [""]
