@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
-from graftax.ops_jax._core.values import STATIC_MARKER, SYMBOLIC_MARKER
+from graftax.ops_jax._core.values import STATIC_MARKER, UNCONVERTED_MARKER
 
 __all__ = ["InputParameter", "Lowering", "lowering", "register", "supported_ops"]
 
@@ -29,12 +29,12 @@ class InputParameter:
   Attributes:
     name: the op's input argument name.
     static_type: the type to decode a known value to, or None if the input may be traced.
-    takes_symbolic: whether symbolic dimensions are passed unchanged even if other inputs are traced.
+    unconverted: whether symbolic dimensions are passed unchanged even if other inputs are traced.
   """
 
   name: str
   static_type: Any | None
-  takes_symbolic: bool = False
+  unconverted: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Lowering:
     ignores: attributes that the function does not need, such as types that the inputs have anyway.
     needs_context: whether the first argument is the `Context`.
     needs_facts: whether there is a keyword argument `facts`. A lowering with a `Context` reads the facts from there.
-    takes_symbols: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
+    symbolic: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
     data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
   """
 
@@ -58,7 +58,7 @@ class Lowering:
   ignores: frozenset[str]
   needs_context: bool
   needs_facts: bool = False
-  takes_symbols: bool = False
+  symbolic: bool = False
   data_inputs: frozenset[str] = frozenset()
 
 
@@ -137,6 +137,9 @@ def register(
   """
 
   def decorate(function: _Function) -> _Function:
+    if _is_builtin(function.__module__) and "<locals>" in function.__qualname__:
+      # Made by a factory; a printed kernel shows the name.
+      function.__name__ = function.__qualname__ = op_names[0]
     registration = _Registration(function, frozenset(ignores), symbolic, frozenset(data_inputs))
     if not _is_builtin(function.__module__):
       # Load the built-ins first, so that they cannot replace a user's override. A built-in module may be imported
@@ -224,8 +227,8 @@ def _read_signature(registration: _Registration) -> Lowering:
     elif parameter.kind is parameter.VAR_KEYWORD and typing.get_origin(hint) is typing.Unpack:
       attrs.update(typing.get_type_hints(typing.get_args(hint)[0]))
     elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-      takes_symbolic = SYMBOLIC_MARKER in getattr(hint, "__metadata__", ())
-      inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), takes_symbolic))
+      unconverted = UNCONVERTED_MARKER in getattr(hint, "__metadata__", ())
+      inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), unconverted))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
   unknown = registration.data_inputs - {parameter.name for parameter in inputs}
@@ -240,7 +243,7 @@ def _read_signature(registration: _Registration) -> Lowering:
     registration.ignores,
     needs_context,
     needs_facts=needs_facts,
-    takes_symbols=registration.symbolic or needs_context,
+    symbolic=registration.symbolic or needs_context,
     data_inputs=registration.data_inputs,
   )
 

@@ -67,6 +67,11 @@ def test_defaults_are_those_of_the_op_table(op, ours):
     assert ours_default == default, name
 
 
+def test_no_lowering_has_a_name_that_cannot_be_looked_up():
+  # A printed kernel names its lowering.
+  assert [ours.function.__qualname__ for _, ours in _LOWERINGS if "<" in ours.function.__qualname__] == []
+
+
 def test_attributes_that_lowerings_name_exist():
   """A module may name attributes once for all its ops, so each must exist in one of them."""
   named, declared = collections.defaultdict(set), collections.defaultdict(set)

@@ -48,22 +48,18 @@ class CallLowering:
   def run(self) -> Run:
     """Returns the call as a function of flat inputs."""
     function = functools.partial(self.function, **self.attrs) if self.attrs else self.function
+    needs_context, needs_facts = self.needs_context, self.needs_facts
 
-    def call(_: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-      outputs = function(*inputs)
+    def call(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      if needs_context:
+        outputs = function(context, *inputs)
+      elif needs_facts:
+        outputs = function(*inputs, facts=context.facts)
+      else:
+        outputs = function(*inputs)
       return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
-    def call_with_context(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-      outputs = function(context, *inputs)
-      return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
-
-    def call_with_facts(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-      outputs = function(*inputs, facts=context.facts)
-      return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
-
-    if self.needs_facts:
-      return call_with_facts
-    return call_with_context if self.needs_context else call
+    return call
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -38,9 +38,7 @@ class ResolveSymbols:
   attrs: Mapping[str, AttrValue]
 
   def __str__(self) -> str:
-    return (
-      f"symbolic dimensions: {'computed on if all inputs are known' if self.lowering.takes_symbols else 'as arrays'}"
-    )
+    return f"symbolic dimensions: {'computed on if all inputs are known' if self.lowering.symbolic else 'as arrays'}"
 
   def wrap(self, run: Run) -> Run:
     """See `Stage`."""
@@ -57,9 +55,9 @@ class ResolveSymbols:
   def _materialize(self, inputs: Sequence[Value], context: Context) -> Sequence[Value]:
     sizes = [1] * len(inputs) if self.signature is None else self.signature.input_sizes(self.attrs)
     parameters = [p for p, size in zip(self.lowering.inputs, sizes, strict=True) for _ in range(size)]
-    free = [i for i, p in enumerate(parameters) if p.static_type is None and not p.takes_symbolic]
+    free = [i for i, p in enumerate(parameters) if p.static_type is None and not p.unconverted]
     symbolic = [i for i in free if isinstance(inputs[i], np.ndarray) and is_symbolic(inputs[i])]
-    if not symbolic or (self.lowering.takes_symbols and all(is_known(inputs[i]) for i in free)):
+    if not symbolic or (self.lowering.symbolic and all(is_known(inputs[i]) for i in free)):
       return inputs
     # An object array has no integer dtype, so the arrays get the one that the op declares.
     types = None if self.signature is None else list(self.signature.input_types(self.attrs))

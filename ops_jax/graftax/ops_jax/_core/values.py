@@ -17,10 +17,10 @@ from graftax.xla_call_module.lax_extras import stack_dims
 
 __all__ = [
   "STATIC_MARKER",
-  "SYMBOLIC_MARKER",
+  "UNCONVERTED_MARKER",
   "Array",
   "Static",
-  "Symbolic",
+  "Unconverted",
   "Value",
   "is_known",
   "is_string",
@@ -40,17 +40,17 @@ class _StaticMarker:
   """Distinguishes a `Static[...]` annotation from any other `Annotated`."""
 
 
-class _SymbolicMarker:
-  """Distinguishes a `Symbolic` annotation from any other `Annotated`."""
+class _UnconvertedMarker:
+  """Distinguishes an `Unconverted` annotation from any other `Annotated`."""
 
 
 _T = TypeVar("_T")
 STATIC_MARKER = _StaticMarker()
 Static = Annotated[_T, STATIC_MARKER]
 
-SYMBOLIC_MARKER = _SymbolicMarker()
-# An input that may be a vector with symbolic dimensions, even if others are traced.
-Symbolic = Annotated[Value, SYMBOLIC_MARKER]
+UNCONVERTED_MARKER = _UnconvertedMarker()
+# An input that is passed unchanged if it has symbolic dimensions, even if others are traced.
+Unconverted = Annotated[Value, UNCONVERTED_MARKER]
 
 
 def is_known(value: Value) -> bool:

@@ -9,7 +9,7 @@ from graftax.graphdef_ir import DType, PartialShape
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Symbolic, Value
+from graftax.ops_jax._core.values import Array, Unconverted, Value
 from graftax.ops_jax.lists.optional_value import OptionalValue
 from graftax.ops_jax.lists.variants import OneOf, array_dtype, as_held, is_variant, kind_of, only, released
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 @register("OptionalFromValue")
-def optional_from_value(components: Symbolic, *, Toutput_types: tuple[DType, ...]) -> OptionalValue:
+def optional_from_value(components: Unconverted, *, Toutput_types: tuple[DType, ...]) -> OptionalValue:
   """Returns an optional that holds tensors.
 
   Source op: `tf.raw_ops.OptionalFromValue`.

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Symbolic, Value, shape_vector
+from graftax.ops_jax._core.values import Array, Static, Unconverted, Value, shape_vector
 from graftax.ops_jax.array.gather import positions_or_end
 from graftax.ops_jax.lists.tensor_list_value import (
   VARIANT,
@@ -166,7 +166,7 @@ def tensor_list_set_item(
 
 @register("TensorListPushBack")
 def tensor_list_push_back(
-  ctx: Context, input_handle: TensorList, tensor: Symbolic, *, element_dtype: DType | None = None
+  ctx: Context, input_handle: TensorList, tensor: Unconverted, *, element_dtype: DType | None = None
 ) -> TensorList:
   """Returns the list with one more element at its end.
 

@@ -21,6 +21,8 @@ __all__ = [
   "stateless_random_get_alg",
   "stateless_random_get_key_counter",
   "stateless_random_get_key_counter_alg",
+  "stateless_random_uniform_int",
+  "stateless_random_uniform_int_v2",
   "stateless_shuffle",
 ]
 
@@ -123,17 +125,6 @@ _DRAWS = {
   ),
 }
 
-# The same with bounds `minval` and `maxval`, the latter excluded.
-_BOUNDED_DRAWS = {
-  "integers": (
-    "StatelessRandomUniformInt",
-    "StatelessRandomUniformIntV2",
-    """Integers in [minval, maxval) of int32, uint32, int64 or uint64, exactly those of TensorFlow.
-
-    64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32 bits.""",
-  ),
-}
-
 _FROM_SEED = "\n\n  Args: `shape` of the result; `seed` `[2]`, any integer dtype; `dtype` of the result."
 _FROM_KEY = (
   "\n\n  Args: `shape` of the result; `key` `[1]` and `counter` `[2]` (ThreeFry: `[1]` will do), uint64; `alg` 1 for "
@@ -156,32 +147,62 @@ def _register_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
   register(key_op, ignores=("Tshape",), int64_pairs="accept")(from_key)
 
 
-def _register_bounded_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
-  def from_seed(shape: Static[tuple[int, ...]], seed: Array, minval: Array, maxval: Array, *, dtype: np.dtype) -> Value:
-    return getattr(streams, draw)(philox.from_seed(_checked_seed(seed)), shape, minval, maxval, dtype)
-
-  def from_key(
-    shape: Static[tuple[int, ...]],
-    key: Array,
-    counter: Array,
-    alg: Static[int],
-    minval: Array,
-    maxval: Array,
-    *,
-    dtype: np.dtype,
-  ) -> Value:
-    generator, draws = algorithm(key, counter, alg)
-    return getattr(draws, draw)(generator, shape, minval, maxval, dtype)
-
-  from_seed.__doc__, from_key.__doc__ = doc + _FROM_SEED, doc + _FROM_KEY
-  register(seed_op, ignores=("T", "Tseed"), int64_pairs="accept")(from_seed)
-  register(key_op, ignores=("Tshape",), int64_pairs="accept")(from_key)
-
-
 for _draw, _row in _DRAWS.items():
   _register_draw(_draw, *_row)
-for _draw, _row in _BOUNDED_DRAWS.items():
-  _register_bounded_draw(_draw, *_row)
+
+
+@register("StatelessRandomUniformInt", ignores=("T", "Tseed"), int64_pairs="accept")
+def stateless_random_uniform_int(
+  shape: Static[tuple[int, ...]], seed: Array, minval: Array, maxval: Array, *, dtype: np.dtype
+) -> Value:
+  """Returns integers in [minval, maxval), exactly those of TensorFlow.
+
+  Source op: `tf.raw_ops.StatelessRandomUniformInt`.
+
+  Args:
+    shape: of the result.
+    seed: `[2]`, any integer dtype.
+    minval: scalar of `dtype`, the lower bound.
+    maxval: scalar of `dtype`, the upper bound (exclusive).
+    dtype: int32, uint32, int64 or uint64.
+
+  Returns:
+    `shape`, of `dtype`. 64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32
+    bits.
+  """
+  return streams.integers(philox.from_seed(_checked_seed(seed)), shape, minval, maxval, dtype)
+
+
+@register("StatelessRandomUniformIntV2", ignores=("Tshape",), int64_pairs="accept")
+def stateless_random_uniform_int_v2(
+  shape: Static[tuple[int, ...]],
+  key: Array,
+  counter: Array,
+  alg: Static[int],
+  minval: Array,
+  maxval: Array,
+  *,
+  dtype: np.dtype,
+) -> Value:
+  """Returns integers in [minval, maxval), exactly those of TensorFlow.
+
+  Source op: `tf.raw_ops.StatelessRandomUniformIntV2`.
+
+  Args:
+    shape: of the result.
+    key: `[1]`, uint64.
+    counter: `[2]` (ThreeFry: `[1]` will do), uint64.
+    alg: 1 for Philox, 2 for ThreeFry, 3 for Philox.
+    minval: scalar of `dtype`, the lower bound.
+    maxval: scalar of `dtype`, the upper bound (exclusive).
+    dtype: int32, uint32, int64 or uint64.
+
+  Returns:
+    `shape`, of `dtype`. 64-bit integers are an `Int64Pair` if `jax_enable_x64` is off and the bounds need more than 32
+    bits.
+  """
+  generator, draws = algorithm(key, counter, alg)
+  return draws.integers(generator, shape, minval, maxval, dtype)
 
 
 @register("StatelessShuffle", ignores=("T",), int64_pairs="accept")
