@@ -3,7 +3,7 @@
 The lowerings are registered when the first one is asked for; `register` adds or replaces one from outside.
 """
 
-from graftax.ops_jax._core.context import Context, CountedLoop, LoopFacts, PureFunction, ResourceHandle
+from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
   RegistrationError,
@@ -13,7 +13,7 @@ from graftax.ops_jax._core.errors import (
 )
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.kernel import Kernel, bind, context_kernel
-from graftax.ops_jax._core.known import InconclusiveError, canonical_dtype
+from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, register, supported_ops
 from graftax.ops_jax._core.static_inputs import static_value
@@ -32,6 +32,7 @@ from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax
 from graftax.ops_jax.state.lookup_tables import LookupTable
 
 __all__ = [
+  "KNOWN_SIZE_LIMIT",
   "Array",
   "Context",
   "CountedLoop",
@@ -41,7 +42,7 @@ __all__ = [
   "InvalidInputError",
   "Kernel",
   "LookupTable",
-  "LoopFacts",
+  "LoopLength",
   "Lowering",
   "LoweringOptions",
   "PureFunction",

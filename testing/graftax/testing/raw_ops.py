@@ -22,7 +22,7 @@ from graftax.ops_jax import (
   Int64Pair,
   IntegerFacts,
   Kernel,
-  LoopFacts,
+  LoopLength,
   Lowering,
   LoweringOptions,
   PureFunction,
@@ -93,9 +93,9 @@ class NodeContext:
     """`function`, which has no variables."""
     return lambda state, args, key: self.call(function, args)
 
-  def loop_facts(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopFacts:
+  def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
     """Returns nothing known."""
-    return LoopFacts()
+    return LoopLength()
 
   def rng(self) -> jax.Array:
     """`key`."""

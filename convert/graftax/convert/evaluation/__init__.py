@@ -4,6 +4,6 @@
 - `folding`: Runs steps on known values, so that their results are known too.
 - `frame`: The evaluator as seen by lowerings: the implementation of `graftax.ops_jax.Context`.
 - `known_values`: Computes values that depend on constants alone, during the conversion.
-- `loop_facts`: Finds the iterations of a `While` loop before it runs, or at least a bound for them.
+- `loop_walk`: Finds the iterations of a `While` loop before it runs, or at least a bound for them.
 - `state`: The state of one call: values of variables by name, and the variables that the call has replaced.
 """

@@ -1,7 +1,7 @@
 """Runs a plan: one pass over its steps, under whatever JAX transform is tracing.
 
 There is one loop over steps, `Evaluator.run`. What a step does with its inputs is the evaluator's policy: `TraceAll`
-runs every step, and is the policy of converted functions; `KnownOnly` (in `loop_facts.py`) runs the steps whose
+runs every step, and is the policy of converted functions; `KnownOnly` (in `loop_walk.py`) runs the steps whose
 inputs are known, and finds out before a loop how often it will run.
 """
 

@@ -7,12 +7,9 @@ import numpy as np
 
 from graftax.convert.planning.plan import Step
 from graftax.graphdef_ir import traits_of
-from graftax.ops_jax import Context, Value, is_symbolic
+from graftax.ops_jax import KNOWN_SIZE_LIMIT, Context, Value, is_symbolic
 
 __all__ = ["run_on_known"]
-
-# Known inputs of at most this many elements are folded while tracing; more is left to XLA, which knows the target.
-_MAX_ELEMENTS = 4096
 
 
 def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Sequence[Value]:
@@ -23,7 +20,7 @@ def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Seque
     context: the program that contains the step.
     inputs: known values.
   """
-  is_large = sum(np.size(value) for value in inputs) > _MAX_ELEMENTS
+  is_large = sum(np.size(value) for value in inputs) > KNOWN_SIZE_LIMIT
   # A symbolic dimension has no value while compiling; numpy keeps it known if it can.
   if is_large or _is_never_constant(step.node.op) or any(map(is_symbolic, inputs)):
     return step.kernel.run(context, inputs)

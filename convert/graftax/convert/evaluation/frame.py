@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 
 from graftax.convert.errors import MissingInputError
-from graftax.convert.evaluation.loop_facts import loop_facts
+from graftax.convert.evaluation.loop_walk import walk_loop
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Step
 from graftax.graphdef_ir import FunctionRef
@@ -16,7 +16,7 @@ from graftax.ops_jax import (
   InconclusiveError,
   IntegerFacts,
   InvalidInputError,
-  LoopFacts,
+  LoopLength,
   PureFunction,
   ResourceHandle,
   Value,
@@ -115,8 +115,8 @@ class Frame:
 
     return call
 
-  def loop_facts(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopFacts:
-    return loop_facts(self.evaluator, self.path, cond, body, args)
+  def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
+    return walk_loop(self.evaluator, self.path, cond, body, args)
 
   def rng(self) -> jax.Array:
     if self.evaluator.key is None:

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.values import Value
 
-__all__ = ["Context", "CountedLoop", "LoopFacts", "PureFunction", "ResourceHandle"]
+__all__ = ["Context", "CountedLoop", "LoopLength", "PureFunction", "ResourceHandle"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class CountedLoop:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LoopFacts:
-  """Facts about a `While` loop that are known before it runs.
+class LoopLength:
+  """What is known about the length of a `While` loop before it runs.
 
   Attributes:
     counted: the iterations, or None if the condition depends on traced data or on state.
@@ -116,8 +116,8 @@ class Context(Protocol):
     Derivatives are such calls.
     """
 
-  def loop_facts(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopFacts:
-    """Returns what is known of `while cond(args): args = body(args)` before it runs."""
+  def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
+    """Returns what is known of the length of `while cond(args): args = body(args)` before it runs."""
 
   @property
   def key(self) -> jax.Array | None:

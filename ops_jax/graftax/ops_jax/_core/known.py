@@ -29,7 +29,7 @@ INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
 # Values with more elements are computed in JAX even if they could stay known: they would become constants of the
-# compiled program, and shapes are never as large.
+# compiled program, and shapes and counters are never as large.
 KNOWN_SIZE_LIMIT = 4096
 
 

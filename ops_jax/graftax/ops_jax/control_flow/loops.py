@@ -1,7 +1,7 @@
 """Loops on `jax.lax`: While, For. Explains which form a loop gets.
 
-Before a `While` runs, `ctx.loop_facts` walks it with the values that are known while tracing and skips all others
-(`graftax/convert/evaluation/loop_facts.py`). `_run_while` then takes the first of these that applies:
+Before a `While` runs, `ctx.loop_length` walks it with the values that are known while tracing and skips all others
+(`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
 
 1. The condition is known in every iteration, so the loop is *counted*. It becomes a `jax.lax.scan`, whose `xs` are the
    counters: the loop variables that are known in every iteration (`_Loop.scan`). It is unrolled (`_Loop.unroll`)
@@ -31,7 +31,7 @@ import numpy as np
 from jax.experimental import checkify
 
 from graftax.graphdef_ir import FunctionRef
-from graftax.ops_jax._core.context import Context, CountedLoop, LoopFacts, PureFunction, ResourceHandle
+from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import ShapeChangeError, UnsupportedOpError
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
@@ -71,19 +71,19 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
   `max_while_iterations` iterations returns NaN, extreme integers and true. So does a loop that writes to a growing list
   beyond one element per write and iteration.
   """
-  facts = ctx.loop_facts(cond, body, input)
-  return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, facts))
+  length = ctx.loop_length(cond, body, input)
+  return _with_types_as_needed(input, lambda initial: _run_while(ctx, initial, cond, body, length))
 
 
 def _run_while(
-  ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, facts: LoopFacts
+  ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, length: LoopLength
 ) -> tuple[Value, ...]:
-  counted = facts.counted
+  counted = length.counted
   loop = _Loop(ctx, ctx.pure(body, input), input, counted)
   if counted is None:
-    bound = ctx.options.max_while_iterations if facts.bound is None else facts.bound
+    bound = ctx.options.max_while_iterations if length.bound is None else length.bound
     pure_cond = ctx.pure(cond, input)
-    return loop.while_loop(pure_cond, facts.room) if bound is None else loop.bounded(pure_cond, bound)
+    return loop.while_loop(pure_cond, length.room) if bound is None else loop.bounded(pure_cond, bound)
   if counted.unroll:
     return loop.unroll(counted)
   try:

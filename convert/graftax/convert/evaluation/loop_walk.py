@@ -6,8 +6,8 @@ with the values of the counters in each of them.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -15,31 +15,28 @@ import numpy as np
 from graftax.convert.evaluation.folding import run_on_known
 from graftax.convert.planning.plan import Plan
 from graftax.graphdef_ir import FunctionRef, traits_of
-from graftax.ops_jax import CountedLoop, LoopFacts, Value, is_known
+from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, LoopLength, Value, is_known
 
 if TYPE_CHECKING:
   from graftax.convert.evaluation.evaluate import Evaluator
   from graftax.convert.evaluation.frame import Frame
 
-__all__ = ["KnownOnly", "loop_facts"]
+__all__ = ["KnownOnly", "walk_loop"]
 
 # Beyond this, walking the counter in Python costs more than a loop of unknown length does.
 _MAX_ITERATIONS = 50_000
 
-# A declared bound above this does not help: the loop would need time and memory for that length.
+# A declared bound above this is ignored: the loop would become a scan of that many steps, most of which do nothing.
 _MAX_BOUND = 10_000
 
 # A loop whose inner loops differ from iteration to iteration is unrolled up to this length.
 _MAX_UNROLLED = 64
 
-# Larger values are not counters.
-_MAX_ELEMENTS = 4096
 
-
-def loop_facts(
+def walk_loop(
   evaluator: "Evaluator", path: str, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]
-) -> LoopFacts:
-  """Returns what is known of `while cond(vars): vars = body(vars)`.
+) -> LoopLength:
+  """Returns what is known of the length of `while cond(vars): vars = body(vars)`.
 
   Args:
     evaluator: of the function with the loop.
@@ -48,20 +45,29 @@ def loop_facts(
     body: the loop body.
     args: loop variables before the loop.
   """
-  loop = _Loop(evaluator, path, cond, body)
-  start = [_as_known(value) for value in args]
-  counted = _count(loop, start)
-  if counted is not None:
-    return LoopFacts(counted)
-  # TensorFlow writes `maximum_iterations` into the condition, as `counter < maximum and condition`. This part is known
-  # even if the rest is not. AutoGraph writes a `break` as a condition that is computed in branches.
-  steps = loop.cond.steps
-  declares_bound = any(traits_of(step.node.op).decided_by is False for step in steps)
-  may_break = any(traits_of(step.node.op).calls == "if" for step in steps)
-  bound = _bound(loop, start) if declares_bound else None
+  loop = _PlannedLoop(evaluator, path, cond, body)
+  policy = KnownOnly()
+  use = _use_of_bound(loop.cond, args)
+  walk = _walk(loop, policy, [_as_known(value) for value in args], skip_unknown=use is not None)
+  if walk is None:
+    return LoopLength()
+  if walk.is_counted:
+    return LoopLength(_counted(loop, walk.states, policy))
+  bound = len(walk.states) - 1
+  return LoopLength(bound=bound if use == "length" else None, room=bound)
+
+
+def _use_of_bound(cond: Plan, args: Sequence[Value]) -> Literal["length", "room"] | None:
+  """Returns what the known part of a condition limits: the length of the loop, only the room in its lists, or nothing.
+
+  TensorFlow writes `maximum_iterations` into the condition, as `counter < maximum and condition`. AutoGraph writes a
+  `break` as a condition that is computed in branches.
+  """
+  if any(traits_of(step.node.op).decided_by is False for step in cond.steps):
+    return "length"
+  may_break = any(traits_of(step.node.op).calls == "if" for step in cond.steps)
   # Lists are pytrees, arrays are leaves.
-  needs_room = may_break and not declares_bound and not jax.tree_util.all_leaves(args)
-  return LoopFacts(bound=bound, room=_bound(loop, start) if needs_room else bound)
+  return "room" if may_break and not jax.tree_util.all_leaves(args) else None
 
 
 class KnownOnly:
@@ -101,7 +107,7 @@ class KnownOnly:
     if not can_run:
       return [_UNKNOWN] * len(step.outputs)
     return [
-      value if is_known(value) and np.size(value) <= _MAX_ELEMENTS else _UNKNOWN
+      value if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT else _UNKNOWN
       for value in run_on_known(step, frame, inputs)
     ]
 
@@ -115,9 +121,9 @@ class KnownOnly:
   def _loop(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     step = frame.step
     cond, body = (_function(step.node.attrs[name]) for name in ("cond", "body"))
-    states = _Loop(frame.evaluator, frame.path, cond, body).walk(self, inputs)
-    (self.uncounted if states is None else self.counted).add(step.node.name)
-    return [_UNKNOWN] * len(step.outputs) if states is None else states[-1]
+    walk = _walk(_PlannedLoop(frame.evaluator, frame.path, cond, body), self, inputs, skip_unknown=False)
+    (self.uncounted if walk is None else self.counted).add(step.node.name)
+    return [_UNKNOWN] * len(step.outputs) if walk is None else walk.states[-1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
-class _Loop:
+class _PlannedLoop:
   """The condition and the body of a loop, ready to be walked."""
 
   def __init__(self, evaluator: "Evaluator", path: str, cond: FunctionRef, body: FunctionRef) -> None:
@@ -140,50 +146,70 @@ class _Loop:
     self._in_cond = evaluator.enter(cond.name, path)
     self._in_body = evaluator.enter(body.name, path)
 
-  def walk(
-    self, policy: KnownOnly, start: Sequence[Value], unless_false: int | None = None
-  ) -> list[Sequence[Value]] | None:
-    """Returns the loop variables before each iteration and after the last one.
+  def iterations(self, policy: KnownOnly, start: Sequence[Value]) -> Iterator[tuple[Sequence[Value], bool | None]]:
+    """Yields the loop variables before each iteration, and whether the condition holds for them; None if unknown.
 
-    Args:
-      policy: runs the steps.
-      start: loop variables before the loop.
-      unless_false: an unknown condition counts as true, up to that many iterations; None if the result should be None
-        as soon as the condition is unknown.
+    Ends with the first condition that is false.
     """
-    limit = _MAX_ITERATIONS if unless_false is None else unless_false
     in_cond = dataclasses.replace(self._in_cond, policy=policy)
     in_body = dataclasses.replace(self._in_body, policy=policy)
-    states: list[Sequence[Value]] = [list(start)]
+    variables: Sequence[Value] = list(start)
     while True:
-      (truth,) = in_cond.run(self.cond, states[-1])
-      if isinstance(truth, _Unknown):
-        if unless_false is None:
-          return None
-      elif not (truth != 0 if np.ndim(truth) == 0 else np.size(truth) > 0):
-        return states
-      if len(states) > limit:
-        return None
-      results = in_body.run(self.body, states[-1])
+      (truth,) = in_cond.run(self.cond, variables)
+      holds = _as_bool(truth)
+      yield variables, holds
+      if holds is False:
+        return
+      results = in_body.run(self.body, variables)
       # A loop variable keeps its shape, even if its value is not known.
-      states.append(
-        [s if isinstance(r, _Unknown) and isinstance(s, _Unknown) else r for r, s in zip(results, start, strict=True)]
-      )
+      variables = [
+        s if isinstance(r, _Unknown) and isinstance(s, _Unknown) else r for r, s in zip(results, start, strict=True)
+      ]
 
   def run_once(self, policy: KnownOnly, variables: Sequence[Value]) -> None:
     """Runs the body once."""
     dataclasses.replace(self._in_body, policy=policy).run(self.body, variables)
 
 
-def _count(loop: _Loop, start: Sequence[Value]) -> CountedLoop | None:
-  """Returns the iterations, or None if the condition depends on traced data or state, or the loop is too long."""
-  policy = KnownOnly()
-  walked = loop.walk(policy, start)
-  if walked is None:
-    return None
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Walk:
+  """A loop that was walked to its end.
+
+  Attributes:
+    states: the loop variables before each iteration and after the last one.
+    is_counted: whether the condition was known each time, so that the loop has exactly these iterations.
+  """
+
+  states: list[Sequence[Value]]
+  is_counted: bool
+
+
+def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip_unknown: bool) -> _Walk | None:
+  """Walks a loop until its condition is false; returns None if that is not found out or takes too long.
+
+  Args:
+    loop: the loop.
+    policy: runs the steps.
+    start: loop variables before the loop.
+    skip_unknown: whether to walk on if the condition is unknown, as if it were true.
+  """
+  states: list[Sequence[Value]] = []
+  is_counted = True
+  for variables, holds in loop.iterations(policy, start):
+    states.append(variables)
+    is_counted = is_counted and holds is not None
+    if holds is False:
+      return _Walk(states, is_counted)
+    if not (is_counted or skip_unknown) or len(states) > (_MAX_ITERATIONS if is_counted else _MAX_BOUND):
+      return None
+  raise AssertionError("internal: a loop ended although its condition holds.")
+
+
+def _counted(loop: _PlannedLoop, walked: Sequence[Sequence[Value]], policy: KnownOnly) -> CountedLoop:
+  """Returns the iterations of a loop that was walked with `policy`, and the counters among its variables."""
   *states, final = walked
   through = loop.body.passes_through
-  changed = [i for i in range(len(start)) if through[i] != i]
+  changed = [i for i in range(len(final)) if through[i] != i]
   moving = [i for i in changed if all(_is_counter(state[i], final[i]) for state in walked)]
   counters = {
     i: np.stack([np.asarray(state[i]) for state in states]) if states else np.asarray(final[i])[None][:0]
@@ -194,20 +220,16 @@ def _count(loop: _Loop, start: Sequence[Value]) -> CountedLoop | None:
 
 
 def _inner_loops_depend_on(
-  counters: Sequence[int], loop: _Loop, states: Sequence[Sequence[Value]], policy: KnownOnly
+  counters: Sequence[int], loop: _PlannedLoop, states: Sequence[Sequence[Value]], policy: KnownOnly
 ) -> bool:
   """Returns whether the iterations of some inner loop are known only as long as the counters of this loop are."""
   if not (policy.counted and states):
     return False
-  blind = KnownOnly()
-  loop.run_once(blind, [_Unknown(np.shape(v), v.dtype) if i in counters else v for i, v in enumerate(states[0])])
-  return bool(blind.uncounted & policy.counted)
-
-
-def _bound(loop: _Loop, start: Sequence[Value]) -> int | None:
-  """Returns a number of iterations after which the known part of the condition is false, or None."""
-  walked = loop.walk(KnownOnly(), start, unless_false=_MAX_BOUND)
-  return None if walked is None else len(walked) - 1
+  without_counters = KnownOnly()
+  loop.run_once(
+    without_counters, [_Unknown(np.shape(v), v.dtype) if i in counters else v for i, v in enumerate(states[0])]
+  )
+  return bool(without_counters.uncounted & policy.counted)
 
 
 def _function(value: Any) -> FunctionRef:
@@ -216,14 +238,20 @@ def _function(value: Any) -> FunctionRef:
   return value
 
 
+def _as_bool(truth: Value) -> bool | None:
+  if isinstance(truth, _Unknown):
+    return None
+  return bool(truth != 0 if np.ndim(truth) == 0 else np.size(truth) > 0)
+
+
 def _is_scalar(value: Value, number: bool) -> bool:
   return is_known(value) and np.ndim(value) == 0 and bool(value == number)
 
 
 def _as_known(value: Value) -> Value:
-  if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.size <= _MAX_ELEMENTS:
+  if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.size <= KNOWN_SIZE_LIMIT:
     return np.asarray(value)
-  if is_known(value) and np.size(value) <= _MAX_ELEMENTS:
+  if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT:
     return value
   return _Unknown(getattr(value, "shape", None), getattr(value, "dtype", None))
 
