@@ -1,8 +1,10 @@
 """Finds the nodes of a function that must run: those that results need, and those whose effects outlive the call."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 
 from graftax.graphdef_ir import (
+  DType,
   Function,
   FunctionLibrary,
   Node,
@@ -23,6 +25,19 @@ def first_argument(node: Node) -> int:
   return traits_of(node.op).first_argument
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ParameterUses:
+  """What a function does with its parameters.
+
+  Attributes:
+    written: positions of the parameters through which it may write a resource.
+    returned: for each result, the positions of the parameters that it may be.
+  """
+
+  written: frozenset[int]
+  returned: tuple[frozenset[int], ...]
+
+
 class EffectAnalysis:
   """Finds what must run and what is written in the functions of one program; reads each library function once."""
 
@@ -37,7 +52,7 @@ class EffectAnalysis:
     self._keep_asserts = keep_asserts
     self._summaries: dict[str, tuple[bool, frozenset[str]]] = {}
     self._acts: dict[str, bool] = {}
-    self._written: dict[str, frozenset[int]] = {}
+    self._uses: dict[str, _ParameterUses] = {}
 
   def needed_nodes(self, function: Function) -> frozenset[str]:
     """Returns the names of the nodes that a call of `function` must run.
@@ -53,11 +68,14 @@ class EffectAnalysis:
 
   def written_parameters(self, name: str) -> frozenset[int]:
     """Returns the positions of the parameters through which a function, or one that it calls, may write a resource."""
-    if name not in self._written:
+    return self._uses_of(name).written
+
+  def _uses_of(self, name: str) -> "_ParameterUses":
+    if name not in self._uses:
       # Ends the recursion of a function that calls itself; evaluation raises when it reaches the call.
-      self._written[name] = frozenset()
-      self._written[name] = self._find_written(self._library[name])
-    return self._written[name]
+      self._uses[name] = _ParameterUses(frozenset(), ())
+      self._uses[name] = self._trace_parameters(self._library[name])
+    return self._uses[name]
 
   def _node_acts(self, node: Node) -> bool:
     if self._calls(node):
@@ -103,28 +121,44 @@ class EffectAnalysis:
       self._summaries[name] = acts, frozenset(callee for node in calls for callee in self._callees(node))
     return self._summaries[name]
 
-  def _find_written(self, function: Function) -> frozenset[int]:
-    origins = {TensorRef(parameter.name): position for position, parameter in enumerate(function.parameters)}
+  def _trace_parameters(self, function: Function) -> "_ParameterUses":
+    origins = {TensorRef(parameter.name): frozenset({i}) for i, parameter in enumerate(function.parameters)}
     written: set[int] = set()
     for node in topological_order(function.nodes):
       reached = {i: origins[ref] for i, ref in enumerate(node.inputs) if ref in origins}
       if not reached:
         continue
-      traits = traits_of(node.op)
-      if traits.is_alias or traits.calls == "while":
-        # Resources pass through unchanged, so what is written to the output is written to the input.
-        origins.update((TensorRef(node.name, i), position) for i, position in reached.items())
+      for output, source in self._passed_on(node):
+        if source in reached:
+          ref = TensorRef(node.name, output)
+          origins[ref] = origins.get(ref, frozenset()) | reached[source]
       if not self._node_acts(node):
         continue
       if 0 in reached and self._gives_reference(node):
         origins[TensorRef(node.name)] = reached[0]
       callees = list(self._callees(node))
       if not callees:
-        written.update(reached.values())
+        written.update(*reached.values())
       for callee in callees:
         inner = self.written_parameters(callee)
-        written.update(position for i, position in reached.items() if i - first_argument(node) in inner)
-    return frozenset(written)
+        written.update(*(positions for i, positions in reached.items() if i - first_argument(node) in inner))
+    returned = tuple(origins.get(result.ref, frozenset()) for result in function.results)
+    return _ParameterUses(frozenset(written), returned)
+
+  def _passed_on(self, node: Node) -> Iterator[tuple[int, int]]:
+    """Yields `(output, input)` for each output of a node that may be the resource that is an input."""
+    traits = traits_of(node.op)
+    if traits.is_alias:
+      yield from ((i, i) for i in range(len(node.inputs)))
+    elif traits.calls in ("while", "for"):
+      # A loop keeps its resources. Its variables are its last inputs; a `For` has three bounds before them.
+      first = 3 if traits.calls == "for" else 0
+      yield from ((i - first, i) for i in range(first, len(node.inputs)))
+    else:
+      for callee in self._callees(node):
+        if any(result.dtype is DType.RESOURCE or result.dtype.is_ref for result in self._library[callee].results):
+          for output, positions in enumerate(self._uses_of(callee).returned):
+            yield from ((output, position + first_argument(node)) for position in positions)
 
   def _gives_reference(self, node: Node) -> bool:
     """Returns whether the first output is the TF1 reference that is the first input, as for an assignment."""

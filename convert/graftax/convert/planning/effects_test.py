@@ -1,7 +1,22 @@
 """Which nodes run, and how long it takes to tell."""
 
+import numpy as np
+import pytest
+
+from graftax.convert import convert_program
 from graftax.convert.planning.effects import EffectAnalysis
-from graftax.graphdef_ir import DType, Function, FunctionLibrary, Node, OpSignatures, Parameter, Result, TensorRef
+from graftax.graphdef_ir import (
+  DType,
+  Function,
+  FunctionLibrary,
+  FunctionRef,
+  Node,
+  OpSignatures,
+  Parameter,
+  Result,
+  TensorRef,
+)
+from graftax.testing.graph_builders import const, function, node, program
 
 _X = Parameter("x", DType.FLOAT)
 _HANDLE = Parameter("v", DType.RESOURCE)
@@ -50,3 +65,44 @@ def test_a_parameter_that_a_callee_writes_is_written():
   read = Node("read", "ReadVariableOp", (TensorRef("v"),))
   inner = _function("inner", read, parameters=(_X, _HANDLE))
   assert _analysis(inner, outer).written_parameters("outer") == set()
+
+
+@pytest.mark.parametrize(
+  ("op", "inputs", "functions"),
+  [
+    ("PartitionedCall", ("v",), ("f",)),
+    ("If", ("x", "v"), ("then_branch", "else_branch")),
+    ("While", ("v",), ("cond", "body")),
+    ("For", ("x", "x", "x", "v"), ("body",)),
+  ],
+)
+def test_a_write_to_a_resource_that_a_call_returns_is_a_write_to_its_argument(op, inputs, functions):
+  number = (Parameter("i", DType.INT32),) if op == "For" else ()
+  passing = Function("passing", (*number, _HANDLE), (Result("r", TensorRef("v"), DType.RESOURCE),), ())
+  call = Node("call", op, tuple(map(TensorRef, inputs)), attrs={name: FunctionRef("passing") for name in functions})
+  assign = Node("assign", "AssignVariableOp", (TensorRef("call"), TensorRef("y")))
+  outer = _function("outer", call, assign, parameters=(_X, Parameter("y", DType.FLOAT), _HANDLE))
+  assert 2 in _analysis(passing, outer).written_parameters("outer")
+
+
+def test_a_loop_keeps_what_its_body_writes_through_a_handle_that_a_call_returned():
+  passing = Function("passing", (_HANDLE,), (Result("r", TensorRef("v"), DType.RESOURCE),), ())
+  variables = (Parameter("i", DType.INT32), _X, _HANDLE)
+  types = (DType.INT32, DType.FLOAT, DType.RESOURCE)
+  less = [const("limit", np.int32(3)), node("less", "Less", "i", "limit", T=DType.INT32)]
+  cond = Function("cond", variables, (Result("r", TensorRef("less"), DType.BOOL),), tuple(less))
+  step = (
+    const("one", np.int32(1)),
+    node("next", "AddV2", "i", "one", T=DType.INT32),
+    node("call", "PartitionedCall", "v", Tin=(DType.RESOURCE,), Tout=(DType.RESOURCE,), f=FunctionRef("passing")),
+    node("assign", "AssignAddVariableOp", "call", "x", dtype=DType.FLOAT),
+  )
+  results = tuple(
+    Result(f"r{i}", TensorRef(name), dtype)
+    for i, (name, dtype) in enumerate(zip(("next", "x", "v"), types, strict=True))
+  )
+  body = Function("body", variables, results, step, ("assign",))
+  loop = node("loop", "While", "start", "x", "v", T=types, cond=FunctionRef("cond"), body=FunctionRef("body"))
+  root = function("root", ["x", "*v"], [const("start", np.int32(0)), loop], ["loop:1"], ["loop"])
+  fn, params = convert_program(program(root, [passing, cond, body], {"v": 1.0}))
+  assert fn(params, np.float32(2))[1]["v"] == 7
