@@ -1,7 +1,7 @@
 """State that is passed to every lowering: the decoded module, the options, and the records of dropped operations."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -81,6 +81,11 @@ class Context:
       location=op.location,
       reason=reason,
     )
+
+  def does_not_know(self, op: Op, attributes: Sequence[str]) -> errors.UnsupportedOpError:
+    """Returns the error to raise for an op with attributes that its lowering does not declare."""
+    listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in attributes)
+    return self.unsupported(op, f"its lowering does not support {listed}, which may change the result.")
 
   def for_platform(self, index: int | None) -> "Context":
     """Returns a context with a fixed platform index and a separate call cache; records are shared."""

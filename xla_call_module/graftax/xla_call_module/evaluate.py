@@ -50,7 +50,7 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     rule = registry.ops.get(op.name)
     try:
       if rule is not None and (unknown := rule.unknown_attributes(op.attrs)):
-        raise _does_not_know(context, op, unknown)
+        raise context.does_not_know(op, unknown)
       folded = fold.try_fold(op, operands)
       if folded is not None:
         environment[op.results[0]] = folded
@@ -67,11 +67,6 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
       _annotate(error, op)
       raise
     _enter(context, op, result, environment)
-
-
-def _does_not_know(context: Context, op: ir.Op, unknown: Sequence[str]) -> errors.UnsupportedOpError:
-  listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in unknown)
-  return context.unsupported(op, f"its lowering does not support {listed}, which may change the result.")
 
 
 def _lowered(

@@ -19,6 +19,18 @@ __all__ = [
 # HLO's importer repeats the type of an op in this attribute.
 _IGNORED_EVERYWHERE = frozenset({"xla_shape"})
 
+# What a custom call says about the call itself. Layouts and aliases do not change values.
+_CUSTOM_CALL_ATTRIBUTES = (
+  "api_version",
+  "backend_config",
+  "call_target_name",
+  "has_side_effect",
+  "indices_of_shape_operands",
+  "operand_layouts",
+  "output_operand_aliases",
+  "result_layouts",
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
@@ -129,9 +141,20 @@ def register(
   )
 
 
-def register_custom_call(*targets: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
-  """Returns a decorator that registers the lowering of a `stablehlo.custom_call` by its target; see `register`."""
-  return custom_calls.add(targets, takes_known=takes_known, override=override)
+def register_custom_call(
+  *targets: str, takes_known: bool = False, attributes: Iterable[str] | None = None, override: bool = False
+) -> Callable[..., Any]:
+  """Returns a decorator that registers the lowering of a `stablehlo.custom_call` by its target; see `register`.
+
+  Args:
+    targets: targets that the function lowers.
+    takes_known: see `Rule`.
+    attributes: as for `register`, besides the attributes that every custom call may have. By default they are not
+      checked, because most targets carry settings of the library that they call.
+    override: replace lowerings that are registered.
+  """
+  known = None if attributes is None else (*attributes, *_CUSTOM_CALL_ATTRIBUTES)
+  return custom_calls.add(targets, takes_known=takes_known, attributes=known, override=override)
 
 
 def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:

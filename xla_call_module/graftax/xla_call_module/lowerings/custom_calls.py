@@ -23,7 +23,7 @@ def backend_config(op: ir.Op) -> Any:
   return {}
 
 
-# Attributes are not checked, because they may belong to the target, such as `error_message` of shape assertions.
+# Attributes are not checked here, because they may belong to the target, such as `error_message` of shape assertions.
 @register("stablehlo.custom_call", takes_known=True, attributes=None)
 def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   target = op.attrs["call_target_name"]
@@ -38,6 +38,8 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   if rule is None:
     rule = custom_calls.get(_linalg_family(target))
   if rule is not None:
+    if unknown := rule.unknown_attributes(op.attrs):
+      raise context.does_not_know(op, unknown)
     return rule.function(context, op, *(operands if rule.takes_known else map(materialize, operands)))
   if target in communication.HOST_CALLBACKS:
     raise context.unsupported(op, f"{target} calls a function of the process that exported it.", embeds=False)

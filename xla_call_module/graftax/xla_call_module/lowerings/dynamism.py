@@ -105,7 +105,7 @@ def _dynamic_conv(context: Context, op: ir.Op, x: Any, kernel: Any, padding: Any
   return convolution(op, materialize(x), materialize(kernel), pairs)
 
 
-@register_custom_call("stablehlo.dynamic_reduce_window", takes_known=True)
+@register_custom_call("stablehlo.dynamic_reduce_window", takes_known=True, attributes=("called_computations",))
 def _dynamic_reduce_window(context: Context, op: ir.Op, *operands: Any) -> Any:
   """Reduces windows. Operands: arrays, initial values, window sizes, strides, base and window dilations, padding."""
   sizes, strides, base, dilation, padding = (_dims(context, op, value, "window") for value in operands[-5:])
@@ -115,12 +115,12 @@ def _dynamic_reduce_window(context: Context, op: ir.Op, *operands: Any) -> Any:
   return reduce_window(context, op, operands[:-5], Window(sizes, strides, base, dilation, pairs), region, {})
 
 
-@register_custom_call("stablehlo.dynamic_rng_bit_generator", takes_known=True)
+@register_custom_call("stablehlo.dynamic_rng_bit_generator", takes_known=True, attributes=("rng_algorithm",))
 def _dynamic_rng_bit_generator(context: Context, op: ir.Op, state: Any, shape: Any) -> Any:
   return rng_bit_generator(context, op, materialize(state), _dims(context, op, shape, "shape"))
 
 
-@register_custom_call("stablehlo.dynamic_top_k", takes_known=True)
+@register_custom_call("stablehlo.dynamic_top_k", takes_known=True, attributes=())
 def _dynamic_top_k(context: Context, op: ir.Op, x: Any, k: Any) -> Any:
   (size,) = _dims(context, op, k, "k")
   return lax.top_k(materialize(x), size)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from graftax.xla_call_module import ArgumentError, Module, ShapeAssertionError, embed, lift
+from graftax.xla_call_module import ArgumentError, Module, ShapeAssertionError, UnsupportedOpError, embed, lift
 
 _ROWS = {
   "mean": lambda x: (x - x.mean(0)) / x.shape[0],
@@ -146,3 +146,15 @@ def test_assertion_that_symbolic_sizes_leave_open_is_recorded():
     lifted(np.ones(3, np.float32))
   export.export(jax.jit(lifted))(jax.ShapeDtypeStruct(export.symbolic_shape("b"), np.float32))
   assert [record.kind for record in lifted.records] == ["shape assertion"]
+
+
+def test_attributes_that_a_dynamic_custom_call_does_not_declare_do_not_lift():
+  text = """module {{ func.func public @main(%x: tensor<5xf32>) -> tensor<2xf32> {{
+    %k = stablehlo.constant dense<2> : tensor<i32>
+    %r:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%x, %k) {{{attributes}}} :
+      (tensor<5xf32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
+    return %r#0 : tensor<2xf32> }} }}"""
+  x = np.float32([3, 1, 4, 1, 5])
+  np.testing.assert_array_equal(lift(Module.from_text(text.format(attributes="api_version = 1 : i32")))(x)[0], [5, 4])
+  with pytest.raises(UnsupportedOpError, match="largest = False"):
+    lift(Module.from_text(text.format(attributes="largest = false")))(x)
