@@ -29,7 +29,10 @@ class OpTraits:
   Attributes:
     calls: how the op calls its functions: a `function` unconditionally, one branch of an `if` or a `case`, the
       condition and body of a `while`, the body of a `for`, or the derivative (`gradient`) of a function. None if the
-      op calls no function.
+      op calls no function. (`follow_calls` and `reachable_functions` need no entry here: they follow every attribute
+      that holds a function.) A new kind may need a case in call inlining and in the raising of stacks
+      (`passes/call_inlining.py`, `passes/_stacks.py`), in `EffectAnalysis._passed_on`, which says what resources the op
+      returns (`convert/planning/effects.py`), and in `KnownOnly.run_step` (`convert/evaluation/loop_walk.py`).
     functions: names of the attributes that hold these functions.
     first_argument: position of the first input that is passed to the function. (`For` passes its counter in place of
       its first two bounds.)

@@ -10,12 +10,13 @@ Before a `While` runs, `ctx.loop_length` walks it with the values that are known
    b) if an array changes its shape from one iteration to the next.
 2. The condition declares a bound, as `maximum_iterations` does with `counter < maximum and ...`, or the option
    `max_while_iterations` gives one. The loop becomes a `scan` of that many steps, each of which does nothing once the
-   condition is false (`_Loop.bounded`).
+   condition is false (`_Loop.bounded`). A declared bound above 10,000 is ignored.
 3. Otherwise the loop becomes a `while_loop` of `graftax.xla_call_module.lax_extras`, which has derivatives in every
    mode (`_Loop.while_loop`).
 
 A loop is not counted if its condition depends on traced data or on a variable, or if it has more than 50,000
-iterations. `For` is always counted.
+iterations. Outside of `jit`, values of JAX arrays of up to 4096 elements are known too. So the same loop can be counted
+in an eager call and become a `while_loop` under `jit`. `For` is always counted; it raises if a bound is traced.
 
 JAX needs one structure for a loop variable in all iterations. Tensor lists, which may grow, get room for all of them in
 `loop_lists.py`. State that a loop body writes is an operand and a result of the JAX loop. State that it only reads is

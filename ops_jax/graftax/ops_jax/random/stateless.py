@@ -54,7 +54,8 @@ def stateless_random_get_key_counter(seed: Array) -> tuple[Value, Value]:
   Source op: `tf.raw_ops.StatelessRandomGetKeyCounter`.
 
   Args:
-    seed: `[2]`, int32 or int64.
+    seed: `[2]`, int32 or int64. If `jax_enable_x64` is off, pass a seed that needs 64 bits through `jit` as
+      `as_int64_pair(seed)`, because JAX truncates a plain array to 32 bits.
 
   Returns:
     Key `[1]` and counter `[2]`, uint64. Known if the seed is known; an `Int64Pair` if it is traced
@@ -76,7 +77,8 @@ def stateless_random_get_key_counter_alg(seed: Array) -> tuple[Value, Value, Val
   Source op: `tf.raw_ops.StatelessRandomGetKeyCounterAlg`.
 
   Args:
-    seed: `[2]`, int32 or int64.
+    seed: `[2]`, int32 or int64. If `jax_enable_x64` is off, pass a seed that needs 64 bits through `jit` as
+      `as_int64_pair(seed)`, because JAX truncates a plain array to 32 bits.
 
   Returns:
     Key `[1]` and counter `[2]`, uint64; algorithm 1 (Philox), int32.
@@ -125,7 +127,11 @@ _DRAWS = {
   ),
 }
 
-_FROM_SEED = "\n\n  Args: `shape` of the result; `seed` `[2]`, any integer dtype; `dtype` of the result."
+_FROM_SEED = (
+  "\n\n  Args: `shape` of the result; `seed` `[2]`, any integer dtype; `dtype` of the result.\n\n"
+  "  If `jax_enable_x64` is off, pass a seed that needs 64 bits through `jit` as `as_int64_pair(seed)`. JAX truncates\n"
+  "  a plain array to 32 bits before it arrives here, and the numbers are then those of another seed."
+)
 _FROM_KEY = (
   "\n\n  Args: `shape` of the result; `key` `[1]` and `counter` `[2]` (ThreeFry: `[1]` will do), uint64; `alg` 1 for "
   "Philox, 2 for ThreeFry, 3 for Philox; `dtype` of the result."
@@ -161,7 +167,8 @@ def stateless_random_uniform_int(
 
   Args:
     shape: of the result.
-    seed: `[2]`, any integer dtype.
+    seed: `[2]`, any integer dtype. If `jax_enable_x64` is off, pass a seed that needs 64 bits through `jit` as
+      `as_int64_pair(seed)`, because JAX truncates a plain array to 32 bits.
     minval: scalar of `dtype`, the lower bound.
     maxval: scalar of `dtype`, the upper bound (exclusive).
     dtype: int32, uint32, int64 or uint64.
