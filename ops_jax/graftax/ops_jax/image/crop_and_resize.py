@@ -18,8 +18,13 @@ def _positions(start: Array, end: Array, crop_size: int, image_size: Any) -> tup
   """Returns image positions of each crop's rows (or columns), `[num_boxes, crop_size]`, and whether they are inside."""
   last = jnp.asarray(image_size - 1, jnp.float32)
   if crop_size > 1:
-    step = (end - start) * last / (crop_size - 1)
-    position = (start * last)[:, None] + jnp.arange(crop_size, dtype=jnp.float32) * step[:, None]
+    # Rounded like TensorFlow, step by step, since the last position of a box that ends at the image's edge could
+    # otherwise be outside. XLA would replace a division by a scalar by a product with its inverse, and fuse the product
+    # with the sum; the maximum, which changes no finite number, separates them.
+    intervals = jax.lax.optimization_barrier(jnp.full_like(start, crop_size - 1))
+    step = (end - start) * last / intervals
+    distance = jnp.arange(crop_size, dtype=jnp.float32) * step[:, None]
+    position = (start * last)[:, None] + jnp.maximum(distance, jnp.finfo(np.float32).min)
   else:
     position = (0.5 * (start + end) * last)[:, None]
   return position, (position >= 0) & (position <= last)

@@ -53,6 +53,14 @@ def test_crop_and_resize_of_integers():
   check_raw_op("CropAndResize", inputs, vmap=False, tolerance=(1e-4, 1e-3))
 
 
+@pytest.mark.parametrize(("image_size", "crop_size"), [(7, 8), (8, 4), (8, 13), (10, 12), (10, 8)])
+def test_the_last_position_of_a_whole_image_is_inside(image_size, crop_size):
+  image = _RNG.normal(size=(1, image_size, image_size, 1)).astype(np.float32)
+  boxes = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0.5, 1, 1]], np.float32)
+  inputs = [image, boxes, np.zeros(3, np.int32), np.array([crop_size, crop_size], np.int32)]
+  check_raw_op("CropAndResize", inputs, {"extrapolation_value": 7.0}, vmap=["image"])
+
+
 def test_crop_gradient_ops():
   grads = _RNG.normal(size=(5, 3, 4, 2)).astype(np.float32)
   for method in ("bilinear", "nearest"):
