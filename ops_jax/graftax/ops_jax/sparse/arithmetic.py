@@ -118,7 +118,7 @@ def _reduced_to_sparse(
   indices: np.ndarray, values: Array, shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool, how: str
 ) -> tuple[Array, Array, Array]:
   rank = len(shape)
-  gone = {axis % rank for axis in axes} or set(range(rank))
+  gone = {axis % rank for axis in axes}
   kept = [axis for axis in range(rank) if axis not in gone]
   groups, positions = np.unique(indices[:, kept], axis=0, return_inverse=True)
   values = jnp.asarray(values)
@@ -150,7 +150,7 @@ def _register_reduction(op: str, how: str) -> None:
       input_indices: `[nnz, rank]` int64. Must be concrete, like all inputs but the values.
       input_values: `[nnz]`, any numeric dtype for sums, any real dtype for maxima.
       input_shape: `[rank]`.
-      reduction_axes: the axes to remove; empty for all of them.
+      reduction_axes: the axes to remove. If there are none, nothing is reduced.
       keep_dims: whether they stay with size 1.
 
     Returns:

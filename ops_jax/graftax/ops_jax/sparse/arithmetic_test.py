@@ -31,7 +31,7 @@ def test_empty_operands():
 
 
 @pytest.mark.parametrize("op", ["SparseReduceSumSparse", "SparseReduceMaxSparse"])
-@pytest.mark.parametrize("axes", [[0], [-1], [0, 2], [1, 2]])
+@pytest.mark.parametrize("axes", [[], [0], [-1], [0, 2], [1, 2], [0, 1, 2]])
 @pytest.mark.parametrize("keep_dims", [False, True])
 def test_reductions(op, axes, keep_dims):
   indices = np.array([[0, 0, 1], [0, 1, 0], [0, 1, 3], [1, 0, 1], [2, 1, 0]])
