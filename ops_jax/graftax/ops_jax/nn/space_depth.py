@@ -46,7 +46,7 @@ def space_to_batch_nd(input: Array, block_shape: Static[tuple[int, ...]], paddin
       f"SpaceToBatchND: block_shape={block_shape!r} and paddings of shape {paddings.shape} do not fit {input.shape}."
     )
   rest = input.ndim - 1 - num_spatial
-  padded = pad(jnp.asarray(input), np.concatenate([[[0, 0]], paddings.reshape(-1, 2), [[0, 0]] * rest])[: input.ndim])
+  padded = pad(jnp.asarray(input), np.concatenate([[[0, 0]], paddings, np.zeros((rest, 2), paddings.dtype)]))
   batch, *spatial = padded.shape[: 1 + num_spatial]
   tail = padded.shape[1 + num_spatial :]
   if any(isinstance(dim, int) and dim % block for dim, block in zip(spatial, block_shape, strict=True)):
