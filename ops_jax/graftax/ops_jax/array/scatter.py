@@ -61,7 +61,7 @@ def scatter_nd(
       np.add.at(result, tuple(np.moveaxis(indices, -1, 0)), updates)
       return as_known(result)
   updates = jnp.asarray(updates)
-  return _at(jnp.zeros(shape, updates.dtype), indices).add(updates, mode="drop", wrap_negative_indices=False)
+  return _add(jnp.zeros(shape, updates.dtype), indices, updates)
 
 
 @register("TensorScatterUpdate", ignores=_IGNORES, symbolic=True, data_inputs=("tensor", "updates"))
@@ -96,7 +96,7 @@ def tensor_scatter_update(tensor: Array, indices: Array, updates: Array, *, bad_
 def tensor_scatter_add(tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str = "") -> Array:
   """Adds `updates` to `tensor` at given coordinates; see `tensor_scatter_update`."""
   indices = _coordinates("TensorScatterAdd", indices, updates, tensor.shape, bad_indices_policy)
-  return _at(jnp.asarray(tensor), indices).add(updates, mode="drop", wrap_negative_indices=False)
+  return _add(jnp.asarray(tensor), indices, updates)
 
 
 @register("TensorScatterSub", ignores=_IGNORES)
@@ -139,6 +139,12 @@ def inplace_sub(x: Array, i: Array, v: Array) -> Array:
 
 def _rows(x: Array, i: Array) -> Array:
   return jnp.mod(i, x.shape[0])
+
+
+def _add(x: jax.Array, indices: Array, updates: Array) -> Array:
+  # A sum of booleans is their disjunction.
+  combine = _at(x, indices).max if x.dtype == np.bool_ else _at(x, indices).add
+  return combine(updates, mode="drop", wrap_negative_indices=False)
 
 
 def _at(x: jax.Array, indices: Array) -> Any:

@@ -21,6 +21,12 @@ def test_scatter_matches_tensorflow():
   check_raw_op("ScatterNd", [_ROWS.astype(np.int64), _X[:3] + 1j, np.array([4, 3], np.int64)], vmap=False)
 
 
+def test_booleans_are_combined_by_or():
+  indices, updates = np.array([[1], [1], [2]], np.int32), np.array([True, False, False])
+  check_raw_op("ScatterNd", [indices, updates, np.array([4], np.int32)])
+  check_raw_op("ScatterNdNonAliasingAdd", [np.array([True, False, True, False]), indices, updates])
+
+
 def test_scatter_of_nothing_matches_tensorflow():
   check_raw_op("ScatterNd", [np.zeros((0, 1), np.int32), np.zeros((0, 3), np.float32), np.array([4, 3], np.int32)])
 
