@@ -147,7 +147,8 @@ def _positions(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.nda
   first: list[int] = []
   inverse: list[int] = []
   counts: list[int] = []
-  for position, row in enumerate(np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1).tolist()):
+  size = x.size // max(x.shape[axis], 1)
+  for position, row in enumerate(np.moveaxis(x, axis, 0).reshape(x.shape[axis], size).tolist()):
     index = seen.setdefault(tuple(row), len(seen))
     if index == len(first):
       first.append(position)

@@ -29,6 +29,8 @@ def test_unique_index_types(out_idx):
 
 def test_unique_of_nothing():
   _check("UniqueWithCounts", [np.zeros(0, np.float32)])
+  for shape in ((0, 2), (3, 0)):
+    _check("UniqueWithCountsV2", [np.zeros(shape, np.float32), np.array([0])])
 
 
 def test_each_nan_is_distinct_and_zeros_are_equal():
