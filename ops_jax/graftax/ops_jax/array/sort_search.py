@@ -102,9 +102,13 @@ def approx_top_k(
   Returns:
     Values, dtype of `input`; indices, int32.
   """
+  input = jnp.asarray(input)
+  if k == 0:
+    none = jax.lax.slice_in_dim(input, 0, 0, axis=reduction_dimension)
+    return none, none.astype(np.int32)
   search = jax.lax.approx_max_k if is_max_k else jax.lax.approx_min_k
   values, indices = search(
-    jnp.asarray(input), k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk
+    input, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk
   )
   return values, indices
 

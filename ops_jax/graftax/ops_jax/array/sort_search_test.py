@@ -66,6 +66,10 @@ def test_approximate_top_k_is_exact_on_cpu(is_max_k):
   np.testing.assert_array_equal(np.take_along_axis(x, np.asarray(indices), -1), values)
 
 
+def test_approximate_top_k_of_no_elements():
+  check_raw_op("ApproxTopK", [np.ones((2, 3), np.float32)], {"k": 0})
+
+
 @pytest.mark.parametrize("dtype", _REALS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_nth_element(dtype, reverse):
