@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
   for answer in run_isolated(cases, options.timeout):
     summary.add(answer)
     for difference in answer.differences:
-      print(f"{answer.id} {difference.kind}: {difference.detail}", flush=True)
+      size = f"error {difference.error:.1e}{', undefined' if difference.undefined else ''}"
+      print(f"{answer.id} {difference.kind} ({size}): {difference.detail}", flush=True)
     if options.replay and (answer.rejected or answer.known):
       print(f"{answer.id}: {answer.rejected or '; '.join(answer.known)}")
     if options.rejected and answer.rejected:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.testing.tolerance import tolerance
@@ -21,10 +22,15 @@ class Difference:
     kind: "count", "dtype", "shape", "value", "gradient", "died" (or hangs), "refused" (a typed error) or "raised" (any
       other); of the last two, "gradient refused" and "gradient raised" if only the gradient does.
     detail: what was seen.
+    error: largest error of the elements that are finite in both and differ, relative to the largest finite element of
+      TensorFlow's output; infinite if shapes or dtypes differ.
+    undefined: whether an element is NaN or infinite in one of the two and different in the other.
   """
 
   kind: str
   detail: str
+  error: float = float("inf")
+  undefined: bool = False
 
 
 def differences(
@@ -53,8 +59,21 @@ def differences(
       )
     elif (where := _unequal(got, want, *(factor * t for t in tolerance(want.dtype, op)))).any():
       detail = f"output {index}: {got[where].tolist()!r}, TensorFlow has {want[where].tolist()!r}"
-      found.append(Difference(kind, f"{detail[:_MAX_DETAIL]} at {np.argwhere(where)[:3].tolist()} of {want.shape}"))
+      detail = f"{detail[:_MAX_DETAIL]} at {np.argwhere(where)[:3].tolist()} of {want.shape}"
+      found.append(Difference(kind, detail, *_severity(got[where], want[where], want)))
   return found
+
+
+def _severity(got: np.ndarray, want: np.ndarray, whole: np.ndarray) -> tuple[float, bool]:
+  """Returns `error` and `undefined` of elements that differ; `whole` is the output they are from."""
+  if not jnp.issubdtype(whole.dtype, jnp.inexact):
+    return float("inf"), False
+  wide = np.complex128 if whole.dtype.kind == "c" else np.float64
+  got, want, whole = (x.astype(wide) for x in (got, want, whole))
+  finite = np.isfinite(got) & np.isfinite(want)
+  with np.errstate(all="ignore"):
+    error = np.abs(got[finite] - want[finite]).max(initial=0.0) / np.abs(whole[np.isfinite(whole)]).max(initial=1e-300)
+  return float(error), not finite.all()
 
 
 def _unequal(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> np.ndarray:

@@ -24,6 +24,9 @@ __all__ = ["Answer", "main", "run_isolated"]
 _STARTUP_S = 300.0
 # Compiled programs stay in a child's memory, so it is replaced after this many cases.
 _CASES_PER_CHILD = 2000
+# Without oneDNN, which TensorFlow switches on by itself on some CPUs only, its kernels refuse grouped, dilated and NCHW
+# convolutions.
+_ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def _run_in_child(cases: Sequence[CaseId], timeout_s: float) -> Iterator[Answer]
   """Yields answers up to and including the case at which the child dies or hangs."""
   command = [sys.executable, "-c", "from graftax.testing.generated.worker import main; main()"]
   paths = os.pathsep.join(path for path in sys.path if path)
-  environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", **os.environ, "PYTHONPATH": paths}
+  environment = {**_ENVIRONMENT, **os.environ, "PYTHONPATH": paths}
   child = subprocess.Popen(
     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
   )

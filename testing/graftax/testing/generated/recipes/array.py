@@ -38,7 +38,9 @@ def squeeze(d: Draw) -> Sequence[Any]:
   """All or some of the dimensions of size 1."""
   shape = [1 if d.chance(0.5) else d.size() for _ in range(d.integer(0, 5))]
   ones = [i for i, n in enumerate(shape) if n == 1]
-  d.attrs["squeeze_dims"] = [] if d.chance(0.4) else [i - len(shape) if d.chance(0.3) else i for i in ones[:2]]
+  # `tf.raw_ops` has another name for this attribute.
+  del d.attrs["squeeze_dims"]
+  d.attrs["axis"] = [] if d.chance(0.4) else [i - len(shape) if d.chance(0.3) else i for i in ones[:2]]
   return [d.array(shape, d.attrs["T"])]
 
 
@@ -359,15 +361,16 @@ def unravel_index(d: Draw) -> Sequence[Any]:
   return [indices, np.array(shape, d.attrs["Tidx"])]
 
 
-@recipe("TopK", "TopKV2", "ApproxTopK")
+@recipe("TopKV2", "ApproxTopK")
 def top_k(d: Draw) -> Sequence[Any]:
   """From none to all elements, sorted, since the order is otherwise unspecified."""
   shape = (*d.shape(0, 3), d.size(0, 6))
-  k = d.integer(min(d.op == "ApproxTopK", shape[-1]), shape[-1])
+  k = d.integer(0, shape[-1])
   if d.op == "TopKV2":
     d.attrs["sorted"] = True
     return [d.array(shape, d.attrs["T"]), np.array(k, d.attrs["Tk"])]
-  d.attrs.update({"k": k, "sorted": True} if d.op == "TopK" else {"k": k})
+  # TensorFlow's CPU kernel has no other values of these two.
+  d.attrs.update(k=k, is_max_k=True, aggregate_to_topk=True)
   return [d.array(shape, d.attrs["T"])]
 
 

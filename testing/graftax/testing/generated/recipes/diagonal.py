@@ -22,20 +22,20 @@ def diag_part(d: Draw) -> Sequence[Any]:
   return [d.array(shape * 2, d.attrs["T"])]
 
 
-@recipe("MatrixDiag", "BatchMatrixDiag", "MatrixDiagPart", "BatchMatrixDiagPart")
+@recipe("MatrixDiag", "MatrixDiagPart")
 def matrix_diag(d: Draw) -> Sequence[Any]:
   """Batches of vectors or matrices."""
   return [d.array(d.shape(2, 4) if "Part" in d.op else d.shape(1, 3), d.attrs["T"])]
 
 
-@recipe("MatrixSetDiag", "BatchMatrixSetDiag")
+@recipe("MatrixSetDiag")
 def matrix_set_diag(d: Draw) -> Sequence[Any]:
   """Matrices of any proportions."""
   shape = d.shape(2, 4)
   return [d.array(shape, d.attrs["T"]), d.array((*shape[:-2], min(shape[-2:])), d.attrs["T"])]
 
 
-@recipe("MatrixBandPart", "BatchMatrixBandPart")
+@recipe("MatrixBandPart")
 def band_part(d: Draw) -> Sequence[Any]:
   """Band widths; -1 keeps a triangle."""
   shape = d.shape(2, 4)

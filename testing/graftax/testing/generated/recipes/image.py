@@ -61,11 +61,14 @@ def resize_grad(d: Draw) -> Sequence[Any]:
 
 @recipe("CropAndResize")
 def crop_and_resize(d: Draw) -> Sequence[Any]:
-  """Boxes inside and outside, flipped ones too."""
+  """Boxes inside and outside, flipped ones too, and some whose edges are those of the image."""
   batch, boxes = d.size(1, 2), d.size(0, 3)
   d.attrs["extrapolation_value"] = d.pick([0.0, 7.5])
   x = d.tame((batch, d.size(1, 5), d.size(1, 5), d.size(1, 2)), d.attrs["T"])
-  return [x, d.between((boxes, 4), np.float32, -0.3, 1.3), d.indices((boxes,), np.int32, batch), _sizes(d)]
+  corners = d.between((boxes, 4), np.float32, -0.3, 1.3)
+  if d.style == "ties":
+    corners = np.round(2 * corners) / np.float32(2)
+  return [x, corners, d.indices((boxes,), np.int32, batch), _sizes(d)]
 
 
 @recipe("ExtractImagePatches")

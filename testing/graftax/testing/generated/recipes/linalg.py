@@ -52,8 +52,6 @@ def batch_matmul(d: Draw) -> Sequence[Any]:
 
 
 @recipe(
-  "BatchMatrixDeterminant",
-  "BatchMatrixInverse",
   "LogMatrixDeterminant",
   "Lu",
   "MatrixDeterminant",
@@ -70,43 +68,41 @@ def of_square(d: Draw) -> Sequence[Any]:
   return [_square(d, d.attrs["T"])]
 
 
-@recipe("Cholesky", "BatchCholesky")
+@recipe("Cholesky")
 def cholesky(d: Draw) -> Sequence[Any]:
   """Positive definite matrices."""
   return [_positive(d, d.attrs["T"])]
 
 
-@recipe("CholeskyGrad", "BatchCholeskyGrad")
+@recipe("CholeskyGrad")
 def cholesky_grad(d: Draw) -> Sequence[Any]:
   """Factors and their cotangents."""
   factor = np.linalg.cholesky(_positive(d, d.attrs["T"]).astype(np.float64)).astype(d.attrs["T"])
   return [factor, d.tame(factor.shape, d.attrs["T"])]
 
 
-@recipe("SelfAdjointEigV2", "BatchSelfAdjointEigV2")
+@recipe("SelfAdjointEigV2")
 def eigenvalues(d: Draw) -> Sequence[Any]:
   """Eigenvalues alone, since vectors are unique only up to a factor."""
   d.attrs["compute_v"] = False
   return [_positive(d, d.attrs["T"])]
 
 
-@recipe("Svd", "BatchSvd")
+@recipe("Svd")
 def svd(d: Draw) -> Sequence[Any]:
   """Singular values alone, since vectors are unique only up to a factor."""
   d.attrs["compute_uv"] = False
   return [d.tame((*d.shape(0, 2, 3), d.size(0, 4), d.size(0, 4)), d.attrs["T"])]
 
 
-@recipe(
-  "MatrixSolve", "BatchMatrixSolve", "MatrixTriangularSolve", "BatchMatrixTriangularSolve", "BandedTriangularSolve"
-)
+@recipe("MatrixSolve", "MatrixTriangularSolve", "BandedTriangularSolve")
 def solve(d: Draw) -> Sequence[Any]:
   """Well conditioned systems."""
   matrix = _square(d, d.attrs["T"])
   return [matrix, d.tame((*matrix.shape[:-1], d.size(0, 3)), d.attrs["T"])]
 
 
-@recipe("MatrixSolveLs", "BatchMatrixSolveLs")
+@recipe("MatrixSolveLs")
 def solve_ls(d: Draw) -> Sequence[Any]:
   """Systems with more or fewer rows than columns."""
   rows, columns, batch = d.size(1, 4), d.size(1, 4), d.shape(0, 2, 3)

@@ -163,14 +163,6 @@ def batch_norm(d: Draw) -> Sequence[Any]:
   ]
 
 
-@recipe("BatchNormWithGlobalNormalization")
-def old_batch_norm(d: Draw) -> Sequence[Any]:
-  """Given moments."""
-  shape, dtype = (d.size(), d.size(), d.size(), d.size(1, 3)), d.attrs["T"]
-  d.attrs["variance_epsilon"] = 0.01
-  return [d.tame(shape, dtype), *(d.between(shape[-1:], dtype, 0.5, 2) for _ in range(4))]
-
-
 @recipe("LRN")
 def lrn(d: Draw) -> Sequence[Any]:
   """Radii up to beyond the depth."""
