@@ -54,7 +54,13 @@ def _everything(case: Case, function, args):
   return jax.jit(run)(args, moving)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# Each case compiles both sides with all derivatives, so every fourth has to do for a quick run.
+_MARKED_CASES = [
+  pytest.param(case, id=case.name, marks=() if index % 4 == 0 else pytest.mark.slow) for index, case in enumerate(CASES)
+]
+
+
+@pytest.mark.parametrize("case", _MARKED_CASES)
 def test_exported_function_comes_back_with_every_transformation(case):
   args = arguments(case)
 
@@ -83,6 +89,7 @@ def _cost(function, args):
   return text.count(" = "), (compiled.cost_analysis() or {}).get("flops", 0.0)
 
 
+@pytest.mark.slow
 def test_compiled_code_costs_what_the_original_costs():
   same, above = [], []
   for case in CASES:

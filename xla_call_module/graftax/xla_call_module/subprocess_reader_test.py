@@ -26,15 +26,16 @@ def _damaged(data: bytes, rng: random.Random) -> bytes:
   return bytes(changed)
 
 
-def test_damaged_artifacts_are_typed_errors_and_no_crash():
+@pytest.mark.parametrize("num_tries", [20, pytest.param(150, marks=pytest.mark.slow)])
+def test_damaged_artifacts_are_typed_errors_and_no_crash(num_tries):
   data, rng = _artifact(), random.Random(7)
   refused = 0
-  for _ in range(150):
+  for _ in range(num_tries):
     try:
       Module.from_bytes(_damaged(data, rng))
     except StableHloError:
       refused += 1
-  assert refused > 100
+  assert refused > num_tries / 2
 
 
 def test_every_truncation_is_refused():
