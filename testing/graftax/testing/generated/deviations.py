@@ -142,7 +142,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value,gradient",
     "large arguments: the oscillation is lost in TensorFlow's float32 reduction of the argument",
     _extreme,
-    max_error=0,
   ),
   # The order in which a kernel rounds, or looks at its arguments.
   Deviation(
@@ -151,7 +150,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value,gradient",
     "TensorFlow adds in 16 bits: its error is up to 4 times that of one rounding, measured against float64",
     _half,
-    max_error=0.02,
+    max_error=0.05,
     undefined=False,
   ),
   Deviation(
@@ -183,14 +182,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value,gradient",
     "NaN, infinities, or sums that overflow on the way: the order of additions decides, or fused multiplication",
     _extreme,
-    max_error=0,
   ),
   Deviation(
     "MaxPool MaxPool3D MaxPoolV2 MaxPoolWithArgmax",
     "value,gradient",
     "TensorFlow's comparison loses NaN in some windows, and -inf is below its first candidate; ours keep both",
     _extreme,
-    max_error=0,
   ),
   Deviation(
     "Elu EluGrad Erf Expint InvGrad Lgamma Polygamma Pow ReciprocalGrad RsqrtGrad Selu SeluGrad SigmoidGrad SqrtGrad "
@@ -201,11 +198,23 @@ DEVIATIONS: tuple[Deviation, ...] = (
     max_error=0,
   ),
   Deviation(
-    "AdjustSaturation CropAndResize Digamma DivNoNan NthElement",
+    "AdjustSaturation CropAndResize Digamma DivNoNan",
     "value,gradient",
-    "NaN or infinities, which TensorFlow orders or multiplies differently",
+    "NaN or infinities, which TensorFlow multiplies differently",
     _extreme,
     max_error=0,
+  ),
+  Deviation(
+    "NthElement",
+    "value,gradient",
+    "TensorFlow's order of NaN depends on its position, and decides which element has the gradient",
+    _extreme,
+  ),
+  Deviation(
+    "Elu EluGrad Selu SeluGrad",
+    "gradient",
+    "TensorFlow computes exp(x) - 1, which is 0 for tiny negative x, and gives these the gradient of positive x",
+    _extreme,
   ),
   Deviation(
     "SqrtGrad", "value,gradient", "complex division by 0: which parts become NaN depends on the formula", _zero
@@ -221,7 +230,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value,gradient",
     "parameters of extreme size: TensorFlow's series do not converge, and give NaN or a limit",
     _extreme,
-    max_error=0,
   ),
   Deviation(
     "DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput",
@@ -232,7 +240,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
   Deviation(
     "MatrixSquareRoot",
     "value,gradient",
-    "another algorithm: relative errors of float32 up to 3e-5 on both sides",
+    "another algorithm: relative errors of float32 are 1e-5 on both sides, against float64",
     lambda case: not _complex(case) or case.inputs["input"].dtype == np.complex64,
     max_error=1e-3,
   ),
@@ -253,7 +261,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value",
     "NaN or an infinity among the arguments: TensorFlow's kernel leaves values from other pixels, or hangs",
     _extreme,
-    max_error=0,
   ),
   Deviation(
     "FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient",
@@ -285,7 +292,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "value,gradient",
     "TensorFlow's float32 maximum loses NaN, depending on its position",
     _extreme,
-    max_error=0,
   ),
   Deviation(
     "CropAndResize",

@@ -30,10 +30,8 @@ def test_sampled_cases_equal_tensorflow(op: str):
 
 
 @pytest.mark.slow
-def test_one_structure_of_many_ops_equals_tensorflow():
-  # The table of deviations has been filled from runs over these ops so far.
-  ops = [op for op in ops_with_recipes() if op < "NonMax"]
-  cases = [CaseId(op, 0, values) for op in ops for values in range(len(STYLES))]
+def test_one_structure_of_every_eighth_op_equals_tensorflow():
+  cases = [CaseId(op, 0, values) for op in ops_with_recipes()[::8] for values in range(len(STYLES))]
   assert [found for found in run_isolated(cases) if found.differences] == []
 
 
