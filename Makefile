@@ -1,4 +1,4 @@
-# Everything here needs only bash, make and Python 3.11 with pip and venv. `.venv` is made from the hash lock on first use.
+# Requires only bash, make and Python 3.11 with pip and venv. The first use installs the hash lock into `.venv`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -12,14 +12,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := third_party/locks/cpu.txt
 hash = $(firstword $(shell { $(1); } | sha256sum))
-# A stamp is named after what it was made from, so that a changed lock or pyproject.toml leads to a new one.
+# The name of a stamp contains a hash of its sources, so that a changed lock or pyproject.toml renews it.
 LOCKED := $(VENV)/.locked-$(call hash,cat $(LOCK))
 READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(PACKAGES:%=%/pyproject.toml); echo $(CURDIR))
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-# Most of a test's time is XLA compiling small programs. What one run compiled, the next (and Bazel's) reads: 4 times
-# less for a file of op tests. The key holds the program, the versions and the flags, so a hit never changes a result.
+# Tests spend most of their time compiling small XLA programs, so runs (Bazel's too) share a compilation cache: a file of op
+# tests then takes a quarter of the time. The key holds program, versions and flags, so a hit never changes a result.
 JAX_CACHE := $(CURDIR)/.jax_cache
 test test-slow bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
 test test-slow bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
@@ -43,10 +43,10 @@ $(READY): $(LOCKED)
 	touch $@
 
 .PHONY: venv
-venv: $(READY)  ## make .venv from the lock, with the eight packages editable
+venv: $(READY)  ## create .venv from the lock, with the eight packages editable
 
 .PHONY: demo
-demo: $(READY)  ## convert a model in front of you
+demo: $(READY)  ## convert a small model and compare it with TensorFlow
 	$(BIN)/python -m graftax.tools.demo
 
 .PHONY: check
@@ -54,12 +54,12 @@ check: $(READY)  ## format, lint, layers and types, without running the code
 	@status=0; for tool in "ruff format --check ." "ruff check ." "lint-imports" "mypy"; do \
 	  echo "== $$tool"; PYTHONPATH=tools/checks $(BIN)/$$tool || status=1; done; exit $$status
 
-# $(call pytest_rings,WHICH): both rings of the tests that the marker expression WHICH selects.
+# $(call pytest_rings,WHICH): runs the tests that the marker expression WHICH selects, in both rings.
 pytest_rings = status=0; for ring in free tensorflow; do echo "== tests, ring $$ring, $(1)"; \
 	  $(BIN)/pytest --ring=$$ring -m $(1) -n $(WORKERS) --dist loadfile || [ $$? = 5 ] || status=1; done; exit $$status
 
 .PHONY: test
-test: $(READY)  ## the tests that every change waits for: first those without TensorFlow, then those with it
+test: $(READY)  ## the fast tests: first those without TensorFlow, then those with it
 	@$(call pytest_rings,"not slow")
 
 .PHONY: test-slow
@@ -71,17 +71,17 @@ test-all:  ## every test: `make test`, then `make test-slow`
 	@status=0; for part in test test-slow; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 .PHONY: mutation-check
-mutation-check: $(READY)  ## break thirty places one at a time and say which command notices each (hours)
+mutation-check: $(READY)  ## break thirty places one at a time and report which command detects each (hours)
 	$(BIN)/python tools/checks/mutation_check.py
 
 BAZEL_TARGETS ?= //...
 
 .PHONY: bazel-test-tensorflow
-bazel-test-tensorflow:  ## the tests against TensorFlow under Bazel too
+bazel-test-tensorflow:  ## the tests against TensorFlow under Bazel
 	$(MAKE) bazel-test BAZEL_TARGETS="$(PACKAGES:%=//%:tests_tensorflow)"
 
 .PHONY: bazel-test
-bazel-test: $(READY)  ## the tests without TensorFlow under Bazel, each with only what it declares; builds the wheels too
+bazel-test: $(READY)  ## the tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
 	@command -v bazel-4 >/dev/null || { echo "Installing Debian's Bazel 4"; $(SUDO) apt-get update -qq; \
 	  DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -qq -y --no-install-recommends bazel-bootstrap python3-venv >/dev/null; }
 	mkdir -p $(JAX_CACHE)
@@ -90,29 +90,29 @@ bazel-test: $(READY)  ## the tests without TensorFlow under Bazel, each with onl
 	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) $(BAZEL_TARGETS)
 
 .PHONY: wheels
-wheels: $(READY)  ## the eight wheels in dist/, byte for byte the same from the same sources
+wheels: $(READY)  ## build the eight wheels in dist/, reproducible byte for byte
 	rm -rf dist
 	$(BIN)/python tools/packaging/build_wheel.py --out dist $(PACKAGES)
 
 .PHONY: cleanroom
-cleanroom: $(READY)  ## install each wheel alone in a venv of its own and run its smoke test (slow; `make test` has a fast form)
+cleanroom: $(READY)  ## install each wheel in its own venv and run its smoke test (slow; `make test` runs a fast form)
 	$(BIN)/python tools/checks/cleanroom.py
 
 .PHONY: applications
-applications: $(READY)  ## every model of keras.applications, the large ones too (an hour)
+applications: $(READY)  ## every model of keras.applications, including the large ones (an hour)
 	GRAFTAX_ALL_APPLICATIONS=1 $(BIN)/pytest --ring=tensorflow testing/graftax/testing/keras_applications_test.py
 
 .PHONY: fix
-fix: $(READY)  ## format, and mend what the linter can mend
+fix: $(READY)  ## format, and apply the linter's fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: public-api
-public-api: $(READY)  ## renew the golden lists of public names, <package>/public_api.txt
+public-api: $(READY)  ## update the golden lists of public names, <package>/public_api.txt
 	$(BIN)/python tools/checks/public_api.py
 
 .PHONY: op-index
-op-index: $(READY)  ## renew docs/ops.md, the page that says where each op is lowered
+op-index: $(READY)  ## update docs/ops.md, which lists where each op is lowered
 	$(BIN)/python -m graftax.tools.codegen.generate_op_index
 
 .PHONY: bench

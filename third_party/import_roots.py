@@ -1,10 +1,10 @@
-"""Split one site-packages folder into an import root per distribution.
+"""Splits one site-packages folder into an import root per distribution.
 
     python import_roots.py path/to/venv roots --requirements cpu.in
 
-`roots/<name>/` then holds links to what that distribution alone installed, so that putting it on sys.path makes that
-distribution importable and no other. `roots/index.json` says which roots each distribution needs: its own and those of
-all its requirements. A package can thus be run with exactly the dependencies that it declares.
+`roots/<name>/` then contains links to the files of that distribution only, so that adding it to sys.path makes no other
+distribution importable. `roots/index.json` lists the roots that each distribution needs: its own and those of all its
+requirements. With these, a package runs with exactly the dependencies that it declares.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pip._vendor.packaging.utils import canonicalize_name
 
 
 def _top_levels(files: Mapping[str, Iterable[PurePosixPath]], folder: PurePosixPath) -> dict[str, list[PurePosixPath]]:
-  """Per distribution, the paths under `folder` that belong to it alone; a folder that several fill is entered."""
+  """Returns, per distribution, the paths under `folder` that only it owns; shared folders are split further."""
   owners: dict[PurePosixPath, set[str]] = {}
   for name, paths in files.items():
     for path in paths:
@@ -36,13 +36,13 @@ def _top_levels(files: Mapping[str, Iterable[PurePosixPath]], folder: PurePosixP
 
 
 def _importable_files(distribution: Distribution) -> list[PurePosixPath]:
-  """Installed files inside site-packages, without bytecode and scripts."""
+  """Returns the installed files inside site-packages, without bytecode and scripts."""
   paths = (PurePosixPath(p) for p in distribution.files or ())
   return [p for p in paths if p.parts[0] != ".." and "__pycache__" not in p.parts]
 
 
 def link_roots(installed: Mapping[str, Distribution], site_packages: Path, target: Path) -> None:
-  """Make `target/<name>/` for every distribution."""
+  """Creates `target/<name>/` for every distribution."""
   files = {name: _importable_files(d) for name, d in installed.items()}
   for name, paths in _top_levels(files, PurePosixPath(".")).items():
     for path in paths:
@@ -54,7 +54,10 @@ def link_roots(installed: Mapping[str, Distribution], site_packages: Path, targe
 def requirement_closures(
   installed: Mapping[str, Distribution], requested: Iterable[Requirement] = ()
 ) -> dict[str, list[str]]:
-  """Per distribution, itself and all it requires; `requested` names the extras that count, as in `jax[cuda12]`."""
+  """Returns the transitive requirements of each distribution, itself included.
+
+  `requested` names the extras to include, as in `jax[cuda12]`.
+  """
   direct: dict[str, set[str]] = {name: set() for name in installed}
   pending = [(name, "") for name in installed]
   pending += [(canonicalize_name(r.name), extra) for r in requested for extra in r.extras]
@@ -83,7 +86,7 @@ def _reachable(name: str, direct: Mapping[str, set[str]]) -> set[str]:
 
 
 def installed_distributions(venv: Path) -> tuple[dict[str, Distribution], Path]:
-  """Distributions of a virtual environment by canonical name, without those installed editable, and where they are."""
+  """Returns the distributions of a virtual environment by canonical name, without graftax's, and its site-packages."""
   (site_packages,) = venv.glob("lib/python3*/site-packages")
   found = {canonicalize_name(d.metadata["Name"]): d for d in distributions(path=[str(site_packages)])}
   return {name: d for name, d in found.items() if not name.startswith("graftax-")}, site_packages.resolve()
@@ -98,7 +101,7 @@ def main() -> None:
   parser = argparse.ArgumentParser(description="Split site-packages into an import root per distribution.")
   parser.add_argument("venv", type=Path)
   parser.add_argument("target", type=Path)
-  parser.add_argument("--requirements", type=Path, help="the .in file, for the extras it names")
+  parser.add_argument("--requirements", type=Path, help="the .in file whose extras are included")
   arguments = parser.parse_args()
   installed, site_packages = installed_distributions(arguments.venv)
   requested = _read_requirements(arguments.requirements) if arguments.requirements else []

@@ -1,4 +1,4 @@
-"""A hash-locked dependency closure as one py_library per distribution."""
+"""Repository rule that installs a lock and declares one py_library per distribution."""
 
 load("//third_party/bazel:interpreter.bzl", "find_python", "run")
 
@@ -10,8 +10,8 @@ package(default_visibility = ["//visibility:public"])
 exports_files(["index.json"])
 """
 
-# The links are source directories: thousands of files cost one runfiles entry. Bazel does not look inside them, so the
-# pin, which changes with the lock, is what makes tests run again.
+# Links to source directories keep thousands of files in one runfiles entry. Bazel does not look inside them, so lock.pin
+# makes tests run again if the lock changes.
 _LIBRARY = """
 py_library(
     name = "{name}.root",
@@ -26,7 +26,7 @@ py_library(
 """
 
 def _make_venv(repository_ctx, lock):
-    """Path of a virtual environment with what the lock lists: one made before for the same lock, or a new one."""
+    """Returns the path of a virtual environment for the lock: an existing one for the same lock, or a new one."""
     digest = repository_ctx.execute(["sha256sum", lock]).stdout.split(" ")[0]
     existing = repository_ctx.os.environ.get("GRAFTAX_LOCKED_VENV")
     if existing and repository_ctx.path(existing + "/.locked-" + digest).exists:
@@ -55,7 +55,7 @@ def _pypi_closure_impl(repository_ctx):
 
 pypi_closure = repository_rule(
     implementation = _pypi_closure_impl,
-    doc = "Installs one lock and offers each distribution as a target with exactly its own requirements.",
+    doc = "Installs one lock and declares each distribution as a target with exactly its own requirements.",
     attrs = {
         "lock": attr.label(mandatory = True, allow_single_file = True),
         "requirements": attr.label(mandatory = True, allow_single_file = True),

@@ -1,4 +1,4 @@
-"""The repositories as a module extension, in a file of its own because Bazel 4 has no `module_extension`."""
+"""Module extension for the repositories, in its own file because Bazel 4 does not define `module_extension`."""
 
 load("//third_party/bazel:repositories.bzl", "graftax_repositories")
 

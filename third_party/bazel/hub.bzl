@@ -1,4 +1,4 @@
-"""`@pypi//jax`: the distribution from the closure of the platform's accelerator."""
+"""Repository rule for `@pypi`, which selects each distribution from the lock of the platform's accelerator."""
 
 def _distribution_names(repository_ctx, lock):
     lines = repository_ctx.read(repository_ctx.path(lock)).split("\n")
@@ -26,14 +26,14 @@ alias(
 py_library(
     name = "choice",
     deps = select({{
-{branches}    }}, no_match_error = "{name} is locked for {variants} alone"),
+{branches}    }}, no_match_error = "{name} is locked only for {variants}"),
 )
 """.format(name = name, branches = branches, variants = ", ".join(variants)), executable = False)
     repository_ctx.file("BUILD", "", executable = False)
 
 _pypi_hub = repository_rule(
     implementation = _pypi_hub_impl,
-    doc = "Selects among dependency closures without installing any of them.",
+    doc = "Selects among the installed locks without installing any of them.",
     attrs = {
         "accelerators": attr.string_dict(mandatory = True),
         "locks": attr.label_list(mandatory = True, allow_files = True),
@@ -45,12 +45,13 @@ def pypi_hub(name, variants, locks):
     """Declares the hub repository.
 
     Args:
-      name: of the repository.
-      variants: names of closures, each also a platform setting in //third_party/bazel/platforms.
+      name: name of the repository.
+      variants: names of the locks, each also a platform setting in //third_party/bazel/platforms.
       locks: the lock of each variant, in the same order.
     """
 
-    # In full, since the generated BUILD files live in another repository; how a label prints differs between Bazels.
+    # Labels include the repository because the generated BUILD files are in another one. Bazel versions print labels
+    # differently.
     settings = {v: str(Label("//third_party/bazel/platforms:is_" + v)) for v in variants}
     _pypi_hub(
         name = name,

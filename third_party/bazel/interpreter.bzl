@@ -1,4 +1,4 @@
-"""The Python that runs everything: the machine's own, in a bare virtual environment."""
+"""Repository rule for the Python toolchain: the host's interpreter in an empty virtual environment."""
 
 _BUILD = """\
 load("@rules_python//python:py_runtime.bzl", "py_runtime")
@@ -10,7 +10,7 @@ py_runtime(
     name = "runtime",
     interpreter_path = "{interpreter}",
     python_version = "PY3",
-    # Debian has no `python`, which the default names.
+    # The default shebang names `python`, which Debian does not install.
     stub_shebang = "#!/usr/bin/env python3",
 )
 
@@ -27,13 +27,13 @@ toolchain(
 """
 
 def find_python(repository_ctx):
-    """Path of the host's Python 3.11: PYTHON_BIN_PATH, else python3.11, else python3.
+    """Returns the path of the host's Python 3.11: PYTHON_BIN_PATH, else python3.11, else python3.
 
     Args:
-      repository_ctx: of the repository rule that asks.
+      repository_ctx: context of the repository rule.
 
     Returns:
-      A path, checked to be Python 3.11.
+      The path of an interpreter whose version was checked to be 3.11.
     """
     python = repository_ctx.os.environ.get("PYTHON_BIN_PATH")
     for name in ["python3.11", "python3"]:
@@ -46,12 +46,12 @@ def find_python(repository_ctx):
     return python
 
 def run(repository_ctx, arguments, what):
-    """Runs a command of a repository rule and fails with its output.
+    """Runs a command in a repository rule; if it fails, fails with its output.
 
     Args:
-      repository_ctx: of the repository rule.
+      repository_ctx: context of the repository rule.
       arguments: the command.
-      what: what fails when it fails, for the message.
+      what: description of the step for the error message.
     """
     result = repository_ctx.execute(arguments, timeout = 1800, quiet = True)
     if result.return_code:
@@ -65,7 +65,7 @@ def _local_python_impl(repository_ctx):
 
 local_python = repository_rule(
     implementation = _local_python_impl,
-    doc = "A Python toolchain without any package: what a target imports, it must declare.",
+    doc = "A Python toolchain without packages, so that targets must declare all that they import.",
     environ = ["PATH", "PYTHON_BIN_PATH"],
     local = True,
 )

@@ -1,4 +1,4 @@
-"""The external repositories of this tree, the same for WORKSPACE and MODULE.bazel."""
+"""Declares the external repositories for both WORKSPACE and MODULE.bazel."""
 
 load("//third_party/bazel:closure.bzl", "pypi_closure")
 load("//third_party/bazel:hub.bzl", "pypi_hub")
@@ -7,9 +7,9 @@ load("//third_party/bazel:interpreter.bzl", "local_python")
 VARIANTS = ["cpu", "cuda12", "cuda13", "tpu"]
 
 def graftax_repositories():
-    """Declares the interpreter, one closure per accelerator, and the hub that selects among them.
+    """Declares the interpreter, one repository per lock, and the hub that selects among them.
 
-    Declaring installs nothing: a closure is installed when a target that is built needs it.
+    A lock is installed only if a requested target depends on it.
     """
     local_python(name = "local_python")
     for variant in VARIANTS:

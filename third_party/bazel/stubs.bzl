@@ -1,10 +1,10 @@
-"""Rule repositories that Bazel asks for by name, as thin wrappers of its native rules, so that nothing is downloaded.
+"""Stubs of rule repositories as thin wrappers of the native rules, so that Bazel downloads nothing.
 
-Bazel 4 fetches rules_cc, rules_java and the coverage tools even for a tree without C++ or Java.
+Otherwise Bazel 4 fetches rules_cc, rules_java and the coverage tools even for a tree without C++ or Java.
 """
 
 def _wrappers(names, tag):
-    """Starlark text that defines each rule as the native one with the tag it demands."""
+    """Returns Starlark text that defines each rule as the native rule with the given tag."""
     if not tag:
         return "".join(["%s = native.%s\n" % (name, name) for name in names])
     return "".join([
@@ -31,13 +31,13 @@ _rule_stub = repository_rule(
     implementation = _rule_stub_impl,
     attrs = {
         "build": attr.string(),
-        "passed_on": attr.string_dict(doc = "file to `label name`, for what is not a native rule"),
-        "rules": attr.string_list_dict(doc = "file to names of native rules"),
+        "passed_on": attr.string_dict(doc = "maps a file to `label name`, for symbols that are not native rules"),
+        "rules": attr.string_list_dict(doc = "maps a file to the names of native rules"),
         "tag": attr.string(),
     },
 )
 
-# What Bazel 4 demands of a native rule that is called from outside the real repository.
+# Bazel 4 requires these tags if a native rule is not called from the real rule repository.
 _CC_TAG = "__CC_RULES_MIGRATION_DO_NOT_USE_WILL_BREAK__"
 _JAVA_TAG = "__JAVA_RULES_MIGRATION_DO_NOT_USE_WILL_BREAK__"
 

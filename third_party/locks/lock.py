@@ -1,10 +1,10 @@
-"""Resolve `<variant>.in` beside this file into a hash-locked `<variant>.txt`.
+"""Resolves `<variant>.in` beside this file into a hash-locked `<variant>.txt`.
 
     python3.11 third_party/locks/lock.py cpu cuda12
 
-pip resolves and reports; nothing is installed, and accelerator wheels are not downloaded. The lock is for the Python
-and the platform that run this script: CPython 3.11 on manylinux x86_64. The versions of every variant are constrained
-by cpu.txt as far as they are named there, so that all variants test the same JAX stack.
+pip only resolves and reports: nothing is installed, and accelerator wheels are not downloaded. The lock is for the
+Python and the platform that run this script, CPython 3.11 on manylinux x86_64. cpu.txt constrains the versions of the
+other variants, so that all variants have the same JAX stack.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 _NO_DEPS = "# no-deps"
-# Settings of the machine (extra indexes, local wheel folders) must not leak into a lock that others install from PyPI.
+# Ignore the machine's settings (extra indexes, local wheel folders), because others install the lock from PyPI.
 _MACHINE_SETTINGS = ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT", "PIP_REQUIREMENT")
 
 
 def _requirements(source: Path) -> tuple[list[str], list[str]]:
-  """Requirements of one .in file: those resolved with their dependencies, and those without."""
+  """Returns the requirements of one .in file: those to resolve with dependencies, and those without."""
   with_deps, without_deps = [], []
   for line in source.read_text().splitlines():
     requirement = line.split("#", 1)[0].strip()
@@ -32,7 +32,7 @@ def _requirements(source: Path) -> tuple[list[str], list[str]]:
 
 
 def _resolve(requirements: list[str], *options: str) -> list[dict]:
-  """The `install` entries of pip's report for some requirements."""
+  """Returns the `install` entries of pip's report for the given requirements."""
   if not requirements:
     return []
   environment = {k: v for k, v in os.environ.items() if k not in _MACHINE_SETTINGS} | {"PIP_CONFIG_FILE": os.devnull}
@@ -54,7 +54,7 @@ def _pins(entries: list[dict]) -> str:
 
 
 def _constraints(variant: str, folder: Path) -> list[str]:
-  """pip options that keep an accelerator variant on the versions of the cpu lock."""
+  """Returns pip options that restrict an accelerator variant to the versions of the cpu lock."""
   cpu_lock = _HERE / "cpu.txt"
   if variant == "cpu" or not cpu_lock.exists():
     return []
@@ -65,7 +65,7 @@ def _constraints(variant: str, folder: Path) -> list[str]:
 
 
 def lock(variant: str) -> Path:
-  """Write `<variant>.txt` and return its path."""
+  """Writes `<variant>.txt` and returns its path."""
   with_deps, without_deps = _requirements(_HERE / f"{variant}.in")
   with tempfile.TemporaryDirectory() as folder:
     entries = _resolve(with_deps, *_constraints(variant, Path(folder)))

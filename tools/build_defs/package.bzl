@@ -1,4 +1,4 @@
-"""The targets of one package folder: its library, its tests and its wheel."""
+"""Macro for the targets of one package folder: its library, its tests and its wheel."""
 
 load("@rules_python//python:defs.bzl", "py_library", "py_test")
 load("//tools/build_defs:wheel.bzl", "python_wheel")
@@ -10,13 +10,13 @@ _NOT_SHIPPED = [
     "**/__pycache__/**",
 ]
 
-# What conftest.py and pytest's settings need.
+# Required by conftest.py and the settings of pytest.
 _TEST_RUNNER = [
     "@pypi//hypothesis",
     "@pypi//pytest",
 ]
 
-# Importable in tests against TensorFlow and nowhere else.
+# Dependencies of the tests against TensorFlow only.
 _TENSORFLOW = [
     "@pypi//flax",
     "@pypi//keras",
@@ -34,22 +34,22 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         srcs = srcs + ["//tools/build_defs:run_pytest.py"],
         args = ["--ring=" + ring, package + "/graftax"],
         data = data + ["//:pytest_settings"],
-        # `make test` runs this ring already, and once is what 40 minutes on two cores allow; `make bazel-test-tensorflow`
-        # runs it here.
+        # CI runs this ring once, under `make test`, to finish within 40 minutes on two cores. Run it under Bazel with
+        # `make bazel-test-tensorflow`.
         tags = ["manual"] if ring == "tensorflow" else [],
         main = "//tools/build_defs:run_pytest.py",
         deps = deps + _TEST_RUNNER,
     )
 
 def graftax_package(name, version, deps, visibility, test_deps = []):
-    """Declares what every package has.
+    """Declares the library, the wheel and the test targets of a package.
 
     Args:
-      name: of the folder and of the library.
-      version: what pyproject.toml says.
-      deps: of the library; the same as in pyproject.toml.
-      visibility: of the library: the packages above that may import this one.
-      test_deps: of tests besides, in both rings.
+      name: name of the folder and of the library.
+      version: version of the wheel; the same as in pyproject.toml.
+      deps: dependencies of the library; the same as in pyproject.toml.
+      visibility: visibility of the library: the packages above this one that may import it.
+      test_deps: additional dependencies of the tests in both rings.
     """
     sources = native.glob(["graftax/**/*.py"], exclude = _NOT_SHIPPED)
     files = native.glob(["graftax/**"], exclude = _NOT_SHIPPED + ["**/*.py", "**/*.pyc"])

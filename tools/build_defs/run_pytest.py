@@ -1,4 +1,4 @@
-"""Run pytest inside a Bazel test with the repository's own settings."""
+"""Runs pytest inside a Bazel test with the settings of the repository."""
 
 import os
 import sys
@@ -9,7 +9,8 @@ import pytest
 def main() -> int:
   scratch = os.environ["TEST_TMPDIR"]
   os.environ.setdefault("HOME", scratch)
-  # CI runs the slow tests once, under `make test-all`: what Bazel adds is that each target sees only what it declares.
+  # CI runs the slow tests once, under `make test-all`. Bazel only adds that each target sees nothing but its declared
+  # dependencies, which the fast tests check.
   options = [
     "-p",
     "no:cacheprovider",
@@ -22,7 +23,7 @@ def main() -> int:
   if "XML_OUTPUT_FILE" in os.environ:
     options.append(f"--junit-xml={os.environ['XML_OUTPUT_FILE']}")
   status = pytest.main([*options, *sys.argv[1:]])
-  # A package may have no test in one of the rings.
+  # A package may have no tests in one of the rings.
   return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
 
 

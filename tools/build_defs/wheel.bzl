@@ -1,4 +1,4 @@
-"""A wheel from declared sources, built by the package's own PEP 517 backend."""
+"""Rule that builds a wheel from declared sources with the package's own PEP 517 backend."""
 
 def _python_wheel_impl(ctx):
     name = "%s-%s-py3-none-any.whl" % (ctx.attr.distribution.replace("-", "_"), ctx.attr.version)
@@ -13,8 +13,8 @@ def _python_wheel_impl(ctx):
     arguments.add("--license", ctx.file._license)
     arguments.add("--files", manifest)
 
-    # The builder fails when the backend names the wheel differently from pyproject.toml; Bazel fails when that is not
-    # the name declared here.
+    # The builder fails if the backend names the wheel differently from pyproject.toml. Bazel fails if that name is not
+    # the one declared here.
     ctx.actions.run(
         executable = ctx.executable._builder,
         arguments = [arguments],
@@ -27,7 +27,7 @@ def _python_wheel_impl(ctx):
 
 python_wheel = rule(
     implementation = _python_wheel_impl,
-    doc = "The same wheel, byte for byte, as `make wheels` builds.",
+    doc = "Builds a wheel that is identical, byte for byte, to that of `make wheels`.",
     attrs = {
         "distribution": attr.string(mandatory = True, doc = "as in pyproject.toml"),
         "pyproject": attr.label(mandatory = True, allow_single_file = True),

@@ -1,6 +1,6 @@
-"""Differential tests against TensorFlow: of single ops, and of whole programs, yours too.
+"""Differential tests against TensorFlow, of single ops and of whole models.
 
-`check_program` compares a TensorFlow function with what it is converted to; see `graftax.testing.differential`.
+`check_program` compares a TensorFlow function with its conversion; see `graftax.testing.differential`.
 """
 
 from graftax.testing.differential.program import CHECKS, Program

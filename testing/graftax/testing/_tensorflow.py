@@ -1,4 +1,4 @@
-"""TensorFlow, imported only where a check runs: what needs no oracle can be used without it."""
+"""Imports TensorFlow when a check runs; everything else in this package works without it."""
 
 import importlib
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from graftax.convert import TensorFlowNotFoundError
 
 
-# Any: TensorFlow ships no type information.
+# Returns `Any`, because TensorFlow ships no type information.
 def import_tensorflow() -> Any:
-  """The `tensorflow` module.
+  """Returns the `tensorflow` module.
 
   Raises:
     TensorFlowNotFoundError: TensorFlow is not installed.

@@ -1,4 +1,4 @@
-"""A MultiHeadAttention encoder, saved by Keras and read back without it: values, gradients, any batch size."""
+"""Tests a MultiHeadAttention encoder saved by Keras and loaded without Keras: values, gradients and any batch size."""
 
 import jax
 import keras

@@ -1,4 +1,4 @@
-"""Small programs written down as graph dataclasses, for tests that need no TensorFlow."""
+"""Builds small programs from graph dataclasses, for tests without TensorFlow."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ __all__ = ["const", "function", "node", "program"]
 
 
 def node(name: str, op: str, *inputs: str, control: Sequence[str] = (), **attrs: Any) -> Node:
-  """A node whose inputs are written `"x"` or `"x:1"`."""
+  """Returns a node whose inputs are written `"x"` or `"x:1"`."""
   return Node(name, op, tuple(map(TensorRef.parse, inputs)), tuple(control), attrs)
 
 
 def const(name: str, value: Any) -> Node:
-  """A Const node."""
+  """Returns a Const node."""
   array = np.asarray(value)
   dtype = DType.from_numpy(array.dtype)
   return node(name, "Const", value=Tensor.from_numpy(array), dtype=dtype)
@@ -44,7 +44,7 @@ def function(
   results: Sequence[str],
   control_results: Sequence[str] = (),
 ) -> Function:
-  """A function of float parameters; a parameter written `"*v"` is a resource."""
+  """Returns a function of float parameters; a parameter written `"*v"` is a resource."""
   return Function(
     name,
     tuple(Parameter(p.lstrip("*"), DType.RESOURCE if p[0] == "*" else DType.FLOAT) for p in parameters),
@@ -55,7 +55,7 @@ def function(
 
 
 def program(root: Function, library: Sequence[Function] = (), variables: Mapping[str, float] | None = None) -> Program:
-  """A program around `root`; its resource parameters, which come last, are bound to `variables` in order."""
+  """Returns a program that runs `root`. Its resource parameters come last and are bound to `variables` in order."""
   variables = variables or {}
   inputs = [p.name for p in root.parameters if p.dtype is not DType.RESOURCE]
   scalar = TensorSpec(PartialShape(None), DType.FLOAT)

@@ -1,4 +1,4 @@
-"""JAX to TensorFlow and back again: what `jax2tf.convert` makes, live and from SavedModels."""
+"""Tests functions that `jax2tf.convert` produced, converted back to JAX: live and from SavedModels."""
 
 import functools
 

@@ -1,10 +1,10 @@
-"""Every model of `keras.applications`, exported by Keras, run by TensorFlow, then loaded and run without it.
+"""Compares every model of `keras.applications` with TensorFlow, after an export by Keras.
 
-Two processes share the work: `export_model` needs TensorFlow; `check_export` runs in a child in which importing
-TensorFlow fails.
+Two processes share the work: `export_model` needs TensorFlow; `check_export` loads and runs the model in a child
+process in which importing TensorFlow fails.
 
-    python -m graftax.testing.keras_applications MobileNetV2 ResNet50      # some
-    python -m graftax.testing.keras_applications                          # all
+    python -m graftax.testing.keras_applications MobileNetV2 ResNet50      # some models
+    python -m graftax.testing.keras_applications                          # all models
 """
 
 import contextlib
@@ -23,7 +23,7 @@ import numpy as np
 
 __all__ = ["APPLICATIONS", "HEAVY", "Application", "CheckedModel", "Checker", "check_export", "checker", "export_model"]
 
-# Any in this module: Keras ships no type information.
+# `Any` in this module is used because Keras ships no type information.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Application:
 
   Attributes:
     name: the constructor's name.
-    image_size: height and width of the input, in pixels: about the smallest that the model takes.
-    gradient: compare derivatives too, with respect to the input and to all trainable parameters.
-    scale: of batch normalization. Random statistics do not hold activations together as trained ones do: with 1, those
-      of the deepest models grow until rounding decides everything, and TensorFlow in float32 is 70 % away from float64.
+    image_size: height and width of the input in pixels, close to the smallest that the model accepts.
+    gradient: whether to compare derivatives with respect to the input and to all trainable parameters.
+    scale: factor on the random scales of batch normalization. With random statistics, the activations of the deepest
+      models grow until rounding errors dominate: at scale 1, TensorFlow in float32 differs from float64 by 70 %.
   """
 
   name: str
@@ -46,13 +46,14 @@ class Application:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckedModel:
-  """How far a converted model is from TensorFlow's.
+  """Differences between a converted model and TensorFlow, and the times to load and compile it.
 
   Attributes:
     output_error: largest difference of outputs, relative to the largest output.
-    gradient_error: the same of derivatives, the worst over input and parameters; None where not compared.
-    load_s: time to load and convert, in seconds.
-    compile_s: time to trace, compile and run once, in seconds.
+    gradient_error: largest difference of derivatives over the input and all parameters, each relative to its largest
+      element; None if not compared.
+    load_s: time to load and convert in seconds.
+    compile_s: time to trace, compile and run once in seconds.
   """
 
   output_error: float
@@ -130,8 +131,8 @@ def export_model(application: Application, folder: Path) -> None:
   )
   _randomize(model, application.scale)
   model.export(str(folder / "model"), verbose=False)
-  # Pixels. Some of the models bring them to -1 to 1 themselves, and would see one grey in numbers from 0 to 1: what is
-  # left after that is rounding, TensorFlow's own as much as ours.
+  # Draw pixels from 0 to 255. Some models rescale them to -1 to 1 themselves; numbers from 0 to 1 would become almost
+  # constant there, and rounding errors of both sides would dominate.
   images = np.random.default_rng(1).uniform(0, 255, (_BATCH_SIZE, *model.input_shape[1:])).astype(np.float32)
   expected: dict[str, Any] = {"images": images}
   restored = tf.saved_model.load(str(folder / "model"))
@@ -151,7 +152,7 @@ def export_model(application: Application, folder: Path) -> None:
 
 
 def _randomize(model: Any, scale: float) -> None:
-  """Random statistics and scales, so that batch normalization does something and outputs differ from one another."""
+  """Sets random statistics and scales, so that batch normalization is not the identity and outputs differ."""
   rng = np.random.default_rng(0)
   for variable in model.variables:
     leaf = variable.path.rpartition("/")[2]
@@ -167,7 +168,7 @@ def _loss_weights(shape: Any) -> np.ndarray:
 
 
 class Checker:
-  """A child process without TensorFlow that loads, converts and compares exports, one after the other."""
+  """A child process without TensorFlow that loads, converts and compares one export after another."""
 
   def __init__(self) -> None:
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
@@ -177,7 +178,7 @@ class Checker:
     )  # fmt: skip
 
   def check(self, folder: Path) -> CheckedModel:
-    """Compares one export with TensorFlow's numbers.
+    """Compares one export with TensorFlow's results.
 
     Raises:
       RuntimeError: loading, converting or running failed; the message is the child's.
@@ -191,13 +192,13 @@ class Checker:
     return CheckedModel(**answer)
 
   def close(self) -> None:
-    """Ends the child."""
+    """Stops the child process."""
     self._process.communicate()
 
 
 @contextlib.contextmanager
 def checker() -> Iterator[Checker]:
-  """A `Checker` that is closed afterwards."""
+  """Yields a `Checker` and closes it afterwards."""
   child = Checker()
   try:
     yield child
@@ -206,7 +207,7 @@ def checker() -> Iterator[Checker]:
 
 
 def check_export(folder: Path) -> CheckedModel:
-  """Loads and converts one export in this process, and compares it with TensorFlow's numbers."""
+  """Loads and converts one export in this process, and compares it with TensorFlow's results."""
   import jax
   import jax.numpy as jnp
 
@@ -245,12 +246,12 @@ def _relative_error(got: Any, expected: np.ndarray) -> float:
 
 
 def _serve() -> None:
-  sys.modules["tensorflow"] = None  # type: ignore[assignment]  # importing it now fails
+  sys.modules["tensorflow"] = None  # type: ignore[assignment]  # makes importing TensorFlow fail
   for line in sys.stdin:
     try:
       answer = dataclasses.asdict(check_export(Path(line.strip())))
     except Exception as e:
-      # The parent raises it again, with the name of the model.
+      # The parent process raises it again with the name of the model.
       answer = {"error": f"{type(e).__name__}: {e}"}
     print(json.dumps(answer), flush=True)
 

@@ -1,7 +1,7 @@
-"""All of keras.applications: loaded and converted where TensorFlow cannot be imported, compared with its numbers.
+"""Tests all of keras.applications: each model is loaded and converted without TensorFlow and compared with its results.
 
-The larger siblings (`HEAVY`) have the same ops and take half an hour, so they run when GRAFTAX_ALL_APPLICATIONS is set:
-`make applications`.
+The larger models (`HEAVY`) have the same ops as the smaller ones and take half an hour, so they run only if
+GRAFTAX_ALL_APPLICATIONS is set, as `make applications` does.
 """
 
 import os

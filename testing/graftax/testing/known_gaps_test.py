@@ -1,7 +1,6 @@
-"""Where earlier converters stop or compute something else: one test per gap, TensorFlow as the oracle.
+"""Tests what TF2JAX 0.3.8 was measured to reject or to compute wrongly: one test per gap, TensorFlow as the oracle.
 
-The list is what TF2JAX 0.3.8 was measured to refuse or to get wrong. Gaps with a test file of their own are only
-touched here, so that the list is complete in one place.
+Gaps with a test file of their own have only a short test here, so that this list is complete.
 """
 
 import pickle
@@ -21,7 +20,7 @@ X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 
 
 def _check(tf_fn, *args, gradient=True, rtol=1e-4, atol=1e-5):
-  """Values under jit, and the gradient with respect to the first argument."""
+  """Checks values under jit, and the gradient with respect to the first argument."""
   tf_fn = tf.function(tf_fn)
   fn = gc.convert_functional(tf_fn, *args)
   np.testing.assert_allclose(jax.jit(fn)(*args), tf_fn(*args), rtol=rtol, atol=atol)

@@ -1,4 +1,4 @@
-"""Every op with traits can be converted, or there is a reason why not."""
+"""Tests that every op with traits can be converted, or has a recorded reason why not."""
 
 import pytest
 

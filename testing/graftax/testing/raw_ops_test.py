@@ -1,4 +1,4 @@
-"""`check_raw_op` must accept what is right and, above all, refuse what is wrong."""
+"""Tests that `check_raw_op` accepts correct lowerings and rejects wrong ones."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""JAX functions that are exported and lifted again, by the tests of xla_call_module and by the benchmark."""
+"""JAX functions that the tests of xla_call_module and the benchmarks export and lift again."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,10 +15,10 @@ __all__ = ["CASES", "Case", "arguments"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-  """A function and its arguments: a shape stands for float32 of that shape, an array for itself.
+  """A function and its arguments. An argument given as a shape is a random float32 array of that shape.
 
-  `order` is how often it is differentiated; `low` and `high` bound the random arguments; `loose` multiplies the
-  tolerance, and `batches` is False where JAX itself does not batch the function, with the reason in `note`.
+  `order` is how often the function is differentiated, `low` and `high` bound the random arguments, and `loose`
+  multiplies the tolerance. `batches` is False if JAX itself cannot batch the function; `note` gives the reason.
   """
 
   name: str
@@ -40,7 +40,7 @@ def _case(name: str, function: Callable[..., Any], *specs: Any, **settings: Any)
 
 
 def arguments(case: Case, seed: int = 0, shapes: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-  """Random arguments for a case, of its own shapes or of others that its function takes."""
+  """Returns random arguments for a case, of its own shapes or of the given ones."""
   rng = np.random.default_rng(seed)
   return tuple(
     rng.uniform(case.low, case.high, spec).astype(np.float32) if isinstance(spec, tuple) else spec

@@ -1,4 +1,4 @@
-"""Every case of `roundtrip_cases` through `jax.export` and back: value, batch, and derivatives up to the second."""
+"""Tests every case of `roundtrip_cases` through `jax.export` and back: values, batching and derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ def _lifted(case: Case):
 
 
 def _everything(case: Case, function, args):
-  """One jitted function that computes all that is compared, so that a case costs one compilation a side."""
+  """Returns one jitted function that computes everything to compare, so that a case needs one compilation per side."""
   inexact = [i for i, a in enumerate(args) if np.asarray(a).dtype == np.float32]
   moving = [args[i] for i in inexact]
   tangents = [np.cos(x * 3 + 1).astype(np.float32) for x in moving]

@@ -1,4 +1,4 @@
-"""Programs exported once with symbolic batch, time, height and width, and then called with TensorFlow's numbers."""
+"""Tests functions exported once with symbolic batch, time, height and width, and called at several sizes."""
 
 import jax
 import keras
@@ -21,7 +21,7 @@ def _ints(*values):
 
 
 def _exported(tf_fn, args, symbolic, constraints=()):
-  """The converted function and its export; every size of its arguments is unknown to TensorFlow, too."""
+  """Returns the converted function and its export; all dimensions of its arguments are unknown to TensorFlow too."""
   specs = [
     tf.TensorSpec([None if d.isalpha() else int(d) for d in _dims(s)], a.dtype) for s, a in _pairs(symbolic, args)
   ]

@@ -1,4 +1,4 @@
-"""Ops whose inputs are shapes, exported once with symbolic dimensions and then called with TensorFlow's numbers."""
+"""Tests ops whose inputs are shapes, exported once with symbolic dimensions and called at several sizes."""
 
 import numpy as np
 import pytest

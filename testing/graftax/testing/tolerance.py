@@ -1,4 +1,4 @@
-"""How close two computations of one op must be: one table, so that looser bounds are visible in one place."""
+"""Tolerances for comparing two implementations of an op, in one table, so that looser bounds are visible."""
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ _BY_DTYPE: dict[np.dtype, tuple[float, float]] = {
   np.dtype(ml_dtypes.float8_e5m2): (0.26, 0.02),
 }
 
-# Factor on the above for ops whose result loses more digits than elementwise arithmetic does, with the reason.
+# Factors on these for ops that lose more digits than elementwise arithmetic, with the reason.
 _BY_OP: dict[str, float] = {
   "Conv2D": 10.0,  # hundreds of products summed in another order
   "Conv3D": 10.0,
@@ -28,7 +28,7 @@ _BY_OP: dict[str, float] = {
 
 
 def tolerance(dtype: np.dtype | type, op: str = "") -> tuple[float, float]:
-  """`(rtol, atol)` that two implementations of an op may differ by, as `np.testing.assert_allclose` takes them.
+  """Returns the `(rtol, atol)` for `np.testing.assert_allclose` on two implementations of an op.
 
   Args:
     dtype: element type of the compared arrays; `(0, 0)` for integers, booleans and strings.

@@ -1,4 +1,4 @@
-"""tf2xla's ops, as `jax2tf` wrote them before StableHLO, against TensorFlow's own compiler for them."""
+"""Tests tf2xla's ops, which `jax2tf` emitted before StableHLO, against TensorFlow's XLA compiler."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def _sixty_four_bits():
 
 
 def _check(tf_fn, *args, grad=True, rtol=1e-10, batch=True):
-  """Values under jit, vmap against a loop, and derivatives against differences."""
+  """Checks values under jit, vmap against a loop, and derivatives against finite differences."""
   tf_fn = tf.function(tf_fn, autograph=False, jit_compile=True)
   expected = tf.nest.flatten(tf_fn(*map(tf.constant, args)))
   fn = gc.convert_functional(tf_fn, *args)
@@ -191,7 +191,7 @@ def test_scatters(name):
   indices = np.array([[0], [5], [9], [2], [-1]], np.int32)
   reducer = _reducer(SCATTERS[name])
   updates = RNG.normal(size=(5, 7))
-  # JAX has no derivative of products where indices may be the same.
+  # JAX does not differentiate products if indices may be equal.
   _check(lambda x, i, u: xla.scatter(x, i, u, reducer, numbers), X, indices, updates, grad=name != "mul")
 
 
@@ -305,7 +305,7 @@ def test_select_and_scatter(select, scatter):
 
 
 def test_conditionals_and_loops():
-  # TensorFlow's compiler takes these two from other compilers alone, so NumPy is the oracle.
+  # TensorFlow compiles these two ops only if another compiler created them, so NumPy is the oracle.
   then, otherwise = (_function(f, tf.float64) for f in (tf.sin, lambda x: x * 2))
 
   def branch(x):
@@ -386,7 +386,7 @@ def test_a_single_replica_keeps_what_it_has():
     reduced = gen_xla_ops.xla_all_reduce(input=x, group_assignment=groups, reduce_op="Add", mode="CrossReplica")
     return reduced + tf.cast(xla.replica_id(), tf.float32)
 
-  # TensorFlow's compiler for CPUs has no collectives.
+  # TensorFlow's XLA compiler for CPU does not implement collectives.
   x = X.astype(np.float32)
   np.testing.assert_array_equal(gc.convert_functional(tf.function(tf_fn), x)(x), x)
 

@@ -1,7 +1,7 @@
-"""Whole TensorFlow programs against what they are converted to: values, transforms, derivatives, state, export.
+"""Compares whole TensorFlow programs with their conversions: values, transforms, derivatives, state and export.
 
-`check_program` runs one program, yours too; `python -m graftax.testing.differential` runs ours and prints a table, with
-`--against tf2jax` beside the same checks on TF2JAX.
+`check_program` checks one program of your own. `python -m graftax.testing.differential` checks all programs of this
+suite and prints a table; `--against tf2jax` also runs the checks on TF2JAX.
 """
 
 from graftax.testing.differential.catalogue import KINDS, all_programs

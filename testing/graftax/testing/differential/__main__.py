@@ -1,4 +1,4 @@
-"""`python -m graftax.testing.differential`: run the programs and print a table."""
+"""Command line of `python -m graftax.testing.differential`: runs the programs and prints a table."""
 
 import argparse
 import dataclasses
@@ -14,11 +14,11 @@ from graftax.testing.differential.worker import run_isolated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Runs the command; 1 if a check of graftax failed."""
+  """Runs the command and returns its exit status: 1 if a check of graftax failed, 2 if no program was selected."""
   options = _parser().parse_args(arguments)
   programs = [p for p in all_programs(options.kind or KINDS) if not options.program or p.name in options.program]
   if not programs:
-    print("no such programs", file=sys.stderr)
+    print("no program matches --kind and --program", file=sys.stderr)
     return 2
   results: dict[str, list[CheckResult]] = {}
   for name in ["graftax", *options.against]:
@@ -39,14 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog="python -m graftax.testing.differential", description="Converted TensorFlow programs against TensorFlow."
+    prog="python -m graftax.testing.differential", description="Compare converted TensorFlow programs with TensorFlow."
   )
   parser.add_argument("--kind", action="append", choices=KINDS, help="only programs of this kind; may be repeated")
   parser.add_argument("--program", action="append", help="only the program of this name; may be repeated")
   others = [name for name in CONVERTERS if name != "graftax"]
-  parser.add_argument("--against", action="append", default=[], choices=others, help="run another converter, too")
+  parser.add_argument("--against", action="append", default=[], choices=others, help="also run another converter")
   parser.add_argument("--json", action="store_true", help="print all results as JSON instead of a table")
-  parser.add_argument("--timeout", type=float, default=180.0, metavar="SECONDS", help="for one check (default: 180)")
+  parser.add_argument(
+    "--timeout", type=float, default=180.0, metavar="SECONDS", help="time limit of one check (default: 180)"
+  )
   return parser
 
 

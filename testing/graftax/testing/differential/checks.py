@@ -1,4 +1,4 @@
-"""The checks, one function each: ask TensorFlow, ask the converted function, compare."""
+"""The checks: each function compares the converted function with TensorFlow in one way."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +16,19 @@ from graftax.testing.differential.program import Program
 
 __all__ = ["RUN_CHECK", "Subject"]
 
-# Any in this module: nested arrays.
+# `Any` in this module is a nested structure of arrays.
 
 _BATCH_SIZES = (1, 2, 5)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-  """A program, in TensorFlow and converted.
+  """A program with its oracle and its conversion.
 
   Attributes:
     program: the program.
-    oracle: what TensorFlow says.
-    converter: what converts it.
+    oracle: runs the program in TensorFlow.
+    converter: the converter under test.
     function: the converted function.
     params: its parameters.
   """
@@ -41,21 +41,21 @@ class Subject:
 
   @classmethod
   def convert(cls, program: Program, oracle: Oracle, converter: Converter) -> "Subject":
-    """The program converted for its example inputs."""
+    """Returns the program converted for its example inputs."""
     function, params = converter.convert(oracle.function, oracle.specs(program.inputs))
     return cls(program, oracle, converter, function, params)
 
   def call(self, params: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
-    """Result and new parameters for flat inputs."""
+    """Returns the result and the new parameters for flat inputs."""
     return self.function(params, *tree.unflatten_as(self.program.inputs, list(leaves)))
 
   @property
   def leaves(self) -> list[np.ndarray]:
-    """The inputs, flat."""
+    """The flattened inputs."""
     return tree.flatten(self.program.inputs)
 
   def tolerance(self, order: int = 0) -> tuple[float, float]:
-    """For values (0) or derivatives of an order."""
+    """Returns `(rtol, atol)` for values (`order=0`) or for derivatives of the given order."""
     rtol, atol = self.program.tolerance
     return rtol * 10**order, atol * 10**order
 
@@ -67,7 +67,7 @@ def _value(subject: Subject) -> None:
 
 def _jit(subject: Subject) -> None:
   outputs, _ = jax.jit(subject.call)(subject.params, subject.leaves)
-  # Structures of Python values do not survive `jit`.
+  # None leaves are not part of the result under `jit`.
   expected = [leaf for leaf in tree.flatten(subject.oracle.value(subject.program.inputs)) if leaf is not None]
   compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, expected), subject.tolerance(), _numbered(expected))
 
@@ -170,7 +170,7 @@ RUN_CHECK: Mapping[str, Callable[[Subject], None]] = {
   "batch": _batch,
   "export": _export,
 }
-"""The checks by name; each raises where the converted program differs from TensorFlow."""
+"""The checks by name; each raises if the converted program differs from TensorFlow."""
 
 
 def _loss_of_inputs(subject: Subject) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
@@ -187,7 +187,7 @@ def _loss_of_inputs(subject: Subject) -> tuple[list[Any], Callable[[Sequence[Any
 
 
 def _weighted_sum(outputs: Any) -> Any:
-  """The loss that `Oracle` takes too: every real number of the result times a fixed weight."""
+  """Returns the same loss as `Oracle`: the sum of all real and imaginary parts, each times a fixed weight."""
   total = jnp.zeros([])
   for leaf in tree.flatten(outputs):
     if not hasattr(leaf, "dtype") or not jnp.issubdtype(leaf.dtype, jnp.inexact):
@@ -199,7 +199,7 @@ def _weighted_sum(outputs: Any) -> Any:
 
 
 def _parameter_names(subject: Subject) -> list[str]:
-  """The parameter of each of TensorFlow's variables: by order where the shapes agree with that, else by name."""
+  """Returns the parameter name of each TensorFlow variable, matched by order if shapes agree, else by name."""
   variables, params = subject.oracle.variables, subject.params
   if len(params) != len(variables):
     raise Difference(f"{len(params)} parameters {list(params)} instead of {len(variables)} variables")
@@ -213,7 +213,7 @@ def _parameter_names(subject: Subject) -> list[str]:
 
 
 def _in_jax_order(outputs: Any, expected: Sequence[np.ndarray]) -> list[np.ndarray]:
-  """`expected`, in the order in which dm-tree flattens, as JAX orders the leaves of `outputs`."""
+  """Returns `expected`, which is in dm-tree's order, reordered to JAX's order of the leaves of `outputs`."""
   numbers = iter(range(len(expected)))
   numbered = tree.map_structure(lambda leaf: leaf if leaf is None else next(numbers), outputs)
   return [expected[i] for i in jax.tree.leaves(numbered)]

@@ -1,4 +1,4 @@
-"""Whether two nested results are the same, and by how much they differ where not."""
+"""Compares nested results and reports where and by how much they differ."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,27 +9,29 @@ import tree
 
 __all__ = ["Difference", "compare", "compare_flat"]
 
-# Any in this module: nested results.
+# `Any` in this module is a nested result.
 
 
 class Difference(AssertionError):
-  """Two results differ."""
+  """Raised if two results differ."""
 
 
 def compare(actual: Any, expected: Any, tolerance: tuple[float, float]) -> None:
-  """Returns when `actual` has the structure, shapes, dtypes and values of `expected`.
+  """Checks that `actual` has the structure, shapes, dtypes and values of `expected`.
 
   Raises:
-    Difference: it has not; the message says where and by how much.
+    Difference: they differ; the message says where and by how much.
   """
   try:
     tree.assert_same_structure(actual, expected, check_types=False)
   except (TypeError, ValueError) as e:
     raise Difference(f"structure: {str(e).splitlines()[0]}") from e
   paths = [path for path, _ in tree.flatten_with_path(expected)]
-  # A list may stand for a tuple, but not for a dict.
+  # A list may replace a tuple, but not a dict.
   if [path for path, _ in tree.flatten_with_path(actual)] != paths:
-    raise Difference(f"structure: {type(actual).__name__} instead of {type(expected).__name__}, or so within")
+    raise Difference(
+      f"structure: {type(actual).__name__} instead of {type(expected).__name__}, here or in a nested container"
+    )
   names = ["/".join(map(str, path)) or "result" for path in paths]
   compare_flat(tree.flatten(actual), tree.flatten(expected), tolerance, names)
 
@@ -37,7 +39,7 @@ def compare(actual: Any, expected: Any, tolerance: tuple[float, float]) -> None:
 def compare_flat(
   actual: Sequence[Any], expected: Sequence[Any], tolerance: tuple[float, float], names: Sequence[str]
 ) -> None:
-  """As `compare`, for flat lists; `names` are for messages."""
+  """Compares flat lists of results like `compare`; `names` are used in messages."""
   if len(actual) != len(expected):
     raise Difference(f"{len(actual)} results instead of {len(expected)}")
   for name, got, want in zip(names, actual, expected, strict=True):

@@ -1,4 +1,4 @@
-"""What counts as the same result."""
+"""Tests which results compare as equal."""
 
 import ml_dtypes
 import numpy as np
@@ -42,5 +42,5 @@ def test_narrow_floats_are_compared_as_numbers():
     compare(x, x + np.array(1, ml_dtypes.bfloat16), (1e-2, 1e-2))
 
 
-def test_sixty_four_bit_results_may_be_thirty_two_bit_while_those_are_switched_off():
+def test_64_bit_results_may_be_32_bit_while_x64_is_off():
   compare(np.int32([1]), np.int64([1]), (0.0, 0.0))

@@ -1,4 +1,4 @@
-"""What is put to the test: graftax, or TF2JAX where that is installed."""
+"""The converters that can be tested: graftax, and TF2JAX if it is installed."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from graftax.testing._tensorflow import import_tensorflow
 
 __all__ = ["CONVERTERS", "Converter"]
 
-# Any in this module: functions and parameters of two libraries.
+# `Any` in this module is a function or a parameter of either library.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Converter:
   """A way to convert a TensorFlow function.
 
   Attributes:
-    name: what reports call it.
+    name: its name in reports.
     convert: `(tf function, specs) -> (fn, params)` with `fn(params, *args) -> (outputs, new_params)`.
   """
 

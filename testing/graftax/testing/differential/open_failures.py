@@ -1,4 +1,4 @@
-"""Checks that fail today, each with its cause. A check that passes again must leave this list; the suite says so."""
+"""Checks that fail at present, each with its cause. The suite fails if a check in this list passes."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ __all__ = ["OPEN_FAILURES", "OpenFailure"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenFailure:
-  """Checks of one program that fail.
+  """The failing checks of one program.
 
   Attributes:
-    checks: their names.
-    cause: why, and what would help.
+    checks: names of the checks.
+    cause: why they fail, and what would fix them.
   """
 
   checks: frozenset[str]
@@ -20,4 +20,4 @@ class OpenFailure:
 
 
 OPEN_FAILURES: Mapping[str, OpenFailure] = {}
-"""`kind/program` -> what fails."""
+"""Maps `kind/program` to its failing checks."""

@@ -1,4 +1,4 @@
-"""TensorFlow's answers: values, derivatives and variables of a program."""
+"""Computes values, derivatives and variables of a program with TensorFlow."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from graftax.testing.differential.program import Program
 
 __all__ = ["Oracle", "cotangent", "is_real"]
 
-# Any in this module: TensorFlow ships no type information.
+# `Any` in this module is used because TensorFlow ships no type information.
 
 
 class Oracle:
-  """A program in TensorFlow, with its variables put back after every call."""
+  """Runs a program in TensorFlow and restores its variables after every call."""
 
   def __init__(self, program: Program):
     self._tf = tf = import_tensorflow()
@@ -26,7 +26,7 @@ class Oracle:
     self.variables = self._variables_in_order()
 
   def specs(self, inputs: Sequence[Any], batched: Sequence[int] = ()) -> tuple[Any, ...]:
-    """`tf.TensorSpec`s for arguments; those at `batched` positions have an open first axis."""
+    """Returns `tf.TensorSpec`s for arguments; those at `batched` positions have an unknown leading dimension."""
 
     def spec(leaf: np.ndarray, is_open: bool) -> Any:
       shape = [None, *leaf.shape[1:]] if is_open and leaf.ndim else leaf.shape
@@ -38,11 +38,11 @@ class Oracle:
     )
 
   def value(self, inputs: Sequence[Any]) -> Any:
-    """The result, as nested numpy arrays."""
+    """Returns the result as a nested structure of NumPy arrays."""
     return self._restoring(lambda: _numpy(self._call(self._constants(inputs))))
 
   def state(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """The variables after one call."""
+    """Returns the values of the variables after one call."""
 
     def run() -> list[np.ndarray]:
       self._call(self._constants(inputs))
@@ -51,7 +51,7 @@ class Oracle:
     return self._restoring(run)
 
   def gradient(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """Derivatives of the weighted sum of the results with respect to all real inputs."""
+    """Returns derivatives of the weighted sum of the results with respect to all real inputs."""
 
     def run() -> list[np.ndarray]:
       constants = self._constants(inputs)
@@ -64,7 +64,7 @@ class Oracle:
     return self._restoring(run)
 
   def parameter_gradient(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """The same with respect to the variables that are trainable."""
+    """Returns derivatives of the weighted sum of the results with respect to the trainable variables."""
 
     def run() -> list[np.ndarray]:
       with self._tf.GradientTape() as tape:
@@ -75,7 +75,7 @@ class Oracle:
     return self._restoring(run)
 
   def second_derivative(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """Derivatives of the sum of all derivatives with respect to the real inputs."""
+    """Returns derivatives, with respect to all real inputs, of the sum of all first derivatives."""
 
     def run() -> list[np.ndarray]:
       constants = self._constants(inputs)
@@ -93,7 +93,7 @@ class Oracle:
 
   @property
   def trainable_variables(self) -> list[Any]:
-    """Variables that a gradient is taken of, in the order of the parameters."""
+    """The floating-point trainable variables, in the order of the parameters."""
     return [variable for variable in self.variables if variable.trainable and variable.dtype.is_floating]
 
   def _variables_in_order(self) -> list[Any]:
@@ -138,12 +138,12 @@ class Oracle:
 
 
 def cotangent(shape: Sequence[int], seed: int = 0) -> np.ndarray:
-  """The weights that a result of this shape is summed with before it is differentiated."""
+  """Returns the weights of the sum that reduces a result of this shape to a loss."""
   return np.random.default_rng([seed, *shape]).uniform(0.5, 1.5, tuple(shape))
 
 
 def is_real(leaf: Any) -> bool:
-  """Whether derivatives with respect to an array are taken."""
+  """Returns whether an array is differentiated, that is, whether its dtype is real floating-point."""
   return np.dtype(leaf.dtype).kind == "f" or np.dtype(leaf.dtype).name == "bfloat16"
 
 

@@ -1,4 +1,4 @@
-"""What a differential test is made of: a TensorFlow program, its inputs, and what to compare."""
+"""Programs of the differential suite: a TensorFlow function, its inputs, and what to compare."""
 
 import dataclasses
 import importlib
@@ -22,10 +22,10 @@ CHECKS = (
   "batch",
   "export",
 )
-"""Everything that can be compared, in the order in which it is run."""
+"""All checks, in the order in which they run."""
 
 SMOOTH = ("value", "jit", "grad", "vmap", "second_order", "batch", "export")
-"""What a differentiable function without variables, whose inputs all have a batch axis in front, can be checked for."""
+"""Checks for a differentiable function without variables whose inputs all have a leading batch axis."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +33,21 @@ class Program:
   """A TensorFlow program with example inputs.
 
   Attributes:
-    name: what reports call it.
+    name: its name in reports.
     kind: the group it belongs to in reports.
-    build: makes the program: a `tf.function`, a Keras model, or anything callable that TensorFlow can trace, with
-      freshly initialised variables.
-    inputs: positional arguments: nested structures of numpy arrays.
-    checks: what to compare with TensorFlow, out of `CHECKS`:
-      value (structure, dtype, shape and value of the result); jit (the same, compiled); grad (derivatives with respect
-      to all real inputs); param_grad (with respect to all trainable variables); vmap (two examples at once);
-      second_order (derivatives of the sum of the derivatives); state (variables after the call); batch (one conversion
-      with an open first axis, called at three sizes); export (the same through `jax.export`, serialized).
-    tolerance: `(rtol, atol)` for values; atol counts relative to the largest element. Derivatives get ten times as
-      much, second ones a hundred times.
-    x64: whether 64-bit types are switched on in JAX.
-    batched: for batch and export, positions of the arguments that have a batch axis in front; None for all.
+    build: returns the program with freshly initialized variables: a `tf.function`, a Keras model, or any callable that
+      TensorFlow can trace.
+    inputs: positional arguments, which are nested structures of NumPy arrays.
+    checks: what to compare with TensorFlow, a subset of `CHECKS`:
+      value (structure, dtype, shape and value of the result); jit (the same under `jit`); grad (derivatives with
+      respect to all real inputs); param_grad (derivatives with respect to all trainable variables); vmap (two examples
+      at once); second_order (derivatives of the sum of the derivatives);
+      state (variables after the call); batch (one conversion
+      with an unknown leading dimension, called at three sizes); export (the same through a serialized `jax.export`).
+    tolerance: `(rtol, atol)` for values; atol is relative to the largest element. It is multiplied by 10 for first
+      derivatives and by 100 for second derivatives.
+    x64: whether `jax_enable_x64` is on.
+    batched: for batch and export, positions of the arguments with a leading batch axis; None for all.
   """
 
   name: str
@@ -65,9 +66,10 @@ class Program:
 
 
 class Collector:
-  """The programs of one kind, each declared by decorating the function that builds it.
+  """Collects the programs of one kind: a decorator for the functions that build them.
 
-  The function takes the `tensorflow` module and returns the program, so that listing programs does not import it.
+  Each function is called with the `tensorflow` module and returns the program, so that listing the programs does not
+  import TensorFlow.
   """
 
   def __init__(self, kind: str):
@@ -82,13 +84,13 @@ class Collector:
     name: str | None = None,
     **options: Any,
   ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """A decorator that adds a program.
+    """Returns a decorator that adds a program.
 
     Args:
-      *inputs: its arguments.
+      *inputs: arguments of the program.
       checks: what to compare.
-      without: what of `checks` to leave out.
-      name: of the program; that of the decorated function by default.
+      without: checks to leave out of `checks`.
+      name: name of the program; the name of the decorated function by default.
       **options: other fields of `Program`.
     """
 
@@ -104,7 +106,7 @@ class Collector:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Build:
-  """Calls `make` with TensorFlow, imported when it is needed."""
+  """Calls `make` with the `tensorflow` module, which is imported only then."""
 
   make: Callable[[Any], Any]
 
@@ -113,15 +115,15 @@ class _Build:
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0, dtype: Any = np.float32) -> np.ndarray:
-  """Normally distributed numbers, the same on every call."""
+  """Returns normally distributed numbers, the same on every call."""
   return (np.random.default_rng([seed, *shape]).normal(size=shape) * scale).astype(dtype)
 
 
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-  """Uniformly distributed numbers in `[low, high)`, the same on every call."""
+  """Returns uniformly distributed numbers in `[low, high)`, the same on every call."""
   return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(dtype)
 
 
 def integers(*shape: int, low: int = 0, high: int = 10, seed: int = 0, dtype: Any = np.int32) -> np.ndarray:
-  """Integers in `[low, high)`, the same on every call."""
+  """Returns integers in `[low, high)`, the same on every call."""
   return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)

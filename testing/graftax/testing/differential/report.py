@@ -1,4 +1,4 @@
-"""Tables of results."""
+"""Formats results as tables."""
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ __all__ = ["failures", "table", "totals"]
 
 
 def table(results: Mapping[str, Sequence[CheckResult]], by: str = "kind") -> str:
-  """A Markdown table: for each kind of program (or each check), how many checks of each converter pass.
+  """Returns a Markdown table of how many checks of each converter pass, by kind of program or by check.
 
   Args:
-    results: converter name -> its results.
-    by: `"kind"` or `"check"`.
+    results: maps the name of a converter to its results.
+    by: what a row is, `"kind"` or `"check"`.
   """
   rows: dict[str, dict[str, list[int]]] = collections.defaultdict(lambda: {name: [0, 0] for name in results})
   programs = collections.defaultdict(set)
@@ -33,7 +33,7 @@ def table(results: Mapping[str, Sequence[CheckResult]], by: str = "kind") -> str
 
 
 def totals(results: Iterable[CheckResult]) -> dict[str, int]:
-  """Programs and checks, and how many of either pass."""
+  """Returns the numbers of programs and checks, and how many of each pass."""
   results = list(results)
   programs = {(result.kind, result.program) for result in results}
   broken = {(result.kind, result.program) for result in results if not result.passed}
@@ -46,7 +46,7 @@ def totals(results: Iterable[CheckResult]) -> dict[str, int]:
 
 
 def failures(results: Iterable[CheckResult]) -> str:
-  """One line per failed check."""
+  """Returns one line per failed check."""
   return "\n".join(f"{r.kind}/{r.program} {r.check}: {r.detail}" for r in results if not r.passed)
 
 

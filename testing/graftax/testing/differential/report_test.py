@@ -1,4 +1,4 @@
-"""Tables of results."""
+"""Tests the tables of results."""
 
 from graftax.testing.differential.report import failures, table, totals
 from graftax.testing.differential.runner import CheckResult

@@ -1,4 +1,4 @@
-"""Running programs: all checks of one, with what went wrong in words."""
+"""Runs all checks of a program and describes each failure."""
 
 import dataclasses
 import time
@@ -21,20 +21,20 @@ _MAX_DETAIL = 400
 
 
 class ProgramError(AssertionError):
-  """A converted program differs from the original; the message lists every check that failed."""
+  """Raised if a converted program differs from the original; the message lists every check that failed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckResult:
-  """How one check of one program went.
+  """The result of one check of one program.
 
   Attributes:
     program: the program's name.
     kind: the program's kind.
     check: the check's name.
-    passed: whether converted program and TensorFlow agree.
-    detail: what differs, or the error; empty where they agree.
-    seconds: how long it took.
+    passed: whether the converted program agrees with TensorFlow.
+    detail: the difference or the error; empty if the check passed.
+    seconds: duration of the check.
   """
 
   program: str
@@ -54,7 +54,7 @@ def check_program(
   x64: bool = False,
   batched: tuple[int, ...] | None = None,
 ) -> None:
-  """Returns when a TensorFlow function and what it is converted to agree.
+  """Checks that a TensorFlow function and its conversion agree.
 
       >>> import numpy as np
       >>> import tensorflow as tf
@@ -63,15 +63,15 @@ def check_program(
 
   Args:
     function: a `tf.function`, a Keras model, or any callable that TensorFlow can trace.
-    *inputs: example arguments: numpy arrays, nested as the function takes them.
-    checks: what to compare, out of `CHECKS`; see `Program`.
-    name: what messages call it.
-    tolerance: `(rtol, atol)` for values; atol counts relative to the largest element.
-    x64: whether to switch 64-bit types on in JAX.
-    batched: for batch and export, positions of the arguments with a batch axis in front; None for all.
+    *inputs: example arguments, which are NumPy arrays or nested structures of them.
+    checks: what to compare, a subset of `CHECKS`; see `Program`.
+    name: name of the function in messages.
+    tolerance: `(rtol, atol)` for values; atol is relative to the largest element.
+    x64: whether to enable `jax_enable_x64`.
+    batched: for batch and export, positions of the arguments with a leading batch axis; None for all.
 
   Raises:
-    ProgramError: some checks failed; each is listed with what differs.
+    ProgramError: a check failed; the message lists every failed check with its difference.
   """
   program = Program(
     name=name,
@@ -92,15 +92,15 @@ def check_program(
 def run_program(
   program: Program, converter: Converter = CONVERTERS["graftax"], on_start: Callable[[str], None] | None = None
 ) -> list[CheckResult]:
-  """The results of all checks of a program; errors are results, too.
+  """Returns the results of all checks of a program; an error in a check is a failed result.
 
   Args:
-    program: the program.
-    converter: what to test.
-    on_start: told the name of each check before it begins.
+    program: the program to check.
+    converter: the converter to test.
+    on_start: called with the name of each check before it begins.
 
   Raises:
-    Exception: whatever TensorFlow raises when it builds or traces the program: that is the program's own fault.
+    Exception: TensorFlow cannot build or trace the program.
   """
   oracle = Oracle(program)
   wanted = [check for check in CHECKS if check in program.checks]

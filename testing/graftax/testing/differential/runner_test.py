@@ -1,4 +1,4 @@
-"""Whether the suite sees what is wrong: converted programs with broken lowerings make it red."""
+"""Tests that the suite detects errors: broken lowerings make its checks fail."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
 @contextlib.contextmanager
 def _broken(op: str, function: Callable[..., Any]) -> Iterator[None]:
-  """Another lowering for `op` for a while."""
+  """Replaces the lowering of `op` within the context."""
   original = lowering(op)
   assert original is not None
   register(op, ignores=("T",), override=True)(function)
@@ -35,7 +35,7 @@ def _run(kind: str, name: str) -> dict[str, str]:
   return {result.check: result.detail for result in run_program(program)}
 
 
-def test_a_wrong_value_makes_every_check_red():
+def test_a_wrong_value_fails_every_check():
   assert not any(_run("control_flow", "counted_while").values())
   with _broken("Sin", lambda x: jnp.sin(x) * 1.001):
     details = _run("control_flow", "counted_while")
@@ -43,7 +43,7 @@ def test_a_wrong_value_makes_every_check_red():
   assert not any(_run("control_flow", "counted_while").values())
 
 
-def test_a_wrong_derivative_makes_derivatives_red():
+def test_a_wrong_derivative_fails_checks_of_derivatives():
   @jax.custom_jvp
   def tanh(x):
     return jnp.tanh(x)
@@ -54,7 +54,7 @@ def test_a_wrong_derivative_makes_derivatives_red():
   assert {check for check, detail in details.items() if detail} == {"grad"}
 
 
-def test_a_lowering_that_cannot_be_batched_makes_vmap_red():
+def test_a_lowering_that_cannot_be_batched_fails_vmap():
   def exp(x):
     return jax.pure_callback(np.exp, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
@@ -63,7 +63,7 @@ def test_a_lowering_that_cannot_be_batched_makes_vmap_red():
   assert {check for check, detail in details.items() if detail} == {"vmap"}
 
 
-def test_a_wrong_assignment_makes_state_red():
+def test_a_wrong_assignment_fails_state():
   original = lowering("AssignAddVariableOp")
   assert original is not None
   kernel = original.function
@@ -84,7 +84,7 @@ def _program(function: Any, checks: tuple[str, ...]) -> Program:
   return Program(name="p", kind="user", build=lambda: function, inputs=(_X,), checks=checks)
 
 
-def test_users_check_programs_of_their_own():
+def test_check_program_accepts_a_keras_model():
   model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.Dense(2)])
   check_program(model, _X, checks=["value", "jit", "grad", "param_grad", "vmap", "batch", "export"])
 
@@ -102,7 +102,7 @@ def test_conversion_that_fails_fails_every_check():
   assert "convert: UnsupportedOpError" in results[0].detail
 
 
-def test_unknown_checks_are_refused():
+def test_unknown_checks_raise():
   with pytest.raises(ValueError, match=r"program 'p': unknown checks \['values'\]; expected some of \['value', 'jit'"):
     _program(tf.sin, ("values",))
 

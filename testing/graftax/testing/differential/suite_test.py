@@ -1,4 +1,4 @@
-"""Every program of the suite against TensorFlow, in this process."""
+"""Checks every program of the suite against TensorFlow in this process."""
 
 import pytest
 
@@ -12,14 +12,14 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 _PROGRAMS = {f"{program.kind}/{program.name}": program for program in all_programs()}
 
 
-@pytest.mark.filterwarnings("ignore")  # what TensorFlow and Keras say about the programs themselves
+@pytest.mark.filterwarnings("ignore")  # TensorFlow and Keras warn about the programs themselves
 @pytest.mark.parametrize("program", _PROGRAMS.values(), ids=_PROGRAMS.keys())
 def test_converted_programs_equal_tensorflow(program: Program):
   known = OPEN_FAILURES.get(f"{program.kind}/{program.name}")
   failed = {result.check: result.detail for result in run_program(program) if not result.passed}
   unexpected = {check: detail for check, detail in failed.items() if known is None or check not in known.checks}
   assert not unexpected
-  assert failed.keys() == (known.checks if known else set()), "passes again: take it off the list of open failures"
+  assert failed.keys() == (known.checks if known else set()), "a listed check passes: remove it from OPEN_FAILURES"
 
 
 def test_open_failures_are_of_programs_that_exist():

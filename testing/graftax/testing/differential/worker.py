@@ -1,6 +1,6 @@
-"""Runs programs in a process of its own, so that a crash or a hang costs one program and not the run.
+"""Runs programs in a child process, so that a crash or a hang fails one program and not the whole run.
 
-The child reads a converter's name and program names from its standard input, and writes one JSON object per line.
+The child reads the names of a converter and of programs from its standard input and writes one JSON object per line.
 """
 
 import contextlib
@@ -21,19 +21,19 @@ from graftax.testing.differential.runner import CheckResult, run_program
 
 __all__ = ["main", "run_isolated"]
 
-# Starting TensorFlow takes its time on a busy machine.
+# Importing TensorFlow can take minutes on a busy machine.
 _STARTUP_S = 300.0
 
 _MAX_DETAIL = 400
 
 
 def run_isolated(programs: Sequence[Program], converter: str, timeout_s: float = 180.0) -> Iterator[CheckResult]:
-  """The results of all checks of some programs of this suite, run in child processes.
+  """Yields the results of all checks of programs of this suite, run in child processes.
 
   Args:
     programs: the programs.
-    converter: name of the converter, out of `CONVERTERS`.
-    timeout_s: how long one check may take; a program that exceeds it fails the rest of its checks.
+    converter: name of the converter, a key of `CONVERTERS`.
+    timeout_s: time limit of one check in seconds. A program with a check that exceeds it fails all of its checks.
   """
   pending = list(programs)
   while pending:
@@ -46,8 +46,8 @@ def run_isolated(programs: Sequence[Program], converter: str, timeout_s: float =
 
 
 def main() -> None:
-  """The child."""
-  # What TensorFlow prints must not come between the lines.
+  """Runs the child process."""
+  # Send what TensorFlow prints to standard error, so that it does not interleave with the JSON lines.
   channel = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)
   request = json.loads(sys.stdin.readline())
@@ -61,7 +61,7 @@ def main() -> None:
       answer = [dataclasses.asdict(result) for result in results]
     except Exception as e:
       problem = " ".join(f"{type(e).__name__}: {e}".split())
-      answer = [{"detail": f"the program itself fails in TensorFlow: {problem}"[:_MAX_DETAIL]}]
+      answer = [{"detail": f"the program fails in TensorFlow: {problem}"[:_MAX_DETAIL]}]
     _report(channel, {"results": answer})
 
 
@@ -73,7 +73,7 @@ def _report(channel: IO[str], message: dict[str, Any]) -> None:
 def _run_in_child(
   programs: Sequence[Program], converter: str, timeout_s: float
 ) -> Generator[list[dict[str, Any]], None, None]:
-  """The answers for programs in order, up to and including the one at which the child dies or hangs."""
+  """Yields the answer for each program in order, up to and including the one at which the child dies or hangs."""
   command = [sys.executable, "-c", "from graftax.testing.differential.worker import main; main()"]
   paths = os.pathsep.join(path for path in sys.path if path)
   environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONPATH": paths}
@@ -100,7 +100,7 @@ def _run_in_child(
 
 
 def _lines(stream: IO[str]) -> "tuple[queue.Queue[str | None], threading.Thread]":
-  """Lines of a stream as they come, then None; and the thread that reads them."""
+  """Returns a queue of the lines of a stream followed by None, and the thread that fills it."""
   lines: queue.Queue[str | None] = queue.Queue()
 
   def read() -> None:
@@ -131,7 +131,7 @@ def _answer(lines: "queue.Queue[str | None]", timeout_s: float) -> list[dict[str
 
 
 def _completed(program: Program, results: Sequence[dict[str, Any]]) -> Iterator[CheckResult]:
-  """A result for each check of the program, also where it failed as a whole."""
+  """Yields a result for each check of the program, even if the program failed as a whole."""
   if "check" in results[0]:
     yield from (CheckResult(**result) for result in results)
   else:

@@ -1,1 +1,1 @@
-"""TensorFlow programs by kind: each module declares some with its `define`."""
+"""TensorFlow programs by kind: each module declares its programs with a `Collector` named `define`."""

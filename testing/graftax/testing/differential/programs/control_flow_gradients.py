@@ -1,4 +1,4 @@
-"""Programs that compute derivatives of loops and conditionals within each other, in the graph."""
+"""Gradients in the graph of nested loops and conditionals."""
 
 from graftax.testing.differential.program import Collector, normal
 
@@ -9,7 +9,7 @@ _X = normal(4, 3)
 
 
 def _with_gradient(tf, loss):
-  """The loss and its derivatives with respect to all inputs."""
+  """Returns the loss and its derivatives with respect to all inputs."""
 
   def f(*xs):
     with tf.GradientTape() as tape:

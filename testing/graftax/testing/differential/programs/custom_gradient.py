@@ -1,4 +1,4 @@
-"""`tf.custom_gradient` and what is built on it."""
+"""`tf.custom_gradient` and functions built on it."""
 
 from graftax.testing.differential.program import Collector, normal
 

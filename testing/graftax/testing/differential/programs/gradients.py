@@ -1,4 +1,4 @@
-"""Programs that compute derivatives in the graph."""
+"""Gradients in the graph."""
 
 from graftax.testing.differential.program import SMOOTH, Collector, normal, uniform
 

@@ -126,7 +126,7 @@ def complex_matrices(tf):
   return f
 
 
-# TensorFlow's derivative of a complex determinant lacks a conjugate, so it is no oracle for it.
+# TensorFlow's derivative of a complex determinant lacks a conjugate, so it is not an oracle for it.
 @define(normal(2, 3, 3), normal(2, 3, 3, seed=1), checks=("value", "jit", "vmap"), tolerance=_LOOSE)
 def complex_determinant(tf):
   def f(re, im):

@@ -1,4 +1,4 @@
-"""Normalisation, in training and in inference."""
+"""Normalization, in training and in inference."""
 
 from graftax.testing.differential.program import SMOOTH, Collector, normal, uniform
 

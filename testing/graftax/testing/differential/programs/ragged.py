@@ -1,4 +1,4 @@
-"""Ragged tensors inside programs, where their row lengths are known while tracing."""
+"""Ragged tensors whose row lengths are known while tracing."""
 
 from graftax.testing.differential.program import Collector, normal
 

@@ -1,4 +1,4 @@
-"""Randomness from explicit seeds, which gives the same numbers everywhere."""
+"""Stateless random numbers, which must equal TensorFlow's."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def distributions(tf):
   return f
 
 
-# The graph packs the seed into 64-bit keys itself where the algorithm is named.
+# If the algorithm is named, the graph itself packs the seed into 64-bit keys.
 @define(_SEED, normal(4, 6), checks=("value", "jit", "grad"), x64=True)
 def dropout_by_philox(tf):
   return lambda seed, x: tf.nn.experimental.stateless_dropout(x, 0.4, seed, rng_alg="philox")

@@ -1,4 +1,4 @@
-"""Programs that have been a SavedModel, as TensorFlow loads them."""
+"""Functions that TensorFlow saved as a SavedModel and loaded again."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Programs that compute with the shapes of their arguments."""
+"""Functions that compute with the shapes of their arguments."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Programs that read and assign variables."""
+"""Functions that read and assign variables."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Programs with work for the host in them (strings, prints, assertions) that does not touch the result."""
+"""Functions with host ops (strings, prints, assertions) on which the result does not depend."""
 
 from graftax.testing.differential.program import Collector, integers, normal
 

@@ -1,4 +1,4 @@
-"""`TensorArray`s and the loops that are built on them."""
+"""`TensorArray`s and loops that use them."""
 
 from graftax.testing.differential.program import Collector, normal
 

@@ -9,7 +9,7 @@ _X = normal(4, 3)
 
 
 def imported(tf, build, *shapes):
-  """`build` as a graph with TF1 control flow, imported into a function of placeholders of these shapes."""
+  """Returns a function of arguments of these shapes whose body is the TF1 graph of `build`, imported."""
   v1 = tf.compat.v1
   was_v2 = v1.control_flow_v2_enabled()
   v1.disable_control_flow_v2()

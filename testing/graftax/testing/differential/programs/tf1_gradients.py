@@ -1,4 +1,4 @@
-"""TensorFlow 1 graphs with derivatives of Switch, Merge and while frames, with stacks and arrays of gradients."""
+"""TensorFlow 1 graphs with gradients of Switch, Merge and while frames, which use stacks and gradient TensorArrays."""
 
 from graftax.testing.differential.program import Collector, integers, normal
 from graftax.testing.differential.programs.tf1_control_flow import imported
@@ -12,13 +12,13 @@ _LENGTHS = integers(2, low=1, high=6)
 
 
 def _gradients(tf, loss, *shapes):
-  """The derivative of a loss with respect to its first input."""
+  """Returns the derivative of a loss with respect to its first input."""
   shapes = shapes or (([4, 3], tf.float32),)
   return imported(tf, lambda *xs: tf.compat.v1.gradients(loss(*xs), xs[0])[0], *shapes)
 
 
 class _Cell:
-  """A recurrent cell as TF1's functions want it; Keras 3 has taken TF1's with it."""
+  """A recurrent cell with the interface of TF1's RNN functions; Keras 3 removed TF1's own cells."""
 
   output_size = 3
   state_size = 3

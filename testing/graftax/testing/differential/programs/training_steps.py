@@ -1,4 +1,4 @@
-"""Whole training steps: forward pass, derivatives and the optimizer's update, in one graph."""
+"""Whole training steps: forward pass, gradients and the optimizer's update in one graph."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Convolutional networks and their parts."""
+"""Convolutional networks and their layers."""
 
 from graftax.testing.differential.program import Collector, normal
 
@@ -87,7 +87,7 @@ def patches_to_tokens(tf):
   )
 
 
-# TensorFlow has no gradient of grouped convolutions on CPU.
+# TensorFlow does not implement the gradient of grouped convolutions on CPU.
 @define(_IMAGES, checks=("value", "jit", "vmap", "batch"), tolerance=_LOOSE)
 def grouped_convolution(tf):
   kernel = tf.constant(normal(3, 3, 1, 6, seed=1))
