@@ -18,6 +18,7 @@ from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import hypothesis
 import pytest
@@ -31,6 +32,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("repository")
 
+# A test with more combinations of parameters than this runs in part only under `make test`.
+_MOST_COMBINATIONS = 4
 _RINGS = ("all", "free", "tensorflow")
 _LIBRARIES = r"(?:tensorflow|tensorflow_hub|tf_keras|keras|tf2jax|jax\.experimental\.jax2tf)\b"
 _IMPORT = rf"(?:import\s+{_LIBRARIES}|from\s+{_LIBRARIES}|from\s+jax\.experimental\s+import\s+jax2tf\b)"
@@ -99,6 +102,43 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
   if ring == "all" or collection_path.suffix != ".py":
     return None
   return True if needs_tensorflow(collection_path) != (ring == "tensorflow") else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+  """Marks as slow most combinations of stacked `parametrize` marks; those that stay hold every row of each mark."""
+  groups: dict[str, list[pytest.Function]] = {}
+  for item in items:
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+      groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+  for group in groups.values():
+    if len(group) > _MOST_COMBINATIONS:
+      kept = _each_choice([_rows(item) for item in group])
+      for position, item in enumerate(group):
+        if position not in kept:
+          item.add_marker("slow")
+
+
+def _rows(item: pytest.Function) -> frozenset[tuple[object, ...]]:
+  """Returns which row of each `parametrize` mark an item has; rows are told apart by the identity of their values."""
+  rows = []
+  for mark in item.iter_markers("parametrize"):
+    names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+    rows.append((*names, *(id(item.callspec.params.get(name)) for name in names)))
+  return frozenset(rows)
+
+
+def _each_choice(combinations: Sequence[frozenset[Any]]) -> set[int]:
+  """Returns positions of a few combinations that together hold every element that occurs in any, found greedily."""
+  missing = frozenset().union(*combinations)
+  kept: set[int] = set()
+  if all(len(combination) == 1 for combination in combinations):
+    return set(range(len(combinations)))
+  while missing:
+    best = max(range(len(combinations)), key=lambda position: len(combinations[position] & missing))
+    kept.add(best)
+    missing -= combinations[best]
+  return kept
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -82,3 +82,14 @@ def test_a_module_whose_example_needs_it_is_found(settings, tmp_path):
 
 def test_these_tests_are_free(settings):
   assert not settings.needs_tensorflow(Path(__file__))
+
+
+def test_a_few_combinations_hold_every_value_of_each_parameter(settings):
+  combinations = [frozenset({("dtype", i), ("shape", j)}) for i in range(4) for j in range(3)]
+  kept = settings._each_choice(combinations)
+  assert len(kept) == 4
+  assert frozenset().union(*(combinations[position] for position in kept)) == frozenset().union(*combinations)
+
+
+def test_all_rows_of_a_lone_parameter_are_kept(settings):
+  assert settings._each_choice([frozenset({("op", i)}) for i in range(9)]) == set(range(9))
