@@ -48,7 +48,7 @@ class OpTraits:
       `fresh`: it makes a new resource or draws new numbers, so it can be skipped if its output is not read, but it
       must not run twice in place of once;
       `flow`: the order of these ops follows from their data, since the flow edge of a TensorArray carries the array.
-      None if the mark counts.
+      None: the op is stateful, as TensorFlow says.
     makes: what output 0 is. A `table` has a name by which several functions can share it; an `anonymous_table`
       belongs to the function that runs the op. A `placeholder` has to be fed.
     default_input: a placeholder that passes on its input if it is not fed.

@@ -71,7 +71,7 @@ class NodeContext:
   function_name: str = "test"
 
   def read(self, handle: ResourceHandle) -> Value:
-    """The value in `state`."""
+    """Returns the value in `state`."""
     return self.state[handle]
 
   def write(self, handle: ResourceHandle, value: Value) -> None:
@@ -84,21 +84,21 @@ class NodeContext:
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
   def pure(self, function: FunctionRef, args: Sequence[Value]) -> PureFunction:
-    """`function` without any resource."""
+    """Returns `function` as one that uses no resource."""
     return PureFunction((), (), lambda state, args, key: (self.call(function, args), tuple(state)))
 
   def detached(
     self, function: FunctionRef
   ) -> Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]:
-    """`function`, which has no variables."""
+    """Returns `function` as one that uses no variable."""
     return lambda state, args, key: self.call(function, args)
 
   def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
-    """Returns nothing known."""
+    """Returns that nothing is known of the length."""
     return LoopLength()
 
   def rng(self) -> jax.Array:
-    """`key`."""
+    """Returns `key`."""
     if self.key is None:
       raise ValueError("this NodeContext was made without a key")
     return self.key
@@ -346,7 +346,7 @@ def _flatten(result: Any) -> list[Any]:
 
 
 def _make_node(oracle: Callable[[Sequence[Any]], list[Any]], flat: Sequence[np.ndarray], infer_shapes: bool) -> Node:
-  # What TensorFlow would refuse while it makes the node, it had better not see: ranks are enough.
+  # Hide the shapes from TensorFlow, which might refuse them; ranks suffice to make the node.
   visible: list[Callable[[np.ndarray], Any]] = [lambda x: x.shape]
   if not infer_shapes:
     visible = [lambda x: [None] * x.ndim, lambda x: None, *visible]

@@ -40,7 +40,7 @@ def walk_loop(
 
   Args:
     evaluator: of the function with the loop.
-    path: names of the nodes that lead to the loop, its own last.
+    path: names of the enclosing call nodes, then the loop's own name.
     cond: the condition.
     body: the loop body.
     args: loop variables before the loop.

@@ -20,7 +20,7 @@
 - `unique`: Distinct elements: Unique, UniqueWithCounts, UniqueV2, ListDiff. The data must be known while tracing.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "broadcasting",
   "cast",

@@ -9,7 +9,7 @@
 - `printing`: Printing and string formatting: PrintV2, Print, StringFormat.
 """
 
-# The modules that register lowerings. The other modules hold what these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "calls",
   "conditionals",

@@ -118,11 +118,13 @@ def for_loop(
   args = [np.int32(int(start)), *input]
   pure = ctx.pure(body, args)
 
+  # `_Loop` expects a body that returns all loop variables. So the counter becomes variable 0, which passes through,
+  # and the body's results move up by one; `passes_through` counts arguments, of which the counter is already one.
   def with_counter(state: Sequence[Value], loop_vars: Sequence[Value], key: Any) -> Any:
     results, new_state = pure.apply(state, loop_vars, key)
     return (loop_vars[0], *results), new_state
 
-  shifted = PureFunction(pure.written, (0, *(None if p is None else p for p in pure.passes_through)), with_counter)
+  shifted = PureFunction(pure.written, (0, *pure.passes_through), with_counter)
   counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
   return _with_types_as_needed(args, lambda initial: _Loop(ctx, shifted, initial, counted).scan(counted))[1:]
 
@@ -238,7 +240,7 @@ class _Loop:
     ]
 
   def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
-    """Restarts the loop if the body returns an `Int64Pair`, or a higher precision, for a variable of another form."""
+    """Raises `_NeedsOtherTypes` if the body returns an `Int64Pair` or a wider dtype for a variable of another form."""
     needed = {i: wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
     found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:

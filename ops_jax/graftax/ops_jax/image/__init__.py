@@ -11,7 +11,7 @@
 - `scale_and_translate`: Resampling of images at any scale and offset, with a choice of kernels: ScaleAndTranslate.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "bounding_boxes",
   "color",

@@ -25,5 +25,5 @@ there, for three reasons (`pairs_test.py` checks the first two, so a change in J
   exported.
 """
 
-# The modules that register lowerings. The other modules hold what these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = ("arithmetic_ops", "bitwise_ops", "cast_ops", "comparison_ops")

@@ -10,7 +10,7 @@
 - `tridiagonal`: Tridiagonal matrices: TridiagonalSolve, TridiagonalMatMul.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "decompositions",
   "eigen",

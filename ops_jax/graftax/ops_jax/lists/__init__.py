@@ -10,7 +10,7 @@
 - `variants`: Common structures of tensor lists and optionals, for JAX's control flow.
 """
 
-# The modules that register lowerings. The other modules hold what these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "optional",
   "tensor_array",

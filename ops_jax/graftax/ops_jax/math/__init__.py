@@ -18,7 +18,7 @@
 - `unary`: Elementwise functions of one argument: Abs, Neg, Sqrt, Exp, Log, Round, Sin, Tanh, Erf and their gradients.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "bessel",
   "binary",

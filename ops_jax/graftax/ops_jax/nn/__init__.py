@@ -25,7 +25,7 @@
   window.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "activations",
   "avg_pooling",

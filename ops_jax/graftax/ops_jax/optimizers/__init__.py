@@ -7,5 +7,5 @@
   kernels.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = ("apply_ops",)

@@ -10,7 +10,7 @@
 - `uniform_quantized_conv`: Convolution of uniformly quantized integers: UniformQuantizedConvolution.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "fake_quant",
   "quantize",

@@ -13,7 +13,7 @@
 - `threefry`: Random numbers from ThreeFry, which TensorFlow uses on accelerators and under XLA.
 """
 
-# The modules that register lowerings. The other modules hold what these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "generator",
   "stateful",

@@ -4,7 +4,7 @@
 - `fft`: Discrete Fourier transforms: FFT, IFFT, RFFT and IRFFT over one, two or three axes, and their ND forms.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "audio",
   "fft",

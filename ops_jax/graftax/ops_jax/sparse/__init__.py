@@ -11,7 +11,7 @@
   SparseConcat.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "arithmetic",
   "fill_slice_split",

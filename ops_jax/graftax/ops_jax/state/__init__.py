@@ -8,7 +8,7 @@
 - `variables`: Resource variables: VarHandleOp, ReadVariableOp, AssignVariableOp. The evaluator carries the values.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "lookup_tables",
   "ref_variables",

@@ -15,7 +15,7 @@
 - `window`: Reductions over sliding windows, and their transpose: XlaReduceWindow, XlaSelectAndScatter.
 """
 
-# The modules that register lowerings. The other modules hold code that these share.
+# The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "call_module",
   "conv",

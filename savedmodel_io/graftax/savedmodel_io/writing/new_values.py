@@ -82,7 +82,7 @@ def tensors_with_new_values(
 
 
 def _checked(info: VariableInfo, array: Array, *, cast: bool) -> Array:
-  """The value, after checking that its element type is the variable's or may be cast to it."""
+  """Returns the value, if its element type is the variable's or may be cast to it; raises otherwise."""
   wanted = info.dtype.base.numpy
   if array.dtype == wanted:
     return array
@@ -102,7 +102,10 @@ def _same_kind(a: np.dtype, b: np.dtype) -> bool:
 
 
 def _check_unchanged(info: VariableInfo, array: Array) -> None:
-  """A variable without a place in the checkpoint starts from a constant of the graph, which is copied as it is."""
+  """Raises if a variable without a place in the checkpoint would change.
+
+  It starts from a constant of the graph, which is copied as it is.
+  """
   if info.initial_value is not None and _same(np.asarray(array), info.initial_value.numpy()):
     return
   start = "no value" if info.initial_value is None else "a constant of the graph, which is not changed,"
@@ -113,7 +116,7 @@ def _check_unchanged(info: VariableInfo, array: Array) -> None:
 
 
 def _bounds(info: VariableInfo, array: Array, entry: TensorEntry) -> Bounds:
-  """The part of the checkpoint's tensor that a value replaces: all of it, or a piece of a partitioned variable."""
+  """Returns the part of the stored tensor that a value replaces: all of it, or a piece of a partitioned variable."""
   if info.part is not None:
     bounds = info.part.bounds(entry.shape)
     fits = array.shape == tuple(stop - start for start, stop in bounds)
@@ -131,7 +134,7 @@ def _bounds(info: VariableInfo, array: Array, entry: TensorEntry) -> Bounds:
 
 
 def _check_agreement(values: list[_NewValue]) -> None:
-  """Two variables may be restored from one tensor; their values must then be the same."""
+  """Raises if two variables that are restored from one tensor have different values."""
   for i, first in enumerate(values):
     for second in values[i + 1 :]:
       shared = _intersection(first.bounds, second.bounds)
