@@ -19,7 +19,6 @@ from graftax.graphdef_ir import (
   ancestors,
   topological_order,
 )
-from graftax.ops_jax import lowering
 
 __all__ = ["host_boundary"]
 
@@ -50,7 +49,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
   nodes = {node.name: node for node in function.nodes if node.name in needed}
   unavailable = _capturing(program, function, UnavailableCapture)
   reads_unavailable = {name for name, node in nodes.items() if any(ref.node in unavailable for ref in node.inputs)}
-  on_host = reads_unavailable | {name for name, node in nodes.items() if _cannot_run(node, program)}
+  on_host = reads_unavailable | {name for name, node in nodes.items() if node.op in missing}
   if not on_host or not all(_is_host_work(nodes[name], program) for name in on_host - reads_unavailable):
     return ()
   # The host runs these nodes and everything that they need.
@@ -62,10 +61,6 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
   crossing = _narrowed(crossing, program, function, nodes, above)
   inputs = _remaining_inputs(program, function, nodes, crossing)
   return (*(str(ref) for ref in crossing), *inputs)
-
-
-def _cannot_run(node: Node, program: Program) -> bool:
-  return node.op != "Const" and node.op not in program.library and lowering(node.op) is None
 
 
 def _capturing(program: Program, function: Function, kind: type) -> set[str]:

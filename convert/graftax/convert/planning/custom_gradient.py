@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.errors import ConversionError, ForwardModeError
-from graftax.convert.planning.effects import first_argument
-from graftax.graphdef_ir import Function, Node, TensorRef, function_references
+from graftax.graphdef_ir import Function, Node, TensorRef, function_references, traits_of
 from graftax.ops_jax import ResourceHandle, Value, is_known, materialize
 
 __all__ = [
@@ -133,7 +132,7 @@ def _seen_from(
         continue
       outer = _seen_from(caller, capture, others, visited | {function.name})
       if outer in node.inputs:
-        return TensorRef(function.parameters[node.inputs.index(outer) - first_argument(node)].name)
+        return TensorRef(function.parameters[node.inputs.index(outer) - traits_of(node.op).first_argument].name)
   return None
 
 

@@ -17,12 +17,7 @@ from graftax.graphdef_ir import (
   traits_of,
 )
 
-__all__ = ["EffectAnalysis", "first_argument"]
-
-
-def first_argument(node: Node) -> int:
-  """Returns the position of the node input that is the first argument of the function it calls."""
-  return traits_of(node.op).first_argument
+__all__ = ["EffectAnalysis"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,10 +37,12 @@ class EffectAnalysis:
   """Finds what must run and what is written in the functions of one program; reads each library function once."""
 
   def __init__(self, library: FunctionLibrary, signatures: OpSignatures, *, keep_asserts: bool = False):
-    """Args:
-    library: the functions that nodes call.
-    signatures: signatures of all ops.
-    keep_asserts: whether a failing `Assert` is an effect.
+    """Creates the analysis of one program.
+
+    Args:
+      library: the functions that nodes call.
+      signatures: signatures of all ops.
+      keep_asserts: whether a failing `Assert` is an effect.
     """
     self._library = library
     self._signatures = signatures
@@ -137,11 +134,12 @@ class EffectAnalysis:
       if 0 in reached and self._gives_reference(node):
         origins[TensorRef(node.name)] = reached[0]
       callees = list(self._callees(node))
+      offset = traits_of(node.op).first_argument
       if not callees:
         written.update(*reached.values())
       for callee in callees:
         inner = self.written_parameters(callee)
-        written.update(*(positions for i, positions in reached.items() if i - first_argument(node) in inner))
+        written.update(*(positions for i, positions in reached.items() if i - offset in inner))
     returned = tuple(origins.get(result.ref, frozenset()) for result in function.results)
     return _ParameterUses(frozenset(written), returned)
 
@@ -158,7 +156,7 @@ class EffectAnalysis:
       for callee in self._callees(node):
         if any(result.dtype is DType.RESOURCE or result.dtype.is_ref for result in self._library[callee].results):
           for output, positions in enumerate(self._uses_of(callee).returned):
-            yield from ((output, position + first_argument(node)) for position in positions)
+            yield from ((output, position + traits.first_argument) for position in positions)
 
   def _gives_reference(self, node: Node) -> bool:
     """Returns whether the first output is the TF1 reference that is the first input, as for an assignment."""

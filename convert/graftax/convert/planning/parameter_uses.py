@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Collection
 
-from graftax.convert.planning.effects import EffectAnalysis, first_argument
+from graftax.convert.planning.effects import EffectAnalysis
 from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,
@@ -66,7 +66,7 @@ def _step(
       refs.update((TensorRef(node.name, i), origin) for i, origin in reached.items())
       continue
     names = list(referenced_functions(node, library))
-    offset = first_argument(node)
+    offset = traits_of(node.op).first_argument
     callees += ((library[name], {i - offset: o for i, o in reached.items() if i >= offset}) for name in names)
     if not names:
       for origin in frozenset().union(*reached.values()):

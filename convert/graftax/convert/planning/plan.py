@@ -17,7 +17,7 @@ from graftax.convert.planning.custom_gradient import (
   attach_custom_gradients,
   gradient_of,
 )
-from graftax.convert.planning.effects import EffectAnalysis, first_argument
+from graftax.convert.planning.effects import EffectAnalysis
 from graftax.graphdef_ir import (
   DType,
   Function,
@@ -192,7 +192,7 @@ class _Builder:
     callee = next(referenced_functions(node, self.library), None)
     if callee is None:
       return []
-    return [False] * first_argument(node) + [p.dtype.is_ref for p in self.library[callee].parameters]
+    return [False] * traits_of(node.op).first_argument + [p.dtype.is_ref for p in self.library[callee].parameters]
 
   def _read(self, ref: TensorRef) -> int:
     """Returns the slot of a value; for a TF1 reference, adds a step that reads the variable."""

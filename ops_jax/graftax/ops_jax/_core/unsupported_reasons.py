@@ -2,6 +2,8 @@
 
 import re
 
+from graftax.ops_jax._core.registry import supported_ops
+
 __all__ = ["reason_without_lowering"]
 
 _SHAPE = "the size of its result depends on data, but JAX's shapes are static; compute it outside, or pad and mask"
@@ -15,10 +17,11 @@ _TPU = "it belongs to TPU runtimes; convert the original function, before it was
 _QUANTIZED = (
   "it is a kernel of graphs quantized for old CPU runtimes; convert the float graph, or its fake quantization"
 )
-_GRADIENT = "it is half of a gradient that TensorFlow built; convert the forward function and use jax.grad"
+_GRADIENT = "it belongs to a gradient graph built by TensorFlow; convert the forward function and use jax.grad"
 _TREES = "decision forests are not lowered; keep this part in TensorFlow"
 
-# The first pattern that matches an op's whole name gives the reason.
+# The first pattern that matches an op's whole name gives the reason, if the op has no lowering: some patterns are for
+# the rest of a family of which other ops are lowered.
 _REASONS = tuple(
   (re.compile(pattern), reason)
   for pattern, reason in (
@@ -56,7 +59,9 @@ _REASONS = tuple(
 
 
 def reason_without_lowering(op: str) -> str | None:
-  """Returns why `op` cannot be lowered and what to do instead, or None if a lowering just has not been written yet.
+  """Returns why `op` cannot be lowered and what to do instead, or None.
+
+  None means that `op` has a lowering, or that one just has not been written yet.
 
   Example:
     >>> reason_without_lowering("CollectiveGatherV2")
@@ -64,4 +69,6 @@ def reason_without_lowering(op: str) -> str | None:
     >>> reason_without_lowering("MyCompanyOp") is None
     True
   """
+  if op in supported_ops():
+    return None
   return next((reason for pattern, reason in _REASONS if pattern.fullmatch(op)), None)

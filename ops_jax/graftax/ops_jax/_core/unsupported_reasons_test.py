@@ -35,3 +35,7 @@ def test_the_reason_fits(op, text):
 
 def test_unknown_ops_have_none():
   assert reason_without_lowering("IsotonicRegression") is None
+
+
+def test_ops_with_a_lowering_have_none():
+  assert {op: reason for op in supported_ops() if (reason := reason_without_lowering(op))} == {}

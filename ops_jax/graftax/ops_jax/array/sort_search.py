@@ -43,8 +43,11 @@ def top_k_v2(input: Array, k: Static[int], *, index_type: np.dtype = INT32) -> t
   less than `k` at run time, the missing elements are NaN, or the least or greatest integer, with indices from `n` on.
   """
   input = jnp.asarray(input)
-  has_room = input.ndim > 0 and (not isinstance(input.shape[-1], int) or not isinstance(k, int) or input.shape[-1] >= k)
-  if not has_room or (isinstance(k, int) and k < 0):
+  # Symbolic sizes are not compared: an error could be wrong.
+  is_negative = isinstance(k, int) and k < 0
+  has_axis = input.ndim > 0
+  is_short = has_axis and isinstance(k, int) and isinstance(input.shape[-1], int) and input.shape[-1] < k
+  if not has_axis or is_negative or is_short:
     raise InvalidInputError(f"TopK: k={k!r} of shape {input.shape}; expected an axis of at least k elements.")
   # XLA orders -0 before +0; in TensorFlow and for this key they are equal.
   is_float = jnp.issubdtype(input.dtype, jnp.floating)
@@ -140,7 +143,9 @@ def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
 
 @register("InTopKV2", ignores=("T",))
 def in_top_k_v2(predictions: Array, targets: Array, k: Array) -> Array:
-  """Returns whether fewer than `k` classes are predicted above the target; ties count in its favour.
+  """Returns whether fewer than `k` classes are predicted above the target.
+
+  A class that ties with the target does not count as above it.
 
   Source op: `tf.raw_ops.InTopKV2`.
 
@@ -171,7 +176,7 @@ def in_top_k(predictions: Array, targets: Array, *, k: int) -> Array:
   Args:
     predictions: `[batch, classes]`, float32.
     targets: `[batch]`, int32 or int64.
-    k: number of classes that may be predicted at most.
+    k: the target must be among the `k` highest.
 
   Returns:
     `[batch]`, bool; false for a target out of range and for a row with a number that is not finite.
