@@ -341,7 +341,7 @@ def expint(x: Array) -> Array:
 
 def _expint(x: Array) -> Array:
   # Infinite long before 1e4; `expi` does not return for some larger arguments.
-  inside = jnp.where(x < 1e4, jsp.expi(jnp.minimum(x, 1e4)), jnp.inf)
+  inside = jnp.where(x >= 1e4, jnp.inf, jsp.expi(jnp.minimum(x, 1e4)))
   return jnp.where(x == 0, -jnp.inf, jnp.where((x < 0) | (x == jnp.inf), jnp.nan, inside))
 
 
