@@ -41,7 +41,7 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         deps = deps + _TEST_RUNNER,
     )
 
-def graftax_package(name, version, deps, visibility, test_deps = []):
+def graftax_package(name, version, deps, visibility, test_deps = [], test_data = []):
     """Declares the library, the wheel and the test targets of a package.
 
     Args:
@@ -50,6 +50,7 @@ def graftax_package(name, version, deps, visibility, test_deps = []):
       deps: dependencies of the library; the same as in pyproject.toml.
       visibility: visibility of the library: the packages above this one that may import it.
       test_deps: additional dependencies of the tests in both rings.
+      test_data: additional files that the tests read, such as the `testdata` of another package.
     """
     sources = native.glob(["graftax/**/*.py"], exclude = _NOT_SHIPPED)
     files = native.glob(["graftax/**"], exclude = _NOT_SHIPPED + ["**/*.py", "**/*.pyc"])
@@ -71,7 +72,13 @@ def graftax_package(name, version, deps, visibility, test_deps = []):
         visibility = ["//tools:__subpackages__"],
     )
     tests = native.glob(["graftax/**/*_test.py", "graftax/**/conftest.py"])
-    test_data = native.glob(["graftax/**/testdata/**"])
+    own_data = native.glob(["graftax/**/testdata/**"])
+    native.filegroup(
+        name = "testdata",
+        srcs = own_data,
+        visibility = ["//:__subpackages__"],
+    )
+    test_data = own_data + test_data
     _pytest_target("tests", name, "free", tests, test_data, [":" + name] + test_deps)
     oracle = ["//testing"] if name != "testing" and "//testing" not in deps + test_deps else []
     _pytest_target("tests_tensorflow", name, "tensorflow", tests, test_data, [":" + name] + test_deps + oracle + _TENSORFLOW)
