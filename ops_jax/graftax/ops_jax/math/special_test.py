@@ -137,7 +137,7 @@ def test_incomplete_gamma_outside_its_domain(op):
   # In order: a < 0, x < 0, x = 0, a = 0, both 0, a < 0 with x = 0, NaN, infinities.
   a = np.array([-1.5, 2, 2, 0, 0, -1, 2, np.nan, 1.5, np.inf, 2], np.float32)
   x = np.array([2, -1, 0, 1, 0, 0, np.nan, 1, np.inf, 1, np.inf], np.float32)
-  check_raw_op(op, [a, x], grad=True, forward=False, vmap=False, without_x64=False, tolerance=(1e-4, 1e-6))
+  check_raw_op(op, [a, x], grad=True, forward=False, vmap=False, without_x64=False)
 
 
 def test_derivatives_of_gamma_parameters_outside_their_domain():
