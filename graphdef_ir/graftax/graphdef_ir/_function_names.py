@@ -32,7 +32,8 @@ class BodyNames:
   def resolve(self, text: str) -> tuple[TensorRef, ...]:
     """Returns the tensors that a name denotes: one, or a whole list if the index of a list output is left out.
 
-    If the producer's op is unknown, the index is UNRESOLVED_OUTPUT. If there is no such node, it is what the text says.
+    If the producer's op is unknown, the index is UNRESOLVED_OUTPUT. If the function lacks the node, the index
+    is the one in the text.
 
     Raises:
       ParseError: the name is malformed.

@@ -93,7 +93,7 @@ class AttrDecoder:
 
 
 def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -> dict[str, AttrValue]:
-  """Returns a dict of decoded values, in name order (a message map has no order of its own).
+  """Returns a dict of decoded values, sorted by name, since a message map is not ordered.
 
   Raises:
     ParseError: an attribute cannot be decoded; the message names it.

@@ -39,7 +39,7 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
 
   Returns:
     The tensors that the host would have to compute, then the program's own inputs that are still needed after them.
-    Empty if an op is missing that is not work for the host, or if there are no such tensors.
+    Empty if such tensors do not exist, or if a missing op is not work for the host.
   """
   try:
     function = inlined(program)

@@ -75,7 +75,7 @@ def _decode_bounded(proto: schema.BoundedTensorSpecProto) -> BoundedTensorSpec:
 
 
 def _decode_dict(proto: schema.DictValue) -> dict[str, Any]:
-  # A message map has no order of its own; sorted keys make the result the same every time.
+  # Message maps are not ordered; sorting the keys makes the result deterministic.
   return {key: decode_structure(proto.fields[key]) for key in sorted(proto.fields)}
 
 
