@@ -4,6 +4,7 @@ import re
 
 from cleanroom import ROOT
 
+from graftax.ops_jax import lowering, register
 from graftax.tools.codegen.generate_op_index import main, op_index
 
 _DOCS = ROOT / "docs"
@@ -11,6 +12,17 @@ _DOCS = ROOT / "docs"
 
 def test_the_checked_in_page_is_current():
   assert main(["--check"]) == 0, "run `make op-index`"
+
+
+def test_ops_of_other_packages_are_not_on_the_page():
+  before = op_index()
+
+  @register("OpIndexTestOp")
+  def lowered(x):
+    return x
+
+  assert lowering("OpIndexTestOp") is not None
+  assert op_index() == before
 
 
 def test_every_op_links_to_the_file_of_its_lowering():
