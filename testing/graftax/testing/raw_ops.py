@@ -506,18 +506,24 @@ def _check_vmap(case: RawOp, vmap: Literal[True] | Collection[str], compare: Cal
     choices = [everything] + ([(i,) for i in everything] if len(names) > 1 else [])
   else:
     choices = [tuple(i for i in everything if names[i] in vmap)]
-  for batched in choices:
-    # The second example holds the same values in another order, so that it stays in the op's domain.
-    stacked = [
-      np.stack([x, np.roll(x.reshape(-1), 1).reshape(x.shape)]) if i in batched else x
-      for i, x in enumerate(case.dynamic_inputs)
-    ]
-    in_axes = tuple(0 if i in batched else None for i in everything)
-    outputs = jax.vmap(case.run, in_axes=in_axes)(*[jnp.asarray(x) for x in stacked])
+  arguments = [_stacked(case, batched) for batched in choices]
+  axes = [tuple(0 if i in batched else None for i in everything) for batched in choices]
+  # One compiled program for all choices: compiling is most of the time that a check takes.
+  run_all = jax.jit(lambda choices: [jax.vmap(case.run, in_axes=a)(*xs) for a, xs in zip(axes, choices, strict=True)])
+  for batched, stacked, outputs in zip(choices, arguments, run_all(arguments), strict=True):
     examples = [case.run(*[jnp.asarray(x[k] if i in batched else x) for i, x in enumerate(stacked)]) for k in range(2)]
     compare(
       f"vmap over {[names[i] for i in batched]}", outputs, [np.stack(pair) for pair in zip(*examples, strict=True)]
     )
+
+
+def _stacked(case: RawOp, batched: Collection[int]) -> list[np.ndarray]:
+  """Returns the inputs, with two examples of each batched one."""
+  # The second example holds the same values in another order, so that it stays in the op's domain.
+  return [
+    np.stack([x, np.roll(x.reshape(-1), 1).reshape(x.shape)]) if i in batched else x
+    for i, x in enumerate(case.dynamic_inputs)
+  ]
 
 
 def _check_grad(
@@ -577,12 +583,12 @@ def _jax_gradients(
     _, vjp = jax.vjp(function, *xs)
     return [_conjugate(g) for g in vjp(tuple(_conjugate(jnp.asarray(c)) for c in cotangents))]
 
-  traced = [jnp.asarray(x) for x in points]
-  gradients = [np.asarray(g) for g in first(*traced)]
-  if order == 1:
-    return gradients, []
-  second = jax.grad(lambda *xs: sum(jnp.sum(g) for g in first(*xs)), argnums=tuple(range(len(points))))(*traced)
-  return gradients, [np.asarray(g) for g in second]
+  def second(*xs: Value) -> tuple[Value, ...]:
+    return jax.grad(lambda *xs: sum(jnp.sum(g) for g in first(*xs)), argnums=tuple(range(len(xs))))(*xs)
+
+  derivatives = jax.jit(lambda *xs: (first(*xs), second(*xs) if order > 1 else ()))
+  first_order, second_order = derivatives(*[jnp.asarray(x) for x in points])
+  return [np.asarray(g) for g in first_order], [np.asarray(g) for g in second_order]
 
 
 def _tensorflow_gradients(
@@ -611,11 +617,15 @@ def _check_forward(
   op: str, function: Callable[..., Any], points: Sequence[np.ndarray], cotangents: Sequence[np.ndarray]
 ) -> None:
   rng = np.random.default_rng(1)
-  traced = [jnp.asarray(x) for x in points]
-  tangents = [jnp.asarray(_random_like(rng, x)) for x in points]
-  _, pushed = jax.jvp(function, traced, tangents)
-  _, vjp = jax.vjp(function, *traced)
-  pulled = vjp(tuple(jnp.asarray(c) for c in cotangents))
+  tangents = [_random_like(rng, x) for x in points]
+
+  @jax.jit
+  def both_modes(points: list[jax.Array], tangents: list[jax.Array], cotangents: tuple[jax.Array, ...]) -> Any:
+    _, pushed = jax.jvp(function, points, tangents)
+    _, vjp = jax.vjp(function, *points)
+    return pushed, vjp(cotangents)
+
+  pushed, pulled = both_modes(list(points), tangents, tuple(cotangents))
   # A function that conjugates is linear over the reals alone, and so the real parts are what must agree.
   forward = sum((_wide(t).ravel() @ _wide(c).ravel()).real for t, c in zip(pushed, cotangents, strict=True))
   backward = sum((_wide(t).ravel() @ _wide(p).ravel()).real for t, p in zip(tangents, pulled, strict=True))
