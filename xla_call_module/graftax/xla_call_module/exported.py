@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.xla_call_module import errors, ir
 
-__all__ = ["array_type", "check_name", "deserialize"]
+__all__ = ["array_struct", "array_type", "check_name", "deserialize"]
 
 
 def deserialize(data: bytes) -> Any:
@@ -27,15 +27,21 @@ def deserialize(data: bytes) -> Any:
     ) from None
 
 
-def array_type(aval: Any) -> ir.TensorType:
-  """Returns the array type that represents an argument or a result in the module; an open dimension is None."""
+def array_struct(aval: Any) -> jax.ShapeDtypeStruct:
+  """Returns the array that represents an argument or a result in the module; its dimensions may be symbolic."""
   shape, dtype = aval.shape, aval.dtype
   if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
     shape, dtype = (*shape, *data.shape), data.dtype
   if dtype == jax.dtypes.float0:  # `main` represents these as booleans
     dtype = np.bool_
-  return ir.TensorType(tuple(dim if isinstance(dim, int) else None for dim in shape), np.dtype(dtype))
+  return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
+
+
+def array_type(aval: Any) -> ir.TensorType:
+  """Returns the type of `array_struct(aval)`; an open dimension is None."""
+  found = array_struct(aval)
+  return ir.TensorType(tuple(dim if isinstance(dim, int) else None for dim in found.shape), np.dtype(found.dtype))
 
 
 def check_name(check: Any) -> str:

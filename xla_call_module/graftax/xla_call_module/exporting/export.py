@@ -1,0 +1,96 @@
+"""`export_call_module`: a JAX function as the attributes of an XlaCallModule node."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from graftax.xla_call_module import errors, mlir
+from graftax.xla_call_module import exported as exported_fields
+from graftax.xla_call_module.exporting.target import Target
+
+__all__ = ["CallModule", "export_call_module"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CallModule:
+  """A StableHLO module with the calling convention of an XlaCallModule node.
+
+  Attributes:
+    inputs: what the function takes, flat, with the dtypes that the node sees: random keys are uint32 arrays with more
+      dimensions, and float0 is bool. Dimensions may be symbolic.
+    outputs: the results, in the same form.
+    kept: positions of the inputs that the node takes. JAX drops inputs that the function does not use.
+    attributes: the attributes of the node by name, without `Tin`, `Tout` and `Sout`, which `inputs`, `kept` and
+      `outputs` tell. `use_shardy_partitioner` is there only if the target knows it.
+    target: the TensorFlow that the module was written for.
+    exported: what JAX exported; its module is not yet legalized for the target.
+  """
+
+  inputs: tuple[jax.ShapeDtypeStruct, ...]
+  outputs: tuple[jax.ShapeDtypeStruct, ...]
+  kept: tuple[int, ...]
+  attributes: dict[str, Any]
+  target: Target
+  exported: jax.export.Exported = dataclasses.field(repr=False)
+
+
+def export_call_module(
+  function: Callable[..., Sequence[Any]],
+  avals: Sequence[jax.ShapeDtypeStruct],
+  *,
+  target: Target | str | None = None,
+  platforms: Sequence[str] | None = None,
+  disabled_checks: Sequence[Any] = (),
+) -> CallModule:
+  """Returns a JAX function as a module that an XlaCallModule node runs.
+
+  Args:
+    function: takes flat positional arrays and returns a list or tuple of arrays.
+    avals: the arguments; dimensions may be symbolic, as `jax.export.symbolic_shape` makes them.
+    target: the TensorFlow that will run the module, see `Target.of`.
+    platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
+    disabled_checks: `jax.export.DisabledSafetyCheck`s.
+
+  Raises:
+    VersionError: the target is not known, or too old for an op of the module.
+    UnsupportedModuleError: the function has side effects or communicates between devices.
+  """
+  target = Target.of(target)
+  jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
+  _check_pure(jitted.trace(*avals))
+  exported = jax.export.export(jitted, platforms=platforms, disabled_checks=disabled_checks)(*avals)
+  version = min(exported.calling_convention_version, target.call_module_version)
+  attributes: dict[str, Any] = {
+    "version": version,
+    "module": mlir.serialize(exported.mlir_module_serialized, version=target.stablehlo_text),
+    "platforms": tuple(name.upper() for name in exported.platforms),
+    "function_list": (),
+    "has_token_input_output": False,
+    "disabled_checks": tuple(map(exported_fields.check_name, exported.disabled_safety_checks)),
+    "dim_args_spec": (),
+  }
+  if target.call_module_version >= 10:
+    attributes["use_shardy_partitioner"] = False
+  return CallModule(
+    tuple(map(_as_seen_by_node, exported.in_avals)),
+    tuple(map(_as_seen_by_node, exported.out_avals)),
+    tuple(exported.module_kept_var_idx),
+    attributes,
+    target,
+    exported,
+  )
+
+
+def _check_pure(traced: Any) -> None:
+  effects = sorted(set(map(str, traced.jaxpr.effects)))
+  if effects:
+    raise errors.UnsupportedModuleError(
+      f"function {traced.fun_name!r} has side effects ({', '.join(effects)}), which a TensorFlow graph cannot run;"
+      " remove callbacks and debug prints from what is exported."
+    )
+
+
+def _as_seen_by_node(aval: Any) -> jax.ShapeDtypeStruct:
+  return exported_fields.array_struct(aval)

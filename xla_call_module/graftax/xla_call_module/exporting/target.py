@@ -1,0 +1,130 @@
+"""`Target`: what the TensorFlow that will run a module reads."""
+
+import dataclasses
+import importlib.metadata
+import re
+
+from graftax.xla_call_module import errors
+from graftax.xla_call_module.exporting.tensorflow_versions import TENSORFLOW_VERSIONS
+
+__all__ = ["Target"]
+
+# The oldest version of the calling convention that modules of this package follow.
+_OLDEST_CALL_MODULE_VERSION = 8
+
+_DISTRIBUTIONS = (
+  "tensorflow",
+  "tensorflow-cpu",
+  "tensorflow-intel",
+  "tensorflow-macos",
+  "tensorflow-cpu-aws",
+  "tensorflow-rocm",
+  "tf-nightly",
+  "tf-nightly-cpu",
+  "intel-tensorflow",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+  """The newest versions that the TensorFlow that will run a module reads.
+
+  Attributes:
+    name: the name in messages, such as "tensorflow-2.16".
+    stablehlo_version: the newest version of StableHLO; a string such as "1.9.1" is accepted, too.
+    call_module_version: the newest version of the XlaCallModule node, at least 8.
+
+  Raises:
+    VersionError: a version is malformed, or older than what this package writes.
+
+  Example:
+    >>> Target.of("tensorflow-2.16")
+    Target(name='tensorflow-2.16', stablehlo_version=(0, 17, 7), call_module_version=9)
+    >>> Target("my runtime", "1.8.0", 9).stablehlo_version
+    (1, 8, 0)
+  """
+
+  name: str
+  stablehlo_version: tuple[int, int, int]
+  call_module_version: int
+
+  def __post_init__(self) -> None:
+    object.__setattr__(self, "stablehlo_version", _parsed(self.stablehlo_version, self.name))
+    number = self.call_module_version
+    if not isinstance(number, int) or isinstance(number, bool) or number < _OLDEST_CALL_MODULE_VERSION:
+      raise errors.VersionError(
+        f"Target {self.name!r}: call_module_version={number!r}; expected an integer from"
+        f" {_OLDEST_CALL_MODULE_VERSION} on. Older nodes follow another calling convention."
+      )
+
+  @property
+  def stablehlo_text(self) -> str:
+    """The version of StableHLO with dots, such as "1.9.1"."""
+    return ".".join(map(str, self.stablehlo_version))
+
+  @staticmethod
+  def of(target: "Target | str | None") -> "Target":
+    """Returns the target with a given name.
+
+    Args:
+      target: "tensorflow-2.16" or "tensorflow-2.16.2" for that release of TensorFlow. A release that is newer than the
+        table gets the table's newest versions, which it reads. None means the installed TensorFlow, which is not
+        imported, and the newest of the table if there is none. A `Target` is returned as it is.
+
+    Raises:
+      VersionError: no target has this name, or the installed TensorFlow is older than the table.
+    """
+    if isinstance(target, Target):
+      return target
+    if target is None:
+      release = _installed_release()
+      return _tensorflow(release if release is not None else max(TENSORFLOW_VERSIONS), "the installed TensorFlow")
+    match = re.fullmatch(r"tensorflow-(\d+)\.(\d+)(?:\..*)?", target) if isinstance(target, str) else None
+    if match is None:
+      raise errors.VersionError(
+        f"target {target!r} is not known; expected None, a Target, or a name from {_name(min(TENSORFLOW_VERSIONS))!r}"
+        f" to {_name(max(TENSORFLOW_VERSIONS))!r}."
+      )
+    return _tensorflow((int(match[1]), int(match[2])), f"target {target!r}")
+
+
+def _tensorflow(release: tuple[int, int], what: str) -> Target:
+  known = [row for row in TENSORFLOW_VERSIONS if row <= release]
+  if not known:
+    raise errors.VersionError(
+      f"{what} is release {_dotted(release)}; modules are written for {_dotted(min(TENSORFLOW_VERSIONS))} and newer."
+      " Upgrade TensorFlow, or name the target that will run the module."
+    )
+  stablehlo_version, call_module_version = TENSORFLOW_VERSIONS[max(known)]
+  return Target(_name(release), stablehlo_version, call_module_version)
+
+
+def _installed_release() -> tuple[int, int] | None:
+  for name in _DISTRIBUTIONS:
+    try:
+      match = re.match(r"(\d+)\.(\d+)", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+      continue
+    if match is not None:
+      return int(match[1]), int(match[2])
+  return None
+
+
+def _parsed(version: object, name: str) -> tuple[int, int, int]:
+  parts = re.findall(r"\d+", version) if isinstance(version, str) else version
+  if isinstance(version, str) and not re.fullmatch(r"\d+\.\d+\.\d+", version):
+    parts = None
+  numbers = [int(part) for part in parts] if isinstance(parts, (tuple, list)) else []
+  if len(numbers) != 3:
+    raise errors.VersionError(
+      f"Target {name!r}: stablehlo_version={version!r}; expected three numbers, such as '1.9.1'."
+    )
+  return numbers[0], numbers[1], numbers[2]
+
+
+def _name(release: tuple[int, int]) -> str:
+  return f"tensorflow-{_dotted(release)}"
+
+
+def _dotted(release: tuple[int, int]) -> str:
+  return ".".join(map(str, release))
