@@ -1,0 +1,1 @@
+"""Converts JAX functions to TensorFlow."""

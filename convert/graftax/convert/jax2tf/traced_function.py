@@ -1,0 +1,254 @@
+"""`TracedFunction`: a JAX function of flat arrays, traced once, from which all parts of a TensorFlow graph are made."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.argument_names import argument_names, result_names
+from graftax.xla_call_module.exporting import CallModule, Target, export_call_module
+
+__all__ = ["TracedFunction", "array_spec", "trace"]
+
+# Any in this module: nested arguments and results of the caller.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedFunction:
+  """A JAX function of flat arrays, and its derivatives.
+
+  Calling it runs the function: flat arrays in, a list of flat arrays out. It can be transformed and exported by JAX.
+
+  Attributes:
+    name: the name of the function, for messages and for names in graphs.
+    jaxpr: the function.
+    inputs: shape and dtype of each flat argument. Dimensions may be symbolic. Random keys are arrays of uint32, and
+      64-bit types are those of 32 bits if `jax_enable_x64` was off while tracing.
+    outputs: the same for each flat result; float0 is bool.
+    input_names: a name for each flat argument, made of the name of the Python argument and the path in it.
+    output_names: a name for each flat result.
+    in_tree: the structure of `(args, kwargs)` with the flat arguments as leaves.
+    out_tree: the structure of the result.
+    enable_x64: whether 64-bit types were on.
+  """
+
+  name: str
+  jaxpr: ClosedJaxpr
+  inputs: tuple[jax.ShapeDtypeStruct, ...]
+  outputs: tuple[jax.ShapeDtypeStruct, ...]
+  input_names: tuple[str, ...]
+  output_names: tuple[str, ...]
+  in_tree: Any
+  out_tree: Any
+  enable_x64: bool
+  _modules: dict[Any, CallModule] = dataclasses.field(default_factory=dict, init=False, repr=False)
+
+  def __call__(self, *args: Any) -> list[Any]:
+    return jaxpr_as_fun(self.jaxpr)(*args)
+
+  @property
+  def differentiable_inputs(self) -> tuple[int, ...]:
+    """Returns the positions of the arguments that have derivatives: those of real or complex dtype."""
+    return _inexact(self.inputs)
+
+  @property
+  def differentiable_outputs(self) -> tuple[int, ...]:
+    """Returns the positions of the results that have derivatives: those of real or complex dtype."""
+    return _inexact(self.outputs)
+
+  def call_module(
+    self,
+    target: Target | str | None = None,
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[Any] = (),
+  ) -> CallModule:
+    """Returns the function as the attributes of an XlaCallModule node; see `export_call_module`.
+
+    The result is kept, so a second call with equal arguments takes no time.
+    """
+    target = Target.of(target)
+    key = target, None if platforms is None else tuple(platforms), tuple(map(str, disabled_checks))
+    if key not in self._modules:
+      with jax.enable_x64(self.enable_x64):
+        self._modules[key] = export_call_module(
+          _named(self, self.name), self.inputs, target=target, platforms=platforms, disabled_checks=disabled_checks
+        )
+    return self._modules[key]
+
+  def gradient(self) -> "TracedFunction":
+    """Returns the function from arguments and cotangents of results to cotangents of arguments.
+
+    Its flat arguments are all arguments of this function, then the cotangents of its `differentiable_outputs`. Its
+    results are the cotangents of its `differentiable_inputs`. The derivative is the one of `jax.vjp`, so rules of
+    `jax.custom_vjp` and `jax.custom_jvp` are used. It is traced by the first call, and kept.
+
+    Cotangents of complex values follow TensorFlow: they are the complex conjugates of those in JAX.
+    """
+    return self._gradient
+
+  @functools.cached_property
+  def _gradient(self) -> "TracedFunction":
+    inputs, outputs = self.differentiable_inputs, self.differentiable_outputs
+    num_inputs = len(self.inputs)
+    function = self
+
+    def pullback(*operands: Any) -> list[Any]:
+      args, cotangents = list(operands[:num_inputs]), operands[num_inputs:]
+
+      def differentiable(*moving: Any) -> list[Any]:
+        given = dict(zip(inputs, moving, strict=True))
+        results = function(*(given.get(i, arg) for i, arg in enumerate(args)))
+        return [results[i] for i in outputs]
+
+      _, pull = jax.vjp(differentiable, *(args[i] for i in inputs))
+      return [_conjugate(cotangent) for cotangent in pull([_conjugate(cotangent) for cotangent in cotangents])]
+
+    return _trace_flat(
+      pullback,
+      (*self.inputs, *(self.outputs[i] for i in outputs)),
+      name=f"{self.name}_vjp",
+      input_names=(*self.input_names, *(f"{self.output_names[i]}_cotangent" for i in outputs)),
+      output_names=tuple(f"{self.input_names[i]}_cotangent" for i in inputs),
+      enable_x64=self.enable_x64,
+    )
+
+
+def trace(
+  function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *, name: str | None = None
+) -> TracedFunction:
+  """Returns a JAX function as a function of flat arrays.
+
+  Args:
+    function: any JAX function of nested arrays.
+    args: nested positional arguments: arrays, numbers, or anything with `shape` and `dtype`. Only shapes and dtypes are
+      used. Dimensions may be symbolic (`jax.export.symbolic_shape`).
+    kwargs: keyword arguments, likewise.
+    name: the name of the result; by default that of the function.
+
+  Raises:
+    ConversionError: `function` cannot be called, or an argument is not an array.
+  """
+  if not callable(function):
+    raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
+  name = name or str(getattr(function, "__name__", type(function).__name__))
+  leaves, in_tree = jax.tree.flatten((tuple(args), dict(kwargs or {})))
+  names = argument_names(function, args, kwargs or {})
+  specs = [array_spec(leaf, f"{name}: argument {where!r}") for leaf, where in zip(leaves, names, strict=True)]
+  result_tree: Any = None
+
+  def flat(*operands: Any) -> list[Any]:
+    nonlocal result_tree
+    wrapped = [_as_keys(operand, spec.dtype) for operand, spec in zip(operands, specs, strict=True)]
+    called_args, called_kwargs = jax.tree.unflatten(in_tree, wrapped)
+    result = function(*called_args, **called_kwargs)
+    result_tree = jax.tree.map(lambda _: 0, result)
+    return [_without_extended_dtype(leaf) for leaf in jax.tree.leaves(result)]
+
+  traced = _trace_flat(
+    flat,
+    [_physical(spec) for spec in specs],
+    name=name,
+    input_names=names,
+    output_names=None,
+    enable_x64=jax.config.jax_enable_x64,
+  )
+  return dataclasses.replace(
+    traced, in_tree=in_tree, out_tree=jax.tree.structure(result_tree), output_names=result_names(result_tree)
+  )
+
+
+def array_spec(value: Any, where: str = "the argument") -> jax.ShapeDtypeStruct:
+  """Returns shape and dtype of an array, with the dtype that JAX gives it; `where` is for messages.
+
+  Raises:
+    ConversionError: `value` is not an array.
+  """
+  shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+  if shape is None or dtype is None:
+    if not isinstance(value, bool | int | float | complex):
+      raise ConversionError(
+        f"{where} is {value!r:.80}; expected an array, or a jax.ShapeDtypeStruct. Bind other values with "
+        f"functools.partial."
+      )
+    shape, dtype = (), jnp.result_type(value)
+  if not jnp.issubdtype(dtype, jax.dtypes.extended):
+    try:
+      dtype = jax.dtypes.canonicalize_dtype(np.dtype(dtype))
+      jax.ShapeDtypeStruct(shape, dtype)
+    except TypeError as e:
+      raise ConversionError(f"{where} has dtype {dtype!r}, which JAX does not have.") from e
+    if dtype.kind in "OSUMm":
+      raise ConversionError(f"{where} has dtype {dtype}, which JAX does not have.")
+  return jax.ShapeDtypeStruct(tuple(shape), dtype)
+
+
+def _trace_flat(
+  function: Callable[..., list[Any]],
+  inputs: Sequence[jax.ShapeDtypeStruct],
+  *,
+  name: str,
+  input_names: Sequence[str],
+  output_names: Sequence[str] | None,
+  enable_x64: bool,
+) -> TracedFunction:
+  with jax.enable_x64(enable_x64):
+    jaxpr, results = jax.make_jaxpr(_named(function, name), return_shape=True)(*inputs)
+  outputs = tuple(jax.ShapeDtypeStruct(result.shape, result.dtype) for result in results)
+  return TracedFunction(
+    name,
+    jaxpr,
+    tuple(inputs),
+    outputs,
+    tuple(input_names),
+    tuple(f"output_{i}" for i in range(len(outputs))) if output_names is None else tuple(output_names),
+    jax.tree.structure((tuple(inputs), {})),
+    jax.tree.structure(list(outputs)),
+    enable_x64,
+  )
+
+
+def _named(function: Callable[..., list[Any]], name: str) -> Callable[..., list[Any]]:
+  """Returns the function with a name, which JAX writes into modules."""
+
+  def call(*args: Any) -> list[Any]:
+    return function(*args)
+
+  call.__name__ = call.__qualname__ = name
+  return call
+
+
+def _inexact(specs: Sequence[jax.ShapeDtypeStruct]) -> tuple[int, ...]:
+  return tuple(i for i, spec in enumerate(specs) if jnp.issubdtype(spec.dtype, jnp.inexact))
+
+
+def _conjugate(x: Any) -> Any:
+  return jnp.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def _physical(spec: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+  """Returns the spec of an array of random keys as that of their data; other specs unchanged."""
+  if not jnp.issubdtype(spec.dtype, jax.dtypes.prng_key):
+    return spec
+  data = jax.eval_shape(jax.random.key_data, spec)
+  return jax.ShapeDtypeStruct(data.shape, data.dtype)
+
+
+def _as_keys(operand: Any, dtype: Any) -> Any:
+  is_key = jnp.issubdtype(dtype, jax.dtypes.prng_key)
+  return jax.random.wrap_key_data(operand, impl=dtype) if is_key else operand
+
+
+def _without_extended_dtype(result: Any) -> Any:
+  dtype = getattr(result, "dtype", None)
+  if dtype == jax.dtypes.float0:
+    return jnp.zeros(result.shape, bool)
+  if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+    return jax.random.key_data(result)
+  return result
