@@ -340,9 +340,35 @@ def expint(x: Array) -> Array:
 
 
 def _expint(x: Array) -> Array:
-  # Infinite long before 1e4; `expi` does not return for some larger arguments.
-  inside = jnp.where(x >= 1e4, jnp.inf, jsp.expi(jnp.minimum(x, 1e4)))
-  return jnp.where(x == 0, -jnp.inf, jnp.where((x < 0) | (x == jnp.inf), jnp.nan, inside))
+  value = jnp.where(x <= _EXPINT_LARGE, _expint_series(x), _expint_asymptotic(x))
+  return jnp.where(x == 0, -jnp.inf, jnp.where((x < 0) | (x == jnp.inf), jnp.nan, value))
+
+
+# `jsp.expi` evaluates its formula for negative arguments too, whose loop need not end for positive ones.
+# From 40 on, the smallest term of the asymptotic series is below e^-40; up to there 120 terms of the power series do.
+_EXPINT_LARGE = 40.0
+_EXPINT_TERMS = 120
+
+
+def _expint_series(x: Array) -> jax.Array:
+  # log(x) + gamma + the sum of x^k / (k k!), from the inside out: x (1 + x/2 (1/2 + x/3 (1/3 + ...))).
+  x = jnp.minimum(x, _EXPINT_LARGE)
+
+  def add(i: Array, inner: jax.Array) -> jax.Array:
+    k = (_EXPINT_TERMS - i).astype(x.dtype)
+    return 1 / k + x / (k + 1) * inner
+
+  return x * jax.lax.fori_loop(0, _EXPINT_TERMS, add, jnp.zeros_like(x)) + (np.euler_gamma + jnp.log(x))
+
+
+def _expint_asymptotic(x: Array) -> jax.Array:
+  # exp(x) / x times the sum of k! / x^k, from the inside out: 1 + 1/x (1 + 2/x (1 + ...)).
+  x = jnp.maximum(x, _EXPINT_LARGE)
+  num_terms = int(_EXPINT_LARGE)
+  total = jax.lax.fori_loop(
+    0, num_terms, lambda i, inner: 1 + (num_terms - i).astype(x.dtype) / x * inner, jnp.ones_like(x)
+  )
+  return jnp.exp(x) * (1 / x) * total
 
 
 @register("FresnelCos", ignores=("T",))

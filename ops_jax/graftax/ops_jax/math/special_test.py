@@ -157,3 +157,8 @@ def test_incomplete_beta_outside_its_domain():
 
 def test_exponential_integral_of_huge_arguments_is_infinite():
   check_raw_op("Expint", [np.array([100, 1e6, 62360016, 1e30], np.float32)], vmap=False)
+
+
+def test_exponential_integral_of_tiny_and_negative_arguments_returns():
+  x = np.array([4.2e-07, -8.5e-08, 8.8e-18, 62360016, 0.37, 2, 39, 41], np.float32)
+  check_raw_op("Expint", [x], vmap=False)
