@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
       for values in range(options.values)
     ]
   summary = Summary()
-  for answer in run_isolated(cases, options.timeout):
+  for answer in run_isolated(cases, options.timeout, options.jobs):
     summary.add(answer)
     for difference in answer.differences:
       size = f"error {difference.error:.1e}{', undefined' if difference.undefined else ''}"
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument("--replay", action="append", metavar="ID", help="only the case op/structure/values; prints it")
   parser.add_argument("--rejected", action="store_true", help="print the cases that TensorFlow rejects, too")
   parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for one case (default: 60)")
+  parser.add_argument("--jobs", type=int, default=1, help="cases that run at a time (default: 1)")
   return parser
 
 

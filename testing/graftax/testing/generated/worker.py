@@ -3,6 +3,7 @@
 A child reads case ids from its standard input, and writes one JSON object per case.
 """
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -23,7 +24,7 @@ __all__ = ["Answer", "main", "run_isolated"]
 # Starting TensorFlow takes its time on a busy machine.
 _STARTUP_S = 300.0
 # Compiled programs stay in a child's memory, so it is replaced after this many cases.
-_CASES_PER_CHILD = 2000
+_CASES_PER_CHILD = 1000
 # Without oneDNN, which TensorFlow switches on by itself on some CPUs only, its kernels refuse grouped, dilated and NCHW
 # convolutions.
 _ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}
@@ -58,19 +59,42 @@ def answer(case_id: CaseId, runner: Runner) -> Answer:
   return Answer(case_id, outcome.rejected, new, known, outcome.has_gradient)
 
 
-def run_isolated(cases: Sequence[CaseId], timeout_s: float = 60.0) -> Iterator[Answer]:
-  """Yields the answer to each case, in order.
+def run_isolated(cases: Sequence[CaseId], timeout_s: float = 60.0, num_children: int = 1) -> Iterator[Answer]:
+  """Yields the answer to each case; those to the cases of one op in order.
 
   Args:
     cases: the cases.
     timeout_s: how long one may take. A case at which the child dies or hangs counts as rejected; the message tells
       whether TensorFlow or the lowering was running.
+    num_children: how many child processes run at a time.
   """
+  ops = sorted({case.op for case in cases})
+  child_of = {op: i % num_children for i, op in enumerate(ops)}
+  shares = [[case for case in cases if child_of[case.op] == i] for i in range(num_children)]
+  answers: queue.Queue[Answer] = queue.Queue()
+  with concurrent.futures.ThreadPoolExecutor(num_children) as pool:
+    running = [pool.submit(_answer_all, share, timeout_s, answers) for share in shares]
+    for _ in cases:
+      yield _next_of(answers, running)
+
+
+def _answer_all(cases: Sequence[CaseId], timeout_s: float, answers: "queue.Queue[Answer]") -> None:
   done = 0
   while done < len(cases):
     for found in _run_in_child(cases[done : done + _CASES_PER_CHILD], timeout_s):
       done += 1
-      yield found
+      answers.put(found)
+
+
+def _next_of(answers: "queue.Queue[Answer]", running: Sequence["concurrent.futures.Future[None]"]) -> Answer:
+  """Returns the next answer; raises what a thread raised."""
+  while True:
+    try:
+      return answers.get(timeout=1.0)
+    except queue.Empty:
+      for future in running:
+        if future.done():
+          future.result()
 
 
 def main() -> None:
