@@ -1,0 +1,74 @@
+"""Command line of `python -m graftax.testing.jax_to_tf`: converts the functions and prints what came out right."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
+from graftax.testing.jax_to_tf.check import FORMS, Result
+from graftax.testing.jax_to_tf.converters import CONVERTERS
+from graftax.testing.jax_to_tf.report import failures, functions_table, kinds_table, routes_table
+from graftax.testing.jax_to_tf.routes import ROUTES
+from graftax.testing.jax_to_tf.worker import run_isolated
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Runs the command and returns its exit status: 1 if a check of the first converter failed, 2 if nothing matches."""
+  options = _parser().parse_args(arguments)
+  names = [
+    name
+    for name in all_cases(options.kind or KINDS)
+    if not options.function or name in options.function or name.partition("/")[2] in options.function
+  ]
+  if not names:
+    print("no function matches --kind and --function", file=sys.stderr)
+    return 2
+  found: dict[str, dict[str, list[Result]]] = {}
+  for converter in options.converter or list(CONVERTERS):
+    routes = [route for route in options.route or ROUTES if converter in ROUTES[route].converters]
+    found[converter] = {}
+    for name, results in run_isolated(names, converter, routes, options.form or FORMS, options.timeout):
+      found[converter][name] = results
+      line = failures({name: results})
+      if line:
+        print(f"{converter}: {line}", file=sys.stderr, flush=True)
+  if options.json:
+    options.json.write_text(_as_json(found), encoding="utf-8")
+  tables = [kinds_table(found), routes_table(found)] + ([functions_table(found)] if options.rows else [])
+  print("\n\n".join(tables))
+  first = next(iter(found.values()))
+  return int(any(not result.passed for results in first.values() for result in results))
+
+
+def _as_json(found: dict[str, dict[str, list[Result]]]) -> str:
+  plain = {
+    converter: {name: [dataclasses.asdict(result) for result in results] for name, results in by_case.items()}
+    for converter, by_case in found.items()
+  }
+  return json.dumps(plain, indent=1) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+    prog="python -m graftax.testing.jax_to_tf", description="Compare JAX functions in TensorFlow with JAX."
+  )
+  parser.add_argument("--kind", action="append", choices=KINDS, help="only functions of this kind; may be repeated")
+  parser.add_argument("--function", action="append", help="only the function of this name; may be repeated")
+  parser.add_argument("--route", action="append", choices=list(ROUTES), help="only this route; may be repeated")
+  parser.add_argument("--form", action="append", choices=FORMS, help="only static or only symbolic shapes")
+  parser.add_argument(
+    "--converter", action="append", choices=list(CONVERTERS), help="only this converter; may be repeated (default: all)"
+  )
+  parser.add_argument("--rows", action="store_true", help="also print a row for each function")
+  parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this file")
+  parser.add_argument(
+    "--timeout", type=float, default=120.0, metavar="SECONDS", help="time limit of one check (default: 120)"
+  )
+  return parser
+
+
+if __name__ == "__main__":
+  sys.exit(main())

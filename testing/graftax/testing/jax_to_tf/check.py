@@ -1,0 +1,140 @@
+"""Checks one function along every route: its value and its gradient."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from graftax.graphdef_ir import GraftaxError
+from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.jax_to_tf.case import Case, arguments, needs_x64
+from graftax.testing.jax_to_tf.oracle import Different, Oracle
+from graftax.testing.jax_to_tf.routes import ROUTES, Conversion, Runnable
+from graftax.xla_call_module import StableHloError
+
+__all__ = ["CHECKS", "FORMS", "Result", "check_case"]
+
+CHECKS = ("value", "gradient")
+FORMS = ("static", "symbolic")
+
+_MAX_DETAIL = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+  """What came of a check.
+
+  Attributes:
+    form: "static" or "symbolic" shapes.
+    route: a key of `ROUTES`.
+    check: "value" or "gradient".
+    outcome: "equal"; "refused", a typed error while converting where one is right; "wrong" numbers, shapes or dtypes;
+      "accepted" where an error was the only right answer; "raised" for every other error.
+    detail: what differs, or the error; empty for a gradient whose value raised.
+    error: the largest difference over the largest value.
+    duration_s: time of the check.
+  """
+
+  form: str
+  route: str
+  check: str
+  outcome: str
+  detail: str = ""
+  error: float = 0.0
+  duration_s: float = 0.0
+
+  @property
+  def passed(self) -> bool:
+    """Whether the outcome is right."""
+    return self.outcome in ("equal", "refused")
+
+
+def check_case(
+  case: Case,
+  converter: str,
+  routes: Sequence[str] = tuple(ROUTES),
+  forms: Sequence[str] = FORMS,
+  on_start: Callable[[str], None] = lambda what: None,
+) -> Iterator[Result]:
+  """Yields the results of a case in every form that it has, along every route.
+
+  Args:
+    case: the function.
+    converter: a key of `CONVERTERS`.
+    routes: keys of `ROUTES`.
+    forms: some of `FORMS`.
+    on_start: called with the name of each check before it runs.
+  """
+  with jax.enable_x64(needs_x64(case)):
+    flat = jax.tree.leaves(arguments(case))
+    oracle = None if case.refusal == "must" else Oracle(case, flat)
+    for form in forms:
+      if form == "symbolic" and case.polymorphic_shapes is None:
+        continue
+      for route in routes:
+        on_start(f"{form} {route}")
+        yield from _check_route(case, converter, form, route, oracle, flat)
+
+
+def _check_route(
+  case: Case, converter: str, form: str, route: str, oracle: Oracle | None, flat: Sequence[np.ndarray]
+) -> Iterator[Result]:
+  shapes = case.polymorphic_shapes if form == "symbolic" else None
+  conversion = Conversion(converter, case.function, arguments(case), shapes)
+  state: dict[str, Runnable] = {}
+  outputs: list[np.ndarray] = []
+
+  def value() -> float:
+    state["runnable"] = ROUTES[route].prepare(conversion)
+    outputs.extend(_arrays(state["runnable"].value(_tensors(flat))))
+    return oracle.compare_values(outputs) if oracle else 0.0
+
+  def gradient() -> float:
+    assert oracle is not None, "internal: a gradient is compared with JAX's alone"
+    found = state["runnable"].gradient(_tensors(flat), _tensors(oracle.cotangents(outputs)))
+    return oracle.compare_gradients(_arrays(found))
+
+  first = _result(case, converter, (form, route, "value"), value)
+  yield first
+  if oracle is not None and oracle.gradients is not None:
+    if first.outcome in ("refused", "raised"):  # there is nothing to differentiate
+      yield Result(form, route, "gradient", first.outcome)
+    else:
+      yield _result(case, converter, (form, route, "gradient"), gradient)
+
+
+def _result(case: Case, converter: str, names: tuple[str, str, str], check: Callable[[], float]) -> Result:
+  start = time.perf_counter()
+  try:
+    error, failure = check(), None
+  except Exception as e:
+    error, failure = 0.0, e
+  outcome = _outcome(case, converter, failure)
+  detail = "" if failure is None else f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:_MAX_DETAIL]
+  return Result(*names, outcome, detail, error, time.perf_counter() - start)
+
+
+def _outcome(case: Case, converter: str, failure: Exception | None) -> str:
+  if failure is None:
+    return "accepted" if case.refusal == "must" else "equal"
+  if isinstance(failure, Different):
+    return "wrong"
+  return "refused" if case.refusal and _is_refusal(converter, failure) else "raised"
+
+
+def _is_refusal(converter: str, failure: Exception) -> bool:
+  """Returns whether the error was raised on purpose, and before TensorFlow ran anything."""
+  if converter == "graftax":
+    return isinstance(failure, GraftaxError | StableHloError)
+  return not isinstance(failure, import_tensorflow().errors.OpError)
+
+
+def _tensors(arrays: Sequence[np.ndarray]) -> list[object]:
+  tf = import_tensorflow()
+  return [tf.constant(x, dtype=x.dtype) for x in arrays]
+
+
+def _arrays(tensors: Sequence[object]) -> list[np.ndarray]:
+  return [np.asarray(x) for x in tensors]

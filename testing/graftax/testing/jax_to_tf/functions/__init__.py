@@ -1,0 +1,1 @@
+"""The JAX functions of the table, one module for each kind; each has a tuple `CASES`."""

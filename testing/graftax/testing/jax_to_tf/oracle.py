@@ -1,0 +1,137 @@
+"""What JAX computes for a case, and how far other numbers are from that."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.testing.jax_to_tf.case import Case
+
+__all__ = ["Different", "Oracle"]
+
+# `Any` in this module is an array.
+
+_TOLERANCE = 1e-5
+
+
+class Different(AssertionError):
+  """TensorFlow's results differ from JAX's."""
+
+
+class Oracle:
+  """JAX's values and gradients of a case.
+
+  Attributes:
+    dtypes: of the flat results.
+    values: what is compared: the flat results, or their invariants.
+    gradients: of the compared numbers of floating point, weighted at random, one for each input of floating point;
+      None if the case has none.
+  """
+
+  def __init__(self, case: Case, flat: Sequence[np.ndarray]):
+    structure = jax.tree.structure(case.inputs)
+    function = case.oracle or case.function
+
+    def outputs(*flat: Any) -> list[Any]:
+      return jax.tree.leaves(function(*jax.tree.unflatten(structure, flat)))
+
+    def compared(*flat: Any) -> list[Any]:
+      found = outputs(*flat)
+      return jax.tree.leaves(case.invariants(*found)) if case.invariants else found
+
+    self._tolerance = _TOLERANCE * case.loose
+    self._invariants = case.invariants
+    self.dtypes = [jnp.result_type(out) for out in jax.eval_shape(outputs, *flat)]
+    self.values = [np.asarray(x) for x in jax.jit(compared)(*flat)]
+    self._weights = _weights(self.values)
+    moving = [i for i, x in enumerate(flat) if _is_inexact(x)]
+    self.gradients: list[np.ndarray] | None = None
+    if case.gradient and moving and self._weights:
+      self.gradients = [np.asarray(g) for g in jax.jit(_pulled_back(compared, moving))(list(flat), self._weights)]
+
+  def compare_values(self, outputs: Sequence[np.ndarray]) -> float:
+    """Returns the largest relative difference of TensorFlow's flat outputs.
+
+    Raises:
+      Different: it is above the tolerance, or the number of results, dtypes or shapes differ.
+    """
+    dtypes = [y.dtype for y in outputs]
+    if dtypes != self.dtypes:
+      raise Different(f"results of types {list(map(str, dtypes))} instead of {list(map(str, self.dtypes))}")
+    found = jax.tree.leaves(self._invariants(*outputs)) if self._invariants else outputs
+    return _compare([np.asarray(x) for x in found], self.values, self._tolerance)
+
+  def compare_gradients(self, found: Sequence[np.ndarray]) -> float:
+    """Returns the largest relative difference of TensorFlow's gradients.
+
+    Raises:
+      Different: as for `compare_values`.
+    """
+    assert self.gradients is not None, "internal: there is no gradient to compare with"
+    return _compare(found, self.gradients, self._tolerance)
+
+  def cotangents(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns cotangents of TensorFlow's own outputs, so that the gradient is that of the compared numbers."""
+    invariants = self._invariants
+    if invariants is None:
+      return self._weights
+    _, pull = jax.vjp(lambda *ys: jax.tree.leaves(invariants(*ys)), *map(jnp.asarray, outputs))
+    return [np.asarray(g) for g in pull([jnp.asarray(w) for w in self._weights])]
+
+
+def _pulled_back(function: Callable[..., list[Any]], moving: Sequence[int]) -> Callable[..., list[Any]]:
+  """Returns the vjp of the outputs of floating point with respect to the inputs at `moving`."""
+
+  def run(flat: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def inexact_outputs(*points: Any) -> list[Any]:
+      full = list(flat)
+      for i, x in zip(moving, points, strict=True):
+        full[i] = x
+      return [y for y in function(*full) if jnp.issubdtype(jnp.result_type(y), jnp.inexact)]
+
+    _, pull = jax.vjp(inexact_outputs, *(flat[i] for i in moving))
+    return list(pull(list(cotangents)))
+
+  return run
+
+
+def _weights(values: Sequence[np.ndarray]) -> list[np.ndarray]:
+  """Returns a random cotangent for each value of floating point."""
+  rng = np.random.default_rng(1)
+  found = []
+  for x in values:
+    if _is_inexact(x):
+      imaginary = 1j * rng.uniform(0.5, 1.5, x.shape) if x.dtype.kind == "c" else 0
+      found.append(np.asarray(rng.uniform(0.5, 1.5, x.shape) + imaginary).astype(x.dtype))
+  return found
+
+
+def _compare(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], tolerance: float) -> float:
+  if len(found) != len(expected):
+    raise Different(f"{len(found)} results instead of {len(expected)}")
+  worst = 0.0
+  for i, (got, want) in enumerate(zip(found, expected, strict=True)):
+    if got.shape != want.shape:
+      raise Different(f"result {i} has shape {got.shape} instead of {want.shape}")
+    error = _relative_difference(got, want)
+    if not error <= (tolerance if _is_inexact(want) else 0.0):
+      raise Different(f"result {i} is off by {error:.2g} of its largest value")
+    worst = max(worst, error)
+  return worst
+
+
+def _relative_difference(got: np.ndarray, want: np.ndarray) -> float:
+  """Returns the largest difference over the largest value; infinite if NaN or infinities are at other places."""
+  kind = np.complex128 if want.dtype.kind == "c" else np.float64
+  got, want = got.astype(kind), want.astype(kind)
+  finite = np.isfinite(want)
+  if not np.array_equal(np.isfinite(got), finite) or not np.array_equal(got[~finite], want[~finite], equal_nan=True):
+    return float("inf")
+  scale = max(1.0, float(np.abs(want[finite]).max(initial=0.0)))
+  return float(np.abs(got[finite] - want[finite]).max(initial=0.0)) / scale
+
+
+def _is_inexact(x: np.ndarray) -> bool:
+  return bool(jnp.issubdtype(x.dtype, jnp.inexact))
