@@ -21,6 +21,8 @@ from graftax.convert.errors import (
   TensorFlowNotFoundError,
 )
 from graftax.convert.evaluation.known_values import known_values
+from graftax.convert.jax2tf.parameter_variables import variable_names
+from graftax.convert.jax2tf.program import jax_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -67,6 +69,7 @@ __all__ = [
   "get_config",
   "gradient_name",
   "graph_filled_tables",
+  "jax_program",
   "keyword_structure",
   "known_values",
   "named_tuple_class",
@@ -75,4 +78,5 @@ __all__ = [
   "split_trainable",
   "table_capture",
   "update_config",
+  "variable_names",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["argument_names", "path_name", "result_names"]
+__all__ = ["argument_names", "path_name", "positional_names", "result_names"]
 
 # Any in this module: nested arguments and results of the caller.
 

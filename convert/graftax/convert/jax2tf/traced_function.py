@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,10 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import argument_names, result_names
-from graftax.xla_call_module.exporting import CallModule, Target, export_call_module
+
+# Importing this package takes a third of a second, and only functions that are exported need it.
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import CallModule, Target
 
 __all__ = ["TracedFunction", "array_spec", "trace"]
 
@@ -47,7 +50,7 @@ class TracedFunction:
   in_tree: Any
   out_tree: Any
   enable_x64: bool
-  _modules: dict[Any, CallModule] = dataclasses.field(default_factory=dict, init=False, repr=False)
+  _modules: "dict[Any, CallModule]" = dataclasses.field(default_factory=dict, init=False, repr=False)
 
   def __call__(self, *args: Any) -> list[Any]:
     return jaxpr_as_fun(self.jaxpr)(*args)
@@ -64,15 +67,17 @@ class TracedFunction:
 
   def call_module(
     self,
-    target: Target | str | None = None,
+    target: "Target | str | None" = None,
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[Any] = (),
-  ) -> CallModule:
+  ) -> "CallModule":
     """Returns the function as the attributes of an XlaCallModule node; see `export_call_module`.
 
     The result is kept, so a second call with equal arguments takes no time.
     """
+    from graftax.xla_call_module.exporting import Target, export_call_module
+
     target = Target.of(target)
     key = target, None if platforms is None else tuple(platforms), tuple(map(str, disabled_checks))
     if key not in self._modules:

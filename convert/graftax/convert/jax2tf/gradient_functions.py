@@ -1,0 +1,115 @@
+"""The gradient functions of a traced function, as TensorFlow finds them after reloading.
+
+The gradient of order 1 is a function of the cotangents of all outputs of the IdentityN in the function, and captures
+the function's arguments. Its own body ends in an IdentityN, whose gradient is the one of order 2, and so on. TensorFlow
+refuses a gradient that refers to itself, so the number of orders is finite.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from graftax.convert.jax2tf.module_nodes import (
+  Body,
+  call_module,
+  function_names,
+  identities,
+  register_gradient,
+  tensor_spec,
+)
+from graftax.convert.jax2tf.traced_function import TracedFunction
+from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient
+from graftax.graphdef_ir import Function, Parameter, Result, TensorRef, TensorSpec
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import CallModule
+
+__all__ = ["Export", "GradientFunctions", "differentiable_body", "flat_function"]
+
+Export: TypeAlias = "Callable[[TracedFunction], CallModule]"
+
+
+@dataclasses.dataclass(slots=True)
+class GradientFunctions:
+  """Collects gradient functions.
+
+  Attributes:
+    name: the beginning of the names of all functions and registered gradients.
+    export: returns the module of a traced function.
+    functions: the gradient functions, by name.
+    gradients: the registered gradients, by name.
+  """
+
+  name: str
+  export: Export
+  functions: dict[str, Function] = dataclasses.field(default_factory=dict)
+  gradients: dict[str, CustomGradient] = dataclasses.field(default_factory=dict)
+
+
+def differentiable_body(
+  traced: TracedFunction,
+  operands: Sequence[TensorRef],
+  *,
+  inside: str,
+  found: GradientFunctions,
+  order: int,
+) -> Body:
+  """Returns the body of a function that runs a traced function, and adds its gradients up to an order.
+
+  Args:
+    traced: the traced function.
+    operands: the tensors for its inputs.
+    inside: the name of the function of which this is the body.
+    found: the gradient functions are added to this.
+    order: how many orders of derivatives there are; beyond these, TensorFlow raises an error.
+  """
+  body = call_module(found.export(traced), operands)
+  if not traced.differentiable_inputs or not traced.differentiable_outputs:
+    return identities(body, stop_gradient=True)
+  if order == 0:
+    return identities(body)
+  specs = _specs(traced.inputs, traced.input_names)
+  level = len(found.gradients) + 1
+  name = f"CustomGradient-{found.name}-{level}"
+  captures = tuple(CapturedTensor(inside, operand) for operand in operands)
+  inner = f"__inference_{found.name}_vjp_{level}"
+  num_outputs = len(traced.outputs)
+  results: list[int | None] = [None] * (num_outputs + len(traced.inputs))
+  for number, position in enumerate(traced.differentiable_inputs):
+    results[num_outputs + position] = number
+  found.gradients[name] = CustomGradient(inner, (True,) * len(results), tuple(results), captures)
+  found.functions[inner] = _gradient_function(traced, inner, found, order - 1)
+  return identities(register_gradient(body, operands, specs, name))
+
+
+def _gradient_function(traced: TracedFunction, name: str, found: GradientFunctions, order: int) -> Function:
+  """Returns the function of the cotangents of all results and arguments of `traced`, and of its arguments."""
+  gradient = traced.gradient()
+  outputs = _specs(traced.outputs, traced.output_names)
+  inputs = _specs(traced.inputs, traced.input_names)
+  wanted = [f"{spec.name}_cotangent" for spec in (*outputs, *inputs)]
+  names = function_names([*wanted, *traced.input_names])
+  parameters = [
+    Parameter(name, spec.dtype, spec.shape) for name, spec in zip(names, (*outputs, *inputs, *inputs), strict=True)
+  ]
+  captured = [TensorRef(parameter.name) for parameter in parameters[len(wanted) :]]
+  cotangents = [TensorRef(names[i]) for i in traced.differentiable_outputs]
+  body = differentiable_body(gradient, [*captured, *cotangents], inside=name, found=found, order=order)
+  return flat_function(name, parameters, body, gradient.output_names)
+
+
+def flat_function(name: str, parameters: Sequence[Parameter], body: Body, result_names: Sequence[str]) -> Function:
+  """Returns a function with the results of a body."""
+  named = zip(function_names(result_names), body.results, body.specs, strict=True)
+  # XlaCallModule counts as stateful in TensorFlow, and so does what contains it.
+  return Function(
+    name,
+    tuple(parameters),
+    tuple(Result(result, ref, spec.dtype) for result, ref, spec in named),
+    body.nodes,
+    is_stateful=True,
+  )
+
+
+def _specs(specs: Sequence[object], names: Sequence[str]) -> tuple[TensorSpec, ...]:
+  return tuple(tensor_spec(spec, name, where=repr(name)) for spec, name in zip(specs, names, strict=True))

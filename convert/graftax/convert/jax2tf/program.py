@@ -1,0 +1,112 @@
+"""`jax_program`: a JAX function as a `Program`, without TensorFlow."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
+from graftax.convert.jax2tf.parameter_variables import parameter_variables
+from graftax.convert.jax2tf.program_assembly import ProgramAssembly
+from graftax.convert.jax2tf.traced_function import TracedFunction, trace
+from graftax.convert.program import Program
+from graftax.convert.structures.nested import InputStructure, OutputStructure
+from graftax.graphdef_ir import FunctionLibrary, OpSignatures
+from graftax.ops_jax import ResourceHandle
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import Target
+
+__all__ = ["jax_program"]
+
+# Any in this module: nested arguments, parameters and results of the caller.
+
+
+def jax_program(
+  function: Callable[..., Any],
+  args: Sequence[Any] = (),
+  kwargs: Mapping[str, Any] | None = None,
+  *,
+  params: Any = None,
+  name: str | None = None,
+  gradient_order: int = 2,
+  with_gradient: bool = True,
+  forward_mode: bool = False,
+  target: "Target | str | None" = None,
+  platforms: Sequence[str] | None = None,
+  disabled_checks: Sequence[Any] = (),
+) -> Program:
+  """Returns a JAX function as a program that TensorFlow can run, or that can be written as a SavedModel.
+
+  The program runs one StableHLO module. Its gradients are those of `jax.vjp`, one module for each order.
+
+  Args:
+    function: any JAX function of nested arrays. It is called once, with tracers.
+    args: nested positional arguments: arrays, or anything with `shape` and `dtype`, such as `jax.ShapeDtypeStruct`.
+      Dimensions that are symbolic (`jax.export.symbolic_shape`) are open in TensorFlow.
+    kwargs: keyword arguments, likewise.
+    params: a pytree that is the first argument of `function`. Each leaf becomes a variable, named by its path, such as
+      "dense/kernel". A leaf may be a `jax.ShapeDtypeStruct`; its value is then zeros.
+    name: the name of the program; by default that of the function.
+    gradient_order: how often TensorFlow can differentiate the program.
+    with_gradient: if it is false, TensorFlow raises an error if the program is differentiated.
+    forward_mode: whether TensorFlow's forward mode works, too; it needs one more order.
+    target: the TensorFlow that will run the program, see `Target.of`.
+    platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
+    disabled_checks: `jax.export.DisabledSafetyCheck`s.
+
+  Raises:
+    ConversionError: an argument is not an array, TensorFlow does not have a dtype, or `gradient_order` is negative.
+    VersionError: the target is not known, or too old for an op of the function.
+    UnsupportedModuleError: the function has side effects or communicates between devices.
+
+  Example:
+    >>> from graftax.convert import convert_program
+    >>> program = jax_program(lambda params, x: x * params["scale"], [2.0], params={"scale": 3.0})
+    >>> fn, variables = convert_program(program)
+    >>> list(variables), fn(variables, 2.0)[0].item()
+    (['scale'], 6.0)
+  """
+  if not isinstance(gradient_order, int) or gradient_order < 0:
+    raise ConversionError(f"gradient_order={gradient_order!r}; expected 0, 1, 2 or more.")
+  bound = () if params is None else (params,)
+  results: list[Any] = []
+  traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name or _name_of(function))
+  export = functools.partial(
+    TracedFunction.call_module, target=target, platforms=platforms, disabled_checks=tuple(disabled_checks)
+  )
+  layout = argument_layout(function, len(bound), args, kwargs or {})
+  variables = parameter_variables(params, traced.name) if bound else {}
+  assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], export)
+  order = gradient_order + bool(forward_mode) if with_gradient else 0
+  main, gradients = assembly.functions(order)
+  args_specs, kwargs_specs = assembly.input_specs
+  return Program(
+    name=traced.name,
+    doc=getattr(function, "__doc__", None),
+    function=main,
+    library=FunctionLibrary(gradients.functions),
+    signatures=OpSignatures(),
+    captures=tuple(map(ResourceHandle, variables)),
+    variables=variables,
+    gradients=gradients.gradients,
+    inputs=InputStructure(args_specs, kwargs_specs, layout.signature),
+    outputs=OutputStructure(assembly.output_specs),
+  )
+
+
+def _recording(function: Callable[..., Any], results: list[Any]) -> Callable[..., Any]:
+  """Returns the function; its calls add the structure of their result to `results`."""
+
+  @functools.wraps(function)
+  def call(*args: Any, **kwargs: Any) -> Any:
+    result = function(*args, **kwargs)
+    results.append(portable_structure(result, iter(range(1 << 62))))
+    return result
+
+  return call
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+  found = getattr(function, "__name__", None) or type(function).__name__
+  return "function" if found == "<lambda>" else str(found)
