@@ -27,7 +27,7 @@ from graftax.graphdef_ir.passes.call_inlining import inline_calls
 from graftax.graphdef_ir.passes.control_flow_raising import raise_control_flow
 from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
-from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
+from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_to_proto
 from graftax.graphdef_ir.signatures import (
   OpArg,
   OpAttr,
@@ -102,6 +102,7 @@ __all__ = [
   "reachable_functions",
   "referenced_functions",
   "schema",
+  "shape_to_proto",
   "signature_from_op_def",
   "tensor_spec",
   "topological_order",

@@ -12,6 +12,7 @@ from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
+from graftax.savedmodel_io.writing.new_model import write_saved_model
 
 __all__ = [
   "CheckpointReader",
@@ -28,4 +29,5 @@ __all__ = [
   "load",
   "read_checkpoint",
   "write_checkpoint",
+  "write_saved_model",
 ]

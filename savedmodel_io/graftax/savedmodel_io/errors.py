@@ -14,6 +14,7 @@ __all__ = [
   "MissingShardError",
   "NotASavedModelError",
   "OutputExistsError",
+  "SaveInputError",
   "SavedModelError",
   "SavedModelNotFoundError",
   "TensorValueError",
@@ -113,6 +114,10 @@ class UnknownNameError(SavedModelError, KeyError):
 
 class AmbiguousFunctionError(SavedModelError, TypeError):
   """The arguments match none, or the wrong number, of the concrete functions of a restored function."""
+
+
+class SaveInputError(SavedModelError, ValueError):
+  """What is to be saved contradicts itself, or a SavedModel cannot hold it."""
 
 
 class VariableValueError(SavedModelError, ValueError):

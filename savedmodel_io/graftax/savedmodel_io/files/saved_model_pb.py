@@ -14,7 +14,7 @@ from graftax.savedmodel_io.errors import (
   UnsupportedSavedModelError,
 )
 
-__all__ = ["choose_meta_graph", "is_saved_model", "read_saved_model"]
+__all__ = ["choose_meta_graph", "is_saved_model", "model_file", "read_saved_model"]
 
 _BINARY = "saved_model.pb"
 _TEXT = "saved_model.pbtxt"
@@ -32,6 +32,11 @@ _SERVE = frozenset(["serve"])
 def is_saved_model(path: str | os.PathLike[str]) -> bool:
   """Returns whether a folder holds a SavedModel, by its file names alone."""
   return any(os.path.isfile(os.path.join(path, name)) for name in (_BINARY, _TEXT, _CHUNKED))
+
+
+def model_file(path: str | os.PathLike[str]) -> str:
+  """Returns the name of the file by which a folder is known to be a SavedModel, and so may be replaced by one."""
+  return _TEXT if os.path.isfile(os.path.join(path, _TEXT)) else _BINARY
 
 
 def read_saved_model(directory: str) -> schema.SavedModel:

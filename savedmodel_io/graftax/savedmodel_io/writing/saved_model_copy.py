@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from graftax.graphdef_ir import schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
 from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError
+from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
 from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_saved_model"]
 
-_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 _FINGERPRINT = "fingerprint.pb"
 _CHECKPOINT = Path("variables", "variables")
 
@@ -38,7 +38,7 @@ def copy_saved_model(
 ) -> None:
   """Writes a SavedModel with new values for its variables; see `SavedModel.save`."""
   source, target = Path(model.path), Path(path)
-  replaces = _replaced_file(target) if overwrite else None
+  replaces = model_file(target) if overwrite else None
   check_new_folder(target, replaces=replaces)
   _check_apart(source, target)
   plan = plan_bundle(tensors_with_new_values(model.variables, model.checkpoint, params, cast=cast))
@@ -52,11 +52,6 @@ def copy_saved_model(
       (fresh / _CHECKPOINT).parent.mkdir(exist_ok=True)
       write_bundle(plan, str(fresh / _CHECKPOINT), progress=progress)
       _renew_fingerprint(fresh)
-
-
-def _replaced_file(target: Path) -> str:
-  """The file by which a folder is known to be a SavedModel, and so may be replaced."""
-  return next((name for name in _MODEL_FILES if (target / name).is_file()), _MODEL_FILES[0])
 
 
 def _check_apart(source: Path, target: Path) -> None:

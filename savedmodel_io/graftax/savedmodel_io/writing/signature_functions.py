@@ -1,0 +1,157 @@
+"""Makes the functions of signatures: tensors in by name, tensors out by name, around the function of a program."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tree
+
+from graftax.convert import CompositeTensor, Program
+from graftax.graphdef_ir import (
+  AttrValue,
+  DType,
+  Function,
+  FunctionRef,
+  GraphError,
+  Node,
+  Parameter,
+  Result,
+  Tensor,
+  TensorRef,
+  TensorSpec,
+)
+from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.writing.function_records import flat_arguments
+
+__all__ = ["SignatureFunction", "call_node", "signature_function"]
+
+# Any in this module: structures are whatever nesting the function has.
+
+_CALL = "StatefulPartitionedCall"
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureFunction:
+  """A signature and the function that computes it.
+
+  Attributes:
+    name: the signature.
+    function: takes the inputs in the order of their names, then the captures of `program`; returns the outputs in the
+      order of their names.
+    program: the program whose function it calls.
+    inputs: name -> spec.
+    outputs: name -> spec.
+    defaults: values of inputs that may be left out.
+  """
+
+  name: str
+  function: Function
+  program: Program
+  inputs: Mapping[str, TensorSpec]
+  outputs: Mapping[str, TensorSpec]
+  defaults: Mapping[str, Tensor]
+
+
+def signature_function(name: str, program: Program, function_name: str) -> SignatureFunction:
+  """Returns the function of a signature.
+
+  An input is named after its argument, and an output after its key in the dict that the program returns; nested ones
+  like `"x_a_0"`. Outputs without a key are `"output_0"`, `"output_1"`, ... Python values in the result are left out.
+
+  Args:
+    name: the signature.
+    program: what it computes.
+    function_name: name of the new function.
+
+  Raises:
+    SaveInputError: the program takes or returns something that is not a tensor, or two of one name.
+  """
+  where = f"signature {name!r} (program {program.name!r})"
+  flat_inputs, defaults = _inputs(program, where)
+  flat_outputs = _outputs(program, where)
+  inner = program.function
+  ordered = sorted(flat_inputs)
+  position = {key: i for i, key in enumerate(flat_inputs)}
+  # The inner function's parameters have names of their own; those of the wrapper only have to be unique.
+  parameters = [
+    Parameter(f"input_{i}", flat_inputs[key].dtype, flat_inputs[key].shape) for i, key in enumerate(ordered)
+  ]
+  captured = inner.parameters[len(flat_inputs) :]
+  captures = [Parameter(f"capture_{i}", p.dtype, p.shape, handle_spec=p.handle_spec) for i, p in enumerate(captured)]
+  by_position = sorted(range(len(ordered)), key=lambda i: position[ordered[i]])
+  call = call_node(
+    "call", inner, [*(TensorRef(f"input_{i}") for i in by_position), *(TensorRef(p.name) for p in captures)]
+  )
+  index = {key: i for i, key in enumerate(flat_outputs)}
+  results = [
+    Result(f"output_{i}", TensorRef("call", index[key]), flat_outputs[key].dtype)
+    for i, key in enumerate(sorted(flat_outputs))
+  ]
+  function = Function(function_name, (*parameters, *captures), tuple(results), (call,), is_stateful=True)
+  return SignatureFunction(
+    name, function, program, {key: flat_inputs[key] for key in ordered}, dict(sorted(flat_outputs.items())), defaults
+  )
+
+
+def call_node(name: str, function: Function, inputs: list[TensorRef]) -> Node:
+  """Returns a node that calls a function."""
+  attrs: dict[str, AttrValue] = {
+    "Tin": tuple(parameter.dtype for parameter in function.parameters),
+    "Tout": tuple(result.dtype for result in function.results),
+    "f": FunctionRef(function.name),
+  }
+  return Node(name, _CALL, tuple(inputs), attrs=attrs)
+
+
+def _inputs(program: Program, where: str) -> tuple[dict[str, TensorSpec], dict[str, Tensor]]:
+  specs: dict[str, TensorSpec] = {}
+  defaults: dict[str, Tensor] = {}
+  for key, leaf, default in flat_arguments(program.inputs):
+    if isinstance(leaf, CompositeTensor):
+      raise SaveInputError(f"{where}: input {key!r} is a {type(leaf).__name__}; expected a tensor")
+    if not isinstance(leaf, TensorSpec):
+      continue  # a Python value that is part of the program
+    if key in specs:
+      raise SaveInputError(f"{where}: two inputs are named {key!r}; rename one of the arguments")
+    specs[key] = leaf
+    value = _default(default, leaf)
+    if value is not None:
+      defaults[key] = value
+  return specs, defaults
+
+
+def _default(value: Any, spec: TensorSpec) -> Tensor | None:
+  """Returns the default of an input as a tensor; None if it has none that is a tensor."""
+  if value is inspect.Parameter.empty or value is None:
+    return None
+  try:
+    array = np.asarray(value)
+    text = spec.dtype is DType.STRING
+    return Tensor.from_numpy(array.astype(object if text else spec.dtype.numpy), spec.dtype)
+  except (TypeError, ValueError, GraphError):
+    return None
+
+
+def _outputs(program: Program, where: str) -> dict[str, TensorSpec]:
+  nested = program.outputs.nested
+  specs: dict[str, TensorSpec] = {}
+  for path, leaf in tree.flatten_with_path(nested):
+    if isinstance(leaf, CompositeTensor):
+      raise SaveInputError(f"{where}: an output is a {type(leaf).__name__}; expected tensors")
+    if not isinstance(leaf, TensorSpec):
+      continue
+    key = _output_name(path, nested)
+    if key in specs:
+      raise SaveInputError(f"{where}: two outputs are named {key!r}; rename a key of the result")
+    specs[key] = leaf
+  return specs
+
+
+def _output_name(path: tuple[Any, ...], nested: Any) -> str:
+  if not path:
+    return "output_0"
+  is_named = isinstance(nested, Mapping) or hasattr(nested, "_fields")
+  parts = [str(part) for part in path]
+  return "_".join(parts if is_named else ["output", *parts])
