@@ -1,7 +1,7 @@
-"""The only import of TensorFlow: it happens when a live TensorFlow object is converted."""
+"""The only import of TensorFlow: it happens when a live TensorFlow object is converted, or when one is made."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from graftax.convert.errors import TensorFlowNotFoundError
@@ -38,3 +38,23 @@ def import_tensorflow(purpose: str) -> Any:
 def import_gradient_registry() -> Any:
   """Returns the registry that `tf.RegisterGradient` writes to; TensorFlow has no public function that reads it."""
   return importlib.import_module("tensorflow.python.framework.ops").gradient_registry
+
+
+def import_xla_sharding() -> Any:
+  """Returns the module that annotates tensors with shardings; TensorFlow has no public functions for that."""
+  return importlib.import_module("tensorflow.python.compiler.xla.experimental.xla_sharding")
+
+
+def call_flat(concrete: Any, tensors: Sequence[Any]) -> Any:
+  """Returns the results of a ConcreteFunction without captures, called with one tensor for each flat argument.
+
+  The public call checks each argument in Python, which takes 80 us an argument.
+  """
+  call = getattr(concrete, "_call_flat", None)
+  return concrete(*tensors) if call is None else call(list(tensors), concrete.captured_inputs)
+
+
+def in_save_context() -> bool:
+  """Returns whether `tf.saved_model.save` is running in this thread; no public function of TensorFlow tells."""
+  found: bool = importlib.import_module("tensorflow.python.saved_model.save_context").in_save_context()
+  return found

@@ -1,0 +1,85 @@
+"""Arguments of a converted function: pytrees of tensors, variables, arrays and numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert.jax2tf.live.dtypes import jax_dtype
+
+__all__ = ["argument_key", "argument_spec", "as_tensor", "flatten"]
+
+# Any in this module: TensorFlow ships no type information.
+
+
+def flatten(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+  """Returns the leaves and the structure of `(args, kwargs)`.
+
+  Containers that TensorFlow wrapped because they are attributes of a `tf.Module` count as the plain containers.
+  """
+  leaves, structure = jax.tree.flatten((args, kwargs))
+  if any(map(_is_wrapped, leaves)):
+    return jax.tree.flatten(jax.tree.map(_unwrapped, (args, kwargs)))
+  return leaves, structure
+
+
+def argument_key(tf: Any, leaf: Any) -> Any:
+  """Returns a hashable value that is the same for arguments with the same `argument_spec`.
+
+  Every call computes it, so it does less than `argument_spec`, and checks nothing.
+  """
+  if isinstance(leaf, tf.Tensor | tf.Variable):
+    shape = leaf.shape
+    return tf.Tensor, leaf.dtype, None if shape.rank is None else tuple(shape)
+  if isinstance(leaf, bool | int | float | complex):
+    return type(leaf)
+  return type(leaf), getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+
+
+def argument_spec(tf: Any, leaf: Any) -> jax.ShapeDtypeStruct:
+  """Returns shape and dtype of an argument as JAX sees them; unknown dimensions of a tensor are None.
+
+  Raises:
+    TypeError: JAX cannot hold the argument.
+    ValueError: the rank of a tensor is not known.
+  """
+  if isinstance(leaf, tf.Tensor | tf.Variable):
+    # Dimensions of TensorFlow 1 are objects.
+    return jax.ShapeDtypeStruct(tuple(getattr(dim, "value", dim) for dim in leaf.shape), jax_dtype(leaf.dtype))
+  aval = jax.typeof(leaf)
+  if not _is_number(aval.dtype) or isinstance(leaf, jax.core.Tracer):
+    raise TypeError(
+      f"Argument {leaf} of type {type(leaf)} of jax2tf.convert(f) should be NumPy array, scalar, tf.Variable, or "
+      "tf.Tensor"
+    )
+  return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+
+
+def as_tensor(tf: Any, leaf: Any, dtype: Any) -> Any:
+  """Returns an argument as a tensor of a TensorFlow dtype. Gradients flow from it to a tensor or variable."""
+  if isinstance(leaf, tf.Tensor):
+    return leaf if leaf.dtype is dtype else tf.cast(leaf, dtype)
+  if isinstance(leaf, tf.Variable):
+    return tf.cast(tf.convert_to_tensor(leaf), dtype)
+  return tf.convert_to_tensor(np.asarray(leaf, dtype.as_numpy_dtype))
+
+
+def _is_number(dtype: Any) -> bool:
+  return jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_
+
+
+def _is_wrapped(leaf: Any) -> bool:
+  return isinstance(leaf, list | tuple | dict)
+
+
+def _unwrapped(leaf: Any) -> Any:
+  match leaf:
+    case dict():
+      return {key: _unwrapped(value) for key, value in leaf.items()}
+    case tuple() if hasattr(leaf, "_fields"):
+      return leaf.__class__(*map(_unwrapped, leaf))  # Not its type: TensorFlow wraps tuples in proxies.
+    case list() | tuple():
+      plain: Sequence[Any] = [_unwrapped(value) for value in leaf]
+      return tuple(plain) if isinstance(leaf, tuple) else plain
+  return leaf

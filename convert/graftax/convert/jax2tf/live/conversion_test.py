@@ -1,0 +1,249 @@
+"""JAX functions called from TensorFlow, with JAX as the oracle for values and jax.experimental.jax2tf for behaviour."""
+
+import collections
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tensorflow as tf
+from jax.experimental import jax2tf as reference
+
+from graftax.convert import jax2tf
+from graftax.convert.jax2tf.live.arguments import flatten
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+def add_leaves(x, *rest, scale=2.0):
+  total = sum(jax.tree.leaves((x, rest)))
+  return {"sum": total, "scaled": (total * scale, None)}
+
+
+def names(concrete):
+  return [(op.name, op.type) for op in concrete.graph.get_operations()]
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+def test_pytrees_go_in_and_come_out(mode):
+  converted = jax2tf.convert(add_leaves)
+  if mode != "eager":
+    converted = tf.function(converted, autograph=False, jit_compile=mode == "xla")
+  Pair = collections.namedtuple("Pair", "a b")
+  found = converted({"x": tf.constant(X), "y": [X, 1]}, Pair(tf.Variable(X), 3.0), scale=np.float32(4))
+  assert isinstance(found["sum"], tf.Tensor) and found["scaled"][1] is None
+  np.testing.assert_allclose(found["scaled"][0], 4 * (3 * X + 4), rtol=1e-6)
+
+
+def test_nodes_have_the_names_that_jax2tf_gives():
+  def with_gradient(convert):
+    def function(x, y):
+      with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = convert(lambda x, y: [x["a"] * y, jnp.sin(y)])({"a": x}, y)
+      return found, tape.gradient(found, x)
+
+    return tf.function(function, autograph=False).get_concrete_function(X, tf.TensorSpec([2, 3]))
+
+  ours = names(with_gradient(jax2tf.convert))
+  assert ours == names(with_gradient(reference.convert))
+  assert {"jax2tf_arg_1", "jax2tf_out", "jax2tf_out_1", "jax2tf_vjp/jax2tf_arg_0"} <= {name for name, _ in ours}
+
+
+def test_inputs_of_saved_signatures_have_the_names_that_jax2tf_gives(tmp_path):
+  specs = [tf.TensorSpec([2, 3]), {"c": tf.TensorSpec([2, 3])}]
+  for convert in jax2tf.convert, reference.convert:
+    module = tf.Module()
+    module.f = tf.function(convert(lambda a, b: {"o": a + b["c"]}), autograph=False, input_signature=specs)
+    tf.saved_model.save(module, str(tmp_path / convert.__module__))
+    signature = tf.saved_model.load(str(tmp_path / convert.__module__)).signatures["serving_default"]
+    np.testing.assert_array_equal(signature(args_tf_0=X, args_tf_1=X)["o"], 2 * X)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, 1j, np.int64(3), np.float64(1), jnp.bfloat16(1), np.uint8(1)])
+def test_arguments_have_the_dtypes_of_jax(value):
+  converted = jax2tf.convert(lambda x: x)
+  for argument in value, tf.constant(value), tf.Variable(value):
+    assert converted(argument).dtype == tf.as_dtype(jnp.asarray(value).dtype) == jax2tf.dtype_of_val(argument)
+    assert jax2tf.dtype_of_val(argument) == reference.dtype_of_val(argument)
+  with jax.enable_x64(True):
+    assert converted(value).dtype == tf.as_dtype(jnp.asarray(value).dtype)
+
+
+def test_jax_arrays_are_arguments_and_random_keys_are_results():
+  np.testing.assert_array_equal(jax2tf.convert(jnp.sin)(jnp.asarray(X)), jnp.sin(X))
+  found = jax2tf.convert(lambda seed: jax.random.split(jax.random.key(seed)))(3)
+  np.testing.assert_array_equal(found, jax.random.key_data(jax.random.split(jax.random.key(3))))
+
+
+def _errors():
+  sine = jnp.sin
+  return {
+    "number": lambda convert: convert(5.0),
+    "staticmethod": lambda convert: convert(staticmethod(len)),
+    "platform": lambda convert: convert(sine, native_serialization_platforms=("cpu", "mars")),
+    "platforms": lambda convert: convert(sine, native_serialization_platforms="cpu"),
+    "other platform": lambda convert: convert(sine, native_serialization_platforms=("tpu",))(1.0),
+    "text": lambda convert: convert(sine)("text"),
+    "text tensor": lambda convert: convert(sine)(tf.constant("text")),
+    "object": lambda convert: convert(sine)(np.array([None])),
+    "ragged": lambda convert: convert(sine)(tf.ragged.constant([[1], [2, 3]])),
+    "quantized": lambda convert: convert(sine)(tf.cast(1, tf.qint8)),
+    "key": lambda convert: convert(jax.random.normal)(jax.random.key(0)),
+    "float0": lambda convert: convert(sine)(np.zeros(3, jax.dtypes.float0)),
+    "too many": lambda convert: convert(lambda x: x)(1.0, 2.0),
+    "under jit": lambda convert: jax.jit(lambda x: convert(sine)(x))(1.0),
+    "under grad": lambda convert: jax.grad(lambda x: convert(sine)(2.0) * x)(1.0),
+    "unknown size": lambda convert: _traced(convert(sine), tf.TensorSpec([None, 3])),
+    "unknown rank": lambda convert: _traced(convert(sine), tf.TensorSpec(None)),
+    "rank": lambda convert: convert(sine, polymorphic_shapes=["b"])(X),
+    "size": lambda convert: convert(sine, polymorphic_shapes=["b, 4"])(X),
+    "square": lambda convert: convert(sine, polymorphic_shapes=["b, b"])(X),
+    "multiple": lambda convert: convert(sine, polymorphic_shapes=["2*b, 2*c"])(X),
+    "constraint": lambda convert: convert(sine, polymorphic_shapes="a, b", polymorphic_constraints=["a >= b"])(X),
+    "comparison": lambda convert: convert(lambda x: x if len(x) > 5 else 2 * x, polymorphic_shapes=["b, _"])(X),
+    "axis": lambda convert: convert(lambda x: jax.lax.psum(x, "i"))(1.0),
+    "no gradient": lambda convert: _gradient(convert(sine, with_gradient=False)),
+    "positional": lambda convert: convert(sine, "b"),
+  }
+
+
+def _traced(converted, spec):
+  return tf.function(converted, autograph=False).get_concrete_function(spec)
+
+
+def _gradient(converted):
+  x = tf.constant(X)
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = converted(x)
+  return tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("call", _errors())
+def test_errors_have_the_types_and_texts_that_jax2tf_gives(call):
+  with pytest.raises(Exception) as theirs:
+    _errors()[call](reference.convert)
+  with pytest.raises(type(theirs.value)) as ours:
+    _errors()[call](jax2tf.convert)
+  if call != "rank":  # Theirs is about an internal zip.
+    # TensorFlow begins its messages with the node that failed; ours has no name from the caller.
+    text = str(theirs.value).rpartition("device:CPU:0}} ")[2]
+    assert text[:60].split("Trace state")[0] in str(ours.value)
+
+
+def test_deprecated_parameters_warn():
+  for name in "enable_xla", "native_serialization":
+    with pytest.warns(DeprecationWarning, match=f"The `{name}` parameter is deprecated"):
+      jax2tf.convert(jnp.sin, **{name: True})
+
+
+def test_disabled_checks_reach_the_module():
+  check = jax2tf.DisabledSafetyCheck.platform()
+  options = {"native_serialization_platforms": ["tpu"], "native_serialization_disabled_checks": [check]}
+  np.testing.assert_allclose(jax2tf.convert(jnp.sin, **options)(X), np.sin(X), rtol=1e-6)
+
+
+def test_one_export_serves_all_sizes_and_both_modes():
+  traces = []
+
+  def function(x, *, y):
+    traces.append(x.shape)
+    return jnp.concatenate([x, y])
+
+  converted = jax2tf.convert(function, polymorphic_shapes={"x": "b, _", "y": "c, _"})
+  graph = tf.function(converted, autograph=False)
+  for size in 1, 2, 5:
+    assert converted(np.ones((size, 3)), y=np.ones((2, 3))).shape == (size + 2, 3)
+    assert graph(tf.ones((size, 3)), y=tf.ones((size, 3))).shape == (2 * size, 3)
+  concrete = graph.get_concrete_function(tf.TensorSpec([None, 3]), y=tf.TensorSpec([None, 3]))
+  assert concrete.structured_outputs.shape.as_list() == [None, 3]
+  assert len(traces) == 1
+
+
+def test_containers_of_a_tf_module_are_arguments():
+  module = tf.Module()
+  module.params = {"a": [tf.Variable(1.0), (tf.Variable(2.0),)]}
+  found = jax2tf.convert(lambda params: jax.tree.map(lambda x: x + 1, params))(module.params)
+  assert float(found["a"][1][0]) == 3
+
+
+def test_containers_that_are_no_pytrees_count_as_plain_ones():
+  # As TensorFlow's wrappers do while jax.experimental.jax2tf, which registers them, is not imported.
+  class Kept(list):
+    pass
+
+  leaves, structure = flatten((Kept([1, {"a": Kept([2])}]),), {})
+  assert leaves == [1, 2] and structure.unflatten(leaves) == (([1, {"a": [2]}],), {})
+
+
+def test_functions_without_arguments_or_results():
+  assert jax2tf.convert(lambda: jnp.ones(2))().shape == (2,)
+  assert jax2tf.convert(lambda x: ())(1.0) == ()
+  assert tf.function(jax2tf.convert(lambda x: None), autograph=False)(1.0) is None
+  assert int(jax2tf.convert(lambda x: 3)(1.0)) == 3
+
+
+def test_options_of_jax_at_the_time_of_the_call_count():
+  converted = jax2tf.convert(lambda: jax.random.key_data(jax.random.key(1)))
+  assert converted().shape == (2,)
+  with jax.default_prng_impl("rbg"):
+    assert converted().shape == (4,)
+  assert converted().shape == (2,)
+
+
+def test_tensorflow_1_graphs_and_sessions():
+  with tf.Graph().as_default():
+    x = tf.compat.v1.placeholder(tf.float32, [None, 3])
+    y = jax2tf.convert(jnp.sin, polymorphic_shapes="b, _")(x)
+    (gradient,) = tf.compat.v1.gradients(y, x)
+    with tf.compat.v1.Session() as session:
+      found = session.run([y, gradient], {x: X})
+  np.testing.assert_allclose(found, [np.sin(X), np.cos(X)], rtol=1e-6)
+
+
+def test_control_flow_of_tensorflow_contains_converted_functions():
+  halve = jax2tf.convert(lambda x: x / 2)
+
+  @tf.function(autograph=False)
+  def function(x):
+    (x,) = tf.while_loop(lambda x: tf.reduce_sum(x) > 1, lambda x: [halve(x)], [x])
+    return tf.cond(x[0] > 0, lambda: halve(x), lambda: x)
+
+  x = tf.constant([8.0, 4.0])
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = function(x)
+  np.testing.assert_allclose(y, [0.25, 0.125])
+  np.testing.assert_allclose(tape.gradient(y, x), [1 / 32, 1 / 32])
+
+
+def test_threads_share_a_function():
+  converted = jax2tf.convert(lambda x: jnp.sin(x) * len(x))
+  found = {}
+
+  def work(i):
+    found[i] = converted(np.ones(i % 3 + 1, np.float32)).numpy()
+
+  threads = [threading.Thread(target=work, args=(i,)) for i in range(12)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  for i, value in found.items():
+    np.testing.assert_allclose(value, np.full(i % 3 + 1, np.sin(1) * (i % 3 + 1)), rtol=1e-6)
+  assert len(found) == 12
+
+
+def test_tensors_are_annotated_for_logical_devices():
+  @tf.function(autograph=False)
+  def function(x):
+    return jax2tf.split_to_logical_devices(x, (2, 1)), jax2tf.split_to_logical_devices(x, None)
+
+  assert [op for _, op in names(function.get_concrete_function(X))].count("XlaSharding") == 2
+
+
+def test_orders_of_derivatives_to_save_are_positive():
+  with pytest.raises(ValueError, match="gradient_order=0; expected a positive integer"):
+    jax2tf.convert(jnp.sin, gradient_order=0)

@@ -1,0 +1,151 @@
+"""`LiveFunction`: a traced JAX function as nodes in TensorFlow graphs."""
+
+import dataclasses
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from graftax.convert._tensorflow import in_save_context, without_autograph
+from graftax.convert.jax2tf.live.nodes import call_module_node, open_shape
+from graftax.convert.jax2tf.traced_function import TracedFunction
+from graftax.xla_call_module.exporting import CallModule
+
+__all__ = ["NO_GRADIENT", "LiveFunction"]
+
+# Any in this module: TensorFlow ships no type information.
+
+NO_GRADIENT = (
+  "The jax2tf-converted function does not support gradients. Use `with_gradient` parameter to enable gradients"
+)
+_NO_MORE_GRADIENTS = (
+  "The SavedModel has no further derivatives of this function. Save it with a larger `gradient_order` of "
+  "graftax.convert.jax2tf.convert"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LiveFunction:
+  """A traced JAX function with the options of one `convert`.
+
+  Attributes:
+    traced: the function.
+    platforms: what its modules are compiled for; None is JAX's default backend.
+    disabled_checks: checks that its modules leave out.
+  """
+
+  traced: TracedFunction
+  platforms: tuple[str, ...] | None
+  disabled_checks: tuple[Any, ...]
+  _made: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
+  _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
+
+  @property
+  def module(self) -> CallModule:
+    """The function as an XlaCallModule node."""
+    with self._lock:
+      return self.traced.call_module(platforms=self.platforms, disabled_checks=self.disabled_checks)
+
+  def gradient(self) -> "LiveFunction":
+    """Returns the function from arguments and cotangents to cotangents; see `TracedFunction.gradient`."""
+    with self._lock:
+      if "gradient" not in self._made:
+        self._made["gradient"] = LiveFunction(self.traced.gradient(), self.platforms, self.disabled_checks)
+      found: LiveFunction = self._made["gradient"]
+      return found
+
+  def concrete(self, tf: Any, order: int, *, no_gradient: str = NO_GRADIENT, jit: bool = False) -> Any:
+    """Returns the function as a ConcreteFunction of flat tensors.
+
+    Args:
+      tf: TensorFlow.
+      order: see `nodes`.
+      no_gradient: see `nodes`.
+      jit: whether XLA compiles the whole function, which makes calls from eager code faster.
+    """
+    key = order, no_gradient, jit
+    with self._lock:
+      if key not in self._made:
+        specs = [tf.TensorSpec(open_shape(spec), spec.dtype) for spec in self.module.inputs]
+
+        def converted_fun_tf(*args: Any) -> tuple[Any, ...]:
+          return tuple(self.nodes(tf, args, order, no_gradient=no_gradient))
+
+        function = tf.function(converted_fun_tf, autograph=False, jit_compile=jit or None)
+        with tf.init_scope():
+          self._made[key] = function.get_concrete_function(*specs)
+      return self._made[key]
+
+  def nodes(self, tf: Any, args: Sequence[Any], order: int, *, no_gradient: str = NO_GRADIENT) -> list[Any]:
+    """Returns the results, computed by new nodes in the current graph.
+
+    Args:
+      tf: TensorFlow.
+      args: a tensor for each flat argument.
+      order: how many orders of derivatives `tf.saved_model.save` keeps; all orders are available until then. 0 means
+        that there are no derivatives, neither live nor saved.
+      no_gradient: what the error says if there are none.
+    """
+    args = [tf.identity(arg, f"jax2tf_arg_{i}") for i, arg in enumerate(args)]
+    if order == 0:
+      results = call_module_node(tf, self.module, args)
+      results = [tf.raw_ops.PreventGradient(input=result, message=no_gradient) for result in results]
+    elif self.traced.differentiable_inputs and self.traced.differentiable_outputs:
+      results = self._differentiable(tf, args, order)
+    else:
+      results = call_module_node(tf, self.module, args)
+      results = [tf.stop_gradient(result) for result in results]
+    return [tf.identity(result, "jax2tf_out") for result in results]
+
+  def _differentiable(self, tf: Any, args: Sequence[Any], order: int) -> list[Any]:
+    graph = tf.compat.v1.get_default_graph()
+    if order > 1 and isinstance(graph, tf.__internal__.FuncGraph):
+      self._keep_gradient(tf, graph, order)
+
+    @tf.custom_gradient
+    @without_autograph
+    def call(*args: Any) -> Any:
+      results = call_module_node(tf, self.module, args)
+
+      @without_autograph
+      def gradient(*cotangents: Any, variables: Any = None) -> list[Any]:
+        del variables  # The arguments are tensors, so there are none.
+        return self._cotangents(tf, args, results, cotangents, order)
+
+      return tuple(results), gradient
+
+    found = call(*args)
+    return list(found)
+
+  def _keep_gradient(self, tf: Any, graph: Any, order: int) -> None:
+    """Puts the gradient function into a graph's library.
+
+    `tf.saved_model.save` looks for custom gradients only in functions that are there when it begins, so the
+    gradient of the gradient would be lost otherwise. The price is that the gradient is traced together with the
+    function. If it cannot be traced, the function itself can still be called and saved.
+    """
+    try:
+      concrete = self.gradient().concrete(tf, order - 1)
+    except Exception:  # Any error of the user's function; it is raised again if the gradient is needed.
+      return
+    concrete.add_to_graph(graph)
+
+  def _cotangents(
+    self, tf: Any, args: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any], order: int
+  ) -> list[Any]:
+    """Returns a cotangent for each argument, and None for arguments without derivative such as integers."""
+    with tf.name_scope("jax2tf_vjp"):
+      given = [_cotangent(tf, cotangents[i], results[i]) for i in self.traced.differentiable_outputs]
+      gradient = self.gradient()
+      if not in_save_context():
+        found = gradient.nodes(tf, [*args, *given], max(order - 1, 1))
+      elif order > 1:
+        found = gradient.concrete(tf, order - 1)(*args, *given)
+      else:
+        found = gradient.nodes(tf, [*args, *given], 0, no_gradient=_NO_MORE_GRADIENTS)
+    by_position = dict(zip(self.traced.differentiable_inputs, found, strict=True))
+    return [by_position.get(i) for i in range(len(args))]
+
+
+def _cotangent(tf: Any, cotangent: Any, result: Any) -> Any:
+  """Returns a cotangent as a tensor: zeros if the result has no influence, and dense if it came as slices."""
+  return tf.zeros_like(result) if cotangent is None else tf.convert_to_tensor(cotangent)

@@ -1,0 +1,164 @@
+"""Symbolic shapes for the arguments of a JAX function, from specifications such as "batch, ..."."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import EllipsisType
+from typing import Any
+
+import jax
+
+__all__ = ["PolyShape", "ShapeSpecs", "check_callable", "eval_polymorphic_shape", "symbolic_specs"]
+
+# Any in this module: nested arguments of the caller.
+
+
+class PolyShape(tuple[int | str | EllipsisType, ...]):
+  """The shape of one array as a tuple: numbers, names of dimensions, "_" or a final `...`.
+
+  Deprecated, as in jax2tf: write the shape as text, such as "batch, ...".
+
+  Raises:
+    ValueError: an element is none of these.
+  """
+
+  def __new__(cls, *dim_specs: int | str | EllipsisType) -> "PolyShape":
+    warnings.warn(
+      "PolyShape is deprecated, use string specifications for symbolic shapes", DeprecationWarning, stacklevel=2
+    )
+    for dim in dim_specs:
+      if not isinstance(dim, int | str | EllipsisType):
+        raise ValueError(
+          f"Invalid polymorphic shape element: {dim!r}; must be a string representing a dimension variable, or an "
+          "integer, or ..."
+        )
+    return super().__new__(cls, dim_specs)
+
+  def __str__(self) -> str:
+    return f"({', '.join('...' if dim is ... else str(dim) for dim in self)})"
+
+
+ShapeSpecs = str | PolyShape | Sequence[Any] | Mapping[str, Any] | None
+
+
+def symbolic_specs(
+  function: Callable[..., Any],
+  args: tuple[Any, ...],
+  kwargs: Mapping[str, Any],
+  polymorphic_shapes: ShapeSpecs,
+  constraints: Sequence[str] = (),
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+  """Returns `(args, kwargs)` with the shapes that the specifications name.
+
+  Args:
+    function: the function that is called; its signature tells the names of positional arguments.
+    args: nested positional arguments with leaves that have a shape and a dtype. Dimensions may be None if the
+      specification names them.
+    kwargs: keyword arguments, likewise.
+    polymorphic_shapes: None if all shapes are static; one specification for all positional arguments; a sequence of
+      one for each positional argument, in which None means static and a nested argument has a nested specification; or
+      a mapping from names of arguments, positional or keyword, to these. Arguments without an entry are static.
+    constraints: constraints on the dimensions, such as "a >= b".
+
+  Raises:
+    ValueError: a specification does not fit its argument, or cannot be parsed.
+  """
+  for_args: Any = polymorphic_shapes
+  for_kwargs: Any = None
+  if isinstance(polymorphic_shapes, Mapping):
+    for_args, for_kwargs = _by_name(function, args, kwargs, polymorphic_shapes)
+  scope = jax.export.SymbolicScope(constraints)
+  return (
+    jax.export.symbolic_args_specs(args, _as_text(for_args), scope=scope),
+    jax.export.symbolic_args_specs(dict(kwargs), _as_text(for_kwargs), scope=scope),
+  )
+
+
+def eval_polymorphic_shape(
+  fun_jax: Callable[..., Any], *, polymorphic_shapes: ShapeSpecs = None
+) -> Callable[..., tuple[Any, Any]]:
+  """Returns a function that computes the shapes of results, which may depend on named dimensions.
+
+  Nothing is compiled or run, as with `jax.eval_shape`.
+
+  Args:
+    fun_jax: a JAX function.
+    polymorphic_shapes: the shapes of its arguments; see `convert`.
+
+  Returns:
+    A function that takes `jax.ShapeDtypeStruct`s, or anything with `shape` and `dtype`, in place of the arguments. It
+    returns the results as `jax.ShapeDtypeStruct`s, and their shapes as text. This text can be the `polymorphic_shapes`
+    of a function of these results.
+
+  Example:
+    >>> import jax, numpy as np
+    >>> a = jax.ShapeDtypeStruct((2, 3), np.float32)
+    >>> b = jax.ShapeDtypeStruct((3, 4), np.float32)
+    >>> spec, shape = eval_polymorphic_shape(lambda a, b: a @ b, polymorphic_shapes=["a, b", "b, c"])(a, b)
+    >>> print(spec.shape, shape)
+    (a, c) (a, c)
+  """
+
+  def evaluate(*args_specs: Any, **kwargs_specs: Any) -> tuple[Any, Any]:
+    args, kwargs = symbolic_specs(fun_jax, args_specs, kwargs_specs, polymorphic_shapes)
+    results = jax.eval_shape(fun_jax, *args, **kwargs)
+    return results, jax.tree.map(lambda result: str(result.shape), results)
+
+  return evaluate
+
+
+def check_callable(function: Any) -> None:
+  """Raises TypeError if JAX cannot trace `function`, with the text that callers of `jax.jit` know."""
+  if isinstance(function, staticmethod):
+    raise TypeError(f"staticmethod arguments are not supported, got {function}")
+  if not callable(function):
+    raise TypeError(f"Expected a callable value, got {function}")
+  if inspect.isgeneratorfunction(function):
+    raise TypeError(f"Expected a function, got a generator function: {function}")
+
+
+def _by_name(
+  function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], specs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+  """Returns the specifications of positional arguments and those of keyword arguments."""
+  for_args: list[Any] = []
+  names = set(kwargs)
+  for name, num in _positional(function, len(args)):
+    names.add(name)
+    spec = specs.get(name)
+    is_rest = num is not None
+    if is_rest and isinstance(spec, Sequence) and not isinstance(spec, str | PolyShape):
+      if len(spec) != num:
+        raise ValueError(f"polymorphic_shapes[{name!r}]: got {len(spec)} shapes for {num} arguments.")
+      for_args.extend(spec)
+    else:
+      for_args.extend([spec] * (1 if num is None else num))
+  unknown = sorted(set(specs) - names)
+  if unknown:
+    raise ValueError(f"polymorphic_shapes has shapes for {unknown!r}; the call has the arguments {sorted(names)!r}.")
+  return tuple(for_args), {name: specs.get(name) for name in kwargs}
+
+
+def _positional(function: Callable[..., Any], num: int) -> list[tuple[str, int | None]]:
+  """Returns `(name, None)` for each of `num` positional arguments, and `(name, number)` for those in `*rest`."""
+  try:
+    parameters = list(inspect.signature(function).parameters.values())
+  except (TypeError, ValueError):
+    parameters = []
+  kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+  named: list[tuple[str, int | None]] = []
+  named.extend((p.name, None) for p in parameters if p.kind in kinds)
+  named = named[:num]
+  rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
+  return named if len(named) == num else [*named, (rest, num - len(named))]
+
+
+def _as_text(specs: Any) -> Any:
+  """Returns the specifications with text in place of each `PolyShape`, and with tuples for the outermost list."""
+  if isinstance(specs, list):
+    specs = tuple(specs)
+  return jax.tree.map(
+    lambda spec: str(spec) if isinstance(spec, PolyShape) else spec,
+    specs,
+    is_leaf=lambda spec: spec is None or isinstance(spec, PolyShape),
+  )
