@@ -1,9 +1,9 @@
 """Differential tests against TensorFlow, of single ops and of whole models.
 
-`check_program` compares a TensorFlow function with its conversion; see `graftax.testing.differential`.
+`check_conversion` compares a TensorFlow function with its conversion; see `graftax.testing.differential`.
 """
 
-from graftax.testing.differential.program import CHECKS, Program
-from graftax.testing.differential.runner import CheckResult, ProgramError, check_program, run_program
+from graftax.testing.differential.case import CHECKS, ConversionCase
+from graftax.testing.differential.runner import CheckResult, ConversionMismatchError, check_conversion, run_case
 
-__all__ = ["CHECKS", "CheckResult", "Program", "ProgramError", "check_program", "run_program"]
+__all__ = ["CHECKS", "CheckResult", "ConversionCase", "ConversionMismatchError", "check_conversion", "run_case"]

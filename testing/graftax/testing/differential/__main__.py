@@ -1,4 +1,4 @@
-"""Command line of `python -m graftax.testing.differential`: runs the programs and prints a table."""
+"""Command line of `python -m graftax.testing.differential`: runs the cases and prints a table."""
 
 import argparse
 import dataclasses
@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from graftax.testing.differential.catalogue import KINDS, all_programs
+from graftax.testing.differential.catalogue import KINDS, all_cases
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.report import failures, table, totals
 from graftax.testing.differential.runner import CheckResult
@@ -14,19 +14,19 @@ from graftax.testing.differential.worker import run_isolated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit status: 1 if a check of graftax failed, 2 if no program was selected."""
+  """Runs the command and returns its exit status: 1 if a check of graftax failed, 2 if no case was selected."""
   options = _parser().parse_args(arguments)
-  programs = [p for p in all_programs(options.kind or KINDS) if not options.program or p.name in options.program]
-  if not programs:
-    print("no program matches --kind and --program", file=sys.stderr)
+  cases = [p for p in all_cases(options.kind or KINDS) if not options.case or p.name in options.case]
+  if not cases:
+    print("no case matches --kind and --case", file=sys.stderr)
     return 2
   results: dict[str, list[CheckResult]] = {}
   for name in ["graftax", *options.against]:
     results[name] = []
-    for result in run_isolated(programs, name, options.timeout):
+    for result in run_isolated(cases, name, options.timeout):
       results[name].append(result)
       if not result.passed:
-        print(f"{name}: {result.kind}/{result.program} {result.check}: {result.detail}", file=sys.stderr)
+        print(f"{name}: {result.kind}/{result.case} {result.check}: {result.detail}", file=sys.stderr)
   if options.json:
     found = {
       name: {**totals(own), "results": [dataclasses.asdict(result) for result in own]} for name, own in results.items()
@@ -41,8 +41,8 @@ def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
     prog="python -m graftax.testing.differential", description="Compare converted TensorFlow programs with TensorFlow."
   )
-  parser.add_argument("--kind", action="append", choices=KINDS, help="only programs of this kind; may be repeated")
-  parser.add_argument("--program", action="append", help="only the program of this name; may be repeated")
+  parser.add_argument("--kind", action="append", choices=KINDS, help="only cases of this kind; may be repeated")
+  parser.add_argument("--case", action="append", help="only the case of this name; may be repeated")
   others = [name for name in CONVERTERS if name != "graftax"]
   parser.add_argument("--against", action="append", default=[], choices=others, help="also run another converter")
   parser.add_argument("--json", action="store_true", help="print all results as JSON instead of a table")

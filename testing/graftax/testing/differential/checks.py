@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import tree
 
+from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.compare import Difference, compare, compare_flat
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.oracle import Oracle, cotangent, is_real
-from graftax.testing.differential.program import Program
 
 __all__ = ["RUN_CHECK", "Subject"]
 
@@ -23,59 +23,59 @@ _BATCH_SIZES = (1, 2, 5)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-  """A program with its oracle and its conversion.
+  """A case with its oracle and its conversion.
 
   Attributes:
-    program: the program.
+    case: the case.
     oracle: runs the program in TensorFlow.
     converter: the converter under test.
     function: the converted function.
     params: its parameters.
   """
 
-  program: Program
+  case: ConversionCase
   oracle: Oracle
   converter: Converter
   function: Callable[..., Any]
   params: Mapping[str, Any]
 
   @classmethod
-  def convert(cls, program: Program, oracle: Oracle, converter: Converter) -> "Subject":
-    """Returns the program converted for its example inputs."""
-    function, params = converter.convert(oracle.function, oracle.specs(program.inputs))
-    return cls(program, oracle, converter, function, params)
+  def convert(cls, case: ConversionCase, oracle: Oracle, converter: Converter) -> "Subject":
+    """Returns the case converted for its example inputs."""
+    function, params = converter.convert(oracle.function, oracle.specs(case.inputs))
+    return cls(case, oracle, converter, function, params)
 
   def call(self, params: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
     """Returns the result and the new parameters for flat inputs."""
-    return self.function(params, *tree.unflatten_as(self.program.inputs, list(leaves)))
+    return self.function(params, *tree.unflatten_as(self.case.inputs, list(leaves)))
 
   @property
   def leaves(self) -> list[np.ndarray]:
     """The flattened inputs."""
-    return tree.flatten(self.program.inputs)
+    return tree.flatten(self.case.inputs)
 
   def tolerance(self, order: int = 0) -> tuple[float, float]:
     """Returns `(rtol, atol)` for values (`order=0`) or for derivatives of the given order."""
-    rtol, atol = self.program.tolerance
+    rtol, atol = self.case.tolerance
     return rtol * 10**order, atol * 10**order
 
 
 def _value(subject: Subject) -> None:
   outputs, _ = subject.call(subject.params, [jnp.asarray(leaf) for leaf in subject.leaves])
-  compare(outputs, subject.oracle.value(subject.program.inputs), subject.tolerance())
+  compare(outputs, subject.oracle.value(subject.case.inputs), subject.tolerance())
 
 
 def _jit(subject: Subject) -> None:
   outputs, _ = jax.jit(subject.call)(subject.params, subject.leaves)
   # None leaves are not part of the result under `jit`.
-  expected = [leaf for leaf in tree.flatten(subject.oracle.value(subject.program.inputs)) if leaf is not None]
+  expected = [leaf for leaf in tree.flatten(subject.oracle.value(subject.case.inputs)) if leaf is not None]
   compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, expected), subject.tolerance(), _numbered(expected))
 
 
 def _grad(subject: Subject) -> None:
   points, loss = _loss_of_inputs(subject)
   gradients = jax.jit(jax.grad(loss))(points)
-  expected = subject.oracle.gradient(subject.program.inputs)
+  expected = subject.oracle.gradient(subject.case.inputs)
   compare_flat(gradients, expected, subject.tolerance(1), [f"gradient {i}" for i in range(len(expected))])
 
 
@@ -86,7 +86,7 @@ def _second_order(subject: Subject) -> None:
     return sum(jnp.sum(g) for g in jax.grad(loss)(points))
 
   gradients = jax.jit(jax.grad(total))(points)
-  expected = subject.oracle.second_derivative(subject.program.inputs)
+  expected = subject.oracle.second_derivative(subject.case.inputs)
   compare_flat(gradients, expected, subject.tolerance(2), [f"second derivative {i}" for i in range(len(expected))])
 
 
@@ -99,13 +99,13 @@ def _param_grad(subject: Subject) -> None:
     return _weighted_sum(subject.call({**subject.params, **values}, subject.leaves)[0])
 
   gradients = jax.jit(jax.grad(loss))({name: jnp.asarray(subject.params[name]) for name in trainable})
-  expected = subject.oracle.parameter_gradient(subject.program.inputs)
+  expected = subject.oracle.parameter_gradient(subject.case.inputs)
   compare_flat([gradients[name] for name in trainable], expected, subject.tolerance(1), trainable)
 
 
 def _state(subject: Subject) -> None:
   names = _parameter_names(subject)
-  expected = subject.oracle.state(subject.program.inputs)
+  expected = subject.oracle.state(subject.case.inputs)
   for call in (subject.call, jax.jit(subject.call)):
     _, params = call(subject.params, subject.leaves)
     compare_flat([params[name] for name in names], expected, subject.tolerance(1), names)
@@ -116,7 +116,7 @@ def _vmap(subject: Subject) -> None:
   stacked = [np.stack(pair) for pair in zip(subject.leaves, others, strict=True)]
   outputs = jax.vmap(lambda *leaves: subject.call(subject.params, leaves)[0])(*stacked)
   examples = [
-    tree.flatten(subject.oracle.value(tree.unflatten_as(subject.program.inputs, leaves)))
+    tree.flatten(subject.oracle.value(tree.unflatten_as(subject.case.inputs, leaves)))
     for leaves in (subject.leaves, others)
   ]
   expected = [np.stack(pair) for pair in zip(*examples, strict=True) if pair[0] is not None]
@@ -126,7 +126,7 @@ def _vmap(subject: Subject) -> None:
 def _batch(subject: Subject) -> None:
   function, params = _with_open_batch(subject)
   for size in _BATCH_SIZES:
-    inputs = _resized(subject.program, size)
+    inputs = _resized(subject.case, size)
     try:
       outputs, _ = function(params, *tree.map_structure(jnp.asarray, inputs))
       compare(outputs, subject.oracle.value(inputs), subject.tolerance())
@@ -137,22 +137,20 @@ def _batch(subject: Subject) -> None:
 def _export(subject: Subject) -> None:
   function, params = _with_open_batch(subject)
   (batch,) = jax.export.symbolic_shape("batch")
-  batched = _batched(subject.program)
+  batched = _batched(subject.case)
 
   def shape(leaf: np.ndarray, position: int) -> Any:
     is_open = position in batched and leaf.ndim
     return jax.ShapeDtypeStruct((batch, *leaf.shape[1:]) if is_open else leaf.shape, _canonical(leaf))
 
-  specs = [
-    shape(leaf, position) for position, value in enumerate(subject.program.inputs) for leaf in tree.flatten(value)
-  ]
+  specs = [shape(leaf, position) for position, value in enumerate(subject.case.inputs) for leaf in tree.flatten(value)]
 
   def flat(*leaves: Any) -> list[Any]:
-    return jax.tree.leaves(function(params, *tree.unflatten_as(subject.program.inputs, list(leaves)))[0])
+    return jax.tree.leaves(function(params, *tree.unflatten_as(subject.case.inputs, list(leaves)))[0])
 
   exported = jax.export.deserialize(jax.export.export(jax.jit(flat))(*specs).serialize())
   for size in _BATCH_SIZES[1:]:
-    inputs = _resized(subject.program, size)
+    inputs = _resized(subject.case, size)
     outputs = exported.call(*[leaf.astype(_canonical(leaf)) for leaf in tree.flatten(inputs)])
     nested = subject.oracle.value(inputs)
     expected = [leaf for leaf in jax.tree.leaves(nested) if leaf is not None]
@@ -223,23 +221,22 @@ def _numbered(expected: Sequence[Any]) -> list[str]:
   return [f"result {i}" for i in range(len(expected))]
 
 
-def _batched(program: Program) -> tuple[int, ...]:
-  return tuple(range(len(program.inputs))) if program.batched is None else program.batched
+def _batched(case: ConversionCase) -> tuple[int, ...]:
+  return tuple(range(len(case.inputs))) if case.batched is None else case.batched
 
 
 def _with_open_batch(subject: Subject) -> tuple[Callable[..., Any], Mapping[str, Any]]:
   oracle = subject.oracle
-  return subject.converter.convert(oracle.function, oracle.specs(subject.program.inputs, _batched(subject.program)))
+  return subject.converter.convert(oracle.function, oracle.specs(subject.case.inputs, _batched(subject.case)))
 
 
-def _resized(program: Program, size: int) -> tuple[Any, ...]:
+def _resized(case: ConversionCase, size: int) -> tuple[Any, ...]:
   def resized(leaf: np.ndarray) -> np.ndarray:
     return np.resize(leaf, (size, *leaf.shape[1:])) if leaf.ndim else leaf
 
-  batched = _batched(program)
+  batched = _batched(case)
   return tuple(
-    tree.map_structure(resized, value) if position in batched else value
-    for position, value in enumerate(program.inputs)
+    tree.map_structure(resized, value) if position in batched else value for position, value in enumerate(case.inputs)
   )
 
 

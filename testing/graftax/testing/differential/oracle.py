@@ -1,4 +1,4 @@
-"""Computes values, derivatives and variables of a program with TensorFlow."""
+"""Computes values, derivatives and variables of a case with TensorFlow."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import tree
 
 from graftax.testing._tensorflow import import_tensorflow
-from graftax.testing.differential.program import Program
+from graftax.testing.differential.case import ConversionCase
 
 __all__ = ["Oracle", "cotangent", "is_real"]
 
@@ -15,14 +15,14 @@ __all__ = ["Oracle", "cotangent", "is_real"]
 
 
 class Oracle:
-  """Runs a program in TensorFlow and restores its variables after every call."""
+  """Runs a case in TensorFlow and restores its variables after every call."""
 
-  def __init__(self, program: Program):
+  def __init__(self, case: ConversionCase):
     self._tf = tf = import_tensorflow()
-    built = program.build()
+    built = case.build()
     is_concrete = isinstance(built, tf.types.experimental.ConcreteFunction)
     self.function = built if is_concrete or hasattr(built, "get_concrete_function") else tf.function(built)
-    self.concrete = built if is_concrete else self.function.get_concrete_function(*self.specs(program.inputs))
+    self.concrete = built if is_concrete else self.function.get_concrete_function(*self.specs(case.inputs))
     self.variables = self._variables_in_order()
 
   def specs(self, inputs: Sequence[Any], batched: Sequence[int] = ()) -> tuple[Any, ...]:

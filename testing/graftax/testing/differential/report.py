@@ -3,43 +3,43 @@
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 
-from graftax.testing.differential.program import CHECKS
+from graftax.testing.differential.case import CHECKS
 from graftax.testing.differential.runner import CheckResult
 
 __all__ = ["failures", "table", "totals"]
 
 
 def table(results: Mapping[str, Sequence[CheckResult]], by: str = "kind") -> str:
-  """Returns a Markdown table of how many checks of each converter pass, by kind of program or by check.
+  """Returns a Markdown table of how many checks of each converter pass, by kind of case or by check.
 
   Args:
     results: maps the name of a converter to its results.
     by: what a row is, `"kind"` or `"check"`.
   """
   rows: dict[str, dict[str, list[int]]] = collections.defaultdict(lambda: {name: [0, 0] for name in results})
-  programs = collections.defaultdict(set)
+  cases = collections.defaultdict(set)
   for name, found in results.items():
     for result in found:
       key = getattr(result, by)
       rows[key][name][0] += result.passed
       rows[key][name][1] += 1
-      programs[key].add((result.kind, result.program))
+      cases[key].add((result.kind, result.case))
   order = [check for check in CHECKS if check in rows] if by == "check" else sorted(rows)
-  lines = [f"| {by} | programs | " + " | ".join(results) + " |", "| --- | ---: |" + " ---: |" * len(results)]
+  lines = [f"| {by} | cases | " + " | ".join(results) + " |", "| --- | ---: |" + " ---: |" * len(results)]
   for key in order:
     counts = (f"{passed} of {total}" for passed, total in rows[key].values())
-    lines.append(f"| {key} | {len(programs[key])} | " + " | ".join(counts) + " |")
+    lines.append(f"| {key} | {len(cases[key])} | " + " | ".join(counts) + " |")
   return "\n".join([*lines, _total_row(results)])
 
 
 def totals(results: Iterable[CheckResult]) -> dict[str, int]:
-  """Returns the numbers of programs and checks, and how many of each pass."""
+  """Returns the numbers of cases and checks, and how many of each pass."""
   results = list(results)
-  programs = {(result.kind, result.program) for result in results}
-  broken = {(result.kind, result.program) for result in results if not result.passed}
+  cases = {(result.kind, result.case) for result in results}
+  broken = {(result.kind, result.case) for result in results if not result.passed}
   return {
-    "programs": len(programs),
-    "programs_passed": len(programs) - len(broken),
+    "cases": len(cases),
+    "cases_passed": len(cases) - len(broken),
     "checks": len(results),
     "checks_passed": sum(result.passed for result in results),
   }
@@ -47,10 +47,10 @@ def totals(results: Iterable[CheckResult]) -> dict[str, int]:
 
 def failures(results: Iterable[CheckResult]) -> str:
   """Returns one line per failed check."""
-  return "\n".join(f"{r.kind}/{r.program} {r.check}: {r.detail}" for r in results if not r.passed)
+  return "\n".join(f"{r.kind}/{r.case} {r.check}: {r.detail}" for r in results if not r.passed)
 
 
 def _total_row(results: Mapping[str, Sequence[CheckResult]]) -> str:
   counts = [totals(found) for found in results.values()]
   cells = (f"{count['checks_passed']} of {count['checks']}" for count in counts)
-  return f"| all | {max((count['programs'] for count in counts), default=0)} | " + " | ".join(cells) + " |"
+  return f"| all | {max((count['cases'] for count in counts), default=0)} | " + " | ".join(cells) + " |"

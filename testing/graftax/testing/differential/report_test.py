@@ -17,7 +17,7 @@ _THEIRS = [
 
 def test_tables_count_by_kind_and_by_check():
   assert table({"graftax": _OURS, "tf2jax": _THEIRS}).splitlines() == [
-    "| kind | programs | graftax | tf2jax |",
+    "| kind | cases | graftax | tf2jax |",
     "| --- | ---: | ---: | ---: |",
     "| rnn | 1 | 2 of 2 | 0 of 2 |",
     "| state | 1 | 1 of 1 | 1 of 1 |",
@@ -28,5 +28,5 @@ def test_tables_count_by_kind_and_by_check():
 
 
 def test_totals_and_failures():
-  assert totals(_THEIRS) == {"programs": 2, "programs_passed": 1, "checks": 3, "checks_passed": 1}
+  assert totals(_THEIRS) == {"cases": 2, "cases_passed": 1, "checks": 3, "checks_passed": 1}
   assert failures(_THEIRS) == "rnn/a value: off by 1\nrnn/a jit: off by 2"

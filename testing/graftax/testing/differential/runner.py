@@ -1,4 +1,4 @@
-"""Runs all checks of a program and describes each failure."""
+"""Runs all checks of a case and describes each failure."""
 
 import dataclasses
 import time
@@ -7,37 +7,37 @@ from typing import Any
 
 import jax
 
+from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.checks import RUN_CHECK, Subject
 from graftax.testing.differential.compare import Difference
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.oracle import Oracle
-from graftax.testing.differential.program import CHECKS, Program
 
-__all__ = ["CheckResult", "ProgramError", "check_program", "run_program"]
+__all__ = ["CheckResult", "ConversionMismatchError", "check_conversion", "run_case"]
 
 # Any in this module: arguments of the caller's own program.
 
 _MAX_DETAIL = 400
 
 
-class ProgramError(AssertionError):
+class ConversionMismatchError(AssertionError):
   """Raised if a converted program differs from the original; the message lists every check that failed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckResult:
-  """The result of one check of one program.
+  """The result of one check of one case.
 
   Attributes:
-    program: the program's name.
-    kind: the program's kind.
+    case: the case's name.
+    kind: the case's kind.
     check: the check's name.
     passed: whether the converted program agrees with TensorFlow.
     detail: the difference or the error; empty if the check passed.
     seconds: duration of the check.
   """
 
-  program: str
+  case: str
   kind: str
   check: str
   passed: bool
@@ -45,7 +45,7 @@ class CheckResult:
   seconds: float = 0.0
 
 
-def check_program(
+def check_conversion(
   function: Any,
   *inputs: Any,
   checks: Sequence[str] = ("value", "jit"),
@@ -59,21 +59,21 @@ def check_program(
       >>> import numpy as np
       >>> import tensorflow as tf
       >>> x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
-      >>> check_program(tf.nn.softmax, x, checks=["value", "jit", "grad", "vmap", "batch"])
+      >>> check_conversion(tf.nn.softmax, x, checks=["value", "jit", "grad", "vmap", "batch"])
 
   Args:
     function: a `tf.function`, a Keras model, or any callable that TensorFlow can trace.
     *inputs: example arguments, which are NumPy arrays or nested structures of them.
-    checks: what to compare, a subset of `CHECKS`; see `Program`.
+    checks: what to compare, a subset of `CHECKS`; see `ConversionCase`.
     name: name of the function in messages.
     tolerance: `(rtol, atol)` for values; atol is relative to the largest element.
     x64: whether to enable `jax_enable_x64`.
     batched: for batch and export, positions of the arguments with a leading batch axis; None for all.
 
   Raises:
-    ProgramError: a check failed; the message lists every failed check with its difference.
+    ConversionMismatchError: a check failed; the message lists every failed check with its difference.
   """
-  program = Program(
+  case = ConversionCase(
     name=name,
     kind="user",
     build=lambda: function,
@@ -83,34 +83,34 @@ def check_program(
     x64=x64,
     batched=batched,
   )
-  failed = [result for result in run_program(program) if not result.passed]
+  failed = [result for result in run_case(case) if not result.passed]
   if failed:
     listed = "\n".join(f"  {result.check}: {result.detail}" for result in failed)
-    raise ProgramError(f"{name}: {len(failed)} of {len(checks)} checks failed:\n{listed}")
+    raise ConversionMismatchError(f"{name}: {len(failed)} of {len(checks)} checks failed:\n{listed}")
 
 
-def run_program(
-  program: Program, converter: Converter = CONVERTERS["graftax"], on_start: Callable[[str], None] | None = None
+def run_case(
+  case: ConversionCase, converter: Converter = CONVERTERS["graftax"], on_start: Callable[[str], None] | None = None
 ) -> list[CheckResult]:
-  """Returns the results of all checks of a program; an error in a check is a failed result.
+  """Returns the results of all checks of a case; an error in a check is a failed result.
 
   Args:
-    program: the program to check.
+    case: the case to check.
     converter: the converter to test.
     on_start: called with the name of each check before it begins.
 
   Raises:
     Exception: TensorFlow cannot build or trace the program.
   """
-  oracle = Oracle(program)
-  wanted = [check for check in CHECKS if check in program.checks]
-  with jax.enable_x64(program.x64):
+  oracle = Oracle(case)
+  wanted = [check for check in CHECKS if check in case.checks]
+  with jax.enable_x64(case.x64):
     if on_start is not None:
       on_start(wanted[0])
     try:
-      subject = Subject.convert(program, oracle, converter)
+      subject = Subject.convert(case, oracle, converter)
     except Exception as e:
-      return [CheckResult(program.name, program.kind, check, False, f"convert: {_describe(e)}") for check in wanted]
+      return [CheckResult(case.name, case.kind, check, False, f"convert: {_describe(e)}") for check in wanted]
     results = []
     for check in wanted:
       if on_start is not None:
@@ -129,8 +129,8 @@ def _run_check(subject: Subject, check: str) -> CheckResult:
   except Exception as e:
     detail = _describe(e)
   seconds = round(time.perf_counter() - start, 3)
-  program = subject.program
-  return CheckResult(program.name, program.kind, check, not detail, detail[:_MAX_DETAIL], seconds)
+  case = subject.case
+  return CheckResult(case.name, case.kind, check, not detail, detail[:_MAX_DETAIL], seconds)
 
 
 def _describe(e: Exception) -> str:

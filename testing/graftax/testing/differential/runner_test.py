@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from graftax.ops_jax import lowering, register
-from graftax.testing import Program, ProgramError, check_program, run_program
+from graftax.testing import ConversionCase, ConversionMismatchError, check_conversion, run_case
 from graftax.testing.differential.__main__ import main
-from graftax.testing.differential.catalogue import all_programs
+from graftax.testing.differential.catalogue import all_cases
 
 _X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
@@ -31,8 +31,8 @@ def _broken(op: str, function: Callable[..., Any]) -> Iterator[None]:
 
 
 def _run(kind: str, name: str) -> dict[str, str]:
-  (program,) = [program for program in all_programs([kind]) if program.name == name]
-  return {result.check: result.detail for result in run_program(program)}
+  (case,) = [case for case in all_cases([kind]) if case.name == name]
+  return {result.check: result.detail for result in run_case(case)}
 
 
 def test_a_wrong_value_fails_every_check():
@@ -59,7 +59,7 @@ def test_a_lowering_that_cannot_be_batched_fails_vmap():
     return jax.pure_callback(np.exp, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
   with _broken("Exp", exp):
-    details = {r.check: r.detail for r in run_program(_program(tf.exp, ("value", "jit", "vmap")))}
+    details = {r.check: r.detail for r in run_case(_case(tf.exp, ("value", "jit", "vmap")))}
   assert {check for check, detail in details.items() if detail} == {"vmap"}
 
 
@@ -80,34 +80,34 @@ def test_a_wrong_assignment_fails_state():
   assert details["state"]
 
 
-def _program(function: Any, checks: tuple[str, ...]) -> Program:
-  return Program(name="p", kind="user", build=lambda: function, inputs=(_X,), checks=checks)
+def _case(function: Any, checks: tuple[str, ...]) -> ConversionCase:
+  return ConversionCase(name="p", kind="user", build=lambda: function, inputs=(_X,), checks=checks)
 
 
-def test_check_program_accepts_a_keras_model():
+def test_check_conversion_accepts_a_keras_model():
   model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.Dense(2)])
-  check_program(model, _X, checks=["value", "jit", "grad", "param_grad", "vmap", "batch", "export"])
+  check_conversion(model, _X, checks=["value", "jit", "grad", "param_grad", "vmap", "batch", "export"])
 
 
 def test_failed_checks_are_one_error_that_lists_them():
-  with _broken("Sin", lambda x: jnp.cos(x)), pytest.raises(ProgramError) as caught:
-    check_program(lambda x: (tf.sin(x), x), _X, checks=["value", "jit"], name="mine")
+  with _broken("Sin", lambda x: jnp.cos(x)), pytest.raises(ConversionMismatchError) as caught:
+    check_conversion(lambda x: (tf.sin(x), x), _X, checks=["value", "jit"], name="mine")
   assert str(caught.value).splitlines()[0] == "mine: 2 of 2 checks failed:"
   assert "  value: 0: off by up to" in str(caught.value)
 
 
 def test_conversion_that_fails_fails_every_check():
-  results = run_program(_program(lambda x: tf.strings.as_string(x), ("value", "jit")))
+  results = run_case(_case(lambda x: tf.strings.as_string(x), ("value", "jit")))
   assert [result.passed for result in results] == [False, False]
   assert "convert: UnsupportedOpError" in results[0].detail
 
 
 def test_unknown_checks_raise():
-  with pytest.raises(ValueError, match=r"program 'p': unknown checks \['values'\]; expected some of \['value', 'jit'"):
-    _program(tf.sin, ("values",))
+  with pytest.raises(ValueError, match=r"case 'p': unknown checks \['values'\]; expected some of \['value', 'jit'"):
+    _case(tf.sin, ("values",))
 
 
 def test_the_command_prints_a_table_and_tells_by_its_exit_code(capsys: pytest.CaptureFixture[str]):
-  assert main(["--kind", "ragged", "--program", "elementwise_and_back"]) == 0
+  assert main(["--kind", "ragged", "--case", "elementwise_and_back"]) == 0
   assert "| ragged | 1 | 3 of 3 |" in capsys.readouterr().out
-  assert main(["--kind", "ragged", "--program", "none of that name"]) == 2
+  assert main(["--kind", "ragged", "--case", "none of that name"]) == 2

@@ -1,6 +1,6 @@
-"""Runs programs in a child process, so that a crash or a hang fails one program and not the whole run.
+"""Runs cases in a child process, so that a crash or a hang fails one case and not the whole run.
 
-The child reads the names of a converter and of programs from its standard input and writes one JSON object per line.
+The child reads the names of a converter and of cases from its standard input and writes one JSON object per line.
 """
 
 import contextlib
@@ -14,10 +14,10 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from typing import IO, Any
 
-from graftax.testing.differential.catalogue import all_programs
+from graftax.testing.differential.case import CHECKS, ConversionCase
+from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.converters import CONVERTERS
-from graftax.testing.differential.program import CHECKS, Program
-from graftax.testing.differential.runner import CheckResult, run_program
+from graftax.testing.differential.runner import CheckResult, run_case
 
 __all__ = ["main", "run_isolated"]
 
@@ -27,15 +27,15 @@ _STARTUP_S = 300.0
 _MAX_DETAIL = 400
 
 
-def run_isolated(programs: Sequence[Program], converter: str, timeout_s: float = 180.0) -> Iterator[CheckResult]:
-  """Yields the results of all checks of programs of this suite, run in child processes.
+def run_isolated(cases: Sequence[ConversionCase], converter: str, timeout_s: float = 180.0) -> Iterator[CheckResult]:
+  """Yields the results of all checks of cases of this suite, run in child processes.
 
   Args:
-    programs: the programs.
+    cases: the cases.
     converter: name of the converter, a key of `CONVERTERS`.
-    timeout_s: time limit of one check in seconds. A program with a check that exceeds it fails all of its checks.
+    timeout_s: time limit of one check in seconds. A case with a check that exceeds it fails all of its checks.
   """
-  pending = list(programs)
+  pending = list(cases)
   while pending:
     done = 0
     with contextlib.closing(_run_in_child(pending, converter, timeout_s)) as answers:
@@ -51,11 +51,11 @@ def main() -> None:
   channel = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)
   request = json.loads(sys.stdin.readline())
-  by_key = {f"{program.kind}/{program.name}": program for program in all_programs()}
-  for key in request["programs"]:
+  by_key = {f"{case.kind}/{case.name}": case for case in all_cases()}
+  for key in request["cases"]:
     _report(channel, {"start": key})
     try:
-      results = run_program(
+      results = run_case(
         by_key[key], CONVERTERS[request["converter"]], on_start=lambda check: _report(channel, {"check": check})
       )
       answer = [dataclasses.asdict(result) for result in results]
@@ -71,9 +71,9 @@ def _report(channel: IO[str], message: dict[str, Any]) -> None:
 
 
 def _run_in_child(
-  programs: Sequence[Program], converter: str, timeout_s: float
+  cases: Sequence[ConversionCase], converter: str, timeout_s: float
 ) -> Generator[list[dict[str, Any]], None, None]:
-  """Yields the answer for each program in order, up to and including the one at which the child dies or hangs."""
+  """Yields the answer for each case in order, up to and including the one at which the child dies or hangs."""
   command = [sys.executable, "-c", "from graftax.testing.differential.worker import main; main()"]
   paths = os.pathsep.join(path for path in sys.path if path)
   environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONPATH": paths}
@@ -83,10 +83,10 @@ def _run_in_child(
   assert child.stdin is not None and child.stdout is not None
   lines, reader = _lines(child.stdout)
   try:
-    request = {"converter": converter, "programs": [f"{program.kind}/{program.name}" for program in programs]}
+    request = {"converter": converter, "cases": [f"{case.kind}/{case.name}" for case in cases]}
     child.stdin.write(json.dumps(request) + "\n")
     child.stdin.flush()
-    for _ in programs:
+    for _ in cases:
       answer = _answer(lines, timeout_s)
       yield answer
       if "fatal" in answer[0]:
@@ -130,11 +130,11 @@ def _answer(lines: "queue.Queue[str | None]", timeout_s: float) -> list[dict[str
     limit_s = timeout_s
 
 
-def _completed(program: Program, results: Sequence[dict[str, Any]]) -> Iterator[CheckResult]:
-  """Yields a result for each check of the program, even if the program failed as a whole."""
+def _completed(case: ConversionCase, results: Sequence[dict[str, Any]]) -> Iterator[CheckResult]:
+  """Yields a result for each check of the case, even if the case failed as a whole."""
   if "check" in results[0]:
     yield from (CheckResult(**result) for result in results)
   else:
     for check in CHECKS:
-      if check in program.checks:
-        yield CheckResult(program.name, program.kind, check, False, results[0]["detail"])
+      if check in case.checks:
+        yield CheckResult(case.name, case.kind, check, False, results[0]["detail"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graftax.testing.differential.program import Collector, integers, normal, uniform
+from graftax.testing.differential.case import Collector, integers, normal, uniform
 
 define = Collector("image")
 

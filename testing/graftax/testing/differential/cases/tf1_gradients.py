@@ -1,7 +1,7 @@
 """TensorFlow 1 graphs with gradients of Switch, Merge and while frames, which use stacks and gradient TensorArrays."""
 
-from graftax.testing.differential.program import Collector, integers, normal
-from graftax.testing.differential.programs.tf1_control_flow import imported
+from graftax.testing.differential.case import Collector, integers, normal
+from graftax.testing.differential.cases.tf1_control_flow import imported
 
 define = Collector("tf1_gradients")
 

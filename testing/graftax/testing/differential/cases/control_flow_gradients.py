@@ -1,6 +1,6 @@
 """Gradients in the graph of nested loops and conditionals."""
 
-from graftax.testing.differential.program import Collector, normal
+from graftax.testing.differential.case import Collector, normal
 
 define = Collector("control_flow_gradients")
 

@@ -1,6 +1,6 @@
 """Segment reductions, scatters, partitions."""
 
-from graftax.testing.differential.program import Collector, integers, normal
+from graftax.testing.differential.case import Collector, integers, normal
 
 define = Collector("segment_scatter")
 

@@ -1,6 +1,6 @@
 """Signal processing."""
 
-from graftax.testing.differential.program import Collector, normal, uniform
+from graftax.testing.differential.case import Collector, normal, uniform
 
 define = Collector("signal")
 

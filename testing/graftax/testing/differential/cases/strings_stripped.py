@@ -1,6 +1,6 @@
 """Functions with host ops (strings, prints, assertions) on which the result does not depend."""
 
-from graftax.testing.differential.program import Collector, integers, normal
+from graftax.testing.differential.case import Collector, integers, normal
 
 define = Collector("strings_stripped")
 

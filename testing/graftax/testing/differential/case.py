@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CHECKS", "SMOOTH", "Collector", "Program", "integers", "normal", "uniform"]
+__all__ = ["CHECKS", "SMOOTH", "Collector", "ConversionCase", "integers", "normal", "uniform"]
 
 # Any in this module: inputs are nested Python structures of arrays, and TensorFlow ships no type information.
 
@@ -29,7 +29,7 @@ SMOOTH = ("value", "jit", "grad", "vmap", "second_order", "batch", "export")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ConversionCase:
   """A TensorFlow program with example inputs.
 
   Attributes:
@@ -62,19 +62,19 @@ class Program:
   def __post_init__(self) -> None:
     unknown = [check for check in self.checks if check not in CHECKS]
     if unknown:
-      raise ValueError(f"program {self.name!r}: unknown checks {unknown!r}; expected some of {list(CHECKS)}.")
+      raise ValueError(f"case {self.name!r}: unknown checks {unknown!r}; expected some of {list(CHECKS)}.")
 
 
 class Collector:
-  """Collects the programs of one kind: a decorator for the functions that build them.
+  """Collects the cases of one kind: a decorator for the functions that build them.
 
-  Each function is called with the `tensorflow` module and returns the program, so that listing the programs does not
+  Each function is called with the `tensorflow` module and returns the program, so that listing the cases does not
   import TensorFlow.
   """
 
   def __init__(self, kind: str):
     self.kind = kind
-    self.programs: list[Program] = []
+    self.cases: list[ConversionCase] = []
 
   def __call__(
     self,
@@ -84,21 +84,21 @@ class Collector:
     name: str | None = None,
     **options: Any,
   ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Returns a decorator that adds a program.
+    """Returns a decorator that adds a case.
 
     Args:
       *inputs: arguments of the program.
       checks: what to compare.
       without: checks to leave out of `checks`.
-      name: name of the program; the name of the decorated function by default.
-      **options: other fields of `Program`.
+      name: name of the case; the name of the decorated function by default.
+      **options: other fields of `ConversionCase`.
     """
 
     def decorate(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
       own = tuple(check for check in checks if check not in without)
       title = name or make.__name__.strip("_")
       build = _Build(make)
-      self.programs.append(Program(name=title, kind=self.kind, build=build, inputs=inputs, checks=own, **options))
+      self.cases.append(ConversionCase(name=title, kind=self.kind, build=build, inputs=inputs, checks=own, **options))
       return make
 
     return decorate

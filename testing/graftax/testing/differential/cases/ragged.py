@@ -1,6 +1,6 @@
 """Ragged tensors whose row lengths are known while tracing."""
 
-from graftax.testing.differential.program import Collector, normal
+from graftax.testing.differential.case import Collector, normal
 
 define = Collector("ragged")
 

@@ -1,6 +1,6 @@
 """TensorFlow 1 graphs with Switch, Merge, Enter and Exit, imported into a function."""
 
-from graftax.testing.differential.program import Collector, integers, normal
+from graftax.testing.differential.case import Collector, integers, normal
 
 define = Collector("tf1_control_flow")
 

@@ -1,6 +1,6 @@
 """`tf.custom_gradient` and functions built on it."""
 
-from graftax.testing.differential.program import Collector, normal
+from graftax.testing.differential.case import Collector, normal
 
 define = Collector("custom_gradient")
 

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-from graftax.testing.differential.program import Collector, integers, normal, uniform
+from graftax.testing.differential.case import Collector, integers, normal, uniform
 
 define = Collector("quantization")
 

@@ -1,6 +1,6 @@
 """Convolutional networks and their layers."""
 
-from graftax.testing.differential.program import Collector, normal
+from graftax.testing.differential.case import Collector, normal
 
 define = Collector("vision")
 

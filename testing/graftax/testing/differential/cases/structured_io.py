@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 
-from graftax.testing.differential.program import Collector, integers, normal
+from graftax.testing.differential.case import Collector, integers, normal
 
 define = Collector("structured_io")
 

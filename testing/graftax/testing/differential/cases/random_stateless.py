@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graftax.testing.differential.program import Collector, normal
+from graftax.testing.differential.case import Collector, normal
 
 define = Collector("random_stateless")
 

@@ -2,7 +2,7 @@
 
 import tempfile
 
-from graftax.testing.differential.program import Collector, integers, normal
+from graftax.testing.differential.case import Collector, integers, normal
 
 define = Collector("saved")
 

@@ -1,6 +1,6 @@
 """Normalization, in training and in inference."""
 
-from graftax.testing.differential.program import SMOOTH, Collector, normal, uniform
+from graftax.testing.differential.case import SMOOTH, Collector, normal, uniform
 
 define = Collector("normalization")
 

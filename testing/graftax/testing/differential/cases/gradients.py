@@ -1,6 +1,6 @@
 """Gradients in the graph."""
 
-from graftax.testing.differential.program import SMOOTH, Collector, normal, uniform
+from graftax.testing.differential.case import SMOOTH, Collector, normal, uniform
 
 define = Collector("gradients")
 

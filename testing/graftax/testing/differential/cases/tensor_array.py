@@ -1,6 +1,6 @@
 """`TensorArray`s and loops that use them."""
 
-from graftax.testing.differential.program import Collector, normal
+from graftax.testing.differential.case import Collector, normal
 
 define = Collector("tensor_array")
 
