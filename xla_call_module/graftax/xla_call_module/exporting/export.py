@@ -8,6 +8,7 @@ import jax
 
 from graftax.xla_call_module import errors, mlir
 from graftax.xla_call_module import exported as exported_fields
+from graftax.xla_call_module.exporting.linear_algebra import lowering_rules
 from graftax.xla_call_module.exporting.target import Target
 
 __all__ = ["CallModule", "export_call_module"]
@@ -60,11 +61,11 @@ def export_call_module(
   target = Target.of(target)
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
   _check_pure(jitted.trace(*avals))
-  exported = jax.export.export(jitted, platforms=platforms, disabled_checks=disabled_checks)(*avals)
+  exported = _export(jitted, platforms, disabled_checks)(*avals)
   version = min(exported.calling_convention_version, target.call_module_version)
   attributes: dict[str, Any] = {
     "version": version,
-    "module": mlir.serialize(exported.mlir_module_serialized, version=target.stablehlo_text),
+    "module": mlir.legalize(exported.mlir_module_serialized, version=target.stablehlo_text),
     "platforms": tuple(name.upper() for name in exported.platforms),
     "function_list": (),
     "has_token_input_output": False,
@@ -81,6 +82,14 @@ def export_call_module(
     target,
     exported,
   )
+
+
+def _export(jitted: Any, platforms: Sequence[str] | None, disabled_checks: Sequence[Any]) -> Any:
+  # JAX's own rules for TPU need no library of jaxlib, and use an op of TPUs.
+  rules = () if platforms is not None and set(platforms) == {"tpu"} else lowering_rules()
+  # The parameter is not public. In its place one could trace the function again and replace primitives, but then source
+  # locations would be lost.
+  return jax.export.export(jitted, platforms=platforms, disabled_checks=disabled_checks, _override_lowering_rules=rules)
 
 
 def _check_pure(traced: Any) -> None:

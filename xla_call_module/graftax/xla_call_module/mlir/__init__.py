@@ -8,11 +8,14 @@
 - `subprocess_worker`: The helper process that parses untrusted modules; run as a script.
 """
 
-from graftax.xla_call_module.mlir.artifacts import from_hlo, serialize, to_text
+from graftax.xla_call_module.mlir.artifacts import from_hlo, legalize, serialize, to_text
 from graftax.xla_call_module.mlir.bindings import SUPPORTED_JAX, current_version, oldest_version
 from graftax.xla_call_module.mlir.decoding import decode_bytes, decode_text, main_result_types
 from graftax.xla_call_module.mlir.lowering import (
   inline_into_lowering,
+  lower_cholesky,
+  lower_triangular_solve,
+  lowering_of,
   lowering_platforms,
   register_function_lowering,
   register_lowering,
@@ -27,6 +30,10 @@ __all__ = [
   "extract_op",
   "from_hlo",
   "inline_into_lowering",
+  "legalize",
+  "lower_cholesky",
+  "lower_triangular_solve",
+  "lowering_of",
   "lowering_platforms",
   "main_result_types",
   "oldest_version",

@@ -10,7 +10,15 @@ from jax.extend.mlir.dialects import func, stablehlo
 from graftax.xla_call_module import attributes
 from graftax.xla_call_module.mlir.bindings import function_type, symbol_name
 
-__all__ = ["inline_into_lowering", "lowering_platforms", "register_function_lowering", "register_lowering"]
+__all__ = [
+  "inline_into_lowering",
+  "lower_cholesky",
+  "lower_triangular_solve",
+  "lowering_of",
+  "lowering_platforms",
+  "register_function_lowering",
+  "register_lowering",
+]
 
 
 def register_lowering(primitive: Any, rule: Callable[..., Any], platform: str | None = None) -> None:
@@ -21,6 +29,24 @@ def register_lowering(primitive: Any, rule: Callable[..., Any], platform: str | 
 def register_function_lowering(primitive: Any, function: Callable[..., Any]) -> None:
   """Registers `function(*operands, **params)` as the lowering of a primitive with several results."""
   jax_mlir.register_lowering(primitive, jax_mlir.lower_fun(function, multiple_results=True))
+
+
+def lowering_of(function: Callable[..., Any], *, multiple_results: bool = True) -> Any:
+  """Returns `function(*operands, **params)` as a lowering rule."""
+  return jax_mlir.lower_fun(function, multiple_results=multiple_results)
+
+
+def lower_cholesky(context: Any, a: Any) -> Any:
+  """Lowers to `stablehlo.cholesky`, the lower factor."""
+  return [stablehlo.cholesky(a, lower=mlir_ir.BoolAttr.get(True))]
+
+
+def lower_triangular_solve(
+  context: Any, a: Any, b: Any, *, left_side: bool, lower: bool, unit_diagonal: bool, transpose: str
+) -> Any:
+  """Lowers to `stablehlo.triangular_solve`."""
+  flags = map(mlir_ir.BoolAttr.get, (left_side, lower, unit_diagonal))
+  return [stablehlo.triangular_solve(a, b, *flags, stablehlo.TransposeAttr.get(transpose))]
 
 
 def lowering_platforms(context: Any) -> tuple[str, ...]:

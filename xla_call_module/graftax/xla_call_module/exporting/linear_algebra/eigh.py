@@ -1,0 +1,37 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint
+
+__all__ = ["eigh"]
+
+_MAX_SWEEPS = 100
+
+# Jacobi's method stops if the off-diagonal part is smaller than this share of the matrix.
+_TOLERANCE = {"float32": 1e-7, "complex64": 1e-7, "float64": 1e-15, "complex128": 1e-15}
+
+
+def eigh(a: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
+  """Returns `(eigenvectors, eigenvalues)` of `[..., n, n]`, in ascending order; see `jax.lax.linalg.eigh`."""
+  del sort_eigenvalues, algorithm  # as on CPU, where LAPACK always sorts and there is one algorithm
+  n = a.shape[-1]
+  if subset_by_index is not None and tuple(subset_by_index) != (0, n):
+    raise NotImplementedError("subset_by_index not supported on CPU and GPU")
+  eigenvalues = jax.ShapeDtypeStruct(a.shape[:-1], a.real.dtype)
+  if 0 in a.shape:
+    return a, jnp.zeros(eigenvalues.shape, eigenvalues.dtype)
+  triangle = jnp.tril(a) if lower else adjoint(jnp.triu(a))
+  strict = jnp.tril(triangle, -1)
+  hermitian = strict + adjoint(strict) + (triangle - strict).real.astype(a.dtype)
+  vectors, values = jax.ffi.ffi_call(
+    "Eigh",
+    [jax.ShapeDtypeStruct(a.shape, a.dtype), eigenvalues],
+    custom_call_api_version=1,
+    legacy_backend_config=f"1,1,{_MAX_SWEEPS},{_TOLERANCE[str(a.dtype)]}",
+    vmap_method="broadcast_all",
+  )(hermitian)
+  return vectors, values

@@ -1,0 +1,105 @@
+"""QR decompositions and products with their orthogonal factor."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product
+
+__all__ = ["householder_product", "ormqr", "qr"]
+
+
+def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
+  """Returns `(q, r)`, or `(q, r, columns)` with pivoting; see `jax.lax.linalg.qr`.
+
+  Args:
+    a: `[..., m, n]`.
+    pivoting: choose the column with the largest rest in each step.
+    full_matrices: return `q` as `[..., m, m]` and `r` as `[..., m, n]`, else `min(m, n)` columns and rows.
+    options: the choice of a library on GPUs.
+  """
+  del options
+  *batch, m, n = a.shape
+  rank = m if full_matrices else min_dim(m, n)
+  if m == 0 or n == 0:
+    q = identity(a, m, rank)
+    r = jnp.zeros((*batch, rank, n), a.dtype)
+    return (q, r, jnp.zeros((*batch, n), jnp.int32)) if pivoting else (q, r)
+  if pivoting:
+    return _pivoted(a, rank)
+  reflectors, taus = _reflectors(a)
+  r = jnp.triu(reflectors[..., :rank, :])
+  if not full_matrices or m <= n:
+    q = householder_product(reflectors[..., :rank], taus)
+  else:
+    wide = jax.lax.pad(reflectors, jnp.zeros((), a.dtype), [*[(0, 0, 0)] * (len(batch) + 1), (0, m - n, 0)])
+    q = householder_product(wide, taus)
+  return q, r
+
+
+def householder_product(a: Any, taus: Any) -> Any:
+  """Returns the first `n` columns of the product of reflectors, `a`: `[..., m, n]`, `taus`: `[..., k]`."""
+  if 0 in a.shape or 0 in taus.shape:
+    return identity(a, *a.shape[-2:])
+  return jax.ffi.ffi_call(
+    "ProductOfElementaryHouseholderReflectors",
+    jax.ShapeDtypeStruct(a.shape, a.dtype),
+    custom_call_api_version=1,
+    vmap_method="broadcast_all",
+  )(a, taus)
+
+
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+  """Returns the product of `c` with the square orthogonal factor; see `jax.lax.linalg.ormqr`."""
+  m, n = a.shape[-2:]
+  if 0 in c.shape or 0 in taus.shape:
+    return c
+  square = (
+    a[..., :m] if m <= n else jax.lax.pad(a, jnp.zeros((), a.dtype), [*[(0, 0, 0)] * (a.ndim - 1), (0, m - n, 0)])
+  )
+  q = householder_product(square, taus)
+  q = adjoint(q) if transpose else q
+  return product(q, c) if left else product(c, q)
+
+
+def _reflectors(a: Any) -> Any:
+  *batch, m, n = a.shape
+  results = [jax.ShapeDtypeStruct(a.shape, a.dtype), jax.ShapeDtypeStruct((*batch, min_dim(m, n)), a.dtype)]
+  return jax.ffi.ffi_call("Qr", results, custom_call_api_version=1, vmap_method="broadcast_all")(a)
+
+
+def _pivoted(a: Any, rank: Any) -> Any:
+  def decompose(a: Any) -> Any:
+    m, n = a.shape
+    rows, columns = jnp.arange(m), jnp.arange(n)
+
+    def step(j: Any, state: Any) -> Any:
+      a, q, order = state
+      rest = jnp.where((rows[:, None] >= j) & (columns >= j), jnp.abs(a) ** 2, 0).sum(0)
+      best = jnp.argmax(jnp.where(columns >= j, rest, -1))
+      swap = jnp.where(columns == j, best, jnp.where(columns == best, j, columns))
+      a, order = a[:, swap], order[swap]
+      v, tau = _reflector(jnp.where(rows >= j, a[:, j], 0), j)
+      a = a - jnp.conj(tau) * v[:, None] * product(jnp.conj(v)[None], a)
+      q = q - tau * product(q, v[:, None]) * jnp.conj(v)
+      return a, q, order
+
+    a, q, order = jax.lax.fori_loop(0, min_dim(m, n), step, (a, jnp.eye(m, dtype=a.dtype), columns.astype(jnp.int32)))
+    return q[:, :rank], jnp.triu(a[:rank]), order
+
+  for _ in range(a.ndim - 2):
+    decompose = jax.vmap(decompose)
+  return decompose(a)
+
+
+def _reflector(x: Any, j: Any) -> Any:
+  """Returns `(v, tau)` with `v[j] == 1` such that `I - conj(tau) v v^H` maps `x` to a multiple of axis `j`."""
+  alpha = x[j]
+  norm = jnp.linalg.norm(x)
+  # As LAPACK does, leave a vector as it is that is already a real multiple of the axis.
+  is_done = (jnp.linalg.norm(x.at[j].set(0)) == 0) & (jnp.imag(alpha) == 0)
+  beta = jnp.where(alpha.real > 0, -norm, norm).astype(x.dtype)
+  tau = jnp.where(is_done, 0, (beta - alpha) / jnp.where(is_done, 1, beta))
+  v = jnp.where(is_done, 0, x / jnp.where(is_done, 1, alpha - beta))
+  return v.at[j].set(1), tau

@@ -1,0 +1,189 @@
+"""Unique values are compared with LAPACK's, the others by what they solve."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+import pytest
+
+from graftax.testing.call_modules import run_call_module
+from graftax.xla_call_module import UnsupportedOpError
+from graftax.xla_call_module.exporting import export_call_module
+
+_DTYPES = ["float32", "complex128"]
+_BOUND = {"float32": 2e-6, "complex128": 1e-12}
+
+
+@pytest.fixture(autouse=True)
+def _with_64_bits():
+  with jax.enable_x64(True):
+    yield
+
+
+def _draw(shape, dtype, seed=0):
+  rng = np.random.default_rng(seed)
+  values = rng.standard_normal(shape)
+  return (values + 1j * rng.standard_normal(shape) if dtype.startswith("complex") else values).astype(dtype)
+
+
+def _adjoint(x):
+  return np.conj(np.swapaxes(x, -1, -2))
+
+
+def _run(function, *arrays, symbolic):
+  scope = jax.export.SymbolicScope()
+  batch = jax.export.symbolic_shape("b", scope=scope)
+  specs = [jax.ShapeDtypeStruct((*batch, *x.shape[1:]) if symbolic else x.shape, x.dtype) for x in arrays]
+  module = export_call_module(lambda *args: jax.tree.leaves(function(*args)), specs)
+  return run_call_module(module.attributes, [arrays[i] for i in module.kept], module.outputs)
+
+
+def _check_equal(function, *arrays, symbolic, bound):
+  results = _run(function, *arrays, symbolic=symbolic)
+  for got, want in zip(results, jax.tree.leaves(function(*arrays)), strict=True):
+    np.testing.assert_allclose(got, want, rtol=bound, atol=bound * np.max(np.abs(want)))
+    assert got.dtype == want.dtype
+
+
+def _positive(x):
+  return x @ _adjoint(x) + 5 * np.eye(x.shape[-1], dtype=x.dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize(
+  "function",
+  [
+    jnp.linalg.inv,
+    jnp.linalg.det,
+    jnp.linalg.slogdet,
+    jnp.linalg.cond,
+    jax.scipy.linalg.expm,
+    jax.scipy.linalg.lu,
+    lambda x: jnp.linalg.cholesky(_positive(x)),
+    lambda x: jnp.linalg.eigvalsh(_positive(x)),
+    lambda x: jnp.linalg.solve(x, jnp.ones_like(x[..., :2])),
+    lambda x: jax.scipy.linalg.solve_triangular(x, jnp.ones_like(x[..., :2]), trans=2, lower=True),
+  ],
+)
+def test_functions_of_square_matrices_equal_lapack(function, dtype, symbolic):
+  _check_equal(function, _draw((3, 4, 4), dtype), symbolic=symbolic, bound=10 * _BOUND[dtype])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(2, 6, 3), (2, 3, 6)])
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize(
+  "function",
+  [
+    jnp.linalg.qr,
+    functools.partial(jnp.linalg.qr, mode="complete"),
+    functools.partial(jnp.linalg.svd, compute_uv=False),
+    jnp.linalg.pinv,
+    jax.lax.linalg.lu,
+  ],
+)
+def test_functions_of_rectangular_matrices_equal_lapack(function, dtype, symbolic, shape):
+  _check_equal(function, _draw(shape, dtype), symbolic=symbolic, bound=10 * _BOUND[dtype])
+
+
+@pytest.mark.parametrize(
+  ("dtype", "symbolic"),
+  [("float32", True), *(pytest.param("complex128", symbolic, marks=pytest.mark.slow) for symbolic in (False, True))],
+)
+def test_eigenvectors_diagonalize(dtype, symbolic):
+  x = _draw((2, 5, 5), dtype)
+  x = x + _adjoint(x)
+  values, vectors = _run(jnp.linalg.eigh, x, symbolic=symbolic)
+  np.testing.assert_allclose((vectors * values[:, None]) @ _adjoint(vectors), x, atol=10 * _BOUND[dtype])
+  np.testing.assert_allclose(_adjoint(vectors) @ vectors, [np.eye(5)] * 2, atol=_BOUND[dtype])
+  np.testing.assert_allclose(values, np.linalg.eigvalsh(x), atol=10 * _BOUND[dtype])
+
+
+def _check_svd(x, results, bound):
+  u, s, vh = results
+  rank = s.shape[-1]
+  np.testing.assert_allclose((u[..., :rank] * s[..., None, :]) @ vh[..., :rank, :], x, atol=bound)
+  for q in (u, _adjoint(vh)):
+    np.testing.assert_allclose(_adjoint(q) @ q - np.eye(q.shape[-1]), 0, atol=bound)
+  np.testing.assert_allclose(s, np.linalg.svd(x, compute_uv=False), atol=bound)
+
+
+@pytest.mark.parametrize(
+  ("dtype", "full_matrices", "shape"),
+  [
+    ("complex128", True, (2, 3, 5)),
+    pytest.param("complex128", False, (2, 5, 3), marks=pytest.mark.slow),
+    pytest.param("float32", True, (2, 5, 3), marks=pytest.mark.slow),
+    pytest.param("float32", False, (2, 4, 4), marks=pytest.mark.slow),
+  ],
+)
+def test_singular_vectors_are_orthogonal_and_rebuild_the_matrix(dtype, full_matrices, shape):
+  x = _draw(shape, dtype)
+  results = _run(functools.partial(jnp.linalg.svd, full_matrices=full_matrices), x, symbolic=full_matrices)
+  _check_svd(x, results, 10 * _BOUND[dtype])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_singular_matrices_have_orthogonal_singular_vectors(dtype):
+  x = _draw((4, 6, 5), dtype)
+  x[0] = 0
+  x[1, :, 3:] = 0
+  x[2] = x[2, :, :1] * x[2, :1, :]
+  x[3] *= 1e-18
+  _check_svd(x, _run(jnp.linalg.svd, x, symbolic=False), 20 * _BOUND[dtype])
+
+
+@pytest.mark.slow
+def test_blocked_lu_equals_lapack():
+  x = _draw((150, 170), "float64")
+  _check_equal(jax.lax.linalg.lu, x, symbolic=False, bound=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
+def test_pivoted_qr_equals_lapack(dtype, shape):
+  _check_equal(lambda x: jax.scipy.linalg.qr(x, pivoting=True), _draw(shape, dtype), symbolic=False, bound=1e-5)
+
+
+@pytest.mark.slow
+def test_tridiagonal_systems_equal_lapack():
+  d = _draw((3, 5), "float64")
+  _check_equal(
+    lambda d, b: jax.lax.linalg.tridiagonal_solve(d, 4 + d, 2 * d, b),
+    d,
+    _draw((3, 5, 2), "float64"),
+    symbolic=True,
+    bound=1e-10,
+  )
+
+
+@pytest.mark.slow
+def test_gradients_of_linear_algebra_equal_jax():
+  def function(x):
+    s = jnp.linalg.svd(x, full_matrices=False)[1]
+    _, log = jnp.linalg.slogdet(x @ x.T + jnp.eye(3))
+    return jnp.sum(s**3) + log + jnp.sum(jnp.linalg.pinv(x) ** 2)
+
+  _check_equal(jax.vmap(jax.grad(function)), _draw((2, 3, 5), "float64"), symbolic=True, bound=1e-9)
+
+
+def test_matrices_that_are_not_positive_definite_have_a_factor_of_nan():
+  x = np.stack([np.diag([1.0, -1.0, 1.0]), np.eye(3)])
+  (got,) = _run(jnp.linalg.cholesky, x, symbolic=False)
+  np.testing.assert_array_equal(got, jnp.linalg.cholesky(x))
+
+
+@pytest.mark.parametrize(
+  "function",
+  [jnp.linalg.eig, jax.scipy.linalg.schur, jax.scipy.linalg.hessenberg, jax.scipy.linalg.sqrtm],
+)
+def test_what_has_no_expansion_is_refused_while_exporting(function):
+  with pytest.raises(UnsupportedOpError, match=r"of \w+\[4, 4\] cannot be exported: on CPU JAX calls LAPACK"):
+    export_call_module(lambda x: jax.tree.leaves(function(x)), [jax.ShapeDtypeStruct((4, 4), np.float64)])

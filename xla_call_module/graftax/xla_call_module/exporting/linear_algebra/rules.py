@@ -1,0 +1,42 @@
+"""The functions of this room by primitive, as lowering rules."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jax.lax import linalg
+
+from graftax.xla_call_module import mlir
+from graftax.xla_call_module.exporting.linear_algebra import eigh, householder, lu, refusals, solvers, svd
+
+__all__ = ["lowering_rules"]
+
+_ONE_RESULT: dict[Any, Callable[..., Any]] = {
+  linalg.cholesky_p: solvers.cholesky,
+  linalg.householder_product_p: householder.householder_product,
+  linalg.lu_pivots_to_permutation_p: lu.pivots_to_permutation,
+  linalg.ormqr_p: householder.ormqr,
+  linalg.triangular_solve_p: solvers.triangular_solve,
+  linalg.tridiagonal_solve_p: solvers.tridiagonal_solve,
+}
+
+_GENERAL = "Eigenvalues of Hermitian matrices (eigh) can be exported."
+
+_SEVERAL_RESULTS: dict[Any, Callable[..., Any]] = {
+  linalg.eig_p: refusals.refusal("eig", _GENERAL),
+  linalg.eigh_p: eigh.eigh,
+  linalg.hessenberg_p: refusals.refusal("hessenberg", _GENERAL),
+  linalg.lu_p: lu.lu,
+  linalg.qr_p: householder.qr,
+  linalg.schur_p: refusals.refusal("schur", f"sqrtm needs it, too. {_GENERAL}"),
+  linalg.svd_p: svd.svd,
+  linalg.tridiagonal_p: refusals.refusal("tridiagonal", _GENERAL),
+}
+
+
+@functools.cache
+def lowering_rules() -> tuple[tuple[Any, Any], ...]:
+  """Returns pairs of a primitive and its lowering rule."""
+  one = [(primitive, mlir.lowering_of(function, multiple_results=False)) for primitive, function in _ONE_RESULT.items()]
+  several = [(primitive, mlir.lowering_of(function)) for primitive, function in _SEVERAL_RESULTS.items()]
+  return (*one, *several)

@@ -1,0 +1,79 @@
+"""Cholesky decomposition, triangular and tridiagonal systems."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+
+from graftax.xla_call_module import mlir
+
+__all__ = ["cholesky", "triangular_solve", "tridiagonal_solve"]
+
+_cholesky_p = Primitive("stablehlo_cholesky")
+_cholesky_p.def_abstract_eval(lambda a: a)
+mlir.register_lowering(_cholesky_p, mlir.lower_cholesky)
+
+_triangular_solve_p = Primitive("stablehlo_triangular_solve")
+_triangular_solve_p.def_abstract_eval(lambda a, b, **_: b)
+mlir.register_lowering(_triangular_solve_p, mlir.lower_triangular_solve)
+
+
+def cholesky(a: Any) -> Any:
+  """Returns the lower factor of Hermitian matrices `[..., n, n]`; all NaN if a matrix is not positive definite."""
+  if a.shape[-1] == 0:
+    return a
+  factor = _cholesky_p.bind(a)
+  # XLA's expansion leaves NaN from the column on in which it fails; LAPACK's callers get NaN everywhere.
+  failed = jnp.isnan(factor).any(axis=(-2, -1), keepdims=True)
+  return jnp.where(failed, jnp.full((), jnp.nan, a.dtype), factor)
+
+
+def triangular_solve(
+  a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+) -> Any:
+  """Returns the solution of triangular systems; see `jax.lax.linalg.triangular_solve`."""
+  if 0 in b.shape:
+    return b
+  if conjugate_a and not transpose_a:
+    a, conjugate_a = jnp.conj(a), False
+  transpose = "NO_TRANSPOSE" if not transpose_a else "ADJOINT" if conjugate_a else "TRANSPOSE"
+  return _triangular_solve_p.bind(
+    a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, transpose=transpose
+  )
+
+
+def tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any, **options: Any) -> Any:
+  """Returns the solution of tridiagonal systems by elimination without pivoting, as JAX does on TPU.
+
+  Args:
+    lower: `[..., n]`, the first entry is not used.
+    diagonal: `[..., n]`.
+    upper: `[..., n]`, the last entry is not used.
+    b: `[..., n, k]`.
+    options: `perturb_singular`, which has an effect on GPUs only.
+  """
+  del options
+  solve = _tridiagonal_solve
+  for _ in range(diagonal.ndim - 1):
+    solve = jax.vmap(solve)
+  return solve(lower, diagonal, upper, b)
+
+
+def _tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
+  def eliminate(carry: Any, row: Any) -> Any:
+    above, solved = carry
+    left, middle, right, value = row
+    pivot = middle - left * above
+    carry = right / pivot, (value - left * solved) / pivot
+    return carry, carry
+
+  def substitute(below: Any, row: Any) -> Any:
+    above, solved = row
+    x = solved - above * below
+    return x, x
+
+  start = jnp.zeros_like(diagonal[0]), jnp.zeros_like(b[0])
+  _, rows = jax.lax.scan(eliminate, start, (lower.at[0].set(0), diagonal, upper, b))
+  _, x = jax.lax.scan(substitute, jnp.zeros_like(b[0]), rows, reverse=True)
+  return x
