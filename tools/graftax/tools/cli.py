@@ -15,13 +15,15 @@ import typer
 __all__ = ["app", "main"]
 
 _HELP = """
-TensorFlow SavedModels as JAX programs, without TensorFlow.
+TensorFlow SavedModels as JAX programs, and JAX functions as SavedModels, without TensorFlow.
 
 - `graftax inspect my_model`
 
 - `graftax run my_model --input x=x.npy --output y.npz`
 
 - `graftax convert my_model --out my_model_jax`
+
+- `graftax export model.py:predict --input "x=float32[batch,3]" --out my_model`
 
 In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 """
@@ -223,6 +225,78 @@ def convert_command(
   typer.echo(exported.code, nl=False)
   sizes = ", ".join(f"{name} {filesize.decimal(size)}" for name, size in exported.size_bytes.items())
   remarks().print(f"{exported.folder}: {sizes}. The code above is in {exported.folder / 'load.py'}.", markup=False)
+
+
+@app.command("export")
+@_reports_errors
+def export_command(
+  function: Annotated[
+    str,
+    typer.Argument(
+      metavar="FILE.py:FUNCTION", help="A JAX function in a Python file, which is run, or MODULE:FUNCTION."
+    ),
+  ],
+  out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
+  inputs: Annotated[
+    list[str] | None,
+    typer.Option(
+      "--input", "-i", metavar="NAME=DTYPE[SIZES]",
+      help="Type and sizes of an argument, such as images=float32[batch,28,28,1]. A name allows any size.",
+    ),
+  ] = None,
+  params: Annotated[
+    str | None,
+    typer.Option(
+      metavar="FILE|NAME",
+      help="Parameters, the function's first argument: a .npz or .safetensors file, or a name in the Python file.",
+    ),
+  ] = None,
+  constraints: Annotated[
+    list[str] | None,
+    typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
+  ] = None,
+  signature: SignatureName = "serving_default",
+  frozen: Annotated[bool, typer.Option("--frozen", help="TensorFlow shall not train the parameters.")] = False,
+  gradient_order: Annotated[
+    int, typer.Option(min=0, help="How often TensorFlow can differentiate the function.")
+  ] = 2,
+  target: Annotated[
+    str | None,
+    typer.Option(help="The TensorFlow that will load it, such as tensorflow-2.16. By default the installed one."),
+  ] = None,
+  platforms: Annotated[str, typer.Option(help="Platforms to run on, separated by commas.")] = "cpu",
+  force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
+) -> None:  # fmt: skip
+  """Writes a JAX function as a SavedModel, for TensorFlow and its servers.
+
+  The parameters become variables. TensorFlow can train them, and its gradients are those of JAX.
+
+  - `graftax export model.py:predict --input "x=float32[batch,3]" --out my_model`
+
+  - `graftax export model.py:predict --input "x=[batch,3]" --params params.npz --out my_model`
+  """
+  from graftax.savedmodel_io import load
+  from graftax.tools.console import remarks, results
+  from graftax.tools.export_function import export_function
+  from graftax.tools.model_report import report_model
+  from graftax.tools.model_view import parameters_summary, signature_table
+
+  export_function(
+    function,
+    out,
+    inputs=inputs or (),
+    params=params,
+    constraints=constraints or (),
+    signature=signature,
+    trainable=not frozen,
+    gradient_order=gradient_order,
+    target=target,
+    platforms=_platform_names(platforms),
+    force=force,
+  )
+  report = report_model(load(out))
+  results().print(signature_table([s for s in report.signatures if s.name == signature]))
+  remarks().print(f"{out}: parameters {parameters_summary(report.parameters)}.", markup=False)
 
 
 def _platform_names(text: str) -> list[str]:

@@ -1,23 +1,27 @@
 """What graftax does, on a model in front of you: `python -m graftax.tools.demo`.
 
-A digits classifier that was trained in TensorFlow is inspected, converted, run, fine-tuned and differentiated with JAX.
+A digits classifier that was trained in TensorFlow is inspected, converted, run, fine-tuned and differentiated with JAX,
+and saved as a SavedModel again.
 TensorFlow is not imported at any point; `main` checks that.
 """
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax import export
 from rich.console import Console
 
 from graftax import savedmodel_io
-from graftax.convert import AnnotatedFunction, split_trainable
+from graftax.convert import AnnotatedFunction, jax_program, split_trainable
 from graftax.tools import demo_view as view
 from graftax.tools.examples.digits import Digits, load_digits, model_path
 from graftax.tools.model_report import report_model
@@ -42,6 +46,8 @@ class DemoResult:
     rotated_accuracy: on the test images turned by a quarter, before and after fine-tuning.
     losses: of each step of fine-tuning.
     gradient_norms: of the loss of each test image, `[m]`.
+    saved_difference: between the logits of the tuned model and those of the SavedModel that it was written to, read
+      again.
     duration_s: of everything.
   """
 
@@ -50,6 +56,7 @@ class DemoResult:
   rotated_accuracy: tuple[float, float]
   losses: np.ndarray
   gradient_norms: np.ndarray
+  saved_difference: float
   duration_s: float
 
 
@@ -69,10 +76,11 @@ def main() -> None:
   assert result.largest_difference < 1e-3, result.largest_difference
   assert result.accuracy > 0.95, result.accuracy
   assert result.rotated_accuracy[1] > result.rotated_accuracy[0] + 0.2, result.rotated_accuracy
+  assert result.saved_difference < 1e-3, result.saved_difference
 
 
 def run_demo(console: Console, *, num_steps: int = _NUM_STEPS) -> DemoResult:
-  """Goes through the five stations and prints each.
+  """Goes through the six stations and prints each.
 
   Args:
     console: where to print.
@@ -96,13 +104,16 @@ def run_demo(console: Console, *, num_steps: int = _NUM_STEPS) -> DemoResult:
   view.print_predictions(console, data, logits, accuracy, difference, ran.duration_s)
 
   tuned = _timed(lambda: _fine_tune(console, predict, params, data, num_steps))
-  losses, before, after = tuned.value
+  tuned_params, losses, before, after = tuned.value
   view.print_fine_tuning(console, losses, before, after, tuned.duration_s)
 
   gradients = _timed(lambda: gradient_norms(predict, params, data.test_images, data.test_labels))
   view.print_gradients(console, data, logits, gradients.value, gradients.duration_s)
 
-  result = DemoResult(accuracy, difference, (before, after), losses, gradients.value, time.perf_counter() - start)
+  saved_difference = _save_and_compare(console, predict, tuned_params, data)
+
+  duration_s = time.perf_counter() - start
+  result = DemoResult(accuracy, difference, (before, after), losses, gradients.value, saved_difference, duration_s)
   view.print_end(console, result.duration_s)
   return result
 
@@ -132,8 +143,8 @@ def gradient_norms(
 
 def _fine_tune(
   console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits, num_steps: int
-) -> tuple[np.ndarray, float, float]:
-  """Returns losses, and accuracy on turned test images before and after training on turned images."""
+) -> tuple[dict[str, Any], np.ndarray, float, float]:
+  """Returns parameters and losses, and accuracy on turned test images before and after training on turned images."""
   train_images, test_images = (np.rot90(x, axes=(1, 2)) for x in (data.train_images, data.test_images))
   trainable, fixed = split_trainable(params)
   optimizer = optax.adam(_LEARNING_RATE)
@@ -155,7 +166,31 @@ def _fine_tune(
     batch = generator.integers(0, len(train_images), _BATCH_SIZE)
     trainable, state, loss = step(trainable, state, train_images[batch], data.train_labels[batch])
     losses.append(loss)
-  return np.asarray(losses), before, _accuracy(logits(trainable), data.test_labels)
+  return trainable | fixed, np.asarray(losses), before, _accuracy(logits(trainable), data.test_labels)
+
+
+def _save_and_compare(console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits) -> float:
+  """Writes a SavedModel of the tuned model, reads it again, and returns how far its logits are from the model's."""
+
+  def logits(params: dict[str, Any], images: jax.Array) -> dict[str, jax.Array]:
+    return {"logits": predict(params, images=images)[0]["logits"]}
+
+  (batch,) = export.symbolic_shape("batch")
+  images = jax.ShapeDtypeStruct((batch, *data.test_images.shape[1:]), np.float32)
+  with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "turned_digits"
+    saved = _timed(lambda: _save(path, logits, images, params))
+    read, read_params = savedmodel_io.load(path).convert("serving_default")
+    found = jax.jit(read)(read_params, images=data.test_images)[0]["logits"]
+    size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+  difference = float(jnp.abs(found - jax.jit(logits)(params, data.test_images)["logits"]).max())
+  view.print_saving(console, size_bytes, difference, saved.duration_s)
+  return difference
+
+
+def _save(path: Path, logits: Callable[..., Any], images: jax.ShapeDtypeStruct, params: dict[str, Any]) -> None:
+  program = jax_program(logits, [images], params=params)
+  savedmodel_io.write_saved_model(path, {"__call__": program}, signatures={"serving_default": "__call__"})
 
 
 def _loss(

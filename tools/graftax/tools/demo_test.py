@@ -40,6 +40,12 @@ def test_every_example_has_a_gradient_of_its_own(result_and_text):
   assert len(np.unique(result.gradient_norms)) > 300
 
 
+def test_the_tuned_model_is_saved_and_read_again(result_and_text):
+  result, text = result_and_text
+  assert result.saved_difference < 1e-4
+  assert "6. Save it as a SavedModel" in text
+
+
 def test_per_example_gradients_are_those_of_the_examples_alone():
   predict, params = savedmodel_io.load(model_path()).convert()
   data = load_digits()

@@ -26,6 +26,7 @@ __all__ = [
   "print_gradients",
   "print_inspection",
   "print_predictions",
+  "print_saving",
   "print_title",
   "track",
 ]
@@ -54,8 +55,8 @@ def track(console: Console, num_steps: int, description: str) -> Iterable[int]:
 def print_title(console: Console) -> None:
   console.print(
     Panel(
-      "A digits classifier, trained in TensorFlow and saved as a SavedModel, becomes a JAX function.\n"
-      "TensorFlow is not imported.",
+      "A digits classifier, trained in TensorFlow and saved as a SavedModel, becomes a JAX function,\n"
+      "is trained on, and becomes a SavedModel again. TensorFlow is not imported.",
       title="graftax",
       title_align="left",
       border_style="cyan",
@@ -128,13 +129,26 @@ def print_gradients(console: Console, data: Digits, logits: np.ndarray, norms: n
   console.print(Columns([_hard_picture(data, logits, norms, i) for i in hardest], padding=(0, 2)))
 
 
+def print_saving(console: Console, size_bytes: int, difference: float, duration_s: float) -> None:
+  code = (
+    "program = jax_program(logits, [images], params=params)\n"
+    'write_saved_model("turned_digits", {"__call__": program}, signatures={"serving_default": "__call__"})'
+  )
+  _print_heading(console, 6, "Save it as a SavedModel, which TensorFlow serves and trains on", code)
+  table = _facts()
+  table.add_row("written", f"{filesize.decimal(size_bytes)} in {_ms(duration_s)}, with the gradients of two orders")
+  table.add_row("read again, largest difference of logits", f"{difference:.1e}")
+  console.print(table)
+
+
 def print_end(console: Console, duration_s: float) -> None:
   console.print(
     Panel(
       f"All of that in {duration_s:.1f} s, without TensorFlow in the process. With a model of yours:\n\n"
       "  graftax inspect PATH            what is in it, and whether it converts\n"
       "  graftax run PATH -i x=x.npy     run it\n"
-      "  graftax convert PATH -o DIR     a program that plain JAX loads",
+      "  graftax convert PATH -o DIR     a program that plain JAX loads\n"
+      "  graftax export FILE.py:FUNCTION -o DIR   a SavedModel of a JAX function",
       border_style="cyan",
     ),
     markup=False,

@@ -2,7 +2,15 @@
 
 from graftax.graphdef_ir.errors import GraftaxError
 
-__all__ = ["ArrayFileError", "CommandError", "ExportError", "ShapeOptionError", "notes_of"]
+__all__ = [
+  "ArrayFileError",
+  "CommandError",
+  "ExportError",
+  "InputOptionError",
+  "PythonObjectError",
+  "ShapeOptionError",
+  "notes_of",
+]
 
 # How JAX's note begins that says that the traceback, which is not shown, was made shorter.
 _ABOUT_TRACEBACK = "---"
@@ -23,6 +31,14 @@ class ArrayFileError(CommandError, ValueError):
 
 class ShapeOptionError(CommandError, ValueError):
   """A shape given on the command line does not fit the signature."""
+
+
+class InputOptionError(CommandError, ValueError):
+  """An `--input` option is malformed, or does not fit the arguments of the function."""
+
+
+class PythonObjectError(CommandError, LookupError):
+  """A Python file or module does not run, or has nothing of the name that was asked for."""
 
 
 class ExportError(CommandError, ValueError):

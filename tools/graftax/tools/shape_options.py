@@ -9,7 +9,7 @@ from jax import export
 from graftax.graphdef_ir import PartialShape, TensorSpec
 from graftax.tools.errors import ExportError, ShapeOptionError
 
-__all__ = ["SYMBOLIC", "default_sizes", "example_size", "input_shapes"]
+__all__ = ["SYMBOLIC", "default_sizes", "example_size", "input_shapes", "symbolic_scope"]
 
 # The value of `--batch` that leaves the batch size open.
 SYMBOLIC = "symbolic"
@@ -47,7 +47,7 @@ def input_shapes(
   if batch != SYMBOLIC and (not batch.isdecimal() or not int(batch)):
     raise ShapeOptionError(f"--batch {batch!r}: expected a number from 1, or {SYMBOLIC!r}.")
   given = dict(_parse(option, specs) for option in shapes)
-  scope = _scope(constraints)
+  scope = symbolic_scope(constraints)
   result = {}
   for name, spec in specs.items():
     if not isinstance(spec, TensorSpec):
@@ -77,7 +77,12 @@ def example_size(symbol: str) -> int:
   return _EXAMPLE_SIZES.get(symbol, _OTHER_EXAMPLE_SIZE)
 
 
-def _scope(constraints: Sequence[str]) -> export.SymbolicScope:
+def symbolic_scope(constraints: Sequence[str]) -> export.SymbolicScope:
+  """Returns the scope of symbols with conditions on them.
+
+  Raises:
+    ShapeOptionError: a condition is malformed.
+  """
   try:
     return export.SymbolicScope(tuple(constraints))
   except ValueError as e:

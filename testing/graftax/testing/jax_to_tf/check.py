@@ -10,6 +10,7 @@ import numpy as np
 from graftax.graphdef_ir import GraftaxError
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.jax_to_tf.case import Case, arguments, needs_x64
+from graftax.testing.jax_to_tf.converters import CONVERTERS
 from graftax.testing.jax_to_tf.oracle import Different, Oracle
 from graftax.testing.jax_to_tf.routes import ROUTES, Conversion, Runnable
 from graftax.xla_call_module import StableHloError
@@ -93,8 +94,9 @@ def _check_route(
 
   def gradient() -> float:
     assert oracle is not None, "internal: a gradient is compared with JAX's alone"
-    found = state["runnable"].gradient(_tensors(flat), _tensors(oracle.cotangents(outputs)))
-    return oracle.compare_gradients(_arrays(found))
+    cotangents = _in_convention_of(converter, oracle.cotangents(outputs))
+    found = _arrays(state["runnable"].gradient(_tensors(flat), _tensors(cotangents)))
+    return oracle.compare_gradients(_in_convention_of(converter, found))
 
   first = _result(case, converter, (form, route, "value"), value)
   yield first
@@ -129,6 +131,12 @@ def _is_refusal(converter: str, failure: Exception) -> bool:
   if converter == "graftax":
     return isinstance(failure, GraftaxError | StableHloError)
   return not isinstance(failure, import_tensorflow().errors.OpError)
+
+
+def _in_convention_of(converter: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+  """Returns cotangents in JAX's convention as the converter's, and the other way round."""
+  conjugates = CONVERTERS[converter].conjugates
+  return [np.conj(x) if conjugates and x.dtype.kind == "c" else x for x in arrays]
 
 
 def _tensors(arrays: Sequence[np.ndarray]) -> list[object]:

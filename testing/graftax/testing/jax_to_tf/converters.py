@@ -1,35 +1,41 @@
 """The converters whose results are compared with JAX."""
 
-import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CONVERTERS", "convert"]
+__all__ = ["CONVERTERS", "Converter"]
 
 # `Any` in this module is the function that a converter returns, which takes and returns TensorFlow tensors.
 
 
-def convert(converter: str, function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None) -> Any:
-  """Returns `function` converted, with its gradient.
+@dataclass(frozen=True, slots=True)
+class Converter:
+  """A way from JAX to live TensorFlow.
 
-  Args:
-    converter: a key of `CONVERTERS`.
-    function: a JAX function.
-    polymorphic_shapes: as `jax2tf.convert` takes them; None for static shapes.
+  Attributes:
+    convert: takes a JAX function and polymorphic shapes as `jax2tf.convert` does; returns the TensorFlow function.
+    conjugates: whether gradients of complex values are the conjugates of JAX's, as TensorFlow's own are.
   """
-  return CONVERTERS[converter](function, polymorphic_shapes)
+
+  convert: Callable[[Callable[..., Any], tuple[Any, ...] | None], Any]
+  conjugates: bool
 
 
-def _graftax(function: Callable[..., Any], polymorphic_shapes: Any) -> Any:
-  jax2tf = importlib.import_module("graftax.convert.jax2tf")
+def _graftax(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None) -> Any:
+  from graftax.convert import jax2tf
+
   return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes)
 
 
-def _jax2tf(function: Callable[..., Any], polymorphic_shapes: Any) -> Any:
+def _jax2tf(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None) -> Any:
   from jax.experimental import jax2tf
 
   return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes)
 
 
-CONVERTERS: Mapping[str, Callable[[Callable[..., Any], Any], Any]] = {"graftax": _graftax, "jax2tf": _jax2tf}
+CONVERTERS: Mapping[str, Converter] = {
+  "graftax": Converter(_graftax, conjugates=True),
+  "jax2tf": Converter(_jax2tf, conjugates=False),
+}
 """Maps names to converters: ours and `jax.experimental.jax2tf`."""

@@ -3,7 +3,6 @@
 A route makes a `Runnable` of a `Conversion`; the runnable computes values and gradients in TensorFlow.
 """
 
-import importlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from graftax.convert import jax_program
+from graftax.savedmodel_io import write_saved_model
 from graftax.testing._tensorflow import import_tensorflow
-from graftax.testing.jax_to_tf.converters import CONVERTERS, convert
+from graftax.testing.jax_to_tf.converters import CONVERTERS
 
 __all__ = ["ROUTES", "Conversion", "Route", "Runnable"]
 
@@ -36,6 +37,10 @@ class Conversion:
   function: Callable[..., Any]
   arguments: tuple[Any, ...]
   polymorphic_shapes: tuple[Any, ...] | None
+
+  def convert(self) -> Any:
+    """Returns the function in live TensorFlow."""
+    return CONVERTERS[self.converter].convert(self.function, self.polymorphic_shapes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,12 @@ class Route:
 
 
 def _eager(conversion: Conversion) -> Runnable:
-  return _runnable(conversion, convert(conversion.converter, conversion.function, conversion.polymorphic_shapes))
+  return _runnable(conversion, conversion.convert())
 
 
 def _graph(conversion: Conversion, **settings: Any) -> Runnable:
   tf = import_tensorflow()
-  converted = convert(conversion.converter, conversion.function, conversion.polymorphic_shapes)
+  converted = conversion.convert()
   inner = _runnable(conversion, tf.function(converted, autograph=False, **settings))
   gradient = tf.function(inner.gradient, autograph=False, **settings)
   return Runnable(inner.value, lambda args, cotangents: list(gradient(list(args), list(cotangents))))
@@ -84,7 +89,7 @@ def _xla(conversion: Conversion) -> Runnable:
 def _saved(conversion: Conversion) -> Runnable:
   """Returns the function saved by TensorFlow and loaded again."""
   tf = import_tensorflow()
-  converted = convert(conversion.converter, conversion.function, conversion.polymorphic_shapes)
+  converted = conversion.convert()
   module = tf.Module()
   module.f = tf.function(converted, autograph=False, input_signature=_specs(conversion))
   options = tf.saved_model.SaveOptions(experimental_custom_gradients=True)
@@ -95,12 +100,12 @@ def _saved(conversion: Conversion) -> Runnable:
 
 def _written(conversion: Conversion) -> Runnable:
   """Returns the function written by graftax, without TensorFlow, and loaded by TensorFlow."""
-  savedmodel_io = importlib.import_module("graftax.savedmodel_io")
   tf = import_tensorflow()
   specs = jax.export.symbolic_args_specs(conversion.arguments, conversion.polymorphic_shapes)
+  program = jax_program(conversion.function, specs)
   with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"
-    savedmodel_io.save(path, {"f": (conversion.function, specs)})
+    write_saved_model(path, {"f": program})
     return _runnable(conversion, tf.saved_model.load(str(path)).f)
 
 

@@ -5,6 +5,7 @@ from graftax.tools.benchmarks import (
   checkpoint_write,
   depthwise,
   import_time,
+  jax_to_tf_eager,
   large_constant,
   large_graph,
   large_module,
@@ -25,4 +26,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   large_constant.BENCHMARK,
   checkpoint_load.BENCHMARK,
   checkpoint_write.BENCHMARK,
+  jax_to_tf_eager.BENCHMARK,
 )

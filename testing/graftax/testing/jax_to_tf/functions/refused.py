@@ -42,5 +42,4 @@ CASES = (
   _refused("debug_print", _printed),
   _refused("pure_callback", lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)),
   _refused("io_callback", lambda x: jax.experimental.io_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)),
-  _refused("key_as_result", lambda x: jax.random.key(3)),
 )

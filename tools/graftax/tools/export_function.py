@@ -1,0 +1,98 @@
+"""`graftax export`: a JAX function from a Python file as a SavedModel, without TensorFlow."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from graftax.convert import jax_program
+from graftax.savedmodel_io import write_saved_model
+from graftax.savedmodel_io.writing.atomic import check_new_folder
+from graftax.tools.console import progress
+from graftax.tools.errors import PythonObjectError
+from graftax.tools.input_options import arguments_of
+from graftax.tools.parameter_files import SUFFIXES, read_parameters
+from graftax.tools.python_objects import attribute_of, load_module, split_name
+
+__all__ = ["export_function"]
+
+# Any in this module: parameters are nested structures of arrays.
+
+_MODEL_FILE = "saved_model.pb"
+_HOW_TO_REPLACE = "pass --force"
+
+
+def export_function(
+  function: str,
+  out: Path,
+  *,
+  inputs: Sequence[str],
+  params: str | None,
+  constraints: Sequence[str],
+  signature: str,
+  trainable: bool,
+  gradient_order: int,
+  target: str | None,
+  platforms: Sequence[str],
+  force: bool,
+) -> None:
+  """Writes a SavedModel; see the command's help.
+
+  Args:
+    function: `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
+    out: the folder to create.
+    inputs: each `name=dtype[sizes]`.
+    params: a .npz or .safetensors file, or a name in the Python file; None if the function takes no parameters.
+    constraints: conditions on symbolic sizes.
+    signature: the name of the signature.
+    trainable: whether TensorFlow trains the parameters.
+    gradient_order: how often TensorFlow can differentiate the function; 0 for not at all.
+    target: the TensorFlow that will load it, such as `"tensorflow-2.16"`.
+    platforms: the platforms to compile for.
+    force: replace a SavedModel that is there.
+
+  Raises:
+    GraftaxError: the function is not found, its arguments are not known, or it cannot be converted.
+  """
+  check_new_folder(out, replaces=_MODEL_FILE if force else None, how_to_replace=_HOW_TO_REPLACE)
+  where, name = split_name(function)
+  with progress() as bar:
+    task = bar.add_task(f"running {where}", total=None)
+    module = load_module(where)
+    called = _function(attribute_of(module, name, where), function)
+    values = None if params is None else _parameters(params, module, where)
+    args, kwargs = arguments_of(called, inputs, constraints, has_params=params is not None)
+    bar.update(task, description=f"converting {name}")
+    program = jax_program(
+      called,
+      args,
+      kwargs,
+      params=values,
+      name=name.rpartition(".")[2],
+      gradient_order=gradient_order,
+      with_gradient=gradient_order > 0,
+      target=target,
+      platforms=platforms,
+    )
+    bar.update(task, description="writing")
+    write_saved_model(
+      out,
+      {"__call__": program},
+      signatures={signature: "__call__"},
+      trainable=dict.fromkeys(program.variables, trainable),
+      overwrite=force,
+      progress=lambda done, total: bar.update(task, completed=done, total=total),
+    )
+
+
+def _function(found: Any, text: str) -> Callable[..., Any]:
+  if not callable(found):
+    raise PythonObjectError(f"{text} is a {type(found).__name__}, which cannot be called; name a function.")
+  return found
+
+
+def _parameters(text: str, module: Any, where: str) -> Any:
+  """Returns the parameters of a file, or of a name in the module: a value, or a function that returns it."""
+  if Path(text).suffix in SUFFIXES:
+    return read_parameters(Path(text))
+  found = attribute_of(module, text, where)
+  return found() if callable(found) else found

@@ -1,0 +1,91 @@
+"""Finds a function or parameters by name in a Python file or an installed module."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from graftax.tools.errors import PythonObjectError
+
+__all__ = ["attribute_of", "load_module", "split_name"]
+
+
+def split_name(text: str) -> tuple[str, str]:
+  """Returns the file or module, and the name in it, of `model.py:predict` or `package.model:predict`.
+
+  Raises:
+    PythonObjectError: there is no colon, or nothing on one side of it.
+
+  Example:
+    >>> split_name("models/mnist.py:net.apply")
+    ('models/mnist.py', 'net.apply')
+  """
+  where, colon, name = text.rpartition(":")
+  if not colon or not where or not name:
+    raise PythonObjectError(
+      f"{text!r} does not name a function; expected FILE.py:FUNCTION or MODULE:FUNCTION, such as model.py:predict."
+    )
+  return where, name
+
+
+def load_module(where: str) -> ModuleType:
+  """Runs a Python file, or imports a module, and returns it. The file may import its neighbours.
+
+  Args:
+    where: a path that ends with `.py`, or the dotted name of a module.
+
+  Raises:
+    PythonObjectError: there is no such file or module, or running it raises an error.
+  """
+  path = Path(where)
+  if path.suffix != ".py":
+    return _run(where, lambda: importlib.import_module(where))
+  if not path.is_file():
+    raise PythonObjectError(f"no such file {where!r}.")
+  spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+  assert spec is not None and spec.loader is not None, "internal: a .py file has a loader"
+  module, loader = importlib.util.module_from_spec(spec), spec.loader
+  folder = str(path.resolve().parent)
+  sys.path.insert(0, folder)
+  # Dataclasses and pickled objects look their module up by name.
+  before = sys.modules.get(path.stem)
+  sys.modules[path.stem] = module
+  try:
+    _run(where, lambda: loader.exec_module(module))
+  finally:
+    sys.path.remove(folder)
+    if before is not None:
+      sys.modules[path.stem] = before
+  return module
+
+
+def attribute_of(module: ModuleType, name: str, where: str) -> Any:
+  """Returns the object of a dotted name in a module.
+
+  Args:
+    module: the module.
+    name: such as `"predict"` or `"net.apply"`.
+    where: what the user calls the module, for messages.
+
+  Raises:
+    PythonObjectError: there is no such name.
+  """
+  found: Any = module
+  for part in name.split("."):
+    if not hasattr(found, part):
+      public = sorted(n for n, value in vars(module).items() if not n.startswith("_") and callable(value))
+      raise PythonObjectError(f"{where} has no {name!r}; the functions and classes there are {public}.")
+    found = getattr(found, part)
+  return found
+
+
+# `Any`: what the call returns is not used, or is a module.
+def _run(where: str, load: Any) -> Any:
+  try:
+    return load()
+  except ModuleNotFoundError as e:
+    raise PythonObjectError(f"{where}: {e}; it is not installed, or not on Python's path.") from e
+  except Exception as e:
+    raise PythonObjectError(f"{where} raises {type(e).__name__} while it runs: {e}") from e
