@@ -14,6 +14,7 @@ from graftax.convert.jax2tf.module_nodes import (
   call_module,
   function_names,
   identities,
+  prevent_gradient,
   register_gradient,
   tensor_spec,
 )
@@ -61,13 +62,18 @@ def differentiable_body(
     operands: the tensors for its inputs.
     inside: the name of the function of which this is the body.
     found: the gradient functions are added to this.
-    order: how many orders of derivatives there are; beyond these, TensorFlow raises an error.
+    order: how many orders of derivatives there are; beyond these, TensorFlow raises an error. If JAX cannot
+      differentiate so often, there are fewer, and TensorFlow's error has JAX's message.
   """
   body = call_module(found.export(traced), operands)
   if not traced.differentiable_inputs or not traced.differentiable_outputs:
     return identities(body, stop_gradient=True)
   if order == 0:
     return identities(body)
+  try:
+    traced.gradient()
+  except Exception as e:  # rules of primitives and of custom_vjp raise what they like
+    return identities(prevent_gradient(body, f"JAX cannot differentiate {traced.name}: {type(e).__name__}: {e}"))
   specs = _specs(traced.inputs, traced.input_names)
   level = len(found.gradients) + 1
   name = f"CustomGradient-{found.name}-{level}"

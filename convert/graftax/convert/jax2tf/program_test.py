@@ -169,6 +169,22 @@ def test_number_of_gradients_is_the_order():
     jax_program(lambda x: x, [X], gradient_order=-1)
 
 
+def test_functions_that_jax_cannot_differentiate_have_values():
+  program = jax_program(lambda x: jnp.nextafter(x, x + 1), [X])
+  np.testing.assert_array_equal(back(program)[0](X), np.nextafter(X, X + 1))
+  (message,) = [node.attrs["message"] for node in program.function.nodes if node.op == "PreventGradient"]
+  assert (
+    message
+    == b"JAX cannot differentiate function: NotImplementedError: Differentiation rule for 'nextafter' not implemented"
+  )
+  x = X + 2
+  program = jax_program(lambda x: jax.scipy.special.gammainc(x, 2 * x), [x])  # the second order is missing in JAX
+  assert len(program.gradients) == 1
+  f, _, _ = back(program)
+  want = jax.grad(lambda x: jax.scipy.special.gammainc(x, 2 * x).sum())(x)
+  np.testing.assert_allclose(jax.grad(lambda x: f(x).sum())(x), want, rtol=1e-5)
+
+
 def test_function_of_integers_is_a_constant_for_differentiation():
   f, _, _ = back(jax_program(lambda n: n * 0.5, [np.int32(3)]))
   assert f(np.int32(4)) == 2
