@@ -20,7 +20,7 @@ from graftax.convert.jax2tf.module_nodes import (
 )
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient
-from graftax.graphdef_ir import Function, Parameter, Result, TensorRef, TensorSpec
+from graftax.graphdef_ir import Function, Node, Parameter, Result, TensorRef, TensorSpec
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import CallModule
@@ -98,10 +98,23 @@ def _gradient_function(traced: TracedFunction, name: str, found: GradientFunctio
   parameters = [
     Parameter(name, spec.dtype, spec.shape) for name, spec in zip(names, (*outputs, *inputs, *inputs), strict=True)
   ]
-  captured = [TensorRef(parameter.name) for parameter in parameters[len(wanted) :]]
-  cotangents = [TensorRef(names[i]) for i in traced.differentiable_outputs]
-  body = differentiable_body(gradient, [*captured, *cotangents], inside=name, found=found, order=order)
+  captured = [_copy(parameter) for parameter in parameters[len(wanted) :]]
+  operands = [
+    *(TensorRef(node.name) for node in captured),
+    *(TensorRef(names[i]) for i in traced.differentiable_outputs),
+  ]
+  body = differentiable_body(gradient, operands, inside=name, found=found, order=order)
+  body = dataclasses.replace(body, nodes=(*captured, *body.nodes))
   return flat_function(name, parameters, body, gradient.output_names)
+
+
+def _copy(parameter: Parameter) -> Node:
+  """Returns a node that copies a captured tensor, for the gradient of the next order to capture.
+
+  If `tf.saved_model.save` writes a model that was loaded, it follows a captured tensor that is itself captured to the
+  function where it comes from. The next gradient would then capture a tensor that is out of its reach.
+  """
+  return Node(f"{parameter.name}/Identity", "Identity", (TensorRef(parameter.name),), attrs={"T": parameter.dtype})
 
 
 def flat_function(name: str, parameters: Sequence[Parameter], body: Body, result_names: Sequence[str]) -> Function:
