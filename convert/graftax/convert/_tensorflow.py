@@ -54,6 +54,11 @@ def call_flat(concrete: Any, tensors: Sequence[Any]) -> Any:
   return concrete(*tensors) if call is None else call(list(tensors), concrete.captured_inputs)
 
 
+def import_tape_records() -> Any:
+  """Returns the module that tells whether a tape records; TensorFlow has no public function for that."""
+  return importlib.import_module("tensorflow.python.eager.record")
+
+
 def in_save_context() -> bool:
   """Returns whether `tf.saved_model.save` is running in this thread; no public function of TensorFlow tells."""
   found: bool = importlib.import_module("tensorflow.python.saved_model.save_context").in_save_context()

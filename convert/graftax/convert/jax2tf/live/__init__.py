@@ -4,5 +4,6 @@
 - `arguments.py`, `dtypes.py`: TensorFlow values as JAX sees them.
 - `function.py`: `LiveFunction`, one traced JAX function with the graphs made of it.
 - `nodes.py`: the XlaCallModule node.
+- `eager.py`: calls from eager code.
 - `logical_devices.py`: annotations of tensors for several devices.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.extend.core import get_opaque_trace_state
 
-from graftax.convert._tensorflow import call_flat, import_tensorflow, without_autograph
+from graftax.convert._tensorflow import import_tensorflow, without_autograph
 from graftax.convert.jax2tf.live.arguments import argument_key, argument_spec, as_tensor, flatten
 from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
@@ -106,10 +106,7 @@ def convert(
     _check_outside_of_transformations()
     tf = import_tensorflow("A function converted by jax2tf.convert")
     function, tensors = conversions.find(tf, args_tf, kwargs_tf)
-    if tf.executing_eagerly():
-      results = call_flat(function.concrete(tf, 1 if with_gradient else 0, jit=True), tensors)
-    else:
-      results = function.nodes(tf, tensors, gradient_order if with_gradient else 0)
+    results = function.call(tf, tensors, gradient_order if with_gradient else 0)
     return function.traced.out_tree.unflatten(results)
 
   return converted_fun_tf

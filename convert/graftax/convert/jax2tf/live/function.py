@@ -2,19 +2,20 @@
 
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graftax.convert._tensorflow import in_save_context, without_autograph
+from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import call_module_node, open_shape
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.xla_call_module.exporting import CallModule
 
-__all__ = ["NO_GRADIENT", "LiveFunction"]
+__all__ = ["LiveFunction"]
 
 # Any in this module: TensorFlow ships no type information.
 
-NO_GRADIENT = (
+_NO_GRADIENT = (
   "The jax2tf-converted function does not support gradients. Use `with_gradient` parameter to enable gradients"
 )
 _NO_MORE_GRADIENTS = (
@@ -53,29 +54,56 @@ class LiveFunction:
       found: LiveFunction = self._made["gradient"]
       return found
 
-  def concrete(self, tf: Any, order: int, *, no_gradient: str = NO_GRADIENT, jit: bool = False) -> Any:
-    """Returns the function as a ConcreteFunction of flat tensors.
+  @property
+  def _is_differentiable(self) -> bool:
+    return bool(self.traced.differentiable_inputs and self.traced.differentiable_outputs)
+
+  def call(self, tf: Any, args: Sequence[Any], order: int) -> list[Any]:
+    """Returns the results for flat tensors: values in eager code, and new nodes in a graph.
 
     Args:
       tf: TensorFlow.
+      args: a tensor for each flat argument.
       order: see `nodes`.
-      no_gradient: see `nodes`.
-      jit: whether XLA compiles the whole function, which makes calls from eager code faster.
     """
-    key = order, no_gradient, jit
+    if not tf.executing_eagerly():
+      return self.nodes(tf, args, order)
+    if order > 0 and not self._is_differentiable:
+      args = [tf.stop_gradient(arg) for arg in args]
+
+    def gradient(results: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+      if order == 0:
+        # The error of tf.raw_ops.PreventGradient, which `nodes` uses.
+        raise LookupError(f"Gradient explicitly disabled. Reason: {_NO_GRADIENT.encode()!r}")
+      return self._cotangents(tf, args, results, cotangents, order)
+
+    return call_eagerly(tf, self._compiled(tf), args, gradient)
+
+  def concrete(self, tf: Any, order: int) -> Any:
+    """Returns the function as a ConcreteFunction of flat tensors; see `nodes` for `order`."""
+    return self._concrete(tf, order, lambda args: self.nodes(tf, args, order))
+
+  def _compiled(self, tf: Any) -> Any:
+    """Returns the function as a ConcreteFunction without gradient, which XLA compiles as a whole.
+
+    That makes calls from eager code faster.
+    """
+    return self._concrete(tf, "compiled", lambda args: call_module_node(tf, self.module, args), jit_compile=True)
+
+  def _concrete(self, tf: Any, key: Any, body: Callable[[Sequence[Any]], list[Any]], **settings: Any) -> Any:
     with self._lock:
       if key not in self._made:
         specs = [tf.TensorSpec(open_shape(spec), spec.dtype) for spec in self.module.inputs]
 
         def converted_fun_tf(*args: Any) -> tuple[Any, ...]:
-          return tuple(self.nodes(tf, args, order, no_gradient=no_gradient))
+          return tuple(body(args))
 
-        function = tf.function(converted_fun_tf, autograph=False, jit_compile=jit or None)
         with tf.init_scope():
+          function = tf.function(converted_fun_tf, autograph=False, **settings)
           self._made[key] = function.get_concrete_function(*specs)
       return self._made[key]
 
-  def nodes(self, tf: Any, args: Sequence[Any], order: int, *, no_gradient: str = NO_GRADIENT) -> list[Any]:
+  def nodes(self, tf: Any, args: Sequence[Any], order: int, *, no_gradient: str = _NO_GRADIENT) -> list[Any]:
     """Returns the results, computed by new nodes in the current graph.
 
     Args:
@@ -89,7 +117,7 @@ class LiveFunction:
     if order == 0:
       results = call_module_node(tf, self.module, args)
       results = [tf.raw_ops.PreventGradient(input=result, message=no_gradient) for result in results]
-    elif self.traced.differentiable_inputs and self.traced.differentiable_outputs:
+    elif self._is_differentiable:
       results = self._differentiable(tf, args, order)
     else:
       results = call_module_node(tf, self.module, args)
@@ -137,7 +165,7 @@ class LiveFunction:
       given = [_cotangent(tf, cotangents[i], results[i]) for i in self.traced.differentiable_outputs]
       gradient = self.gradient()
       if not in_save_context():
-        found = gradient.nodes(tf, [*args, *given], max(order - 1, 1))
+        found = gradient.call(tf, [*args, *given], max(order - 1, 1))
       elif order > 1:
         found = gradient.concrete(tf, order - 1)(*args, *given)
       else:

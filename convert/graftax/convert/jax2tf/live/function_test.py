@@ -124,8 +124,19 @@ def test_without_gradient_differentiation_raises_after_reloading_too(tmp_path):
   loaded = reloaded(tmp_path, f=(converted, tf.TensorSpec([3])))
   for function in converted, tf.function(converted, autograph=False), loaded.f:
     np.testing.assert_allclose(function(tf.constant(X)), np.sin(X), rtol=1e-6)
-    with pytest.raises(LookupError, match="The jax2tf-converted function does not support gradients"):
+    with pytest.raises(LookupError, match="Gradient explicitly disabled.*function does not support gradients"):
       derivative(function, tf.constant(X), 1)
+
+
+def test_eager_functions_without_gradient_run_under_a_tape():
+  x = tf.constant(X)
+  with tf.GradientTape(persistent=True) as tape:
+    tape.watch(x)
+    y = jax2tf.convert(jnp.sin, with_gradient=False)(x)
+    z = x * tf.stop_gradient(y)
+  np.testing.assert_allclose(tape.gradient(z, x), np.sin(X), rtol=1e-6)
+  with pytest.raises(LookupError, match="Gradient explicitly disabled"):
+    tape.gradient(y, x)
 
 
 def _mixed(state):
@@ -181,7 +192,7 @@ def test_sparse_cotangents_are_accepted():
   np.testing.assert_allclose(tape.gradient(y, x), [[0, 0, 0], np.cos(X)], rtol=1e-6)
 
 
-def test_the_derivative_of_eager_calls_is_traced_when_needed():
+def test_derivatives_are_traced_when_needed():
   backward = []
 
   @jax.custom_vjp
@@ -194,12 +205,34 @@ def test_the_derivative_of_eager_calls_is_traced_when_needed():
 
   function.defvjp(lambda x: (jnp.sin(x), x), rule)
   converted = jax2tf.convert(function)
-  converted(X)
+  x = tf.constant(X)
+  with tf.GradientTape(persistent=True) as tape:
+    tape.watch(x)
+    y = converted(x)
   lazily = tf.function(jax2tf.convert(function, gradient_order=1), autograph=False)
   lazily.get_concrete_function(tf.TensorSpec([3]))
   assert not backward
-  derivative(converted, tf.constant(X), 1)
+  for _ in range(2):
+    np.testing.assert_array_equal(tape.gradient(y, x), np.ones(3))
   assert len(backward) == 1
+
+
+def test_gradients_of_eager_calls_can_be_taken_in_a_graph():
+  x = tf.constant(X)
+  with tf.GradientTape(persistent=True) as tape:
+    tape.watch(x)
+    y = jax2tf.convert(cubic_sine)(x)
+  found = tf.function(lambda: tape.gradient(y, x), autograph=False)()
+  np.testing.assert_allclose(found, jax_derivative(cubic_sine, X, 1), rtol=1e-5)
+
+
+def test_forward_mode_of_eager_calls_and_functions():
+  converted = jax2tf.convert(cubic_sine)
+  x = tf.constant(X)
+  for called in converted, tf.function(converted, autograph=False):
+    with tf.autodiff.ForwardAccumulator(x, tf.ones(3)) as accumulator:
+      y = called(x)
+    np.testing.assert_allclose(accumulator.jvp(y), jax_derivative(cubic_sine, X, 1), rtol=1e-5)
 
 
 def test_functions_that_jax_cannot_differentiate_are_converted(tmp_path):
