@@ -13,15 +13,16 @@ __all__ = ["argument_key", "argument_spec", "as_tensor", "flatten"]
 # Any in this module: TensorFlow ships no type information.
 
 
-def flatten(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+def flatten(tf: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
   """Returns the leaves and the structure of `(args, kwargs)`.
 
-  Containers that TensorFlow wrapped because they are attributes of a `tf.Module` count as the plain containers.
+  Containers that TensorFlow wrapped because they are attributes of a `tf.Module` count as the plain containers, and
+  objects that TensorFlow can convert, such as variables of Keras, as their values.
   """
   leaves, structure = jax.tree.flatten((args, kwargs))
   if any(map(_is_wrapped, leaves)):
-    return jax.tree.flatten(jax.tree.map(_unwrapped, (args, kwargs)))
-  return leaves, structure
+    leaves, structure = jax.tree.flatten(jax.tree.map(_unwrapped, (args, kwargs)))
+  return [tf.convert_to_tensor(leaf) if _is_keras_variable(leaf) else leaf for leaf in leaves], structure
 
 
 def argument_key(tf: Any, leaf: Any) -> Any:
@@ -67,6 +68,10 @@ def as_tensor(tf: Any, leaf: Any, dtype: Any) -> Any:
 
 def _is_number(dtype: Any) -> bool:
   return jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_
+
+
+def _is_keras_variable(leaf: Any) -> bool:
+  return type(leaf).__module__.startswith("keras.") and hasattr(leaf, "__tf_tensor__") and hasattr(leaf, "assign")
 
 
 def _is_wrapped(leaf: Any) -> bool:

@@ -134,7 +134,7 @@ class _Conversions:
 
   def find(self, tf: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[LiveFunction, list[Any]]:
     """Returns the function for these arguments, and the arguments as flat tensors."""
-    leaves, structure = flatten(args, kwargs)
+    leaves, structure = flatten(tf, args, kwargs)
     key = structure, tuple([argument_key(tf, leaf) for leaf in leaves]), _options()
     found = self._by_call.get(key)
     if found is None:

@@ -174,7 +174,7 @@ def test_containers_that_are_no_pytrees_count_as_plain_ones():
   class Kept(list):
     pass
 
-  leaves, structure = flatten((Kept([1, {"a": Kept([2])}]),), {})
+  leaves, structure = flatten(tf, (Kept([1, {"a": Kept([2])}]),), {})
   assert leaves == [1, 2] and structure.unflatten(leaves) == (([1, {"a": [2]}],), {})
 
 
@@ -217,6 +217,34 @@ def test_control_flow_of_tensorflow_contains_converted_functions():
     y = function(x)
   np.testing.assert_allclose(y, [0.25, 0.125])
   np.testing.assert_allclose(tape.gradient(y, x), [1 / 32, 1 / 32])
+
+
+def test_variables_of_keras_are_arguments_and_are_trained():
+  class Dense(tf.keras.layers.Layer):
+    def __init__(self):
+      super().__init__()
+      self.kernel = self.add_weight(shape=(3, 2), initializer="ones")
+      self.function = jax2tf.convert(lambda kernel, x: x @ kernel, polymorphic_shapes=(None, "b, _"))
+
+    def call(self, x):
+      return self.function(self.kernel, x)
+
+  model = tf.keras.Sequential([tf.keras.Input((3,)), Dense()])
+  model.compile("sgd", "mse")
+  losses = model.fit(np.ones((4, 3)), np.zeros((4, 2)), epochs=2, verbose=0).history["loss"]
+  assert losses[1] < losses[0] == 9.0
+
+
+def test_autograph_leaves_converted_functions_alone():
+  converted = jax2tf.convert(lambda x: x if x.shape[0] > 1 else 2 * x)
+  np.testing.assert_array_equal(tf.function(lambda x: converted(x))(X), X)
+
+
+def test_jitted_functions_with_shardings_are_converted():
+  sharding = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))
+  converted = jax2tf.convert(jax.jit(jnp.sin, in_shardings=sharding, out_shardings=sharding))
+  for called in converted, tf.function(converted, autograph=False):
+    np.testing.assert_allclose(called(X), np.sin(X), rtol=1e-6)
 
 
 def test_threads_share_a_function():
