@@ -1,11 +1,14 @@
 """JAX functions as the StableHLO modules that an XlaCallModule node of TensorFlow runs.
 
 - `export`: Exports a JAX function for a version of TensorFlow.
+- `linear_algebra`: Lowering rules for linear algebra that every XLA compiles.
+- `reversible_loops`: Reverse mode for functions with loops of unknown length.
 - `target`: The versions of StableHLO and of the calling convention that a TensorFlow reads.
 - `tensorflow_versions`: The table of these versions, by release of TensorFlow.
 """
 
 from graftax.xla_call_module.exporting.export import CallModule, export_call_module
+from graftax.xla_call_module.exporting.reversible_loops import reversible
 from graftax.xla_call_module.exporting.target import Target
 
-__all__ = ["CallModule", "Target", "export_call_module"]
+__all__ = ["CallModule", "Target", "export_call_module", "reversible"]
