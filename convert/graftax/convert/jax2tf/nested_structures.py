@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import positional_names
 
 __all__ = ["ArgumentLayout", "Leaf", "argument_layout", "portable_structure"]
@@ -66,7 +67,7 @@ def portable_structure(nested: Any, numbers: Iterator[int]) -> Any:
 
 
 def argument_layout(
-  function: Callable[..., Any], num_bound: int, args: Sequence[Any], kwargs: Mapping[str, Any]
+  function: Callable[..., Any], num_bound: int, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> ArgumentLayout:
   """Returns the layout of a call `function(*bound, *args, **kwargs)`, in which only `args` and `kwargs` are arguments.
 
@@ -79,15 +80,25 @@ def argument_layout(
     num_bound: the number of leading positional arguments that are no arguments of the result.
     args: nested positional arguments.
     kwargs: nested keyword arguments.
+    name: the name of the function, for messages.
+
+  Raises:
+    ConversionError: the arguments do not fit the signature.
   """
   numbers = iter(range(1 << 62))
   flat_args = [portable_structure(arg, numbers) for arg in args]
   by_name = {name: portable_structure(kwargs[name], numbers) for name in sorted(kwargs)}
   try:
     signature = inspect.signature(function)
-    signature.bind(*[None] * num_bound, *args, **kwargs)
   except (TypeError, ValueError):  # some built-in functions do not tell their signature
     return _unnamed_layout(function, num_bound, flat_args, by_name)
+  try:
+    signature.bind(*[None] * num_bound, *args, **kwargs)
+  except TypeError as e:
+    bound = "the parameters and " if num_bound else ""
+    raise ConversionError(
+      f"{name}{signature}: {e}; it was given {bound}{len(args)} positional arguments and {list(kwargs)!r}."
+    ) from None
   return _Layout(flat_args, by_name).of(list(signature.parameters.values()), num_bound)
 
 

@@ -57,7 +57,8 @@ def jax_program(
     disabled_checks: `jax.export.DisabledSafetyCheck`s.
 
   Raises:
-    ConversionError: an argument is not an array, TensorFlow does not have a dtype, or `gradient_order` is negative.
+    ConversionError: the arguments do not fit the function, one is not an array, TensorFlow does not
+      have a dtype, or `gradient_order` is negative.
     VersionError: the target is not known, or too old for an op of the function.
     UnsupportedModuleError: the function has side effects or communicates between devices.
 
@@ -70,13 +71,16 @@ def jax_program(
   """
   if not isinstance(gradient_order, int) or gradient_order < 0:
     raise ConversionError(f"gradient_order={gradient_order!r}; expected 0, 1, 2 or more.")
+  if not callable(function):
+    raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
+  name = name or _name_of(function)
   bound = () if params is None else (params,)
+  layout = argument_layout(function, len(bound), args, kwargs or {}, name)
   results: list[Any] = []
-  traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name or _name_of(function))
+  traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name)
   export = functools.partial(
     TracedFunction.call_module, target=target, platforms=platforms, disabled_checks=tuple(disabled_checks)
   )
-  layout = argument_layout(function, len(bound), args, kwargs or {})
   variables = parameter_variables(params, traced.name) if bound else {}
   assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], export)
   order = gradient_order + bool(forward_mode) if with_gradient else 0

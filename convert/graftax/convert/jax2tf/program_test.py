@@ -235,3 +235,16 @@ def test_dtypes_are_those_of_jax():
   program = jax_program(lambda w, x: w + x, [np.float64(1)], params=np.float64(2))
   assert program.function.parameters[0].dtype is DType.FLOAT
   assert program.variables["params"].dtype == np.float32
+
+
+def test_arguments_that_do_not_fit_are_refused():
+  with pytest.raises(ConversionError, match=r"mlp\(params, x\): missing a required argument: 'x'; .* 0 positional"):
+    jax_program(mlp, [], params=PARAMS)
+  with pytest.raises(ConversionError, match=r"unexpected keyword argument 'z'; .*\['z'\]"):
+    jax_program(mlp, [X], {"z": X}, params=PARAMS)
+  with pytest.raises(ConversionError, match="mlp: argument 'x_a' is 'text'"):
+    jax_program(mlp, [{"a": "text"}], params=PARAMS)
+  with pytest.raises(ConversionError, match="argument 'params_w' is <object"):
+    jax_program(mlp, [X], params={"w": object()})
+  with pytest.raises(ConversionError, match="got a int"):
+    jax_program(3, [X])

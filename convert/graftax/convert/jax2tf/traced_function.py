@@ -26,7 +26,8 @@ __all__ = ["TracedFunction", "array_spec", "trace"]
 class TracedFunction:
   """A JAX function of flat arrays, and its derivatives.
 
-  Calling it runs the function: flat arrays in, a list of flat arrays out. It can be transformed and exported by JAX.
+  Calling it with arrays of the shapes of `inputs` (tracers, if dimensions are symbolic) runs it: flat arrays in, a list
+  of flat arrays out.
 
   Attributes:
     name: the name of the function, for messages and for names in graphs.
@@ -92,7 +93,8 @@ class TracedFunction:
 
     Its flat arguments are all arguments of this function, then the cotangents of its `differentiable_outputs`. Its
     results are the cotangents of its `differentiable_inputs`. The derivative is the one of `jax.vjp`, so rules of
-    `jax.custom_vjp` and `jax.custom_jvp` are used. It is traced by the first call, and kept.
+    `jax.custom_vjp` and `jax.custom_jvp` are used. Unlike `jax.vjp`, it differentiates loops of unknown length
+    (`jax.lax.while_loop`). It is traced by the first call, and kept.
 
     Cotangents of complex values follow TensorFlow: they are the complex conjugates of those in JAX.
     """
@@ -100,9 +102,11 @@ class TracedFunction:
 
   @functools.cached_property
   def _gradient(self) -> "TracedFunction":
+    from graftax.xla_call_module.exporting import reversible
+
     inputs, outputs = self.differentiable_inputs, self.differentiable_outputs
     num_inputs = len(self.inputs)
-    function = self
+    function = reversible(self)
 
     def pullback(*operands: Any) -> list[Any]:
       args, cotangents = list(operands[:num_inputs]), operands[num_inputs:]

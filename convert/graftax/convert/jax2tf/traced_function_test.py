@@ -61,6 +61,28 @@ def test_gradient_is_the_vjp_with_custom_rules_in_any_order():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_loops_of_unknown_length_have_gradients_and_leave_custom_rules_alone():
+  def function(x, limit):
+    doubled = jax.lax.while_loop(lambda y: jnp.abs(y).sum() < limit, lambda y: y * y + 1, x)
+    return clipped(doubled)
+
+  def unrolled(x):
+    for _ in range(2):
+      x = x * x + 1
+    return clipped(x)
+
+  limit = np.float32(10)
+  traced = trace(function, [jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 3"), np.float32), limit])
+  np.testing.assert_allclose(run(traced, X, limit)[0], unrolled(X), rtol=1e-6)
+  found = run(traced.gradient(), X, limit, X + 2)
+  np.testing.assert_allclose(found[0], jax.vjp(unrolled, X)[1](X + 2)[0], rtol=1e-5, atol=1e-5)
+  assert found[1] == 0
+  second = run(traced.gradient().gradient(), X, limit, X + 2, X, limit)
+  want = jax.vjp(lambda x, ct: jax.vjp(unrolled, x)[1](ct)[0], X, X + 2)[1](X)
+  np.testing.assert_allclose(second[0], want[0], rtol=1e-4, atol=1e-4)
+  np.testing.assert_allclose(second[2], want[1], rtol=1e-4, atol=1e-4)
+
+
 def test_integers_have_no_cotangents():
   traced = trace(lambda n, x: (n + 1, x * n), [np.int32(2), X])
   assert (traced.differentiable_inputs, traced.differentiable_outputs) == ((1,), (1,))
