@@ -64,4 +64,5 @@ def _key_data(array: Any) -> Any:
 
 
 def _is_trainable(leaf: Any) -> bool:
-  return bool(jnp.issubdtype(getattr(leaf, "dtype", np.result_type(leaf)), jnp.inexact))
+  dtype = leaf.dtype if hasattr(leaf, "dtype") else np.result_type(leaf)
+  return bool(jnp.issubdtype(dtype, jnp.inexact))
