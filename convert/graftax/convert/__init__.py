@@ -26,13 +26,13 @@ from graftax.convert.jax2tf.program import jax_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
-from graftax.convert.program import Capture, Program, UnavailableCapture
+from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
 from graftax.convert.variable import Variable, split_trainable
-from graftax.ops_jax import ResourceHandle
+from graftax.ops_jax import LookupTable, ResourceHandle
 
 __all__ = [
   "AnnotatedFunction",
@@ -46,6 +46,7 @@ __all__ = [
   "IndexedSlices",
   "InputError",
   "InputStructure",
+  "LookupTable",
   "MissingInputError",
   "OutputStructure",
   "ParameterError",
@@ -54,6 +55,7 @@ __all__ = [
   "RaggedTensor",
   "ResourceHandle",
   "SparseTensor",
+  "StringTable",
   "TensorFlowNotFoundError",
   "UnavailableCapture",
   "Variable",

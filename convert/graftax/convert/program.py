@@ -11,7 +11,7 @@ from graftax.convert.variable import Variable
 from graftax.graphdef_ir import Function, FunctionLibrary, OpSignatures
 from graftax.ops_jax import ResourceHandle
 
-__all__ = ["Capture", "Program", "UnavailableCapture"]
+__all__ = ["Capture", "Program", "StringTable", "UnavailableCapture"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,6 +23,21 @@ class UnavailableCapture:
   """
 
   what: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class StringTable(UnavailableCapture):
+  """A table whose keys or values are strings, so JAX cannot hold it. A SavedModel can.
+
+  Attributes:
+    name: the name of the table in messages.
+    keys: `[n, ...]`.
+    values: `[n, ...]`.
+  """
+
+  name: str
+  keys: np.ndarray
+  values: np.ndarray
 
 
 Capture = ResourceHandle | np.ndarray | UnavailableCapture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graftax.convert.evaluation.known_values import known_values
-from graftax.convert.program import Capture, Program, UnavailableCapture
+from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture
 from graftax.graphdef_ir import (
   DType,
   Function,
@@ -25,7 +25,7 @@ __all__ = ["filled_table", "graph_filled_tables", "table_capture", "with_tables"
 
 
 def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTable | UnavailableCapture:
-  """Returns a table as a constant, or as an `UnavailableCapture` if its keys or values are strings.
+  """Returns a table as a constant, or as a `StringTable`, which JAX cannot hold.
 
   Args:
     name: the name of the table in messages.
@@ -34,7 +34,7 @@ def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTabl
   """
   strings = [what for what, array in (("keys", keys), ("values", values)) if array.dtype == object]
   if strings:
-    return UnavailableCapture(f"table {name!r} has string {' and '.join(strings)}")
+    return StringTable(f"table {name!r} has string {' and '.join(strings)}", name, keys, values)
   return LookupTable(name, keys=keys, values=values)
 
 

@@ -1,7 +1,10 @@
 """SavedModels and TensorFlow checkpoints, read and written without TensorFlow.
 
 `load` reads a SavedModel, `CheckpointReader` a checkpoint. Both map the data files into memory; arrays are views of the
-mapping if the format allows it. `SavedModel.save` writes a model that was read, `write_checkpoint` a checkpoint.
+mapping if the format allows it.
+
+`save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
+values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
 """
 
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
@@ -12,11 +15,14 @@ from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
+from graftax.savedmodel_io.writing.jax_function import JaxFunction
 from graftax.savedmodel_io.writing.new_model import write_saved_model
+from graftax.savedmodel_io.writing.save import save
 
 __all__ = [
   "CheckpointReader",
   "ConcreteFunction",
+  "JaxFunction",
   "Resource",
   "RestoredFunction",
   "SavedModel",
@@ -28,6 +34,7 @@ __all__ = [
   "latest_checkpoint",
   "load",
   "read_checkpoint",
+  "save",
   "write_checkpoint",
   "write_saved_model",
 ]

@@ -1,5 +1,6 @@
-"""The objects and graph nodes of what functions capture: variables, constants, assets, tensors of a forward pass."""
+"""The objects and graph nodes of what functions capture: variables, constants, assets, tables, forward tensors."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert import CapturedTensor, ResourceHandle
-from graftax.graphdef_ir import TensorRef, schema, shape_to_proto
+from graftax.convert import CapturedTensor, LookupTable, ResourceHandle, StringTable
+from graftax.graphdef_ir import DType, Function, PartialShape, TensorRef, TensorSpec, schema, shape_to_proto
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
+from graftax.savedmodel_io.writing.function_records import function_spec, plain_record
 from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder
 from graftax.savedmodel_io.writing.model_content import SavedVariable
 from graftax.savedmodel_io.writing.object_builder import ObjectBuilder
+from graftax.savedmodel_io.writing.table_functions import table_functions, table_key
 
 __all__ = ["CapturedObjects"]
 
@@ -27,6 +30,9 @@ class CapturedObjects:
     variables: name -> object.
     handles: name of a variable -> its handle in the graph.
     asset_records: the records of assets.
+    tables: objects of tables.
+    functions: the functions of tables, by name.
+    records: their records.
   """
 
   objects: ObjectBuilder
@@ -34,6 +40,9 @@ class CapturedObjects:
   variables: dict[str, int] = field(default_factory=dict)
   handles: dict[str, TensorRef] = field(default_factory=dict)
   asset_records: list[schema.AssetFileDef] = field(default_factory=list)
+  tables: list[int] = field(default_factory=list)
+  functions: dict[str, Function] = field(default_factory=dict)
+  records: dict[str, schema.SavedConcreteFunction] = field(default_factory=dict)
   _assets: dict[bytes, tuple[int, TensorRef]] = field(default_factory=dict)
   _known: dict[Any, tuple[int, TensorRef | None]] = field(default_factory=dict)
   _kept: list[Any] = field(default_factory=list)
@@ -75,7 +84,11 @@ class CapturedObjects:
     return refs
 
   def _object(self, capture: Any) -> tuple[int, TensorRef | None]:
-    key = id(capture) if isinstance(capture, np.ndarray) else capture
+    key = capture
+    if isinstance(capture, np.ndarray):
+      key = id(capture)
+    elif isinstance(capture, LookupTable | StringTable):
+      key = table_key(capture)
     if key not in self._known:
       self._known[key] = self._make(capture)
       self._kept.append(capture)  # an id is unique as long as its object lives
@@ -88,11 +101,40 @@ class CapturedObjects:
       return self.objects.add(schema.SavedObject(captured_tensor=message)), None
     if isinstance(capture, np.ndarray):
       return self._make_constant(capture)
+    if isinstance(capture, LookupTable | StringTable):
+      return self._make_table(capture)
     if isinstance(capture, ResourceHandle) and capture.name in self.variables:
       return self.variables[capture.name], self.handles[capture.name]
-    raise UnsupportedSavedModelError(
-      f"{capture}: only variables, constants and assets that functions capture can be saved"
+    raise UnsupportedSavedModelError(f"{capture}: only variables, constants, assets and tables can be saved")
+
+  def _make_table(self, table: LookupTable | StringTable) -> tuple[int, TensorRef]:
+    made = table_functions(table, len(self.tables))
+    contents = [np.asarray(table.keys), np.asarray(table.values)]
+    keys, values = (self._object(array) for array in contents)
+    handle = self.graph.add_node_like(made.maker)
+    fill = self.graph.add(
+      "hash_table/fill",
+      "LookupTableImportV2",
+      [handle, *self.tensors(contents)],
+      Tin=made.key_dtype,
+      Tout=made.value_dtype,
     )
+    self.graph.initializers.append(fill.node)
+    resource = self.objects.add(schema.SavedObject(resource=schema.SavedResource()))
+    self.tables.append(resource)
+    status = TensorSpec(PartialShape(()), DType.INT32)
+    for attribute, function, result, bound in (
+      ("_create_resource", made.create, TensorSpec(PartialShape(()), DType.RESOURCE), []),
+      ("_initialize", made.initialize, status, [resource, keys[0], values[0]]),
+      ("_destroy_resource", made.destroy, status, []),
+    ):
+      self.functions[function.name] = function
+      self.records[function.name] = plain_record(result, bound)
+      message = schema.SavedFunction(
+        concrete_functions=[function.name], function_spec=function_spec(inspect.Signature(), "a table")
+      )
+      self.objects.attach(resource, attribute, self.objects.add(schema.SavedObject(function=message)))
+    return resource, handle
 
   def _make_constant(self, value: np.ndarray) -> tuple[int, TensorRef]:
     text = value.ravel()[0] if value.dtype == object and value.shape == () else None

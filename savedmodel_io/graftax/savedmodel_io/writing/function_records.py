@@ -12,7 +12,7 @@ from graftax.graphdef_ir import Function, PartialShape, Result, TensorSpec, sche
 from graftax.savedmodel_io.errors import SaveInputError, UnsupportedSavedModelError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure, named_tuple
 
-__all__ = ["concrete_function", "flat_arguments", "function_spec", "gradient_function", "keyword_spec"]
+__all__ = ["concrete_function", "flat_arguments", "function_spec", "gradient_function", "keyword_spec", "plain_record"]
 
 # TensorFlow takes an argument of this name, if it is the first, for that of a method.
 _SELF = "self"
@@ -62,6 +62,15 @@ def gradient_function(
     bound_inputs=bound_inputs,
     canonicalized_input_signature=encode_structure(((None, *cotangents), {}), "a gradient function"),
     output_signature=encode_structure(results, "a gradient function"),
+  )
+
+
+def plain_record(result: TensorSpec, bound_inputs: Sequence[int]) -> schema.SavedConcreteFunction:
+  """Returns the record of a function without arguments."""
+  return schema.SavedConcreteFunction(
+    bound_inputs=bound_inputs,
+    canonicalized_input_signature=encode_structure(((), {}), "a function of a table"),
+    output_signature=encode_structure(result, "a function of a table"),
   )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class GraphBuilder:
     name = self._free(wanted)
     self.nodes.append(Node(name, op, tuple(inputs), tuple(controls), attrs))  # type: ignore[arg-type]  # object
     return TensorRef(name)
+
+  def add_node_like(self, node: Node) -> TensorRef:
+    """Adds a node without inputs, under its name or one like it, and returns its first output."""
+    self.nodes.append(replace(node, name=self._free(node.name)))
+    return TensorRef(self.nodes[-1].name)
 
   def add_variable(self, name: str, spec: TensorSpec) -> TensorRef:
     """Adds a variable and returns its handle."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert import CapturedTensor, CustomGradient, Program, gradient_name
+from graftax.convert import CapturedTensor, CustomGradient, LookupTable, Program, StringTable, gradient_name
 from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,
@@ -21,6 +21,7 @@ from graftax.graphdef_ir import (
   schema,
 )
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
+from graftax.savedmodel_io.writing.table_functions import table_key
 
 __all__ = ["MergedLibrary", "gradient_functions_of", "merge_libraries"]
 
@@ -179,6 +180,9 @@ def _same_gradient(a: CustomGradient, b: CustomGradient) -> bool:
 def _same_capture(a: Any, b: Any) -> bool:
   if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
     return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+  tables = (LookupTable, StringTable)
+  if isinstance(a, tables) and isinstance(b, tables):
+    return table_key(a) == table_key(b)
   return bool(a == b)
 
 

@@ -25,7 +25,7 @@ __all__ = [
   "collected_variables",
 ]
 
-_RESERVED = ("signatures", "variables", "trainable_variables", "regularization_losses")
+_RESERVED = ("signatures", "variables", "trainable_variables", "regularization_losses", "assets", "_lookup_tables")
 
 # Any in this module: values are arrays of any kind, attributes nested as the user likes.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graftax.convert import Program
-from graftax.graphdef_ir import function_to_proto, node_to_proto, schema
+from graftax.graphdef_ir import Function, function_to_proto, node_to_proto, schema
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure
 from graftax.savedmodel_io.objects.trackable_graph import OBJECT_GRAPH_KEY
@@ -30,6 +30,8 @@ _SCHEMA_VERSION = 1
 # Of TensorFlow 2.15. Readers interpret graphs of older producers as those did, and refuse graphs only by
 # `min_consumer`, which is that of all TensorFlow 2.
 _PRODUCER, _MIN_CONSUMER = 1645, 12
+
+_TABLES = "_lookup_tables"
 
 # Any in this module: attributes are nested as the user likes.
 
@@ -65,19 +67,24 @@ def model_messages(content: ModelContent, tags: Sequence[str], tensorflow_versio
   signatures = _signature_functions(content, merged, library)
   _add_signature_objects(signatures, objects)
   records = _function_records(library, signatures, captured)
+  if captured.tables:
+    # TensorFlow saves a loaded model again only if its attributes lead to all tables.
+    objects.attach(ROOT, _TABLES, objects.add_list(captured.tables))
   meta_graph = schema.MetaGraphDef(asset_file_def=captured.asset_records)
   meta_graph.meta_info_def.tags.extend(tags)
   meta_graph.meta_info_def.tensorflow_version = tensorflow_version
   for signature in signatures:
     definition = graph.add_signature(signature, captured.tensors(signature.program.captures))
     meta_graph.signature_def[signature.name].CopyFrom(definition)
+  records.update(captured.records)
   keys = objects.checkpoint_keys()
   tensors = _add_saver(content, captured, keys, meta_graph)
   _add_init_op(graph, meta_graph)
   meta_graph.object_graph_def.nodes.extend(objects.saved_objects())
   for name, record in records.items():
     meta_graph.object_graph_def.concrete_functions[name].CopyFrom(record)
-  _fill_graph(meta_graph.graph_def, graph, library, signatures)
+  functions = [*(signature.function for signature in signatures), *captured.functions.values()]
+  _fill_graph(meta_graph.graph_def, graph, library, functions)
   return ModelMessages(schema.SavedModel(saved_model_schema_version=_SCHEMA_VERSION, meta_graphs=[meta_graph]), tensors)
 
 
@@ -151,7 +158,7 @@ def _add_function(path: str, programs: Sequence[Program], merged: Mapping[int, P
 def _signature_functions(
   content: ModelContent, merged: Mapping[int, Program], library: MergedLibrary
 ) -> list[SignatureFunction]:
-  taken = set(library.functions)
+  taken = library.functions
   made: list[SignatureFunction] = []
   for number, (name, program) in enumerate(content.signatures.items()):
     function = f"__inference_signature_wrapper_{number}"
@@ -217,11 +224,11 @@ def _add_init_op(graph: GraphBuilder, meta_graph: schema.MetaGraphDef) -> None:
 
 
 def _fill_graph(
-  message: schema.GraphDef, graph: GraphBuilder, library: MergedLibrary, signatures: Sequence[SignatureFunction]
+  message: schema.GraphDef, graph: GraphBuilder, library: MergedLibrary, functions: Sequence[Function]
 ) -> None:
   message.node.extend(node_to_proto(node) for node in graph.nodes)
   message.library.function.extend(library.messages.values())
-  message.library.function.extend(function_to_proto(signature.function) for signature in signatures)
+  message.library.function.extend(function_to_proto(function) for function in functions)
   gradients = {name: gradient for program in library.programs for name, gradient in program.gradients.items()}
   for name, gradient in gradients.items():
     message.library.registered_gradients.add(registered_op_type=name, gradient_func=gradient.function)

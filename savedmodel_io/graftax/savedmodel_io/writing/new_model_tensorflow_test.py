@@ -160,6 +160,26 @@ def test_signatures_of_tf1_models_become_functions_with_resource_variables(tmp_p
   assert len(loaded.variables) == len(made.variables)
 
 
+def test_tables_of_strings_are_filled_when_the_model_is_loaded(tmp_path):
+  model = load(_DATA / "2026_11_22/text_and_shapes")
+  programs = {name: model.program(model.functions[name]) for name in ("embed", "score")}
+  write_saved_model(tmp_path / "m", programs, signatures={"embed": "embed"})
+  theirs, ours = (tf.saved_model.load(str(path)) for path in (_DATA / "2026_11_22/text_and_shapes", tmp_path / "m"))
+  words = tf.constant([b"b", b"unknown", b"a"])
+  np.testing.assert_array_equal(ours.embed(words), theirs.embed(words))
+  np.testing.assert_array_equal(next(iter(ours.signatures["embed"](words).values())), theirs.embed(words))
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    meta_graph = tf.compat.v1.saved_model.loader.load(session, ["serve"], str(tmp_path / "m"))
+    (output,) = meta_graph.signature_def["embed"].outputs.values()
+    (fed,) = meta_graph.signature_def["embed"].inputs.values()
+    expected = session.run(output.name, {fed.name: words.numpy()})
+  np.testing.assert_array_equal(expected, theirs.embed(words))
+  tf.saved_model.save(ours, str(tmp_path / "again"))
+  again = tf.saved_model.load(str(tmp_path / "again"))
+  np.testing.assert_array_equal(again.embed(words), theirs.embed(words))
+  assert len(load(tmp_path / "m").resources) == 1
+
+
 def test_a_program_without_variables_is_loaded_everywhere(tmp_path):
   made = program(
     function("f", ["x"], [const("one", np.float32(1)), node("y", "AddV2", "x", "one", T=DType.FLOAT)], ["y"])

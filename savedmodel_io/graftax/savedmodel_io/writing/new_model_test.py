@@ -204,9 +204,9 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, functions, op
   assert not list(tmp_path.iterdir())
 
 
-def test_a_program_with_a_table_of_strings_is_refused(tmp_path):
+def test_a_program_with_a_table_filled_from_a_file_is_refused(tmp_path):
   model = load(_DATA / "2026_11_21/module")
-  with pytest.raises(UnsupportedSavedModelError, match="'look_up': table 'table' has string keys"):
+  with pytest.raises(UnsupportedSavedModelError, match="'look_up': table 'words' is filled from a text file"):
     write_saved_model(tmp_path / "m", {"f": model.program("look_up")})
 
 

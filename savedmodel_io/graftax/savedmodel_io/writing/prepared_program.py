@@ -5,7 +5,15 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from graftax.convert import Capture, CapturedTensor, CustomGradient, Program, ResourceHandle, UnavailableCapture
+from graftax.convert import (
+  Capture,
+  CapturedTensor,
+  CustomGradient,
+  Program,
+  ResourceHandle,
+  StringTable,
+  UnavailableCapture,
+)
 from graftax.graphdef_ir import (
   DType,
   Function,
@@ -37,7 +45,7 @@ def prepared_program(program: Program) -> Program:
     UnsupportedSavedModelError: the function captures something that cannot be stored, or assigns a TF1 variable.
   """
   for capture in program.captures:
-    if isinstance(capture, UnavailableCapture):
+    if isinstance(capture, UnavailableCapture) and not isinstance(capture, StringTable):
       raise UnsupportedSavedModelError(
         f"program {program.name!r}: {capture.what}, so the program cannot be saved; copy the model's files, or leave "
         "it out"

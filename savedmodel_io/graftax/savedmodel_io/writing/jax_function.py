@@ -1,0 +1,136 @@
+"""`JaxFunction`, a JAX function and the arguments that it is traced with, and how users may write one."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert import Program
+from graftax.savedmodel_io.errors import SaveInputError
+
+__all__ = ["JaxFunction", "as_traces", "symbolic_arguments"]
+
+_BATCH = "batch"
+
+# Any in this module: nested arguments of the caller.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JaxFunction:
+  """A JAX function and the shapes and dtypes of its arguments, for `save`.
+
+  Attributes:
+    function: any JAX function of nested arrays, which returns nested arrays. Its first argument is `params`, if `save`
+      is given any.
+    args: the other positional arguments, nested: arrays, or anything with `shape` and `dtype`. A dimension of None may
+      have any size; at the first position it is the same for all arguments, elsewhere each has its own. Dimensions may
+      also be symbolic (`jax.export.symbolic_shape`).
+    kwargs: keyword arguments, likewise.
+    polymorphic_shapes: names open dimensions as `jax.export.symbolic_args_specs` does: text such as `"batch, _, 3"` for
+      all arguments, or a sequence of text or None, one for each of `args`; or a dict of text by the name of keyword
+      arguments, with the key "args" for positional ones.
+    constraints: on these dimensions, such as `"length >= 2"`.
+    takes_params: whether the first argument is `params`.
+    with_gradient: whether TensorFlow can differentiate it. If not, trying to is an error.
+  """
+
+  function: Callable[..., Any]
+  args: Sequence[Any] = ()
+  kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  polymorphic_shapes: Any = None
+  constraints: Sequence[str] = ()
+  takes_params: bool = True
+  with_gradient: bool = True
+
+
+def as_traces(value: Any, what: str) -> tuple[JaxFunction | Program, ...]:
+  """Returns the traces of a function that a user passes.
+
+  Args:
+    value: a `JaxFunction`, a `Program`, a tuple `(function, *args)`, a function without further arguments, or a list of
+      these.
+    what: the function, for messages.
+
+  Raises:
+    SaveInputError: it is something else.
+  """
+  values = value if isinstance(value, list) else [value]
+  traces = tuple(_as_trace(each, what) for each in values)
+  if not traces:
+    raise SaveInputError(f"{what} is an empty list; expected at least one trace")
+  return traces
+
+
+def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+  """Returns `(args, kwargs)` of a function, with symbolic dimensions for those that are open.
+
+  Raises:
+    SaveInputError: an argument is not like an array, or its shape contradicts what `polymorphic_shapes` says.
+  """
+  args, kwargs = tuple(function.args), dict(function.kwargs)
+  for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+    if not hasattr(leaf, "shape") and not isinstance(leaf, bool | int | float | complex):
+      name = jax.tree_util.keystr(path[1:])
+      raise SaveInputError(f"{what}: argument {name} is {leaf!r:.80}; expected an array, or jax.ShapeDtypeStruct")
+  if function.polymorphic_shapes is None and not _open_dimensions((args, kwargs)):
+    return args, kwargs
+  scope = jax.export.SymbolicScope(tuple(function.constraints))
+  given = function.polymorphic_shapes
+  by_name = dict(given) if isinstance(given, Mapping) else {"args": given}
+  for_args = by_name.pop("args", None)
+  unknown = sorted(by_name.keys() - kwargs.keys())
+  if unknown:
+    raise SaveInputError(f"{what}: polymorphic_shapes names {unknown}, but the keyword arguments are {sorted(kwargs)}")
+  numbers = iter(range(1 << 30))
+  try:
+    if for_args is None:
+      args = _with_names(args, scope, numbers)
+    else:
+      args = jax.export.symbolic_args_specs(args, _as_tuple(for_args), scope=scope)
+    for name, value in kwargs.items():
+      if by_name.get(name) is None:
+        kwargs[name] = _with_names(value, scope, numbers)
+      else:
+        (kwargs[name],) = jax.export.symbolic_args_specs((value,), (by_name[name],), scope=scope)
+  except (ValueError, TypeError) as e:
+    raise SaveInputError(f"{what}: polymorphic_shapes={given!r} does not fit its arguments: {e}") from e
+  return args, kwargs
+
+
+def _as_trace(value: Any, what: str) -> JaxFunction | Program:
+  if isinstance(value, JaxFunction | Program):
+    trace = value
+  elif isinstance(value, tuple) and value:
+    trace = JaxFunction(value[0], value[1:])
+  else:
+    trace = JaxFunction(value)
+  if isinstance(trace, JaxFunction) and not callable(trace.function):
+    raise SaveInputError(f"{what} is {trace.function!r:.80}; expected a function, or a tuple (function, *args)")
+  return trace
+
+
+def _open_dimensions(nested: Any) -> bool:
+  return any(None in getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(nested))
+
+
+def _as_tuple(specs: Any) -> Any:
+  return tuple(specs) if isinstance(specs, list) else specs
+
+
+def _with_names(nested: Any, scope: jax.export.SymbolicScope, numbers: Iterator[int]) -> Any:
+  """Returns nested arguments with a name for each dimension that is None."""
+
+  def named(leaf: Any) -> Any:
+    shape = getattr(leaf, "shape", ())
+    if None not in shape:
+      return leaf
+    names = [
+      str(size) if size is not None else _BATCH if axis == 0 else f"dimension_{next(numbers)}"
+      for axis, size in enumerate(shape)
+    ]
+    symbols = jax.export.symbolic_shape(", ".join([*names, ""]), scope=scope)
+    return jax.ShapeDtypeStruct(symbols, np.dtype(leaf.dtype))
+
+  return jax.tree.map(named, nested)
