@@ -97,7 +97,7 @@ def _check_pure(traced: Any) -> None:
   if effects:
     raise errors.UnsupportedModuleError(
       f"function {traced.fun_name!r} has side effects ({', '.join(effects)}), which a TensorFlow graph cannot run;"
-      " remove callbacks and debug prints from what is exported."
+      " serialization of host_callbacks is not yet implemented. Remove callbacks and debug prints from the function."
     )
 
 

@@ -24,7 +24,7 @@ _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 _NOT_GIVEN: Any = object()
 # Calls are remembered by the shapes of their arguments; a function that sees ever new shapes must not fill the memory.
 _MAX_CALLS = 4096
-# Options of JAX that change what a function computes.
+# Options of JAX that change what a function computes; the mesh does, too.
 _OPTIONS = (
   "jax_enable_x64",
   "jax_default_matmul_precision",
@@ -142,6 +142,7 @@ class _Conversions:
       found = self._make(structure, specs), [tf.as_dtype(spec.dtype) for spec in specs]
       if len(self._by_call) >= _MAX_CALLS:
         self._by_call.clear()
+        self._by_specs.clear()
       self._by_call[key] = found
     function, dtypes = found
     return function, [as_tensor(tf, leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
@@ -170,7 +171,7 @@ def _check_rank(position: int, named: jax.ShapeDtypeStruct, spec: jax.ShapeDtype
 
 def _options() -> tuple[Any, ...]:
   config = jax.config
-  return (*(getattr(config, name) for name in _OPTIONS), config.jax_platforms)
+  return (*(getattr(config, name) for name in _OPTIONS), config.jax_platforms, jax.sharding.get_abstract_mesh())
 
 
 def _checked_platforms(platforms: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -104,6 +104,8 @@ def _errors():
     "constraint": lambda convert: convert(sine, polymorphic_shapes="a, b", polymorphic_constraints=["a >= b"])(X),
     "comparison": lambda convert: convert(lambda x: x if len(x) > 5 else 2 * x, polymorphic_shapes=["b, _"])(X),
     "axis": lambda convert: convert(lambda x: jax.lax.psum(x, "i"))(1.0),
+    "debug": lambda convert: convert(lambda x: (jax.debug.print("{}", x), x)[1])(1.0),
+    "callback": lambda convert: convert(lambda x: jax.pure_callback(np.sin, x, x))(np.float32(1)),
     "no gradient": lambda convert: _gradient(convert(sine, with_gradient=False)),
     "positional": lambda convert: convert(sine, "b"),
   }

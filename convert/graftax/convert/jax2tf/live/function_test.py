@@ -249,3 +249,16 @@ def test_functions_that_jax_cannot_differentiate_are_converted(tmp_path):
     np.testing.assert_allclose(called(X), np.sin(X), rtol=1e-6)
     with pytest.raises(NotImplementedError, match="no derivative of this function"):
       derivative(called, tf.constant(X), 1)
+
+
+@pytest.mark.xfail(strict=True)
+def test_while_loops_have_reverse_mode(tmp_path):
+  def function(x, n):
+    return jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, tripled_cosine(c[1])), (0, x))[1]
+
+  converted = jax2tf.convert(function)
+  loaded = reloaded(tmp_path, f=(converted, tf.TensorSpec([3]), tf.TensorSpec([], tf.int32)))
+  want = 9 * np.cos(X) * np.cos(np.sin(X))
+  for called in converted, tf.function(converted, autograph=False), loaded.f:
+    found = derivative(lambda x, called=called: called(x, tf.constant(2)), tf.constant(X), 1)
+    np.testing.assert_allclose(found, want, rtol=1e-5)
