@@ -56,16 +56,20 @@ def export_call_module(
 
   Raises:
     VersionError: the target is not known, or too old for an op of the module.
-    UnsupportedModuleError: the function has side effects or communicates between devices.
+    UnsupportedModuleError: the function has side effects, communicates between devices, or uses something else that
+      cannot be exported.
+    UnsupportedOpError: it uses linear algebra that TensorFlow's XLA does not have.
   """
   target = Target.of(target)
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
   _check_pure(jitted.trace(*avals))
-  exported = _export(jitted, platforms, disabled_checks)(*avals)
+  exported = _exported(jitted, avals, platforms, disabled_checks)
   version = min(exported.calling_convention_version, target.call_module_version)
   attributes: dict[str, Any] = {
     "version": version,
-    "module": mlir.legalize(exported.mlir_module_serialized, version=target.stablehlo_text),
+    "module": mlir.legalize(
+      exported.mlir_module_serialized, version=target.stablehlo_version, num_devices=exported.nr_devices
+    ),
     "platforms": tuple(name.upper() for name in exported.platforms),
     "function_list": (),
     "has_token_input_output": False,
@@ -73,7 +77,7 @@ def export_call_module(
     "dim_args_spec": (),
   }
   if target.call_module_version >= 10:
-    attributes["use_shardy_partitioner"] = False
+    attributes["use_shardy_partitioner"] = exported.nr_devices > 1 and bool(jax.config.jax_use_shardy_partitioner)
   return CallModule(
     tuple(map(_as_seen_by_node, exported.in_avals)),
     tuple(map(_as_seen_by_node, exported.out_avals)),
@@ -84,12 +88,23 @@ def export_call_module(
   )
 
 
-def _export(jitted: Any, platforms: Sequence[str] | None, disabled_checks: Sequence[Any]) -> Any:
+def _exported(
+  jitted: Any, avals: Sequence[Any], platforms: Sequence[str] | None, disabled_checks: Sequence[Any]
+) -> Any:
   # JAX's own rules for TPU need no library of jaxlib, and use an op of TPUs.
   rules = () if platforms is not None and set(platforms) == {"tpu"} else lowering_rules()
   # The parameter is not public. In its place one could trace the function again and replace primitives, but then source
   # locations would be lost.
-  return jax.export.export(jitted, platforms=platforms, disabled_checks=disabled_checks, _override_lowering_rules=rules)
+  export = jax.export.export(
+    jitted, platforms=platforms, disabled_checks=disabled_checks, _override_lowering_rules=rules
+  )
+  try:
+    return export(*avals)
+  except errors.StableHloError:
+    raise
+  except NotImplementedError as error:
+    name = getattr(jitted, "__name__", "function")
+    raise errors.UnsupportedModuleError(f"function {name!r} cannot be exported: {error}") from error
 
 
 def _check_pure(traced: Any) -> None:

@@ -1,16 +1,19 @@
 """MLIR: the only modules that use the MLIR bindings, tested with the JAX versions in `SUPPORTED_JAX`.
 
 - `artifacts`: Writes modules as text and portable artifacts; converts HLO to StableHLO.
+- `batching_dims`: Gathers and scatters without batching dimensions.
 - `bindings`: MLIR contexts, parsing, and differences between versions of the bindings.
 - `decoding`: Decodes an MLIR module into `ir.ModuleIR`.
+- `legalization`: Writes modules for runtimes that are older than the installed jaxlib.
 - `lowering`: Lowering rules of our primitives, and merging a module into the one that is being lowered.
 - `specialize`: Derives modules: one with static argument types, or one of a single op.
 - `subprocess_worker`: The helper process that parses untrusted modules; run as a script.
 """
 
-from graftax.xla_call_module.mlir.artifacts import from_hlo, legalize, serialize, to_text
+from graftax.xla_call_module.mlir.artifacts import from_hlo, serialize, to_text
 from graftax.xla_call_module.mlir.bindings import SUPPORTED_JAX, current_version, oldest_version
 from graftax.xla_call_module.mlir.decoding import decode_bytes, decode_text, main_result_types
+from graftax.xla_call_module.mlir.legalization import legalize
 from graftax.xla_call_module.mlir.lowering import (
   inline_into_lowering,
   lower_cholesky,

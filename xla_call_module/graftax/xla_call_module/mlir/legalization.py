@@ -1,0 +1,121 @@
+"""Writes modules for runtimes that are older than the installed jaxlib."""
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jax.extend.mlir import passmanager
+from jax.extend.mlir.dialects import stablehlo
+
+from graftax.xla_call_module import errors
+from graftax.xla_call_module.mlir.artifacts import write_artifact
+from graftax.xla_call_module.mlir.batching_dims import without_batching_dims
+from graftax.xla_call_module.mlir.bindings import downcast, mlir_context, parse
+
+__all__ = ["legalize"]
+
+# Until then, gathers and scatters had no batching dimensions.
+_BATCHING_DIMS = (1, 1, 0)
+
+_COMMUNICATION = {
+  "stablehlo.all_gather",
+  "stablehlo.all_reduce",
+  "stablehlo.all_to_all",
+  "stablehlo.collective_broadcast",
+  "stablehlo.collective_permute",
+  "stablehlo.cross-replica-sum",
+  "stablehlo.infeed",
+  "stablehlo.outfeed",
+  "stablehlo.partition_id",
+  "stablehlo.recv",
+  "stablehlo.reduce_scatter",
+  "stablehlo.replica_id",
+  "stablehlo.send",
+}
+
+
+def legalize(data: bytes | str, *, version: tuple[int, int, int], num_devices: int = 1) -> bytes:
+  """Returns the module as a StableHLO portable artifact, with ops that `version` does not have expanded.
+
+  Composites become calls of their decompositions. Runtimes expand composites as well, but those of CHLO with code that
+  they generate anew, and not for every dynamic shape.
+
+  Args:
+    data: a portable artifact, MLIR bytecode, or text.
+    version: the version of StableHLO to write.
+    num_devices: how many devices run the module together. If there are several, they must not communicate.
+
+  Raises:
+    VersionError: an op, a type or an attribute cannot be expressed in `version`; the message names it and its location
+      in the source.
+    UnsupportedModuleError: the module communicates between devices.
+  """
+  text = ".".join(map(str, version))
+  with mlir_context() as messages:
+    module = parse(data, messages)
+    if num_devices > 1:
+      _check_no_communication(module)
+    _run_passes(module, ["func.func(stablehlo-legalize-composite-to-call)", "symbol-dce"])
+    if version < _BATCHING_DIMS:
+      for op in _operations(module):
+        without_batching_dims(op)
+    _run_passes(module, [f"stablehlo-compatibility-expander{{target={text}}}"])
+    try:
+      return write_artifact(module, text)
+    except Exception as error:
+      raise errors.VersionError(
+        f"the module cannot be written as StableHLO {text}: {_cause([*messages, str(error)])}. Export for a newer"
+        " target, or compute this in another way."
+      ) from None
+
+
+_FAILURE = re.compile(
+  r"(?P<where>[^\n]*?):? (?:error: )?(?:loc\(\"(?P<name>[^\"]*)\"\): )?failed to legalize operation"
+  r" 'vhlo\.(?P<op>\w+?)_v\d+'(?P<rest>[^\n]*)"
+)
+
+
+def _cause(messages: Sequence[str]) -> str:
+  """Returns which op failed and where, from MLIR's diagnostics."""
+  match = next(filter(None, map(_FAILURE.search, messages)), None)
+  if match is None:
+    return messages[0].strip()
+  where = match["where"].removeprefix("Detailed error from MLIR: ").strip()
+  place = f"{match['name']!r} in the source" if match["name"] else where
+  small = sorted(set(re.findall(r"!vhlo\.((?:f4|f6|f8|i2|ui2|tf)\w*?)_v\d", match["rest"])))
+  types = f"types {', '.join(small)}; " if small else ""
+  return f"op {match['op']!r} has a form, a type or an attribute that is newer ({types}at {place})"
+
+
+def _check_no_communication(module: Any) -> None:
+  for op in _operations(module):
+    target = str(downcast(op.attributes["call_target_name"]).value) if op.name == "stablehlo.custom_call" else ""
+    if op.name in _COMMUNICATION or target in ("xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"):
+      raise errors.UnsupportedModuleError(
+        f"the module communicates between devices ({target or op.name} at {op.location}), which a TensorFlow graph"
+        " cannot run. Export the function for one device, without pmap, shard_map and collectives."
+      )
+
+
+def _operations(module: Any) -> list[Any]:
+  """Returns all operations, in order."""
+
+  def walk(op: Any) -> Iterator[Any]:
+    yield op
+    for region in op.regions:
+      for block in region:
+        for inner in block:
+          yield from walk(inner.operation)
+
+  return list(walk(module.operation))
+
+
+def _run_passes(module: Any, passes: list[str]) -> None:
+  _register_passes()
+  passmanager.PassManager.parse(f"builtin.module({','.join(passes)})").run(module.operation)
+
+
+@functools.cache
+def _register_passes() -> None:
+  stablehlo.register_stablehlo_passes()
