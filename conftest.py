@@ -28,6 +28,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # TensorFlow enables oneDNN by default on some CPUs only. Without it TensorFlow raises for grouped, dilated and NCHW
 # convolutions, and FusedBatchNorm returns a reserve space of another shape.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# Compiling takes most of the time of the tests, and half of that is LLVM's optimizations. They change results only by
+# rounding. Benchmarks and users run with them.
+_XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
 # The same examples on every run, so that failures are reproducible.
 hypothesis.settings.register_profile("repository", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("repository")

@@ -1,7 +1,7 @@
 """The check of `vmap` against a loop."""
 
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,10 @@ from graftax.testing.raw_ops.oracle import RawOp
 __all__ = ["check_vmap"]
 
 
-def check_vmap(case: RawOp, vmap: Literal[True] | Collection[str], compare: Callable[..., None]) -> None:
+def check_vmap(
+  case: RawOp, run: Callable[..., Any], vmap: Literal[True] | Collection[str], compare: Callable[..., None]
+) -> None:
+  """Compares `vmap` with a loop over two examples, which `run` computes: the case itself, or the case under `jit`."""
   names = [name for name, static in zip(case.input_names, case.static, strict=True) if not static]
   everything = tuple(range(len(names)))
   if vmap is True:
@@ -24,7 +27,7 @@ def check_vmap(case: RawOp, vmap: Literal[True] | Collection[str], compare: Call
   # One compiled program for all choices: compiling is most of the time that a check takes.
   run_all = jax.jit(lambda choices: [jax.vmap(case.run, in_axes=a)(*xs) for a, xs in zip(axes, choices, strict=True)])
   for batched, stacked, outputs in zip(choices, arguments, run_all(arguments), strict=True):
-    examples = [case.run(*[jnp.asarray(x[k] if i in batched else x) for i, x in enumerate(stacked)]) for k in range(2)]
+    examples = [run(*[jnp.asarray(x[k] if i in batched else x) for i, x in enumerate(stacked)]) for k in range(2)]
     compare(
       f"vmap over {[names[i] for i in batched]}", outputs, [np.stack(pair) for pair in zip(*examples, strict=True)]
     )
