@@ -157,22 +157,6 @@ def test_gradients_work_compiled_and_inside_other_functions(tmp_path):
     np.testing.assert_allclose(gradient(tf.constant(X)), want, rtol=1e-5)
 
 
-def test_loops_of_unknown_length_have_both_orders_after_reloading(tmp_path):
-  def function(x, limit):
-    grown = jax.lax.while_loop(lambda y: jnp.abs(y).sum() < limit, lambda y: y * y + 1, x)
-    return _tripled(grown)
-
-  def unrolled(x):
-    return _tripled((x**2 + 1) ** 2 + 1)
-
-  model = _reloaded(tmp_path / "model", jax_program(function, [_open("b", 3), np.float32(0)]))
-  gradient = jax.grad(lambda x: unrolled(x).sum())
-  for wrapped in (lambda f: f, lambda f: tf.function(f, jit_compile=True, autograph=False)):
-    first, second = wrapped(lambda x: _derivatives(lambda x: model.f(x, 10.0), x))(tf.constant(X))
-    np.testing.assert_allclose(first, gradient(X), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(second, jax.grad(lambda x: gradient(x).sum())(X), rtol=1e-4, atol=1e-3)
-
-
 def test_a_reloaded_function_without_gradient_refuses_differentiation(tmp_path):
   model = _reloaded(tmp_path / "model", jax_program(lambda x: x * 2, [X], with_gradient=False))
   with pytest.raises(LookupError, match="does not support gradients. Use `with_gradient`"):

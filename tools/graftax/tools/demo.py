@@ -17,11 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax import export
 from rich.console import Console
 
 from graftax import savedmodel_io
-from graftax.convert import AnnotatedFunction, jax_program, split_trainable
+from graftax.convert import AnnotatedFunction, split_trainable
 from graftax.tools import demo_view as view
 from graftax.tools.examples.digits import Digits, load_digits, model_path
 from graftax.tools.model_report import report_model
@@ -175,22 +174,16 @@ def _save_and_compare(console: Console, predict: AnnotatedFunction, params: dict
   def logits(params: dict[str, Any], images: jax.Array) -> dict[str, jax.Array]:
     return {"logits": predict(params, images=images)[0]["logits"]}
 
-  (batch,) = export.symbolic_shape("batch")
-  images = jax.ShapeDtypeStruct((batch, *data.test_images.shape[1:]), np.float32)
+  images = jax.ShapeDtypeStruct((None, *data.test_images.shape[1:]), np.float32)
   with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "turned_digits"
-    saved = _timed(lambda: _save(path, logits, images, params))
+    saved = _timed(lambda: savedmodel_io.save(path, (logits, images), params))
     read, read_params = savedmodel_io.load(path).convert("serving_default")
     found = jax.jit(read)(read_params, images=data.test_images)[0]["logits"]
     size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
   difference = float(jnp.abs(found - jax.jit(logits)(params, data.test_images)["logits"]).max())
   view.print_saving(console, size_bytes, difference, saved.duration_s)
   return difference
-
-
-def _save(path: Path, logits: Callable[..., Any], images: jax.ShapeDtypeStruct, params: dict[str, Any]) -> None:
-  program = jax_program(logits, [images], params=params)
-  savedmodel_io.write_saved_model(path, {"__call__": program}, signatures={"serving_default": "__call__"})
 
 
 def _loss(

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from graftax.convert import jax_program
-from graftax.savedmodel_io import write_saved_model
+from graftax.savedmodel_io import JaxFunction, save
 from graftax.savedmodel_io.writing.atomic import check_new_folder
 from graftax.tools.console import progress
 from graftax.tools.errors import PythonObjectError
@@ -62,25 +61,18 @@ def export_function(
     values = None if params is None else _parameters(params, module, where)
     args, kwargs = arguments_of(called, inputs, constraints, has_params=params is not None)
     bar.update(task, description=f"converting {name}")
-    program = jax_program(
-      called,
-      args,
-      kwargs,
-      params=values,
-      name=name.rpartition(".")[2],
+    exported = JaxFunction(called, args, kwargs, takes_params=values is not None, with_gradient=gradient_order > 0)
+    save(
+      out,
+      {"__call__": exported},
+      values,
+      signatures={signature: "__call__"},
+      trainable=trainable,
       gradient_order=gradient_order,
-      with_gradient=gradient_order > 0,
       target=target,
       platforms=platforms,
-    )
-    bar.update(task, description="writing")
-    write_saved_model(
-      out,
-      {"__call__": program},
-      signatures={signature: "__call__"},
-      trainable=dict.fromkeys(program.variables, trainable),
       overwrite=force,
-      progress=lambda done, total: bar.update(task, completed=done, total=total),
+      progress=lambda done, total: bar.update(task, description="writing", completed=done, total=total),
     )
 
 

@@ -164,8 +164,6 @@ def apply_custom_gradient(
   residuals = [*(jnp.asarray(captures[i]) for i in traced), *(jnp.asarray(read(handle)) for handle in handles)]
   keys = [] if key is None else [key]
   positions = [i for i, output in enumerate(outputs) if is_inexact(output)]
-  # The others get no cotangent: zeros would become NaN where the derivative of what computed them is infinite.
-  moving = [i for i in positions if gradient.results[i] is not None]
 
   def pullback(operands: Sequence[Any], *inexact: Any) -> list[Any]:
     outputs, rest = operands[:num_outputs], operands[num_outputs:]
@@ -178,16 +176,16 @@ def apply_custom_gradient(
       arguments[i] = value
     variables = dict(zip(handles, rest[len(traced) :], strict=False))
     results = call(variables, [*taken, *arguments], rest[-1] if keys else None)
-    return [_cotangent(results, gradient.results[i], outputs[i]) for i in moving]
+    return [_cotangent(results, gradient.results[i], outputs[i]) for i in positions]
 
   def rule(operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     out: list[Any] = [None] * num_outputs
     # Other operands with a tangent affect the outputs only through the inputs of the node.
-    if any(tangents[i] is not None for i in moving):
+    if any(tangents[i] is not None for i in positions):
       specs = [jax.ShapeDtypeStruct(results[i].shape, results[i].dtype) for i in positions]
       pull = closed(functools.partial(pullback, operands), *specs)
-      push = _Transposed(pull.function, tuple(specs), len(moving), gradient.function)
-      given = [jnp.zeros_like(results[i]) if tangents[i] is None else tangents[i] for i in moving]
+      push = _Transposed(pull.function, tuple(specs), gradient.function)
+      given = [jnp.zeros_like(results[i]) if tangents[i] is None else tangents[i] for i in positions]
       for position, tangent in zip(positions, linear_call(push, pull.function, pull.values, given, specs), strict=True):
         out[position] = tangent
     return out
@@ -203,17 +201,15 @@ class _Transposed:
   Attributes:
     pull: the function.
     cotangents: shapes and dtypes of the cotangents.
-    num_tangents: how many tangents there are.
     name: the gradient function, for messages.
   """
 
   pull: Callable[..., list[Any]]
   cotangents: tuple[jax.ShapeDtypeStruct, ...]
-  num_tangents: int
   name: str
 
   def __call__(self, *operands: Any) -> list[Any]:
-    num = len(operands) - self.num_tangents
+    num = len(operands) - len(self.cotangents)
     try:
       transposed = jax.linear_transpose(functools.partial(self.pull, *operands[:num]), *self.cotangents)
       return list(transposed(list(operands[num:])))
@@ -236,8 +232,9 @@ def _is_constant(value: Value) -> bool:
 
 
 def _cotangent(results: Sequence[Value], index: int | None, output: Any) -> Any:
-  """Returns result `index` of the gradient function as a cotangent of `output`."""
-  assert index is not None, "internal: an input without a cotangent is not differentiated"
+  """Returns result `index` of the gradient function as a cotangent of `output`; zeros if `index` is None."""
+  if index is None:
+    return jnp.zeros_like(output)
   return _conjugate(jnp.asarray(materialize(results[index])).astype(output.dtype).reshape(output.shape))
 
 

@@ -32,15 +32,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found[converter] = {}
     for name, results in run_isolated(names, converter, routes, options.form or FORMS, options.timeout):
       found[converter][name] = results
-      line = failures({name: results})
-      if line:
-        print(f"{converter}: {line}", file=sys.stderr, flush=True)
+      _report_progress(converter, name, results, options.verbose)
   if options.json:
     options.json.write_text(_as_json(found), encoding="utf-8")
   tables = [kinds_table(found), routes_table(found)] + ([functions_table(found)] if options.rows else [])
   print("\n\n".join(tables))
   first = next(iter(found.values()))
   return int(any(not result.passed for results in first.values() for result in results))
+
+
+def _report_progress(converter: str, name: str, results: Sequence[Result], verbose: bool) -> None:
+  text = failures({name: results})
+  if verbose and not text:
+    text = f"{name}: {len(results)} checks in {sum(result.duration_s for result in results):.1f} s"
+  if text:
+    print(f"{converter}: {text}", file=sys.stderr, flush=True)
 
 
 def _as_json(found: dict[str, dict[str, list[Result]]]) -> str:
@@ -63,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     "--converter", action="append", choices=list(CONVERTERS), help="only this converter; may be repeated (default: all)"
   )
   parser.add_argument("--rows", action="store_true", help="also print a row for each function")
+  parser.add_argument("--verbose", action="store_true", help="also name the functions that are right, as they are done")
   parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this file")
   parser.add_argument(
     "--timeout", type=float, default=120.0, metavar="SECONDS", help="time limit of one check (default: 120)"

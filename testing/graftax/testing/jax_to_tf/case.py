@@ -24,7 +24,8 @@ class Case:
     polymorphic_shapes: one entry for each argument, as `jax2tf.convert` takes them; None if only static shapes make
       sense for this function.
     low, high: bounds of the random numbers.
-    gradient: whether the gradient is compared, if there are inputs and outputs of floating point.
+    gradient: whether the gradient is compared, if there are inputs and outputs of floating point. Otherwise the
+      function is converted without a gradient.
     invariants: maps the flat outputs to numbers that do not depend on a choice that an algorithm is free to make, such
       as the sign of an eigenvector. These, and the gradients of these, are compared.
     oracle: a function that computes the same and that JAX can differentiate, if `function` is not differentiable in

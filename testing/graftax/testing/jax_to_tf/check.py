@@ -83,7 +83,7 @@ def _check_route(
   case: Case, converter: str, form: str, route: str, oracle: Oracle | None, flat: Sequence[np.ndarray]
 ) -> Iterator[Result]:
   shapes = case.polymorphic_shapes if form == "symbolic" else None
-  conversion = Conversion(converter, case.function, arguments(case), shapes)
+  conversion = Conversion(converter, case.function, arguments(case), shapes, case.gradient)
   state: dict[str, Runnable] = {}
   outputs: list[np.ndarray] = []
 

@@ -14,24 +14,25 @@ class Converter:
   """A way from JAX to live TensorFlow.
 
   Attributes:
-    convert: takes a JAX function and polymorphic shapes as `jax2tf.convert` does; returns the TensorFlow function.
+    convert: takes a JAX function, polymorphic shapes and whether TensorFlow can differentiate the result, as
+      `jax2tf.convert` does; returns the TensorFlow function.
     conjugates: whether gradients of complex values are the conjugates of JAX's, as TensorFlow's own are.
   """
 
-  convert: Callable[[Callable[..., Any], tuple[Any, ...] | None], Any]
+  convert: Callable[[Callable[..., Any], tuple[Any, ...] | None, bool], Any]
   conjugates: bool
 
 
-def _graftax(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None) -> Any:
+def _graftax(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
   from graftax.convert import jax2tf
 
-  return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes)
+  return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient)
 
 
-def _jax2tf(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None) -> Any:
+def _jax2tf(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
   from jax.experimental import jax2tf
 
-  return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes)
+  return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient)
 
 
 CONVERTERS: Mapping[str, Converter] = {

@@ -12,8 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.convert import jax_program
-from graftax.savedmodel_io import write_saved_model
+from graftax.savedmodel_io import JaxFunction, save
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.jax_to_tf.converters import CONVERTERS
 
@@ -31,16 +30,18 @@ class Conversion:
     function: the JAX function.
     arguments: numpy arrays, nested as the function takes them.
     polymorphic_shapes: as `jax2tf.convert` takes them; None for static shapes.
+    with_gradient: whether TensorFlow can differentiate the result.
   """
 
   converter: str
   function: Callable[..., Any]
   arguments: tuple[Any, ...]
   polymorphic_shapes: tuple[Any, ...] | None
+  with_gradient: bool
 
   def convert(self) -> Any:
     """Returns the function in live TensorFlow."""
-    return CONVERTERS[self.converter].convert(self.function, self.polymorphic_shapes)
+    return CONVERTERS[self.converter].convert(self.function, self.polymorphic_shapes, self.with_gradient)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,10 @@ def _written(conversion: Conversion) -> Runnable:
   """Returns the function written by graftax, without TensorFlow, and loaded by TensorFlow."""
   tf = import_tensorflow()
   specs = jax.export.symbolic_args_specs(conversion.arguments, conversion.polymorphic_shapes)
-  program = jax_program(conversion.function, specs)
+  function = JaxFunction(conversion.function, specs, with_gradient=conversion.with_gradient)
   with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"
-    write_saved_model(path, {"f": program})
+    save(path, {"f": function})
     return _runnable(conversion, tf.saved_model.load(str(path)).f)
 
 

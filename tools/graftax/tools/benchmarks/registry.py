@@ -11,6 +11,7 @@ from graftax.tools.benchmarks import (
   large_module,
   lifted_run_time,
   resnet50_first_result,
+  saved_model_write,
 )
 from graftax.tools.benchmarks.benchmark import Benchmark
 
@@ -27,4 +28,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   checkpoint_load.BENCHMARK,
   checkpoint_write.BENCHMARK,
   jax_to_tf_eager.BENCHMARK,
+  saved_model_write.BENCHMARK,
 )
