@@ -32,11 +32,13 @@ class LiveFunction:
     traced: the function.
     platforms: what its modules are compiled for; None is JAX's default backend.
     disabled_checks: checks that its modules leave out.
+    depth: 0 for a function that was converted, 1 for its gradient, and so on.
   """
 
   traced: TracedFunction
   platforms: tuple[str, ...] | None
   disabled_checks: tuple[Any, ...]
+  depth: int = 0
   _made: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
   _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
 
@@ -50,7 +52,8 @@ class LiveFunction:
     """Returns the function from arguments and cotangents to cotangents; see `TracedFunction.gradient`."""
     with self._lock:
       if "gradient" not in self._made:
-        self._made["gradient"] = LiveFunction(self.traced.gradient(), self.platforms, self.disabled_checks)
+        traced = self.traced.gradient()
+        self._made["gradient"] = LiveFunction(traced, self.platforms, self.disabled_checks, self.depth + 1)
       found: LiveFunction = self._made["gradient"]
       return found
 
@@ -163,17 +166,36 @@ class LiveFunction:
     """Returns a cotangent for each argument, and None for arguments without derivative such as integers."""
     with tf.name_scope("jax2tf_vjp"):
       given = [_cotangent(tf, cotangents[i], results[i]) for i in self.traced.differentiable_outputs]
-      gradient = self.gradient()
-      if not in_save_context():
-        found = gradient.call(tf, [*args, *given], max(order - 1, 1))
-      elif order > 1:
-        found = gradient.concrete(tf, order - 1)(*args, *given)
+      operands = [*args, *given]
+      if in_save_context():
+        found = self._saved_cotangents(tf, operands, order)
       else:
-        found = gradient.nodes(tf, [*args, *given], 0, no_gradient=_NO_MORE_GRADIENTS)
+        found = self.gradient().call(tf, operands, max(order - 1, 1))
     by_position = dict(zip(self.traced.differentiable_inputs, found, strict=True))
     return [by_position.get(i) for i in range(len(args))]
+
+  def _saved_cotangents(self, tf: Any, operands: Sequence[Any], order: int) -> Sequence[Any]:
+    try:
+      gradient = self.gradient()
+      if order > 1:
+        found: Sequence[Any] = gradient.concrete(tf, order - 1)(*operands)
+      else:
+        found = gradient.nodes(tf, operands, 0, no_gradient=_NO_MORE_GRADIENTS)
+    except Exception as error:  # Any error of the user's function.
+      if self.depth == 0:
+        raise
+      # Not every function has derivatives of a higher order, and few callers need them, so saving must not fail.
+      found = _failing(tf, [operands[i] for i in self.traced.differentiable_inputs], error)
+    return found
 
 
 def _cotangent(tf: Any, cotangent: Any, result: Any) -> Any:
   """Returns a cotangent as a tensor: zeros if the result has no influence, and dense if it came as slices."""
   return tf.zeros_like(result) if cotangent is None else tf.convert_to_tensor(cotangent)
+
+
+def _failing(tf: Any, tensors: Sequence[Any], error: Exception) -> list[Any]:
+  """Returns nodes that raise when they run, shaped like `tensors`; NaN if XLA, which drops assertions, runs them."""
+  text = f"JAX has no further derivative of this function: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+  with tf.control_dependencies([tf.debugging.Assert(tf.zeros([], tf.bool), [text])]):
+    return [tf.fill(tf.shape(tensor), tf.cast(float("nan"), tensor.dtype)) for tensor in tensors]
