@@ -2,6 +2,7 @@
 
 import collections
 import pickle
+import re
 import threading
 
 import jax
@@ -138,7 +139,17 @@ def test_unsupported_ops_are_all_listed_before_anything_runs():
       raise NotImplementedError(str(e).replace("\n", " ")) from e
 
 
-def test_wrong_calls_are_refused_by_name():
+def test_an_error_names_the_parameters_of_wrong_shape():
+  model = Mlp()
+  fn, params = gc.convert(model.__call__, X)
+  name, wrong = "w", np.zeros([7, 3], np.float32)
+  for function in (fn, jax.jit(fn), jax.grad(lambda params, x: jnp.sum(fn(params, x)[0]))):
+    expected = re.escape(f"'{name}' is [7, 3], expected {list(params[name].shape)}. With them the program fails: ")
+    with pytest.raises(gc.ParameterError, match=expected):
+      function({**params, name: wrong}, X)
+
+
+def test_errors_of_wrong_calls_name_the_argument():
   model = Mlp()
   fn, params = gc.convert(model.__call__, X)
   with pytest.raises(gc.InputError, match=r"'x'.*\[5, 3\].*\[2, 3\]"):

@@ -26,8 +26,6 @@ from graftax.ops_jax import Value, as_int64_pair, materialize, to_jax_exactly
 
 __all__ = ["convert_program"]
 
-_NO_VALUE = Variable(np.zeros(0), "")
-
 # These options check calls, so they are read at each call, as in TF2JAX. The conversion fixes all others.
 _CALL_TIME_OPTIONS = ("strict_shape_check", "strict_dtype_check", "xlacallmodule_strict_checks")
 
@@ -65,7 +63,7 @@ def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Cal
   program = check_program(program, keep_asserts=options.enable_checkify_for_asserts)
   planner = Planner(program.library, program.signatures, options, program.gradients)
   # The caller gets the values of the variables, so the function must not keep them alive.
-  kept = dataclasses.replace(program, variables=dict.fromkeys(program.variables, _NO_VALUE))
+  kept = dataclasses.replace(program, variables={name: _of_shape(v) for name, v in program.variables.items()})
   with without_garbage_collection():
     plan = planner.plan_root(program.function)
   return _Call(kept, planner, plan, options, read_checks, generator_variables(program))
@@ -105,7 +103,11 @@ class _Call:
     evaluator = Evaluator(self.planner, options, state, key)
     is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, dict(params))))
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
-      results = evaluator.run(self.plan, [*flat, *self.program.captures])
+      try:
+        results = evaluator.run(self.plan, [*flat, *self.program.captures])
+      except Exception as error:
+        _blame_parameter_shapes(self.program, params, error)
+        raise
     return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
 
   def __reduce__(self) -> tuple[Any, ...]:
@@ -119,6 +121,11 @@ class _Call:
       return self.options
     now = current_options()
     return dataclasses.replace(self.options, **{name: getattr(now, name) for name in _CALL_TIME_OPTIONS})
+
+
+def _of_shape(variable: Variable) -> Variable:
+  """Returns zeros of the variable's shape and dtype that share one element."""
+  return Variable(np.broadcast_to(np.zeros((), variable.dtype), variable.shape), variable.name, variable.trainable)
 
 
 def _without_unused(program: Program, planner: Planner) -> Program:
@@ -146,6 +153,21 @@ def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
       f"{program.name}: parameters do not fit; missing {missing!r}, unknown {unknown!r}; expected "
       f"{list(program.variables)!r}."
     )
+
+
+def _blame_parameter_shapes(program: Program, params: Mapping[str, Value], error: Exception) -> None:
+  """Raises a ParameterError if some parameters do not have the shapes of the program's variables.
+
+  Shapes are compared only after an error, because a program may assign values of other shapes to a variable.
+  """
+  shapes = [(name, np.shape(params[name]), variable.shape) for name, variable in program.variables.items()]
+  wrong = [
+    f"{name!r} is {list(seen)}, expected {list(expected)}" for name, seen, expected in shapes if seen != expected
+  ]
+  if wrong:
+    raise ParameterError(
+      f"{program.name}: shapes of parameters do not fit: {'; '.join(wrong)}. With them the program fails: {error}"
+    ) from error
 
 
 def _as_key(rng: Any, function: str) -> jax.Array:

@@ -41,6 +41,9 @@ class Variable(np.ndarray):
     return plain[()] if return_scalar else plain
 
   def __reduce__(self) -> Any:
+    # Zeros that only tell a shape share one element, which is all that is pickled.
+    if self.size > 1 and not any(self.strides):
+      return _unpickle, (np.array(self.flat[0]), self.name, self.trainable, self.shape)
     return _unpickle, (np.array(self), self.name, self.trainable)
 
   def __repr__(self) -> str:
@@ -67,8 +70,8 @@ def split_trainable(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
   return trainable, {name: value for name, value in params.items() if name not in trainable}
 
 
-def _unpickle(value: np.ndarray, name: str, trainable: bool) -> Variable:
-  return Variable(value, name, trainable)
+def _unpickle(value: np.ndarray, name: str, trainable: bool, shape: tuple[int, ...] | None = None) -> Variable:
+  return Variable(value if shape is None else np.broadcast_to(value, shape), name, trainable)
 
 
 def variable_name(node: Node) -> str:

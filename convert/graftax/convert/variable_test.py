@@ -18,6 +18,12 @@ def test_name_and_trainable_survive_pickle_copy_and_tree_map():
   assert [(c.name, c.trainable) for c in copies] == [("dense/kernel:0", False)] * 4
 
 
+def test_a_variable_whose_elements_share_memory_has_a_small_pickle():
+  data = pickle.dumps(Variable(np.broadcast_to(np.float32(2), (1000, 1000)), "v:0"))
+  assert len(data) < 1000
+  np.testing.assert_array_equal(pickle.loads(data), np.full((1000, 1000), 2, np.float32))
+
+
 def test_what_is_computed_from_it_is_a_plain_array():
   variable = Variable(np.arange(3.0, dtype=np.float32), "v:0")
   assert type(variable * 2) is np.ndarray
