@@ -146,7 +146,7 @@ def lin_space(start: Array, stop: Array, num: Static[int]) -> Array:
     return start[None]
   step = (stop - start) / jnp.asarray(num - 1, start.dtype)
   values = start + step * lax.iota(start.dtype, num)
-  return values.at[num - 1].set(stop)
+  return values.at[0].set(start).at[num - 1].set(stop)
 
 
 @register("OneHot", ignores=("T", "TI"))

@@ -75,6 +75,10 @@ def test_linear_spaces_match_tensorflow(dtype, num):
   check_raw_op("LinSpace", [dtype(-1.0), dtype(2.5), np.int32(num)])
 
 
+def test_a_linear_space_starts_and_ends_exactly_even_if_the_step_overflows():
+  check_raw_op("LinSpace", [np.float32(-3e38), np.float32(3e38), np.int32(2)], vmap=False)
+
+
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 def test_one_hot_vectors_match_tensorflow(axis):
   indices = np.array([[0, 2], [-1, 5]], np.int32)

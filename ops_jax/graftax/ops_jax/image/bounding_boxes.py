@@ -50,6 +50,8 @@ def draw_bounding_boxes_v2(images: Array, boxes: Array, colors: Array) -> Array:
   """Draws boxes like `DrawBoundingBoxes`, in the given `[num_colors, depth]` colors by turns, or its own if empty."""
   images, boxes, colors = jnp.asarray(images), jnp.asarray(boxes), jnp.asarray(colors)
   _, height, width, depth = images.shape
+  if not boxes.shape[1]:
+    return images
   if colors.size == 0:
     colors = jnp.asarray(_COLORS if depth > 1 else np.ones_like(_COLORS))
   row, column = jnp.arange(height)[None, :, None], jnp.arange(width)[None, None, :]

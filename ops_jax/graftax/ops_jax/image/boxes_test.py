@@ -75,3 +75,4 @@ def test_drawing(depth):
   check_raw_op("DrawBoundingBoxes", [images, boxes])
   colors = _RNG.uniform(size=(2, depth)).astype(np.float32)
   check_raw_op("DrawBoundingBoxesV2", [images, boxes, colors], vmap=False)
+  check_raw_op("DrawBoundingBoxesV2", [images, boxes[:, :0], colors], vmap=False)

@@ -39,6 +39,11 @@ def test_volume_patches(padding):
   check_raw_op("ExtractVolumePatches", [_RNG.normal(size=(1, 4, 5, 6, 2)).astype(np.float32)], attrs)
 
 
+def test_volumes_without_room_for_a_window_have_no_patches():
+  attrs = {"ksizes": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
+  check_raw_op("ExtractVolumePatches", [np.ones((2, 1, 2, 2, 2))], attrs, vmap=False)
+
+
 @pytest.mark.parametrize("crop_size", [(3, 4), (1, 1), (9, 2)])
 @pytest.mark.parametrize("method", ["bilinear", "nearest"])
 def test_crop_and_resize(method, crop_size):

@@ -90,7 +90,15 @@ def digamma(x: Array) -> Array:
   Returns:
     Shape and dtype of `x`; NaN at negative integers.
   """
-  return _in_float32(jax.lax.digamma, x)
+  return with_derivative(jax.lax.digamma, lambda x, y: _in_float32(_trigamma, x), x)
+
+
+def _trigamma(x: Array) -> Array:
+  # By reflection, because `polygamma` loses digits below -7. The distance to the next integer keeps those of the sine.
+  is_negative = x < 0
+  positive = jax.lax.polygamma(jnp.ones_like(x), jnp.where(is_negative, 1 - x, x))
+  sine = jnp.sin(np.asarray(np.pi, x.dtype) * jnp.where(is_negative, x - jnp.round(x), 0.5))
+  return jnp.where(is_negative, np.asarray(np.pi**2, x.dtype) / (sine * sine) - positive, positive)
 
 
 @register("Polygamma", ignores=("T",))

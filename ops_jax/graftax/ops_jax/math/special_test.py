@@ -162,3 +162,7 @@ def test_exponential_integral_of_huge_arguments_is_infinite():
 def test_exponential_integral_of_tiny_and_negative_arguments_returns():
   x = np.array([4.2e-07, -8.5e-08, 8.8e-18, 62360016, 0.37, 2, 39, 41], np.float32)
   check_raw_op("Expint", [x], vmap=False)
+
+
+def test_derivative_of_digamma_far_below_zero():
+  check_raw_op("Digamma", [np.array([-0.3, -1.5, -7.8, -33.25, 0.5, 2.0])], grad=True, grad_order=2, vmap=False)

@@ -80,15 +80,16 @@ def leaky_relu_grad(gradients: Array, features: Array, *, alpha: float = 0.2) ->
 def elu_grad(gradients: Array, outputs: Array) -> Array:
   """Returns `gradients * (outputs + 1)` where `outputs < 0`, else `gradients`; `outputs` are those of `Elu`."""
   gradients, outputs = jnp.asarray(gradients), jnp.asarray(outputs)
-  return jnp.where(outputs < 0, gradients * (outputs + _number(1, outputs)), gradients)
+  # The factor is selected, not the product, so that derivatives at infinite outputs are not 0 * inf.
+  return gradients * jnp.where(outputs < 0, outputs + _number(1, outputs), _number(1, outputs))
 
 
 @register("SeluGrad", ignores=("T",))
 def selu_grad(gradients: Array, outputs: Array) -> Array:
   """Returns the gradient of `Selu`, given its `outputs`. Same shape and dtype."""
   gradients, outputs = jnp.asarray(gradients), jnp.asarray(outputs)
-  below = gradients * (outputs + _number(_SELU_SCALE_ALPHA, outputs))
-  return jnp.where(outputs < 0, below, gradients * _number(_SELU_SCALE, outputs))
+  slope = jnp.where(outputs < 0, outputs + _number(_SELU_SCALE_ALPHA, outputs), _number(_SELU_SCALE, outputs))
+  return gradients * slope
 
 
 @register("SoftplusGrad", ignores=("T",))

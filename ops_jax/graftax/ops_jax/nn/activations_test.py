@@ -62,6 +62,13 @@ def test_gradient_op_of_outputs(op, dtype):
   check_raw_op(op, [gradients, outputs], grad=dtype in _FLOATS[:2])
 
 
+@pytest.mark.parametrize("op", ["Elu", "Selu"])
+def test_derivatives_of_exponential_units_at_infinity(op):
+  x = np.array([np.inf, 1.0, -1.0], np.float32)
+  check_raw_op(op, [x], grad=True, grad_order=2, forward=False)
+  check_raw_op(f"{op}Grad", [np.ones_like(x), x], grad=True, forward=False)
+
+
 @pytest.mark.parametrize("dtype", [*_FLOATS, np.complex64])
 @pytest.mark.parametrize("op", ["SigmoidGrad", "TanhGrad"])
 def test_gradient_op_of_results(op, dtype):

@@ -265,6 +265,8 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
       starts[axis] = cell[i] * window.dilations[i]
       if is_open[i]:
         limits[axis] = starts[axis] + counts[i] * window.strides[i]
+      elif counts[i] <= 0:
+        starts[axis] = limits[axis] = 0
       else:
         steps[axis] = window.strides[i]
         limits[axis] = starts[axis] + (counts[i] - 1) * steps[axis] + 1

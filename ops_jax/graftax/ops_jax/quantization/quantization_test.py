@@ -43,6 +43,13 @@ def test_quantize_and_dequantize(attrs, range_given):
   check_raw_op("QuantizeAndDequantizeV3", [_X, *scalars, np.int32(5)], v3, grad=["input"], vmap=False)
 
 
+def test_quantize_and_dequantize_of_nothing():
+  scalars = [np.float32(-1.5), np.float32(1.5)]
+  check_raw_op(
+    "QuantizeAndDequantizeV2", [np.zeros((4, 2, 0), np.float32), *scalars], {"range_given": False}, vmap=False
+  )
+
+
 def test_quantize_and_dequantize_gradient_op():
   g = _RNG.normal(size=_X.shape).astype(np.float32)
   check_raw_op("QuantizeAndDequantizeV4Grad", [g, _X, np.float32(-3), np.float32(5)], vmap=["gradients"])

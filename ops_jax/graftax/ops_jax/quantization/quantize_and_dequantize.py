@@ -56,6 +56,8 @@ def _rounded(
   narrow_range: bool = False,
   axis: int = -1,
 ) -> Array:
+  if 0 in x.shape:
+    return x  # there is no smallest element
   if range_given:
     low, high = _along_axis(low, x, axis), _along_axis(high, x, axis)
   else:
