@@ -58,6 +58,28 @@ def _extreme(case: Case) -> bool:
   return False
 
 
+def _nonfinite(case: Case) -> bool:
+  """Returns whether an input holds NaN or an infinity."""
+  return any(_kind(x) in "fc" and not bool(np.all(np.isfinite(x))) for x in case.arrays())
+
+
+def _nan(case: Case) -> bool:
+  return any(_kind(x) in "fc" and bool(np.any(np.isnan(x))) for x in case.arrays())
+
+
+def _overflows(case: Case) -> bool:
+  """Returns whether an input holds NaN, an infinity, or a number whose square is infinite."""
+  floats = [x for x in case.arrays() if _kind(x) in "fc"]
+  with np.errstate(all="ignore"):
+    return any(not bool(np.all(np.isfinite(np.square(x)))) for x in floats)
+
+
+def _tied(case: Case) -> bool:
+  """Returns whether NaN or equal numbers occur in the first input."""
+  x = case.arrays()[0].reshape(-1)
+  return _nan(case) or np.unique(x).size < x.size
+
+
 def _complex(case: Case) -> bool:
   return any(_kind(x) == "c" for x in case.arrays())
 
@@ -65,6 +87,10 @@ def _complex(case: Case) -> bool:
 def _zero_part(case: Case) -> bool:
   """Returns whether a complex input lies on an axis, where functions have branch cuts."""
   return any(_kind(x) == "c" and bool(np.any((x.real == 0) | (x.imag == 0))) for x in case.arrays())
+
+
+def _any_above(case: Case, size: float) -> bool:
+  return any(_kind(x) == "f" and bool(np.any(np.abs(x.astype(np.float64)) > size)) for x in case.arrays())
 
 
 def _half(case: Case) -> bool:
@@ -113,16 +139,48 @@ DEVIATIONS: tuple[Deviation, ...] = (
     lambda case: case.attrs["method"] == "nearest",
   ),
   Deviation(
-    "MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSolveLs",
+    "MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSolveLs PadV2",
     "gradient",
-    "TensorFlow has no gradient for `padding_value` and `l2_regularizer`, and that of MatrixDiagV2 aligns to the wrong "
-    "side; ours are the derivatives",
+    "TensorFlow has no gradient for `padding_value`, `constant_values` and `l2_regularizer`, and that of MatrixDiagV2 "
+    "aligns to the wrong side; ours are the derivatives",
   ),
   Deviation(
     "RGBToHSV",
     "gradient",
     "TensorFlow's gradient of the saturation is 0 where the smallest channel is 0; ours is the derivative",
     _zero,
+  ),
+  Deviation(
+    "RGBToHSV",
+    "gradient",
+    "TensorFlow's gradient is NaN for some float16 colors, as products of small channels underflow in it",
+    _half,
+    max_error=0,
+  ),
+  Deviation(
+    "BandedTriangularSolve",
+    "gradient",
+    "TensorFlow's gradient of a matrix of one band lacks the dimension of the bands",
+    lambda case: case.inputs["matrix"].shape[-2] == 1,
+  ),
+  Deviation(
+    "LogMatrixDeterminant",
+    "gradient",
+    "TensorFlow's gradient leaves out the sign, which of complex matrices has a derivative",
+    _complex,
+  ),
+  Deviation(
+    "Max Min",
+    "gradient",
+    "the gradient of NaN: TensorFlow finds no element equal to it and divides by 0; ours is 0",
+    _nan,
+    max_error=0,
+  ),
+  Deviation(
+    "Digamma",
+    "gradient",
+    "TensorFlow sums from the argument to 0, which loses all digits for large negative arguments",
+    lambda case: bool(np.any(case.inputs["x"] < -1e4)),
   ),
   Deviation(
     "IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D",
@@ -138,10 +196,16 @@ DEVIATIONS: tuple[Deviation, ...] = (
     lambda case: len(case.attrs["data_format"]) == 5 and not case.attrs["is_training"],
   ),
   Deviation(
-    "BesselJ0 BesselJ1 BesselY0 BesselY1 Dawsn FresnelCos FresnelSin",
+    "BesselJ0 BesselJ1 BesselY0 BesselY1 FresnelCos FresnelSin",
     "value,gradient",
-    "large arguments: the oscillation is lost in TensorFlow's float32 reduction of the argument",
-    _extreme,
+    "large arguments: TensorFlow reduces the argument of the oscillation with rounding errors",
+    lambda case: _any_above(case, 50),
+  ),
+  Deviation(
+    "Dawsn",
+    "gradient",
+    "large arguments: 1 - 2xy, the formula of both, cancels to rounding errors",
+    lambda case: _any_above(case, 50),
   ),
   # The order in which a kernel rounds, or looks at its arguments.
   Deviation(
@@ -151,6 +215,15 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "TensorFlow adds in 16 bits: its error is up to 4 times that of one rounding, measured against float64",
     _half,
     max_error=0.05,
+    undefined=False,
+  ),
+  Deviation(
+    "Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 "
+    "DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Conv BatchMatMul "
+    "BatchMatMulV2 BatchMatMulV3 MatMul FFT FFT2D FFT3D IFFT IFFT2D IFFT3D RFFT RFFT2D RFFT3D IRFFT IRFFT2D IRFFT3D",
+    "value,gradient",
+    "sums that cancel: another order of additions rounds otherwise, by less than 5e-7 of the largest element",
+    max_error=5e-7,
     undefined=False,
   ),
   Deviation(
@@ -172,52 +245,105 @@ DEVIATIONS: tuple[Deviation, ...] = (
     max_error=0,
   ),
   Deviation(
-    "Acos Acosh Asin Atanh Log Sqrt Rsqrt Pow",
+    "Acos Acosh Asin Asinh Atanh Log Sqrt Rsqrt Pow",
     "value,gradient",
-    "complex numbers on a branch cut: XLA does not tell 0 from -0 there",
+    "complex numbers on a branch cut: XLA does not tell 0 from -0 there; derivatives at branch points are infinite",
     _zero_part,
   ),
   Deviation(
-    "BatchMatMul BatchMatMulV2 BatchMatMulV3 Cross CumulativeLogsumexp LinSpace MatMul MirrorPadGrad",
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3 Cross MatMul MirrorPadGrad",
     "value,gradient",
     "NaN, infinities, or sums that overflow on the way: the order of additions decides, or fused multiplication",
+    _overflows,
+  ),
+  Deviation(
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul",
+    "value,gradient",
+    "numbers of many magnitudes: the order of additions decides which digits cancel",
     _extreme,
+    max_error=1e-5,
+    undefined=False,
+  ),
+  Deviation(
+    "CumulativeLogsumexp",
+    "value,gradient",
+    "NaN or infinities: TensorFlow's running maximum loses NaN",
+    _nonfinite,
+  ),
+  Deviation(
+    "Log1p",
+    "value,gradient",
+    "complex numbers near overflow: XLA loses the smaller part",
+    lambda case: _complex(case) and _overflows(case),
   ),
   Deviation(
     "MaxPool MaxPool3D MaxPoolV2 MaxPoolWithArgmax",
     "value,gradient",
     "TensorFlow's comparison loses NaN in some windows, and -inf is below its first candidate; ours keep both",
-    _extreme,
+    _nonfinite,
   ),
   Deviation(
-    "Elu EluGrad Erf Expint InvGrad Lgamma Polygamma Pow ReciprocalGrad RsqrtGrad Selu SeluGrad SigmoidGrad SqrtGrad "
+    "MaxPool3D",
+    "gradient",
+    "TensorFlow's gradient also goes to numbers that are almost the largest",
+    undefined=False,
+  ),
+  Deviation(
+    "EluGrad Erf Expint InvGrad Lgamma Polygamma Pow ReciprocalGrad RsqrtGrad Selu SeluGrad SigmoidGrad SqrtGrad "
     "TanhGrad Xdivy Xlog1py Zeta BesselY0 BesselY1 Rsqrt Atan2",
     "value,gradient",
     "NaN, infinities, subnormal numbers, or products that overflow on the way: the order of operations decides",
     _extreme,
+    max_error=1e-7,
+  ),
+  Deviation("Atan2", "value,gradient", "TensorFlow's vectorized kernel takes subnormal numbers for 0", _subnormal),
+  Deviation(
+    "ReluGrad Relu6Grad",
+    "value,gradient",
+    "TensorFlow's CPU kernels multiply by the condition, so NaN and infinities outside the range stay; ours selects",
+    _nonfinite,
     max_error=0,
+  ),
+  Deviation(
+    "Round", "value", "TensorFlow's kernel gives 0 for int32 arrays", lambda case: case.inputs["x"].dtype == np.int32
+  ),
+  Deviation(
+    "ApproxTopK",
+    "value,gradient",
+    "NaN or equal numbers: TensorFlow's partial sort is not stable, and leaves out NaN",
+    _tied,
+  ),
+  Deviation(
+    "ImageProjectiveTransformV2 ImageProjectiveTransformV3",
+    "value",
+    "bilinear interpolation of integers is truncated, so rounding errors of the position decide",
+    lambda case: case.inputs["images"].dtype.kind in "iu" and case.attrs["interpolation"] == "BILINEAR",
   ),
   Deviation(
     "AdjustSaturation CropAndResize Digamma DivNoNan",
     "value,gradient",
     "NaN or infinities, which TensorFlow multiplies differently",
     _extreme,
-    max_error=0,
+    max_error=1e-30,
   ),
   Deviation(
     "NthElement",
     "value,gradient",
     "TensorFlow's order of NaN depends on its position, and decides which element has the gradient",
-    _extreme,
+    _nan,
   ),
   Deviation(
-    "Elu EluGrad Selu SeluGrad",
+    "Elu Selu",
     "gradient",
     "TensorFlow computes exp(x) - 1, which is 0 for tiny negative x, and gives these the gradient of positive x",
-    _extreme,
+    lambda case: bool(np.any((case.inputs["features"] < 0) & (np.abs(case.inputs["features"]) < 1e-2))),
+    undefined=False,
   ),
   Deviation(
-    "SqrtGrad", "value,gradient", "complex division by 0: which parts become NaN depends on the formula", _zero
+    "SqrtGrad Inv Reciprocal RealDiv Div",
+    "value,gradient",
+    "complex division by 0: which parts become NaN depends on the formula",
+    lambda case: _complex(case) and _zero(case),
   ),
   Deviation(
     "BesselY0 BesselY1 Zeta Rsqrt",
@@ -232,9 +358,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     _extreme,
   ),
   Deviation(
-    "DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput",
+    "DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput",
     "value,gradient",
-    "TensorFlow's CPU kernels ignore dilations",
+    "TensorFlow's CPU kernels of the gradients ignore dilations",
     lambda case: any(d > 1 for d in case.attrs["dilations"]),
   ),
   Deviation(
@@ -245,7 +371,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     max_error=1e-3,
   ),
   Deviation(
-    "MatrixSquareRoot TridiagonalSolve",
+    "MatrixDeterminant MatrixSquareRoot TridiagonalSolve",
     "gradient",
     "TensorFlow's gradient of complex numbers lacks a conjugation; ours is the derivative",
     _complex,
@@ -260,7 +386,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     "AdjustHue",
     "value",
     "NaN or an infinity among the arguments: TensorFlow's kernel leaves values from other pixels, or hangs",
-    _extreme,
+    _overflows,
   ),
   Deviation(
     "FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient",
@@ -290,8 +416,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
   Deviation(
     "Softmax LogSoftmax TensorScatterMax TensorScatterMin",
     "value,gradient",
-    "TensorFlow's float32 maximum loses NaN, depending on its position",
-    _extreme,
+    "TensorFlow's maximum loses NaN, depending on its position; so it does the NaN of inf - inf",
+    _nonfinite,
   ),
   Deviation(
     "CropAndResize",
