@@ -140,6 +140,8 @@ def _area_weights(align_corners: bool) -> Callable[[Any, Any], Array]:
 
   def weights(out_size: Any, in_size: Any) -> Array:
     xp = _namespace_for(out_size, in_size)
+    if isinstance(in_size, int) and in_size == 1:
+      return xp.ones((out_size, 1), xp.float32)  # with align_corners the scale is 0
     scale = _scale(xp, out_size, in_size, align_corners)
     start = (xp.arange(out_size).astype(xp.float32) * scale)[:, None]
     end = (xp.arange(1, out_size + 1).astype(xp.float32) * scale)[:, None]

@@ -32,6 +32,12 @@ def test_resize_area(size, align_corners):
   check_raw_op("ResizeArea", [_X, np.array(size, np.int32)], {"align_corners": align_corners}, vmap=False)
 
 
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_area_of_images_one_pixel_wide(align_corners):
+  x = np.array([1, 3, 3, 1], np.uint16).reshape(1, 2, 1, 2)
+  check_raw_op("ResizeArea", [x, np.array([4, 2], np.int32)], {"align_corners": align_corners}, vmap=False)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float16, ml_dtypes.bfloat16, np.float64])
 @pytest.mark.parametrize("op", ["ResizeBilinear", "ResizeBicubic", "ResizeArea", "ResizeNearestNeighbor"])
 def test_types(op, dtype):

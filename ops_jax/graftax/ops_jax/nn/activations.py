@@ -1,5 +1,6 @@
 """Activation functions with TensorFlow's derivatives: Relu, LeakyRelu, Elu, Selu, Softplus, Softsign, Softmax."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -95,7 +96,7 @@ def selu_grad(gradients: Array, outputs: Array) -> Array:
 @register("SoftplusGrad", ignores=("T",))
 def softplus_grad(gradients: Array, features: Array) -> Array:
   """Returns `gradients / (exp(-features) + 1)`, same shape and dtype."""
-  return gradients * lax.logistic(jnp.asarray(features))
+  return gradients * _logistic(jnp.asarray(features))
 
 
 @register("SoftsignGrad", ignores=("T",))
@@ -119,6 +120,8 @@ def tanh_grad(y: Array, dy: Array) -> Array:
   return dy * (_number(1, y) - y * y)
 
 
+# The derivative y * (1 - y) of `lax.logistic` loses all digits where y is almost 1.
+_logistic: Callable[..., Array] = with_partials(lax.logistic, lambda t, y, x: t * (y * _logistic(-x)))
 _relu = with_partials(lambda x: jnp.maximum(x, _number(0, x)), lambda t, y, x: relu_grad(t, y))
 _relu6 = with_partials(lambda x: jnp.clip(x, 0, 6), lambda t, y, x: relu6_grad(t, y))
 _elu = with_partials(lambda x: jnp.where(x < 0, jnp.expm1(x), x), lambda t, y, x: elu_grad(t, y))

@@ -69,6 +69,11 @@ def test_derivatives_of_exponential_units_at_infinity(op):
   check_raw_op(f"{op}Grad", [np.ones_like(x), x], grad=True, forward=False)
 
 
+def test_derivative_of_softplus_grad_at_large_features():
+  x = np.array([12.0, 25.0, 50.0, -25.0], np.float32)
+  check_raw_op("SoftplusGrad", [np.float32([1e5, 1e10, 1e20, 1e10]), x], grad=["features"], vmap=False)
+
+
 @pytest.mark.parametrize("dtype", [*_FLOATS, np.complex64])
 @pytest.mark.parametrize("op", ["SigmoidGrad", "TanhGrad"])
 def test_gradient_op_of_results(op, dtype):
