@@ -170,7 +170,7 @@ def test_relu_and_cumulative_sums_come_back_as_what_they_were():
   assert jax.grad(relu)(0.0) == 0.0
 
 
-def test_a_module_for_another_platform_is_refused_unless_the_option_says_otherwise():
+def test_a_module_for_another_platform_raises_unless_the_option_says_otherwise():
   tf_fn = tf.function(jax2tf.convert(jnp.sin, native_serialization_platforms=["tpu"]), autograph=False)
   fn = gc.convert_functional(tf_fn, X)
   with pytest.raises(ValueError, match="tpu"):

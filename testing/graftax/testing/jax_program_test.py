@@ -157,7 +157,7 @@ def test_gradients_work_compiled_and_inside_other_functions(tmp_path):
     np.testing.assert_allclose(gradient(tf.constant(X)), want, rtol=1e-5)
 
 
-def test_a_reloaded_function_without_gradient_refuses_differentiation(tmp_path):
+def test_a_reloaded_function_without_gradient_rejects_differentiation(tmp_path):
   model = _reloaded(tmp_path / "model", jax_program(lambda x: x * 2, [X], with_gradient=False))
   with pytest.raises(LookupError, match="does not support gradients. Use `with_gradient`"):
     _derivatives(model.f, tf.constant(X))

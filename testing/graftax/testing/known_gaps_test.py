@@ -205,7 +205,7 @@ def test_placeholder_with_default_and_print():
   _check(tf_fn, X)
 
 
-def test_py_function_is_refused_by_name_before_anything_runs():
+def test_py_function_raises_with_its_name_before_anything_runs():
   ran = []
   tf_fn = tf.function(lambda x: tf.py_function(lambda v: ran.append(1) or v, [x], tf.float32))
   with pytest.raises(NotImplementedError, match="EagerPyFunc x1"):

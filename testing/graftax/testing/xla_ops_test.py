@@ -118,7 +118,7 @@ def test_convolution_of_small_integers_sums_in_the_wider_type():
   _check(tf_fn, x, kernel, grad=False)
 
 
-def test_convolution_numbers_that_do_not_fit_are_refused():
+def test_convolution_numbers_that_do_not_fit_raise():
   numbers = xla_data_pb2.ConvolutionDimensionNumbers(input_batch_dimension=3)
   attrs = {"dimension_numbers": numbers.SerializeToString(), "precision_config": b""}
   xla_conv = lowering("XlaConv").function
@@ -151,7 +151,7 @@ def test_broadcast_helper(lhs, rhs, dims):
   )  # fmt: skip
 
 
-def test_broadcast_helper_refuses_what_does_not_fit():
+def test_broadcast_helper_rejects_what_does_not_fit():
   xla_broadcast_helper = lowering("XlaBroadcastHelper").function
   with pytest.raises(InvalidInputError, match="broadcast_dims is empty"):
     xla_broadcast_helper(X, X[0], ())
@@ -371,7 +371,7 @@ def test_variables_as_grids_of_parts():
   np.testing.assert_allclose(list(after.values())[0], X * 3)
 
 
-def test_grids_that_do_not_fit_are_refused():
+def test_grids_that_do_not_fit_raise():
   xla_split_nd, xla_concat_nd = lowering("XlaSplitND").function, lowering("XlaConcatND").function
   with pytest.raises(InvalidInputError, match="does not divide"):
     xla_split_nd(X, num_splits=(4, 1))
@@ -391,7 +391,7 @@ def test_a_single_replica_keeps_what_it_has():
   np.testing.assert_array_equal(gc.convert_functional(tf.function(tf_fn), x)(x), x)
 
 
-def test_several_replicas_are_refused():
+def test_several_replicas_raise():
   def tf_fn(x):
     return gen_xla_ops.xla_all_reduce(input=x, group_assignment=[[0, 1]], reduce_op="Add", mode="CrossReplica")
 

@@ -28,7 +28,7 @@ def test_an_unknown_kind_is_an_error():
     all_cases(["tensors"])
 
 
-def test_the_runner_tells_right_from_refused_from_failed():
+def test_the_runner_tells_right_from_rejected_from_failed():
   names = ["elementwise/sin", "elementwise/asin", "linear_algebra/cholesky", "refused/psum"]
   found = {"jax2tf": _run(names, "jax2tf", ["graph"])}
   by_name = {name: [r.outcome for r in results] for name, results in found["jax2tf"].items()}

@@ -39,17 +39,17 @@ def test_a_right_lowering_passes_every_check():
     (lambda x: x * x if not isinstance(x, jax.core.Tracer) else -x, "jit"),
   ],
 )
-def test_a_wrong_value_is_refused(function, message):
+def test_a_wrong_value_raises(function, message):
   with pytest.raises(AssertionError, match=message):
     _check_square(function)
 
 
-def test_a_wrong_gradient_is_refused():
+def test_a_wrong_gradient_raises():
   with pytest.raises(AssertionError, match="gradient with respect to x"):
     _check_square(lambda x: jax.lax.stop_gradient(x * x), grad=True)
 
 
-def test_a_wrong_second_derivative_is_refused():
+def test_a_wrong_second_derivative_raises():
   def square(x):
     return _square_with_linear_gradient(x)
 
@@ -69,7 +69,7 @@ def _square_jvp(primals, tangents):
   return x * x, 2 * jax.lax.stop_gradient(x) * t
 
 
-def test_a_batch_that_mixes_examples_is_refused():
+def test_a_batch_that_mixes_examples_raises():
   @jax.custom_batching.custom_vmap
   def square(x):
     return x * x
@@ -82,7 +82,7 @@ def test_a_batch_that_mixes_examples_is_refused():
     _check_square(square, jit=False)
 
 
-def test_a_64_bit_result_without_64_bit_types_is_refused():
+def test_a_64_bit_result_without_64_bit_types_raises():
   def shape(input):
     return np.asarray(input.shape, np.float64 if not jax.config.jax_enable_x64 else np.int32)
 
@@ -91,7 +91,7 @@ def test_a_64_bit_result_without_64_bit_types_is_refused():
     check_raw_op("Shape", [_X], lowering=lowering("TestOnly"))
 
 
-def test_a_wrong_value_without_64_bit_types_is_refused():
+def test_a_wrong_value_without_64_bit_types_raises():
   def square(x):
     return x * x if jax.config.jax_enable_x64 else -x
 
@@ -106,11 +106,11 @@ def test_a_wrong_value_without_64_bit_types_is_refused():
 
 
 def test_inputs_are_rounded_before_tensorflow_computes_with_them():
-  # The sine of 1e6 differs in the second digit from that of its float32 neighbours.
+  # The sine of 1e6 differs in the second digit from that of its float32 neighbors.
   check_raw_op("Sin", [np.array([1e6 + 0.01])])
 
 
-def test_a_wrong_value_of_symbolic_dimensions_is_refused():
+def test_a_wrong_value_of_symbolic_dimensions_raises():
   def fill(dims: Static[tuple[int, ...]], value):
     return jnp.zeros(dims[::-1] if jax.export.is_symbolic_dim(dims[0]) else dims) + value
 

@@ -17,7 +17,7 @@ def contrast(d: Draw) -> Sequence[Any]:
 
 @recipe("AdjustHue", "AdjustSaturation")
 def adjust(d: Draw) -> Sequence[Any]:
-  """Colours, grey in the style with ties, and a factor."""
+  """Colors (gray in the style with ties) and a factor."""
   shape = (*d.shape(0, 3), 3)
   x = d.array(shape, d.attrs["T"]) if d.style == "special" else d.between(shape, d.attrs["T"], 0, 1)
   factor = d.array((), np.float32) if d.style == "special" else d.between((), np.float32, -1, 1)
@@ -26,7 +26,7 @@ def adjust(d: Draw) -> Sequence[Any]:
 
 @recipe("RGBToHSV", "HSVToRGB")
 def color(d: Draw) -> Sequence[Any]:
-  """Colours in the unit cube; tied channels in the style with ties."""
+  """Colors in the unit cube; tied channels in the style with ties."""
   x = d.between((*d.shape(0, 3), 3), d.attrs["T"], 0, 1)
   return [np.round(x * 2) / x.dtype.type(2) if d.style == "ties" else x]
 

@@ -25,12 +25,15 @@ def _some_shape(d: Draw, low: int = 1, high: int = 3) -> tuple[int, ...]:
 
 @recipe("SparseAdd")
 def sparse_add(d: Draw) -> Sequence[Any]:
-  """Two tensors of one shape and a threshold."""
+  """Two tensors of one shape and a threshold.
+
+  TensorFlow's kernel for complex numbers misreads a threshold of another type than theirs.
+  """
   shape = _some_shape(d)
   return [
     *_sparse(d, d.attrs["T"], shape),
     *_sparse(d, d.attrs["T"], shape),
-    np.array(d.integer(0, 2), d.attrs["Treal"]),
+    np.array(d.integer(0, 2), np.zeros((), d.attrs["T"]).real.dtype),
   ]
 
 
