@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from graftax.savedmodel_io import load
 
-# A Keras model: batch normalisation and a dense layer of one unit, which takes two features.
+# A Keras model: batch normalization and a dense layer of one unit, which takes two features.
 model = load(next(Path(__file__).parent.glob("graftax/savedmodel_io/testdata/*/keras_export")))
 predict, params = model.convert("serving_default")
 outputs, _ = jax.jit(predict)(params, features=jnp.ones((3, 2)))

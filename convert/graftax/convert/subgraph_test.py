@@ -88,7 +88,7 @@ def test_effects_of_what_is_left_out_do_not_happen():
     (["x", "y"], ["nothing"], r"has no tensors \['nothing'\]"),
   ],
 )
-def test_wrong_names_are_refused(inputs, outputs, message):
+def test_wrong_names_raise(inputs, outputs, message):
   with pytest.raises((ConversionError, ValueError), match=message):
     cut(_program(), inputs, outputs)
 

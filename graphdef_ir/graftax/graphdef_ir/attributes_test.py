@@ -98,7 +98,7 @@ def test_an_empty_list_has_no_kind():
   assert attr_from_proto(schema.AttrValue(list=schema.AttrValue.ListValue())) == ()
 
 
-def test_deeply_nested_functions_are_refused():
+def test_deeply_nested_functions_raise():
   message = schema.AttrValue()
   innermost = message
   for _ in range(200):

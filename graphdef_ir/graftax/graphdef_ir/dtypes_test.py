@@ -43,7 +43,7 @@ def test_from_numpy_takes_what_np_dtype_takes():
 
 
 @pytest.mark.parametrize("numpy_dtype", ["datetime64[s]", "V4", np.longdouble, [("x", "i4")]])
-def test_numpy_types_without_counterpart_are_refused(numpy_dtype: object):
+def test_numpy_types_without_counterpart_raise(numpy_dtype: object):
   with pytest.raises(UnsupportedDTypeError, match=r"numpy dtype '.+' has no TensorFlow counterpart"):
     DType.from_numpy(numpy_dtype)
 

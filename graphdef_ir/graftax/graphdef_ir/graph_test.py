@@ -24,7 +24,7 @@ def test_refs_are_written_as_in_a_graph_def(text: str, ref: TensorRef):
 
 
 @pytest.mark.parametrize("text", ["", "^x", ":0", "x:", "x:-1", "x:y", "x:1234567890", "x:٣", "x:" + "9" * 5000])
-def test_malformed_refs_are_refused(text: str):
+def test_malformed_refs_raise(text: str):
   with pytest.raises(ParseError, match="is malformed; expected 'node' or 'node:1'"):
     TensorRef.parse(text)
 

@@ -76,7 +76,7 @@ def test_signature_of_a_function_that_has_no_message():
   assert (signature.inputs, signature.outputs) == ((OpArg("x", dtype=DType.FLOAT),), (OpArg("y", dtype=DType.FLOAT),))
 
 
-def test_two_different_functions_of_one_name_are_refused():
+def test_two_different_functions_of_one_name_raise():
   message = _message("f", "f")
   assert len(FunctionLibrary.from_protos(message, _Parser())) == 1
   message.function[1].signature.is_stateful = True

@@ -48,7 +48,7 @@ def test_text():
   assert str(TensorSpec(PartialShape.of(None, 3), DType.FLOAT)) == "float32[?, 3]"
 
 
-def test_sizes_below_minus_one_are_refused():
+def test_sizes_below_minus_one_raise():
   message = schema.TensorShapeProto()
   message.dim.add(size=4)
   message.dim.add(size=-2)

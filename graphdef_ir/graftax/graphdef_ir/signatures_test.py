@@ -137,7 +137,7 @@ def test_signatures_can_be_pickled():
   assert pickle.loads(pickle.dumps(op_signature("Conv2D"))) == op_signature("Conv2D")
 
 
-def test_malformed_declarations_are_refused():
+def test_malformed_declarations_raise():
   untyped = schema.OpDef(name="Bad")
   untyped.input_arg.add(name="x")
   with pytest.raises(ParseError, match="signature of 'Bad': argument 'x' has no type"):

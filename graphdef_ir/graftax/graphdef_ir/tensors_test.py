@@ -126,7 +126,7 @@ def test_a_splat_takes_no_memory():
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 62, 1 << 62, 4), (1 << 16,) * 60])
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], []])
-def test_claimed_sizes_are_refused_without_allocating(shape: tuple[int, ...], values: list[float]):
+def test_claimed_sizes_raise_without_allocating(shape: tuple[int, ...], values: list[float]):
   tensor = Tensor.from_proto(_proto(DType.FLOAT, shape, float_val=values))
   tracemalloc.start()
   with pytest.raises(TensorError, match=r"expand to \d+ bytes; expected at most 2147483648 bytes"):
@@ -155,7 +155,7 @@ def test_claimed_sizes_are_refused_without_allocating(shape: tuple[int, ...], va
     (DType.FLOAT, (2**62, 2**62, 0), {}, r"TensorProto \(float32"),
   ],
 )
-def test_contradictions_are_refused(dtype: DType, shape: tuple[int, ...], fields: dict[str, object], message: str):
+def test_contradictions_raise(dtype: DType, shape: tuple[int, ...], fields: dict[str, object], message: str):
   with pytest.raises(TensorError, match=message):
     _numpy(dtype, shape, **fields)
 
@@ -220,7 +220,7 @@ def test_from_numpy_turns_text_into_utf8():
     Tensor.from_numpy(np.array(["a", 3], object))
 
 
-def test_from_numpy_refuses_another_type_than_the_one_named():
+def test_from_numpy_rejects_another_type_than_the_one_named():
   assert Tensor.from_numpy(np.zeros(2, np.int8), DType.QINT8).dtype == DType.QINT8
   with pytest.raises(UnsupportedDTypeError, match="'float64' cannot be a float32 tensor; cast it to 'float32'"):
     Tensor.from_numpy(np.zeros(2), DType.FLOAT)

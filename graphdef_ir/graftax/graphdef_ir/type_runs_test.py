@@ -18,7 +18,7 @@ def test_behaves_like_the_tuple_it_stands_for():
 
 
 @pytest.mark.parametrize("index", [3, -4])
-def test_indices_outside_are_refused(index: int):
+def test_indices_outside_raise(index: int):
   with pytest.raises(IndexError, match=f"index {index} is out of range for 3"):
     _ = _RUNS[index]
 

@@ -175,7 +175,7 @@ def test_unknown_ops_are_left_alone_in_graphs():
   validate(Graph((_X, _node("y", "OpOfTheFuture", "x", any=3), _node("z", "Neg", "y:7", T=DType.FLOAT))))
 
 
-def test_unknown_ops_are_refused_where_their_outputs_cannot_be_told():
+def test_unknown_ops_raise_where_their_outputs_cannot_be_told():
   nodes = (
     _node("y", "OpOfTheFuture"),
     Node("z", "Neg", (TensorRef("y", UNRESOLVED_OUTPUT),), attrs={"T": DType.FLOAT}),

@@ -48,7 +48,7 @@ def test_inputs_come_from_all_spellings(folder, arguments, names):
     (["x=x.npy", "xy.npz"], "'x' is given twice"),
   ],
 )
-def test_what_is_no_input_is_refused(folder, arguments, message):
+def test_what_is_no_input_raises(folder, arguments, message):
   (folder / "text.npy").write_text("1 2 3")
   (folder / "empty.npy").write_bytes(b"")
   np.save("pickled.npy", np.array([{}]), allow_pickle=True)
@@ -65,7 +65,7 @@ def test_arrays_are_fitted_to_the_dtype_with_a_remark():
   assert (fitted.dtype, remark) == (np.float32, "input 'x': float64 was converted to float32")
 
 
-def test_arrays_that_do_not_fit_are_refused():
+def test_arrays_that_do_not_fit_raise():
   with pytest.raises(ArrayFileError, match=r"shape \[2, 2\]; expected float32\[\?\]"):
     fit_to_spec("x", np.zeros((2, 2), np.float32), TensorSpec(PartialShape((None,)), DType.FLOAT))
   with pytest.raises(ArrayFileError, match="float64, which does not turn into int32"):

@@ -166,7 +166,7 @@ def _hard_picture(data: Digits, logits: np.ndarray, norms: np.ndarray, index: in
 
 
 def _picture(image: np.ndarray, caption: str, style: str) -> Text:
-  """Returns an 8 by 8 image in half blocks, two rows of pixels to a line, so that it shows without colours too."""
+  """Returns an 8 by 8 image in half blocks, two rows of pixels to a line, so that it shows without colors too."""
   ink = image[..., 0] > _INK
   lines = [
     "".join(_HALF_BLOCKS[a, b] for a, b in zip(*rows, strict=True)) for rows in zip(ink[::2], ink[1::2], strict=True)

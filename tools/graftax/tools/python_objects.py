@@ -31,7 +31,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def load_module(where: str) -> ModuleType:
-  """Runs a Python file, or imports a module, and returns it. The file may import its neighbours.
+  """Runs a Python file, or imports a module, and returns it. The file may import its neighbors.
 
   Args:
     where: a path that ends with `.py`, or the dotted name of a module.

@@ -6,9 +6,9 @@ from graftax.tools.errors import PythonObjectError
 from graftax.tools.python_objects import attribute_of, load_module, split_name
 
 
-def test_a_file_may_import_its_neighbour(tmp_path):
-  (tmp_path / "neighbour_of_model.py").write_text("SIZE = 3\n")
-  (tmp_path / "my_model.py").write_text("from neighbour_of_model import SIZE\nclass Net:\n  size = SIZE\n")
+def test_a_file_may_import_its_neighbor(tmp_path):
+  (tmp_path / "neighbor_of_model.py").write_text("SIZE = 3\n")
+  (tmp_path / "my_model.py").write_text("from neighbor_of_model import SIZE\nclass Net:\n  size = SIZE\n")
   before = list(sys.path)
   module = load_module(str(tmp_path / "my_model.py"))
   assert attribute_of(module, "Net.size", "my_model.py") == 3

@@ -55,7 +55,7 @@ def test_dtypes_are_those_of_jax():
     ({"shapes": ["size=1,2,3"]}, "does not fit"),
   ],
 )
-def test_what_does_not_fit_is_refused(options, message):
+def test_what_does_not_fit_raises(options, message):
   with pytest.raises(ShapeOptionError, match=message):
     _texts(**options)
 

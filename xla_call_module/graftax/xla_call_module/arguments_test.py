@@ -43,7 +43,7 @@ def test_python_scalar_that_fits_takes_the_declared_dtype(kind, given, dtype):
     ("complex<f32>", 1e39),
   ],  # fmt: skip
 )
-def test_python_scalar_that_does_not_fit_is_refused(kind, given):
+def test_python_scalar_that_does_not_fit_raises(kind, given):
   with pytest.raises(ArgumentError, match=r"argument 0: the Python scalar .* does not fit"):
     check(_takes(f"tensor<{kind}>"), [given])
 
@@ -57,7 +57,7 @@ def test_python_scalar_that_does_not_fit_is_refused(kind, given):
     (1.0, r"argument 0: got float32\[\]"),
   ],
 )
-def test_array_of_another_type_is_refused_and_both_are_named(given, message):
+def test_array_of_another_type_raises_and_both_are_named(given, message):
   with pytest.raises(ArgumentError, match=message):
     check(_takes("tensor<2x3xf32>"), [given])
 

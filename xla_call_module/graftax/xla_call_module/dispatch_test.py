@@ -136,7 +136,7 @@ def test_options_that_embedding_does_not_support_are_not_dropped():
     explain(module, check_shapes=False, custom_calls={"a": lambda op: []})
 
 
-def test_explain_says_that_the_platform_is_refused():
+def test_explain_says_that_the_platform_is_unsupported():
   exported = jax.export.export(jax.jit(lambda x: x * 2), platforms=["tpu"])(jax.ShapeDtypeStruct((4,), np.float32))
   module = Module.from_exported(exported)
   found = explain(module)
@@ -163,7 +163,7 @@ def test_explain_finds_every_custom_call_where_places_are_not_known():
   assert [name in str(explain(Module.from_text(text))) for name in ("'first'", "'second'")] == [True, True]
 
 
-def test_a_custom_call_that_xla_has_is_not_refused():
+def test_a_custom_call_that_xla_has_is_accepted():
   # jaxlib registers LAPACK's routines for the CPU.
   record = Record("custom call", "stablehlo.custom_call", "", "", ("lapack_sgeev_ffi", 4))
   missing = Record("custom call", "stablehlo.custom_call", "", "", ("lapack_nothing_ffi", 4))

@@ -99,7 +99,7 @@ def test_second_derivative_in_reverse_mode_is_that_of_exported_call(policy):
   np.testing.assert_allclose(second(plain(lifted)), second(plain(function)), rtol=1e-5, atol=1e-6)
 
 
-def test_auto_has_forward_mode_of_the_primal_and_saved_refuses_it():
+def test_auto_has_forward_mode_of_the_primal_and_saved_rejects_it():
   module = _module(_quantized, _X, np.int32(2))
   _, tangent = jax.jvp(_total(lift(module), np.int32(2)), (_X,), (_X,))
   _, primal = jax.jvp(_total(lift(module, gradient="primal"), np.int32(2)), (_X,), (_X,))

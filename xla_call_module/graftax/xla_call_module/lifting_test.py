@@ -17,7 +17,7 @@ def _sine64(kind: str) -> Module:
     return %2 : tensor<4x{kind}> }} }}""")
 
 
-def test_64_bit_module_without_x64_is_refused():
+def test_64_bit_module_without_x64_raises():
   with pytest.raises(X64Error, match=r"argument 0 of the module is float64\[4\]"):
     lift(_sine64("f64"))(_X)
   with pytest.raises(X64Error, match=r"stablehlo.convert .*computes in 64 bits"):

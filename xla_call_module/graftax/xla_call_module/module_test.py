@@ -62,7 +62,7 @@ def test_call_module_versions_2_to_10(version, data):
 
 
 @pytest.mark.parametrize("version", [0, 1, 11])
-def test_other_call_module_versions_are_refused(version):
+def test_other_call_module_versions_raise(version):
   with pytest.raises(VersionError, match=f"XlaCallModule version {version} is not supported"):
     Module.from_call_module(version=version, module=b"")
 
@@ -109,14 +109,14 @@ def test_platform_option_must_be_one_of_the_module_and_does_not_switch_the_check
 
 
 @pytest.mark.parametrize("spec", ["9.9", "0.1", "1.0"])
-def test_dimension_argument_that_names_no_axis_is_refused(spec):
+def test_dimension_argument_that_names_no_axis_raises(spec):
   text = """module { func.func public @main(%b: tensor<i64>, %a: tensor<?xf32>) -> tensor<?xf32> {
     return %a : tensor<?xf32> } }"""
   with pytest.raises(DecodeError, match=f"entry '{spec}' is not an axis of the arguments"):
     Module.from_call_module(version=4, module=mlir.serialize(text), dim_args_spec=[spec], platforms=["CPU"])
 
 
-def test_dimension_argument_of_a_floating_type_is_refused():
+def test_dimension_argument_of_a_floating_type_raises():
   text = """module { func.func public @main(%b: tensor<f32>, %a: tensor<3xf32>) -> tensor<3xf32> {
     return %a : tensor<3xf32> } }"""
   with pytest.raises(DecodeError, match="first 1 arguments must be integer scalars"):

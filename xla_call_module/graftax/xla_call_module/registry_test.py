@@ -49,7 +49,7 @@ def _module(op: str) -> Module:
     return %0 : tensor<2xf32> }}""")
 
 
-def test_unknown_attribute_is_refused_by_name_and_value():
+def test_unknown_attribute_raises_with_its_name_and_value():
   module = _module("stablehlo.add %a, %a {rounding = 3 : i32}")
   message = (
     r"stablehlo\.add at .* does not lift: its lowering does not support rounding = 3, which may change the result"
@@ -60,7 +60,7 @@ def test_unknown_attribute_is_refused_by_name_and_value():
   assert obstacle.op == "stablehlo.add" and "rounding = 3" in obstacle.reason
 
 
-def test_unknown_attribute_is_refused_before_the_op_is_folded():
+def test_unknown_attribute_raises_before_the_op_is_folded():
   module = Module.from_text("""func.func @main() -> tensor<2xi32> {
     %0 = stablehlo.constant dense<1> : tensor<2xi32>
     %1 = stablehlo.add %0, %0 {saturate} : tensor<2xi32>

@@ -38,7 +38,7 @@ def test_damaged_artifacts_are_typed_errors_and_no_crash(num_tries):
   assert refused > num_tries / 2
 
 
-def test_every_truncation_is_refused():
+def test_every_truncation_raises():
   data = _artifact()
   for size in range(0, len(data), 97):
     with pytest.raises((DecodeError, StableHloError)):

@@ -73,7 +73,7 @@ def test_comparison_gives_what_64_bits_give(way):
   ],
   ids=lambda v: v.split(" ")[0],
 )
-def test_op_that_may_leave_32_bits_is_refused(kind, op, why):
+def test_op_that_may_leave_32_bits_raises(kind, op, why):
   byte = np.int8 if kind == "i64" else np.uint8
   with pytest.raises(X64Error, match=f"stablehlo.{op.split(' ')[0]} at .*{why}"):
     lift(_module(kind, op, kind))(_BYTES.view(byte), _OTHERS.view(byte))

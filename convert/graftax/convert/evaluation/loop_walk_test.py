@@ -93,7 +93,7 @@ def test_a_counter_is_followed_into_calls_and_branches(call):
   assert "scan" in _primitives(_loop(_less(5), body, [inner]))
 
 
-def test_a_body_that_runs_its_own_loop_again_is_refused():
+def test_a_body_that_runs_its_own_loop_again_raises():
   again = node("loop", "While", "i", "x", T=(_INT, _FLOAT), cond=FunctionRef("cond"), body=FunctionRef("body"))
   body = _function("body", _VARIABLES, [again], [("loop", _INT), ("loop:1", _FLOAT)])
   with pytest.raises(UnsupportedError, match="'body' calls itself"):

@@ -134,7 +134,7 @@ def test_seeds_that_become_words_in_control_flow(draw, seed):
   np.testing.assert_array_equal(small, got)
 
 
-def test_a_numpy_seed_beyond_32_bits_is_refused_by_name():
+def test_a_numpy_seed_beyond_32_bits_raises_with_its_name():
   function = tf.function(lambda seed: tf.random.stateless_uniform([3], seed), autograph=False)
   with jax.enable_x64(False):
     converted = convert_functional(function, np.array([1, 2]))

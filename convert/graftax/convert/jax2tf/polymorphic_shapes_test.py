@@ -55,7 +55,7 @@ def test_keyword_arguments_are_static_without_a_mapping():
     (["a, b"], ["a + b"], "Constraint parsing error"),
   ],
 )
-def test_specifications_that_do_not_fit_are_refused(specs, constraints, message):
+def test_specifications_that_do_not_fit_raise(specs, constraints, message):
   with pytest.raises(ValueError, match=message):
     shapes(lambda a: a, (A,), {}, specs, constraints)
 

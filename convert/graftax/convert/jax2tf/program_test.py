@@ -151,7 +151,7 @@ def test_built_in_functions_have_numbered_arguments():
   np.testing.assert_allclose(f(X, X + 1), np.full_like(X, -1))
 
 
-def test_function_without_gradient_refuses_differentiation():
+def test_function_without_gradient_rejects_differentiation():
   f, _, _ = back(jax_program(lambda x: x * 2, [X], with_gradient=False))
   np.testing.assert_allclose(f(X), 2 * X)
   with pytest.raises(LookupError, match="does not support gradients. Use `with_gradient`"):
@@ -226,7 +226,7 @@ def test_names_of_variables_are_allowed_and_unique():
   assert not program.variables["step"].trainable and program.variables["params"].trainable
 
 
-def test_dtypes_that_tensorflow_lacks_are_refused():
+def test_dtypes_that_tensorflow_lacks_raise():
   with pytest.raises(ConversionError, match=r"f: argument 'x' has dtype float8_e8m0fnu"):
     jax_program(lambda x: x, [jax.ShapeDtypeStruct((2,), jnp.float8_e8m0fnu)], name="f")
 
@@ -237,7 +237,7 @@ def test_dtypes_are_those_of_jax():
   assert program.variables["params"].dtype == np.float32
 
 
-def test_arguments_that_do_not_fit_are_refused():
+def test_arguments_that_do_not_fit_raise():
   with pytest.raises(ConversionError, match=r"mlp\(params, x\): missing a required argument: 'x'; .* 0 positional"):
     jax_program(mlp, [], params=PARAMS)
   with pytest.raises(ConversionError, match=r"unexpected keyword argument 'z'; .*\['z'\]"):

@@ -133,7 +133,7 @@ def test_width_of_types_is_that_of_tracing():
   assert trace(lambda x: x, [np.float64(1)]).inputs[0].dtype == np.float32
 
 
-def test_what_is_not_an_array_is_refused():
+def test_what_is_not_an_array_raises():
   with pytest.raises(ConversionError, match=r"f: argument 'mode_kind' is 'text'"):
     trace(lambda mode: mode, [{"kind": "text"}], name="f")
   with pytest.raises(ConversionError, match="dtype object"):

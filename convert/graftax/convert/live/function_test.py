@@ -95,12 +95,12 @@ def test_name_doc_and_signature_are_those_of_the_function():
     (lambda: tf.Module(), "got a Module, which cannot be called"),
   ],
 )
-def test_what_cannot_be_converted_is_refused_by_name(make, message):
+def test_what_cannot_be_converted_raises_with_its_name(make, message):
   with pytest.raises(gc.ConversionError, match=message):
     gc.convert(make(), X)
 
 
-def test_bytes_that_are_no_graph_and_graph_arguments_that_are_unknown_are_refused():
+def test_bytes_that_are_no_graph_and_graph_arguments_that_are_unknown_raise():
   with pytest.raises(gc.ConversionError, match="GraphDef: .*Expected a serialized GraphDef"):
     gc.convert(b"no graph at all", inputs=[], outputs=[])
   with pytest.raises(gc.ConversionError, match=r"got 1 positional and the unknown named arguments \['input'\]"):
@@ -124,7 +124,7 @@ def test_a_module_that_cannot_be_called_tells_what_can():
     (lambda: np.zeros(2, "datetime64[s]"), "dtype datetime64"),
   ],
 )
-def test_arguments_without_a_spec_are_refused(argument, message):
+def test_arguments_without_a_spec_raise(argument, message):
   with pytest.raises(gc.ConversionError, match=message):
     gc.convert(tf.function(lambda x: x), argument())
 
@@ -206,7 +206,7 @@ def test_inside_tracing_variables_are_read_or_left_as_the_option_says():
   assert (seen[False].tolist(), seen[True].tolist(), seen[True].name) == ([7.0], [0.0], "v:0")
 
 
-def test_a_captured_tensor_of_an_outer_function_is_refused():
+def test_a_captured_tensor_of_an_outer_function_raises():
   @tf.function
   def outer(x):
     with pytest.raises(gc.ConversionError, match="a tensor of a function around it"):
@@ -279,7 +279,7 @@ def test_indexed_slices_go_in_and_come_out():
   np.testing.assert_array_equal(got.to_dense(4), [[1, 1], [2, 2], [0, 0], [0, 0]])
 
 
-def test_what_has_no_counterpart_is_refused_in_and_out():
+def test_what_has_no_counterpart_raises_in_and_out():
   dataset = tf.data.Dataset.range(3)
   with pytest.raises(gc.ConversionError, match="returns .*no JAX counterpart"):
     gc.convert(tf.function(lambda x: dataset), X)

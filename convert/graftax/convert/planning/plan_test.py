@@ -130,7 +130,7 @@ def test_an_error_while_tracing_names_node_and_function():
   assert "while evaluating Add node 'bad' in function 'f'" in "".join(e.value.__notes__)
 
 
-def test_recursion_is_refused():
+def test_recursion_raises():
   root = function("loop", ["x"], [node("c", "loop", "x")], ["c"])
   fn, params = convert_program(program(root, [root]))
   with pytest.raises(NotImplementedError, match="'loop' calls itself"):

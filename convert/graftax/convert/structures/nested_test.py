@@ -97,14 +97,14 @@ def test_results_are_packed_around_fixed_leaves():
 @pytest.mark.parametrize(
   ("fixed", "given"), [(None, np.ones(3)), (0, np.zeros(1)), (np.dtype("int32"), "int32x"), (1, None)]
 )
-def test_other_values_than_the_fixed_ones_are_refused_whatever_they_are(fixed, given):
+def test_other_values_than_the_fixed_ones_raise_whatever_they_are(fixed, given):
   structure = _structure(lambda x, option=None: None, SCALAR, fixed)
   assert _flatten(structure, 1, fixed) == [1]
   with pytest.raises(InputError, match="'option'.*fixed value"):
     _flatten(structure, 1, given)
 
 
-def test_integers_that_do_not_fit_32_bits_are_refused_while_64_bit_types_are_off():
+def test_integers_that_do_not_fit_32_bits_raise_while_64_bit_types_are_off():
   structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.INT64))
   (small,) = _flatten(structure, np.array([2**31 - 1, -(2**31)]))
   assert small.dtype == np.int64

@@ -187,7 +187,7 @@ def test_branches_are_not_calls():
   assert inline_calls(function, _library(_NEGATE)) is function
 
 
-def test_recursion_is_refused():
+def test_recursion_raises():
   a, b = _function("a", "x", "c", _call("c", "b", "x")), _function("b", "x", "c", _call("c", "a", "x"))
   with pytest.raises(RecursiveFunctionError, match="functions call each other in a cycle: a -> b -> a;"):
     inline_calls(_function("f", "x", "c", _call("c", "a", "x")), _library(a, b))
@@ -195,7 +195,7 @@ def test_recursion_is_refused():
     inline_calls(a, _library(a, b))
 
 
-def test_broken_calls_are_refused():
+def test_broken_calls_raise():
   with pytest.raises(
     MissingFunctionError, match=r"function 'f', node 'c' \(PartitionedCall\): calls 'negate', which is not"
   ):
@@ -208,13 +208,13 @@ def test_broken_calls_are_refused():
     inline_calls(_function("f", "x", "c", _call("c", "g", "x")), _library(_function("g", "x", "nowhere")))
 
 
-def test_calls_that_feed_each_other_are_refused():
+def test_calls_that_feed_each_other_raise():
   function = _function("f", "x", "a", _call("a", "same", "b"), _call("b", "same", "a"))
   with pytest.raises(GraphError, match="calls feed each other in a cycle"):
     inline_calls(function, _library(_function("same", "x", "x")))
 
 
-def test_doubling_at_every_level_is_refused_before_it_happens():
+def test_doubling_at_every_level_raises_before_it_happens():
   functions = [_NEGATE]
   for level in range(60):
     callee = functions[-1].name
@@ -223,7 +223,7 @@ def test_doubling_at_every_level_is_refused_before_it_happens():
     inline_calls(functions[-1], _library(*functions), max_nodes=100_000)
 
 
-def test_endless_nesting_is_refused():
+def test_endless_nesting_raises():
   functions = [_NEGATE]
   for level in range(5000):
     functions.append(_function(f"f{level}", "x", "a", _call("a", functions[-1].name, "x")))
@@ -231,7 +231,7 @@ def test_endless_nesting_is_refused():
     inline_calls(functions[-1], _library(*functions))
 
 
-def test_endless_names_are_refused():
+def test_endless_names_raise():
   functions = [_function("f", "x", "y", _node("y" * 10_000, "Neg", "x"), _node("y", "Neg", "x"))]
   for level in range(8):
     functions.append(_function(f"f{level}", "x", "x", *(_call(f"c{i}", functions[-1].name, "x") for i in range(2))))

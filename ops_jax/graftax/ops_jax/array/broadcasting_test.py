@@ -33,7 +33,7 @@ def test_shape_arithmetic_matches_tensorflow():
       check_raw_op(op, [np.array(a, np.int32), np.array(b, np.int32)], jit=False, vmap=False)
 
 
-def test_incompatible_shapes_are_refused():
+def test_incompatible_shapes_raise():
   for op in ("BroadcastArgs", "BroadcastGradientArgs"):
     check_raw_op_rejects(op, [np.array([2], np.int32), np.array([3], np.int32)], match="do not broadcast")
 

@@ -90,5 +90,5 @@ def test_bits_match_tensorflow(x, target):
   check_raw_op("Bitcast", [x], {"type": target}, vmap=False, without_x64=False)
 
 
-def test_bits_that_do_not_divide_are_refused():
+def test_bits_that_do_not_divide_raise():
   check_raw_op_rejects("Bitcast", [np.zeros((2, 3), np.uint8)], {"type": np.float32}, match="must be 4")

@@ -37,7 +37,7 @@ def test_concat_matches_tensorflow(axis):
     check_raw_op("ConcatV2", [[p.astype(dtype) for p in parts[:3]], np.int64(axis)], vmap=False)
 
 
-def test_concat_refuses_what_tensorflow_refuses():
+def test_concat_rejects_what_tensorflow_rejects():
   check_raw_op_rejects("ConcatV2", [[_X, _X[:, :2]], np.int32(0)], match="do not join")
   check_raw_op_rejects("ConcatV2", [[_X, _X], np.int32(3)], match="out of range")
 

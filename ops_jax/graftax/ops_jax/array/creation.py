@@ -49,7 +49,7 @@ def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
 
 @register("Empty", ignores=("init",))
 def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
-  """Returns zeros of the given shape and dtype, whether or not initialised values were asked for."""
+  """Returns zeros of the given shape and dtype, whether or not initialized values were asked for."""
   _refuse_negative("Empty", shape)
   if dtype.kind == "O":
     return np.full(shape, b"", object)

@@ -36,7 +36,7 @@ def test_large_fills_are_not_constants_of_the_program():
   assert isinstance(creation.range_(np.array(0), np.array(10000), np.array(1)), jax.Array)
 
 
-def test_initialised_empty_is_zero():
+def test_initialized_empty_is_zero():
   check_raw_op("Empty", [np.array([2, 0, 3], np.int32)], {"dtype": np.float32, "init": True})
 
 
@@ -53,7 +53,7 @@ def test_fractional_ranges_match_tensorflow():
   check_raw_op("Range", [np.int32(0), np.int32(10000), np.int32(2)])
 
 
-def test_impossible_ranges_are_refused():
+def test_impossible_ranges_raise():
   check_raw_op_rejects("Range", [np.int32(0), np.int32(5), np.int32(0)], match="must not be 0")
   check_raw_op_rejects("Range", [np.int32(0), np.int32(5), np.int32(-1)], match="beyond")
 

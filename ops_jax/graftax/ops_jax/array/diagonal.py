@@ -201,7 +201,7 @@ def matrix_set_diag_v3(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Band:
-  """Neighbouring diagonals of a matrix.
+  """Neighboring diagonals of a matrix.
 
   Attributes:
     lowest: the lowest diagonal.

@@ -89,7 +89,7 @@ def test_diagonals_of_any_rank_match_tensorflow(shape):
   check_raw_op("DiagPart", [np.arange(x.size**2, dtype=np.float32).reshape(*shape, *shape)], grad=True)
 
 
-def test_what_does_not_fit_is_refused():
+def test_what_does_not_fit_raises():
   x = _matrix(3, 5)
   check_raw_op_rejects("MatrixDiagPartV3", [x, np.int32(5), np.float32(0)], match="lie outside")
   check_raw_op_rejects("MatrixDiagPartV3", [x, np.array([1, 0], np.int32), np.float32(0)], match="must be one diagonal")

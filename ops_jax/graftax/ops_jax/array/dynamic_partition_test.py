@@ -43,7 +43,7 @@ def test_places_without_a_row_are_zero():
   np.testing.assert_array_equal(case.run(jnp.asarray(_X[:2] + 1))[0], [[1, 2, 3], [0] * 3, [0] * 3, [4, 5, 6]])
 
 
-def test_traced_labels_are_refused_with_advice():
+def test_traced_labels_raise_with_advice():
   with pytest.raises(StaticInputError, match="scatter_nd"):
     jax.jit(lambda i: dynamic_partition.dynamic_stitch([i], [_X]))(jnp.arange(4))
   case = raw_op("DynamicPartition", [_X, np.array([0, 1, 0, 1], np.int32)], {"num_partitions": 2})

@@ -44,7 +44,7 @@ def test_known_strings_are_gathered():
 
 
 @pytest.mark.parametrize("position", [5, -1])
-def test_a_known_position_out_of_range_is_refused(position):
+def test_a_known_position_out_of_range_raises(position):
   for op, inputs in (
     ("GatherV2", [_X, np.array([position], np.int32), np.int32(0)]),
     ("GatherNd", [_X, np.array([[position, 0]], np.int32)]),
@@ -61,7 +61,7 @@ def test_a_traced_position_out_of_range_gives_nan():
   assert gather.gather_v2(jnp.ones(3, np.int32), jnp.array([3]), 0)[0] == np.iinfo(np.int32).min
 
 
-def test_gather_refuses_what_tensorflow_refuses():
+def test_gather_rejects_what_tensorflow_rejects():
   check_raw_op_rejects("GatherV2", [_X, np.array([0], np.int32), np.int32(3)], match="out of range")
   indices = np.zeros((2, 2), np.int32)
   check_raw_op_rejects("GatherV2", [_X, indices, np.int32(1)], {"batch_dims": 1}, match="do not share")

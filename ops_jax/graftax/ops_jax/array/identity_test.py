@@ -27,7 +27,7 @@ def test_lists_pass_unchanged():
   check_raw_op("IdentityN", [[_X, np.int32(3)]])
 
 
-def test_prevent_gradient_refuses_differentiation_with_its_message():
+def test_prevent_gradient_rejects_differentiation_with_its_message():
   context = NodeContext()
   prevented = lambda x: identity.prevent_gradient(context, x, message="not here")  # noqa: E731
   np.testing.assert_array_equal(jax.jit(prevented)(_X), _X)
@@ -37,7 +37,7 @@ def test_prevent_gradient_refuses_differentiation_with_its_message():
   np.testing.assert_array_equal(jax.grad(lambda x: prevented(x).sum())(_X), [1, 1])
 
 
-def test_ensure_shape_accepts_what_is_compatible_and_refuses_the_rest():
+def test_ensure_shape_accepts_what_is_compatible_and_rejects_the_rest():
   x = np.ones((2, 3), np.float32)
   check_raw_op("EnsureShape", [x], {"shape": [None, 3]}, grad=True, vmap=False)
   check_raw_op_rejects("EnsureShape", [x], {"shape": [None, 4]}, match="not compatible")

@@ -51,7 +51,7 @@ def test_ties_share_the_derivative_like_tensorflow(op):
   check_raw_op(op, [tensor, np.array([[0], [1], [1]], np.int32), updates], grad=True)
 
 
-def test_a_known_coordinate_out_of_range_is_refused():
+def test_a_known_coordinate_out_of_range_raises():
   for bad in (5, -1):
     case = raw_op(
       "ScatterNd",
@@ -74,7 +74,7 @@ def test_coordinates_out_of_range_can_be_ignored():
   check_raw_op("TensorScatterUpdate", [np.zeros(3, np.float32), indices, np.ones(3, np.float32)], attrs)
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_shapes_that_do_not_fit_raise():
   check_raw_op_rejects("ScatterNd", [_ROWS, _X[:2], np.array([4, 3], np.int32)], match="do not fit")
   check_raw_op_rejects("TensorScatterAdd", [_X, _ROWS, _X[:2]], match="do not fit")
 

@@ -26,7 +26,7 @@ def test_known_strings_are_selected():
   )
 
 
-def test_select_refuses_what_tensorflow_refuses():
+def test_select_rejects_what_tensorflow_rejects():
   x = np.ones((2, 3), np.float32)
   check_raw_op_rejects("Select", [np.array([True]), x, x], match="does not fit")
   check_raw_op_rejects("Select", [np.array(True), x, x[0]], match="must be equal")

@@ -104,14 +104,14 @@ def test_a_traced_position_matches_tensorflow(position):
   check_raw_op("StridedSlice", [_X, begin, end, strides], masks, grad=True)
 
 
-def test_a_traced_range_is_refused():
+def test_a_traced_range_raises():
   (begin, end, strides), masks = _index(_S(1, 3))
   case = raw_op("StridedSlice", [_X, begin, end, strides], masks)
   with pytest.raises(StaticInputError, match="extent of the result is not known"):
     jax.jit(case.run)(*case.dynamic_inputs)
 
 
-def test_what_tensorflow_refuses_is_refused():
+def test_what_tensorflow_rejects_raises():
   (begin, end, strides), masks = _index(7)
   case = raw_op("StridedSlice", [_X, begin, end, strides], masks, static=_KNOWN, infer_shapes=False)
   with pytest.raises(ValueError, match="out of range"):
@@ -131,7 +131,7 @@ def test_boxes_match_tensorflow(begin, size):
     check_raw_op("Slice", [_X.astype(np.int64), begin.astype(np.int64), size.astype(np.int64)], vmap=False)
 
 
-def test_boxes_that_leave_the_array_are_refused():
+def test_boxes_that_leave_the_array_raise():
   begin, size = np.array([0, 0, 3], np.int32), np.array([3, 4, 3], np.int32)
   case = raw_op("Slice", [_X, begin, size], static=("begin",), infer_shapes=False)
   with pytest.raises(ValueError, match="leave dimension 2"):

@@ -53,7 +53,7 @@ def test_unsorted_top_k_has_the_same_elements():
   np.testing.assert_array_equal(np.sort(case.run(*case.dynamic_inputs)[0]), np.sort(expected))
 
 
-def test_top_k_refuses_more_than_there_are():
+def test_top_k_rejects_more_than_there_are():
   check_raw_op_rejects("TopKV2", [np.ones((2, 3), np.float32), np.int32(4)], match="k=4")
 
 
@@ -81,7 +81,7 @@ def test_nth_element_gradient():
   check_raw_op("NthElement", [x, np.int32(1)], grad=["input"], vmap=["input"])
 
 
-def test_nth_element_of_a_scalar_is_refused():
+def test_nth_element_of_a_scalar_raises():
   check_raw_op_rejects("NthElement", [np.float32(1), np.int32(0)], match="scalar")
   assert nth_element(np.array([3, 1, 2]), 0) == 1
 

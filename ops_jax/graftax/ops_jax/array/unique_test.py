@@ -49,7 +49,7 @@ def test_unique_slices(op, axis):
   _check(op, [np.array([3, 1, 3]), np.array([], np.int64)])
 
 
-def test_unique_of_a_matrix_is_refused():
+def test_unique_of_a_matrix_raises():
   check_raw_op_rejects("Unique", [np.ones((2, 2))], match="(2, 2)")
 
 
@@ -61,7 +61,7 @@ def test_list_diff(dtype, out_idx):
   _check("ListDiff", [x, np.array([]).astype(dtype)], {"out_idx": out_idx})
 
 
-def test_a_traced_input_is_refused_with_its_name():
+def test_a_traced_input_raises_with_its_name():
   case = raw_op("Unique", [np.array([1, 2])])
   with pytest.raises(StaticInputError, match="input 'x'"):
     jax.jit(lambda x: case.kernel.run(None, [x]))(np.array([1, 2]))

@@ -1,6 +1,6 @@
 """Resizing of images: ResizeBilinear, ResizeBicubic, ResizeArea, ResizeNearestNeighbor and their gradients.
 
-Each side is resized on its own, as a weighted sum of gathered pixels. Only a pixel's neighbours are read, so a NaN does
+Each side is resized on its own, as a weighted sum of gathered pixels. Only a pixel's neighbors are read, so a NaN does
 not spread, and gathering 2 or 4 pixels is many times faster than a product with a nearly empty matrix.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
 # (image, axis, output size) -> image with another size of one side; linear in the image.
 _Side = Callable[[Array, int, Any], Array]
 
-# More neighbours than this are summed by a matrix product.
+# More neighbors than this are summed by a matrix product.
 _MAX_GATHERED = 32
 
 _TABLE_SIZE = 1024
@@ -101,7 +101,7 @@ def _bilinear(align_corners: bool, half_pixel_centers: bool) -> _Side:
 
 
 def _cubic_table(a: float) -> tuple[np.ndarray, np.ndarray]:
-  """Returns weights of the near and the far neighbours at each of the 1025 distances to which TensorFlow rounds."""
+  """Returns weights of the near and the far neighbors at each of the 1025 distances to which TensorFlow rounds."""
   x = (np.arange(_TABLE_SIZE + 1) / _TABLE_SIZE).astype(np.float32).astype(np.float64)
   near = ((a + 2) * x - (a + 3)) * x * x + 1
   x = x + 1

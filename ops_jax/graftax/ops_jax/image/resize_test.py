@@ -63,7 +63,7 @@ def test_gradient_of_nearest_neighbor(attrs):
 @pytest.mark.parametrize("size", [4, 16, 8, 3])
 @pytest.mark.parametrize("attrs", _CENTERS)
 @pytest.mark.parametrize("op", ["ResizeBilinear", "ResizeBicubic", "ResizeArea"])
-def test_nan_reaches_only_its_neighbours(op, attrs, size):
+def test_nan_reaches_only_its_neighbors(op, attrs, size):
   if op == "ResizeArea" and "half_pixel_centers" in attrs:
     return
   x = np.arange(32, dtype=np.float32).reshape(1, 8, 4, 1)
@@ -73,7 +73,7 @@ def test_nan_reaches_only_its_neighbours(op, attrs, size):
     check_raw_op(op, [images, np.array([height, width], np.int32)], attrs, vmap=False)
 
 
-def test_contradictory_flags_are_refused():
+def test_contradictory_flags_raise():
   attrs = {"align_corners": True, "half_pixel_centers": True}
   check_raw_op_rejects("ResizeBilinear", [_X, np.array([3, 4], np.int32)], attrs, match="exclude each other")
 

@@ -41,7 +41,7 @@ def test_cholesky_of_nothing():
   check_raw_op("Cholesky", [np.zeros((2, 0, 0), np.float32)])
 
 
-def test_cholesky_of_what_is_not_square_is_refused():
+def test_cholesky_of_what_is_not_square_raises():
   check_raw_op_rejects("Cholesky", [np.ones((2, 3), np.float32)], match="(2, 3)")
 
 

@@ -88,7 +88,7 @@ def test_dtypes(dtype):
     ("i->i", [(2, 3)]),
   ],
 )
-def test_equations_that_do_not_fit_are_refused(equation, shapes):
+def test_equations_that_do_not_fit_raise(equation, shapes):
   check_raw_op_rejects("Einsum", [[_values(*s) for s in shapes]], {"equation": equation}, match=equation)
 
 
@@ -96,7 +96,7 @@ def test_equations_that_do_not_fit_are_refused(equation, shapes):
   ("equation", "shapes"),
   [("ij->ik", [(2, 3)]), ("i,i->i", [(2,)]), ("ij", [(2, 3)]), ("...ij,...jk->ik", [(2, 2, 3), (2, 3, 2)])],
 )
-def test_malformed_equations_are_refused(equation, shapes):
+def test_malformed_equations_raise(equation, shapes):
   with pytest.raises(InvalidInputError, match=re.escape(equation)):
     einsum([_values(*s) for s in shapes], equation=equation)
 

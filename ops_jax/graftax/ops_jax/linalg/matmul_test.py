@@ -65,7 +65,7 @@ def test_mat_mul_keeps_nan_and_inf():
 
 
 @pytest.mark.parametrize("shapes", [((3,), (3, 2)), ((2, 3), (2, 3)), ((1, 2, 2), (2, 2))])
-def test_mat_mul_refuses_what_does_not_multiply(shapes):
+def test_mat_mul_rejects_what_does_not_multiply(shapes):
   inputs = [np.ones(shapes[0], np.float32), np.ones(shapes[1], np.float32)]
   check_raw_op_rejects("MatMul", inputs, match=str(shapes[0]))
 
@@ -101,7 +101,7 @@ def test_batch_mat_mul_v3_of_one_type(dtype):
   check_raw_op("BatchMatMulV3", [_values((2, 3, 4), dtype), _values((4, 2), dtype, 2)], {"Tout": dtype})
 
 
-def test_batch_mat_mul_refuses_vectors():
+def test_batch_mat_mul_rejects_vectors():
   with pytest.raises(InvalidInputError, match=r"\(3,\)"):
     batch_mat_mul(np.ones(3, np.float32), np.ones((3, 2), np.float32))
   with pytest.raises(InvalidInputError, match=r"\(2, 3\)"):
@@ -125,7 +125,7 @@ def test_cross_has_every_dtype(dtype):
   check_raw_op("Cross", [_values((2, 3), dtype), _values((2, 3), dtype, 2)], grad=dtype == np.float64)
 
 
-def test_cross_refuses_other_lengths():
+def test_cross_rejects_other_lengths():
   check_raw_op_rejects("Cross", [np.ones((2, 2), np.float32), np.ones((2, 2), np.float32)], match="(2, 2)")
   with pytest.raises(InvalidInputError, match=r"\(3,\)"):
     cross(np.ones(3, np.float32), np.ones((1, 3), np.float32))

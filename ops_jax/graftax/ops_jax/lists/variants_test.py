@@ -61,7 +61,7 @@ def test_a_known_shape_keeps_its_symbolic_dimension():
   assert list(popped) == [batch, 3]
 
 
-def test_elements_of_other_shapes_are_refused():
+def test_elements_of_other_shapes_raise():
   with pytest.raises(InvalidInputError, match=r"shape \(2,\).*shape \(3,\)"):
     _pushed(_empty(DType.FLOAT), jnp.zeros(2), jnp.zeros(3))
 

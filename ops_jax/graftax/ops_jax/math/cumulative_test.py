@@ -45,7 +45,7 @@ def test_log_sums_of_infinities_match_tensorflow():
     check_raw_op("CumulativeLogsumexp", [x, np.int32(0)], {"exclusive": exclusive, "reverse": reverse}, vmap=False)
 
 
-def test_an_axis_out_of_range_is_refused():
+def test_an_axis_out_of_range_raises():
   check_raw_op_rejects("Cumsum", [np.ones(3, np.float32), np.int32(1)], match="out of range")
 
 

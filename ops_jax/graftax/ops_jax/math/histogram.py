@@ -84,7 +84,7 @@ def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int],
     InvalidInputError: `nbins` is not positive, the known range is empty, or a known value is NaN.
 
   Differs from TF: traced NaNs count in some bin instead of raising an error. A float64 value less than a rounding error
-  from the start of a bin may count in the neighbouring one. If the range is traced and 64-bit types are off, so may a
+  from the start of a bin may count in the neighboring one. If the range is traced and 64-bit types are off, so may a
   float32 value, and an integer beyond 2**24.
   """
   if nbins <= 0:

@@ -26,7 +26,7 @@ def test_counts_of_nothing_match_tensorflow():
   check_raw_op("Bincount", [_VALUES[:0], np.int32(4), np.zeros(0, np.float32)], vmap=False)
 
 
-def test_known_negative_values_are_refused():
+def test_known_negative_values_raise():
   for op, name in (("Bincount", "arr"), ("DenseBincount", "input")):
     case = raw_op(op, [_VALUES - 1, np.int32(4), np.zeros(0, np.float32)], static=(name,))
     with pytest.raises(ValueError, match="must not be negative"):

@@ -86,7 +86,7 @@ def test_position_dtypes_match_tensorflow():
 
 
 @pytest.mark.parametrize("op", _SMOOTH)
-def test_axes_out_of_range_are_refused(op):
+def test_axes_out_of_range_raise(op):
   check_raw_op_rejects(op, [_X, np.array([3], np.int32)], match="out of range")
   check_raw_op_rejects(op, [_X, np.array([0, -3], np.int32)], match="twice")
 

@@ -50,7 +50,7 @@ def test_products_with_zeros_have_tensorflows_derivative():
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-def test_ids_out_of_range_are_refused_when_known_and_left_out_when_traced(kind):
+def test_ids_out_of_range_raise_when_known_and_left_out_when_traced(kind):
   ids = np.array([0, 7, 1, 1, 0], np.int32)
   case = raw_op(f"UnsortedSegment{kind}", [_X, ids, np.int32(2)], static=("segment_ids",))
   with pytest.raises(ValueError, match="is not below"):

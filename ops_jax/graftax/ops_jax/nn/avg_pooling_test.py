@@ -110,7 +110,7 @@ def test_gradient_ops_of_volumes():
   check_raw_op("MaxPool3DGradGrad", [x, y, _normal(x.shape)], _VOLUME, vmap=["grad"])
 
 
-def test_a_gradient_of_another_shape_is_refused():
+def test_a_gradient_of_another_shape_raises():
   x = _normal((2, 7, 6, 3))
   check_raw_op_rejects("MaxPoolGrad", [x, x[:, :4, :3], x[:, :4, :4]], _SAME_3_2, match="(2, 4, 3, 3)")
   with pytest.raises(InvalidInputError, match=r"\(2, 4, 3, 3\)"):

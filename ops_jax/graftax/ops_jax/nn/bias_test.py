@@ -33,5 +33,5 @@ def test_bias_add_grad(shape, dtype):
   check_raw_op("BiasAddGrad", [np.arange(np.prod(shape)).reshape(shape).astype(dtype)])
 
 
-def test_bias_of_another_length_is_refused():
+def test_bias_of_another_length_raises():
   check_raw_op_rejects("BiasAdd", [np.ones((2, 3), np.float32), np.ones(2, np.float32)], match="(2,)")

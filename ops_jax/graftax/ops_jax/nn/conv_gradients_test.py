@@ -110,7 +110,7 @@ def test_grouped_integers_match_floats(data_format, channels):
   np.testing.assert_allclose(got, want, atol=1e-3)
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_shapes_that_do_not_fit_raise():
   _, w, y, attrs = _CASES["odd_size_stride_2"]
   inputs = [np.array([2, 9, 5, 4], np.int32), _normal(w), _normal(y)]
   check_raw_op_rejects("Conv2DBackpropInput", inputs, attrs, match="(2, 4, 3, 5)")

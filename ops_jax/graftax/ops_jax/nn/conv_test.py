@@ -70,7 +70,7 @@ def test_conv2d_of_an_empty_batch():
   assert y.shape == (0, 5, 5, 4)
 
 
-def test_conv2d_refuses_channels_that_do_not_divide():
+def test_conv2d_rejects_channels_that_do_not_divide():
   attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
   check_raw_op_rejects("Conv2D", [_normal((1, 5, 5, 5)), _normal((3, 3, 2, 4))], attrs, match="5 channels")
   check_raw_op_rejects("Conv2D", [_normal((1, 5, 5, 4)), _normal((3, 3, 2, 5))], attrs, match="5 output channels")

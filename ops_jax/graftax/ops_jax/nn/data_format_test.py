@@ -22,5 +22,5 @@ def test_shapes(x):
   assert is_known(data_format_vec_permute(np.array(x, np.int32)))
 
 
-def test_other_lengths_are_refused():
+def test_other_lengths_raise():
   check_raw_op_rejects("DataFormatVecPermute", [np.array([1, 2, 3], np.int32)], match="3 rows")

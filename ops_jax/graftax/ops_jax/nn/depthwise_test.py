@@ -60,7 +60,7 @@ def test_depthwise_types(dtype, tolerance):
   check_raw_op("DepthwiseConv2dNative", inputs, {"strides": [1, 1, 1, 1], "padding": "SAME"}, tolerance=tolerance)
 
 
-def test_a_filter_for_other_channels_is_refused():
+def test_a_filter_for_other_channels_raises():
   attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
   check_raw_op_rejects(
     "DepthwiseConv2dNative", [_normal((1, 5, 5, 3)), _normal((3, 3, 2, 1))], attrs, match="(3, 3, 2, 1)"

@@ -35,7 +35,7 @@ class _FractionalAttrs(TypedDict):
   Attributes:
     pooling_ratio: input size by output size along each dimension; 1 for batch and channels.
     pseudo_random: whether the sizes of regions follow from one random number, instead of being shuffled.
-    overlapping: whether neighbouring regions share the cells where they meet.
+    overlapping: whether neighboring regions share the cells where they meet.
     deterministic: whether the seeds decide where the regions are.
     seed: lower half of the seed.
     seed2: upper half.

@@ -63,7 +63,7 @@ def test_drawn_regions_cover_the_input(pool, pseudo_random):
   assert len(seen) > 4
 
 
-def test_what_does_not_fit_is_refused():
+def test_what_does_not_fit_raises():
   with pytest.raises(InvalidInputError, match="expected rank 4"):
     fractional_max_pool(NodeContext(), X[0], pooling_ratio=(1.0, 2.0, 2.0, 1.0))
   x = np.zeros((1, 4, 4, 1), np.int32)

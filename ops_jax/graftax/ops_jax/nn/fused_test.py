@@ -94,7 +94,7 @@ def test_matrix_product(transpose_a, transpose_b):
   np.testing.assert_allclose(fused_mat_mul(a, b, [_BIAS], **attrs), want, rtol=1e-5)
 
 
-def test_matrices_that_do_not_multiply_are_refused():
+def test_matrices_that_do_not_multiply_raise():
   with pytest.raises(InvalidInputError, match="do not multiply"):
     fused_mat_mul(_normal(2, 3), _normal(2, 3), [])
 

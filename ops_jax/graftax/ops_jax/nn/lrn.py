@@ -19,13 +19,13 @@ def lrn(
   alpha: float = 1.0,
   beta: float = 0.5,
 ) -> Array:
-  """Divides `input` by `(bias + alpha * s) ** beta`, with `s` the sum of squares over the neighbouring channels.
+  """Divides `input` by `(bias + alpha * s) ** beta`, with `s` the sum of squares over the neighboring channels.
 
   Source op: `tf.raw_ops.LRN`.
 
   Args:
     input: `[batch, height, width, channels]`, floating point.
-    depth_radius: number of channels on either side that are neighbours.
+    depth_radius: number of channels on either side that are neighbors.
     bias: see above.
     alpha: see above.
     beta: see above.

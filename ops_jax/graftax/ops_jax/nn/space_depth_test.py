@@ -36,7 +36,7 @@ def test_the_old_ops_match_tensorflow():
   check_raw_op("BatchToSpace", [y, zeros], {"block_size": 2}, grad=True)
 
 
-def test_what_does_not_divide_is_refused():
+def test_what_does_not_divide_raises():
   none = np.zeros((2, 2), np.int32)
   check_raw_op_rejects("SpaceToBatchND", [_IMAGE, np.array([3, 2], np.int32), none], match="not a multiple")
   check_raw_op_rejects("BatchToSpaceND", [_IMAGE, np.array([3, 2], np.int32), none], match="not a multiple")

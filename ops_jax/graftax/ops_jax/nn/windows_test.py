@@ -40,7 +40,7 @@ def test_padding_by_a_symbolic_size_has_a_name_instead_of_numbers():
   assert window.lax_padding == "SAME"
 
 
-def test_descriptions_that_do_not_fit_are_refused():
+def test_descriptions_that_do_not_fit_raise():
   with pytest.raises(UnsupportedAttrError, match="batch or channels"):
     spatial_window("Test", _PLACE, (1, 4, 4, 1), (2, 2), strides=(1, 1, 1, 2), padding="SAME")
   with pytest.raises(UnsupportedAttrError, match="'HALF'"):

@@ -137,7 +137,7 @@ def test_a_row_named_twice_takes_two_steps(op):
 
 
 @pytest.mark.parametrize("indices", [[-1], [6], [2, -1, 0], [2, 6, 2]])
-def test_rows_out_of_range_are_refused_where_known_and_left_out_where_traced(indices):
+def test_rows_out_of_range_raise_where_known_and_left_out_where_traced(indices):
   var, accum = ResourceHandle("var"), ResourceHandle("accum")
   value, grads = np.arange(6, dtype=np.float32), np.arange(1, 4, dtype=np.float32)[: len(indices)]
   valid = [i for i, index in enumerate(indices) if 0 <= index < 6]

@@ -180,7 +180,7 @@ def test_convolution(lhs, rhs, attrs, per_channel):
   np.testing.assert_array_equal(got, _integers(want))
 
 
-def test_convolutions_that_do_not_fit_are_refused():
+def test_convolutions_that_do_not_fit_raise():
   x = np.zeros((1, 2, 3, 3), np.int8)
   numbers = [np.float32(1), np.int32(0)] * 3
   limits = _prefixed("output", _INT32)

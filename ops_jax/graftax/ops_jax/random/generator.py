@@ -31,25 +31,34 @@ _PHILOX_ALGORITHMS = (1, 3)
 _BLOCKS_PER_NUMBER = 256
 
 
-# Op -> the distribution it draws from, its dtype unless it says otherwise, and what it returns.
+# Op -> the function of `streams` that draws, the default of `dtype`, and the first sentence of its docstring.
 _DRAWS: dict[str, tuple[str, np.dtype, str]] = {
-  "StatefulUniform": ("uniform", FLOAT32, "Numbers in [0, 1), bit for bit those of TensorFlow"),
-  "StatefulStandardNormalV2": ("normal", FLOAT32, "Standard normal numbers, up to last bits those of TensorFlow"),
+  "StatefulUniform": ("uniform", FLOAT32, "Returns numbers in [0, 1) that equal TensorFlow's bit for bit"),
+  "StatefulStandardNormalV2": (
+    "normal",
+    FLOAT32,
+    "Returns standard normal numbers that equal TensorFlow's except for the last bits",
+  ),
   "StatefulTruncatedNormal": (
     "truncated_normal",
     FLOAT32,
-    "Standard normal numbers of magnitude below 2, up to last bits those of TensorFlow",
+    "Returns standard normal numbers of magnitude below 2 that equal TensorFlow's except for the last bits",
   ),
   "StatefulUniformFullInt": (
     "full_integers",
     _UINT64,
-    "Integers over the whole range of int32, uint32, int64 or uint64, exactly those of TensorFlow",
+    "Returns integers over the whole range of int32, uint32, int64 or uint64 that equal TensorFlow's",
   ),
 }
 
-_FROM_STATE = """; moves the generator on.
+_FROM_STATE = """, and advances the generator.
 
-  Args: `resource`, the generator's state; `algorithm` 1 (Philox), or 3 for the same; `shape` and `dtype` of the result.
+  Args:
+    ctx: the program.
+    resource: the generator's state.
+    algorithm: 1 or 3; both mean Philox.
+    shape: of the result.
+    dtype: of the result.
   """
 
 

@@ -71,7 +71,7 @@ def test_a_wide_state_is_exact_under_jit_without_64_bit_types(state):
   np.testing.assert_array_equal(np.asarray(after), want_state, strict=True)
 
 
-def test_a_state_that_jax_has_cut_is_refused():
+def test_a_state_that_jax_has_cut_raises():
   with jax.enable_x64(False), pytest.raises(InvalidInputError, match=r"generator's state .*int32.*as_int64_pair"):
     jax.jit(lambda s: _draw("StatefulUniform", s, (7,), np.float32, ()))(_STATES[0])
 
@@ -100,7 +100,7 @@ def test_integers_from_nowhere_come_from_the_key():
     assert not np.array_equal(one, draw(NodeContext(key=jax.random.key(2)), (4,), dtype=np.dtype(dtype)))
 
 
-def test_other_algorithms_and_states_are_refused():
+def test_other_algorithms_and_states_raise():
   with pytest.raises(UnsupportedAttrError, match="algorithm 2"):
     lowering("StatefulUniform").function(NodeContext(state={_HANDLE: _STATES[0]}), _HANDLE, 2, (3,))
   with pytest.raises(InvalidInputError, match=r"\(2,\)"):

@@ -95,46 +95,47 @@ def stateless_random_get_alg() -> Value:
   return np.array(PHILOX, np.int32)
 
 
-# Distribution -> the op that draws it from a seed, the one that draws it from a key, and what they return.
+# Function of `streams` that draws -> the op with a seed, the op with a key, and the beginning of their docstrings.
 _DRAWS = {
   "uniform": (
     "StatelessRandomUniform",
     "StatelessRandomUniformV2",
-    "Numbers in [0, 1) of float16, bfloat16, float32 or float64, bit for bit those of TensorFlow.",
+    "Returns numbers in [0, 1) of float16, bfloat16, float32 or float64 that equal TensorFlow's bit for bit.",
   ),
   "normal": (
     "StatelessRandomNormal",
     "StatelessRandomNormalV2",
-    """Standard normal numbers of float16, bfloat16, float32 or float64.
+    """Returns standard normal numbers of float16, bfloat16, float32 or float64.
 
-    Differs from TF: logarithm, sine and cosine may differ in the last bit. Measured over 10001 numbers on CPU: float16,
-      bfloat16 and float64 equal; float32 equal in 94 of 100, within 8e-7 otherwise. ThreeFry in float16 draws in
-      float32 and rounds; XLA does not.""",
+    Differs from TF: logarithm, sine and cosine may differ in the last bit. Of 10001 numbers on CPU, all are equal in
+      float16, bfloat16 and float64; in float32 94 percent are equal, and the others differ by at most 8e-7. In float16
+      ThreeFry draws in float32 and rounds; XLA does not.""",
   ),
   "truncated_normal": (
     "StatelessTruncatedNormal",
     "StatelessTruncatedNormalV2",
-    """Standard normal numbers of magnitude below 2, of float16, bfloat16, float32 or float64.
+    """Returns standard normal numbers of magnitude below 2, of float16, bfloat16, float32 or float64.
 
-    Differs from TF: last bits, as for normal numbers.""",
+    Differs from TF: in the last bits, as normal numbers do.""",
   ),
   "full_integers": (
     "StatelessRandomUniformFullInt",
     "StatelessRandomUniformFullIntV2",
-    """Integers over the whole range of int32, uint32, int64 or uint64, exactly those of TensorFlow.
+    """Returns integers over the whole range of int32, uint32, int64 or uint64 that equal TensorFlow's.
 
     64-bit integers are an `Int64Pair` if `jax_enable_x64` is off.""",
   ),
 }
 
 _FROM_SEED = (
-  "\n\n  Args: `shape` of the result; `seed` `[2]`, any integer dtype; `dtype` of the result.\n\n"
+  "\n\n  Args:\n    shape: of the result.\n    seed: `[2]`, any integer dtype.\n    dtype: of the result.\n\n"
   "  If `jax_enable_x64` is off, pass a seed that needs 64 bits through `jit` as `as_int64_pair(seed)`. JAX truncates\n"
   "  a plain array to 32 bits before it arrives here, and the numbers are then those of another seed."
 )
 _FROM_KEY = (
-  "\n\n  Args: `shape` of the result; `key` `[1]` and `counter` `[2]` (ThreeFry: `[1]` will do), uint64; `alg` 1 for "
-  "Philox, 2 for ThreeFry, 3 for Philox; `dtype` of the result."
+  "\n\n  Args:\n    shape: of the result.\n    key: `[1]` uint64.\n"
+  "    counter: `[2]` uint64; `[1]` suffices for ThreeFry.\n"
+  "    alg: 1 or 3 for Philox, 2 for ThreeFry.\n    dtype: of the result."
 )
 
 

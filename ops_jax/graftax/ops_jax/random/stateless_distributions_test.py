@@ -45,7 +45,7 @@ def test_gamma_from_a_key():
     lowering("StatelessRandomGammaV3").function((9,), key, counter, 2, np.float64(2), dtype=np.dtype(np.float64))
 
 
-def test_a_shape_that_does_not_end_in_the_parameters_is_refused():
+def test_a_shape_that_does_not_end_in_the_parameters_raises():
   check_raw_op_rejects("StatelessRandomGammaV2", [np.array([3], np.int32), _SEED, np.ones(2)], match="(2,)")
 
 

@@ -197,7 +197,7 @@ def test_shuffle_is_exact(shape):
   check_raw_op("StatelessShuffle", [value, key, counter, np.int32(1)])
 
 
-def test_a_key_that_jax_has_cut_is_refused():
+def test_a_key_that_jax_has_cut_raises():
   draw = lowering("StatelessRandomUniformV2").function
   key, counter = (np.array([1], np.uint64), np.array([2, 3], np.uint64))
   for alg in (1, 2):
@@ -215,12 +215,12 @@ def test_threefry_under_vmap_is_one_stream_for_each_key():
   np.testing.assert_array_equal(rows, np.stack(alone))
 
 
-def test_an_unknown_algorithm_is_refused():
+def test_an_unknown_algorithm_raises():
   key, counter = _key_counter()
   with pytest.raises(InvalidInputError, match="algorithm 9"):
     lowering("StatelessRandomUniformV2").function((2,), key, counter, 9, dtype=np.dtype(np.float32))
 
 
-def test_a_seed_of_another_shape_is_refused():
+def test_a_seed_of_another_shape_raises():
   with pytest.raises(InvalidInputError, match=r"\(3,\)"):
     lowering("StatelessRandomUniform").function((2,), np.arange(3), dtype=np.dtype(np.float32))

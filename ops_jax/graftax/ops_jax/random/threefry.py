@@ -112,7 +112,7 @@ def truncated_normal(generator: ThreeFry, shape: tuple[int, ...], dtype: np.dtyp
 
 
 def random_uint32(generator: ThreeFry, shape: tuple[int, ...]) -> jax.Array:
-  """Returns `shape` uint32; both words of a block are neighbours along the axis that XLA splits.
+  """Returns `shape` uint32; both words of a block are neighbors along the axis that XLA splits.
 
   `jax.lax.rng_bit_generator` is not used, because it draws other numbers under `vmap`.
   """
@@ -143,7 +143,7 @@ def _halved(shape: tuple[int, ...]) -> tuple[int, list[int]]:
 
 
 def _joined(pair: Sequence[Array], shape: tuple[int, ...], axis: int) -> jax.Array:
-  """Both numbers of each pair as neighbours along an axis."""
+  """Both numbers of each pair as neighbors along an axis."""
   full = list(shape)
   full[axis] = 2 * pair[0].shape[axis]
   return jax.lax.slice_in_dim(jnp.stack(pair, axis=axis + 1).reshape(full), 0, shape[axis], axis=axis)

@@ -90,14 +90,14 @@ def _mel(frequency: np.ndarray | float) -> np.ndarray:
 
 
 def _mel_filters(num_bins: int, sample_rate: int, num_filters: int, lower: float, upper: float) -> np.ndarray:
-  """Returns `[bins, filters]`: triangles between neighbouring centres on the mel scale; bins out of range weigh 0."""
+  """Returns `[bins, filters]`: triangles between neighboring centers on the mel scale; bins out of range weigh 0."""
   hertz_per_bin = 0.5 * sample_rate / (num_bins - 1)
   first, last = int(1.5 + lower / hertz_per_bin), int(upper / hertz_per_bin)
   edges = _mel(lower) + (_mel(upper) - _mel(lower)) / (num_filters + 1) * np.arange(num_filters + 2)
   filters = np.zeros((num_bins, num_filters))
   for index in range(first, min(last, num_bins - 1) + 1):
     mel = _mel(index * hertz_per_bin)
-    # The bin lies between edges `above - 1` and `above`; edge i is the centre of filter i - 1.
+    # The bin lies between edges `above - 1` and `above`; edge i is the center of filter i - 1.
     above = int(np.searchsorted(edges[1:-1], mel, side="left")) + 1
     falling = (edges[above] - mel) / (edges[above] - edges[above - 1])
     if above >= 2:

@@ -17,7 +17,7 @@ def test_spectrogram(window, stride, squared):
   check_raw_op("AudioSpectrogram", [_sound(256, 2)], attrs, tolerance=(1e-4, 1e-4))
 
 
-def test_spectrogram_of_a_vector_is_refused():
+def test_spectrogram_of_a_vector_raises():
   check_raw_op_rejects("AudioSpectrogram", [np.ones(9, np.float32)], {"window_size": 4, "stride": 2}, match="(9,)")
 
 

@@ -71,5 +71,5 @@ def test_transforms_of_nothing():
   check_raw_op("IRFFT", [np.zeros((0, 3), np.complex64), np.array([4], np.int32)], vmap=False)
 
 
-def test_a_transform_of_too_few_axes_is_refused():
+def test_a_transform_of_too_few_axes_raises():
   check_raw_op_rejects("FFT2D", [np.zeros(3, np.complex64)], match="(3,)")

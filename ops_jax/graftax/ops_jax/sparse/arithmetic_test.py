@@ -47,7 +47,7 @@ def test_gradient_ops():
   check_raw_op("SparseSliceGrad", [gradient[:2], A[0], np.array([1, 0]), window], vmap=["backprop_val_grad"])
 
 
-def test_what_is_traced_or_does_not_fit_is_refused():
+def test_what_is_traced_or_does_not_fit_raises():
   with pytest.raises(InvalidInputError, match="expected the same"):
     lowering("SparseSparseMaximum").function(A[0], A[1], (4, 4), B[0], B[1], (4, 5))
   with pytest.raises(StaticInputError, match="threshold"):

@@ -33,5 +33,5 @@ def test_gradients_match_tensorflow(kind):
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-def test_unsorted_ids_are_refused(kind):
+def test_unsorted_ids_raise(kind):
   check_raw_op_rejects(f"SparseSegment{kind}", [_X, _INDICES, _IDS[::-1].copy()], match="sorted")

@@ -44,7 +44,7 @@ def test_sparse_dense_product(adjoint_a, adjoint_b, dtype):
   check_raw_op("SparseTensorDenseMatMul", inputs, attrs, grad=grad, vmap=["a_values", "b"])
 
 
-def test_sparse_dense_product_refuses_other_sizes():
+def test_sparse_dense_product_rejects_other_sizes():
   check_raw_op_rejects("SparseTensorDenseMatMul", [_INDICES, _VALUES, _SHAPE, np.ones((3, 2))], match="4 and 3")
 
 
@@ -85,7 +85,7 @@ def test_reshape(shape):
   check_raw_op("SparseReshape", [_INDICES, _SHAPE, np.array(shape)], vmap=False)
 
 
-def test_reshape_to_another_size_is_refused():
+def test_reshape_to_another_size_raises():
   check_raw_op_rejects("SparseReshape", [_INDICES, _SHAPE, np.array([5, 2])], match="(5, 2)")
 
 
@@ -105,7 +105,7 @@ _BAD = np.array([[0, 1], [1, 9]]), np.array([[-1, 1], [0, 3]])
 
 
 @pytest.mark.parametrize("bad", _BAD)
-def test_coordinates_out_of_range_are_refused_where_known(bad):
+def test_coordinates_out_of_range_raise_where_known(bad):
   values, dense = np.ones(2, np.float32), np.ones((3, 4), np.float32)
   cases = {
     "SparseToDense": [bad, _SHAPE, values, np.float32(0)],

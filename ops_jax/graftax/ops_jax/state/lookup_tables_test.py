@@ -55,6 +55,6 @@ def test_size_and_contents_are_known():
     (np.array([1, 2]), np.array([1]), "'t': 2 keys and 1 values"),
   ],
 )
-def test_contents_without_a_counterpart_are_refused_by_name(keys, values, message):
+def test_contents_without_a_counterpart_raise_with_their_name(keys, values, message):
   with pytest.raises(InvalidInputError, match=message):
     LookupTable("t", keys=keys, values=values)

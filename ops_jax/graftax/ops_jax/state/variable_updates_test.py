@@ -71,7 +71,7 @@ def test_coordinates(kind):
 
 @pytest.mark.parametrize("bad", [-1, 4])
 @pytest.mark.parametrize("kind", ["Update", "Add", "Sub", "Mul", "Div", "Min", "Max"])
-def test_rows_out_of_range_are_refused_where_known_and_left_out_where_traced(kind, bad):
+def test_rows_out_of_range_raise_where_known_and_left_out_where_traced(kind, bad):
   import tensorflow as tf
 
   indices, updates = np.array([1, bad], np.int32), np.full((2, 3), 5, np.float32)

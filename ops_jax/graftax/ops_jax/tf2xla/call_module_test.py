@@ -43,7 +43,7 @@ def test_open_shapes_are_those_of_the_arguments():
   np.testing.assert_allclose(xla_call_module(NodeContext(), [X], **attrs)[0], X / 2)
 
 
-def test_a_module_for_another_platform_is_refused_unless_the_check_is_off():
+def test_a_module_for_another_platform_raises_unless_the_check_is_off():
   attrs = _attrs(lambda x: x + 1, jax.ShapeDtypeStruct((2, 3), np.float32), platforms=("tpu",))
   with pytest.raises(ValueError, match="tpu"):
     jax.block_until_ready(jax.jit(lambda x: xla_call_module(NodeContext(), [x], **attrs))(X))

@@ -31,7 +31,7 @@ def test_product_in_a_wider_type():
   np.testing.assert_array_equal(product, np.full((1, 2, 2), 30000))
 
 
-def test_a_damaged_message_is_refused():
+def test_a_damaged_message_raises():
   a = np.ones((2, 2), np.float32)
   with pytest.raises(InvalidInputError, match="ends within"):
     xla_dot(a, a, dimension_numbers=b"\x0a\x05\x80", precision_config=b"")

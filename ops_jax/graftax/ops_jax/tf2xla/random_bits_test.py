@@ -27,6 +27,6 @@ def test_bits_and_the_state_after(algorithm, state, dtype):
   np.testing.assert_array_equal(got_state, want_state)
 
 
-def test_other_algorithms_are_refused():
+def test_other_algorithms_raise():
   with pytest.raises(InvalidInputError, match="algorithm 5"):
     xla_rng_bit_generator(5, np.zeros(2, np.uint64), (3,), dtype=np.dtype(np.uint32))

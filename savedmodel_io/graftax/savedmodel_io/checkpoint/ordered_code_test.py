@@ -57,6 +57,6 @@ def test_zero_and_ff_bytes_are_escaped():
   ("encode", "value"),
   [(encode_signed, 2**63), (encode_signed, -(2**63) - 1), (encode_unsigned, -1), (encode_unsigned, 2**64)],
 )
-def test_integers_beyond_64_bits_are_refused(encode, value):
+def test_integers_beyond_64_bits_raise(encode, value):
   with pytest.raises(ValueError, match=str(value)):
     encode(value)

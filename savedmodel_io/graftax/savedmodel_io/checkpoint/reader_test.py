@@ -146,7 +146,7 @@ def test_a_region_of_a_whole_tensor_is_a_view():
   assert not region.flags.owndata
 
 
-def test_a_region_of_other_rank_or_step_is_refused():
+def test_a_region_of_other_rank_or_step_raises():
   reader = CheckpointReader(_DATA / "sharded/ckpt")
   for region in [(slice(None),), (slice(None, None, 2), slice(None))]:
     with pytest.raises(ValueError, match=r"does not fit shape \(2, 3\) of 'a'"):
@@ -190,7 +190,7 @@ def test_changed_string_lengths_are_always_found(tmp_path):
     CheckpointReader(folder / "ckpt", verify=False)["strings"]
 
 
-def test_a_big_endian_checkpoint_is_refused(tmp_path):
+def test_a_big_endian_checkpoint_raises(tmp_path):
   folder = _copy("sharded", tmp_path)
   _edit_header(folder / "ckpt", schema.BundleHeaderProto(num_shards=2, endianness=1))
   with pytest.raises(UnsupportedCheckpointError, match="little-endian machine"):
@@ -198,7 +198,7 @@ def test_a_big_endian_checkpoint_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("version", [{"producer": 9, "min_consumer": 7}, {"producer": 9, "bad_consumers": [1]}])
-def test_a_later_version_is_refused(tmp_path, version):
+def test_a_later_version_raises(tmp_path, version):
   folder = _copy("sharded", tmp_path)
   _edit_header(folder / "ckpt", schema.BundleHeaderProto(num_shards=2, version=schema.VersionDef(**version)))
   with pytest.raises(UnsupportedCheckpointError, match="bundle format 9"):
@@ -206,7 +206,7 @@ def test_a_later_version_is_refused(tmp_path, version):
 
 
 @pytest.mark.parametrize("num_shards", [0, -1, 2**31 - 1])
-def test_an_impossible_number_of_shards_is_refused(tmp_path, num_shards):
+def test_an_impossible_number_of_shards_raises(tmp_path, num_shards):
   folder = _copy("sharded", tmp_path)
   _edit_header(folder / "ckpt", schema.BundleHeaderProto(num_shards=num_shards))
   with pytest.raises(DamagedCheckpointError, match=f"counts {num_shards} shards"):

@@ -70,7 +70,7 @@ def test_an_unknown_compression_is_named():
     read_table(_with_index(block, [(0, 8)]), "t")
 
 
-def test_a_snappy_block_that_claims_too_much_is_refused_without_unpacking_it():
+def test_a_snappy_block_that_claims_too_much_raises_without_unpacking_it():
   bomb = encode_varint(1 << 40) + b"\x00" * 20
   started = time.monotonic()
   with pytest.raises(DamagedCheckpointError, match="snappy data is damaged: 26 bytes cannot hold 1099511627776"):
@@ -85,25 +85,25 @@ def test_a_damaged_snappy_block_is_an_error():
     read_table(_with_index(_sealed(damaged, b"\x01"), [(0, len(damaged))]), "t")
 
 
-def test_blocks_that_overlap_are_refused():
+def test_blocks_that_overlap_raise():
   block = struct.pack("<II", 0, 1)
   with pytest.raises(DamagedCheckpointError, match="points at byte 0, before 13"):
     read_table(_with_index(_sealed(block), [(0, 8), (0, 8)]), "t")
 
 
-def test_keys_out_of_order_are_refused():
+def test_keys_out_of_order_raise():
   block = b"\x00\x01\x00b" + b"\x00\x01\x00a" + struct.pack("<II", 0, 1)
   with pytest.raises(DamagedCheckpointError, match="key b'a' does not sort after b'b'"):
     read_table(_with_index(_sealed(block), [(0, len(block))]), "t")
 
 
-def test_a_prefix_longer_than_the_key_before_is_refused():
+def test_a_prefix_longer_than_the_key_before_raises():
   block = b"\x05\x01\x00b" + struct.pack("<II", 0, 1)
   with pytest.raises(DamagedCheckpointError, match="runs over the block"):
     read_table(_with_index(_sealed(block), [(0, len(block))]), "t")
 
 
-def test_keys_that_unpack_to_much_more_than_the_file_are_refused():
+def test_keys_that_unpack_to_much_more_than_the_file_raise():
   prefix = b"k" * 5000
   entries = b"\x00" + encode_varint(5000) + b"\x00" + prefix
   entries += b"".join(encode_varint(5000 + i) + b"\x01\x00k" for i in range(4000))
@@ -112,7 +112,7 @@ def test_keys_that_unpack_to_much_more_than_the_file_are_refused():
     read_table(_with_index(_sealed(block), [(0, len(block))]), "t")
 
 
-def test_more_restart_points_than_fit_are_refused():
+def test_more_restart_points_than_fit_raise():
   block = struct.pack("<II", 0, 1 << 30)
   with pytest.raises(DamagedCheckpointError, match="1073741824 restart points"):
     read_table(_with_index(_sealed(block), [(0, len(block))]), "t")

@@ -69,7 +69,7 @@ def test_a_file_of_something_else_is_an_error(tmp_path):
     CheckpointReader(tmp_path / "m")
 
 
-def test_a_later_version_is_refused(tmp_path):
+def test_a_later_version_raises(tmp_path):
   table = _with_meta(lambda meta: setattr(meta.versions, "min_consumer", 5))
   with pytest.raises(UnsupportedCheckpointError, match="readers of at least version 5"):
     CheckpointReader(_write(tmp_path / "m", table))
@@ -96,7 +96,7 @@ def test_an_impossible_shape_is_an_error(tmp_path):
     CheckpointReader(_write(tmp_path / "m", _with_meta(edit)))
 
 
-def test_a_type_without_arrays_is_refused(tmp_path):
+def test_a_type_without_arrays_raises(tmp_path):
   def edit(meta):
     for tensor in meta.tensor:
       tensor.type = 21

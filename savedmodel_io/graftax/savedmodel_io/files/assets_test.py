@@ -26,7 +26,7 @@ def test_assets_lie_in_the_assets_folder(folder):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../key", "/etc/passwd", "a/../../key", "a\0b", "a/.."])
-def test_a_name_that_leads_out_of_the_folder_is_refused(name):
+def test_a_name_that_leads_out_of_the_folder_raises(name):
   with pytest.raises(DamagedSavedModelError, match="asset file name"):
     read_assets(_meta_graph(name), "model")
 

@@ -57,12 +57,12 @@ def test_a_missing_folder_or_file_says_what_is_there(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"\x89HDF\r\n\x1a\n", b"PK\x03\x04", b"", b"\n\x05\n\x01x\x12\x00", b"<html>"])
-def test_a_file_of_another_kind_is_refused_by_its_first_byte(tmp_path, data):
+def test_a_file_of_another_kind_raises_by_its_first_byte(tmp_path, data):
   with pytest.raises(NotASavedModelError, match="not a SavedModel: it begins with"):
     read_saved_model(_write(tmp_path, data))
 
 
-def test_a_huge_file_of_another_kind_is_refused_in_milliseconds(tmp_path):
+def test_a_huge_file_of_another_kind_raises_in_milliseconds(tmp_path):
   with open(tmp_path / "saved_model.pb", "wb") as f:
     f.write(b"\x89HDF")
     f.truncate(1 << 34)
@@ -83,14 +83,14 @@ def test_a_model_without_a_meta_graph_is_none(tmp_path):
     read_saved_model(_write(tmp_path, _MODULE[:2]))
 
 
-def test_a_later_schema_version_is_refused(tmp_path):
+def test_a_later_schema_version_raises(tmp_path):
   model = _model(["serve"])
   model.saved_model_schema_version = 2
   with pytest.raises(UnsupportedSavedModelError, match="schema version 2; we read version 1"):
     read_saved_model(_write(tmp_path, model.SerializeToString()))
 
 
-def test_a_model_in_chunks_is_refused_by_name(tmp_path):
+def test_a_model_in_chunks_raises_with_its_name(tmp_path):
   with pytest.raises(UnsupportedSavedModelError, match="above 2 GB"):
     read_saved_model(_write(tmp_path, b"", "saved_model.cpb"))
 

@@ -74,7 +74,7 @@ def test_named_tuples_keep_name_and_fields():
 
 
 @pytest.mark.parametrize("keys", [("a b",), ("class",), ("x", "x"), ("_private",), ("x=__import__('os')",)])
-def test_field_names_that_are_no_identifiers_are_refused(keys):
+def test_field_names_that_are_no_identifiers_raise(keys):
   with pytest.raises(DamagedSavedModelError, match="named_tuple_value"):
     decode_structure(_named_tuple("Point", *keys))
 

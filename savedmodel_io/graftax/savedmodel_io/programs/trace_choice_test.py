@@ -104,7 +104,7 @@ def test_the_saved_function_is_chosen_by_name_and_called_by_name():
     fn(params, x, training=True)
 
 
-def test_a_signature_refuses_positional_specs_and_unknown_names():
+def test_a_signature_rejects_positional_specs_and_unknown_names():
   model = load(_DATA / "module")
   with pytest.raises(AmbiguousFunctionError, match="by name, got 1 positional"):
     model.convert("serving_default", np.zeros((1, 2), np.float32))

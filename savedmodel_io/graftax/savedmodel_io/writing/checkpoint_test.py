@@ -156,7 +156,7 @@ def test_what_cannot_be_stored_is_named_before_anything_is_written(tmp_path, val
   assert os.listdir(tmp_path) == []
 
 
-def test_arrays_without_a_value_are_refused(tmp_path):
+def test_arrays_without_a_value_raise(tmp_path):
   donated = jnp.ones(3)
   donated.delete()
   with pytest.raises(TensorValueError, match="'x' was deleted"):
@@ -166,7 +166,7 @@ def test_arrays_without_a_value_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "\x00x", "\ud800", 3])
-def test_a_name_that_cannot_be_a_key_is_refused(tmp_path, name):
+def test_a_name_that_cannot_be_a_key_raises(tmp_path, name):
   with pytest.raises(TensorValueError, match="tensor name "):
     write_checkpoint(tmp_path / "c", {name: np.zeros(3)})
 

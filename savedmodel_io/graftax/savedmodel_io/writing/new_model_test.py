@@ -198,13 +198,13 @@ def _with_value(value) -> Program:
     ({"f": _scale(), "g": _with_value([1.0, 2.0])}, {}, VariableValueError, "variable 'scale' is "),
   ],
 )
-def test_bad_input_is_refused_before_anything_is_written(tmp_path, functions, options, error, message):
+def test_bad_input_raises_before_anything_is_written(tmp_path, functions, options, error, message):
   with pytest.raises(error, match=message):
     write_saved_model(tmp_path / "m", functions, **options)
   assert not list(tmp_path.iterdir())
 
 
-def test_a_program_with_a_table_filled_from_a_file_is_refused(tmp_path):
+def test_a_program_with_a_table_filled_from_a_file_raises(tmp_path):
   model = load(_DATA / "2026_11_21/module")
   with pytest.raises(UnsupportedSavedModelError, match="'look_up': table 'words' is filled from a text file"):
     write_saved_model(tmp_path / "m", {"f": model.program("look_up")})

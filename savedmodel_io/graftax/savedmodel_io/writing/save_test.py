@@ -229,13 +229,13 @@ _ONE = {"w": np.float32(1)}
     ),
   ],
 )
-def test_bad_input_is_refused_before_anything_is_written(tmp_path, functions, params, options, error, message):
+def test_bad_input_raises_before_anything_is_written(tmp_path, functions, params, options, error, message):
   with pytest.raises(error, match=message):
     save(tmp_path / "m", functions, params, **options)
   assert not list(tmp_path.iterdir())
 
 
-def test_an_existing_folder_is_refused_before_anything_is_traced(tmp_path):
+def test_an_existing_folder_raises_before_anything_is_traced(tmp_path):
   def never(x):
     raise AssertionError("traced")
 
@@ -247,7 +247,7 @@ def test_an_existing_folder_is_refused_before_anything_is_traced(tmp_path):
     save(tmp_path / "no/m", (never, _SCALAR))
 
 
-def test_parameters_that_are_traced_or_cannot_be_sorted_are_refused(tmp_path):
+def test_parameters_that_are_traced_or_cannot_be_sorted_raise(tmp_path):
   with pytest.raises(SaveInputError, match="traced by a JAX transformation"):
     jax.jit(lambda w: save(tmp_path / "m", {"f": (_scale, _SCALAR)}, {"w": w}))(1.0)
   with pytest.raises(SaveInputError, match="params is not a pytree"):

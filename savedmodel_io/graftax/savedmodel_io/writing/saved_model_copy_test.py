@@ -151,7 +151,7 @@ _WRONG = [
 
 
 @pytest.mark.parametrize(("params", "error", "message"), _WRONG)
-def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(tmp_path, params, error, message):
+def test_a_value_that_does_not_fit_raises_before_anything_is_written(tmp_path, params, error, message):
   with pytest.raises(error, match=message):
     load(_DATA / "keras_export").save(tmp_path / "m", params)
   assert os.listdir(tmp_path) == []
@@ -255,7 +255,7 @@ def test_damage_is_not_copied_even_if_the_model_was_read_without_verifying(tmp_p
   assert os.listdir(tmp_path) == ["source"]
 
 
-def test_a_checkpoint_in_format_1_is_refused(tmp_path):
+def test_a_checkpoint_in_format_1_raises(tmp_path):
   shutil.copytree(_DATA / "tf1_partitioned", tmp_path / "source")
   model = load(tmp_path / "source")
   object.__setattr__(model, "checkpoint", type(model.checkpoint)(_DATA / "partitioned_v1/model.ckpt"))

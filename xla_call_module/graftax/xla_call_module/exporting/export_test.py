@@ -53,7 +53,7 @@ def test_random_keys_are_words():
   assert found.outputs[0].shape == (2,)
 
 
-def test_side_effects_are_refused():
+def test_side_effects_raise():
   def function(x):
     jax.debug.print("{}", x)
     return [x]

@@ -81,7 +81,7 @@ def test_batched_indexing_runs_in_targets_without_batching_dimensions(name, symb
   assert "batching_dims" not in text
 
 
-def test_what_a_target_cannot_express_is_refused_with_op_and_line():
+def test_what_a_target_cannot_express_raises_with_op_and_line():
   def function(x):
     return [lax.exp(x, accuracy=lax.AccuracyMode.HIGHEST)]
 
@@ -94,7 +94,7 @@ def test_what_a_target_cannot_express_is_refused_with_op_and_line():
   assert export_call_module(function, [spec], target="tensorflow-2.21").attributes["version"] == 10
 
 
-def test_types_that_a_target_does_not_have_are_refused():
+def test_types_that_a_target_does_not_have_raise():
   with pytest.raises(VersionError, match=r"StableHLO 0\.14\.24: op 'func' .*\(types f8E3M4"):
     export_call_module(
       lambda x: [x.astype(jnp.float8_e3m4)], [jax.ShapeDtypeStruct((3,), np.float32)], target="tensorflow-2.15"
@@ -113,13 +113,13 @@ func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
 """
 
 
-def test_communication_between_devices_is_refused():
+def test_communication_between_devices_raises():
   with pytest.raises(UnsupportedModuleError, match=r"communicates between devices \(stablehlo\.all_reduce at"):
     mlir.legalize(_COLLECTIVE, version=(1, 9, 1), num_devices=2)
   assert mlir.legalize(_COLLECTIVE, version=(1, 9, 1), num_devices=1)
 
 
-def test_callbacks_are_refused():
+def test_callbacks_raise():
   x = jax.ShapeDtypeStruct((2,), np.float32)
   with pytest.raises(UnsupportedModuleError, match="cannot be exported: serialization of host_callbacks"):
     export_call_module(lambda a: [jax.pure_callback(np.sin, x, a)], [x])

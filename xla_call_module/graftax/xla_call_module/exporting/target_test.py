@@ -35,7 +35,7 @@ def test_nightlies_that_are_newer_than_the_table_get_its_newest_row(monkeypatch)
   assert Target.of(None) == Target("tensorflow-2.99", (1, 13, 7), 10)
 
 
-def test_tensorflow_older_than_the_table_is_refused(monkeypatch):
+def test_tensorflow_older_than_the_table_raises(monkeypatch):
   _installed(monkeypatch, {"tensorflow": "2.9.0"})
   with pytest.raises(VersionError, match=r"installed TensorFlow is release 2\.9.*2\.15 and newer"):
     Target.of(None)
@@ -44,18 +44,18 @@ def test_tensorflow_older_than_the_table_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["2.16", "tensorflow", "tensorflow-2", "jax-0.4", "", 2.16])
-def test_unknown_names_are_refused(name):
+def test_unknown_names_raise(name):
   with pytest.raises(VersionError, match=r"not known; expected None, a Target, or a name from 'tensorflow-2.15'"):
     Target.of(name)
 
 
 @pytest.mark.parametrize("version", ["1.9", "v1.9.1", (1, 9), None, "1.9.x", 1.9])
-def test_malformed_versions_of_stablehlo_are_refused(version):
+def test_malformed_versions_of_stablehlo_raise(version):
   with pytest.raises(VersionError, match="Target 'mine': stablehlo_version="):
     Target("mine", version, 9)
 
 
 @pytest.mark.parametrize("version", [7, "9", None, True, 9.0])
-def test_malformed_versions_of_the_node_are_refused(version):
+def test_malformed_versions_of_the_node_raise(version):
   with pytest.raises(VersionError, match=f"Target 'mine': call_module_version={version!r}"):
     Target("mine", "1.9.1", version)

@@ -101,7 +101,7 @@ def test_a_bound_saves_room_and_need_not_be_right(bound):
   np.testing.assert_allclose(jax.grad(root)(np.float32(9)), 1 / 6, rtol=1e-4)
 
 
-def test_side_effects_happen_once_per_iteration_or_reverse_mode_is_refused():
+def test_side_effects_happen_once_per_iteration_or_reverse_mode_raises():
   runs = []
 
   def unbounded(y):

@@ -23,7 +23,7 @@ def test_approximate_top_k_of_every_platform_is_jax_own(platform):
     np.testing.assert_array_equal(got, want)
 
 
-def test_approximate_top_k_by_a_comparator_of_its_own_is_refused():
+def test_approximate_top_k_by_a_comparator_of_its_own_raises():
   exported = jax.export.export(jax.jit(lambda x: lax.approx_max_k(x, 3)), platforms=["tpu"])
   text = exported(jax.ShapeDtypeStruct((100,), np.float32)).mlir_module()
   swapped = text.replace("compare GT, %arg0, %arg1", "compare GT, %arg1, %arg0")

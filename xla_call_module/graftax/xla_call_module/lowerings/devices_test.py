@@ -18,7 +18,7 @@ def test_a_group_of_one_device_keeps_its_data():
   np.testing.assert_array_equal(lift(module)(_X)[0], embed(module)(_X)[0])
 
 
-def test_a_group_of_several_devices_is_refused_and_named():
+def test_a_group_of_several_devices_raises_with_its_name():
   with pytest.raises(UnsupportedOpError, match=r"stablehlo.all_gather at .*in groups \[\[0, 1\]\]"):
     lift(_gathered("[[0, 1]]", 2))(_X)
 

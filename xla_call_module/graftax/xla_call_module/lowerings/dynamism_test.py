@@ -87,7 +87,7 @@ def test_batched_decomposition_of_open_batch_size():
   np.testing.assert_allclose(lift(module, gradient="primal")(x)[0], function(x), rtol=1e-5)
 
 
-def test_static_module_refuses_symbolic_shapes():
+def test_static_module_rejects_symbolic_shapes():
   module = Module.from_exported(export.export(jax.jit(jnp.mean))(jax.ShapeDtypeStruct((3,), np.float32)))
   with pytest.raises(ArgumentError, match=r"got float32\[b\], the module takes float32\[3\]"):
     _module(lift(module), "b")

@@ -32,7 +32,7 @@ def test_update_out_of_bounds_is_dropped():
   np.testing.assert_array_equal(got, [20, 1, 2, 3, 34])
 
 
-def test_reducer_of_its_own_gives_the_value_and_refuses_a_derivative():
+def test_reducer_of_its_own_gives_the_value_and_rejects_a_derivative():
   function = lift(_scatter(_OWN))
   np.testing.assert_array_equal(function(_X, _I, _U)[0], [0, 0, 2, 40, 4])
   with pytest.raises(DerivativeError, match=r"stablehlo\.scatter at .*none of update, add"):
@@ -86,6 +86,6 @@ def test_several_operands_scatter_as_xla_does(body, unique):
     np.testing.assert_array_equal(got, want)
 
 
-def test_several_operands_that_mix_at_indices_that_repeat_are_refused():
+def test_several_operands_that_mix_at_indices_that_repeat_raise():
   with pytest.raises(UnsupportedOpError, match="mixes several operands, and its indices are not unique"):
     lift(_scatter_two(_MIXED))(_X, _FLAGS, _I, _U, _NEW)

@@ -42,7 +42,7 @@ def test_bits_are_those_of_xla_for_the_same_state(algorithm):
 
 
 @pytest.mark.parametrize("size", [2, 3, 6])
-def test_state_that_jax_does_not_take_is_refused(size):
+def test_state_that_jax_does_not_take_raises(size):
   with pytest.raises(UnsupportedOpError, match=f"its state has {size} words of 32 bits; JAX supports 4"):
     lift(Module.from_text(_BITS.format(f"{size}xui32", "THREE_FRY")))(np.ones(size, np.uint32))
 

@@ -44,7 +44,7 @@ def test_annotation_that_names_no_axis_is_left_out_without_a_record():
   assert not lifted.records
 
 
-def test_split_axis_is_dropped_with_a_record_and_refused_on_a_mesh():
+def test_split_axis_is_dropped_with_a_record_and_rejected_on_a_mesh():
   module = _annotated('{"x":(1)2}, {}')
   lifted = lift(module)
   np.testing.assert_array_equal(lifted(_X)[0], _X)

@@ -10,7 +10,7 @@ _OPS = {
 
 
 @pytest.mark.parametrize("name", list(_OPS))
-def test_op_is_refused_with_its_name_its_place_and_the_reason(name):
+def test_op_raises_with_its_name_its_place_and_the_reason(name):
   module = Module.from_text(f"""module {{ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
     %t = stablehlo.create_token : !stablehlo.token
     %r = "stablehlo.{name}"{_OPS[name]} loc("model.py":7:3)

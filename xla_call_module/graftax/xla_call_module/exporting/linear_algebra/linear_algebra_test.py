@@ -184,6 +184,6 @@ def test_matrices_that_are_not_positive_definite_have_a_factor_of_nan():
   "function",
   [jnp.linalg.eig, jax.scipy.linalg.schur, jax.scipy.linalg.hessenberg, jax.scipy.linalg.sqrtm],
 )
-def test_what_has_no_expansion_is_refused_while_exporting(function):
+def test_what_has_no_expansion_raises_while_exporting(function):
   with pytest.raises(UnsupportedOpError, match=r"of \w+\[4, 4\] cannot be exported: on CPU JAX calls LAPACK"):
     export_call_module(lambda x: jax.tree.leaves(function(x)), [jax.ShapeDtypeStruct((4, 4), np.float64)])
