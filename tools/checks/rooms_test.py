@@ -1,0 +1,58 @@
+"""The docstring of a room (a subpackage) is its table of contents."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from cleanroom import ROOT
+
+
+def _docstring(path: Path) -> str:
+  return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def _entries(room: Path) -> dict[str, str]:
+  """Returns the list in the docstring of a room: name -> text."""
+  found = re.findall(r"^- `(\w+)`: (.+(?:\n  .+)*)", _docstring(room / "__init__.py"), re.MULTILINE)
+  return {name: " ".join(text.split()) for name, text in found}
+
+
+def _modules(room: Path) -> list[Path]:
+  return [path for path in room.glob("*.py") if not path.stem.endswith(("_test", "__init__"))]
+
+
+def _rooms() -> list[Path]:
+  return sorted(path.parent for path in ROOT.glob("*/graftax/*/*/**/__init__.py"))
+
+
+_LISTED = [room for room in _rooms() if _entries(room)]
+# Each entry is the first sentence of the module's docstring; these two lists are shorter than that.
+_LISTED_BY_SENTENCE = [
+  room
+  for room in _LISTED
+  if room.is_relative_to(ROOT / "ops_jax") and room.name not in ("_core", "tf2xla") or room.name == "planning"
+]
+
+
+@pytest.mark.parametrize("room", _LISTED, ids=lambda room: str(room.relative_to(ROOT)))
+def test_a_list_of_contents_names_every_module_and_nothing_else(room):
+  names = set(re.findall(r"(?:^- |; |;\n  |, )`(\w+)`(?=[:,])", _docstring(room / "__init__.py"), re.MULTILINE))
+  modules = {path.stem for path in _modules(room) if not path.stem.startswith("_")}
+  packages = {path.parent.name for path in room.glob("*/__init__.py")}
+  assert modules - names == set()
+  assert set(_entries(room)) <= modules | packages
+
+
+@pytest.mark.parametrize("room", _LISTED_BY_SENTENCE, ids=lambda room: str(room.relative_to(ROOT)))
+def test_the_contents_list_every_module_with_its_first_sentence(room):
+  listed = {name: text for name, text in _entries(room).items() if (room / f"{name}.py").exists()}
+  sentences = {path.stem: " ".join(_docstring(path).partition("\n\n")[0].split()) for path in _modules(room)}
+  assert listed == sentences
+
+
+def test_every_room_of_lowerings_lists_its_modules():
+  rooms = [
+    room for room in _rooms() if room.is_relative_to(ROOT / "ops_jax/graftax/ops_jax") and len(_modules(room)) > 1
+  ]
+  assert [room.name for room in rooms if not _entries(room)] == []
