@@ -5,11 +5,28 @@ import collections
 import pytest
 
 from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
-from graftax.testing.jax_to_tf.check import FORMS, Result
+from graftax.testing.jax_to_tf.check import FORMS, Result, check_case
 from graftax.testing.jax_to_tf.report import failures, functions_table, kinds_table, routes_table
+from graftax.testing.jax_to_tf.routes import ROUTES
 from graftax.testing.jax_to_tf.worker import run_isolated
 
 pytestmark = pytest.mark.tensorflow
+
+
+# One function of each kind, and those that jax2tf fails on; the slow tests run the whole table.
+_REPRESENTATIVE = (
+  "arrays/top_k",
+  "control_flow/while_then_custom_rule",
+  "custom_rules/custom_vjp_of_integers",
+  "elementwise/asin",
+  "elementwise/complex",
+  "linear_algebra/cholesky",
+  "networks/causal_attention",
+  "random/bernoulli_dropout",
+  "reductions/argmax_argmin",
+  "signal/rfft_irfft",
+  "structures/integers_and_floats",
+)
 
 
 def _run(names: list[str], converter: str, routes: list[str]) -> dict[str, list[Result]]:
@@ -39,3 +56,21 @@ def test_the_runner_tells_right_from_rejected_from_failed():
   assert "| static | graph | value | 1 of 4 |" in routes_table(found)
   assert "| elementwise/sin | yes, yes | yes, yes |" in functions_table(found)
   assert failures(found["jax2tf"]).count("\n") == 4
+
+
+@pytest.mark.parametrize("name", _REPRESENTATIVE)
+def test_converted_functions_equal_jax(name):
+  # The other routes, and static shapes, are in the slow ring.
+  case = all_cases()[name]
+  form = "static" if case.polymorphic_shapes is None else "symbolic"
+  results = list(check_case(case, "graftax", ("eager", "written"), (form,)))
+  assert len(results) == 4
+  assert not failures({name: results})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the pipes of a child that died
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_function_equals_jax_along_every_route(kind):
+  found = _run(list(all_cases([kind])), "graftax", list(ROUTES))
+  assert not failures(found)
