@@ -140,6 +140,19 @@ def test_singular_matrices_have_orthogonal_singular_vectors(dtype):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+  "function", [jnp.linalg.inv, jnp.linalg.qr, functools.partial(jnp.linalg.svd, compute_uv=False), jnp.linalg.eigvalsh]
+)
+def test_sizes_of_matrices_may_be_symbolic(function):
+  x = _positive(_draw((2, 5, 5), "float64"))
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, n, n"), x.dtype)
+  module = export_call_module(lambda x: jax.tree.leaves(function(x)), [spec])
+  results = run_call_module(module.attributes, [x], module.outputs)
+  for got, want in zip(results, jax.tree.leaves(function(x)), strict=True):
+    np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.slow
 def test_blocked_lu_equals_lapack():
   x = _draw((150, 170), "float64")
   _check_equal(jax.lax.linalg.lu, x, symbolic=False, bound=1e-10)

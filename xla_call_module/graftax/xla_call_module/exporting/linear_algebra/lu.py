@@ -9,7 +9,8 @@ from graftax.xla_call_module.exporting.linear_algebra.matrices import min_dim, p
 
 __all__ = ["lu", "pivots_to_permutation"]
 
-_BLOCK = 64
+# Each block is compiled on its own.
+_BLOCK = 128
 
 
 def lu(a: Any) -> Any:

@@ -63,11 +63,11 @@ def _decompose_lower(a: Any, compute_uv: bool) -> Any:
 
 def _orthogonalized(x: Any, n: Any) -> Any:
   """Rotates pairs of columns of `x`: `[..., rows, n]` until their first `n` rows are orthogonal."""
-  padding = n % 2
-  width = n + padding
-  half = width // 2
-  x = jnp.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, padding)])
+  # Indices instead of slices and padding, because `n` may be symbolic.
+  half = (n + 1) // 2
+  width = 2 * half
   positions = jnp.arange(width)
+  x = jnp.where(positions < n, _columns(x, jnp.minimum(positions, n - 1)), 0)
   # Column 0 stays and the others move by one, so that each pair meets once in `width - 1` rounds.
   moved = jnp.where(positions == 0, 0, jnp.where(positions == 1, width - 1, positions - 1))
   eps = jnp.finfo(x.dtype).eps
@@ -78,7 +78,7 @@ def _orthogonalized(x: Any, n: Any) -> Any:
     left, right = x[..., :half], x[..., half:][..., ::-1]
     left, right, angle = _rotated(left, right, n, eps)
     x = jnp.concatenate([left, right[..., ::-1]], axis=-1)
-    return x.at[..., moved].get(mode="promise_in_bounds"), jnp.maximum(worst, jnp.max(angle))
+    return _columns(x, moved), jnp.maximum(worst, jnp.max(angle))
 
   def sweep(state: Any) -> Any:
     x, _, count = state
@@ -91,7 +91,11 @@ def _orthogonalized(x: Any, n: Any) -> Any:
 
   start = x, jnp.full((), jnp.inf, x.real.dtype), jnp.int32(0)
   x, _, _ = jax.lax.while_loop(unfinished, sweep, start)
-  return x[..., :n]
+  return _columns(x, jnp.arange(n))
+
+
+def _columns(x: Any, positions: Any) -> Any:
+  return x.at[..., positions].get(mode="promise_in_bounds")
 
 
 def _rotated(left: Any, right: Any, n: Any, eps: Any) -> Any:
