@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, primitives
 
@@ -96,13 +97,25 @@ def _run_while(
   of_test = operands[:cond_nconsts]
   of_body = operands[cond_nconsts : cond_nconsts + body_nconsts]
 
-  def test(carry: Any) -> Any:
+  # Under vmap, there is a condition for each element of the batch, and finished ones keep their values.
+  def runs(carry: Any) -> Any:
     return jaxpr_as_fun(cond_jaxpr)(*of_test, *carry)[0]
 
+  def test(carry: Any) -> Any:
+    return jnp.any(runs(carry))
+
   def step(carry: Any) -> Any:
-    return _run(body_jaxpr, *of_body, *carry)
+    after = _run(body_jaxpr, *of_body, *carry)
+    if not cond_jaxpr.out_avals[0].ndim:
+      return after
+    return [_where(runs(carry), new, old) for new, old in zip(after, carry, strict=True)]
 
   return lax_extras.while_loop(test, step, list(operands[cond_nconsts + body_nconsts :]))
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+  """Returns `x` or `y` for each element along the first axes, which are those of `condition`."""
+  return jax.lax.select(jax.lax.broadcast_in_dim(condition, x.shape, range(condition.ndim)), x, y)
 
 
 def _run_scan(

@@ -109,3 +109,19 @@ def test_symbolic_batches_export_with_their_gradient():
   x = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
   (got,) = lift(Module.from_call_module(**module.attributes))(x, np.int32(3))
   np.testing.assert_allclose(got, 3 * x**2, rtol=1e-6)
+
+
+def test_elements_of_a_batch_stop_one_after_the_other():
+  def function(x):
+    def grow(row, first):
+      return jax.lax.while_loop(lambda s: s[0].sum() < 10, lambda s: (s[0] * 1.5 + first, s[1] + 1), (row, 0))[0]
+
+    return jax.vmap(grow)(x, x[:, 0])
+
+  x = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+  want = jax.jacfwd(function)(x)
+  np.testing.assert_allclose(jax.jacrev(reversible(function))(x), want, rtol=1e-6)
+  symbolic = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("b"), 2), np.float32)
+  module = export_call_module(lambda x: [jax.grad(lambda x: reversible(function)(x).sum())(x)], [symbolic])
+  (got,) = lift(Module.from_call_module(**module.attributes))(x)
+  np.testing.assert_allclose(got, want.sum((0, 1)), rtol=1e-6)
