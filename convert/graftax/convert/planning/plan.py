@@ -19,6 +19,7 @@ from graftax.convert.planning.custom_gradient import (
 )
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.graphdef_ir import (
+  UNRESOLVED_OUTPUT,
   DType,
   Function,
   FunctionLibrary,
@@ -32,6 +33,7 @@ from graftax.graphdef_ir import (
   topological_order,
   traits_of,
 )
+from graftax.graphdef_ir.errors import DanglingInputError, UnknownOpError
 from graftax.ops_jax import Context, Kernel, Value, bind, context_kernel, lowering
 
 __all__ = ["Plan", "Planner", "Step"]
@@ -123,6 +125,22 @@ class Planner:
     yield from self.library.values()
 
 
+class _Slots(dict[TensorRef, int]):
+  """Slot of each tensor of a function.
+
+  Raises:
+    DanglingInputError: there is no such tensor.
+  """
+
+  def __init__(self, function: str):
+    self._function = function
+
+  def __missing__(self, ref: TensorRef) -> int:
+    raise DanglingInputError(
+      f"function {self._function!r}: {str(ref)!r} is read, but is neither a parameter nor the output of a node."
+    )
+
+
 class _Builder:
   """Collects the slots and steps of one function."""
 
@@ -133,7 +151,7 @@ class _Builder:
     self.options = planner.options
     self.effects = planner.effects
     self.gradients = planner.gradients
-    self.slots: dict[TensorRef, int] = {}
+    self.slots = _Slots(function.name)
     self.num_slots = 0
     self.references: set[TensorRef] = set()
     self.constants: dict[int, np.ndarray] = {}
@@ -220,7 +238,13 @@ class _Builder:
     signature = self.signatures.get(node.op)
     if signature is None:
       # Only the user has registered this op, so the number of outputs is that of the outputs that are read.
-      return 1 + max((ref.index for n in self.function.nodes for ref in n.inputs if ref.node == node.name), default=0)
+      last = max((ref.index for n in self.function.nodes for ref in n.inputs if ref.node == node.name), default=0)
+      if last == UNRESOLVED_OUTPUT:
+        raise UnknownOpError(
+          f"node {node.name!r} (function {self.function.name!r}): op {node.op!r} has no known signature, so its "
+          "outputs cannot be told apart."
+        )
+      return 1 + last
     return signature.num_outputs(node.attrs)
 
   def _kernel(self, node: Node, gradient: CustomGradient | None) -> Kernel:

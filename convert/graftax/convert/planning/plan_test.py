@@ -8,6 +8,7 @@ import pytest
 from graftax.convert import ConvertOptions, ParameterError, convert_program
 from graftax.convert.planning.plan import Planner
 from graftax.graphdef_ir import DType, FunctionRef
+from graftax.graphdef_ir.errors import DanglingInputError
 from graftax.ops_jax import InvalidInputError, UnsupportedOpError
 from graftax.testing.graph_builders import const, function, node, program
 
@@ -149,3 +150,9 @@ def test_a_constant_where_a_variable_is_wanted_is_named():
   nodes = [const("v", np.float32(2)), node("w", "AssignAdd", "v", "x", **F)]
   with pytest.raises(InvalidInputError, match=r"AssignAdd node 'w' .* needs a variable; its input is a"):
     _call(function("f", ["x"], nodes, ["w"]), 1.0)
+
+
+def test_a_tensor_that_nothing_makes_is_an_error():
+  broken = function("broken", ["x"], [node("y", "Neg", "gone", T=DType.FLOAT)], ["y"])
+  with pytest.raises(DanglingInputError, match="function 'broken': 'gone' is read"):
+    convert_program(program(broken))

@@ -1,5 +1,6 @@
 """Decodes a node's attributes to the annotated types of its lowering's keyword-only parameters."""
 
+import inspect
 import types
 import typing
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, OpSignature, PartialShape, Tensor
+from graftax.graphdef_ir.errors import MissingAttributeError
 from graftax.ops_jax._core.errors import UnsupportedAttrError
 from graftax.ops_jax._core.registry import Lowering
 
@@ -28,6 +30,7 @@ def decode_attrs(
 
   Raises:
     UnsupportedAttrError: the lowering does not support an attribute, or its annotation does not fit the value.
+    MissingAttributeError: the lowering needs an attribute that the node does not have.
   """
   declared = node.attrs.keys() if signature is None else node.attrs.keys() & signature.attrs.keys()
   unknown = [
@@ -47,7 +50,20 @@ def decode_attrs(
         raise UnsupportedAttrError(
           f"{where}: attribute {name}={given[name]!r} does not decode to {annotation}: {e}"
         ) from e
+  if len(decoded) < len(lowering.attrs):
+    _check_required(decoded, lowering, where)
   return decoded
+
+
+def _check_required(decoded: Mapping[str, Any], lowering: Lowering, where: str) -> None:
+  parameters = inspect.signature(lowering.function).parameters
+  missing = [
+    name
+    for name in lowering.attrs
+    if name not in decoded and name in parameters and parameters[name].default is inspect.Parameter.empty
+  ]
+  if missing:
+    raise MissingAttributeError(f"{where}: attributes {missing!r} are missing; the op needs them.")
 
 
 def decode_attr(value: AttrValue, annotation: Any) -> Any:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import JaxFunction, load, save
 from graftax.savedmodel_io.errors import MissingFolderError, OutputExistsError, SaveInputError
 
@@ -252,3 +253,20 @@ def test_parameters_that_are_traced_or_cannot_be_sorted_raise(tmp_path):
     jax.jit(lambda w: save(tmp_path / "m", {"f": (_scale, _SCALAR)}, {"w": w}))(1.0)
   with pytest.raises(SaveInputError, match="params is not a pytree"):
     save(tmp_path / "m", {"f": (lambda p, x: x, _SCALAR)}, {1: np.ones(2), "1": np.ones(2)})
+
+
+def test_a_damaged_graph_gives_typed_errors_or_a_function(tmp_path):
+  save(tmp_path / "m", {"predict": (_predict, _X)}, _params())
+  file, rng = tmp_path / "m/saved_model.pb", np.random.default_rng(0)
+  contents, num_refused = file.read_bytes(), 0
+  for _ in range(60):
+    damaged = bytearray(contents)
+    damaged[int(rng.integers(len(damaged)))] ^= 1 << int(rng.integers(8))
+    file.write_bytes(damaged)
+    try:
+      model = load(tmp_path / "m")
+      for restored in model.functions.values():
+        model.convert(restored)
+    except GraftaxError:
+      num_refused += 1
+  assert num_refused >= 5
