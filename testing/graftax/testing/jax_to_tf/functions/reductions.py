@@ -15,7 +15,9 @@ _INTS = np.array([[3, -1, 4, 1], [-5, 9, 2, 6]], np.int32)
 
 CASES = (
   Case("sum_mean", lambda x: x.sum(0) + x.mean(1).sum() + x.mean(0), _X, _B),
-  Case("prod", lambda x: jnp.prod(x, axis=0), _X, _B, low=0.5, high=1.5),
+  Case("prod", lambda x: jnp.prod(x, axis=1), _X, _B, low=0.5, high=1.5),
+  # JAX does not differentiate products along a symbolic dimension.
+  Case("prod_of_batch", lambda x: jnp.prod(x, axis=0), _X, _B, low=0.5, high=1.5, gradient=False),
   Case("max_min", lambda x: x.max(0) * x.min(1).sum(), _X, _B),
   Case("var_std", lambda x: x.var(0) + x.std(1, ddof=1).sum(), _X, _B),
   Case("argmax_argmin", lambda x: (jnp.argmax(x, 0), jnp.argmin(x, 1), x.sum()), _X, _B),
