@@ -15,8 +15,8 @@ _INTS = np.array([[3, -1, 4, 1], [-5, 9, 2, 6]], np.int32)
 
 CASES = (
   Case("sum_mean", lambda x: x.sum(0) + x.mean(1).sum() + x.mean(0), _X, _B),
-  Case("prod", lambda x: jnp.prod(x, axis=1), _X, _B, low=0.5, high=1.5),
-  # JAX does not differentiate products along a symbolic dimension.
+  Case("prod", lambda x: jnp.prod(x, axis=1), _X, low=0.5, high=1.5),
+  # JAX does not differentiate products of arrays with symbolic dimensions.
   Case("prod_of_batch", lambda x: jnp.prod(x, axis=0), _X, _B, low=0.5, high=1.5, gradient=False),
   Case("max_min", lambda x: x.max(0) * x.min(1).sum(), _X, _B),
   Case("var_std", lambda x: x.var(0) + x.std(1, ddof=1).sum(), _X, _B),
@@ -33,8 +33,10 @@ CASES = (
   Case("nansum", lambda x: jnp.nansum(jnp.where(x > 0.5, jnp.nan, x), axis=0) + jnp.nanmax(x), _X, _B),
   Case("cov_corrcoef", lambda x: jnp.cov(x, rowvar=False) + jnp.corrcoef(x, rowvar=False), (f32(6, 3),), _B),
   Case("cumsum", lambda x: jnp.cumsum(x, 0) * jnp.cumsum(x[:, ::-1], 1), _X, _B),
-  Case("cumprod", lambda x: jnp.cumprod(x, 0), _X, _B, low=0.5, high=1.5),
-  Case("cummax_cummin", lambda x: lax.cummax(x, 1) * lax.cummin(x, 0, reverse=True), _X, _B),
+  Case("cumprod", lambda x: jnp.cumprod(x, 1), _X, _B, low=0.5, high=1.5),
+  Case("cummax_cummin", lambda x: lax.cummax(x, 1) * lax.cummin(x, 1, reverse=True), _X, _B),
+  # Nor running products and maxima along a symbolic dimension.
+  Case("running_over_batch", lambda x: jnp.cumprod(x, 0) * lax.cummax(x, 0), _X, _B, gradient=False),
   Case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), _X, _B),
   Case("associative_scan", lambda x: lax.associative_scan(jnp.multiply, x, axis=1), _X, _B, low=0.5, high=1.5),
   Case(
