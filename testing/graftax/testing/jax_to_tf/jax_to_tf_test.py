@@ -1,6 +1,7 @@
 """A part of the table of JAX functions in TensorFlow; `python -m graftax.testing.jax_to_tf` runs all of it."""
 
 import collections
+import itertools
 
 import pytest
 
@@ -13,7 +14,7 @@ from graftax.testing.jax_to_tf.worker import run_isolated
 pytestmark = pytest.mark.tensorflow
 
 
-# One function of each kind, and those that jax2tf fails on; the slow tests run the whole table.
+# One function of each kind, and those that jax2tf fails on.
 _REPRESENTATIVE = (
   "arrays/top_k",
   "control_flow/while_then_custom_rule",
@@ -27,10 +28,6 @@ _REPRESENTATIVE = (
   "signal/rfft_irfft",
   "structures/integers_and_floats",
 )
-
-
-def _run(names: list[str], converter: str, routes: list[str]) -> dict[str, list[Result]]:
-  return dict(run_isolated(names, converter, routes, FORMS))
 
 
 def test_the_table_has_at_least_120_functions_of_every_kind():
@@ -47,7 +44,7 @@ def test_an_unknown_kind_is_an_error():
 
 def test_the_runner_tells_right_from_rejected_from_failed():
   names = ["elementwise/sin", "elementwise/asin", "linear_algebra/cholesky", "refused/psum"]
-  found = {"jax2tf": _run(names, "jax2tf", ["graph"])}
+  found: dict[str, dict[str, list[Result]]] = {"jax2tf": dict(run_isolated(names, "jax2tf", ["graph"], FORMS))}
   by_name = {name: [r.outcome for r in results] for name, results in found["jax2tf"].items()}
   assert by_name["elementwise/sin"] == ["equal"] * 4
   assert by_name["linear_algebra/cholesky"] == ["raised"] * 4
@@ -60,7 +57,6 @@ def test_the_runner_tells_right_from_rejected_from_failed():
 
 @pytest.mark.parametrize("name", _REPRESENTATIVE)
 def test_converted_functions_equal_jax(name):
-  # The other routes, and static shapes, are in the slow ring.
   case = all_cases()[name]
   form = "static" if case.polymorphic_shapes is None else "symbolic"
   results = list(check_case(case, "graftax", ("eager", "written"), (form,)))
@@ -71,6 +67,17 @@ def test_converted_functions_equal_jax(name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # the pipes of a child that died
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_function_equals_jax_along_every_route(kind):
-  found = _run(list(all_cases([kind])), "graftax", list(ROUTES))
+def test_every_function_equals_jax_along_one_route(kind):
+  # The command runs every route, which takes longer than all other tests together.
+  ways = list(itertools.product(FORMS, ROUTES))
+  names: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+  for position, (name, case) in enumerate(all_cases([kind]).items()):
+    form, route = ways[position % len(ways)]
+    names["static" if case.polymorphic_shapes is None else form, route].append(name)
+  found = {
+    name: results
+    for (form, route), some in names.items()
+    for name, results in run_isolated(some, "graftax", [route], [form])
+  }
+  assert found.keys() == all_cases([kind]).keys()
   assert not failures(found)
