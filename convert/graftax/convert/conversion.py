@@ -123,9 +123,10 @@ class _Call:
     return dataclasses.replace(self.options, **{name: getattr(now, name) for name in _CALL_TIME_OPTIONS})
 
 
-def _of_shape(variable: Variable) -> Variable:
-  """Returns zeros of the variable's shape and dtype that share one element."""
-  return Variable(np.broadcast_to(np.zeros((), variable.dtype), variable.shape), variable.name, variable.trainable)
+def _of_shape(variable: Any) -> Variable:
+  """Returns zeros of the shape and dtype of a variable, or of a plain array, that share one element."""
+  zeros = np.broadcast_to(np.zeros((), variable.dtype), variable.shape)
+  return Variable(zeros, getattr(variable, "name", ""), getattr(variable, "trainable", True))
 
 
 def _without_unused(program: Program, planner: Planner) -> Program:

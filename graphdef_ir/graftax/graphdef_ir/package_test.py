@@ -46,7 +46,7 @@ def test_the_documented_interface_is_exported():
     UNRESOLVED_OUTPUT
     parse_graph parse_function parse_message graph_from_proto function_from_proto
     graph_to_proto function_to_proto node_to_proto validate validate_function
-    signature_from_op_def
+    shape_to_proto signature_from_op_def
     topological_order consumers ancestors follow_calls function_references reachable_functions referenced_functions
     cut_function extract_subgraph tensor_spec
     prune inline_calls bind_attributes raise_control_flow format_function format_graph

@@ -8,20 +8,19 @@ import argparse
 import pathlib
 import sys
 
-from graftax.ops_jax import Lowering, lowering, reason_without_lowering, supported_ops
+from graftax.ops_jax import lowering, reason_without_lowering, supported_ops
 
 __all__ = ["main", "op_index"]
 
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
 _TARGET = _REPOSITORY / "docs" / "ops.md"
-_LOWERINGS = "graftax.ops_jax."
 # The ops that tf2xla compiles for CPU or GPU in TensorFlow 2.21, one name per line.
 _TF2XLA_OPS = pathlib.Path(__file__).with_name("tf2xla_ops.txt")
 
 
 def op_index() -> str:
-  """Returns the page as Markdown. Ops that other packages registered in this process are not on it."""
-  supported = frozenset(op for op in supported_ops() if _module(op).startswith(_LOWERINGS))
+  """Returns the page as Markdown."""
+  supported = supported_ops()
   compiled_by_xla = frozenset(_TF2XLA_OPS.read_text(encoding="utf-8").split())
   missing = sorted(compiled_by_xla - supported)
   lines = [
@@ -46,20 +45,12 @@ def op_index() -> str:
   return "\n".join(lines) + "\n"
 
 
-def _registered(op: str) -> Lowering:
+def _row(op: str) -> str:
   registered = lowering(op)
   assert registered is not None, f"internal: {op} is listed as supported and has no lowering"
-  return registered
-
-
-def _module(op: str) -> str:
-  return _registered(op).function.__module__
-
-
-def _row(op: str) -> str:
-  module = _module(op).removeprefix(_LOWERINGS)
+  module = registered.function.__module__.removeprefix("graftax.ops_jax.")
   path = f"../ops_jax/graftax/ops_jax/{module.replace('.', '/')}.py"
-  static = ", ".join(f"`{i.name}`" for i in _registered(op).inputs if i.static_type is not None)
+  static = ", ".join(f"`{i.name}`" for i in registered.inputs if i.static_type is not None)
   return f"| {op} | [{module}]({path}) | {static} |"
 
 
