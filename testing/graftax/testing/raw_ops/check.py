@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import operator
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,9 +22,10 @@ from graftax.testing.raw_ops.without_x64 import check_without_x64
 
 __all__ = ["check_raw_op", "check_raw_op_rejects"]
 
-# Ops that a check has run eagerly. Eagerly each JAX operation is compiled for itself, which took half the time of all
-# tests of ops, and an op that differs from its compiled program does so in its first case as well.
-_ran_eagerly: set[str] = set()
+# Ops that a check has run eagerly, with the lowering if it is not the registered one. Eagerly each JAX operation is
+# compiled for itself, which took half the time of all tests of ops, and an op that differs from its compiled program
+# does so in its first case as well.
+_ran_eagerly: set[tuple[str, Callable[..., Any] | None]] = set()
 
 
 def check_raw_op(
@@ -91,8 +92,9 @@ def check_raw_op(
     has_strings = any(x.dtype == object for x in [*case.dynamic_inputs, *expected])
     jit = jit and not has_strings
     run = jax.jit(case.run) if jit else case.run
-    if not jit or op not in _ran_eagerly:
-      _ran_eagerly.add(op)
+    key = op, None if lowering is None else lowering.function
+    if not jit or key not in _ran_eagerly:
+      _ran_eagerly.add(key)
       compare_outputs("concrete inputs", case.run(*arrays), expected)
       if known:
         compare_outputs("known inputs", case.run(*case.dynamic_inputs), expected)

@@ -30,7 +30,7 @@ def test_a_right_lowering_passes_every_check():
 @pytest.mark.parametrize(
   ("function", "message"),
   [
-    (lambda x: x * x + 1e-3, "traced inputs"),
+    (lambda x: x * x + 1e-3, "concrete inputs"),
     (lambda x: (x * x).astype(np.float16), "dtype float16"),
     (lambda x: jnp.expand_dims(x * x, 0), "shape"),
     (lambda x: (x * x, x), "2 outputs"),
@@ -42,6 +42,16 @@ def test_a_right_lowering_passes_every_check():
 def test_a_wrong_value_raises(function, message):
   with pytest.raises(AssertionError, match=message):
     _check_square(function)
+
+
+def test_a_lowering_that_fails_for_known_inputs_raises_in_every_case():
+  def square(x):
+    return x.at[()].set(x * x)  # numpy arrays have no `at`
+
+  entry = _lowering_of(square)
+  for _ in range(2):
+    with pytest.raises(AttributeError, match="'numpy.ndarray' object has no attribute 'at'"):
+      check_raw_op("Square", [_X], lowering=entry)
 
 
 def test_a_wrong_gradient_raises():
