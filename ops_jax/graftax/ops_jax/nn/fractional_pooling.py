@@ -160,7 +160,7 @@ def _regions(sequence: Array, size: int, overlapping: bool) -> tuple[Array, Arra
   else:
     # The size of a region is the ratio rounded down, or one more.
     largest = size // (sequence.shape[0] - 1) + 1
-  sequence = jnp.asarray(sequence)
+  sequence = jnp.asarray(sequence, np.int32)  # positions in an image
   positions = sequence[:-1, None] + np.arange(largest + overlapping)
   ends = sequence[1:, None] + (1 if overlapping else 0)
   return jnp.minimum(positions, size - 1), (positions < ends) & (positions < size)
