@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint
+from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, safe_scale
 
 __all__ = ["eigh"]
 
@@ -27,11 +27,12 @@ def eigh(a: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, a
   triangle = jnp.tril(a) if lower else adjoint(jnp.triu(a))
   strict = jnp.tril(triangle, -1)
   hermitian = strict + adjoint(strict) + (triangle - strict).real.astype(a.dtype)
+  scale = safe_scale(hermitian)
   vectors, values = jax.ffi.ffi_call(
     "Eigh",
     [jax.ShapeDtypeStruct(a.shape, a.dtype), eigenvalues],
     custom_call_api_version=1,
     legacy_backend_config=f"1,1,{_MAX_SWEEPS},{_TOLERANCE[str(a.dtype)]}",
     vmap_method="broadcast_all",
-  )(hermitian)
-  return vectors, values
+  )(hermitian / scale.astype(a.dtype))
+  return vectors, values * scale[..., 0]

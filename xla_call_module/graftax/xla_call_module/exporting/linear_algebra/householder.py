@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product
+from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product, safe_scale
 
 __all__ = ["householder_product", "ormqr", "qr"]
 
@@ -28,8 +28,9 @@ def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
     return (q, r, jnp.zeros((*batch, n), jnp.int32)) if pivoting else (q, r)
   if pivoting:
     return _pivoted(a, rank)
-  reflectors, taus = _reflectors(a)
-  r = jnp.triu(reflectors[..., :rank, :])
+  scale = safe_scale(a).astype(a.dtype)
+  reflectors, taus = _reflectors(a / scale)
+  r = jnp.triu(reflectors[..., :rank, :]) * scale
   if not full_matrices or m <= n:
     q = householder_product(reflectors[..., :rank], taus)
   else:

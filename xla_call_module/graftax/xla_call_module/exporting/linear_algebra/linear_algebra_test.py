@@ -29,7 +29,7 @@ def _draw(shape, dtype, seed=0):
 
 
 def _adjoint(x):
-  return np.conj(np.swapaxes(x, -1, -2))
+  return x.conj().swapaxes(-1, -2)
 
 
 def _run(function, *arrays, symbolic):
@@ -62,7 +62,7 @@ def _positive(x):
     jnp.linalg.slogdet,
     jnp.linalg.cond,
     jax.scipy.linalg.expm,
-    jax.scipy.linalg.lu,
+    jax.vmap(jax.scipy.linalg.lu),
     lambda x: jnp.linalg.cholesky(_positive(x)),
     lambda x: jnp.linalg.eigvalsh(_positive(x)),
     lambda x: jnp.linalg.solve(x, jnp.ones_like(x[..., :2])),
@@ -137,6 +137,26 @@ def test_singular_matrices_have_orthogonal_singular_vectors(dtype):
   x[2] = x[2, :, :1] * x[2, :1, :]
   x[3] *= 1e-18
   _check_svd(x, _run(jnp.linalg.svd, x, symbolic=False), 20 * _BOUND[dtype])
+
+
+@pytest.mark.slow
+def test_matrices_whose_squares_leave_the_range_are_decomposed():
+  # XLA's own decompositions square the entries: in float32 those of 1e-25 vanish and those of 1e25 are infinite.
+  x = _draw((5, 4, 4), "float32") * np.array([1, 1e-18, 1e-25, 1e18, 1e25], np.float32)[:, None, None]
+  x = x + _adjoint(x)
+  size = np.abs(x).max((1, 2), keepdims=True)
+
+  def check(rebuilt, *orthogonal):
+    np.testing.assert_allclose(rebuilt / size, x / size, atol=1e-5)
+    for q in orthogonal:
+      np.testing.assert_allclose(_adjoint(q) @ q, [np.eye(4)] * 5, atol=1e-5)
+
+  q, r = _run(jnp.linalg.qr, x, symbolic=True)
+  check(q @ r, q)
+  values, vectors = _run(jnp.linalg.eigh, x, symbolic=True)
+  check(vectors * values[:, None] @ _adjoint(vectors), vectors)
+  u, s, vh = _run(jnp.linalg.svd, x, symbolic=True)
+  check(u * s[:, None] @ vh, u, _adjoint(vh))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["adjoint", "identity", "min_dim", "product"]
+__all__ = ["adjoint", "identity", "min_dim", "product", "safe_scale"]
 
 
 def adjoint(a: Any) -> Any:
@@ -30,3 +30,15 @@ def min_dim(m: Any, n: Any) -> Any:
   # JAX's function for this is private; the shape rule of LU is not.
   _, pivots, _ = jax.eval_shape(jax.lax.linalg.lu, jax.ShapeDtypeStruct((m, n), jnp.float32))
   return pivots.shape[0]
+
+
+def safe_scale(a: Any) -> Any:
+  """Returns what to divide each matrix by, `[..., 1, 1]`, so that squares of entries neither overflow nor underflow.
+
+  It is 1 for most matrices, which so stay as they are, and the largest entry for the others.
+  """
+  limits = jnp.finfo(a.dtype)
+  smallest, largest = limits.tiny**0.5 / limits.eps, limits.max**0.5 * limits.eps
+  size = jnp.max(jnp.abs(a), axis=(-2, -1), keepdims=True)
+  is_far = ((size < smallest) & (size > 0)) | ((size > largest) & jnp.isfinite(size))
+  return jnp.where(is_far, size, 1)

@@ -53,8 +53,10 @@ def _decompose_lower(a: Any, compute_uv: bool) -> Any:
     return s, None, None
   columns = jnp.take_along_axis(columns, order[..., None, :], axis=-1)
   # The columns are orthogonal and their norms descend, so their QR decomposition only divides them by their norms, and
-  # completes the basis where they vanish.
-  u, r = qr(columns[..., :n, :], pivoting=False, full_matrices=False)
+  # completes the basis where they vanish, or are so short that reflectors of them would be inexact.
+  limits = jnp.finfo(a.dtype)
+  is_long = jnp.linalg.norm(columns[..., :n, :], axis=-2, keepdims=True) > limits.tiny**0.5 / limits.eps
+  u, r = qr(jnp.where(is_long, columns[..., :n, :], 0), pivoting=False, full_matrices=False)
   diagonal = jnp.diagonal(r, axis1=-2, axis2=-1)
   size = jnp.abs(diagonal)
   phase = jnp.where(size > 0, diagonal / jnp.where(size > 0, size, 1).astype(a.dtype), 1)
