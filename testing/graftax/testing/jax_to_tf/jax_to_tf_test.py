@@ -65,19 +65,13 @@ def test_converted_functions_equal_jax(name):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the pipes of a child that died
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_function_equals_jax_along_one_route(kind):
   # The command runs every route, which takes longer than all other tests together.
   ways = list(itertools.product(FORMS, ROUTES))
-  names: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+  found: dict[str, list[Result]] = {}
   for position, (name, case) in enumerate(all_cases([kind]).items()):
     form, route = ways[position % len(ways)]
-    names["static" if case.polymorphic_shapes is None else form, route].append(name)
-  found = {
-    name: results
-    for (form, route), some in names.items()
-    for name, results in run_isolated(some, "graftax", [route], [form])
-  }
-  assert found.keys() == all_cases([kind]).keys()
+    form = "static" if case.polymorphic_shapes is None else form
+    found[name] = list(check_case(case, "graftax", (route,), (form,)))
   assert not failures(found)
