@@ -157,6 +157,7 @@ np.savez(sys.argv[2], x=x, y=net.apply(params, x))
 
 
 def test_a_flax_model_is_saved_while_tensorflow_cannot_be_imported(tmp_path):
+  pytest.importorskip("flax")
   subprocess.run([sys.executable, "-c", _FLAX, tmp_path / "m", tmp_path / "data.npz"], check=True)
   data = np.load(tmp_path / "data.npz")
   fn, params = load(tmp_path / "m").convert("serving_default")
