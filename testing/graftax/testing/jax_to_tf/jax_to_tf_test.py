@@ -66,11 +66,11 @@ def test_converted_functions_equal_jax(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_function_equals_jax_along_one_route(kind):
-  # The command runs every route, which takes longer than all other tests together.
+def test_every_fourth_function_equals_jax_along_one_route(kind):
+  # The command runs every function along every route, which takes longer than all other tests together.
   ways = list(itertools.product(FORMS, ROUTES))
   found: dict[str, list[Result]] = {}
-  for position, (name, case) in enumerate(all_cases([kind]).items()):
+  for position, (name, case) in enumerate(list(all_cases([kind]).items())[::4]):
     form, route = ways[position % len(ways)]
     form = "static" if case.polymorphic_shapes is None else form
     found[name] = list(check_case(case, "graftax", (route,), (form,)))
