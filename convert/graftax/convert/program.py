@@ -33,11 +33,13 @@ class StringTable(UnavailableCapture):
     name: the name of the table in messages.
     keys: `[n, ...]`.
     values: `[n, ...]`.
+    maker: the op that makes the table in TensorFlow. It decides whether the table can change there.
   """
 
   name: str
   keys: np.ndarray
   values: np.ndarray
+  maker: str = "HashTableV2"
 
 
 Capture = ResourceHandle | np.ndarray | UnavailableCapture

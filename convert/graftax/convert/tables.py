@@ -24,22 +24,30 @@ from graftax.ops_jax import LookupTable, ResourceHandle
 __all__ = ["filled_table", "graph_filled_tables", "table_capture", "with_tables"]
 
 
-def table_capture(name: str, keys: np.ndarray, values: np.ndarray) -> LookupTable | UnavailableCapture:
+def table_capture(
+  name: str, keys: np.ndarray, values: np.ndarray, maker: str = "HashTableV2"
+) -> LookupTable | UnavailableCapture:
   """Returns a table as a constant, or as a `StringTable`, which JAX cannot hold.
 
   Args:
     name: the name of the table in messages.
     keys: `[n, ...]`.
     values: `[n, ...]`.
+    maker: the op that makes the table.
   """
   strings = [what for what, array in (("keys", keys), ("values", values)) if array.dtype == object]
   if strings:
-    return StringTable(f"table {name!r} has string {' and '.join(strings)}", name, keys, values)
-  return LookupTable(name, keys=keys, values=values)
+    return StringTable(f"table {name!r} has string {' and '.join(strings)}", name, keys, values, maker)
+  return LookupTable(name, keys=keys, values=values, maker=maker)
 
 
 def filled_table(
-  name: str, initializer: Function, captures: Sequence[Capture], library: FunctionLibrary, signatures: OpSignatures
+  name: str,
+  initializer: Function,
+  captures: Sequence[Capture],
+  library: FunctionLibrary,
+  signatures: OpSignatures,
+  maker: str = "HashTableV2",
 ) -> LookupTable | UnavailableCapture:
   """Returns the table that a function fills, with the keys and values that the function computes.
 
@@ -49,17 +57,21 @@ def filled_table(
     captures: the values that the function closes over.
     library: the functions that it calls.
     signatures: signatures of all ops.
+    maker: the op that makes the table.
   """
   fills = [node for node in initializer.nodes if traits_of(node.op).fills]
-  return _filled(name, fills, initializer, captures, library, signatures)
+  return _filled(name, maker, fills, initializer, captures, library, signatures)
 
 
 def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
   """Returns, by the name of the node that creates it, each table that nodes of the graph fill."""
   function = Function("graph", (), (), graph.nodes)
-  fills = {node.name: _fills_of(node, function) for node in graph.nodes if traits_of(node.op).makes == "table"}
+  makers = [node for node in graph.nodes if traits_of(node.op).makes == "table"]
+  fills = {maker.name: _fills_of(maker, function) for maker in makers}
   return {
-    name: _filled(name, nodes, function, (), graph.library, graph.signatures) for name, nodes in fills.items() if nodes
+    maker.name: _filled(maker.name, maker.op, fills[maker.name], function, (), graph.library, graph.signatures)
+    for maker in makers
+    if fills[maker.name]
   }
 
 
@@ -71,9 +83,11 @@ def with_tables(program: Program) -> Program:
     return program
   fills = {maker.name: _fills_of(maker, function) for maker in makers}
   tables = {
-    name: _filled(name, nodes, function, program.captures, program.library, program.signatures)
-    for name, nodes in fills.items()
-    if nodes
+    maker.name: _filled(
+      maker.name, maker.op, fills[maker.name], function, program.captures, program.library, program.signatures
+    )
+    for maker in makers
+    if fills[maker.name]
   }
   filling = {node.name for nodes in fills.values() for node in nodes}
   taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
@@ -110,6 +124,7 @@ def _fills_of(maker: Node, function: Function) -> list[Node]:
 
 def _filled(
   name: str,
+  maker: str,
   fills: Sequence[Node],
   function: Function,
   captures: Sequence[Capture],
@@ -124,7 +139,8 @@ def _filled(
   # The table does not exist yet, so its handle is only a name.
   bound = [ResourceHandle(name, "table") if isinstance(c, UnavailableCapture) else c for c in captures]
   try:
-    return table_capture(name, *known_values(function, (keys, values), bound, library, signatures))
+    contents = known_values(function, (keys, values), bound, library, signatures)
+    return table_capture(name, contents[0], contents[1], maker)
   except GraftaxError as e:
     return UnavailableCapture(
       f"table {name!r} is filled with values that cannot be computed during conversion ({_first_line(e)})"

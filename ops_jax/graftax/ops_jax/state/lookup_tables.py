@@ -22,11 +22,13 @@ class LookupTable(ResourceHandle):
     name: name for messages.
     keys: `[n]`, or `[n, ...]` if keys are tensors; all different.
     values: `[n, ...]`.
+    maker: the op that makes the table in TensorFlow. It decides whether the table can change there.
   """
 
   kind: str = "table"
   keys: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64), compare=False, repr=False)
   values: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64), compare=False, repr=False)
+  maker: str = "HashTableV2"
 
   def __post_init__(self) -> None:
     if len(self.keys) != len(self.values):

@@ -85,8 +85,17 @@ def test_integer_tables_become_constants(saved):
     np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
 
 
-@pytest.mark.parametrize("value_shape", [(), (2,)])
-def test_the_buckets_of_a_dense_table_that_hold_nothing_are_left_out(tmp_path, value_shape):
+def test_tables_are_read_from_a_model_that_tensorflow_loaded_and_saved(saved, tmp_path):
+  model, path = saved
+  tf.saved_model.save(tf.saved_model.load(path), str(tmp_path))
+  ids = np.array([3, 4, 9], np.int64)
+  fn, params = load(tmp_path).convert("look_up")
+  for name, expected in model.look_up(ids).items():
+    np.testing.assert_array_equal(fn(params, ids)[0][name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize(("value_shape", "folder"), [((), "once"), ((2,), "once"), ((2,), "twice")])
+def test_the_buckets_of_a_dense_table_that_hold_nothing_are_left_out(tmp_path, value_shape, folder):
   module = tf.Module()
   values = np.arange(1, 1 + 2 * np.prod(value_shape, dtype=int)).reshape(2, *value_shape).astype(np.float32)
   module.table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, np.zeros(value_shape, "f4"), -1, -2)
@@ -95,8 +104,9 @@ def test_the_buckets_of_a_dense_table_that_hold_nothing_are_left_out(tmp_path, v
     lambda ids: {"found": module.table.lookup(ids), "size": module.table.size()},
     input_signature=[tf.TensorSpec([None], tf.int64)],
   )
-  tf.saved_model.save(module, str(tmp_path))
-  fn, params = load(tmp_path).convert("look_up")
+  tf.saved_model.save(module, str(tmp_path / "once"))
+  tf.saved_model.save(tf.saved_model.load(str(tmp_path / "once")), str(tmp_path / "twice"))
+  fn, params = load(tmp_path / folder).convert("look_up")
   ids = np.array([5, 6, 7])
   for name, expected in module.look_up(ids).items():
     np.testing.assert_array_equal(fn(params, ids)[0][name], expected, err_msg=name)

@@ -14,7 +14,7 @@ from graftax.convert import (
   known_values,
   table_capture,
 )
-from graftax.graphdef_ir import PartialShape, traits_of
+from graftax.graphdef_ir import Function, Node, PartialShape, inline_calls, traits_of
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["graph_tables", "restored_table"]
 
+# What ops that make tables make, by their traits.
+_TABLES = ("table", "anonymous_table")
 # The first inputs of the op that makes a dense table: the keys of free and of deleted buckets.
 _NUM_MARKERS = 2
 
@@ -38,16 +40,28 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
   resource = model.resources.get(name)
   if resource is None:
     return UnavailableCapture(f"object {name!r}, which is not a table,")
+  creator = resource.create
+  nodes = () if creator is None else _body(model, creator).nodes
+  maker = next((node for node in nodes if traits_of(node.op).makes in _TABLES), None)
+  op = "" if maker is None else maker.op
   checkpointed = _checkpointed(model, resource)
   if checkpointed is not None:
-    return table_capture(name, *_without_free_buckets(model, resource, *checkpointed))
+    if creator is not None and maker is not None and traits_of(op).marks_buckets:
+      checkpointed = _without_free_buckets(model, name, creator, maker, *checkpointed)
+    return table_capture(name, *checkpointed, maker=op)
   if resource.initialize is None:
     return UnavailableCapture(f"resource {name!r}, which nothing in the model fills,")
   captures = _captures(resource.initialize, name)
   if isinstance(captures, UnavailableCapture):
     return captures
-  library = model.graph.library
-  return filled_table(name, library[resource.initialize.name], captures, library, model.graph.signatures)
+  initializer = _body(model, resource.initialize)
+  return filled_table(name, initializer, captures, model.graph.library, model.graph.signatures, op)
+
+
+def _body(model: "SavedModel", function: ConcreteFunction) -> Function:
+  """Returns a function with its calls inlined: if TensorFlow saves a loaded table, it wraps the table's functions."""
+  graph = model.graph
+  return inline_calls(graph.library[function.name], graph.library, signatures=graph.signatures)
 
 
 def _captures(function: ConcreteFunction, table: str) -> list[Capture] | UnavailableCapture:
@@ -69,8 +83,10 @@ def _captures(function: ConcreteFunction, table: str) -> list[Capture] | Unavail
 def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, np.ndarray] | None:
   """Returns the keys and values of a table that the checkpoint holds, since it can change; None for any other."""
   for key in resource.checkpoint_keys.values():
-    if model.checkpoint is not None and f"{key}-keys" in model.checkpoint:
-      return np.asarray(model.checkpoint[f"{key}-keys"]), np.asarray(model.checkpoint[f"{key}-values"])
+    # TensorFlow records one key for both tensors, or if it saves a table that it loaded, the key of each.
+    base = key.removesuffix("-keys")
+    if model.checkpoint is not None and f"{base}-keys" in model.checkpoint:
+      return np.asarray(model.checkpoint[f"{base}-keys"]), np.asarray(model.checkpoint[f"{base}-values"])
   return None
 
 
@@ -80,24 +96,18 @@ def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Captur
 
 
 def _without_free_buckets(
-  model: "SavedModel", resource: Resource, keys: np.ndarray, values: np.ndarray
+  model: "SavedModel", name: str, creator: ConcreteFunction, maker: Node, keys: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the keys and values in the table. A DenseHashTable is saved with all its buckets, scalars in it as `[1]`.
 
   The function that makes the table says which keys mark free and deleted buckets, and which shape keys and values have.
   """
-  if resource.create is None:
-    return keys, values
-  graph = model.graph
-  function = graph.library[resource.create.name]
-  maker = next((node for node in function.nodes if traits_of(node.op).marks_buckets), None)
-  if maker is None:
-    return keys, values
-  captures = _captures(resource.create, resource.name)
+  captures = _captures(creator, name)
   value_shape = maker.attrs.get("value_shape", PartialShape(()))
   if isinstance(captures, UnavailableCapture) or not isinstance(value_shape, PartialShape):
-    raise DamagedSavedModelError(f"table {resource.name!r}: what function {function.name!r} makes cannot be read")
-  markers = known_values(function, maker.inputs[:_NUM_MARKERS], captures, graph.library, graph.signatures)
+    raise DamagedSavedModelError(f"table {name!r}: what function {creator.name!r} makes cannot be read")
+  body, graph = _body(model, creator), model.graph
+  markers = known_values(body, maker.inputs[:_NUM_MARKERS], captures, graph.library, graph.signatures)
   keys = keys.reshape(len(keys), *np.shape(markers[0]))
   values = values.reshape(len(values), *value_shape.as_tuple())
   is_marker = [(keys == marker).reshape(len(keys), -1).all(axis=1) for marker in markers]
