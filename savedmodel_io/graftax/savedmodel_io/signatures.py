@@ -14,10 +14,11 @@ from graftax.savedmodel_io.objects.spec_text import listed, named_specs_text, st
 from graftax.savedmodel_io.objects.structured_value import decode_structure
 from graftax.savedmodel_io.objects.type_specs import SparseTensorSpec, partial_shape
 
-__all__ = ["Signature", "Signatures", "init_op", "read_signatures"]
+__all__ = ["INIT_SIGNATURE", "RESERVED_SIGNATURES", "Signature", "Signatures", "init_op", "read_signatures"]
 
-_INIT_SIGNATURE = "__saved_model_init_op"
-_INTERNAL = (_INIT_SIGNATURE, "__saved_model_train_op")
+# Loaders run these by themselves; they are not entry points.
+INIT_SIGNATURE = "__saved_model_init_op"
+RESERVED_SIGNATURES = (INIT_SIGNATURE, "__saved_model_train_op")
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
@@ -87,7 +88,7 @@ def read_signatures(meta_graph: schema.MetaGraphDef, reader: FunctionReader) -> 
   functions = _signature_functions(reader.objects)
   signatures = {}
   for name in sorted(meta_graph.signature_def):
-    if name not in _INTERNAL:
+    if name not in RESERVED_SIGNATURES:
       function = reader.concrete_function(functions[name]) if name in functions else None
       signatures[name] = _read_signature(name, meta_graph.signature_def[name], function)
   return Signatures(signatures)
@@ -95,10 +96,10 @@ def read_signatures(meta_graph: schema.MetaGraphDef, reader: FunctionReader) -> 
 
 def init_op(meta_graph: schema.MetaGraphDef) -> str | None:
   """Returns the graph node that fills the tables of a TF1 model, or None."""
-  if _INIT_SIGNATURE in meta_graph.signature_def:
-    outputs = meta_graph.signature_def[_INIT_SIGNATURE].outputs
-    if _INIT_SIGNATURE in outputs:
-      return outputs[_INIT_SIGNATURE].name.partition(":")[0]
+  if INIT_SIGNATURE in meta_graph.signature_def:
+    outputs = meta_graph.signature_def[INIT_SIGNATURE].outputs
+    if INIT_SIGNATURE in outputs:
+      return outputs[INIT_SIGNATURE].name.partition(":")[0]
   for collection in _INIT_COLLECTIONS:
     if collection in meta_graph.collection_def:
       nodes = meta_graph.collection_def[collection].node_list.value

@@ -13,6 +13,7 @@ from graftax.convert import Program, ResourceHandle
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io.errors import SaveInputError, VariableValueError
 from graftax.savedmodel_io.objects.spec_text import listed
+from graftax.savedmodel_io.signatures import RESERVED_SIGNATURES
 from graftax.savedmodel_io.writing.stored_tensor import StoredTensor, stored_tensor
 
 __all__ = [
@@ -97,16 +98,18 @@ def checked_signatures(
   """Returns the program of each signature.
 
   Raises:
-    SaveInputError: a signature is neither a program nor the name of a function with one trace.
+    SaveInputError: a name is reserved, or a signature is neither a program nor the name of a function with one trace.
   """
   checked: dict[str, Program] = {}
   for name, value in signatures.items():
-    if not isinstance(name, str) or not name:
-      raise SaveInputError(f"signature {name!r}: expected a name, as a string")
+    if not isinstance(name, str) or not name or name in RESERVED_SIGNATURES:
+      raise SaveInputError(
+        f"signature {name!r}: expected a name, as a string that is none of {list(RESERVED_SIGNATURES)}"
+      )
     if isinstance(value, Program):
       checked[name] = value
       continue
-    if value not in functions:
+    if not isinstance(value, str) or value not in functions:
       raise SaveInputError(f"signature {name!r} is {value!r:.80}; expected a Program, or one of {list(functions)}")
     if len(functions[value]) != 1:
       raise SaveInputError(
@@ -140,7 +143,8 @@ def checked_attributes(attributes: Mapping[str, Any], variables: Mapping[str, An
   """Returns the attributes.
 
   Raises:
-    SaveInputError: a name is taken or not a string, or there is no variable of a name.
+    SaveInputError: the name of an attribute is reserved or not an identifier, a dict has a key that is not a string, or
+      a leaf is not the name of a variable.
   """
   for name in attributes:
     if name in _RESERVED or not isinstance(name, str) or not name.isidentifier():
@@ -162,7 +166,7 @@ def collected_variables(
   Raises:
     VariableValueError: a variable has no value, values that differ, or one that does not fit.
     TensorValueError: a value cannot be stored.
-    SaveInputError: `trainable` names a variable that there is not.
+    SaveInputError: `trainable` names a variable that does not exist.
   """
   specs: dict[str, TensorSpec] = {}
   values: dict[str, Any] = dict(params)
@@ -193,8 +197,8 @@ def _check_nested(path: str, nested: Any, variables: Mapping[str, Any]) -> None:
   elif isinstance(nested, list | tuple):
     for position, value in enumerate(nested):
       _check_nested(f"{path}.{position}", value, variables)
-  elif nested not in variables:
-    raise SaveInputError(f"attribute {path!r}: no variable {nested!r}; {listed(str(nested), variables)}")
+  elif not isinstance(nested, str) or nested not in variables:
+    raise SaveInputError(f"attribute {path!r}: no variable {nested!r:.80}; {listed(str(nested), variables)}")
 
 
 def _check_path(path: Any) -> None:
