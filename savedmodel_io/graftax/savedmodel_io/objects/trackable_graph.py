@@ -9,10 +9,12 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import DamagedCheckpointError
 from graftax.savedmodel_io.objects.object_graph import ObjectGraph
 
-__all__ = ["OBJECT_GRAPH_KEY", "VARIABLE_VALUE", "match_checkpoint", "read_trackable_graph"]
+__all__ = ["OBJECT_GRAPH_KEY", "TABLE_CONTENTS", "VARIABLE_VALUE", "match_checkpoint", "read_trackable_graph"]
 
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 VARIABLE_VALUE = "VARIABLE_VALUE"
+# The key of a table that can change is the beginning of the keys of two tensors, "table-keys" and "table-values".
+TABLE_CONTENTS = "table"
 
 
 def read_trackable_graph(reader: CheckpointReader) -> schema.TrackableObjectGraph | None:

@@ -11,13 +11,30 @@ import numpy as np
 from graftax.convert import CapturedTensor, LookupTable, ResourceHandle, StringTable
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorRef, TensorSpec, schema, shape_to_proto
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
-from graftax.savedmodel_io.writing.function_records import function_spec, plain_record
-from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder
+from graftax.savedmodel_io.objects.trackable_graph import TABLE_CONTENTS
+from graftax.savedmodel_io.writing.function_records import bare_function, function_spec, plain_record
+from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder, table_keys
 from graftax.savedmodel_io.writing.model_content import SavedVariable
 from graftax.savedmodel_io.writing.object_builder import ObjectBuilder
-from graftax.savedmodel_io.writing.table_functions import table_functions, table_key
+from graftax.savedmodel_io.writing.stored_tensor import StoredTensor, stored_tensor
+from graftax.savedmodel_io.writing.table_functions import TableFunctions, table_functions, table_key
 
-__all__ = ["CapturedObjects"]
+__all__ = ["CapturedObjects", "ChangingTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingTable:
+  """A table that can change.
+
+  Attributes:
+    handle: its handle in the graph.
+    keys: `[n]`.
+    values: `[n, ...]`.
+  """
+
+  handle: TensorRef
+  keys: StoredTensor
+  values: StoredTensor
 
 
 @dataclass
@@ -31,6 +48,7 @@ class CapturedObjects:
     handles: name of a variable -> its handle in the graph.
     asset_records: the records of assets.
     tables: objects of tables.
+    changing: object of a table that can change -> what checkpoints hold of it.
     functions: the functions of tables, by name.
     records: their records.
   """
@@ -41,6 +59,7 @@ class CapturedObjects:
   handles: dict[str, TensorRef] = field(default_factory=dict)
   asset_records: list[schema.AssetFileDef] = field(default_factory=list)
   tables: list[int] = field(default_factory=list)
+  changing: dict[int, ChangingTable] = field(default_factory=dict)
   functions: dict[str, Function] = field(default_factory=dict)
   records: dict[str, schema.SavedConcreteFunction] = field(default_factory=dict)
   _assets: dict[bytes, tuple[int, TensorRef]] = field(default_factory=dict)
@@ -109,32 +128,51 @@ class CapturedObjects:
 
   def _make_table(self, table: LookupTable | StringTable) -> tuple[int, TensorRef]:
     made = table_functions(table, len(self.tables))
-    contents = [np.asarray(table.keys), np.asarray(table.values)]
-    keys, values = (self._object(array) for array in contents)
     handle = self.graph.add_node_like(made.maker)
-    fill = self.graph.add(
-      "hash_table/fill",
-      "LookupTableImportV2",
-      [handle, *self.tensors(contents)],
-      Tin=made.key_dtype,
-      Tout=made.value_dtype,
-    )
-    self.graph.initializers.append(fill.node)
-    resource = self.objects.add(schema.SavedObject(resource=schema.SavedResource()))
+    if made.save is None or made.restore is None:
+      resource, bound = self._make_constant_table(table, made, handle)
+    else:
+      resource, bound = self._make_changing_table(table, made.save, made.restore, handle), []
     self.tables.append(resource)
     status = TensorSpec(PartialShape(()), DType.INT32)
-    for attribute, function, result, bound in (
+    for attribute, function, result, captured in (
       ("_create_resource", made.create, TensorSpec(PartialShape(()), DType.RESOURCE), []),
-      ("_initialize", made.initialize, status, [resource, keys[0], values[0]]),
+      ("_initialize", made.initialize, status, bound),
       ("_destroy_resource", made.destroy, status, []),
     ):
       self.functions[function.name] = function
-      self.records[function.name] = plain_record(result, bound)
+      self.records[function.name] = plain_record(result, captured)
       message = schema.SavedFunction(
         concrete_functions=[function.name], function_spec=function_spec(inspect.Signature(), "a table")
       )
       self.objects.attach(resource, attribute, self.objects.add(schema.SavedObject(function=message)))
     return resource, handle
+
+  def _make_constant_table(
+    self, table: LookupTable | StringTable, made: TableFunctions, handle: TensorRef
+  ) -> tuple[int, list[int]]:
+    """Returns the object of a table that is filled once, and what the function captures that fills it."""
+    contents = [np.asarray(table.keys), np.asarray(table.values)]
+    keys, values = self.object_ids(contents)
+    fill = self.graph.add_table_import("hash_table/fill", [handle, *self.tensors(contents)], made.dtypes)
+    self.graph.initializers.append(fill.node)
+    resource = self.objects.add_table()
+    return resource, [resource, keys, values]
+
+  def _make_changing_table(
+    self, table: LookupTable | StringTable, save: Function, restore: Function, handle: TensorRef
+  ) -> int:
+    """Returns the object of a table whose contents are in the checkpoint."""
+    what = f"table {table.name!r}"
+    keys, values = stored_tensor(np.asarray(table.keys), what), stored_tensor(np.asarray(table.values), what)
+    resource = self.objects.add_table(bare_function(save.name, ()), bare_function(restore.name, ("contents",)))
+    tensors = zip(table_keys(TABLE_CONTENTS), (keys, values), strict=True)
+    specs = {key: TensorSpec(PartialShape(None), tensor.dtype) for key, tensor in tensors}
+    for function, args, result in ((save, (), specs), (restore, (specs,), None)):
+      self.functions[function.name] = function
+      self.records[function.name] = plain_record(result, [resource], args)
+    self.changing[resource] = ChangingTable(handle, keys, values)
+    return resource
 
   def _make_constant(self, value: np.ndarray) -> tuple[int, TensorRef]:
     text = value.ravel()[0] if value.dtype == object and value.shape == () else None

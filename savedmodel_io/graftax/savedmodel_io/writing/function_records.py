@@ -12,7 +12,15 @@ from graftax.graphdef_ir import Function, PartialShape, Result, TensorSpec, sche
 from graftax.savedmodel_io.errors import SaveInputError, UnsupportedSavedModelError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure, named_tuple
 
-__all__ = ["concrete_function", "flat_arguments", "function_spec", "gradient_function", "keyword_spec", "plain_record"]
+__all__ = [
+  "bare_function",
+  "concrete_function",
+  "flat_arguments",
+  "function_spec",
+  "gradient_function",
+  "keyword_spec",
+  "plain_record",
+]
 
 # TensorFlow takes an argument of this name, if it is the first, for that of a method.
 _SELF = "self"
@@ -65,20 +73,28 @@ def gradient_function(
   )
 
 
-def plain_record(result: TensorSpec, bound_inputs: Sequence[int]) -> schema.SavedConcreteFunction:
-  """Returns the record of a function without arguments."""
+def plain_record(result: Any, bound_inputs: Sequence[int], args: tuple[Any, ...] = ()) -> schema.SavedConcreteFunction:
+  """Returns the record of a function of a table: what it returns, what it captures, and its positional arguments."""
   return schema.SavedConcreteFunction(
     bound_inputs=bound_inputs,
-    canonicalized_input_signature=encode_structure(((), {}), "a function of a table"),
+    canonicalized_input_signature=encode_structure((args, {}), "a function of a table"),
     output_signature=encode_structure(result, "a function of a table"),
   )
+
+
+def bare_function(name: str, arguments: Sequence[str]) -> schema.SavedObject:
+  """Returns the object of a concrete function that is called by itself, with its arguments by position."""
+  message = schema.SavedBareConcreteFunction(
+    concrete_function_name=name, argument_keywords=arguments, allowed_positional_arguments=len(arguments)
+  )
+  return schema.SavedObject(bare_concrete_function=message)
 
 
 def flat_arguments(inputs: InputStructure) -> list[tuple[str, Any, Any]]:
   """Returns `(name, leaf, default)` of each leaf of a program's arguments, in flat order.
 
-  A leaf of a nested argument is named as in TensorFlow: `x["a"][0]` is `"x_a_0"`. If there is no default, it is
-  `inspect.Parameter.empty`.
+  Leaves of nested arguments have the names that TensorFlow gives them: `"x_a_0"` for `x["a"][0]`. `default` is
+  `inspect.Parameter.empty` for an argument without a default, and for leaves of nested arguments.
   """
   names: list[str] = []
   leaves: list[tuple[str, Any, Any]] = []

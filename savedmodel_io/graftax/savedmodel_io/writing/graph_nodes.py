@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from graftax.graphdef_ir import DType, Node, PartialShape, Tensor, TensorRef, TensorSpec, schema, shape_to_proto
+from graftax.savedmodel_io.signatures import INIT_SIGNATURE
 from graftax.savedmodel_io.writing.signature_functions import SignatureFunction, call_node
 
-__all__ = ["GraphBuilder", "collections", "init_signature"]
+__all__ = ["GraphBuilder", "collections", "init_signature", "table_keys"]
 
 _INVALID = re.compile(r"[^A-Za-z0-9_./-]")
 _SCALAR = PartialShape(())
 _METHOD = "tensorflow/serving/predict"
-_INIT_SIGNATURE = "__saved_model_init_op"
 _MAIN_OP = "saved_model_main_op"
 
 
@@ -76,18 +76,26 @@ class GraphBuilder:
       message.defaults[key].CopyFrom(value.to_proto())
     return message
 
+  def add_table_import(self, wanted: str, inputs: Sequence[TensorRef], dtypes: Sequence[DType]) -> TensorRef:
+    """Adds a node that replaces the contents of a table; the inputs are the handle, the keys and the values."""
+    return self.add(wanted, "LookupTableImportV2", inputs, Tin=dtypes[0], Tout=dtypes[1])
+
   def add_saver(
-    self, variables: Mapping[str, tuple[TensorRef, TensorSpec]], texts: Mapping[str, bytes]
+    self,
+    variables: Mapping[str, tuple[TensorRef, DType]],
+    tables: Mapping[str, tuple[TensorRef, tuple[DType, DType]]],
+    texts: Mapping[str, bytes],
   ) -> schema.SaverDef:
-    """Adds the nodes that save and restore variables, and returns their record.
+    """Adds the nodes that save and restore variables and tables, and returns their record.
 
     Args:
-      variables: checkpoint key -> handle, and what it holds.
+      variables: checkpoint key -> handle and element type.
+      tables: checkpoint key -> handle, and element types of keys and values.
       texts: checkpoint key -> string that is saved along.
     """
     prefix = self.add("saver_filename", "Placeholder", dtype=DType.STRING, shape=_SCALAR)
-    saved = self._add_saving(prefix, variables, texts)
-    restored = self._add_restoring(prefix, variables)
+    saved = self._add_saving(prefix, variables, tables, texts)
+    restored = self._add_restoring(prefix, variables, tables)
     return schema.SaverDef(
       filename_tensor_name=f"{prefix.node}:0",
       save_tensor_name=f"{saved.node}:0",
@@ -100,27 +108,52 @@ class GraphBuilder:
     return self.add("init", "NoOp", (), self.initializers).node
 
   def _add_saving(
-    self, prefix: TensorRef, variables: Mapping[str, tuple[TensorRef, TensorSpec]], texts: Mapping[str, bytes]
+    self,
+    prefix: TensorRef,
+    variables: Mapping[str, tuple[TensorRef, DType]],
+    tables: Mapping[str, tuple[TensorRef, tuple[DType, DType]]],
+    texts: Mapping[str, bytes],
   ) -> TensorRef:
-    values = [
-      self.add("save/Read", "ReadVariableOp", [handle], dtype=spec.dtype) for handle, spec in variables.values()
-    ]
-    values += [self.add_constant("save/Const", np.array(text, object)) for text in texts.values()]
-    dtypes = (*(spec.dtype for _, spec in variables.values()), *(DType.STRING for _ in texts))
-    keys, slices = self._add_keys("save", [*variables, *texts])
-    save = self.add("save/SaveV2", "SaveV2", [prefix, keys, slices, *values], dtypes=dtypes)
+    values = {
+      key: (self.add("save/Read", "ReadVariableOp", [handle], dtype=dtype), dtype)
+      for key, (handle, dtype) in variables.items()
+    }
+    for key, (handle, of_table) in tables.items():
+      export = self.add("save/Export", "LookupTableExportV2", [handle], Tkeys=of_table[0], Tvalues=of_table[1])
+      contents = (export, TensorRef(export.node, 1))
+      values.update(zip(table_keys(key), zip(contents, of_table, strict=True), strict=True))
+    for key, text in texts.items():
+      values[key] = self.add_constant("save/Const", np.array(text, object)), DType.STRING
+    keys, slices = self._add_keys("save", list(values))
+    dtypes = tuple(dtype for _, dtype in values.values())
+    save = self.add(
+      "save/SaveV2", "SaveV2", [prefix, keys, slices, *(ref for ref, _ in values.values())], dtypes=dtypes
+    )
     return self.add("save/path", "Identity", [prefix], [save.node], T=DType.STRING)
 
-  def _add_restoring(self, prefix: TensorRef, variables: Mapping[str, tuple[TensorRef, TensorSpec]]) -> str:
-    assigned: list[str] = []
-    if variables:
-      dtypes = tuple(spec.dtype for _, spec in variables.values())
-      keys, slices = self._add_keys("restore", list(variables))
-      values = self.add("restore/RestoreV2", "RestoreV2", [prefix, keys, slices], dtypes=dtypes)
-      for index, (handle, spec) in enumerate(variables.values()):
-        value = TensorRef(values.node, index)
-        assigned.append(self.add("restore/Assign", "AssignVariableOp", [handle, value], dtype=spec.dtype).node)
-    return self.add("restore/all", "NoOp", (), assigned).node
+  def _add_restoring(
+    self,
+    prefix: TensorRef,
+    variables: Mapping[str, tuple[TensorRef, DType]],
+    tables: Mapping[str, tuple[TensorRef, tuple[DType, DType]]],
+  ) -> str:
+    dtypes = {key: dtype for key, (_, dtype) in variables.items()}
+    for key, (_, of_table) in tables.items():
+      dtypes.update(zip(table_keys(key), of_table, strict=True))
+    if not dtypes:
+      return self.add("restore/all", "NoOp").node
+    keys, slices = self._add_keys("restore", list(dtypes))
+    restored = self.add("restore/RestoreV2", "RestoreV2", [prefix, keys, slices], dtypes=tuple(dtypes.values()))
+    values = {key: TensorRef(restored.node, index) for index, key in enumerate(dtypes)}
+    done = [
+      self.add("restore/Assign", "AssignVariableOp", [handle, values[key]], dtype=dtype)
+      for key, (handle, dtype) in variables.items()
+    ]
+    done += [
+      self.add_table_import("restore/Import", [handle, *(values[k] for k in table_keys(key))], of_table)
+      for key, (handle, of_table) in tables.items()
+    ]
+    return self.add("restore/all", "NoOp", (), [ref.node for ref in done]).node
 
   def _add_keys(self, scope: str, keys: Sequence[str]) -> tuple[TensorRef, TensorRef]:
     names = np.array([key.encode() for key in keys], object)
@@ -137,6 +170,11 @@ class GraphBuilder:
     return name
 
 
+def table_keys(key: str) -> tuple[str, str]:
+  """Returns the checkpoint keys of the keys and the values of a table."""
+  return f"{key}-keys", f"{key}-values"
+
+
 def collections(init_op: str) -> dict[str, schema.CollectionDef]:
   """Returns the collection that names the node that loaders run first."""
   return {_MAIN_OP: schema.CollectionDef(node_list=schema.CollectionDef.NodeList(value=[init_op]))}
@@ -145,9 +183,9 @@ def collections(init_op: str) -> dict[str, schema.CollectionDef]:
 def init_signature(init_op: str) -> tuple[str, schema.SignatureDef]:
   """Returns the name and record of the signature that names the node that loaders run first."""
   message = schema.SignatureDef()
-  message.outputs[_INIT_SIGNATURE].name = init_op
-  message.outputs[_INIT_SIGNATURE].tensor_shape.unknown_rank = True
-  return _INIT_SIGNATURE, message
+  message.outputs[INIT_SIGNATURE].name = init_op
+  message.outputs[INIT_SIGNATURE].tensor_shape.unknown_rank = True
+  return INIT_SIGNATURE, message
 
 
 def _tensor_info(ref: TensorRef, spec: TensorSpec) -> schema.TensorInfo:

@@ -16,7 +16,7 @@ from graftax.savedmodel_io.writing.function_records import (
   gradient_function,
   keyword_spec,
 )
-from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder, collections, init_signature
+from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder, collections, init_signature, table_keys
 from graftax.savedmodel_io.writing.merged_library import MergedLibrary, merge_libraries
 from graftax.savedmodel_io.writing.model_content import ModelContent
 from graftax.savedmodel_io.writing.object_builder import ROOT, ObjectBuilder
@@ -206,12 +206,16 @@ def _function_records(
 def _add_saver(
   content: ModelContent, captured: CapturedObjects, keys: Mapping[int, str], meta_graph: schema.MetaGraphDef
 ) -> dict[str, StoredTensor]:
-  """Adds what saves and restores variables, and returns the tensors of the checkpoint."""
+  """Adds what saves and restores variables and tables, and returns the tensors of the checkpoint."""
   by_name = {name: keys[object_id] for name, object_id in captured.variables.items()}
   objects = captured.objects.checkpoint_objects(keys).SerializeToString(deterministic=True)
-  variables = {by_name[name]: (captured.handles[name], variable.spec) for name, variable in content.variables.items()}
-  meta_graph.saver_def.CopyFrom(captured.graph.add_saver(variables, {OBJECT_GRAPH_KEY: objects}))
+  variables = {by_name[name]: (captured.handles[name], v.spec.dtype) for name, v in content.variables.items()}
+  tables = {keys[object_id]: table for object_id, table in captured.changing.items()}
+  handles = {key: (table.handle, (table.keys.dtype, table.values.dtype)) for key, table in tables.items()}
+  meta_graph.saver_def.CopyFrom(captured.graph.add_saver(variables, handles, {OBJECT_GRAPH_KEY: objects}))
   tensors = {by_name[name]: variable.tensor for name, variable in content.variables.items()}
+  for key, table in tables.items():
+    tensors.update(zip(table_keys(key), (table.keys, table.values), strict=True))
   return {**tensors, OBJECT_GRAPH_KEY: stored_tensor(objects, "the object graph")}
 
 

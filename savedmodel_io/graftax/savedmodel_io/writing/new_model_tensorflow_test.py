@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io import load, write_saved_model
+from graftax.savedmodel_io.errors import UnsupportedSavedModelError
 from graftax.testing.graph_builders import const, function, node, program
 
 _DATA = Path(__file__).parents[1] / "testdata"
@@ -178,6 +179,90 @@ def test_tables_of_strings_are_filled_when_the_model_is_loaded(tmp_path):
   again = tf.saved_model.load(str(tmp_path / "again"))
   np.testing.assert_array_equal(again.embed(words), theirs.embed(words))
   assert len(load(tmp_path / "m").resources) == 1
+  write_saved_model(tmp_path / "third", {"embed": load(tmp_path / "again").program("embed")})
+  np.testing.assert_array_equal(tf.saved_model.load(str(tmp_path / "third")).embed(words), theirs.embed(words))
+
+
+class _Tables(tf.Module):
+  """Tables that can change: from strings, from integers to vectors, and a dense one."""
+
+  def __init__(self):
+    super().__init__()
+    self.words = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    self.vectors = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, [0.0, 0.0])
+    self.dense = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 0, -2)
+    self.words.insert(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
+    self.vectors.insert(tf.constant([3], tf.int64), tf.constant([[0.5, 1.5]]))
+    self.dense.insert(tf.constant([5], tf.int64), tf.constant([50], tf.int64))
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def find(self, words):
+    return self.vectors.lookup(self.words.lookup(words))
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)])
+  def insert(self, words, numbers):
+    self.words.insert(words, numbers)
+    return self.words.size()
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+  def find_dense(self, keys):
+    return self.dense.lookup(keys)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+  """Returns a model that TensorFlow wrote, and the folder of the one that we wrote of its functions."""
+  folder = tmp_path_factory.mktemp("tables")
+  tf.saved_model.save(_Tables(), str(folder / "theirs"))
+  model = load(folder / "theirs")
+  write_saved_model(
+    folder / "ours",
+    {name: model.program(name) for name in ("find", "insert")},
+    signatures={"find": "find", "insert": "insert"},
+  )
+  return model, folder / "ours"
+
+
+def test_tables_that_can_change_keep_their_contents_and_change(tables, tmp_path):
+  _, ours = tables
+  loaded = tf.saved_model.load(str(ours))
+  words = tf.constant(["a", "c"])
+  np.testing.assert_array_equal(loaded.find(words), np.zeros((2, 2)))
+  assert loaded.insert(tf.constant(["c"]), tf.constant([3], tf.int64)) == 3
+  np.testing.assert_array_equal(loaded.find(words), [[0, 0], [0.5, 1.5]])
+  np.testing.assert_array_equal(tf.saved_model.load(str(ours)).find(words), np.zeros((2, 2)))
+  tf.saved_model.save(loaded, str(tmp_path / "again"))
+  again = tf.saved_model.load(str(tmp_path / "again"))
+  np.testing.assert_array_equal(again.find(words), [[0, 0], [0.5, 1.5]])
+  assert again.insert(tf.constant(["d"]), tf.constant([4], tf.int64)) == 4
+  write_saved_model(tmp_path / "ours", {"find": load(tmp_path / "again").program("find")})
+  np.testing.assert_array_equal(tf.saved_model.load(str(tmp_path / "ours")).find(words), [[0, 0], [0.5, 1.5]])
+
+
+def test_tables_that_can_change_are_saved_and_restored_in_a_session(tables, tmp_path):
+  _, ours = tables
+  words = np.array([b"a", b"c"], object)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    meta_graph = tf.compat.v1.saved_model.loader.load(session, ["serve"], str(ours))
+    find, insert = (meta_graph.signature_def[name] for name in ("find", "insert"))
+    output, fed = find.outputs["output_0"].name, {find.inputs["words"].name: words}
+    np.testing.assert_array_equal(session.run(output, fed), np.zeros((2, 2)))
+    feeds = {insert.inputs["words"].name: [b"c"], insert.inputs["numbers"].name: [3]}
+    assert session.run(insert.outputs["output_0"].name, feeds) == 3
+    saver = meta_graph.saver_def
+    path = {saver.filename_tensor_name: str(tmp_path / "saved")}
+    session.run(saver.save_tensor_name, path)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    tf.compat.v1.saved_model.loader.load(session, ["serve"], str(ours))
+    session.run(saver.restore_op_name, path)
+    np.testing.assert_array_equal(session.run(output, fed), [[0, 0], [0.5, 1.5]])
+
+
+def test_a_dense_table_raises(tables, tmp_path):
+  model, _ = tables
+  with pytest.raises(UnsupportedSavedModelError, match="table 'dense' is made by MutableDenseHashTableV2"):
+    write_saved_model(tmp_path / "m", {"find": model.program("find_dense")})
+  assert not list(tmp_path.iterdir())
 
 
 def test_a_program_without_variables_is_loaded_everywhere(tmp_path):

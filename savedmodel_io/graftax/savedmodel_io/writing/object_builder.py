@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from graftax.graphdef_ir import schema
-from graftax.savedmodel_io.objects.trackable_graph import VARIABLE_VALUE
+from graftax.savedmodel_io.objects.trackable_graph import TABLE_CONTENTS, VARIABLE_VALUE
 
 __all__ = ["ROOT", "ObjectBuilder", "checkpoint_key"]
 
@@ -13,7 +13,8 @@ _MODULE = "_generic_user_object"
 _DICT = "trackable_dict_wrapper"
 _LIST = "trackable_list_wrapper"
 _SIGNATURES = "signature_map"
-_KEY_SUFFIX = f"/.ATTRIBUTES/{VARIABLE_VALUE}"
+# Objects with this attribute have functions that return what a checkpoint stores, and restore it.
+_SERIALIZE = ".TENSORS"
 
 
 class ObjectBuilder:
@@ -22,7 +23,7 @@ class ObjectBuilder:
   def __init__(self) -> None:
     self._objects: list[schema.SavedObject] = []
     self._children: list[dict[str, int]] = []
-    self._variables: dict[int, str] = {}
+    self._attributes: dict[int, tuple[str, str]] = {}  # object -> what the checkpoint stores of it, and its name there
     self.add_module()
 
   def add(self, saved: schema.SavedObject) -> int:
@@ -49,7 +50,16 @@ class ObjectBuilder:
 
   def add_variable(self, message: schema.SavedVariable) -> int:
     made = self.add(schema.SavedObject(variable=message))
-    self._variables[made] = message.name
+    self._attributes[made] = VARIABLE_VALUE, message.name
+    return made
+
+  def add_table(self, save: schema.SavedObject | None = None, restore: schema.SavedObject | None = None) -> int:
+    """Adds a table. If it can change, `save` and `restore` are the functions for its contents in checkpoints."""
+    made = self.add(schema.SavedObject(resource=schema.SavedResource()))
+    if save is not None and restore is not None:
+      functions = self._objects[made].saveable_objects[_SERIALIZE]
+      functions.save_function, functions.restore_function = self.add(save), self.add(restore)
+      self._attributes[made] = TABLE_CONTENTS, ""
     return made
 
   def attach(self, parent: int, name: str, child: int) -> None:
@@ -72,7 +82,7 @@ class ObjectBuilder:
     return self._objects
 
   def checkpoint_keys(self) -> dict[int, str]:
-    """Returns object id -> checkpoint key of each variable; the keys follow the shortest paths, as TensorFlow's do."""
+    """Returns object id -> checkpoint key of each object that has values; the keys follow the shortest paths."""
     paths: dict[int, tuple[str, ...]] = {ROOT: ()}
     queue = deque([ROOT])
     while queue:
@@ -81,7 +91,7 @@ class ObjectBuilder:
         if child not in paths:
           paths[child] = (*paths[parent], name)
           queue.append(child)
-    return {variable: checkpoint_key(paths[variable]) for variable in self._variables}
+    return {made: checkpoint_key(paths[made], attribute) for made, (attribute, _) in self._attributes.items()}
 
   def checkpoint_objects(self, keys: Mapping[int, str]) -> schema.TrackableObjectGraph:
     """Returns the objects as the checkpoint stores them."""
@@ -91,7 +101,8 @@ class ObjectBuilder:
       for name, child in children.items():
         node.children.add(node_id=child, local_name=name)
       if object_id in keys:
-        node.attributes.add(name=VARIABLE_VALUE, full_name=self._variables[object_id], checkpoint_key=keys[object_id])
+        attribute, name = self._attributes[object_id]
+        node.attributes.add(name=attribute, full_name=name, checkpoint_key=keys[object_id])
     return graph
 
   def _add_user_object(self, identifier: str) -> int:
@@ -100,11 +111,11 @@ class ObjectBuilder:
     return self.add(schema.SavedObject(user_object=message))
 
 
-def checkpoint_key(path: tuple[str, ...]) -> str:
-  """Returns the key of the variable at an attribute path.
+def checkpoint_key(path: tuple[str, ...], attribute: str = VARIABLE_VALUE) -> str:
+  """Returns the key of what a checkpoint stores of the object at an attribute path, by default a variable.
 
   Example:
     >>> checkpoint_key(("params", "a/b", "w.0"))
     'params/a.Sb/w..0/.ATTRIBUTES/VARIABLE_VALUE'
   """
-  return "/".join(name.replace(".", "..").replace("/", ".S") for name in path) + _KEY_SUFFIX
+  return "/".join([*(name.replace(".", "..").replace("/", ".S") for name in path), ".ATTRIBUTES", attribute])

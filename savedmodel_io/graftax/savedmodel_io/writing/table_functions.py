@@ -1,4 +1,4 @@
-"""The functions that make, fill and delete a lookup table in a loaded SavedModel."""
+"""The functions that make, fill, save, restore and delete a lookup table in a loaded SavedModel."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -6,83 +6,147 @@ from dataclasses import dataclass
 import numpy as np
 
 from graftax.convert import LookupTable, StringTable
-from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, Result, Tensor, TensorRef
+from graftax.graphdef_ir import (
+  AttrValue,
+  DType,
+  Function,
+  Node,
+  Parameter,
+  PartialShape,
+  Result,
+  Tensor,
+  TensorRef,
+)
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
 
 __all__ = ["TableFunctions", "table_functions", "table_key"]
 
 _SCALAR = PartialShape(())
+_HANDLE = Parameter("table", DType.RESOURCE, _SCALAR)
+_ONE = Node("one", "Const", attrs={"dtype": DType.INT32, "value": Tensor.from_numpy(np.int32(1))})
+_DONE = (Result("done", TensorRef(_ONE.name), DType.INT32),)
+_CONSTANT = frozenset(["HashTable", "HashTableV2", "AnonymousHashTable"])
+_MUTABLE = frozenset(
+  [
+    "MutableHashTable",
+    "MutableHashTableV2",
+    "MutableHashTableOfTensors",
+    "MutableHashTableOfTensorsV2",
+    "AnonymousMutableHashTable",
+    "AnonymousMutableHashTableOfTensors",
+  ]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TableFunctions:
-  """A table of TensorFlow that cannot be changed, and the functions of its object.
+  """A table of TensorFlow, and the functions of its object.
 
   Attributes:
     maker: the node that makes the empty table.
-    key_dtype: element type of the keys.
-    value_dtype: element type of the values.
+    dtypes: element types of the keys and the values.
     create: takes nothing, returns the handle.
-    initialize: takes the handle, the keys and the values.
+    initialize: of a constant table, takes the handle, the keys and the values; of one that can change, does nothing.
     destroy: takes nothing and does nothing: the table is deleted with its handle.
+    save: of a table that can change, takes the handle and returns the keys and the values; None for a constant one.
+    restore: of a table that can change, takes the keys, the values and the handle; None for a constant one.
   """
 
   maker: Node
-  key_dtype: DType
-  value_dtype: DType
+  dtypes: tuple[DType, DType]
   create: Function
   initialize: Function
   destroy: Function
+  save: Function | None = None
+  restore: Function | None = None
 
 
 def table_key(table: LookupTable | StringTable) -> Hashable:
   """Returns what is equal for tables of one name with the same contents."""
   arrays = (table.keys, table.values)
-  return (table.name, *(array.dtype.name for array in arrays), *(repr(array.tolist()) for array in arrays))
+  return (table.name, table.maker, *(array.dtype.name for array in arrays), *(repr(array.tolist()) for array in arrays))
 
 
 def table_functions(table: LookupTable | StringTable, number: int) -> TableFunctions:
   """Returns the functions of a table; `number` tells it from the other ones of the model.
 
   Raises:
-    UnsupportedSavedModelError: keys or values are not scalars.
+    UnsupportedSavedModelError: keys are not scalars, the values of a constant table are not scalars, or the table is of
+      another kind, such as a DenseHashTable.
   """
-  if table.keys.ndim != 1 or table.values.ndim != 1:
+  is_mutable = table.maker in _MUTABLE
+  if not is_mutable and table.maker not in _CONSTANT:
+    raise UnsupportedSavedModelError(
+      f"table {table.name!r} is made by {table.maker or 'an op that is not known'}; only hash tables and mutable hash "
+      "tables can be saved. Copy the model with SavedModel.save, or leave out the functions that use the table."
+    )
+  if table.keys.ndim != 1 or table.values.ndim != 1 and not is_mutable:
     raise UnsupportedSavedModelError(
       f"table {table.name!r} has keys of shape {list(table.keys.shape)} and values of shape "
       f"{list(table.values.shape)}; only tables from scalars to scalars can be saved"
     )
-  key_dtype, value_dtype = DType.from_numpy(table.keys.dtype), DType.from_numpy(table.values.dtype)
+  dtypes = DType.from_numpy(table.keys.dtype), DType.from_numpy(table.values.dtype)
   prefix = f"__inference_table_{number}"
-  maker = Node(
-    "hash_table",
-    "HashTableV2",
-    attrs={"key_dtype": key_dtype, "value_dtype": value_dtype, "shared_name": f"graftax_table_{number}".encode()},
+  maker = _maker(table, dtypes, number, is_mutable)
+  create = Function(
+    f"{prefix}_create",
+    (),
+    (Result("handle", TensorRef(maker.name), DType.RESOURCE),),
+    (maker,),
+    control_results=(maker.name,),
+    is_stateful=True,
   )
-  handle = Parameter("table", DType.RESOURCE, _SCALAR)
-  contents = tuple(Parameter(name, d) for name, d in (("keys", key_dtype), ("values", value_dtype)))
+  contents = tuple(Parameter(name, dtype) for name, dtype in zip(("keys", "values"), dtypes, strict=True))
+  return TableFunctions(
+    maker,
+    dtypes,
+    create=create,
+    initialize=_nothing(f"{prefix}_initialize")
+    if is_mutable
+    else _filling(f"{prefix}_initialize", (_HANDLE, *contents), _DONE),
+    destroy=_nothing(f"{prefix}_destroy"),
+    save=_saving(f"{prefix}_save", dtypes) if is_mutable else None,
+    restore=_filling(f"{prefix}_restore", (*contents, _HANDLE), ()) if is_mutable else None,
+  )
+
+
+def _maker(table: LookupTable | StringTable, dtypes: tuple[DType, DType], number: int, is_mutable: bool) -> Node:
+  attrs: dict[str, AttrValue] = {
+    "key_dtype": dtypes[0],
+    "value_dtype": dtypes[1],
+    "shared_name": f"graftax_table_{number}".encode(),
+  }
+  if not is_mutable:
+    return Node("hash_table", "HashTableV2", attrs=attrs)
+  if table.values.ndim == 1:
+    return Node("hash_table", "MutableHashTableV2", attrs=attrs)
+  return Node(
+    "hash_table", "MutableHashTableOfTensorsV2", attrs=attrs | {"value_shape": PartialShape(table.values.shape[1:])}
+  )
+
+
+def _nothing(name: str) -> Function:
+  return Function(name, (), _DONE, (_ONE,))
+
+
+def _filling(name: str, parameters: tuple[Parameter, ...], results: tuple[Result, ...]) -> Function:
+  """Returns a function that replaces the contents of a table by `keys` and `values`."""
+  dtypes = {parameter.name: parameter.dtype for parameter in parameters}
   fill = Node(
     "fill",
     "LookupTableImportV2",
-    tuple(TensorRef(p.name) for p in (handle, *contents)),
-    attrs={"Tin": key_dtype, "Tout": value_dtype},
+    tuple(map(TensorRef, (_HANDLE.name, "keys", "values"))),
+    attrs={"Tin": dtypes["keys"], "Tout": dtypes["values"]},
   )
-  one = Node("one", "Const", attrs={"dtype": DType.INT32, "value": Tensor.from_numpy(np.int32(1))})
-  done = (Result("done", TensorRef("one"), DType.INT32),)
-  return TableFunctions(
-    maker,
-    key_dtype,
-    value_dtype,
-    create=Function(
-      f"{prefix}_create",
-      (),
-      (Result("handle", TensorRef(maker.name), DType.RESOURCE),),
-      (maker,),
-      control_results=(maker.name,),
-      is_stateful=True,
-    ),
-    initialize=Function(
-      f"{prefix}_initialize", (handle, *contents), done, (fill, one), control_results=("fill",), is_stateful=True
-    ),
-    destroy=Function(f"{prefix}_destroy", (), done, (one,)),
+  return Function(name, parameters, results, (fill, _ONE), control_results=(fill.name,), is_stateful=True)
+
+
+def _saving(name: str, dtypes: tuple[DType, DType]) -> Function:
+  """Returns a function from a table to its keys and values."""
+  attrs: dict[str, AttrValue] = {"Tkeys": dtypes[0], "Tvalues": dtypes[1]}
+  export = Node("export", "LookupTableExportV2", (TensorRef(_HANDLE.name),), attrs=attrs)
+  results = (
+    Result("keys", TensorRef(export.name, 0), dtypes[0]),
+    Result("values", TensorRef(export.name, 1), dtypes[1]),
   )
+  return Function(name, (_HANDLE,), results, (export,), control_results=(export.name,), is_stateful=True)
