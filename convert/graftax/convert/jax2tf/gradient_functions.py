@@ -29,6 +29,9 @@ __all__ = ["Export", "GradientFunctions", "differentiable_body", "flat_function"
 
 Export: TypeAlias = "Callable[[TracedFunction], CallModule]"
 
+# TensorFlow's error is `No gradient defined for operation 'NAME' (op type: XlaCallModule).`
+_LAST_DERIVATIVE = "last_derivative_of_this_file__increase_gradient_order"
+
 
 @dataclasses.dataclass(slots=True)
 class GradientFunctions:
@@ -62,14 +65,16 @@ def differentiable_body(
     operands: the tensors for its inputs.
     inside: the name of the function of which this is the body.
     found: the gradient functions are added to this.
-    order: how many orders of derivatives there are; beyond these, TensorFlow raises an error. If JAX cannot
-      differentiate so often, there are fewer, and TensorFlow's error has JAX's message.
+    order: how many orders of derivatives there are; beyond these, TensorFlow raises an error that names
+      `gradient_order`. If JAX cannot differentiate so often, there are fewer, and TensorFlow's error has JAX's message.
   """
-  body = call_module(found.export(traced), operands)
+  module = found.export(traced)
   if not traced.differentiable_inputs or not traced.differentiable_outputs:
-    return identities(body, stop_gradient=True)
+    return identities(call_module(module, operands), stop_gradient=True)
   if order == 0:
-    return identities(body)
+    # Not a PreventGradient: JAX can still differentiate what the module computes.
+    return identities(call_module(module, operands, _LAST_DERIVATIVE))
+  body = call_module(module, operands)
   try:
     traced.gradient()
   except Exception as e:  # rules of primitives and of custom_vjp raise what they like

@@ -42,8 +42,13 @@ class Body:
   specs: tuple[TensorSpec, ...]
 
 
-def call_module(module: "CallModule", operands: Sequence[TensorRef]) -> Body:
+def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str = "XlaCallModule") -> Body:
   """Returns the node that runs a module on the tensors for the inputs of its function.
+
+  Args:
+    module: the module.
+    operands: the tensors.
+    name: the name of the node. TensorFlow's error contains it if the node has no gradient.
 
   Raises:
     ConversionError: TensorFlow does not have the dtype of a result.
@@ -58,7 +63,7 @@ def call_module(module: "CallModule", operands: Sequence[TensorRef]) -> Body:
     "Sout": tuple(spec.shape for spec in outputs),
   }
   attrs.update((name, _attribute(value)) for name, value in attributes.items())
-  node = Node("XlaCallModule", "XlaCallModule", tuple(operands[i] for i in module.kept), attrs=attrs)
+  node = Node(name, "XlaCallModule", tuple(operands[i] for i in module.kept), attrs=attrs)
   return Body((node,), tuple(TensorRef(node.name, i) for i in range(len(outputs))), outputs)
 
 

@@ -158,6 +158,22 @@ def test_custom_rules_loops_and_forbidden_gradients_survive(folder):
     tape.gradient(loaded.fixed(x), x)
 
 
+def test_differentiating_more_often_than_was_saved_names_gradient_order(tmp_path):
+  save(tmp_path / "m", (jnp.sin, _SCALAR), gradient_order=1)
+  f, x = tf.saved_model.load(str(tmp_path / "m")), tf.constant(0.5)
+
+  def gradient():
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = f(x)
+    return tape.gradient(y, x)
+
+  np.testing.assert_allclose(gradient(), np.cos(0.5), rtol=1e-6)
+  with pytest.raises(LookupError, match="increase_gradient_order"), tf.GradientTape() as tape:
+    tape.watch(x)
+    tape.gradient(gradient(), x)
+
+
 def test_signatures_run_in_a_session_and_in_the_command_line_tool(folder, tmp_path):
   x, scale = _inputs(5), np.float32(2)
   expected = np.asarray(_predict(_params(), x, scale=scale)["y"])
