@@ -1,6 +1,6 @@
 """The parameters of JAX functions as variables: names, values, what TensorFlow trains, and where to find them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
 
   Args:
     params: the pytree.
-    trainable: a bool, or a pytree of bools; one of them may stand for a part of `params`. Integers are never trained.
+    trainable: a bool, or a pytree of bools; one bool may apply to a whole part of `params`. Integers are never trained.
 
   Raises:
     SaveInputError: a leaf is not an array, `trainable` does not fit, or two parameters have the same path.
@@ -56,7 +56,7 @@ def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
       name: flag and bool(jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))
       for name, flag, value in zip(names, flags, values, strict=True)
     },
-    attributes=_nested([([_key(entry) for entry in path], name) for (path, _), name in zip(paths, names, strict=True)]),
+    attributes=_attributes(params, iter(names)),
   )
 
 
@@ -104,27 +104,24 @@ def _flags(trainable: Any, params: Any) -> list[bool]:
   return [bool(flag) for flag in flags]
 
 
-def _key(entry: Any) -> str | int:
-  """Returns the name of a child of a pytree, or its position in a sequence."""
-  match entry:
-    case jax.tree_util.DictKey():
-      return str(entry.key)
-    case jax.tree_util.GetAttrKey():
-      return str(entry.name)
-    case jax.tree_util.SequenceKey():
-      return int(entry.idx)
-  return str(getattr(entry, "key", entry))
+def _attributes(part: Any, names: Iterator[str]) -> Any:
+  """Returns a part of the pytree with the next names for its leaves: lists for sequences, dicts for anything else.
+
+  None, and what has neither leaves nor keys, is an empty list, so that the elements after it keep their positions.
+  """
+  children = jax.tree_util.tree_leaves_with_path(part, is_leaf=lambda value: value is not part)
+  if len(children) == 1 and not children[0][0]:
+    return next(names)
+  keys = [path[0] for path, _ in children]
+  values = [_attributes(child, names) for _, child in children]
+  if all(isinstance(key, jax.tree_util.SequenceKey) for key in keys) and not isinstance(part, Mapping):
+    return values
+  by_name = {_key(key): value for key, value in zip(keys, values, strict=True)}
+  if len(by_name) != len(keys):
+    raise SaveInputError(f"params: two children of a {type(part).__name__} are named alike: {[_key(k) for k in keys]}")
+  return by_name
 
 
-def _nested(leaves: Sequence[tuple[list[str | int], str]]) -> Any:
-  """Returns variable names nested by their paths: lists for sequences, dicts for anything else."""
-  if len(leaves) == 1 and not leaves[0][0]:
-    return leaves[0][1]
-  groups: dict[str | int, list[tuple[list[str | int], str]]] = {}
-  for path, name in leaves:
-    if not path:
-      raise SaveInputError(f"params: variable {name!r} and another one have the same path")
-    groups.setdefault(path[0], []).append((path[1:], name))
-  if groups and all(isinstance(key, int) for key in groups):
-    return [_nested(group) for group in groups.values()]
-  return {str(key): _nested(group) for key, group in groups.items()}
+def _key(entry: Any) -> str:
+  """Returns the name of a child of a pytree."""
+  return str(entry.name if isinstance(entry, jax.tree_util.GetAttrKey) else getattr(entry, "key", entry))

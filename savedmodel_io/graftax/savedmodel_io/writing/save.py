@@ -55,13 +55,14 @@ def save(
       `(function, *args)` with a `jax.ShapeDtypeStruct` or an array for each argument, or a `Program`; or a list of
       these, for a function with several traces. The same value under two names is one function with two names. A
       function alone, rather than a dict, is `"__call__"`.
-    params: the first argument of each function, a pytree of arrays. Each array becomes a variable. They are in
-      `params` of the loaded object, as dicts and lists.
+    params: the first argument of each function, a pytree of arrays. Each array becomes a variable. The loaded object
+      has them in its attribute `params`, nested in dicts and lists. TensorFlow loads tuples as lists, so a tuple is
+      written as a list, and a named tuple as a dict.
     signatures: name -> the name of a function that has one trace, or what `functions` has as values. By default
       `"serving_default"` is `"__call__"`, or the only function, if it has one trace.
     trainable: whether TensorFlow trains the variables: a bool, or a pytree of them like the upper part of `params`.
       Integers are never trained.
-    gradient_order: how often TensorFlow can differentiate the functions.
+    gradient_order: how often TensorFlow can differentiate the functions. Beyond that it raises a LookupError.
     forward_mode: whether `tf.autodiff.ForwardAccumulator` works, too, which needs one more order.
     target: the TensorFlow that will load the model, such as `"tensorflow-2.16"`; by default the one that is installed.
     platforms: where the functions can run: "cpu", "cuda", "rocm", "tpu". None is JAX's default backend.

@@ -174,6 +174,13 @@ def test_differentiating_more_often_than_was_saved_names_gradient_order(tmp_path
     tape.gradient(gradient(), x)
 
 
+def test_tuples_and_empty_parts_of_parameters_are_lists_in_tensorflow(tmp_path):
+  save(tmp_path / "m", (lambda params, x: x * params[1]["w"][0], _SCALAR), ((), {"w": (np.float32(2),)}, np.float32(3)))
+  params = tf.saved_model.load(str(tmp_path / "m")).params
+  assert len(params) == 3 and len(params[0]) == 0
+  assert params[1]["w"][0].numpy() == 2 and params[2].numpy() == 3
+
+
 def test_signatures_run_in_a_session_and_in_the_command_line_tool(folder, tmp_path):
   x, scale = _inputs(5), np.float32(2)
   expected = np.asarray(_predict(_params(), x, scale=scale)["y"])

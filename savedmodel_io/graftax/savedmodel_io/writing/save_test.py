@@ -68,6 +68,14 @@ def test_parameters_become_variables_named_by_their_paths(tmp_path):
   assert (tmp_path / "m/saved_model.pb").stat().st_size < 60_000
 
 
+def test_empty_parts_of_parameters_keep_the_positions_of_the_others(tmp_path):
+  params = ((), {"w": np.float32(2)}, None, [np.ones(3), {}])
+  save(tmp_path / "m", {"f": (lambda params, x: x * params[1]["w"], _SCALAR)}, params)
+  model = load(tmp_path / "m")
+  for path, name in (("params.1.w", "1/w"), ("params.3.0", "3/0")):
+    assert model.objects.find(path).id == model.variables.info(name).node_id
+
+
 def test_arguments_keep_their_names_nesting_and_traces(tmp_path):
   def add(x, *rest, scale):
     return x["a"] * scale + sum(rest)
