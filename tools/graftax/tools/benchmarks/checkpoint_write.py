@@ -1,13 +1,10 @@
 """Arrays of 500 MB from memory to a checkpoint, beside a plain copy of a file of that size and beside TensorFlow.
 
-The memory shown is what is needed beyond the arrays, which are there before. Nobody waits for the disk: as in ordinary
-use, the system writes to it later. What earlier runs left to write is written before the time is taken.
+The memory shown is what is needed beyond the arrays, which are loaded before. The time does not include the disk: as in
+ordinary use, the system writes to it later.
 """
 
-import os
 import shutil
-import sys
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +12,7 @@ from typing import Any
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
 from graftax.tools.benchmarks.models import CHECKPOINT_FILE, write_model
-from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.benchmarks.written_files import measure_write
 
 __all__ = ["BENCHMARK", "main"]
 
@@ -38,18 +35,7 @@ BENCHMARK = Benchmark(
 
 
 def main() -> None:
-  _, contestant, folder = sys.argv
-  stages = Stages()
-  source = Path(folder) / CHECKPOINT_FILE
-  with stages.stage("prepare"):
-    write = {OURS: _graftax, _COPY: _copy, _TENSORFLOW: _tensorflow}[contestant](source)
-  with tempfile.TemporaryDirectory(dir=folder) as target:
-    os.sync()
-    stages.count_memory_from_here()
-    with stages.stage("write"):
-      write(os.path.join(target, "written"))
-    megabytes = sum(path.stat().st_size for path in Path(target).iterdir()) // 1_000_000
-    stages.report([megabytes])
+  measure_write({OURS: _graftax, _COPY: _copy, _TENSORFLOW: _tensorflow}, CHECKPOINT_FILE)
 
 
 def _arrays(source: Path) -> dict[str, Any]:
@@ -66,9 +52,9 @@ def _graftax(source: Path) -> Callable[[str], None]:
   return partial(write_checkpoint, tensors=_arrays(source))
 
 
-def _copy(source: Path) -> Callable[[str], None]:
+def _copy(source: Path) -> Callable[[str], object]:
   (data,) = source.parent.glob(f"{source.name}.data-*")
-  return lambda target: shutil.copyfile(data, target)  # type: ignore[return-value]  # what is returned is not used
+  return partial(shutil.copyfile, data)
 
 
 def _tensorflow(source: Path) -> Callable[[str], None]:
