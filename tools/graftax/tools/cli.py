@@ -256,7 +256,7 @@ def export_command(
     typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
   ] = None,
   signature: SignatureName = "serving_default",
-  frozen: Annotated[bool, typer.Option("--frozen", help="TensorFlow shall not train the parameters.")] = False,
+  frozen: Annotated[bool, typer.Option("--frozen", help="Write parameters that TensorFlow does not train.")] = False,
   gradient_order: Annotated[
     int, typer.Option(min=0, help="How often TensorFlow can differentiate the function.")
   ] = 2,

@@ -45,8 +45,8 @@ class DemoResult:
     rotated_accuracy: on the test images turned by a quarter, before and after fine-tuning.
     losses: of each step of fine-tuning.
     gradient_norms: of the loss of each test image, `[m]`.
-    saved_difference: between the logits of the tuned model and those of the SavedModel that it was written to, read
-      again.
+    saved_difference: the largest difference between the logits of the tuned model and those of the SavedModel that was
+      written from it.
     duration_s: of everything.
   """
 
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def run_demo(console: Console, *, num_steps: int = _NUM_STEPS) -> DemoResult:
-  """Goes through the six stations and prints each.
+  """Runs the six steps and prints each.
 
   Args:
     console: where to print.
@@ -169,7 +169,7 @@ def _fine_tune(
 
 
 def _save_and_compare(console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits) -> float:
-  """Writes a SavedModel of the tuned model, reads it again, and returns how far its logits are from the model's."""
+  """Writes the tuned model as a SavedModel, reads it again, and returns the largest difference of the logits."""
 
   def logits(params: dict[str, Any], images: jax.Array) -> dict[str, jax.Array]:
     return {"logits": predict(params, images=images)[0]["logits"]}

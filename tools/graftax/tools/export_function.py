@@ -7,7 +7,7 @@ from typing import Any
 from graftax.savedmodel_io import JaxFunction, save
 from graftax.savedmodel_io.writing.atomic import check_new_folder
 from graftax.tools.console import progress
-from graftax.tools.errors import PythonObjectError
+from graftax.tools.errors import ArrayFileError, PythonObjectError
 from graftax.tools.input_options import arguments_of
 from graftax.tools.parameter_files import SUFFIXES, read_parameters
 from graftax.tools.python_objects import attribute_of, load_module, split_name
@@ -84,7 +84,10 @@ def _function(found: Any, text: str) -> Callable[..., Any]:
 
 def _parameters(text: str, module: Any, where: str) -> Any:
   """Returns the parameters of a file, or of a name in the module: a value, or a function that returns it."""
-  if Path(text).suffix in SUFFIXES:
-    return read_parameters(Path(text))
+  path = Path(text)
+  if path.suffix in SUFFIXES:
+    return read_parameters(path)
+  if path.is_file():
+    raise ArrayFileError(f"--params {path}: expected a file of type {' or '.join(SUFFIXES)}, or a name in {where}.")
   found = attribute_of(module, text, where)
   return found() if callable(found) else found

@@ -99,9 +99,10 @@ def test_a_function_without_parameters_and_another_signature(model, tmp_path):
     (("{model}:predct", "--input", "x=[2,3]"), "no 'predct'"),
     (("{model}:PARAMS", "--input", "x=[2,3]"), "is a dict, which cannot be called"),
     (("{model}:double", "--input", "x=[2,3]", "--params", "no.npz"), "no such file"),
+    (("{model}:predict", "--input", "x=[2,3]", "--params", "{model}"), "expected a file of type .npz or .safetensors"),
     (("{model}:double", "--input", "x=[2,3]", "--target", "tensorflow-1.0"), "tensorflow-1.0"),
     (("absent.py:double", "--input", "x=[2,3]"), "no such file 'absent.py'"),
-    (("{model}", "--input", "x=[2,3]"), "no such file" if sys.platform == "win32" else "expected FILE.py:FUNCTION"),
+    (("{model}", "--input", "x=[2,3]"), "expected FILE.py:FUNCTION"),
   ],
 )
 def test_what_cannot_be_exported_is_one_message_and_leaves_nothing(model, tmp_path, arguments, message):

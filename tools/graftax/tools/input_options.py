@@ -27,7 +27,7 @@ def arguments_of(
     function: the function that is exported.
     inputs: each `name=dtype[sizes]`; the names are those of the function's arguments. A size that is not a number is a
       symbol; equal symbols are equal sizes.
-    constraints: conditions on symbols, as `jax.export` takes them.
+    constraints: conditions on symbols, as in `jax.export.symbolic_shape`.
     has_params: whether the first argument is the parameters.
 
   Raises:
@@ -45,7 +45,7 @@ def arguments_of(
   takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
   strangers = [name for name in specs if name not in names]
   if strangers and not takes_any:
-    raise InputOptionError(f"--input {strangers[0]!r}: the function has no such argument; it takes {names}.")
+    raise InputOptionError(f"--input {strangers[0]!r}: the function has no such argument; its arguments are {names}.")
   positional, missing = _positional(parameters, specs)
   keywords = {name: spec for name, spec in specs.items() if name not in positional}
   missing += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in specs]

@@ -38,7 +38,7 @@ def test_constraints_hold_for_symbols():
     ([], r"\['images'\] are not known; add --input 'images=float32"),
     (["images"], "expected NAME=DTYPE"),
     (["images=[2]", "images=[3]"], "given twice"),
-    (["images=[2]", "labels=[2]"], r"'labels'.*takes \['images', 'scale', 'training'\]"),
+    (["images=[2]", "labels=[2]"], r"'labels'.*arguments are \['images', 'scale', 'training'\]"),
     (["images=floaty[2]"], "no dtype 'floaty'"),
     (["images=[2,]x"], "expected NAME=DTYPE"),
     (["images=[a b]"], r"'images=\[a b\]'"),

@@ -3,13 +3,16 @@
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from graftax.tools.errors import PythonObjectError
 
 __all__ = ["attribute_of", "load_module", "split_name"]
+
+_Loaded = TypeVar("_Loaded")
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -75,14 +78,13 @@ def attribute_of(module: ModuleType, name: str, where: str) -> Any:
   found: Any = module
   for part in name.split("."):
     if not hasattr(found, part):
-      public = sorted(n for n, value in vars(module).items() if not n.startswith("_") and callable(value))
-      raise PythonObjectError(f"{where} has no {name!r}; the functions and classes there are {public}.")
+      public = sorted(n for n, v in vars(module).items() if not n.startswith("_") and not isinstance(v, ModuleType))
+      raise PythonObjectError(f"{where} has no {name!r}; the names there are {public}.")
     found = getattr(found, part)
   return found
 
 
-# `Any`: what the call returns is not used, or is a module.
-def _run(where: str, load: Any) -> Any:
+def _run(where: str, load: Callable[[], _Loaded]) -> _Loaded:
   try:
     return load()
   except ModuleNotFoundError as e:

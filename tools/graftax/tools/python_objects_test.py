@@ -44,6 +44,6 @@ def test_what_is_not_there_is_named(tmp_path):
     load_module(str(tmp_path / "absent.py"))
   with pytest.raises(PythonObjectError, match="no_such_module_here"):
     load_module("no_such_module_here")
-  (tmp_path / "small_model.py").write_text("def predict(x): return x\n")
-  with pytest.raises(PythonObjectError, match=r"no 'predct'; .*'predict'"):
+  (tmp_path / "small_model.py").write_text("import os\nPARAMS = 3\ndef predict(x): return x\n")
+  with pytest.raises(PythonObjectError, match=r"no 'predct'; the names there are \['PARAMS', 'predict'\]"):
     attribute_of(load_module(str(tmp_path / "small_model.py")), "predct", "small_model.py")
