@@ -77,7 +77,7 @@ def argument_layout(
 
   Args:
     function: the function.
-    num_bound: the number of leading positional arguments that are no arguments of the result.
+    num_bound: the number of leading positional arguments that the layout leaves out, such as the parameters.
     args: nested positional arguments.
     kwargs: nested keyword arguments.
     name: the name of the function, for messages.
