@@ -19,6 +19,7 @@ from graftax.convert.errors import (
   MissingInputError,
   ParameterError,
   TensorFlowNotFoundError,
+  VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.jax2tf.parameter_variables import variable_names
@@ -59,6 +60,7 @@ __all__ = [
   "TensorFlowNotFoundError",
   "UnavailableCapture",
   "Variable",
+  "VariableWriteError",
   "bind_names",
   "convert",
   "convert_from_restored",

@@ -9,6 +9,7 @@ __all__ = [
   "MissingInputError",
   "ParameterError",
   "TensorFlowNotFoundError",
+  "VariableWriteError",
 ]
 
 
@@ -34,3 +35,7 @@ class ParameterError(GraftaxError, ValueError):
 
 class TensorFlowNotFoundError(GraftaxError, ImportError):
   """TensorFlow is needed for this operation and is not installed."""
+
+
+class VariableWriteError(GraftaxError, ValueError):
+  """A TensorFlow function that writes variables is called where JAX can only compute values."""

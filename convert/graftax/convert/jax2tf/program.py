@@ -78,6 +78,12 @@ def jax_program(
   layout = argument_layout(function, len(bound), args, kwargs or {}, name)
   results: list[Any] = []
   traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name)
+  if traced.captured:
+    names = [variable.name for variable in traced.captured]
+    raise ConversionError(
+      f"{name}: reads the TensorFlow variables {names!r} through call_tf, which only jax2tf.convert can capture. Use "
+      f"call_tf(f, variables='explicit'), and pass their values as params."
+    )
   export = functools.partial(
     TracedFunction.call_module, target=target, platforms=platforms, disabled_checks=tuple(disabled_checks)
   )

@@ -12,6 +12,8 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import argument_names, result_names
+from graftax.convert.jax2tf.tf_calls.variable_reads import CapturedVariables
+from graftax.convert.live.variables import LiveVariable
 
 # Importing this package takes a third of a second, and only functions that are exported need it.
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class TracedFunction:
     in_tree: the structure of `(args, kwargs)` with the flat arguments as leaves.
     out_tree: the structure of the result.
     enable_x64: whether 64-bit types were on.
+    captured: the variables of TensorFlow that it reads through `call_tf`. Their values are its last arguments, which
+      are not in `in_tree`.
   """
 
   name: str
@@ -51,6 +55,7 @@ class TracedFunction:
   in_tree: Any
   out_tree: Any
   enable_x64: bool
+  captured: tuple[LiveVariable, ...] = ()
   _modules: "dict[Any, CallModule]" = dataclasses.field(default_factory=dict, init=False, repr=False)
 
   def __call__(self, *args: Any) -> list[Any]:
@@ -160,16 +165,25 @@ def trace(
     result_tree = jax.tree.map(lambda _: 0, result)
     return [_without_extended_dtype(leaf) for leaf in jax.tree.leaves(result)]
 
-  traced = _trace_flat(
-    flat,
-    [_physical(spec) for spec in specs],
-    name=name,
-    input_names=names,
-    output_names=None,
-    enable_x64=jax.config.jax_enable_x64,
-  )
+  variables = CapturedVariables()
+  inputs = [_physical(spec) for spec in specs]
+  trace_inputs = functools.partial(_trace_flat, name=name, output_names=None, enable_x64=jax.config.jax_enable_x64)
+  with variables.collected():
+    traced = trace_inputs(flat, inputs, input_names=names)
+  if variables.variables:
+
+    def flat_with_variables(*operands: Any) -> list[Any]:
+      with variables.bound(operands[len(inputs) :]):
+        return flat(*operands[: len(inputs)])
+
+    all_names = [*names, *(variable.name for variable in variables.variables)]
+    traced = trace_inputs(flat_with_variables, [*inputs, *variables.specs], input_names=all_names)
   return dataclasses.replace(
-    traced, in_tree=in_tree, out_tree=jax.tree.structure(result_tree), output_names=result_names(result_tree)
+    traced,
+    in_tree=in_tree,
+    out_tree=jax.tree.structure(result_tree),
+    output_names=result_names(result_tree),
+    captured=tuple(variables.variables),
   )
 
 

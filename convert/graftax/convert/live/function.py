@@ -13,12 +13,12 @@ from graftax.convert.live.captures import read_captures
 from graftax.convert.live.gradients import trace_gradients
 from graftax.convert.live.graph_variables import read_graph_variables
 from graftax.convert.live.structures import input_structure, output_structure
-from graftax.convert.live.variables import LiveVariables
+from graftax.convert.live.variables import LiveVariable, LiveVariables
 from graftax.convert.options import current_options
 from graftax.convert.program import Program
 from graftax.graphdef_ir import function_from_proto, graph_from_proto
 
-__all__ = ["EXPECTED", "program_from_concrete_function", "trace"]
+__all__ = ["EXPECTED", "program_from_concrete_function", "program_with_live_variables", "trace"]
 
 # Any in this module: TensorFlow ships no type information.
 
@@ -82,11 +82,20 @@ def program_from_concrete_function(concrete: Any, source: Any = None) -> Program
   Raises:
     ConversionError: an argument, result or capture has no JAX counterpart.
   """
+  return program_with_live_variables(concrete, source)[0]
+
+
+def program_with_live_variables(concrete: Any, source: Any = None) -> tuple[Program, dict[str, LiveVariable]]:
+  """Returns the `Program` of a ConcreteFunction, and by name its variables whose values can be read again later.
+
+  Variables that nodes of the graph create, as in a restored TF1 model, are not among the latter. See
+  `program_from_concrete_function`.
+  """
   with without_garbage_collection():
     return _read(concrete, source)
 
 
-def _read(concrete: Any, source: Any) -> Program:
+def _read(concrete: Any, source: Any) -> tuple[Program, dict[str, LiveVariable]]:
   tf = import_tensorflow("Converting a TensorFlow function")
   graph = graph_from_proto(concrete.graph.as_graph_def())
   function = function_from_proto(concrete.function_def, library=graph.library)
@@ -95,7 +104,7 @@ def _read(concrete: Any, source: Any) -> Program:
   captures = read_captures(tf, concrete, function, graph, variables)
   gradients, library = trace_gradients(concrete, graph.library, variables)
   function, library = read_graph_variables(tf, function, library, graph.signatures, variables)
-  return Program(
+  program = Program(
     name=_python_name(concrete, source),
     doc=_doc(source),
     function=function,
@@ -107,6 +116,7 @@ def _read(concrete: Any, source: Any) -> Program:
     inputs=input_structure(tf, concrete, source, function),
     outputs=output_structure(tf, concrete),
   )
+  return program, variables.live
 
 
 def _python_name(concrete: Any, source: Any) -> str:

@@ -1,5 +1,6 @@
 """Collects the variables of a live program: a handle for each resource, and values by variable name."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,9 +11,32 @@ from graftax.convert.variable import Variable
 from graftax.graphdef_ir import DType, Node
 from graftax.ops_jax import ResourceHandle
 
-__all__ = ["LiveVariables", "unique_name"]
+__all__ = ["LiveVariable", "LiveVariables", "unique_name"]
 
 # Any in this module: TensorFlow ships no type information.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LiveVariable:
+  """A variable of TensorFlow, whose current value can be read.
+
+  Attributes:
+    name: its name in a `Program`.
+    handle: its resource, an eager tensor.
+    dtype: its TensorFlow dtype.
+    variable: the `tf.Variable`, or None if only the handle is known.
+  """
+
+  name: str
+  handle: Any
+  dtype: Any
+  variable: Any
+
+  def tensor(self, tf: Any) -> Any:
+    """Returns the current value; a gradient tape records the read if there is a `tf.Variable`."""
+    if self.variable is not None:
+      return tf.convert_to_tensor(self.variable)
+    return tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.dtype)
 
 
 class LiveVariables:
@@ -21,6 +45,7 @@ class LiveVariables:
   Attributes:
     values: variable name without ":0" -> value.
     skips_values: whether variables are left unread; their values are then zeros.
+    live: variable name -> the variable, for those that are resources of their own.
   """
 
   def __init__(self, tf: Any, *, skip_values: bool):
@@ -36,6 +61,7 @@ class LiveVariables:
     # By the id of TensorFlow's handle tensor. Each tensor is kept, so that no other one gets its id.
     self._handles: dict[int, tuple[Any, ResourceHandle | UnavailableCapture]] = {}
     self.values: dict[str, Variable] = {}
+    self.live: dict[str, LiveVariable] = {}
 
   def watch(self, variables: Iterable[Any]) -> None:
     """Adds `tf.Variable` objects, which provide the name and `trainable` of the variables found later."""
@@ -86,6 +112,7 @@ class LiveVariables:
       handle = ResourceHandle(unique_name(name.removesuffix(":0"), self.values))
       trainable = True if variable is None else variable.trainable
       self.values[handle.name] = Variable(self._value(tensor, dtype, variable), name, trainable)
+      self.live[handle.name] = LiveVariable(handle.name, tensor, dtype, variable)
     self._handles[id(tensor)] = tensor, handle
     return handle
 

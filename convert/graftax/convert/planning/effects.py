@@ -67,6 +67,10 @@ class EffectAnalysis:
     """Returns the positions of the parameters through which a function, or one that it calls, may write a resource."""
     return self._uses_of(name).written
 
+  def parameters_written_by(self, function: Function) -> frozenset[int]:
+    """Returns the positions of the parameters through which a function that is not in the library may write."""
+    return self._trace_parameters(function).written
+
   def _uses_of(self, name: str) -> "_ParameterUses":
     if name not in self._uses:
       # Ends the recursion of a function that calls itself; evaluation raises when it reaches the call.

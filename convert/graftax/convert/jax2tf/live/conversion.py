@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import get_opaque_trace_state
 
 from graftax.convert._tensorflow import import_tensorflow, without_autograph
 from graftax.convert.jax2tf.live.arguments import argument_key, argument_spec, as_tensor, flatten
 from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
+from graftax.convert.jax2tf.trace_state import is_outside_of_transformations, trace_state
 from graftax.convert.jax2tf.traced_function import trace
 
 __all__ = ["DisabledSafetyCheck", "convert"]
@@ -145,7 +145,11 @@ class _Conversions:
         self._by_specs.clear()
       self._by_call[key] = found
     function, dtypes = found
-    return function, [as_tensor(tf, leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+    tensors = [as_tensor(tf, leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+    traced = function.traced
+    captured = zip(traced.captured, traced.inputs[len(leaves) :], strict=True)
+    tensors += [as_tensor(tf, variable.tensor(tf), tf.as_dtype(spec.dtype)) for variable, spec in captured]
+    return function, tensors
 
   def _make(self, structure: Any, specs: Sequence[jax.ShapeDtypeStruct]) -> LiveFunction:
     args, kwargs = structure.unflatten(specs)
@@ -186,18 +190,5 @@ def _checked_platforms(platforms: Sequence[str] | None) -> tuple[str, ...] | Non
 
 
 def _check_outside_of_transformations() -> None:
-  state = get_opaque_trace_state(convention="nnx")
-  if state != _outermost_state():
-    raise ValueError(f"convert must be used outside all JAX transformations.Trace state: {state}")
-
-
-_outermost: list[Any] = []
-
-
-def _outermost_state() -> Any:
-  """Returns the state of JAX outside of all transformations, which is the state of a new thread."""
-  if not _outermost:
-    thread = threading.Thread(target=lambda: _outermost.append(get_opaque_trace_state(convention="nnx")))
-    thread.start()
-    thread.join()
-  return _outermost[0]
+  if not is_outside_of_transformations():
+    raise ValueError(f"convert must be used outside all JAX transformations.Trace state: {trace_state()}")

@@ -1,0 +1,12 @@
+"""Calls TensorFlow functions from JAX: `call_tf`.
+
+- `call_tf`: the function that users call.
+- `calls`: decides for each call between TensorFlow itself and the converted function.
+- `arguments`: the flat arguments of a call, as arrays that JAX and TensorFlow have.
+- `eager`: runs TensorFlow op by op, on the memory of JAX's arrays.
+- `converted`: the function as a JAX function.
+- `flat_function`: the function with flat tensors as arguments and results, which TensorFlow traces.
+- `compiled_by_tensorflow`: functions with ops that have no lowering, compiled by TensorFlow and lifted.
+- `variable_reads`: the current values of variables, in compiled code too.
+- `declared_results`: compares results with `output_shape_dtype`.
+"""

@@ -1,0 +1,115 @@
+"""`call_tf`: TensorFlow functions in JAX, under any transformation."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.tf_calls.calls import Calls
+from graftax.convert.jax2tf.tf_calls.declared_results import DeclaredResults, UnspecifiedOutputShapeDtype
+
+__all__ = ["FunctionOfVariables", "call_tf"]
+
+# Any in this module: TensorFlow ships no type information, and arguments are pytrees of the caller.
+
+_UNSPECIFIED = UnspecifiedOutputShapeDtype()
+
+
+def call_tf(
+  callable_tf: Callable[..., Any],
+  has_side_effects: bool = True,
+  ordered: bool = False,
+  output_shape_dtype: Any = _UNSPECIFIED,
+  call_tf_graph: bool = False,
+  *,
+  variables: str | None = None,
+) -> Callable[..., Any]:
+  """Returns a TensorFlow function as a function of JAX arrays.
+
+  If it is called with arrays outside of JAX's transformations, TensorFlow runs it op by op. On CPU, JAX's arrays and
+  results are not copied. Inside of `jit`, `grad`, `vmap`, `scan` and all other transformations, it is converted to JAX
+  operations, as by `graftax.convert.convert`, so all of them work, and custom gradients of TensorFlow are used. Like
+  `tf.function`, it is traced once for each combination of structure, shapes and dtypes of its arguments. If ops have no
+  lowering, TensorFlow compiles the function to StableHLO, which becomes JAX operations.
+
+  A variable that it captures is read whenever the function runs, in compiled code too. Compiled code does so by a call
+  of the host, which takes some tenths of a millisecond and copies the values; `jax.export` refuses it. Inside of
+  `jax2tf.convert` the variable becomes a captured variable of the result. Lookup tables become constants.
+
+  Args:
+    callable_tf: a TensorFlow function of pytrees of tensors: any Python function of tensors, a `tf.function`, a
+      function of a loaded SavedModel, a Keras model. It may return variables and numbers, too.
+    has_side_effects: accepted for compatibility. Side effects are found by analysis, so a function without any can
+      always be moved, shared or removed by XLA. Printing and assertions happen in eager calls only.
+    ordered: accepted for compatibility; values of variables are passed on in the order of TensorFlow.
+    output_shape_dtype: a pytree of objects with `shape` and `dtype`, of the structure of the result. Results are
+      compared with it. It is never needed, as shapes are those of the converted function, symbolic ones too.
+    call_tf_graph: accepted for compatibility. The function is converted in any case, so that `jax2tf.convert` of it
+      needs no function of TensorFlow.
+    variables: None reads captured variables as above, and eager calls can write them. "explicit" returns a
+      `FunctionOfVariables`, which takes their values as its first argument and returns the new ones.
+
+  Returns:
+    A function of pytrees of arrays, positional and by keyword, that returns arrays in the structure of the TensorFlow
+    function's result. 64-bit results are narrowed if `jax_enable_x64` is off.
+
+  Raises:
+    ConversionError: `callable_tf` cannot be called, or `variables` is something else. From calls: a result is not an
+      array. InputError: an argument or `output_shape_dtype` does not fit.
+    VariableWriteError: from calls inside of a transformation: the function writes variables.
+    UnsupportedOpError: from calls inside of a transformation: ops cannot be converted; the message lists all of them.
+
+  Differs from TF: stateful random ops work in eager calls only.
+
+  Example:
+    >>> import numpy as np
+    >>> from graftax.convert import jax2tf
+    >>> def scaled(x, *, scale):
+    ...   return {"scaled": x * scale}
+    >>> jax2tf.call_tf(scaled)  # doctest: +ELLIPSIS
+    <function scaled at ...>
+  """
+  if not callable(callable_tf):
+    raise ConversionError(f"call_tf: got a {type(callable_tf).__name__}, which cannot be called; expected a function.")
+  if variables not in (None, "explicit"):
+    raise ConversionError(f"call_tf: variables={variables!r}; expected None or 'explicit'.")
+  calls = Calls(callable_tf, DeclaredResults.of(output_shape_dtype))
+  if variables == "explicit":
+    return FunctionOfVariables(calls, getattr(callable_tf, "__name__", type(callable_tf).__name__))
+
+  @functools.wraps(callable_tf, updated=())
+  def call(*args: Any, **kwargs: Any) -> Any:
+    return calls.call(args, kwargs)
+
+  return call
+
+
+class FunctionOfVariables:
+  """A TensorFlow function that takes the values of its variables and returns the new ones; see `call_tf`.
+
+  It never reads or writes TensorFlow's variables itself.
+  """
+
+  def __init__(self, calls: Calls, name: str):
+    self._calls = calls
+    self.__name__ = name
+
+  def __call__(self, variables: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns `(result, new_variables)`.
+
+    Args:
+      variables: values by name, such as those of `variables`.
+      *args: pytrees of arrays.
+      **kwargs: pytrees of arrays.
+
+    Raises:
+      ParameterError: the names are not those of the function's variables.
+    """
+    return self._calls.call_explicitly(variables, args, kwargs)
+
+  def variables(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Returns the current values of the variables that a call with these arguments uses, by their names."""
+    return self._calls.variables(args, kwargs)
+
+  def __repr__(self) -> str:
+    return f"<FunctionOfVariables {self.__name__}>"

@@ -1,0 +1,218 @@
+"""A TensorFlow function as a JAX function: traced by TensorFlow, read as a program, converted."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert.conversion import convert_program
+from graftax.convert.errors import ConversionError, InputError, MissingInputError, VariableWriteError
+from graftax.convert.jax2tf.tf_calls.compiled_by_tensorflow import compiled_by_tensorflow
+from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
+from graftax.convert.jax2tf.tf_calls.variable_reads import VariableReads, variable_reads
+from graftax.convert.live.function import program_with_live_variables
+from graftax.convert.live.variables import LiveVariable
+from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
+from graftax.convert.planning.effects import EffectAnalysis
+from graftax.convert.program import Program
+from graftax.ops_jax import Int64Pair, ResourceHandle, StaticInputError, UnsupportedOpError, as_int64_pair
+
+__all__ = ["ConvertedCall", "convert_call"]
+
+# Any in this module: TensorFlow ships no type information, and arrays may be tracers.
+
+# Converted functions treat integers of up to this many elements as known.
+_MAX_KNOWN_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConvertedCall:
+  """A TensorFlow function for arguments of one structure, and of the same shapes and dtypes.
+
+  Attributes:
+    flat: the function as TensorFlow traced it.
+    function: takes values of variables by name and flat arguments, and returns flat results and new values by name.
+    variables: the variables by name; None for those that nodes of its graph create.
+    initial: the values of the variables when the function was converted.
+    written: the names of variables that it may write.
+  """
+
+  flat: FlatFunction
+  function: Callable[..., Any]
+  variables: Mapping[str, LiveVariable | None]
+  initial: Mapping[str, Any]
+  written: tuple[str, ...]
+
+  def results(self, arrays: Sequence[Any]) -> list[Any]:
+    """Returns the flat results, computed with the values that the variables have when the code runs.
+
+    Raises:
+      VariableWriteError: the function writes variables.
+      InputError: the function draws random numbers.
+    """
+    self._refuse_writes(self.written)
+    values = dict(zip(self.initial, self._reads.values(), strict=True))
+    found: list[Any] = self._with_known_integers(self._compiled_results, values, arrays)
+    return found
+
+  def results_and_variables(self, values: Mapping[str, Any], arrays: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the flat results and the variables after the call, for explicit values of the variables.
+
+    Raises:
+      ParameterError: the values do not have the names of the variables.
+      InputError: the function draws random numbers.
+    """
+    if not isinstance(values, Mapping) or set(values) != set(self.initial):
+      self._run(values, arrays, _KnownIntegers())  # raises an error that lists the names
+    results, written = self._with_known_integers(self._compiled_call, dict(values), arrays)
+    return results, {**values, **written}
+
+  def current_values(self, tf: Any) -> dict[str, Any]:
+    """Returns the values that the variables have now."""
+    found = dict(self.initial)
+    with tf.init_scope():
+      for name, variable in self.variables.items():
+        if variable is not None:
+          value = variable.tensor(tf).numpy()
+          found[name] = as_int64_pair(value) if isinstance(found[name], Int64Pair) else np.array(value)
+    return found
+
+  @functools.cached_property
+  def _reads(self) -> VariableReads:
+    missing = [name for name, variable in self.variables.items() if variable is None]
+    if missing:
+      raise ConversionError(
+        f"call_tf: {self.flat.name}: nodes of its graph create the variables {missing!r}, so that compiled code cannot "
+        f"read them again; use call_tf(f, variables='explicit')."
+      )
+    live = [variable for variable in self.variables.values() if variable is not None]
+    return variable_reads(self.flat.name, live, list(self.initial.values()))
+
+  @functools.cached_property
+  def _compiled_results(self) -> Any:
+    def call(values: Mapping[str, Any], arrays: Sequence[Any], known: "_KnownIntegers") -> list[Any]:
+      results, written = self._run(values, arrays, known)
+      self._refuse_writes(written)
+      return results
+
+    return jax.jit(call, static_argnums=2, inline=True)
+
+  @functools.cached_property
+  def _compiled_call(self) -> Any:
+    return jax.jit(self._run, static_argnums=2, inline=True)
+
+  def _with_known_integers(self, call: Any, values: Mapping[str, Any], arrays: Sequence[Any]) -> Any:
+    """Returns the result of a compiled function; integers that decide shapes are known if the caller knows them.
+
+    The function is compiled for the values of such integers, so they are known only if it fails otherwise.
+    """
+    try:
+      return call(values, list(arrays), _KnownIntegers())
+    except StaticInputError as e:
+      known = _KnownIntegers.among(arrays)
+      if not known.bytes:
+        raise self._with_advice(e) from e
+    try:
+      return call(values, list(arrays), known)
+    except StaticInputError as e:
+      raise self._with_advice(e) from e
+
+  def _with_advice(self, error: StaticInputError) -> StaticInputError:
+    return StaticInputError(
+      f"call_tf: {self.flat.name}: {error}\nIn compiled code shapes cannot depend on the values of arrays. Pass "
+      f"integers that decide shapes as Python numbers, as NumPy arrays or with functools.partial. If the size of a "
+      f"result depends on data, return arrays of a fixed size, such as tf.where(mask, x, 0.0) in place of "
+      f"tf.boolean_mask(x, mask)."
+    )
+
+  def _run(
+    self, values: Mapping[str, Any], arrays: Sequence[Any], known: "_KnownIntegers"
+  ) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the flat results, and the variables that were written."""
+    try:
+      results, new_values = self.function(values, *known.replace(arrays))
+    except MissingInputError as e:
+      raise InputError(
+        f"call_tf: {self.flat.name} draws random numbers, which it can do only in eager calls. Pass a seed as an "
+        f"argument and use tf.random.stateless_* functions; or use graftax.convert.convert, whose result takes rng=."
+      ) from e
+    return results, {name: value for name, value in new_values.items() if value is not values[name]}
+
+  def _refuse_writes(self, names: Iterable[str]) -> None:
+    names = list(names)
+    if names:
+      raise VariableWriteError(
+        f"call_tf: {self.flat.name} writes the variables {names!r}, which JAX's transformations cannot do. Make them "
+        f"arguments and results:\n"
+        f"  f = call_tf({self.flat.name}, variables='explicit')\n"
+        f"  variables = f.variables(*args)\n"
+        f"  result, variables = jax.jit(f)(variables, *args)"
+      )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _KnownIntegers:
+  """Flat arguments whose values are known while JAX traces, in a form that can be compared.
+
+  Attributes:
+    bytes: position -> dtype, shape and bytes of the array.
+  """
+
+  bytes: tuple[tuple[int, str, tuple[int, ...], bytes], ...] = ()
+
+  @staticmethod
+  def among(arrays: Sequence[Any]) -> "_KnownIntegers":
+    """Returns the short integer arrays that are not JAX arrays."""
+    return _KnownIntegers(
+      tuple(
+        (i, array.dtype.str, array.shape, array.tobytes())
+        for i, array in enumerate(arrays)
+        if isinstance(array, np.ndarray)
+        and array.dtype.kind in "iub"
+        and array.ndim <= 1
+        and array.size <= _MAX_KNOWN_SIZE
+      )
+    )
+
+  def replace(self, arrays: Sequence[Any]) -> list[Any]:
+    """Returns the arrays with the known ones as NumPy arrays."""
+    found = list(arrays)
+    for position, dtype, shape, data in self.bytes:
+      found[position] = np.frombuffer(data, dtype).reshape(shape)
+    return found
+
+
+def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> ConvertedCall:
+  """Returns a TensorFlow function as a JAX function.
+
+  Args:
+    tf: TensorFlow.
+    flat: the function.
+    specs: a `tf.TensorSpec` for each flat argument.
+
+  Raises:
+    UnsupportedOpError: some ops have neither a lowering, nor does TensorFlow compile them.
+    ConversionError: an argument, result or capture has no JAX counterpart.
+  """
+  with tf.init_scope():
+    concrete = flat.traced(list(specs))
+    program, live = program_with_live_variables(concrete)
+    written = _written_variables(program)
+    function: Callable[..., Any]
+    initial: Mapping[str, Any]
+    try:
+      function, initial = convert_program(program)
+    except UnsupportedOpError as e:
+      function, initial = compiled_by_tensorflow(tf, flat, specs, program, written, e)
+  return ConvertedCall(flat, function, {name: live.get(name) for name in initial}, initial, written)
+
+
+def _written_variables(program: Program) -> tuple[str, ...]:
+  program = with_functional_control_flow(program)
+  positions = EffectAnalysis(program.library, program.signatures).parameters_written_by(program.function)
+  start = len(program.function.parameters) - len(program.captures)
+  captured = [program.captures[i - start] for i in sorted(positions) if i >= start]
+  return tuple(dict.fromkeys(c.name for c in captured if isinstance(c, ResourceHandle) and c.name in program.variables))

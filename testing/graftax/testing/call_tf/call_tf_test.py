@@ -1,0 +1,59 @@
+"""`call_tf` under transformations; `python -m graftax.testing.call_tf` runs the table for jax2tf as well."""
+
+import collections
+
+import pytest
+
+from graftax.testing.call_tf.__main__ import main
+from graftax.testing.call_tf.check import Result, check
+from graftax.testing.call_tf.functions import FUNCTIONS
+from graftax.testing.call_tf.report import failures, functions_table, summary_table
+from graftax.testing.call_tf.transformations import TRANSFORMATIONS
+
+pytestmark = pytest.mark.tensorflow
+
+# A function of each kind.
+_FAST = (
+  "log_of_exponentials",
+  "python_loop_over_a_range_of_tensors",
+  "custom_gradient_in_a_loop",
+  "affine",
+  "saved_loop",
+)
+
+
+def test_the_table_has_at_least_30_functions():
+  assert len(FUNCTIONS) >= 30
+  kinds = collections.Counter(row.kind for row in FUNCTIONS.values())
+  assert kinds.keys() == {"operations", "loops", "custom_gradients", "variables", "saved"}
+  assert set(TRANSFORMATIONS) == {"vmap", "jvp", "jacrev", "hessian", "scan", "remat"}
+
+
+@pytest.mark.parametrize("name", _FAST)
+def test_every_transformation_equals_tensorflow(name):
+  assert not failures(check(FUNCTIONS[name], "graftax"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in _FAST])
+def test_every_transformation_of_the_other_functions_equals_tensorflow(name):
+  assert not failures(check(FUNCTIONS[name], "graftax"))
+
+
+def test_the_command_prints_both_converters(capsys):
+  status = main(["--function", "sine_of_cosine", "--transformation", "vmap", "--transformation", "remat", "--rows"])
+  printed = capsys.readouterr()
+  assert status == 0
+  assert "| all | 1 of 1 | 0 of 1 | 1 of 1 |" in printed.out
+  assert "| sine_of_cosine | yes | fails | yes |" in printed.out
+  assert "jax2tf: sine_of_cosine vmap: raised: NotImplementedError" in printed.err
+
+
+def test_wrong_numbers_are_told_from_errors():
+  results = [
+    Result("affine", "vmap", "equal", "", 1e-9, 0.1),
+    Result("affine", "jvp", "wrong", "off by 0.1 of the largest value", 0.1, 0.1),
+  ]
+  assert failures(results) == "affine jvp: wrong: off by 0.1 of the largest value"
+  assert "| variables | 1 of 1 | 0 of 1 |" in summary_table({"graftax": results})
+  assert "| affine | yes | WRONG |" in functions_table({"graftax": results})

@@ -1,0 +1,80 @@
+"""Compares one function under one transformation with TensorFlow."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.call_tf.converters import CONVERTERS
+from graftax.testing.call_tf.functions import Row
+from graftax.testing.call_tf.transformations import TRANSFORMATIONS
+
+__all__ = ["TOLERANCE", "Result", "check"]
+
+# Any in this module: functions of tensors or arrays.
+
+TOLERANCE = 1e-5
+"""The largest difference that counts as equal, relative to the largest value, or to 1 if that is smaller."""
+
+_MAX_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+  """What came of one comparison.
+
+  Attributes:
+    function: the name of the row.
+    transformation: a key of `TRANSFORMATIONS`.
+    outcome: "equal", "wrong" or "raised".
+    detail: the difference or the error.
+    error: the largest difference, relative to the largest value.
+    duration_s: time of JAX's part, with tracing and compiling.
+  """
+
+  function: str
+  transformation: str
+  outcome: str
+  detail: str
+  error: float
+  duration_s: float
+
+
+def check(row: Row, converter: str, transformations: Sequence[str] = tuple(TRANSFORMATIONS)) -> list[Result]:
+  """Returns the results of a function under transformations.
+
+  Args:
+    row: the function.
+    converter: a key of `CONVERTERS`.
+    transformations: keys of `TRANSFORMATIONS`.
+  """
+  tf = import_tensorflow()
+  function = row.build()
+  with jax.enable_x64(True):
+    converted = CONVERTERS[converter](function)
+    return [_check(tf, row, function, converted, name) for name in transformations]
+
+
+def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Result:
+  transformation, x = TRANSFORMATIONS[name], row.input()
+  expected = [np.asarray(value) for value in transformation.in_tensorflow(tf, function, x)]
+  start = time.perf_counter()
+  error, outcome, detail = 0.0, "equal", ""
+  try:
+    found = [np.asarray(value) for value in jax.jit(lambda x: transformation.in_jax(converted, x))(x)]
+    error = max(_difference(got, want) for got, want in zip(found, expected, strict=True))
+  except Exception as e:
+    outcome, detail = "raised", f"{type(e).__name__}: {' '.join(str(e).split())}"[:_MAX_DETAIL]
+  if not error <= TOLERANCE:
+    outcome, detail = "wrong", f"off by {error:.2g} of the largest value"
+  return Result(row.name, name, outcome, detail, error, time.perf_counter() - start)
+
+
+def _difference(got: np.ndarray, want: np.ndarray) -> float:
+  if got.shape != want.shape or not np.isfinite(want).all():
+    return float("inf")
+  return float(np.abs(got - want).max(initial=0.0)) / max(1.0, float(np.abs(want).max(initial=0.0)))
