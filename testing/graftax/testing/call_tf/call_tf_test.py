@@ -14,12 +14,6 @@ pytestmark = pytest.mark.tensorflow
 
 # A function of each of three kinds; the others are slow tests.
 _FAST = ("log_of_exponentials", "custom_gradient_in_a_loop", "affine")
-  "log_of_exponentials",
-  "python_loop_over_a_range_of_tensors",
-  "custom_gradient_in_a_loop",
-  "affine",
-  "saved_loop",
-)
 
 
 def test_the_table_has_at_least_30_functions():
