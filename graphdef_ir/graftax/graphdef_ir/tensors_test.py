@@ -114,6 +114,14 @@ def test_strings_in_tensor_content_have_their_lengths_in_front():
   assert array.tolist() == [b"ab", b"", long]
 
 
+@pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 200, 16383, 16384, 100_000])
+def test_lengths_of_strings_in_tensor_content_are_varints_of_protobuf(length: int):
+  text = b"x" * length
+  field = schema.TensorProto(tensor_content=text).SerializeToString()  # a tag of one byte, the length, and the bytes
+  array = _numpy(DType.STRING, (2,), tensor_content=field[1:-length] + b"\x01" + text + b"y")
+  assert array.tolist() == [text, b"y"]
+
+
 def test_bools_in_tensor_content_may_be_any_nonzero_byte():
   assert _numpy(DType.BOOL, (3,), tensor_content=b"\x00\x01\xff").tolist() == [False, True, True]
 

@@ -70,6 +70,26 @@ def test_a_parameter_that_a_callee_writes_is_written():
 @pytest.mark.parametrize(
   ("op", "inputs", "functions"),
   [
+    ("PartitionedCall", ("u", "v"), {"f": FunctionRef("writing")}),
+    ("If", ("x", "u", "v"), {"then_branch": FunctionRef("writing"), "else_branch": FunctionRef("writing")}),
+    ("Case", ("x", "u", "v"), {"branches": (FunctionRef("writing"),)}),
+    ("While", ("u", "v"), {"cond": FunctionRef("writing"), "body": FunctionRef("writing")}),
+    ("For", ("x", "x", "x", "u", "v"), {"body": FunctionRef("writing")}),
+  ],
+)
+def test_only_the_argument_that_a_callee_writes_is_written(op, inputs, functions):
+  number = (Parameter("i", DType.INT32),) if op == "For" else ()
+  handles = (Parameter("first", DType.RESOURCE), Parameter("second", DType.RESOURCE))
+  assign = Node("assign", "AssignVariableOp", (TensorRef("second"), TensorRef("one")))
+  writing = Function("writing", (*number, *handles), (), (const("one", np.float32(1)), assign), ("assign",))
+  call = Node("call", op, tuple(map(TensorRef, inputs)), attrs=functions)
+  outer = _function("outer", call, parameters=(_X, Parameter("u", DType.RESOURCE), _HANDLE))
+  assert _analysis(writing, outer).written_parameters("outer") == {2}
+
+
+@pytest.mark.parametrize(
+  ("op", "inputs", "functions"),
+  [
     ("PartitionedCall", ("v",), ("f",)),
     ("If", ("x", "v"), ("then_branch", "else_branch")),
     ("While", ("v",), ("cond", "body")),

@@ -19,6 +19,26 @@ def test_views_add_up_to_the_window_sum():
   np.testing.assert_array_equal(total, want)
 
 
+@pytest.mark.parametrize(
+  ("padding", "strides", "dilations"),
+  [
+    ("SAME", (1, 1), (2, 1)),
+    ("SAME", (2, 3), (3, 2)),
+    ("SAME", (1, 2), (1, 4)),
+    ("VALID", (2, 3), (3, 2)),
+  ],
+)
+def test_dilated_views_add_up_to_the_window_sum(padding, strides, dilations):
+  x = np.arange(2 * 9 * 8 * 3, dtype=np.float32).reshape(2, 9, 8, 3)
+  attrs = {"strides": (1, *strides, 1), "padding": padding, "dilations": (1, *dilations, 1)}
+  window = spatial_window("Test", _PLACE, x.shape, (3, 2), **attrs)
+  total = sum(view for _, view in window_views(x, window, (1, 2), 0))
+  want = jax.lax.reduce_window(
+    x, np.float32(0), jax.lax.add, (1, 3, 2, 1), attrs["strides"], padding, window_dilation=attrs["dilations"]
+  )
+  np.testing.assert_array_equal(total, want)
+
+
 def test_the_odd_padding_cell_is_at_the_end():
   window = spatial_window("Test", _PLACE, (1, 4, 5, 1), (2, 3), strides=(1, 1, 2, 1), padding="SAME")
   assert window.padding == ((0, 1), (1, 1))

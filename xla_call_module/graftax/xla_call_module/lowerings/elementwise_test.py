@@ -1,3 +1,6 @@
+"""Elementwise ops against XLA, which runs each module as it is (`embed`)."""
+
+import jax
 import numpy as np
 import pytest
 
@@ -33,3 +36,43 @@ def test_op_that_broadcasts_gives_what_xla_gives(op, kind, dtype):
   x, y = _MATRIX.astype(dtype), _ROW.astype(dtype)
   (got,), (want,) = lift(module)(x, y), embed(module)(x, y)
   np.testing.assert_array_equal(got, want, strict=True)
+
+
+_REAL_OPS = (
+  "abs cbrt ceil cosine exponential exponential_minus_one floor imag is_finite log log_plus_one logistic negate real "
+  "round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan tanh"
+)
+_COMPLEX_OPS = (
+  "abs cosine exponential exponential_minus_one imag log log_plus_one logistic negate real rsqrt sign sine "
+  "sqrt tan tanh"
+)
+_INTEGER_OPS = "abs count_leading_zeros negate not popcnt sign"
+_REALS = np.array([-2.5, -0.5, 0.0, 0.25, 1.5, 7.0], np.float32)
+
+
+@pytest.mark.parametrize(
+  "ops, kind, x",
+  [
+    (_REAL_OPS, "f32", _REALS),
+    (_COMPLEX_OPS, "complex<f32>", (_REALS + 1j * np.roll(_REALS, 2) + 0.125).astype(np.complex64)),
+    (_INTEGER_OPS, "i32", np.array([-7, -1, 0, 1, 6, 2**31 - 1], np.int32)),
+  ],
+  ids=["real", "complex", "integer"],
+)
+def test_ops_of_one_operand_give_what_xla_gives(ops, kind, x):
+  names = ops.split()
+  # One module for all of them, since compiling takes longer than computing.
+  made = [
+    "i1" if n == "is_finite" else "f32" if n in ("abs", "imag", "real") and kind != "i32" else kind for n in names
+  ]
+  lines = [
+    f"%{i} = stablehlo.{name} %x : (tensor<6x{kind}>) -> tensor<6x{out}>"
+    for i, (name, out) in enumerate(zip(names, made, strict=True))
+  ]
+  types = ", ".join(f"tensor<6x{out}>" for out in made)
+  module = Module.from_text(f"""module {{ func.func public @main(%x: tensor<6x{kind}>) -> ({types}) {{
+    {chr(10).join(lines)}
+    return {", ".join(f"%{i}" for i in range(len(names)))} : {types} }} }}""")
+  for name, got, want in zip(names, jax.jit(lift(module))(x), embed(module)(x), strict=True):
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=name)
