@@ -90,10 +90,9 @@ def _product(x: Array, y: Array, adj_x: bool, adj_y: bool, dtype: np.dtype | Non
   x = jnp.conj(jnp.swapaxes(x, -1, -2)) if adj_x else x
   y = jnp.conj(jnp.swapaxes(y, -1, -2)) if adj_y else y
   try:
-    product = jnp.matmul(x, y, preferred_element_type=dtype)
+    return jnp.matmul(x, y, preferred_element_type=dtype)
   except (TypeError, ValueError) as e:
     raise InvalidInputError(f"BatchMatMul: shapes {x.shape} and {y.shape} (after adj) do not multiply: {e}") from e
-  return product if dtype is None else product.astype(dtype)
 
 
 @register("SparseMatMul", ignores=("Ta", "Tb", "a_is_sparse", "b_is_sparse"))
