@@ -71,7 +71,7 @@ test-all:  ## every test: `make test`, then `make test-slow`
 	@status=0; for part in test test-slow; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 .PHONY: mutation-check
-mutation-check: $(READY)  ## break thirty places one at a time and report which command detects each (hours)
+mutation-check: $(READY)  ## break thirty places one at a time and report which command detects each (minutes)
 	$(BIN)/python tools/checks/mutation_check.py
 
 BAZEL_TARGETS ?= //...

@@ -1,12 +1,14 @@
 """Breaks one place at a time and finds the tests that fail: `make mutation-check`.
 
-The places are in `mutations.toml`. Each is broken in a copy of the tree. Then the tests run in three stages, each only
-if the stages before it noticed nothing: the test file beside the broken one, the rest of `make test`, and what only
-`make test-all` runs. The table at the end names the command that found each place.
+The places are in `mutations.toml`. Each is broken in a copy of the tree. Then the tests run in stages, each only if the
+stages before it noticed nothing: the test file beside the broken one, the files that the place names (`tests`), the
+rest of `make test`, and what only `make test-all` runs. The table names the command that found each place, and the
+first test that failed.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,9 +40,9 @@ def main() -> int:
     for mutation in chosen:
       started = time.monotonic()
       with _broken(tree, mutation):
-        found_by = _found_by(tree, mutation, options.workers)
+        found_by, test = _found_by(tree, mutation, options.workers)
       rows.append((mutation, found_by))
-      print(f"{mutation.name:32} {found_by:28} {time.monotonic() - started:6.0f} s", flush=True)
+      print(f"{mutation.name:32} {found_by:28} {time.monotonic() - started:6.0f} s  {test}", flush=True)
   by_test = sum(found_by.startswith("make test:") for _, found_by in rows)
   by_all = sum(found_by.startswith("make test-all:") for _, found_by in rows)
   print(f"{len(rows)} broken places: {by_test} found by make test, {by_test + by_all} by make test and make test-all.")
@@ -62,22 +64,25 @@ class _broken:
     self._path.write_text(self._text, encoding="utf-8")
 
 
-def _found_by(tree: Path, mutation: Mutation, workers: int) -> str:
-  """Returns the command that notices the mutation, with the stage in which it did."""
+def _found_by(tree: Path, mutation: Mutation, workers: int) -> tuple[str, str]:
+  """Returns the command that notices the mutation with the stage in which it did, and the first test that failed."""
   for name, arguments in _stages(tree, mutation, workers):
     command = [str(_PYTEST), "-q", "-x", "-p", "no:cacheprovider", *arguments]
-    status = subprocess.run(command, cwd=tree, env=_environment(tree), capture_output=True).returncode
-    if status not in (0, _TESTS_FAILED, _NO_TESTS):
-      return f"{name} (pytest ended with {status})"
-    if status == _TESTS_FAILED:
-      return name
-  return "not found"
+    result = subprocess.run(command, cwd=tree, env=_environment(tree), capture_output=True, text=True)
+    if result.returncode not in (0, _TESTS_FAILED, _NO_TESTS):
+      return f"{name} (pytest ended with {result.returncode})", ""
+    if result.returncode == _TESTS_FAILED:
+      failed = re.search(r"^FAILED (\S+)", result.stdout, re.MULTILINE)
+      return name, failed[1] if failed else ""
+  return "not found", ""
 
 
 def _stages(tree: Path, mutation: Mutation, workers: int) -> Iterator[tuple[str, Sequence[str]]]:
   beside = Path(mutation.path).with_name(Path(mutation.path).stem + "_test.py")
   if (tree / beside).exists():
     yield "make test: beside", ["-m", "not slow", str(beside)]
+  if mutation.tests:
+    yield "make test: named", ["-m", "not slow", *mutation.tests]
   parallel = ["-n", str(workers), "--dist", "loadfile"]
   for ring in ("free", "tensorflow"):
     yield f"make test: ring {ring}", ["-m", "not slow", f"--ring={ring}", *parallel]

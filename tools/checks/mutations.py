@@ -16,12 +16,14 @@ class Mutation:
     path: the file, relative to the repository.
     right: text that occurs exactly once in the file.
     wrong: what replaces it.
+    tests: test files that cover the place besides the one beside it, relative to the repository.
   """
 
   name: str
   path: str
   right: str
   wrong: str
+  tests: tuple[str, ...] = ()
 
   def applied(self, text: str) -> str:
     """Returns `text` with the mistake in it.
@@ -35,7 +37,8 @@ class Mutation:
 
 
 def _read(path: Path) -> tuple[Mutation, ...]:
-  return tuple(Mutation(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutation"])
+  entries = tomllib.loads(path.read_text(encoding="utf-8"))["mutation"]
+  return tuple(Mutation(**{**entry, "tests": tuple(entry.get("tests", ()))}) for entry in entries)
 
 
 MUTATIONS = _read(Path(__file__).with_suffix(".toml"))

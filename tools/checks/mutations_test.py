@@ -12,3 +12,8 @@ def test_there_are_thirty_places_with_names_of_their_own():
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_the_right_text_occurs_once(mutation):
   assert mutation.applied((ROOT / mutation.path).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if m.tests], ids=lambda mutation: mutation.name)
+def test_named_test_files_exist(mutation):
+  assert [path for path in mutation.tests if not (ROOT / path).exists()] == []
