@@ -1,19 +1,11 @@
-"""Runs cases in a child process, so that a crash or a hang fails one case and not the whole run.
-
-The child reads the names of a converter and of cases from its standard input and writes one JSON object per line.
-"""
+"""Runs cases in a child process, so that a crash or a hang fails one case and not the whole run."""
 
 import contextlib
 import dataclasses
-import json
-import os
-import queue
-import subprocess
-import sys
-import threading
 from collections.abc import Generator, Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
+from graftax.testing.child_process import Child, LostChildError, serve
 from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.converters import CONVERTERS
@@ -21,9 +13,7 @@ from graftax.testing.differential.runner import CheckResult, run_case
 
 __all__ = ["main", "run_isolated"]
 
-# Importing TensorFlow can take minutes on a busy machine.
-_STARTUP_S = 300.0
-
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 _MAX_DETAIL = 400
 
 
@@ -47,87 +37,41 @@ def run_isolated(cases: Sequence[ConversionCase], converter: str, timeout_s: flo
 
 def main() -> None:
   """Runs the child process."""
-  # Send what TensorFlow prints to standard error, so that it does not interleave with the JSON lines.
-  channel = os.fdopen(os.dup(1), "w")
-  os.dup2(2, 1)
-  request = json.loads(sys.stdin.readline())
+  request, say = serve()
   by_key = {f"{case.kind}/{case.name}": case for case in all_cases()}
   for key in request["cases"]:
-    _report(channel, {"start": key})
     try:
-      results = run_case(
-        by_key[key], CONVERTERS[request["converter"]], on_start=lambda check: _report(channel, {"check": check})
-      )
+      results = run_case(by_key[key], CONVERTERS[request["converter"]], on_start=lambda check: say({"check": check}))
       answer = [dataclasses.asdict(result) for result in results]
     except Exception as e:
       problem = " ".join(f"{type(e).__name__}: {e}".split())
       answer = [{"detail": f"the program fails in TensorFlow: {problem}"[:_MAX_DETAIL]}]
-    _report(channel, {"results": answer})
-
-
-def _report(channel: IO[str], message: dict[str, Any]) -> None:
-  channel.write(json.dumps(message) + "\n")
-  channel.flush()
+    say({"results": answer})
 
 
 def _run_in_child(
   cases: Sequence[ConversionCase], converter: str, timeout_s: float
 ) -> Generator[list[dict[str, Any]], None, None]:
   """Yields the answer for each case in order, up to and including the one at which the child dies or hangs."""
-  command = [sys.executable, "-c", "from graftax.testing.differential.worker import main; main()"]
-  paths = os.pathsep.join(path for path in sys.path if path)
-  environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONPATH": paths}
-  child = subprocess.Popen(
-    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-  )
-  assert child.stdin is not None and child.stdout is not None
-  lines, reader = _lines(child.stdout)
-  try:
-    request = {"converter": converter, "cases": [f"{case.kind}/{case.name}" for case in cases]}
-    child.stdin.write(json.dumps(request) + "\n")
-    child.stdin.flush()
+  request = {"converter": converter, "cases": [f"{case.kind}/{case.name}" for case in cases]}
+  with Child(__name__, request, _ENVIRONMENT) as child:
     for _ in cases:
-      answer = _answer(lines, timeout_s)
+      answer = _answer(child, timeout_s)
       yield answer
       if "fatal" in answer[0]:
         return
-  finally:
-    child.kill()
-    child.wait()
-    reader.join()
-    child.stdin.close()
-    child.stdout.close()
 
 
-def _lines(stream: IO[str]) -> "tuple[queue.Queue[str | None], threading.Thread]":
-  """Returns a queue of the lines of a stream followed by None, and the thread that fills it."""
-  lines: queue.Queue[str | None] = queue.Queue()
-
-  def read() -> None:
-    for line in stream:
-      lines.put(line)
-    lines.put(None)
-
-  reader = threading.Thread(target=read, daemon=True)
-  reader.start()
-  return lines, reader
-
-
-def _answer(lines: "queue.Queue[str | None]", timeout_s: float) -> list[dict[str, Any]]:
+def _answer(child: Child, timeout_s: float) -> list[dict[str, Any]]:
   check = ""
-  limit_s = _STARTUP_S
   while True:
     try:
-      line = lines.get(timeout=limit_s)
-    except queue.Empty:
-      return [{"fatal": True, "detail": f"{check}: no answer within {limit_s:.0f} s"}]
-    if line is None:
-      return [{"fatal": True, "detail": f"{check}: the process died"}]
-    message = json.loads(line)
+      message = child.receive(timeout_s)
+    except LostChildError as e:
+      return [{"fatal": True, "detail": f"{check}: {e}"}]
     if "results" in message:
       return message["results"] or [{"detail": "no checks"}]
-    check = message.get("check", check)
-    limit_s = timeout_s
+    check = message["check"]
 
 
 def _completed(case: ConversionCase, results: Sequence[dict[str, Any]]) -> Iterator[CheckResult]:

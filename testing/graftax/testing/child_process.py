@@ -1,0 +1,106 @@
+"""A child process that answers a request with JSON objects. TensorFlow or XLA may abort or hang in it."""
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+__all__ = ["Child", "LostChildError", "serve"]
+
+# `Any` in this module is what JSON can hold.
+
+# Importing TensorFlow can take minutes on a busy machine.
+_STARTUP_S = 300.0
+
+
+class LostChildError(Exception):
+  """The child died, or did not answer in time. The message says which."""
+
+
+class Child:
+  """A process that runs the function `main` of a module, until the context ends.
+
+  `main` gets the request from `serve`. Whatever else it prints is lost.
+  """
+
+  def __init__(self, module: str, request: Any, environment: Mapping[str, str]):
+    """Starts the process.
+
+    Args:
+      module: name of the module.
+      request: what `serve` returns in the child.
+      environment: variables to set, unless the parent has them set already.
+    """
+    paths = os.pathsep.join(path for path in sys.path if path)
+    self._process = subprocess.Popen(
+      [sys.executable, "-c", f"from {module} import main; main()"],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.DEVNULL,
+      text=True,
+      env={**environment, **os.environ, "PYTHONPATH": paths},
+    )
+    self._lines: queue.Queue[str | None] = queue.Queue()
+    self._reader = threading.Thread(target=self._read, daemon=True)
+    self._reader.start()
+    self._has_answered = False
+    self._send(request)
+
+  def receive(self, timeout_s: float) -> Any:
+    """Returns the next answer.
+
+    Args:
+      timeout_s: how long it may take. The first answer may take five minutes in any case.
+
+    Raises:
+      LostChildError: the child has died, or the time is up.
+    """
+    limit_s = timeout_s if self._has_answered else max(timeout_s, _STARTUP_S)
+    try:
+      line = self._lines.get(timeout=limit_s)
+    except queue.Empty:
+      raise LostChildError(f"no answer within {limit_s:.0f} s") from None
+    if line is None:
+      raise LostChildError("the process died")
+    self._has_answered = True
+    return json.loads(line)
+
+  def __enter__(self) -> "Child":
+    return self
+
+  def __exit__(self, *_: object) -> None:
+    self._process.kill()
+    self._process.wait()
+    self._reader.join()
+    assert self._process.stdout is not None
+    self._process.stdout.close()
+
+  def _send(self, request: Any) -> None:
+    assert self._process.stdin is not None
+    # A child that has died already is noticed when its answer is missing.
+    with contextlib.suppress(BrokenPipeError), self._process.stdin as stream:
+      stream.write(json.dumps(request) + "\n")
+
+  def _read(self) -> None:
+    assert self._process.stdout is not None
+    for line in self._process.stdout:
+      self._lines.put(line)
+    self._lines.put(None)
+
+
+def serve() -> tuple[Any, Callable[[Any], None]]:
+  """Returns the parent's request and a function that sends one answer; to be called once, in the child."""
+  # What TensorFlow prints must not come between the answers.
+  channel: IO[str] = os.fdopen(os.dup(1), "w")
+  os.dup2(2, 1)
+
+  def answer(message: Any) -> None:
+    channel.write(json.dumps(message) + "\n")
+    channel.flush()
+
+  return json.loads(sys.stdin.readline()), answer
