@@ -19,7 +19,7 @@ def run_call_module(
     attributes: the attributes of the node by name, without `Tin`, `Tout` and `Sout`.
     arguments: the node's inputs.
     outputs: shape and dtype of each result; dimensions that are not integers are left open.
-    jit_compile: compile the graph with XLA, else only the node is compiled.
+    jit_compile: whether XLA compiles the whole graph, and not only the node.
 
   Returns:
     The results as NumPy arrays.

@@ -59,7 +59,7 @@ class NodeContext:
     return lambda state, args, key: self.call(function, args)
 
   def loop_length(self, cond: FunctionRef, body: FunctionRef, args: Sequence[Value]) -> LoopLength:
-    """Returns that nothing is known of the length."""
+    """Returns an unknown length."""
     return LoopLength()
 
   def rng(self) -> jax.Array:

@@ -47,7 +47,7 @@ class RawOp:
     return tuple(x for x, static in zip(self.inputs, self.static, strict=True) if not static)
 
   def run(self, *dynamic_inputs: Value, context: NodeContext | None = None) -> tuple[Value, ...]:
-    """Outputs of the lowering, with the static inputs filled in as numpy arrays."""
+    """Returns the outputs of the lowering, with the static inputs filled in as numpy arrays."""
     dynamic = iter(dynamic_inputs)
     flat = [x if static else next(dynamic) for x, static in zip(self.inputs, self.static, strict=True)]
     return self.kernel.run(context or NodeContext(), flat)
@@ -62,7 +62,7 @@ def raw_op(
   lowering: Lowering | None = None,
   infer_shapes: bool = True,
 ) -> RawOp:
-  """An op ready to run both in TensorFlow and through its lowering; for checks that `check_raw_op` does not make.
+  """Returns an op that runs both in TensorFlow and through its lowering, for checks that `check_raw_op` does not make.
 
   Args:
     op: TensorFlow's op name.

@@ -17,7 +17,7 @@ __all__ = ["is_shape", "run_exported"]
 def run_exported(
   case: RawOp, symbolic: Mapping[str, str | Sequence[str]], expected: Sequence[np.ndarray]
 ) -> Sequence[jax.Array]:
-  """Outputs of the op exported with symbolic dimensions, and then called with the case's inputs."""
+  """Returns the outputs of the op, exported with symbolic dimensions and then called with the inputs of the case."""
   if not symbolic.keys() <= set(case.input_names):
     raise AssertionError(f"{case.op}: symbolic={symbolic!r} names no input among {case.input_names!r}")
   scope = jax.export.SymbolicScope()

@@ -22,11 +22,11 @@ _NARROWED = {
 
 
 def check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: Tolerance | None) -> None:
-  """Compares with 64-bit types switched off: values where 32 bits hold them, shapes and dtypes everywhere.
+  """Compares shapes and dtypes while 64-bit types are off, and values if 32 bits can hold them.
 
-  Known inputs are left as they are, for the evaluator folds what is known with 64-bit types on.
+  Known inputs keep their 64 bits, because the evaluator folds known values with 64-bit types on.
   """
-  # Keys and counters of random ops are never cut.
+  # Keys and counters of random ops are never truncated.
   accepts_pairs = case.op.startswith("Stateless") and registered_lowering(case.op, int64_pairs=True) is not None
   with jax.enable_x64(False):
     narrow = [as_int64_pair(x) if accepts_pairs and x.dtype == np.uint64 else _narrowed(x) for x in case.dynamic_inputs]
@@ -55,13 +55,14 @@ def check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: To
 def _narrow_tolerance(op: str, given: Tolerance | None, wide: np.dtype, narrow: np.dtype) -> Tolerance:
   if wide == narrow:
     return given or default_tolerance(narrow, op)
-  # What was given is for the wide type, and the inputs were chosen for it: they may cost the narrow one more digits.
+  # The given tolerance is for the wide type. The inputs were chosen for that type, too, so the narrow one may lose more
+  # digits.
   rtol, atol = loosened(default_tolerance(narrow, op))
   return (rtol, atol) if given is None else (max(given[0], rtol), max(given[1], atol))
 
 
 def _narrowed(x: np.ndarray) -> np.ndarray | None:
-  """`x` as JAX holds it without 64-bit types, or None where 32 bits cannot."""
+  """Returns `x` in the type that replaces a 64-bit type, or None if 32 bits cannot hold its values."""
   with np.errstate(over="ignore"):
     narrow = x.astype(_NARROWED.get(x.dtype, x.dtype))
   if x.dtype.kind in "iu":
@@ -72,7 +73,7 @@ def _narrowed(x: np.ndarray) -> np.ndarray | None:
 def _expected_of_narrowed(
   case: RawOp, narrow: Sequence[np.ndarray | Int64Pair], expected: Sequence[np.ndarray]
 ) -> Sequence[np.ndarray]:
-  """What TensorFlow makes, in 64 bits, of inputs that were rounded to 32."""
+  """Returns what TensorFlow computes, in 64 bits, from inputs that were rounded to 32."""
   rounded = [np.asarray(x).astype(wide.dtype) for x, wide in zip(narrow, case.dynamic_inputs, strict=True)]
   if all(np.array_equal(x, y) for x, y in zip(rounded, case.dynamic_inputs, strict=True)):
     return expected
