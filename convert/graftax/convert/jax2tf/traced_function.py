@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import argument_names, result_names
 from graftax.convert.jax2tf.tf_calls.variable_reads import CapturedVariables
 from graftax.convert.live.variables import LiveVariable
 
-# Importing this package takes a third of a second, and only functions that are exported need it.
+# Importing these packages takes a third of a second, and only functions that are exported need them.
 if TYPE_CHECKING:
+  from jax.extend.core import ClosedJaxpr
+
   from graftax.xla_call_module.exporting import CallModule, Target
 
 __all__ = ["TracedFunction", "array_spec", "trace"]
@@ -47,7 +48,7 @@ class TracedFunction:
   """
 
   name: str
-  jaxpr: ClosedJaxpr
+  jaxpr: "ClosedJaxpr"
   inputs: tuple[jax.ShapeDtypeStruct, ...]
   outputs: tuple[jax.ShapeDtypeStruct, ...]
   input_names: tuple[str, ...]
@@ -59,6 +60,8 @@ class TracedFunction:
   _modules: "dict[Any, CallModule]" = dataclasses.field(default_factory=dict, init=False, repr=False)
 
   def __call__(self, *args: Any) -> list[Any]:
+    from jax.extend.core import jaxpr_as_fun
+
     return jaxpr_as_fun(self.jaxpr)(*args)
 
   @property

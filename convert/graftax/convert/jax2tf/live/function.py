@@ -3,13 +3,16 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graftax.convert._tensorflow import in_save_context, without_autograph
 from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import call_module_node, open_shape
 from graftax.convert.jax2tf.traced_function import TracedFunction
-from graftax.xla_call_module.exporting import CallModule
+
+# Only functions that are exported need this package, which takes long to import.
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import CallModule
 
 __all__ = ["LiveFunction"]
 
@@ -43,7 +46,7 @@ class LiveFunction:
   _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
 
   @property
-  def module(self) -> CallModule:
+  def module(self) -> "CallModule":
     """The function as an XlaCallModule node."""
     with self._lock:
       return self.traced.call_module(platforms=self.platforms, disabled_checks=self.disabled_checks)

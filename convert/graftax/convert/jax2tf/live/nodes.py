@@ -1,16 +1,18 @@
 """Puts an XlaCallModule node into the current TensorFlow graph."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graftax.xla_call_module.exporting import CallModule
+# Only functions that are exported need this package, which takes long to import.
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import CallModule
 
 __all__ = ["call_module_node", "open_shape"]
 
 # Any in this module: TensorFlow ships no type information.
 
 
-def call_module_node(tf: Any, module: CallModule, args: Sequence[Any]) -> list[Any]:
+def call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list[Any]:
   """Returns the results of a new XlaCallModule node.
 
   Args:
