@@ -3,6 +3,9 @@
 All names of TF2JAX's API are here, so its users can write `import graftax.convert as tf2jax`.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.api import (
   convert,
@@ -22,8 +25,6 @@ from graftax.convert.errors import (
   VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
-from graftax.convert.jax2tf.parameter_variables import variable_names
-from graftax.convert.jax2tf.program import jax_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -34,6 +35,11 @@ from graftax.convert.structures.nested import InputStructure, OutputStructure, b
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
 from graftax.convert.variable import Variable, split_trainable
 from graftax.ops_jax import LookupTable, ResourceHandle
+
+# Only programs that write TensorFlow graphs need these.
+if TYPE_CHECKING:
+  from graftax.convert.jax2tf.parameter_variables import variable_names
+  from graftax.convert.jax2tf.program import jax_program
 
 __all__ = [
   "AnnotatedFunction",
@@ -84,3 +90,16 @@ __all__ = [
   "update_config",
   "variable_names",
 ]
+
+_JAX2TF_MODULES = {"jax_program": "program", "variable_names": "parameter_variables"}
+
+
+def __getattr__(name: str) -> Any:
+  if name not in _JAX2TF_MODULES:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  module = importlib.import_module(f"{__name__}.jax2tf.{_JAX2TF_MODULES[name]}")
+  return globals().setdefault(name, getattr(module, name))
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

@@ -7,6 +7,9 @@ mapping if the format allows it.
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
 from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_checkpoint
 from graftax.savedmodel_io.files.saved_model_pb import is_saved_model
@@ -14,10 +17,13 @@ from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, 
 from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
-from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
-from graftax.savedmodel_io.writing.jax_function import JaxFunction
-from graftax.savedmodel_io.writing.new_model import write_saved_model
-from graftax.savedmodel_io.writing.save import save
+
+# Importing these takes 30 ms, and programs that only read do not need them.
+if TYPE_CHECKING:
+  from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
+  from graftax.savedmodel_io.writing.jax_function import JaxFunction
+  from graftax.savedmodel_io.writing.new_model import write_saved_model
+  from graftax.savedmodel_io.writing.save import save
 
 __all__ = [
   "CheckpointReader",
@@ -38,3 +44,21 @@ __all__ = [
   "write_checkpoint",
   "write_saved_model",
 ]
+
+_WRITING_MODULES = {
+  "JaxFunction": "jax_function",
+  "save": "save",
+  "write_checkpoint": "checkpoint",
+  "write_saved_model": "new_model",
+}
+
+
+def __getattr__(name: str) -> Any:
+  if name not in _WRITING_MODULES:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  module = importlib.import_module(f"{__name__}.writing.{_WRITING_MODULES[name]}")
+  return globals().setdefault(name, getattr(module, name))
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable, convert_program
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
@@ -27,8 +27,9 @@ from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, rea
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
 from graftax.savedmodel_io.variables.variables import Variables
-from graftax.savedmodel_io.writing.bundle_writer import Progress
-from graftax.savedmodel_io.writing.saved_model_copy import copy_saved_model
+
+if TYPE_CHECKING:
+  from graftax.savedmodel_io.writing.bundle_writer import Progress
 
 __all__ = ["SavedModel", "load"]
 
@@ -163,7 +164,7 @@ class SavedModel:
     *,
     cast: bool = False,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
   ) -> None:
     """Writes the model, with new values for its variables, as a SavedModel that TensorFlow loads.
 
@@ -200,6 +201,9 @@ class SavedModel:
       >>> load(target).variables["sequential/head/bias"]
       array([1.], dtype=float32)
     """
+    # Most programs that read a model do not write it.
+    from graftax.savedmodel_io.writing.saved_model_copy import copy_saved_model
+
     copy_saved_model(self, path, params or {}, cast=cast, overwrite=overwrite, progress=progress)
 
   def concrete_function(self, name: str) -> ConcreteFunction:
