@@ -20,8 +20,8 @@ __all__ = ["BENCHMARK", "main"]
 _COPY = "file copy"
 _TENSORFLOW = "tensorflow"
 _COMMAND = "graftax.tools.benchmarks.saved_model_write"
-_NUM_ARRAYS = 50
-_WIDTH = 3200
+_NUM_ARRAYS = 10
+_WIDTH = 7200
 _FILE = "parameters.bin"
 
 
@@ -36,7 +36,7 @@ def _write_parameters(folder: Path) -> None:
 
 BENCHMARK = Benchmark(
   name="saved-model-write",
-  title="50 matrices of 2 GB and a function of them to a SavedModel, imports not counted; memory beyond the matrices",
+  title="10 matrices of 2 GB and a function of them to a SavedModel, imports not counted; memory beyond the matrices",
   make_data=_write_parameters,
   commands={name: (_COMMAND, name, "{data}") for name in (OURS, _COPY, _TENSORFLOW)},
   stages=("write",),
