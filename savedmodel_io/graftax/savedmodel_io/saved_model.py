@@ -1,10 +1,10 @@
 """Loads SavedModels: `load(path)` and the `SavedModel` that it returns."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable, convert_program
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
@@ -27,9 +27,6 @@ from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, rea
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
 from graftax.savedmodel_io.variables.variables import Variables
-
-if TYPE_CHECKING:
-  from graftax.savedmodel_io.writing.bundle_writer import Progress
 
 __all__ = ["SavedModel", "load"]
 
@@ -164,7 +161,7 @@ class SavedModel:
     *,
     cast: bool = False,
     overwrite: bool = False,
-    progress: "Progress | None" = None,
+    progress: Callable[[int, int], None] | None = None,
   ) -> None:
     """Writes the model, with new values for its variables, as a SavedModel that TensorFlow loads.
 
