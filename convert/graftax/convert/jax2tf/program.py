@@ -8,7 +8,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
 from graftax.convert.jax2tf.parameter_variables import parameter_variables
 from graftax.convert.jax2tf.program_assembly import ProgramAssembly
-from graftax.convert.jax2tf.traced_function import TracedFunction, trace
+from graftax.convert.jax2tf.traced_function import PLATFORMS, TracedFunction, trace
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.graphdef_ir import FunctionLibrary, OpSignatures
@@ -58,7 +58,7 @@ def jax_program(
 
   Raises:
     ConversionError: the arguments do not fit the function, one is not an array, TensorFlow does not
-      have a dtype, or `gradient_order` is negative.
+      have a dtype, `gradient_order` is negative, or a platform is not known.
     VersionError: the target is not known, or too old for an op of the function.
     UnsupportedModuleError: the function has side effects or communicates between devices.
 
@@ -71,6 +71,8 @@ def jax_program(
   """
   if not isinstance(gradient_order, int) or gradient_order < 0:
     raise ConversionError(f"gradient_order={gradient_order!r}; expected 0, 1, 2 or more.")
+  if platforms is not None and (isinstance(platforms, str) or not set(platforms) <= set(PLATFORMS)):
+    raise ConversionError(f"platforms={platforms!r}; expected None, or a sequence of some of {PLATFORMS}.")
   if not callable(function):
     raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
   name = name or _name_of(function)

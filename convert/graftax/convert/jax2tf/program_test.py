@@ -248,3 +248,6 @@ def test_arguments_that_do_not_fit_raise():
     jax_program(mlp, [X], params={"w": object()})
   with pytest.raises(ConversionError, match="got a int"):
     jax_program(3, [X])
+  for platforms in ("cpu", ["cpu", "abacus"]):
+    with pytest.raises(ConversionError, match="platforms=.*'cuda'"):
+      jax_program(jnp.sin, [X], platforms=platforms)

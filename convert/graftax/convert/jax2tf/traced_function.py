@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
   from graftax.xla_call_module.exporting import CallModule, Target
 
-__all__ = ["TracedFunction", "array_spec", "trace"]
+__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "trace"]
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+"""The platforms that a module can be exported for."""
 
 # Any in this module: nested arguments and results of the caller.
 

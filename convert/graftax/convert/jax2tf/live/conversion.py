@@ -12,7 +12,7 @@ from graftax.convert.jax2tf.live.arguments import argument_key, argument_spec, a
 from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
 from graftax.convert.jax2tf.trace_state import is_outside_of_transformations, trace_state
-from graftax.convert.jax2tf.traced_function import trace
+from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
 
 __all__ = ["DisabledSafetyCheck", "convert"]
 
@@ -20,7 +20,6 @@ __all__ = ["DisabledSafetyCheck", "convert"]
 
 DisabledSafetyCheck = jax.export.DisabledSafetyCheck
 
-_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 _NOT_GIVEN: Any = object()
 # Calls are remembered by the shapes of their arguments; a function that sees ever new shapes must not fill the memory.
 _MAX_CALLS = 4096
@@ -181,7 +180,7 @@ def _options() -> tuple[Any, ...]:
 def _checked_platforms(platforms: Sequence[str] | None) -> tuple[str, ...] | None:
   if not platforms:
     return None
-  if not isinstance(platforms, list | tuple) or not all(platform in _PLATFORMS for platform in platforms):
+  if not isinstance(platforms, list | tuple) or not all(platform in PLATFORMS for platform in platforms):
     raise ValueError(
       "native_serialization_platforms must be a sequence containing a subset of {'cpu', 'cuda', 'rocm', 'tpu'}. "
       f"Got: {platforms}"
