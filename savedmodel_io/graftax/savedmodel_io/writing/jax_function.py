@@ -67,8 +67,14 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...
   """Returns `(args, kwargs)` of a function, with symbolic dimensions for those that are open.
 
   Raises:
-    SaveInputError: an argument is not like an array, or its shape contradicts what `polymorphic_shapes` says.
+    SaveInputError: an argument is not like an array, its shape contradicts what `polymorphic_shapes` says, or a
+      constraint is malformed.
   """
+  if not isinstance(function.args, Sequence) or not isinstance(function.kwargs, Mapping):
+    raise SaveInputError(
+      f"{what}: args is a {type(function.args).__name__} and kwargs a {type(function.kwargs).__name__}; expected a "
+      "sequence of arguments, and a dict of keyword arguments"
+    )
   args, kwargs = tuple(function.args), dict(function.kwargs)
   for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
     if not hasattr(leaf, "shape") and not isinstance(leaf, bool | int | float | complex):
@@ -76,8 +82,11 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...
       raise SaveInputError(f"{what}: argument {name} is {leaf!r:.80}; expected an array, or jax.ShapeDtypeStruct")
   if function.polymorphic_shapes is None and not _open_dimensions((args, kwargs)):
     return args, kwargs
-  scope = jax.export.SymbolicScope(tuple(function.constraints))
   given = function.polymorphic_shapes
+  try:
+    scope = jax.export.SymbolicScope(tuple(function.constraints))
+  except ValueError as e:
+    raise SaveInputError(f"{what}: constraints={function.constraints!r}: {e}") from e
   by_name = dict(given) if isinstance(given, Mapping) else {"args": given}
   for_args = by_name.pop("args", None)
   unknown = sorted(by_name.keys() - kwargs.keys())

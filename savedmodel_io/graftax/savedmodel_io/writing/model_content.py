@@ -12,7 +12,7 @@ import numpy as np
 from graftax.convert import Program, ResourceHandle
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io.errors import SaveInputError, VariableValueError
-from graftax.savedmodel_io.objects.spec_text import listed
+from graftax.savedmodel_io.objects.spec_text import listed, structure_text
 from graftax.savedmodel_io.signatures import RESERVED_SIGNATURES
 from graftax.savedmodel_io.writing.stored_tensor import StoredTensor, stored_tensor
 
@@ -22,6 +22,7 @@ __all__ = [
   "checked_assets",
   "checked_attributes",
   "checked_functions",
+  "checked_losses",
   "checked_signatures",
   "collected_variables",
 ]
@@ -117,6 +118,25 @@ def checked_signatures(
       )
     checked[name] = functions[value][0]
   return checked
+
+
+def checked_losses(losses: Sequence[Program]) -> tuple[Program, ...]:
+  """Returns the regularization losses.
+
+  Raises:
+    SaveInputError: one is not a program, has arguments, or does not return a scalar.
+  """
+  for loss in losses:
+    if not isinstance(loss, Program):
+      raise SaveInputError(f"a regularization loss is {loss!r:.80}; expected a Program")
+    result = loss.outputs.nested
+    is_scalar = isinstance(result, TensorSpec) and result.shape.is_compatible_with(PartialShape(()))
+    if loss.inputs.specs or not is_scalar:
+      raise SaveInputError(
+        f"regularization loss {loss.name!r} has {len(loss.inputs.specs)} arguments and returns "
+        f"{structure_text(result)}; expected no arguments, and a scalar"
+      )
+  return tuple(losses)
 
 
 def checked_assets(assets: Mapping[str, str | os.PathLike[str]] | Sequence[str | os.PathLike[str]]) -> dict[str, Path]:

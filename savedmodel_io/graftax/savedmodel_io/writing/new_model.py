@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from graftax.savedmodel_io.writing.model_content import (
   checked_assets,
   checked_attributes,
   checked_functions,
+  checked_losses,
   checked_signatures,
   collected_variables,
 )
@@ -68,7 +69,8 @@ def write_saved_model(
     trainable: variable name -> whether TensorFlow trains it, in place of what the programs say.
     attributes: attribute -> nested dicts and lists of names of variables, by which they can be found in the loaded
       object.
-    regularization_losses: programs without arguments, such as those that `tensorflow_hub.KerasLayer` adds to the loss.
+    regularization_losses: programs without arguments that return a scalar. `tensorflow_hub.KerasLayer` adds them to the
+      loss.
     assets: files to copy, or file name -> file. A constant of a program that is the path of such a file becomes the
       path of the copy.
     tags: the tags of the MetaGraph.
@@ -97,11 +99,12 @@ def write_saved_model(
   target = Path(path)
   replaces = model_file(target) if overwrite else None
   check_new_folder(target, replaces=replaces)
-  if not tags or not all(isinstance(tag, str) and tag for tag in tags) or isinstance(tags, str):
+  is_sequence = isinstance(tags, Iterable) and not isinstance(tags, str)
+  if not is_sequence or not tags or not all(isinstance(tag, str) and tag for tag in tags):
     raise SaveInputError(f"tags={tags!r}: expected a sequence of strings, such as ['serve']")
   checked = checked_functions(functions)
   by_signature = checked_signatures(signatures or {}, checked)
-  losses = tuple(regularization_losses)
+  losses = checked_losses(regularization_losses)
   programs = [*(p for traces in checked.values() for p in traces), *by_signature.values(), *losses]
   variables = collected_variables(programs, params or {}, trainable or {})
   content = ModelContent(

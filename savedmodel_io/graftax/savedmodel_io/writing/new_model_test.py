@@ -189,6 +189,8 @@ def _with_value(value) -> Program:
     ({"f": _scale()}, {"assets": {"../up": __file__}}, SaveInputError, "asset '../up'"),
     ({"f": _scale()}, {"assets": [__file__, __file__]}, SaveInputError, "two assets are named"),
     ({"f": _scale()}, {"tags": [""]}, SaveInputError, "tags"),
+    ({"f": _scale()}, {"regularization_losses": [_scale()]}, SaveInputError, "'scaled' has 1 arguments"),
+    ({"f": _scale()}, {"regularization_losses": [abs]}, SaveInputError, "loss is <built-in"),
     ({"f": _scale(), "g": _scale(3.0)}, {}, VariableValueError, "'scale' has another value in program"),
     ({"f": replace(_scale(), variables={})}, {}, VariableValueError, "'scale' of program .* has no value"),
     ({"f": _scale()}, {"params": {"scale": np.float64(1)}}, VariableValueError, "'scale' is float32"),

@@ -152,6 +152,8 @@ def _signatures(
   if signatures is None:
     default = _CALL if _CALL in made else next(iter(made), None) if len(made) == 1 else None
     return {_DEFAULT_SIGNATURE: default} if default is not None and len(made[default]) == 1 else {}
+  if not isinstance(signatures, Mapping):
+    raise SaveInputError(f"signatures is a {type(signatures).__name__}; expected a dict from names to functions")
   checked: dict[str, str | Program] = {}
   for name, value in signatures.items():
     if isinstance(value, str):

@@ -201,6 +201,10 @@ def _scale(params, x):
   return x * params["w"]
 
 
+def _loss_of_rank_1(params):
+  return params["w"] * jnp.ones(2)
+
+
 _ONE = {"w": np.float32(1)}
 
 
@@ -230,6 +234,17 @@ _ONE = {"w": np.float32(1)}
     ({"f": (_scale, _SCALAR)}, _ONE, {"assets": ["none.txt"]}, SaveInputError, "none.txt is not a file"),
     ({"f": JaxFunction(_scale, [_X], polymorphic_shapes="b, 4")}, _ONE, {}, SaveInputError, "'b, 4' does not fit"),
     ({"f": JaxFunction(_scale, [_X], polymorphic_shapes="b, (")}, _ONE, {}, SaveInputError, "does not fit"),
+    ({"f": JaxFunction(_scale, [_X], constraints=["b >"])}, _ONE, {}, SaveInputError, "constraints=\\['b >'\\]"),
+    ({"f": JaxFunction(_scale, _X)}, _ONE, {}, SaveInputError, "args is a ShapeDtypeStruct"),
+    ({"f": (_scale, _X)}, _ONE, {"signatures": ["f"]}, SaveInputError, "signatures is a list"),
+    ({"f": (_scale, _X)}, _ONE, {"tags": 5}, SaveInputError, "tags=5"),
+    (
+      {"f": (_scale, _X)},
+      _ONE,
+      {"regularization_losses": [_loss_of_rank_1]},
+      SaveInputError,
+      "float32\\[2\\]; .*scalar",
+    ),
     ({"f": JaxFunction(_scale, [_X], polymorphic_shapes={"y": "b"})}, _ONE, {}, SaveInputError, "names \\['y'\\]"),
     (
       {"f": [(_scale, _SCALAR), (lambda params, y: y, _SCALAR)]},
