@@ -34,7 +34,8 @@ def call_tf(
 
   A variable that it captures is read whenever the function runs, in compiled code too. Compiled code does so by a call
   of the host, which takes some tenths of a millisecond and copies the values; `jax.export` refuses it. Inside of
-  `jax2tf.convert` the variable becomes a captured variable of the result. Lookup tables become constants.
+  `jax2tf.convert` the variable becomes a captured variable of the result. Static lookup tables become constants, and
+  tables that can change are refused.
 
   Args:
     callable_tf: a TensorFlow function of pytrees of tensors: any Python function of tensors, a `tf.function`, a

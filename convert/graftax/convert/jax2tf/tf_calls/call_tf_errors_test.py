@@ -97,6 +97,27 @@ def test_work_for_the_host_is_refused_inside_of_transformations():
     jax.jit(f)(_X)
 
 
+def test_tables_that_can_change_are_refused_inside_of_transformations():
+  mutable = tf.lookup.experimental.MutableHashTable(tf.int32, tf.float32, 0.0)
+  mutable.insert(tf.constant([1]), tf.constant([5.0]))
+  static = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1, 2], [5.0, 6.0], tf.int32), 0.0)
+  keys = np.int32([2, 1])
+  np.testing.assert_array_equal(jax2tf.call_tf(mutable.lookup)(keys), [0, 5])
+  np.testing.assert_array_equal(jax.jit(jax2tf.call_tf(static.lookup))(keys), [6, 5])
+  with pytest.raises(ConversionError, match=r"whose contents can change.*StaticHashTable"):
+    jax.jit(jax2tf.call_tf(mutable.lookup))(keys)
+  assert int(mutable.size()) == 1
+
+
+def test_export_of_a_variable_read_is_refused_and_explicit_variables_are_exported():
+  v = tf.Variable(2.0)
+  with pytest.raises(NotImplementedError, match="host_callbacks"):
+    jax.export.export(jax.jit(jax2tf.call_tf(lambda x: x * v)))(_X)
+  f = jax2tf.call_tf(lambda x: x * v, variables="explicit")
+  exported = jax.export.export(jax.jit(f))(f.variables(_X), _X)
+  np.testing.assert_array_equal(exported.call(f.variables(_X), _X)[0], 2 * _X)
+
+
 def test_errors_of_the_function_are_its_own():
   def f(x):
     raise KeyError("mine")

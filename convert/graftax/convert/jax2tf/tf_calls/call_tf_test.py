@@ -113,6 +113,15 @@ def test_eager_derivatives_use_custom_gradients():
   np.testing.assert_allclose(jax.vmap(f)(_X), _X * _X, rtol=1e-6)
 
 
+def test_shard_map():
+  v = tf.Variable(2.0)
+  mesh = jax.make_mesh((1,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+  spec = jax.sharding.PartitionSpec("d")
+  f = jax.jit(jax.shard_map(jax2tf.call_tf(lambda x: tf.sin(x) * v), mesh=mesh, in_specs=spec, out_specs=spec))
+  np.testing.assert_allclose(f(_X), 2 * np.sin(_X), rtol=1e-6)
+  np.testing.assert_allclose(jax.grad(lambda x: f(x).sum())(_X), 2 * np.cos(_X), rtol=1e-6)
+
+
 def test_nothing_opaque_is_in_the_jaxpr():
   text = str(jax.make_jaxpr(jax2tf.call_tf(lambda x: tf.sin(tf.cos(x))))(_X))
   assert "sin" in text and "cos" in text

@@ -12,6 +12,7 @@ from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError, InputError, MissingInputError, VariableWriteError
 from graftax.convert.jax2tf.tf_calls.compiled_by_tensorflow import compiled_by_tensorflow
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
+from graftax.convert.jax2tf.tf_calls.mutable_tables import refuse_mutable_tables
 from graftax.convert.jax2tf.tf_calls.variable_reads import VariableReads, variable_reads
 from graftax.convert.live.function import program_with_live_variables
 from graftax.convert.live.variables import LiveVariable
@@ -144,10 +145,11 @@ class ConvertedCall:
   def _refuse_writes(self, names: Iterable[str]) -> None:
     names = list(names)
     if names:
+      function = self.flat.name if self.flat.name.isidentifier() else "tf_function"
       raise VariableWriteError(
         f"call_tf: {self.flat.name} writes the variables {names!r}, which JAX's transformations cannot do. Make them "
         f"arguments and results:\n"
-        f"  f = call_tf({self.flat.name}, variables='explicit')\n"
+        f"  f = call_tf({function}, variables='explicit')\n"
         f"  variables = f.variables(*args)\n"
         f"  result, variables = jax.jit(f)(variables, *args)"
       )
@@ -200,6 +202,7 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
   with tf.init_scope():
     concrete = flat.traced(list(specs))
     program, live = program_with_live_variables(concrete)
+    refuse_mutable_tables(tf, flat.name, program.captures, concrete.captured_inputs)
     written = _written_variables(program)
     function: Callable[..., Any]
     initial: Mapping[str, Any]

@@ -60,7 +60,10 @@ class VariableReads:
     return read_tensorflow_variables
 
   def _value(self, tf: Any, variable: LiveVariable, spec: jax.ShapeDtypeStruct) -> np.ndarray:
-    value = np.asarray(variable.tensor(tf).numpy())
+    tensor = variable.tensor(tf)
+    # numpy() would copy; NumPy's buffers lack the dtypes that NumPy itself lacks.
+    has_buffer = np.dtype(tensor.dtype.as_numpy_dtype).kind in "biufc"
+    value = np.asarray(memoryview(tensor)) if has_buffer else np.asarray(tensor.numpy())
     if value.shape != spec.shape:
       raise ConversionError(
         f"call_tf: {self.function}: variable {variable.name!r} has shape {list(value.shape)}; it had "

@@ -52,6 +52,14 @@ def test_variables_of_64_bits_are_narrowed():
     assert jax2tf.call_tf(lambda: v + 0)().dtype == np.float64
 
 
+def test_variables_of_dtypes_that_numpy_lacks():
+  v = tf.Variable(tf.cast([1.5, 2.5], tf.bfloat16))
+  f = jax.jit(jax2tf.call_tf(lambda: v + 1))
+  assert f().dtype == jnp.bfloat16
+  v.assign([3.0, 4.0])
+  np.testing.assert_array_equal(f(), [4, 5])
+
+
 def test_a_call_without_variables_has_no_callback():
   assert "callback" not in str(jax.make_jaxpr(jax2tf.call_tf(lambda x: x * 2))(_X))
 
