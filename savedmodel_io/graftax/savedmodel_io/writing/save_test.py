@@ -205,6 +205,11 @@ def _loss_of_rank_1(params):
   return params["w"] * jnp.ones(2)
 
 
+def _summed_over_devices(params, x):
+  mesh = jax.sharding.AbstractMesh((2,), ("i",))
+  return jax.shard_map(lambda x: jax.lax.psum(x, "i"), mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P())(x)
+
+
 _ONE = {"w": np.float32(1)}
 
 
@@ -230,6 +235,13 @@ _ONE = {"w": np.float32(1)}
       {"signatures": {"s": [(_scale, _X), (_scale, _SCALAR)]}},
       SaveInputError,
       "2 traces",
+    ),
+    (
+      {"f": (_summed_over_devices, jax.ShapeDtypeStruct((2,), np.float32))},
+      _ONE,
+      {},
+      NotImplementedError,
+      "communicates between devices \\(sdy.manual_computation at .*save_test",
     ),
     ({"f": (_scale, _SCALAR)}, _ONE, {"assets": ["none.txt"]}, SaveInputError, "none.txt is not a file"),
     ({"f": JaxFunction(_scale, [_X], polymorphic_shapes="b, 4")}, _ONE, {}, SaveInputError, "'b, 4' does not fit"),

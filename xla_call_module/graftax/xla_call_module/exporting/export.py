@@ -67,9 +67,7 @@ def export_call_module(
   version = min(exported.calling_convention_version, target.call_module_version)
   attributes: dict[str, Any] = {
     "version": version,
-    "module": mlir.legalize(
-      exported.mlir_module_serialized, version=target.stablehlo_version, num_devices=exported.nr_devices
-    ),
+    "module": mlir.legalize(exported.mlir_module_serialized, version=target.stablehlo_version),
     "platforms": tuple(name.upper() for name in exported.platforms),
     "function_list": (),
     "has_token_input_output": False,

@@ -115,8 +115,43 @@ func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
 
 def test_communication_between_devices_raises():
   with pytest.raises(UnsupportedModuleError, match=r"communicates between devices \(stablehlo\.all_reduce at"):
-    mlir.legalize(_COLLECTIVE, version=(1, 9, 1), num_devices=2)
-  assert mlir.legalize(_COLLECTIVE, version=(1, 9, 1), num_devices=1)
+    mlir.legalize(_COLLECTIVE, version=(1, 9, 1))
+
+
+def _over(num_devices, function):
+  mesh = (
+    jax.sharding.Mesh(jax.devices()[:1], ("i",))
+    if num_devices == 1
+    else jax.sharding.AbstractMesh((num_devices,), ("i",))
+  )
+  return jax.shard_map(function, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+@pytest.mark.parametrize(
+  ("op", "function"),
+  [
+    ("all_reduce", lambda x: lax.psum(x, "i") * x),
+    ("all_reduce", lambda x: lax.pmax(x, "i") * x),
+    ("all_gather", lambda x: lax.all_gather(x, "i")[0]),
+    ("collective_permute", lambda x: lax.ppermute(x, "i", [(0, 0)])),
+    ("reduce_scatter", lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True)),
+    ("partition_id", lambda x: x + lax.axis_index("i")),
+  ],
+)
+def test_collectives_of_jax_raise_with_op_and_line(op, function, num_devices):
+  # JAX inlines a shard_map over one device. Its collectives stay, and TensorFlow fails to run them.
+  what = f"stablehlo.{op} at " if num_devices == 1 else "sdy.manual_computation at "
+  with pytest.raises(UnsupportedModuleError, match="communicates between devices") as caught:
+    export_call_module(lambda x: [_over(num_devices, function)(x)], [jax.ShapeDtypeStruct((2, 4), np.float32)])
+  assert what in str(caught.value)
+  assert re.search(r"legalization_test\.py:\d+:\d+\)\), which a TensorFlow graph cannot run", str(caught.value))
+
+
+def test_code_for_one_device_without_collectives_runs():
+  x = np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 4)
+  _check(lambda x: _over(1, jnp.sin)(x), x, symbolic=False)
+  _check(lambda x: jax.vmap(lambda row: row - lax.pmean(row, "i"), axis_name="i")(x), x, symbolic=False)
 
 
 def test_callbacks_raise():

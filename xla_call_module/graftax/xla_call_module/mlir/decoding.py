@@ -11,7 +11,7 @@ from jax.extend.mlir import ir as mlir_ir
 from graftax.xla_call_module import attributes, bytecode, errors, ir
 from graftax.xla_call_module.mlir.bindings import downcast, function_type, mlir_context, parse
 
-__all__ = ["Decoder", "decode_bytes", "decode_text", "main_result_types"]
+__all__ = ["Decoder", "decode_bytes", "decode_text", "location_text", "main_result_types"]
 
 
 def decode_text(text: str) -> ir.ModuleIR:
@@ -152,7 +152,7 @@ class Decoder:
   def location(self, location: Any) -> str:
     found = self._locations.get(location)
     if found is None:
-      found = self._locations[location] = _location_text(str(location))
+      found = self._locations[location] = location_text(str(location))
     return found
 
   def attrs(self, op: Any) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _string(attr: Any) -> str | bytes:
     return data
 
 
-def _location_text(text: str) -> str:
+def location_text(text: str) -> str:
   """Returns `loc("jit(f)/sin"("f.py":3:4))` as `jit(f)/sin (f.py:3:4)`; keeps the first frame of a call chain."""
   name = re.search(r'"([^"]*)"', text)
   frame = re.search(r'"([^"]+)":(\d+):(\d+)', text)

@@ -8,34 +8,28 @@ from typing import Any
 from jax.extend.mlir import passmanager
 from jax.extend.mlir.dialects import stablehlo
 
-from graftax.xla_call_module import errors
+from graftax.xla_call_module import communication, errors
 from graftax.xla_call_module.mlir.artifacts import write_artifact
 from graftax.xla_call_module.mlir.batching_dims import without_batching_dims
 from graftax.xla_call_module.mlir.bindings import downcast, mlir_context, parse
+from graftax.xla_call_module.mlir.decoding import location_text
 
 __all__ = ["legalize"]
 
 # Until then, gathers and scatters had no batching dimensions.
 _BATCHING_DIMS = (1, 1, 0)
 
-_COMMUNICATION = {
-  "stablehlo.all_gather",
-  "stablehlo.all_reduce",
-  "stablehlo.all_to_all",
-  "stablehlo.collective_broadcast",
-  "stablehlo.collective_permute",
-  "stablehlo.cross-replica-sum",
-  "stablehlo.infeed",
-  "stablehlo.outfeed",
+_PER_DEVICE = {
+  *communication.COLLECTIVES,
+  *communication.HOST_TRANSFERS,
+  communication.PER_DEVICE,
   "stablehlo.partition_id",
-  "stablehlo.recv",
-  "stablehlo.reduce_scatter",
   "stablehlo.replica_id",
-  "stablehlo.send",
 }
+_PER_DEVICE_CALLS = {"xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"}
 
 
-def legalize(data: bytes | str, *, version: tuple[int, int, int], num_devices: int = 1) -> bytes:
+def legalize(data: bytes | str, *, version: tuple[int, int, int]) -> bytes:
   """Returns the module as a StableHLO portable artifact, with ops that `version` does not have expanded.
 
   Composites become calls of their decompositions. Runtimes expand composites as well, but those of CHLO with code that
@@ -44,18 +38,16 @@ def legalize(data: bytes | str, *, version: tuple[int, int, int], num_devices: i
   Args:
     data: a portable artifact, MLIR bytecode, or text.
     version: the version of StableHLO to write.
-    num_devices: how many devices run the module together. If there are several, they must not communicate.
 
   Raises:
     VersionError: an op, a type or an attribute cannot be expressed in `version`; the message names it and its location
       in the source.
-    UnsupportedModuleError: the module communicates between devices.
+    UnsupportedModuleError: the module communicates between devices, or a part of it runs on each device by itself.
   """
   text = ".".join(map(str, version))
   with mlir_context() as messages:
     module = parse(data, messages)
-    if num_devices > 1:
-      _check_no_communication(module)
+    _check_no_communication(module)
     _run_passes(module, ["func.func(stablehlo-legalize-composite-to-call)", "symbol-dce"])
     if version < _BATCHING_DIMS:
       for op in _operations(module):
@@ -91,10 +83,11 @@ def _cause(messages: Sequence[str]) -> str:
 def _check_no_communication(module: Any) -> None:
   for op in _operations(module):
     target = str(downcast(op.attributes["call_target_name"]).value) if op.name == "stablehlo.custom_call" else ""
-    if op.name in _COMMUNICATION or target in ("xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"):
+    if op.name in _PER_DEVICE or target in _PER_DEVICE_CALLS:
       raise errors.UnsupportedModuleError(
-        f"the module communicates between devices ({target or op.name} at {op.location}), which a TensorFlow graph"
-        " cannot run. Export the function for one device, without pmap, shard_map and collectives."
+        "the module has code that each device runs by itself, or that communicates between devices"
+        f" ({target or op.name} at {location_text(str(op.location))}), which a TensorFlow graph cannot run. Export the"
+        " function for one device, without pmap, shard_map and collectives such as psum."
       )
 
 

@@ -1,4 +1,4 @@
-"""JAX functions called from TensorFlow, with JAX as the oracle for values and jax.experimental.jax2tf for behaviour."""
+"""JAX functions called from TensorFlow, with JAX as the oracle for values and jax.experimental.jax2tf for behavior."""
 
 import collections
 import threading
@@ -12,6 +12,7 @@ from jax.experimental import jax2tf as reference
 
 from graftax.convert import jax2tf
 from graftax.convert.jax2tf.live.arguments import flatten
+from graftax.xla_call_module import UnsupportedModuleError
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
@@ -247,6 +248,44 @@ def test_jitted_functions_with_shardings_are_converted():
   converted = jax2tf.convert(jax.jit(jnp.sin, in_shardings=sharding, out_shardings=sharding))
   for called in converted, tf.function(converted, autograph=False):
     np.testing.assert_allclose(called(X), np.sin(X), rtol=1e-6)
+
+
+def _meshes():
+  return {1: jax.sharding.Mesh(jax.devices()[:1], ("i",)), 2: jax.sharding.AbstractMesh((2,), ("i",))}
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+@pytest.mark.parametrize(
+  "collective",
+  [
+    lambda x: jax.lax.psum(x, "i"),
+    lambda x: jax.lax.all_gather(x, "i", tiled=True),
+    lambda x: jax.lax.ppermute(x, "i", [(0, 0)]),
+  ],
+)
+def test_collectives_raise_before_tensorflow_runs_anything(collective, num_devices):
+  mapped = jax.shard_map(
+    collective, mesh=_meshes()[num_devices], in_specs=jax.P("i"), out_specs=jax.P(), check_vma=False
+  )
+  converted = jax2tf.convert(lambda x: mapped(x) * 2)
+  for call in converted, tf.function(converted, autograph=False).get_concrete_function:
+    with pytest.raises(UnsupportedModuleError, match="communicates between devices.*conversion_test"):
+      call(X)
+
+
+def test_collectives_of_pmap_raise():
+  with pytest.raises(UnsupportedModuleError, match="communicates between devices"):
+    jax2tf.convert(jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i"))(X[:1])
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+def test_sharding_constraints_do_not_change_results(num_devices):
+  sharding = jax.sharding.NamedSharding(_meshes()[num_devices], jax.P("i"))
+  converted = jax2tf.convert(lambda x: jax.lax.with_sharding_constraint(jnp.sin(x), sharding) @ x.T)
+  for jit_compile in False, True:
+    called = tf.function(converted, autograph=False, jit_compile=jit_compile)
+    np.testing.assert_allclose(called(X), np.sin(X) @ X.T, rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(converted(X), np.sin(X) @ X.T, rtol=1e-5, atol=1e-6)
 
 
 def test_threads_share_a_function():
