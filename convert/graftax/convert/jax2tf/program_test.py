@@ -201,6 +201,12 @@ def test_complex_gradients_are_those_of_jax():
     np.testing.assert_allclose(function(f)(z), function(lambda z: jnp.sin(z) * jnp.conj(z))(z), rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_are_those_of_custom_rules_if_the_derivative_of_the_module_is_nan():
+  x = X + 2
+  f, _, _ = back(jax_program(jax.scipy.special.expi, [x]))
+  np.testing.assert_allclose(jax.grad(lambda x: f(x).sum())(x), np.exp(x) / x, rtol=1e-5)
+
+
 def test_programs_of_several_traces_have_names_of_their_own():
   programs = [jax_program(mlp, [X[:n]], params=PARAMS) for n in (1, 2, 1)]
   names = [{p.function.name, *p.library, *p.gradients} for p in programs]

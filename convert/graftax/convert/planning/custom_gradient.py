@@ -180,6 +180,9 @@ def apply_custom_gradient(
 
   def rule(operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     out: list[Any] = [None] * num_outputs
+    # What computes an input without a cotangent is not differentiated. With a cotangent of zeros it would be, and
+    # infinite derivatives times zero are NaN.
+    tangents = [None if index is None else tangents[i] for i, index in enumerate(gradient.results)]
     # Other operands with a tangent affect the outputs only through the inputs of the node.
     if any(tangents[i] is not None for i in positions):
       specs = [jax.ShapeDtypeStruct(results[i].shape, results[i].dtype) for i in positions]

@@ -36,6 +36,11 @@ def two_in_two_out(x, y):
   return (x * y, x + y), grad
 
 
+@tf.custom_gradient
+def root_with_finite_gradient(x):
+  return tf.sqrt(tf.abs(x)), lambda dy: dy * 2.0
+
+
 def _tf_gradient(fn, *args):
   args = [tf.constant(a) for a in args]
   with tf.GradientTape() as tape:
@@ -49,6 +54,7 @@ PROGRAMS = {
   "two in sequence": lambda x: clipped(wrong_exp(clipped(x) * 3.0)),
   "two silu in sequence": lambda x: tf.nn.silu(tf.nn.silu(x)),
   "two silu side by side": lambda x: tf.nn.silu(x) * tf.nn.silu(2.0 * x),
+  "of an infinite derivative": root_with_finite_gradient,
   "in a branch": lambda x: tf.cond(tf.reduce_sum(x) > 5.0, lambda: x, lambda: wrong_exp(x * 2.0)),
   "in a called function": tf.function(lambda x: tf.function(lambda y: clipped(y) * y)(x) + wrong_exp(x)),
   "several inputs and outputs": lambda x: tf.add_n(two_in_two_out(x, x * x)),
