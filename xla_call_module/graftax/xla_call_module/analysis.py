@@ -151,7 +151,7 @@ def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
 
 
 def _counts(context: Context, op: ir.Op) -> tuple[int, int] | None:
-  if op.name == "stablehlo.iota":
+  if op.name in ("stablehlo.iota", "stablehlo.dynamic_iota"):
     return op.attrs["iota_dimension"], 0
   if op.name in BROADCASTS:
     inner = iota_offset(context, op.operands[0])

@@ -72,6 +72,8 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType)]
   if any(not isinstance(kind, (ir.TensorType, ir.TokenType)) for kind in op.types):
     raise context.unsupported(op, f"{attrs['call_target_name']} returns {', '.join(map(str, op.types))}.")
+  if any(None in kind.shape for kind in kinds):
+    raise context.unsupported(op, f"{attrs['call_target_name']} returns {', '.join(map(str, kinds))}, of open sizes.")
   config, version = backend_config(op), int(attrs.get("api_version", 1))
   is_typed = isinstance(config, dict)
   call = jax.ffi.ffi_call(

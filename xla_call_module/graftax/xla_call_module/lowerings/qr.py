@@ -33,15 +33,26 @@ def _geqrf(context: Context, op: ir.Op, x: Array) -> Any:
   if pair is None:
     return _packed(context, op, x)
   product, masked = pair
-  size = product.types[0].shape[-1] if product is not None else min(x.shape[-2:])
-  q, r = lax.linalg.qr(x, full_matrices=size == x.shape[-2] and x.shape[-2] != x.shape[-1])
+  q, r = lax.linalg.qr(x, full_matrices=product is not None and _is_full(context, product, x))
   rows = x.shape[-2] - r.shape[-2]
   packed = lax.pad(r, np.zeros((), r.dtype), [(0, 0, 0)] * (r.ndim - 2) + [(0, rows, 0), (0, 0, 0)]) if rows else r
-  results = [packed, zeros(op.types[1], x)]
+  num_reflectors = op.types[1].shape[-1]
+  num_reflectors = min(x.shape[-2:]) if num_reflectors is None else num_reflectors
+  results = [packed, lax.full((*x.shape[:-2], num_reflectors), 0, x.dtype)]
   results += [zeros(kind, x) for kind in op.types[2:]]
   shapes = {number: analysis.definitions(context)[number].type for number in masked}
   triangles = {number: r for number, kind in shapes.items() if kind.shape[-2:] == tuple(r.shape[-2:])}
   return Recovered(tuple(results), triangles | ({product.results[0]: q} if product is not None else {}))
+
+
+def _is_full(context: Context, product: ir.Op, x: Array) -> bool:
+  """Returns whether the product has a column for each row of `x`, and `x` has fewer columns."""
+  size = product.types[0].shape[-1]
+  if size is not None:
+    return bool(size == x.shape[-2] and x.shape[-2] != x.shape[-1])
+  # The sizes are open: the packed factor is padded to a square for the full product.
+  packed = analysis.definitions(context).get(product.operands[0])
+  return packed is not None and packed.name in ("stablehlo.pad", "stablehlo.dynamic_pad")
 
 
 _ORGQR = ("orgqr", "ungqr", "ProductOfElementaryHouseholderReflectors")
@@ -88,7 +99,13 @@ def _masked(context: Context, number: int, product: ir.Op | None, used: Any) -> 
   return found
 
 
-_PASS_ON = ("stablehlo.slice", "stablehlo.real_dynamic_slice", "stablehlo.pad", "stablehlo.reshape")
+_PASS_ON = (
+  "stablehlo.dynamic_pad",
+  "stablehlo.pad",
+  "stablehlo.real_dynamic_slice",
+  "stablehlo.reshape",
+  "stablehlo.slice",
+)
 
 
 def _packed(context: Context, op: ir.Op, x: Array) -> Any:

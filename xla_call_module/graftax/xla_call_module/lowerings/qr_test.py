@@ -1,7 +1,12 @@
-import jax
-import numpy as np
+import functools
 
-from graftax.xla_call_module import Module, lift
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.xla_call_module import Module, UnsupportedOpError, lift
+from graftax.xla_call_module.exporting import export_call_module
 
 _TALL = np.arange(12, dtype=np.float32).reshape(4, 3) % 5 + np.eye(4, 3, dtype=np.float32)
 
@@ -14,3 +19,38 @@ def test_qr_whose_reflectors_are_read_is_not_taken_for_qr():
     return %0#0, %1 : tensor<4x3xf32>, tensor<4x3xf32> } }"""
   lifted = lift(Module.from_text(text))
   assert "ffi_call" in str(jax.make_jaxpr(lifted)(_TALL))
+
+
+@pytest.mark.parametrize(
+  ("mode", "sizes", "shape"),
+  [
+    ("reduced", "2, 5, 3", (2, 5, 3)),
+    ("reduced", "b, 5, 3", (2, 5, 3)),
+    ("reduced", "b, n, 3", (2, 5, 3)),
+    ("reduced", "b, 3, n", (2, 3, 5)),
+    ("reduced", "n, n", (4, 4)),
+    ("complete", "b, 5, 3", (2, 5, 3)),
+    ("complete", "n, 3", (5, 3)),
+    ("r", "n, 3", (5, 3)),
+  ],
+)
+def test_decompositions_of_exported_call_modules_are_recognized(mode, sizes, shape):
+  function = functools.partial(jnp.linalg.qr, mode=mode)
+  dims = jax.export.symbolic_shape(sizes, constraints=["n >= 4"] if "n" in sizes else ())
+  module = export_call_module(lambda x: jax.tree.leaves(function(x)), [jax.ShapeDtypeStruct(dims, np.float32)])
+  lifted = lift(Module.from_call_module(**module.attributes))
+  x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+  assert "ffi_call" not in str(jax.make_jaxpr(lifted)(x))
+  for got, want in zip(lifted(x), jax.tree.leaves(function(x)), strict=True):
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_custom_calls_with_results_of_open_sizes_raise():
+  text = """module { func.func public @main(%a: tensor<?xf32>) -> tensor<?xf32> {
+    %n = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+    %0 = stablehlo.custom_call @mine(%a, %s) {indices_of_shape_operands = dense<1> : tensor<1xi64>} :
+        (tensor<?xf32>, tensor<1xi32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32> } }"""
+  with pytest.raises(UnsupportedOpError, match="mine returns .*, of open sizes"):
+    lift(Module.from_text(text))(np.ones(3, np.float32))

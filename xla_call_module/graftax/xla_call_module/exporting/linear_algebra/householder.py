@@ -30,9 +30,9 @@ def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
     return _pivoted(a, rank)
   scale = safe_scale(a).astype(a.dtype)
   reflectors, taus = _reflectors(a / scale)
-  r = jnp.triu(reflectors[..., :rank, :]) * scale
+  r = _upper_triangle(jax.lax.slice_in_dim(reflectors, 0, rank, axis=-2)) * scale
   if not full_matrices or m <= n:
-    q = householder_product(reflectors[..., :rank], taus)
+    q = householder_product(jax.lax.slice_in_dim(reflectors, 0, rank, axis=-1), taus)
   else:
     wide = jax.lax.pad(reflectors, jnp.zeros((), a.dtype), [*[(0, 0, 0)] * (len(batch) + 1), (0, m - n, 0)])
     q = householder_product(wide, taus)
@@ -68,6 +68,13 @@ def _reflectors(a: Any) -> Any:
   *batch, m, n = a.shape
   results = [jax.ShapeDtypeStruct(a.shape, a.dtype), jax.ShapeDtypeStruct((*batch, min_dim(m, n)), a.dtype)]
   return jax.ffi.ffi_call("Qr", results, custom_call_api_version=1, vmap_method="broadcast_all")(a)
+
+
+def _upper_triangle(a: Any) -> Any:
+  # In place of jnp.triu, which becomes a function of the module: `lift` recognizes a decomposition by these ops.
+  rows, columns = (jax.lax.broadcasted_iota(jnp.int32, a.shape[-2:], axis) for axis in (0, 1))
+  is_kept = jax.lax.broadcast_in_dim(jax.lax.le(rows, columns), a.shape, (a.ndim - 2, a.ndim - 1))
+  return jax.lax.select(is_kept, a, jax.lax.full_like(a, 0))
 
 
 def _pivoted(a: Any, rank: Any) -> Any:
