@@ -44,7 +44,7 @@ def triangular_solve(
 
 
 def tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any, **options: Any) -> Any:
-  """Returns the solution of tridiagonal systems by elimination without pivoting, as JAX does on TPU.
+  """Returns the solution of tridiagonal systems by elimination with row pivoting, as LAPACK does.
 
   Args:
     lower: `[..., n]`, the first entry is not used.
@@ -61,19 +61,26 @@ def tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any, **options: 
 
 
 def _tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
-  def eliminate(carry: Any, row: Any) -> Any:
-    above, solved = carry
-    left, middle, right, value = row
-    pivot = middle - left * above
-    carry = right / pivot, (value - left * solved) / pivot
-    return carry, carry
+  upper = upper.at[-1].set(0)
+
+  def eliminate(row: Any, below: Any) -> Any:
+    pivot, right, value = row
+    left, middle, far, other = below
+    swap = jnp.abs(left) > jnp.abs(pivot)
+    upper_row = [jnp.where(swap, y, x) for x, y in ((pivot, left), (right, middle), (0, far), (value, other))]
+    lower_row = [jnp.where(swap, x, y) for x, y in ((pivot, left), (right, middle), (0, far), (value, other))]
+    factor = lower_row[0] / upper_row[0]
+    return tuple(y - factor * x for x, y in zip(upper_row[1:], lower_row[1:], strict=True)), tuple(upper_row)
 
   def substitute(below: Any, row: Any) -> Any:
-    above, solved = row
-    x = solved - above * below
-    return x, x
+    first, second = below
+    pivot, right, far, value = row
+    x = (value - right * first - far * second) / pivot
+    return (x, first), x
 
-  start = jnp.zeros_like(diagonal[0]), jnp.zeros_like(b[0])
-  _, rows = jax.lax.scan(eliminate, start, (lower.at[0].set(0), diagonal, upper, b))
-  _, x = jax.lax.scan(substitute, jnp.zeros_like(b[0]), rows, reverse=True)
-  return x
+  (pivot, _, value), rows = jax.lax.scan(
+    eliminate, (diagonal[0], upper[0], b[0]), (lower[1:], diagonal[1:], upper[1:], b[1:])
+  )
+  last = value / pivot
+  _, x = jax.lax.scan(substitute, (last, jnp.zeros_like(last)), rows, reverse=True)
+  return jnp.concatenate([x, last[None]])
