@@ -7,6 +7,7 @@ every dict.
 
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -85,7 +86,7 @@ def argument_layout(
   Raises:
     ConversionError: the arguments do not fit the signature.
   """
-  numbers = iter(range(1 << 62))
+  numbers = itertools.count()
   flat_args = [portable_structure(arg, numbers) for arg in args]
   by_name = {name: portable_structure(kwargs[name], numbers) for name in sorted(kwargs)}
   try:

@@ -1,6 +1,7 @@
 """`jax_program`: a JAX function as a `Program`, without TensorFlow."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,7 @@ def _recording(function: Callable[..., Any], results: list[Any]) -> Callable[...
   @functools.wraps(function)
   def call(*args: Any, **kwargs: Any) -> Any:
     result = function(*args, **kwargs)
-    results.append(portable_structure(result, iter(range(1 << 62))))
+    results.append(portable_structure(result, itertools.count()))
     return result
 
   return call

@@ -33,7 +33,7 @@ __all__ = ["NO_GRADIENT", "ProgramAssembly"]
 NO_GRADIENT = (
   "The jax2tf-converted function does not support gradients. Use `with_gradient` parameter to enable gradients"
 )
-"""The message of TensorFlow's error if a function without gradient is differentiated, as jax2tf has it."""
+"""The message of TensorFlow's error if a function without gradient is differentiated; that of jax2tf."""
 
 _DIGEST_LENGTH = 12
 

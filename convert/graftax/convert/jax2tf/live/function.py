@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graftax.convert._tensorflow import in_save_context, without_autograph
 from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import call_module_node, open_shape
+from graftax.convert.jax2tf.program_assembly import NO_GRADIENT
 from graftax.convert.jax2tf.traced_function import TracedFunction
 
 # Only functions that are exported need this package, which takes long to import.
@@ -18,9 +19,6 @@ __all__ = ["LiveFunction"]
 
 # Any in this module: TensorFlow ships no type information.
 
-_NO_GRADIENT = (
-  "The jax2tf-converted function does not support gradients. Use `with_gradient` parameter to enable gradients"
-)
 _NO_MORE_GRADIENTS = (
   "The SavedModel has no further derivatives of this function. Save it with a larger `gradient_order` of "
   "graftax.convert.jax2tf.convert"
@@ -80,7 +78,7 @@ class LiveFunction:
     def gradient(results: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
       if order == 0:
         # The error of tf.raw_ops.PreventGradient, which `nodes` uses.
-        raise LookupError(f"Gradient explicitly disabled. Reason: {_NO_GRADIENT.encode()!r}")
+        raise LookupError(f"Gradient explicitly disabled. Reason: {NO_GRADIENT.encode()!r}")
       return self._cotangents(tf, args, results, cotangents, order)
 
     return call_eagerly(tf, self._compiled(tf), args, gradient)
@@ -109,15 +107,15 @@ class LiveFunction:
           self._made[key] = function.get_concrete_function(*specs)
       return self._made[key]
 
-  def nodes(self, tf: Any, args: Sequence[Any], order: int, *, no_gradient: str = _NO_GRADIENT) -> list[Any]:
+  def nodes(self, tf: Any, args: Sequence[Any], order: int, *, no_gradient: str = NO_GRADIENT) -> list[Any]:
     """Returns the results, computed by new nodes in the current graph.
 
     Args:
       tf: TensorFlow.
       args: a tensor for each flat argument.
-      order: how many orders of derivatives `tf.saved_model.save` keeps; all orders are available until then. 0 means
-        that there are no derivatives, neither live nor saved.
-      no_gradient: what the error says if there are none.
+      order: how many orders of derivatives `tf.saved_model.save` keeps; all orders are available until then. If it is
+        0, differentiating the results raises an error, before and after saving.
+      no_gradient: the message of that error.
     """
     args = [tf.identity(arg, f"jax2tf_arg_{i}") for i, arg in enumerate(args)]
     if order == 0:
