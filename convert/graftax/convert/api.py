@@ -79,7 +79,8 @@ def convert_subgraph(
     kwargs: example arguments by keyword.
 
   Raises:
-    ConversionError: there is no such tensor, an input is missing, or `convert` would raise it for the whole function.
+    ConversionError: the function does not have a tensor of that name, an input is missing, or `convert` would raise it
+      for the whole function.
     UnsupportedOpError: the part has ops without a lowering.
   """
   return convert_program(cut(program_from(tf_func, args, kwargs or {}), inputs, outputs))

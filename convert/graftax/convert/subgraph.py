@@ -66,7 +66,7 @@ def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = Non
     outputs: names of the results, in the same form; None keeps the results of the program.
 
   Raises:
-    ConversionError: there is no such tensor, or an input is missing.
+    ConversionError: the program does not have a tensor of that name, or an input is missing.
   """
   feeds = [_parse(name, program) for name in _flat(inputs)]
   if len(set(feeds)) < len(feeds):

@@ -2,7 +2,7 @@
 
 The gradient of order 1 is a function of the cotangents of all outputs of the IdentityN in the function, and captures
 the function's arguments. Its own body ends in an IdentityN, whose gradient is the one of order 2, and so on. TensorFlow
-refuses a gradient that refers to itself, so the number of orders is finite.
+does not load a gradient that refers to itself, so the number of orders is finite.
 """
 
 import dataclasses

@@ -126,10 +126,10 @@ class Planner:
 
 
 class _Slots(dict[TensorRef, int]):
-  """Slot of each tensor of a function.
+  """Maps the tensors of a function to slots.
 
   Raises:
-    DanglingInputError: there is no such tensor.
+    DanglingInputError: a key is neither a parameter nor the output of a node.
   """
 
   def __init__(self, function: str):

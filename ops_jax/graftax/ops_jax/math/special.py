@@ -353,7 +353,7 @@ def _expint(x: Array) -> Array:
 
 
 # `jsp.expi` evaluates its formula for negative arguments too, whose loop need not end for positive ones.
-# From 40 on, the smallest term of the asymptotic series is below e^-40; up to there 120 terms of the power series do.
+# Above 40, the smallest term of the asymptotic series is below e^-40. Below, 120 terms of the power series suffice.
 _EXPINT_LARGE = 40.0
 _EXPINT_TERMS = 120
 

@@ -57,7 +57,7 @@ def _rounded(
   axis: int = -1,
 ) -> Array:
   if 0 in x.shape:
-    return x  # there is no smallest element
+    return x  # the minimum of an empty array is not defined
   if range_given:
     low, high = _along_axis(low, x, axis), _along_axis(high, x, axis)
   else:

@@ -22,9 +22,9 @@ class CallModule:
     inputs: what the function takes, flat, with the dtypes that the node sees: random keys are uint32 arrays with more
       dimensions, and float0 is bool. Dimensions may be symbolic.
     outputs: the results, in the same form.
-    kept: positions of the inputs that the node takes. JAX drops inputs that the function does not use.
-    attributes: the attributes of the node by name, without `Tin`, `Tout` and `Sout`, which `inputs`, `kept` and
-      `outputs` tell. `use_shardy_partitioner` is there only if the target knows it.
+    kept: positions of the inputs that are inputs of the node. JAX drops inputs that the function does not use.
+    attributes: the attributes of the node by name, without `Tin`, `Tout` and `Sout`, which follow from `inputs`, `kept`
+      and `outputs`. `use_shardy_partitioner` is present only if the target reads it.
     target: the TensorFlow that the module was written for.
     exported: what JAX exported; its module is not yet legalized for the target.
   """

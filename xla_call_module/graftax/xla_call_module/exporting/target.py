@@ -69,7 +69,7 @@ class Target:
     Args:
       target: "tensorflow-2.16" or "tensorflow-2.16.2" for that release of TensorFlow. A release that is newer than the
         table gets the table's newest versions, which it reads. None means the installed TensorFlow, which is not
-        imported, and the newest of the table if there is none. A `Target` is returned as it is.
+        imported; if none is installed, the newest release of the table. A `Target` is returned unchanged.
 
     Raises:
       VersionError: no target has this name, or the installed TensorFlow is older than the table.

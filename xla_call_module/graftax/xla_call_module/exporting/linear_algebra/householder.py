@@ -105,7 +105,7 @@ def _reflector(x: Any, j: Any) -> Any:
   """Returns `(v, tau)` with `v[j] == 1` such that `I - conj(tau) v v^H` maps `x` to a multiple of axis `j`."""
   alpha = x[j]
   norm = jnp.linalg.norm(x)
-  # As LAPACK does, leave a vector as it is that is already a real multiple of the axis.
+  # A vector that is already a real multiple of the axis does not change, as in LAPACK.
   is_done = (jnp.linalg.norm(x.at[j].set(0)) == 0) & (jnp.imag(alpha) == 0)
   beta = jnp.where(alpha.real > 0, -norm, norm).astype(x.dtype)
   tau = jnp.where(is_done, 0, (beta - alpha) / jnp.where(is_done, 1, beta))

@@ -35,7 +35,7 @@ def min_dim(m: Any, n: Any) -> Any:
 def safe_scale(a: Any) -> Any:
   """Returns what to divide each matrix by, `[..., 1, 1]`, so that squares of entries neither overflow nor underflow.
 
-  It is 1 for most matrices, which so stay as they are, and the largest entry for the others.
+  It is the largest entry of matrices whose squares would leave the range, and 1 for all others.
   """
   limits = jnp.finfo(a.dtype)
   smallest, largest = limits.tiny**0.5 / limits.eps, limits.max**0.5 * limits.eps
