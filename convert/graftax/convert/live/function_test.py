@@ -263,6 +263,31 @@ def test_sparse_tensors_go_in_and_come_out():
   assert float(total) == 12 and doubled.to_lists() == (dense * 2).tolist()
 
 
+def test_the_shape_of_a_sparse_tensor_stays_known_under_jit():
+  dense, b = np.array([[0, 5, 0], [7, 0, 0]], np.float32), np.linspace(0, 1, 6, dtype=np.float32).reshape(3, 2)
+  fn = gc.convert_functional(tf.function(tf.sparse.sparse_dense_matmul), tf.SparseTensorSpec([None, 3]), b)
+  traces = []
+
+  @jax.jit
+  def jitted(sparse, b):
+    traces.append(sparse)
+    return fn(sparse, b)
+
+  for rows in (2, 2, 1):
+    ours = gc.SparseTensor.from_dense(dense[:rows])
+    np.testing.assert_allclose(jitted(ours, b), dense[:rows] @ b, rtol=1e-6)
+  assert len(traces) == 2  # one for each shape
+  ours = gc.SparseTensor.from_dense(dense)
+  gradient = jax.jit(jax.grad(lambda sparse: fn(sparse, b).sum(), allow_int=True))(ours)
+  np.testing.assert_allclose(gradient.values, b.sum(1)[ours.indices[:, 1]], rtol=1e-6)
+  returned = jax.jit(lambda sparse: sparse)(ours)
+  assert isinstance(returned.dense_shape, np.ndarray) and returned.dense_shape.dtype == np.int64
+  np.testing.assert_array_equal(returned.to_dense(), dense)
+  traced = jax.jit(lambda shape: gc.SparseTensor(ours.indices, ours.values, shape))(np.array([2, 3]))
+  assert isinstance(traced.dense_shape, jax.Array)
+  np.testing.assert_array_equal(traced.to_dense(), dense)
+
+
 def test_indexed_slices_go_in_and_come_out():
   @tf.function
   def tf_fn(slices, table):

@@ -1,7 +1,8 @@
 """Tensors made of several arrays: ragged tensors, sparse tensors and indexed slices.
 
 A converted function uses these in place of TensorFlow's classes of the same names. They are pytrees, so they work with
-all JAX transforms. In a structure of specs, the fields of an instance are `TensorSpec`s.
+all JAX transforms. A `dense_shape` in NumPy is part of the structure of the pytree: it stays known under `jit`, which
+compiles again for another one. In a structure of specs, the fields of an instance are `TensorSpec`s.
 """
 
 import dataclasses
@@ -119,7 +120,7 @@ class SparseTensor(CompositeTensor):
   Attributes:
     indices: `[n, rank]` integers.
     values: `[n]`.
-    dense_shape: `[rank]` integers.
+    dense_shape: `[rank]` integers. Under `jit`, most functions need it as a NumPy array.
 
   Example:
     >>> SparseTensor.from_dense([[0.0, 5.0], [0.0, 0.0]]).indices.tolist()
@@ -179,8 +180,35 @@ class IndexedSlices(CompositeTensor):
     return jnp.zeros((num_rows, *values.shape[1:]), values.dtype).at[jnp.asarray(self.indices)].add(values)
 
 
+def _register(kind: type[CompositeTensor]) -> None:
+  names = [field.name for field in dataclasses.fields(kind)]
+
+  def flatten(composite: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...] | None]:
+    known = _known_shape(composite)
+    children = [(jax.tree_util.GetAttrKey(name), getattr(composite, name)) for name in names]
+    return children if known is None else [child for child in children if child[0].name != _SHAPE], known
+
+  def unflatten(known: tuple[Any, ...] | None, children: Sequence[Any]) -> CompositeTensor:
+    if known is None:
+      return kind(*children)
+    left = iter(children)
+    sizes, dtype = known
+    return kind(*(np.array(sizes, dtype) if name == _SHAPE else next(left) for name in names))
+
+  jax.tree_util.register_pytree_with_keys(kind, flatten, unflatten)
+
+
+_SHAPE = "dense_shape"
+
+
+def _known_shape(composite: Any) -> tuple[Any, ...] | None:
+  """Returns sizes and dtype of a `dense_shape` in NumPy, which can be compared and hashed; None for any other."""
+  shape = getattr(composite, _SHAPE, None)
+  return (tuple(shape.tolist()), shape.dtype.str) if isinstance(shape, np.ndarray) and shape.ndim == 1 else None
+
+
 for _class in (RaggedTensor, SparseTensor, IndexedSlices):
-  jax.tree_util.register_dataclass(_class, [field.name for field in dataclasses.fields(_class)], [])
+  _register(_class)
 
 
 def _depth(value: Any) -> int:
