@@ -62,10 +62,12 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
+  import jax
   from safetensors import SafetensorError
-  from safetensors.flax import load_file
+  from safetensors.flax import load_file  # the one for NumPy lacks dtypes
 
   try:
-    return load_file(path)
+    with jax.enable_x64(True):  # otherwise JAX truncates integers of 64 bits silently
+      return {name: np.asarray(array) for name, array in load_file(path).items()}
   except (SafetensorError, OSError) as e:
     raise ArrayFileError(f"--params {path}: not a safetensors file ({e}).") from e

@@ -10,11 +10,13 @@ from graftax.tools.parameter_files import read_parameters
 def test_both_formats_are_read_and_nested(tmp_path):
   kernel = np.ones((2, 3), np.float32)
   np.savez(tmp_path / "p.npz", **{"dense/kernel": kernel, "scale": np.float32(2)})
-  save_file({"dense/kernel": kernel, "scale": np.array(2, ml_dtypes.bfloat16)}, tmp_path / "p.safetensors")
+  arrays = {"dense/kernel": kernel, "scale": np.array(2, ml_dtypes.bfloat16), "step": np.array(2**40)}
+  save_file(arrays, tmp_path / "p.safetensors")
   for name in ("p.npz", "p.safetensors"):
     found = read_parameters(tmp_path / name)
     np.testing.assert_array_equal(found["dense"]["kernel"], kernel)
     assert float(found["scale"]) == 2
+  assert found["step"].dtype == np.int64 and found["step"] == 2**40
 
 
 def test_names_that_contradict_each_other_are_an_error(tmp_path):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import path_name
 from graftax.convert.jax2tf.traced_function import array_spec
 from graftax.convert.live.variables import unique_name
@@ -56,7 +57,12 @@ def _value(leaf: Any, where: str) -> np.ndarray:
     return np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
   if jnp.issubdtype(spec.dtype, jax.dtypes.prng_key):
     return np.asarray(jax.random.key_data(leaf))
-  return np.asarray(leaf, spec.dtype)
+  array, value = np.asarray(leaf), np.asarray(leaf, spec.dtype)
+  if value.dtype != array.dtype and value.dtype.kind in "iu" and not np.array_equal(value, array):
+    raise ConversionError(
+      f"{where} has {array.dtype} values beyond {value.dtype}; switch jax_enable_x64 on to keep them."
+    )
+  return value
 
 
 def _key_data(array: Any) -> Any:

@@ -252,6 +252,8 @@ def test_arguments_that_do_not_fit_raise():
     jax_program(mlp, [{"a": "text"}], params=PARAMS)
   with pytest.raises(ConversionError, match="argument 'params_w' is <object"):
     jax_program(mlp, [X], params={"w": object()})
+  with pytest.raises(ConversionError, match="parameter 'n' has int64 values beyond int32"):
+    jax_program(mlp, [X], params={**PARAMS, "n": np.int64(2**40)})
   with pytest.raises(ConversionError, match="got a int"):
     jax_program(3, [X])
   for platforms in ("cpu", ["cpu", "abacus"]):

@@ -225,6 +225,7 @@ _ONE = {"w": np.float32(1)}
     ({"f": (_scale, _SCALAR)}, {"w": "text"}, {}, SaveInputError, "params\\['w'\\] is 'text' of type str"),
     ({"f": (_scale, _SCALAR)}, {"w": _SCALAR}, {}, SaveInputError, "params\\['w'\\] has only a shape"),
     ({"f": (_scale, _SCALAR)}, {"w": np.array(["a"])}, {}, SaveInputError, "elements of type"),
+    ({"f": (_scale, _SCALAR)}, {"w": np.array([1, 2**40])}, {}, SaveInputError, "int64 values beyond int32"),
     ({"f": (_scale, _SCALAR)}, _ONE, {"trainable": {"v": True}}, SaveInputError, "structure of params"),
     ({"f": (_scale, _SCALAR)}, _ONE, {"trainable": 2}, SaveInputError, "trainable holds 2"),
     ({"f": (_scale, _SCALAR)}, _ONE, {"trainable": None}, SaveInputError, "trainable"),
