@@ -1,6 +1,7 @@
 """All benchmarks, in the order in which they run."""
 
 from graftax.tools.benchmarks import (
+  call_tf_jit,
   checkpoint_load,
   checkpoint_write,
   depthwise,
@@ -28,5 +29,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   checkpoint_load.BENCHMARK,
   checkpoint_write.BENCHMARK,
   jax_to_tf_eager.BENCHMARK,
+  call_tf_jit.BENCHMARK,
   saved_model_write.BENCHMARK,
 )

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graftax.convert._tensorflow import without_autograph
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.tf_calls.calls import Calls
 from graftax.convert.jax2tf.tf_calls.declared_results import DeclaredResults, UnspecifiedOutputShapeDtype
@@ -78,6 +79,7 @@ def call_tf(
   if variables == "explicit":
     return FunctionOfVariables(calls, getattr(callable_tf, "__name__", type(callable_tf).__name__))
 
+  @without_autograph
   @functools.wraps(callable_tf, updated=())
   def call(*args: Any, **kwargs: Any) -> Any:
     return calls.call(args, kwargs)
@@ -95,6 +97,7 @@ class FunctionOfVariables:
     self._calls = calls
     self.__name__ = name
 
+  @without_autograph
   def __call__(self, variables: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
     """Returns `(result, new_variables)`.
 

@@ -127,6 +127,14 @@ def test_errors_of_the_function_are_its_own():
       run(_X)
 
 
+def test_reading_values_inside_of_transformations_is_an_error_with_a_note():
+  f = jax2tf.call_tf(lambda x: tf.constant(np.sin(x.numpy())))
+  np.testing.assert_allclose(f(_X), np.sin(_X), rtol=1e-6)
+  with pytest.raises(AttributeError, match="numpy") as caught:
+    jax.jit(f)(_X)
+  assert any("eager calls have them" in note for note in caught.value.__notes__)
+
+
 def test_a_program_without_tensorflow_cannot_capture_variables():
   from graftax.convert import jax_program
 

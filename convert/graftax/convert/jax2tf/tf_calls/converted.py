@@ -200,7 +200,14 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
     ConversionError: an argument, result or capture has no JAX counterpart.
   """
   with tf.init_scope():
-    concrete = flat.traced(list(specs))
+    try:
+      concrete = flat.traced(list(specs))
+    except Exception as e:  # any error of the user's function
+      e.add_note(
+        f"call_tf: while TensorFlow traced {flat.name}. In JAX's transformations it is traced like a tf.function, "
+        f"so its tensors have no values; eager calls have them."
+      )
+      raise
     program, live = program_with_live_variables(concrete)
     refuse_mutable_tables(tf, flat.name, program.captures, concrete.captured_inputs)
     written = _written_variables(program)

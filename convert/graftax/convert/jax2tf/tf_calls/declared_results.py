@@ -60,6 +60,10 @@ class DeclaredResults:
       dtype = jax.dtypes.canonicalize_dtype(np.dtype(spec.dtype))
       if tuple(result.shape) != tuple(spec.shape) or result.dtype != dtype:
         raise InputError(
-          f"call_tf: {name}: result {position} is {result.dtype}{list(result.shape)}, but output_shape_dtype declares "
-          f"{dtype}{list(spec.shape)}. Correct it, or leave output_shape_dtype out."
+          f"call_tf: {name}: result {position} is {result.dtype}{_text(result.shape)}, but output_shape_dtype declares "
+          f"{dtype}{_text(spec.shape)}. Correct it, or leave output_shape_dtype out."
         )
+
+
+def _text(shape: Sequence[Any]) -> str:
+  return f"[{', '.join(map(str, shape))}]"
