@@ -9,9 +9,10 @@ import jax
 import numpy as np
 
 from graftax.convert.conversion import convert_program
-from graftax.convert.errors import ConversionError, InputError, MissingInputError, VariableWriteError
+from graftax.convert.errors import ConversionError, InputError, MissingInputError, ParameterError, VariableWriteError
 from graftax.convert.jax2tf.tf_calls.compiled_by_tensorflow import compiled_by_tensorflow
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
+from graftax.convert.jax2tf.tf_calls.known_integers import KnownIntegers
 from graftax.convert.jax2tf.tf_calls.mutable_tables import refuse_mutable_tables
 from graftax.convert.jax2tf.tf_calls.variable_reads import VariableReads, variable_reads
 from graftax.convert.live.function import program_with_live_variables
@@ -25,9 +26,6 @@ __all__ = ["ConvertedCall", "convert_call"]
 
 # Any in this module: TensorFlow ships no type information, and arrays may be tracers.
 
-# Converted functions treat integers of up to this many elements as known.
-_MAX_KNOWN_SIZE = 32
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvertedCall:
@@ -37,7 +35,8 @@ class ConvertedCall:
     flat: the function as TensorFlow traced it.
     function: takes values of variables by name and flat arguments, and returns flat results and new values by name.
     variables: the variables by name; None for those that nodes of its graph create.
-    initial: the values of the variables when the function was converted.
+    initial: the values of the variables when the function was converted; zeros of their shapes and dtypes, which share
+      one element, for those that can be read again.
     written: the names of variables that it may write.
   """
 
@@ -66,10 +65,23 @@ class ConvertedCall:
       ParameterError: the values do not have the names of the variables.
       InputError: the function draws random numbers.
     """
-    if not isinstance(values, Mapping) or set(values) != set(self.initial):
-      self._run(values, arrays, _KnownIntegers())  # raises an error that lists the names
+    self._check_names(values)
     results, written = self._with_known_integers(self._compiled_call, dict(values), arrays)
     return results, {**values, **written}
+
+  def _check_names(self, values: Mapping[str, Any]) -> None:
+    name = self.flat.name
+    if not isinstance(values, Mapping):
+      raise ParameterError(
+        f"call_tf: {name}: the first argument must be a dict of variables by name; got a {type(values).__name__}."
+      )
+    missing = [name for name in self.initial if name not in values]
+    unknown = [name for name in values if name not in self.initial]
+    if missing or unknown:
+      raise ParameterError(
+        f"call_tf: {name}: variables do not fit; missing {missing!r}, unknown {unknown!r}; expected "
+        f"{list(self.initial)!r}, as the method `variables` returns them."
+      )
 
   def current_values(self, tf: Any) -> dict[str, Any]:
     """Returns the values that the variables have now."""
@@ -94,7 +106,7 @@ class ConvertedCall:
 
   @functools.cached_property
   def _compiled_results(self) -> Any:
-    def call(values: Mapping[str, Any], arrays: Sequence[Any], known: "_KnownIntegers") -> list[Any]:
+    def call(values: Mapping[str, Any], arrays: Sequence[Any], known: KnownIntegers) -> list[Any]:
       results, written = self._run(values, arrays, known)
       self._refuse_writes(written)
       return results
@@ -111,10 +123,10 @@ class ConvertedCall:
     The function is compiled for the values of such integers, so they are known only if it fails otherwise.
     """
     try:
-      return call(values, list(arrays), _KnownIntegers())
+      return call(values, list(arrays), KnownIntegers())
     except StaticInputError as e:
-      known = _KnownIntegers.among(arrays)
-      if not known.bytes:
+      known = KnownIntegers.among(arrays)
+      if not known.arrays:
         raise self._with_advice(e) from e
     try:
       return call(values, list(arrays), known)
@@ -130,7 +142,7 @@ class ConvertedCall:
     )
 
   def _run(
-    self, values: Mapping[str, Any], arrays: Sequence[Any], known: "_KnownIntegers"
+    self, values: Mapping[str, Any], arrays: Sequence[Any], known: KnownIntegers
   ) -> tuple[list[Any], dict[str, Any]]:
     """Returns the flat results, and the variables that were written."""
     try:
@@ -153,38 +165,6 @@ class ConvertedCall:
         f"  variables = f.variables(*args)\n"
         f"  result, variables = jax.jit(f)(variables, *args)"
       )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _KnownIntegers:
-  """Flat arguments whose values are known while JAX traces, in a form that can be compared.
-
-  Attributes:
-    bytes: position -> dtype, shape and bytes of the array.
-  """
-
-  bytes: tuple[tuple[int, str, tuple[int, ...], bytes], ...] = ()
-
-  @staticmethod
-  def among(arrays: Sequence[Any]) -> "_KnownIntegers":
-    """Returns the short integer arrays that are not JAX arrays."""
-    return _KnownIntegers(
-      tuple(
-        (i, array.dtype.str, array.shape, array.tobytes())
-        for i, array in enumerate(arrays)
-        if isinstance(array, np.ndarray)
-        and array.dtype.kind in "iub"
-        and array.ndim <= 1
-        and array.size <= _MAX_KNOWN_SIZE
-      )
-    )
-
-  def replace(self, arrays: Sequence[Any]) -> list[Any]:
-    """Returns the arrays with the known ones as NumPy arrays."""
-    found = list(arrays)
-    for position, dtype, shape, data in self.bytes:
-      found[position] = np.frombuffer(data, dtype).reshape(shape)
-    return found
 
 
 def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> ConvertedCall:
@@ -217,7 +197,13 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
       function, initial = convert_program(program)
     except UnsupportedOpError as e:
       function, initial = compiled_by_tensorflow(tf, flat, specs, program, written, e)
-  return ConvertedCall(flat, function, {name: live.get(name) for name in initial}, initial, written)
+  kept = {name: _of_shape(value) if name in live else value for name, value in initial.items()}
+  return ConvertedCall(flat, function, {name: live.get(name) for name in initial}, kept, written)
+
+
+def _of_shape(value: Any) -> Any:
+  is_array = isinstance(value, np.ndarray)
+  return np.broadcast_to(np.zeros((), value.dtype), value.shape) if is_array else value
 
 
 def _written_variables(program: Program) -> tuple[str, ...]:

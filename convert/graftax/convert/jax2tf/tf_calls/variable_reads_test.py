@@ -129,6 +129,8 @@ def test_explicit_variables_have_the_names_of_the_function():
   g = jax2tf.call_tf(lambda x: x * v, variables="explicit")
   with pytest.raises(ParameterError, match=r"missing \['v'\], unknown \['w'\]"):
     g({"w": 1.0}, _X)
+  with pytest.raises(ParameterError, match="must be a dict of variables by name; got a ndarray"):
+    g(_X, _X)
 
 
 def test_the_state_of_a_generator_is_explicit():

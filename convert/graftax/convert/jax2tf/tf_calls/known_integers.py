@@ -1,0 +1,43 @@
+"""Integers that decide shapes, as arguments of a compiled function whose values are known while JAX traces."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KnownIntegers"]
+
+# Any in this module: arrays may be tracers.
+
+# Converted functions treat integers of up to this many elements as known.
+_MAX_SIZE = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KnownIntegers:
+  """Some of the flat arguments of a call, in a form that can be compared, so that `jax.jit` takes it as static.
+
+  Attributes:
+    arrays: position, dtype, shape and bytes of each.
+  """
+
+  arrays: tuple[tuple[int, str, tuple[int, ...], bytes], ...] = ()
+
+  @staticmethod
+  def among(arguments: Sequence[Any]) -> "KnownIntegers":
+    """Returns the short integer arrays that are not JAX arrays."""
+    return KnownIntegers(
+      tuple((i, x.dtype.str, x.shape, x.tobytes()) for i, x in enumerate(arguments) if _is_short_integers(x))
+    )
+
+  def replace(self, arguments: Sequence[Any]) -> list[Any]:
+    """Returns the arguments with the known ones as NumPy arrays."""
+    found = list(arguments)
+    for position, dtype, shape, data in self.arrays:
+      found[position] = np.frombuffer(data, dtype).reshape(shape)
+    return found
+
+
+def _is_short_integers(x: Any) -> bool:
+  return isinstance(x, np.ndarray) and x.dtype.kind in "iub" and x.ndim <= 1 and x.size <= _MAX_SIZE
