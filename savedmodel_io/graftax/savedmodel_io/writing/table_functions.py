@@ -138,7 +138,8 @@ def _filling(name: str, parameters: tuple[Parameter, ...], results: tuple[Result
     tuple(map(TensorRef, (_HANDLE.name, "keys", "values"))),
     attrs={"Tin": dtypes["keys"], "Tout": dtypes["values"]},
   )
-  return Function(name, parameters, results, (fill, _ONE), control_results=(fill.name,), is_stateful=True)
+  nodes = (fill, _ONE) if results else (fill,)
+  return Function(name, parameters, results, nodes, control_results=(fill.name,), is_stateful=True)
 
 
 def _saving(name: str, dtypes: tuple[DType, DType]) -> Function:
