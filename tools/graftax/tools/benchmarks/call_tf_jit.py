@@ -4,15 +4,13 @@ Contestants take turns in one process, since differences are far below a millise
 jax2tf gets `has_side_effects=False`, which lets XLA move and remove calls, as ours always does.
 """
 
-import statistics
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from graftax.tools.benchmarks.benchmark import OURS, Benchmark, Goal
-from graftax.tools.benchmarks.reporting import Stages
+from graftax.tools.benchmarks.turns import measure_in_turns
 
 __all__ = ["BENCHMARK", "main"]
 
@@ -34,21 +32,7 @@ BENCHMARK = Benchmark(
 
 
 def main() -> None:
-  stages = Stages()
-  values = []
-  for case, calls in _cases().items():
-    values.append(float(np.sum(calls[OURS]())))
-    for call in calls.values():
-      call()
-    times_s: dict[str, list[float]] = {contestant: [] for contestant in calls}
-    for _ in range(_NUM_ROUNDS):
-      for contestant, call in calls.items():
-        start = time.perf_counter()
-        call()
-        times_s[contestant].append(time.perf_counter() - start)
-    for contestant, found in times_s.items():
-      stages.times_s[f"{contestant}/{case}"] = statistics.median(found)
-  stages.report(values)
+  measure_in_turns(_cases(), _NUM_ROUNDS)
 
 
 def _cases() -> Mapping[str, Mapping[str, Callable[[], Any]]]:
