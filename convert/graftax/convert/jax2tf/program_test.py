@@ -105,7 +105,8 @@ Pair = collections.namedtuple("Pair", "z a")
 
 def test_structures_are_those_of_tensorflow():
   def function(batch, pair, ordered, *rest, mode=None, scale, **more):
-    return Batch(batch.images * scale, pair.a), [pair.z, None, rest[1]], ordered, more
+    tenfold = collections.OrderedDict([("z", ordered["z"] * 10), ("a", ordered["a"])])
+    return Batch(batch.images * scale, pair.a), [pair.z, None, rest[1]], tenfold, more
 
   ordered = collections.OrderedDict([("z", np.float32(5)), ("a", np.float32(6))])
   program = jax_program(
@@ -121,7 +122,7 @@ def test_structures_are_those_of_tensorflow():
   np.testing.assert_allclose(first["images"], 3 * X)
   assert first["labels"] == 2 and second[0] == 1 and second[1] is None
   np.testing.assert_allclose(second[2], X + 7)
-  assert {k: float(v) for k, v in third.items()} == {"z": 5, "a": 6}
+  assert {k: float(v) for k, v in third.items()} == {"z": 50, "a": 6}
   assert {k: float(v) for k, v in more.items()} == {"z": 8, "y": 9}
   assert str(program.inputs.signature) == "(batch, pair, ordered, *rest, mode=None, scale, **more)"
   assert [spec.name for spec in program.inputs.specs][:4] == ["batch_images", "batch_labels", "pair_z", "pair_a"]

@@ -1,5 +1,9 @@
 """Derivatives of converted functions: in live TensorFlow, and in models that TensorFlow saved. JAX is the oracle."""
 
+import dataclasses
+import functools
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -182,6 +186,48 @@ def test_gradients_reach_variables_and_casted_tensors():
   found = tape.gradient(y, [variable, wide])
   assert found[1].dtype == tf.float64
   np.testing.assert_allclose(found, [X, X])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+  kernel: Any
+  power: int = dataclasses.field(metadata={"static": True})
+
+
+def test_dataclasses_and_static_arguments_have_gradients():
+  @functools.partial(jax.jit, static_argnames="mode")
+  def apply(layer, x, *, mode):
+    y = {"sine": jnp.sin, "cosine": jnp.cos}[mode](x @ layer.kernel) ** layer.power
+    return Layer(y, layer.power + 1)
+
+  kernel = np.array([[0.5], [0.7], [0.9]], np.float32)
+  for mode in "sine", "cosine":
+    converted = jax2tf.convert(functools.partial(apply, mode=mode))
+    for power in 2, 3:
+      variable = tf.Variable(kernel)
+      with tf.GradientTape() as tape:
+        y = converted(Layer(variable, power), X[None])
+      assert isinstance(y, Layer) and y.power == power + 1
+      want, pull = jax.vjp(lambda k: apply(Layer(k, power), X[None], mode=mode).kernel, kernel)  # noqa: B023
+      np.testing.assert_allclose(y.kernel, want, rtol=1e-6)
+      np.testing.assert_allclose(tape.gradient(y.kernel, variable), pull(jnp.ones_like(want))[0], rtol=1e-5)
+
+
+def test_complex_gradients_are_those_of_tensorflow(tmp_path):
+  z = tf.constant((X + 1j * X[::-1]).astype(np.complex64))
+  converted = jax2tf.convert(lambda z: jnp.sin(z) * jnp.conj(z) * 1j)
+  loaded = reloaded(tmp_path, f=(converted, tf.TensorSpec([3], tf.complex64)))
+
+  def gradient(function):
+    with tf.GradientTape() as tape:
+      tape.watch(z)
+      loss = tf.reduce_sum(tf.abs(function(z)) ** 2 * X + tf.math.real(function(z)))
+    return tape.gradient(loss, z)
+
+  want = gradient(lambda z: tf.sin(z) * tf.math.conj(z) * 1j)
+  for function in converted, tf.function(converted, autograph=False), loaded.f:
+    np.testing.assert_allclose(gradient(function), want, rtol=1e-5, atol=1e-6)
 
 
 def test_sparse_cotangents_are_accepted():
