@@ -1,7 +1,7 @@
 """Turns lookup tables into constants, also tables that a graph creates and fills itself."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +21,15 @@ from graftax.graphdef_ir import (
 )
 from graftax.ops_jax import LookupTable, ResourceHandle
 
-__all__ = ["filled_table", "graph_filled_tables", "table_capture", "with_tables"]
+__all__ = [
+  "capture_tables",
+  "filled_table",
+  "fills_of",
+  "graph_filled_tables",
+  "table_capture",
+  "table_makers",
+  "with_tables",
+]
 
 
 def table_capture(
@@ -66,8 +74,8 @@ def filled_table(
 def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
   """Returns, by the name of the node that creates it, each table that nodes of the graph fill."""
   function = Function("graph", (), (), graph.nodes)
-  makers = [node for node in graph.nodes if traits_of(node.op).makes == "table"]
-  fills = {maker.name: _fills_of(maker, function) for maker in makers}
+  makers = table_makers(function)
+  fills = {maker.name: fills_of(maker, function) for maker in makers}
   return {
     maker.name: _filled(maker.name, maker.op, fills[maker.name], function, (), graph.library, graph.signatures)
     for maker in makers
@@ -78,10 +86,8 @@ def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapt
 def with_tables(program: Program) -> Program:
   """Returns the program with each table that its function creates and fills turned into a capture."""
   function = program.function
-  makers = [node for node in function.nodes if traits_of(node.op).makes == "table"]
-  if not makers:
-    return program
-  fills = {maker.name: _fills_of(maker, function) for maker in makers}
+  makers = table_makers(function)
+  fills = {maker.name: fills_of(maker, function) for maker in makers}
   tables = {
     maker.name: _filled(
       maker.name, maker.op, fills[maker.name], function, program.captures, program.library, program.signatures
@@ -89,7 +95,25 @@ def with_tables(program: Program) -> Program:
     for maker in makers
     if fills[maker.name]
   }
-  filling = {node.name for nodes in fills.values() for node in nodes}
+  return capture_tables(program, tables, {node.name for nodes in fills.values() for node in nodes})
+
+
+def table_makers(function: Function) -> list[Node]:
+  """Returns the nodes of a function that create tables."""
+  return [node for node in function.nodes if traits_of(node.op).makes == "table"]
+
+
+def capture_tables(program: Program, tables: Mapping[str, Capture], filling: Collection[str] = ()) -> Program:
+  """Returns the program with captures in place of nodes that create tables.
+
+  Args:
+    program: the program.
+    tables: the captures by the names of the nodes.
+    filling: the names of nodes that fill these tables; they are left out.
+  """
+  if not tables:
+    return program
+  function = program.function
   taken = {node.name for node in function.nodes} | {parameter.name for parameter in function.parameters}
   parameters = {name: _free(f"{name}/table", taken) for name in tables}
   renamed = {TensorRef(name): TensorRef(parameter) for name, parameter in parameters.items()}
@@ -114,7 +138,8 @@ def with_tables(program: Program) -> Program:
   )
 
 
-def _fills_of(maker: Node, function: Function) -> list[Node]:
+def fills_of(maker: Node, function: Function) -> list[Node]:
+  """Returns the nodes of a function that fill the table that one of its nodes creates."""
   handles = {TensorRef(maker.name)}
   for node in function.nodes:
     if traits_of(node.op).is_alias:

@@ -13,6 +13,7 @@ from graftax.convert.live.captures import read_captures
 from graftax.convert.live.gradients import trace_gradients
 from graftax.convert.live.graph_variables import read_graph_variables
 from graftax.convert.live.structures import input_structure, output_structure
+from graftax.convert.live.tables import with_graph_tables
 from graftax.convert.live.variables import LiveVariable, LiveVariables
 from graftax.convert.options import current_options
 from graftax.convert.program import Program
@@ -26,6 +27,8 @@ EXPECTED = (
   "expected a tf.function, a ConcreteFunction, a function of a loaded SavedModel, a Keras model, a tf.Module with "
   "__call__, a Python function of tensors, a GraphDef, or the path of a SavedModel or frozen graph"
 )
+
+_PURPOSE = "Converting a TensorFlow function"
 
 # The name that TensorFlow gives to objects without a name, such as modules and partial functions.
 _NAMELESS = "function"
@@ -50,7 +53,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     raise ConversionError(
       f"convert: got a {type(function).__name__}, which cannot be called{_parts(function)}; {EXPECTED}."
     )
-  tf = import_tensorflow("Converting a TensorFlow function")
+  tf = import_tensorflow(_PURPOSE)
   if isinstance(function, tf.types.experimental.ConcreteFunction):
     return function, None
   if not args and not kwargs:
@@ -82,7 +85,8 @@ def program_from_concrete_function(concrete: Any, source: Any = None) -> Program
   Raises:
     ConversionError: an argument, result or capture has no JAX counterpart.
   """
-  return program_with_live_variables(concrete, source)[0]
+  program, _ = program_with_live_variables(concrete, source)
+  return with_graph_tables(import_tensorflow(_PURPOSE), program)
 
 
 def program_with_live_variables(concrete: Any, source: Any = None) -> tuple[Program, dict[str, LiveVariable]]:
@@ -96,7 +100,7 @@ def program_with_live_variables(concrete: Any, source: Any = None) -> tuple[Prog
 
 
 def _read(concrete: Any, source: Any) -> tuple[Program, dict[str, LiveVariable]]:
-  tf = import_tensorflow("Converting a TensorFlow function")
+  tf = import_tensorflow(_PURPOSE)
   graph = graph_from_proto(concrete.graph.as_graph_def())
   function = function_from_proto(concrete.function_def, library=graph.library)
   skip_values = current_options().skip_variables_evaluation_inside_tf_tracing

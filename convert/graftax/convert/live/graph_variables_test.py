@@ -1,4 +1,4 @@
-"""Restored TF1 models with reference variables; with TensorFlow as the oracle."""
+"""Restored TF1 models with reference variables and tables; with TensorFlow as the oracle."""
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,58 @@ def restored(tmp_path_factory):
     session.run([variable.initializer for variable in (kernel, bias, count, scale, unread)])
     v1.saved_model.simple_save(session, path, {"x": x}, {"y": y, "counted": counted})
   return tf.saved_model.load(path)
+
+
+def _with_table(path, table, fill=None):
+  """Returns a TF1 model that looks up a table, loaded by TensorFlow 2, and its signature."""
+  with tf.Graph().as_default(), v1.Session() as session:
+    x = v1.placeholder(tf.int64, [None], name="x")
+    scale = v1.get_variable("scale", initializer=np.float32(2))
+    made = table()
+    filled = v1.tables_initializer() if fill is None else fill(made)
+    session.run([scale.initializer, filled])
+    found = made.lookup(x)
+    numbers = tf.strings.to_number(found) if found.dtype == tf.string else found
+    v1.saved_model.simple_save(
+      session, str(path), {"x": x}, {"y": numbers * scale, "size": made.size()}, legacy_init_op=filled
+    )
+  model = tf.saved_model.load(str(path))
+  return model, model.signatures["serving_default"]
+
+
+def _static_table(values, default):
+  keys = tf.constant([5, 3], tf.int64)
+  return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, tf.constant(values)), default)
+
+
+def _mutable_table():
+  return tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, -1.0)
+
+
+@pytest.mark.parametrize(
+  ("table", "fill"),
+  [
+    (lambda: _static_table([50.0, 30.0], -1.0), None),
+    (_mutable_table, lambda table: table.insert(tf.constant([5, 3], tf.int64), tf.constant([50.0, 30.0]))),
+  ],
+)
+def test_tables_of_numbers_have_their_current_contents(tmp_path, table, fill):
+  model, signature = _with_table(tmp_path / "m", table, fill)
+  fn, params = gc.convert(signature)
+  assert set(params) == {"scale"}
+  x = np.array([3, 4, 5])
+  outputs, want = jax.jit(fn)(params, x=x)[0], signature(x=tf.constant(x))
+  np.testing.assert_array_equal(outputs["y"], [60, -2, 100])
+  np.testing.assert_array_equal(outputs["y"], want["y"])
+  np.testing.assert_array_equal(outputs["size"], want["size"])
+  del model
+
+
+def test_tables_of_text_raise_with_their_name(tmp_path):
+  model, signature = _with_table(tmp_path / "m", lambda: _static_table(["1", "2"], "0"))
+  with pytest.raises(NotImplementedError, match="'hash_table' has string values"):
+    gc.convert(signature)
+  del model
 
 
 def _around(restored):

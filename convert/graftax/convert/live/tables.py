@@ -1,10 +1,15 @@
-"""Reads the contents of a live lookup table."""
+"""Reads the contents of live lookup tables."""
 
 from typing import Any
 
 import numpy as np
 
-__all__ = ["table_contents"]
+from graftax.convert.program import Capture, Program
+from graftax.convert.tables import capture_tables, fills_of, table_capture, table_makers
+from graftax.convert.variable import variable_name
+from graftax.graphdef_ir import DType, Node, PartialShape
+
+__all__ = ["table_contents", "with_graph_tables"]
 
 # Any in this module: TensorFlow ships no type information.
 
@@ -22,6 +27,42 @@ def table_contents(tf: Any, handle: Any, key_type: int, value_type: int) -> tupl
   if keys.shape.rank == 1:
     return _array(tf, keys), _array(tf, values)
   return _dense_table_contents(tf, handle, _array(tf, keys), values)
+
+
+def with_graph_tables(tf: Any, program: Program) -> Program:
+  """Returns the program with captures in place of the nodes of its function that create tables.
+
+  In a function of a restored TF1 model, nodes refer to tables by their `shared_name`. The capture has the current
+  contents. A node stays if the function fills the table itself, or if TensorFlow has not filled it.
+  """
+  function = program.function
+  makers = [node for node in table_makers(function) if not node.inputs and not fills_of(node, function)]
+  tables = {node.name: _graph_table(tf, node) for node in makers}
+  return capture_tables(program, {name: table for name, table in tables.items() if table is not None})
+
+
+def _graph_table(tf: Any, node: Node) -> Capture | None:
+  """Returns the table that a node refers to; None if it is not initialized."""
+  attrs = {name: _attribute(tf, value) for name, value in node.attrs.items() if not name.startswith("_")}
+  attrs["shared_name"] = variable_name(node)
+  make = getattr(tf.raw_ops, f"{node.op.removesuffix('V2')}V2")
+  types = attrs["key_dtype"].as_datatype_enum, attrs["value_dtype"].as_datatype_enum
+  with tf.init_scope():
+    try:
+      return table_capture(node.name, *table_contents(tf, make(**attrs), *types), maker=node.op)
+    except tf.errors.FailedPreconditionError:
+      return None
+
+
+def _attribute(tf: Any, value: Any) -> Any:
+  match value:
+    case DType():
+      return tf.as_dtype(int(value))
+    case PartialShape():
+      return tf.TensorShape(value.dims)
+    case bytes():
+      return value.decode()
+  return value
 
 
 def _dense_table_contents(tf: Any, handle: Any, keys: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
