@@ -1,5 +1,6 @@
 """The only import of TensorFlow: it happens when a live TensorFlow object is converted, or when one is made."""
 
+import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -57,6 +58,18 @@ def call_flat(concrete: Any, tensors: Sequence[Any]) -> Any:
 def import_tape_records() -> Any:
   """Returns the module that tells whether a tape records; TensorFlow has no public function for that."""
   return importlib.import_module("tensorflow.python.eager.record")
+
+
+def outside_of_graphs(tf: Any) -> contextlib.AbstractContextManager[None]:
+  """Returns a context in which TensorFlow executes eagerly, also inside of a `tf.function` that is being traced.
+
+  `tf.init_scope` would stop all gradient tapes, so that a function that computes gradients with a tape of its own gets
+  None from it.
+  """
+  if tf.executing_eagerly():
+    return contextlib.nullcontext()
+  scope: contextlib.AbstractContextManager[None] = tf.__internal__.eager_context.eager_mode()
+  return scope
 
 
 def in_save_context() -> bool:

@@ -213,6 +213,25 @@ def test_call_tf_inside_of_a_tf_function_runs_eagerly():
   np.testing.assert_allclose(found[0], _X + 1)
 
 
+def test_functions_that_compute_gradients_with_a_tape():
+  def f(x):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = x * x * x
+    return tape.gradient(y, x)
+
+  g = jax2tf.call_tf(f)
+  in_graph = []
+
+  @tf.function(autograph=False)
+  def around():
+    in_graph.append(g(_X))
+    return jax2tf.convert(lambda x: g(x) * 1.0)(_X)
+
+  for found in (g(_X), jax.jit(g)(_X), around(), in_graph[0]):
+    np.testing.assert_allclose(found, 3 * _X * _X, rtol=1e-6)
+
+
 def test_effects_in_eager_calls():
   seen = []
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from graftax.convert._tensorflow import outside_of_graphs
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError, InputError, MissingInputError, ParameterError, VariableWriteError
 from graftax.convert.jax2tf.tf_calls.compiled_by_tensorflow import compiled_by_tensorflow
@@ -179,7 +180,7 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
     UnsupportedOpError: some ops have neither a lowering, nor does TensorFlow compile them.
     ConversionError: an argument, result or capture has no JAX counterpart.
   """
-  with tf.init_scope():
+  with outside_of_graphs(tf):
     try:
       concrete = flat.traced(list(specs))
     except Exception as e:  # any error of the user's function

@@ -1,6 +1,5 @@
 """Runs TensorFlow op by op, on the memory of JAX's arrays."""
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.convert._tensorflow import outside_of_graphs
 from graftax.convert.jax2tf.live.dtypes import jax_dtype
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
 
@@ -32,8 +32,7 @@ def run_eagerly(tf: Any, function: FlatFunction, arrays: Sequence[Any]) -> list[
   other one can see. NumPy arrays are copied, because their owner may write into them later. A result with 64 bits is
   narrowed if `jax_enable_x64` is off, as JAX does.
   """
-  # Inside of a tf.function, ops would become nodes of its graph.
-  with contextlib.nullcontext() if tf.executing_eagerly() else tf.init_scope():
+  with outside_of_graphs(tf):
     return [_array(result) for result in function(*(_tensor(tf, array) for array in arrays))]
 
 
