@@ -77,6 +77,7 @@ def convert(
     TypeError: `fun_jax` cannot be called. From calls: JAX cannot hold an argument.
     ValueError: `native_serialization_platforms` has other names. From calls: a shape does not fit
       `polymorphic_shapes`, or the call is inside of a JAX transformation.
+    UnsupportedModuleError: from calls: `fun_jax` has side effects, or communicates between devices.
 
   Differs from TF: gradients of complex values follow TensorFlow's convention, which is the complex conjugate of JAX's.
 
