@@ -12,6 +12,7 @@ import numpy as np
 from graftax.graphdef_ir import GraftaxError
 from graftax.ops_jax import StaticInputError
 from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.cotangents import is_inexact, random_like
 from graftax.testing.generated.case import Case, CaseId
 from graftax.testing.generated.compare import Difference, differences
 from graftax.testing.generated.draw import Draw
@@ -81,7 +82,7 @@ class Runner:
 
   def _against(self, case: Case, *wanted: Any) -> Outcome:
     # An op whose result's shape depends on values needs them while tracing: first the integers, then everything.
-    integers = frozenset(name for name in case.inputs if not _is_inexact(_first(case.inputs[name])))
+    integers = frozenset(name for name in case.inputs if not is_inexact(_first(case.inputs[name])))
     for known in (frozenset[str](), integers, frozenset(case.inputs)):
       try:
         return self._compared(self._bound(case, known), case, *wanted)
@@ -121,7 +122,7 @@ class Runner:
     if not wanted:
       self._program = self._program or jax.jit(raw.run)
       return Outcome(differences=tuple(differences(op, "value", self._program(*raw.dynamic_inputs), expected)))
-    self._program = self._program or jax.jit(_with_gradient(raw, [_is_inexact(y) for y in expected]))
+    self._program = self._program or jax.jit(_with_gradient(raw, [is_inexact(y) for y in expected]))
     try:
       values, pulled = self._program(raw.dynamic_inputs, cotangents)
     except Exception as e:
@@ -135,7 +136,7 @@ class Runner:
 
 
 def _with_gradient(raw: RawOp, inexact: Sequence[bool]) -> Callable[..., Any]:
-  wanted = [i for i, x in enumerate(raw.dynamic_inputs) if _is_inexact(x)]
+  wanted = [i for i, x in enumerate(raw.dynamic_inputs) if is_inexact(x)]
 
   def run(inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, Any]:
     def function(points: Sequence[Any]) -> tuple[Any, Any]:
@@ -171,19 +172,14 @@ def _tensorflow_gradient(
       return None
     pairs = zip(gradients, points, strict=True)
     dense = iter([tf.zeros_like(x).numpy() if g is None else tf.convert_to_tensor(g).numpy() for g, x in pairs])
-    return [next(dense) if _is_inexact(x) else None for x in inputs]
+    return [next(dense) if is_inexact(x) else None for x in inputs]
   except Exception:  # LookupError without a gradient; others where the gradient's own ops reject their arguments.
     return None
 
 
 def _cotangents(case_id: CaseId, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
   rng = np.random.default_rng((case_id.structure, case_id.values))
-  found = []
-  for y in outputs:
-    if _is_inexact(y):
-      imaginary = 1j * rng.uniform(0.5, 1.5, y.shape) if y.dtype.kind == "c" else 0
-      found.append(np.asarray(rng.uniform(0.5, 1.5, y.shape) + imaginary).astype(y.dtype))
-  return found
+  return [random_like(rng, y) for y in outputs if is_inexact(y)]
 
 
 def _failure(prefix: str, error: Exception) -> Difference:
@@ -197,7 +193,3 @@ def _text(error: Exception) -> str:
 
 def _first(value: Any) -> np.ndarray:
   return value[0] if isinstance(value, list) else value
-
-
-def _is_inexact(x: np.ndarray) -> bool:
-  return jnp.issubdtype(x.dtype, jnp.inexact)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.ops_jax import Value
 from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.cotangents import is_inexact, random_like
 from graftax.testing.raw_ops.compare import Tolerance, compare_values, loosened
 from graftax.testing.raw_ops.oracle import RawOp, to_numpy
 from graftax.testing.tolerance import tolerance as default_tolerance
@@ -20,21 +21,22 @@ def check_grad(
   case: RawOp, grad: Literal[True] | Collection[str], order: int, forward: bool, tolerance: Tolerance | None
 ) -> None:
   names = [name for name, static in zip(case.input_names, case.static, strict=True) if not static]
-  wanted = [i for i, name in enumerate(names) if _is_inexact(case.dynamic_inputs[i]) and (grad is True or name in grad)]
+  wanted = [i for i, name in enumerate(names) if is_inexact(case.dynamic_inputs[i]) and (grad is True or name in grad)]
   if not wanted:
     raise AssertionError(f"{case.op}: grad={grad!r} names no floating-point input among {names!r}")
   points = [case.dynamic_inputs[i] for i in wanted]
   outputs = [to_numpy(t) for t in case.oracle(case.inputs)]
   rng = np.random.default_rng(0)
-  cotangents = [_random_like(rng, y) for y in outputs if _is_inexact(y)]
+  cotangents = [random_like(rng, y) for y in outputs if is_inexact(y)]
 
   def function(*xs: Value) -> tuple[Value, ...]:
     dynamic = [jnp.asarray(x) for x in case.dynamic_inputs]
     for i, x in zip(wanted, xs, strict=True):
       dynamic[i] = x
-    return tuple(y for y, spec in zip(case.run(*dynamic), outputs, strict=True) if _is_inexact(spec))
+    return tuple(y for y, spec in zip(case.run(*dynamic), outputs, strict=True) if is_inexact(spec))
 
-  got, jax_second = _jax_gradients(function, points, cotangents, order)
+  tangents = [random_like(rng, x) for x in points] if forward else []
+  got, jax_second, pushed = _jax_derivatives(function, points, cotangents, order, tangents)
   want, tf_second = _tensorflow_gradients(case, wanted, cotangents, order)
   for kind, actual, expected in (("gradient", got, want), ("second derivative", jax_second, tf_second)):
     for i, a, e in zip(wanted, actual, expected, strict=bool(actual)):
@@ -43,27 +45,22 @@ def check_grad(
         raise AssertionError(f"{where}: {a.dtype}{a.shape}, TensorFlow has {e.dtype}{e.shape}")
       compare_values(where, a, e, tolerance or loosened(default_tolerance(e.dtype, case.op)))
   if forward:
-    _check_forward(case.op, function, points, cotangents)
-
-
-def _is_inexact(x: np.ndarray) -> bool:
-  return jnp.issubdtype(x.dtype, jnp.inexact)
-
-
-def _random_like(rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
-  values = rng.uniform(0.5, 1.5, y.shape)
-  if y.dtype.kind == "c":
-    values = values + 1j * rng.uniform(0.5, 1.5, y.shape)
-  return np.asarray(values).astype(y.dtype)
+    _check_forward(case.op, tangents, got, pushed, cotangents)
 
 
 def _conjugate(x: Any) -> Any:
   return x.conj() if x.dtype.kind == "c" else x
 
 
-def _jax_gradients(
-  function: Callable[..., Any], points: Sequence[np.ndarray], cotangents: Sequence[np.ndarray], order: int
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _jax_derivatives(
+  function: Callable[..., Any],
+  points: Sequence[np.ndarray],
+  cotangents: Sequence[np.ndarray],
+  order: int,
+  tangents: Sequence[np.ndarray],
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+  """Returns gradients, second derivatives if `order` is 2, and the `jvp` if there are tangents."""
+
   # TensorFlow's gradient of a complex function is the conjugate of JAX's.
   def first(*xs: Value) -> list[Value]:
     _, vjp = jax.vjp(function, *xs)
@@ -72,9 +69,15 @@ def _jax_gradients(
   def second(*xs: Value) -> tuple[Value, ...]:
     return jax.grad(lambda *xs: sum(jnp.sum(g) for g in first(*xs)), argnums=tuple(range(len(xs))))(*xs)
 
-  derivatives = jax.jit(lambda *xs: (first(*xs), second(*xs) if order > 1 else ()))
-  first_order, second_order = derivatives(*[jnp.asarray(x) for x in points])
-  return [np.asarray(g) for g in first_order], [np.asarray(g) for g in second_order]
+  # One compiled program, because compiling is most of the time that a check takes.
+  @jax.jit
+  def derivatives(xs: list[Value], tangents: list[Value]) -> tuple[Sequence[Value], ...]:
+    pushed = jax.jvp(function, xs, tangents)[1] if tangents else ()
+    return first(*xs), second(*xs) if order > 1 else (), pushed
+
+  found = derivatives([jnp.asarray(x) for x in points], list(tangents))
+  first_order, second_order, pushed = ([np.asarray(g) for g in group] for group in found)
+  return first_order, second_order, pushed
 
 
 def _tensorflow_gradients(
@@ -100,22 +103,16 @@ def _tensorflow_gradients(
 
 
 def _check_forward(
-  op: str, function: Callable[..., Any], points: Sequence[np.ndarray], cotangents: Sequence[np.ndarray]
+  op: str,
+  tangents: Sequence[np.ndarray],
+  gradients: Sequence[np.ndarray],
+  pushed: Sequence[np.ndarray],
+  cotangents: Sequence[np.ndarray],
 ) -> None:
-  rng = np.random.default_rng(1)
-  tangents = [_random_like(rng, x) for x in points]
-
-  @jax.jit
-  def both_modes(points: list[jax.Array], tangents: list[jax.Array], cotangents: tuple[jax.Array, ...]) -> Any:
-    _, pushed = jax.jvp(function, points, tangents)
-    _, vjp = jax.vjp(function, *points)
-    return pushed, vjp(cotangents)
-
-  pushed, pulled = both_modes(list(points), tangents, tuple(cotangents))
-  # A function that conjugates is linear over the reals alone, and so the real parts are what must agree.
-  forward = sum((_wide(t).ravel() @ _wide(c).ravel()).real for t, c in zip(pushed, cotangents, strict=True))
-  backward = sum((_wide(t).ravel() @ _wide(p).ravel()).real for t, p in zip(tangents, pulled, strict=True))
-  rtol = max(default_tolerance(x.dtype, op)[0] for x in (*points, *cotangents)) * 100
+  # Real parts are compared, because a function that conjugates is linear over the reals only.
+  forward = sum((_wide(t).ravel() @ _wide(c).conj().ravel()).real for t, c in zip(pushed, cotangents, strict=True))
+  backward = sum((_wide(t).ravel() @ _wide(g).conj().ravel()).real for t, g in zip(tangents, gradients, strict=True))
+  rtol = max(default_tolerance(x.dtype, op)[0] for x in (*tangents, *cotangents)) * 100
   np.testing.assert_allclose(forward, backward, rtol=rtol, atol=rtol, err_msg=f"{op}: jvp and vjp disagree")
 
 
