@@ -30,7 +30,8 @@ class Case:
       as the sign of an eigenvector. These, and the gradients of these, are compared.
     oracle: a function that computes the same and that JAX can differentiate, if `function` is not differentiable in
       JAX.
-    loose: factor on the tolerance, for functions that amplify rounding errors.
+    loose: factor on the relative error that `graftax.testing.tolerance` allows, for functions that amplify rounding
+      errors. The measured error is in a comment beside it.
     refusal: "" if the function must convert; "may" if raising an error while converting is right too; "must" if
       only that is.
   """

@@ -34,7 +34,7 @@ class Result:
     outcome: "equal"; "refused", a typed error while converting where one is right; "wrong" numbers, shapes or dtypes;
       "accepted" where an error was the only right answer; "raised" for every other error.
     detail: what differs, or the error; empty for a gradient whose value raised.
-    error: the largest difference over the largest value.
+    error: the largest difference over the largest value, or over 1 if that is smaller.
     duration_s: time of the check.
   """
 
@@ -114,8 +114,13 @@ def _result(case: Case, converter: str, names: tuple[str, str, str], check: Call
   except Exception as e:
     error, failure = 0.0, e
   outcome = _outcome(case, converter, failure)
-  detail = "" if failure is None else f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:_MAX_DETAIL]
-  return Result(*names, outcome, detail, error, time.perf_counter() - start)
+  return Result(*names, outcome, _detail(outcome, failure), error, time.perf_counter() - start)
+
+
+def _detail(outcome: str, failure: Exception | None) -> str:
+  if failure is None:
+    return "converted, but should have raised an error" if outcome == "accepted" else ""
+  return f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:_MAX_DETAIL]
 
 
 def _outcome(case: Case, converter: str, failure: Exception | None) -> str:

@@ -3,8 +3,11 @@
 import collections
 import itertools
 
+import jax
+import jax.numpy as jnp
 import pytest
 
+from graftax.testing.jax_to_tf.case import Case, f32
 from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
 from graftax.testing.jax_to_tf.check import FORMS, Result, check_case
 from graftax.testing.jax_to_tf.report import failures, functions_table, kinds_table, routes_table
@@ -30,7 +33,7 @@ _REPRESENTATIVE = (
 )
 
 
-def test_the_table_has_at_least_120_functions_of_every_kind():
+def test_the_table_has_functions_of_every_kind_and_many_with_symbolic_shapes():
   cases = all_cases()
   assert len(cases) >= 120
   assert collections.Counter(name.partition("/")[0] for name in cases).keys() == set(KINDS)
@@ -55,6 +58,27 @@ def test_the_runner_tells_right_from_rejected_from_failed():
   assert failures(found["jax2tf"]).count("\n") == 4
 
 
+def _outcomes(case: Case) -> tuple[list[str], str]:
+  results = list(check_case(case, "graftax", ("eager",), ("static",)))
+  return [result.outcome for result in results], failures({case.name: results})
+
+
+def test_wrong_values_gradients_and_dtypes_and_missing_errors_fail():
+  x = (f32(3),)
+  assert _outcomes(Case("right", jnp.sin, x)) == (["equal", "equal"], "")
+  outcomes, text = _outcomes(Case("value", jnp.sin, x, oracle=lambda x: jnp.sin(x) + 2e-5))
+  assert outcomes == ["wrong", "equal"]
+  assert "value static eager value: wrong: Different: result 0 is off by 2e-05 of its largest value" in text
+  outcomes, _ = _outcomes(Case("gradient", lambda x: jax.lax.stop_gradient(jnp.sin(x)), x, oracle=jnp.sin))
+  assert outcomes == ["equal", "wrong"]
+  outcomes, text = _outcomes(Case("dtype", lambda x: x.astype(jnp.float16), x, oracle=lambda x: x))
+  assert outcomes[0] == "wrong"
+  assert "instead of ['float32']" in text
+  outcomes, text = _outcomes(Case("accepted", jnp.sin, x, refusal="must"))
+  assert outcomes == ["accepted"]
+  assert "should have raised" in text
+
+
 @pytest.mark.parametrize("name", _REPRESENTATIVE)
 def test_converted_functions_equal_jax(name):
   case = all_cases()[name]
@@ -65,7 +89,7 @@ def test_converted_functions_equal_jax(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "refused"])
 def test_every_fourth_function_equals_jax_along_one_route(kind):
   # The command runs every function along every route, which takes longer than all other tests together.
   ways = list(itertools.product(FORMS, ROUTES))
@@ -75,3 +99,11 @@ def test_every_fourth_function_equals_jax_along_one_route(kind):
     form = "static" if case.polymorphic_shapes is None else form
     found[name] = list(check_case(case, "graftax", (route,), (form,)))
   assert not failures(found)
+
+
+@pytest.mark.slow
+def test_functions_that_no_graph_can_hold_raise_while_converting():
+  # In a process of its own, which has two devices.
+  found = dict(run_isolated(list(all_cases(["refused"])), "graftax", ["eager"], FORMS))
+  assert not failures(found)
+  assert {result.outcome for results in found.values() for result in results} == {"refused"}

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.testing.cotangents import is_inexact, random_like
 from graftax.testing.jax_to_tf.case import Case
+from graftax.testing.tolerance import tolerance
 
 __all__ = ["Different", "Oracle"]
 
 # `Any` in this module is an array.
-
-_TOLERANCE = 1e-5
 
 
 class Different(AssertionError):
@@ -41,12 +41,12 @@ class Oracle:
       found = outputs(*flat)
       return jax.tree.leaves(case.invariants(*found)) if case.invariants else found
 
-    self._tolerance = _TOLERANCE * case.loose
+    self._loose = case.loose
     self._invariants = case.invariants
     self.dtypes = [jnp.result_type(out) for out in jax.eval_shape(outputs, *flat)]
     self.values = [np.asarray(x) for x in jax.jit(compared)(*flat)]
     self._weights = _weights(self.values)
-    moving = [i for i, x in enumerate(flat) if _is_inexact(x)]
+    moving = [i for i, x in enumerate(flat) if is_inexact(x)]
     self.gradients: list[np.ndarray] | None = None
     if case.gradient and moving and self._weights:
       self.gradients = [np.asarray(g) for g in jax.jit(_pulled_back(compared, moving))(list(flat), self._weights)]
@@ -61,7 +61,7 @@ class Oracle:
     if dtypes != self.dtypes:
       raise Different(f"results of types {list(map(str, dtypes))} instead of {list(map(str, self.dtypes))}")
     found = jax.tree.leaves(self._invariants(*outputs)) if self._invariants else outputs
-    return _compare([np.asarray(x) for x in found], self.values, self._tolerance)
+    return _compare([np.asarray(x) for x in found], self.values, self._loose)
 
   def compare_gradients(self, found: Sequence[np.ndarray]) -> float:
     """Returns the largest relative difference of TensorFlow's gradients.
@@ -70,7 +70,7 @@ class Oracle:
       Different: as for `compare_values`.
     """
     assert self.gradients is not None, "internal: there is no gradient to compare with"
-    return _compare(found, self.gradients, self._tolerance)
+    return _compare(found, self.gradients, self._loose)
 
   def cotangents(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns cotangents of TensorFlow's own outputs, so that the gradient is that of the compared numbers."""
@@ -100,15 +100,10 @@ def _pulled_back(function: Callable[..., list[Any]], moving: Sequence[int]) -> C
 def _weights(values: Sequence[np.ndarray]) -> list[np.ndarray]:
   """Returns a random cotangent for each value of floating point."""
   rng = np.random.default_rng(1)
-  found = []
-  for x in values:
-    if _is_inexact(x):
-      imaginary = 1j * rng.uniform(0.5, 1.5, x.shape) if x.dtype.kind == "c" else 0
-      found.append(np.asarray(rng.uniform(0.5, 1.5, x.shape) + imaginary).astype(x.dtype))
-  return found
+  return [random_like(rng, x) for x in values if is_inexact(x)]
 
 
-def _compare(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], tolerance: float) -> float:
+def _compare(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], loose: float) -> float:
   if len(found) != len(expected):
     raise Different(f"{len(found)} results instead of {len(expected)}")
   worst = 0.0
@@ -116,14 +111,17 @@ def _compare(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], tolera
     if got.shape != want.shape:
       raise Different(f"result {i} has shape {got.shape} instead of {want.shape}")
     error = _relative_difference(got, want)
-    if not error <= (tolerance if _is_inexact(want) else 0.0):
-      raise Different(f"result {i} is off by {error:.2g} of its largest value")
+    if not error <= loose * tolerance(want.dtype)[0]:  # 0 for integers
+      raise Different(f"result {i} is off by {error:.2g} of its largest value, or of 1")
     worst = max(worst, error)
   return worst
 
 
 def _relative_difference(got: np.ndarray, want: np.ndarray) -> float:
-  """Returns the largest difference over the largest value; infinite if NaN or infinities are at other places."""
+  """Returns the largest difference over the largest value, or over 1 if that is smaller.
+
+  It is infinite if NaN or infinities are at other places.
+  """
   kind = np.complex128 if want.dtype.kind == "c" else np.float64
   got, want = got.astype(kind), want.astype(kind)
   finite = np.isfinite(want)
@@ -131,7 +129,3 @@ def _relative_difference(got: np.ndarray, want: np.ndarray) -> float:
     return float("inf")
   scale = max(1.0, float(np.abs(want[finite]).max(initial=0.0)))
   return float(np.abs(got[finite] - want[finite]).max(initial=0.0)) / scale
-
-
-def _is_inexact(x: np.ndarray) -> bool:
-  return bool(jnp.issubdtype(x.dtype, jnp.inexact))

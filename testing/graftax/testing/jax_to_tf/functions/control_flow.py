@@ -97,8 +97,8 @@ CASES = (
   Case("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, c: c + jnp.sin(c) * i, x), _X, _B),
   Case("fori_dynamic", _fori, (f32(3, 4), np.int32(4)), ("b, _", None), oracle=_fori_unrolled),
   Case("fori_of_batch", lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c + x[i], jnp.zeros(4)), _X, _B),
-  Case("while_loop", _while, _X, _B, oracle=_while_unrolled, loose=3),
-  Case("while_then_custom_rule", _while_then_custom_rule, _X, _B, oracle=_while_unrolled_then_custom_rule, loose=3),
+  Case("while_loop", _while, _X, _B, oracle=_while_unrolled),
+  Case("while_then_custom_rule", _while_then_custom_rule, _X, _B, oracle=_while_unrolled_then_custom_rule),
   Case("vmapped_while", _batched_while, _X, _B, oracle=_batched_while_unrolled),
   Case(
     "while_of_integers",

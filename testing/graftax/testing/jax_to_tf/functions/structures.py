@@ -32,6 +32,5 @@ CASES = (
     lambda x: x @ jnp.asarray(np.linspace(0, 1, 40_000, dtype=np.float32).reshape(4, -1)),
     (f32(3, 4),),
     ("b, _",),
-    loose=3,
   ),
 )
