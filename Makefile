@@ -21,9 +21,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Tests spend most of their time compiling small XLA programs, so runs (Bazel's too) share a compilation cache: a file of op
 # tests then takes a quarter of the time. The key holds program, versions and flags, so a hit never changes a result.
 JAX_CACHE := $(CURDIR)/.jax_cache
-test test-slow bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
-test test-slow bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
-test test-slow bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
+test test-slow test-all bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
+test test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
 
 .PHONY: help
 help:  ## list the targets
@@ -67,8 +67,8 @@ test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the
 	@$(call pytest_rings,"slow")
 
 .PHONY: test-all
-test-all:  ## every test: `make test`, then `make test-slow`
-	@status=0; for part in test test-slow; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
+test-all: $(READY)  ## every test: those of `make test` and `make test-slow`, in one run for each ring
+	@$(call pytest_rings,"slow or not slow")
 
 .PHONY: mutation-check
 mutation-check: $(READY)  ## break thirty places one at a time and report which command detects each (minutes)
