@@ -67,9 +67,7 @@ def _value(subject: Subject) -> None:
 
 def _jit(subject: Subject) -> None:
   outputs, _ = jax.jit(subject.call)(subject.params, subject.leaves)
-  # None leaves are not part of the result under `jit`.
-  expected = [leaf for leaf in tree.flatten(subject.oracle.value(subject.case.inputs)) if leaf is not None]
-  compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, expected), subject.tolerance(), _numbered(expected))
+  _compare_leaves(subject, outputs, tree.flatten(subject.oracle.value(subject.case.inputs)))
 
 
 def _grad(subject: Subject) -> None:
@@ -114,22 +112,29 @@ def _state(subject: Subject) -> None:
 def _vmap(subject: Subject) -> None:
   others = [np.roll(leaf.reshape(-1), 1).reshape(leaf.shape) for leaf in subject.leaves]
   stacked = [np.stack(pair) for pair in zip(subject.leaves, others, strict=True)]
-  outputs = jax.vmap(lambda *leaves: subject.call(subject.params, leaves)[0])(*stacked)
+  # Compiled, because compiling each JAX operation for itself takes much longer; `value` runs without `jit`.
+  run = jax.jit(jax.vmap(lambda params, leaves: subject.call(params, leaves)[0], in_axes=(None, 0)))
+  outputs = run(subject.params, stacked)
   examples = [
     tree.flatten(subject.oracle.value(tree.unflatten_as(subject.case.inputs, leaves)))
     for leaves in (subject.leaves, others)
   ]
-  expected = [np.stack(pair) for pair in zip(*examples, strict=True) if pair[0] is not None]
-  compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, expected), subject.tolerance(), _numbered(expected))
+  expected = [None if pair[0] is None else np.stack(pair) for pair in zip(*examples, strict=True)]
+  _compare_leaves(subject, outputs, expected)
 
 
 def _batch(subject: Subject) -> None:
   function, params = _with_open_batch(subject)
+
+  @jax.jit
+  def run(params: Mapping[str, Any], leaves: Sequence[Any]) -> Any:
+    return function(params, *tree.unflatten_as(subject.case.inputs, list(leaves)))[0]
+
   for size in _BATCH_SIZES:
     inputs = _resized(subject.case, size)
     try:
-      outputs, _ = function(params, *tree.map_structure(jnp.asarray, inputs))
-      compare(outputs, subject.oracle.value(inputs), subject.tolerance())
+      outputs = run(params, tree.flatten(inputs))
+      _compare_leaves(subject, outputs, tree.flatten(subject.oracle.value(inputs)))
     except Difference as e:
       raise Difference(f"batch of {size}: {e}") from e
 
@@ -208,6 +213,12 @@ def _parameter_names(subject: Subject) -> list[str]:
   if sorted(names) != sorted(params):
     raise Difference(f"parameters {list(params)} are not the variables {names}")
   return names
+
+
+def _compare_leaves(subject: Subject, outputs: Any, expected: Sequence[np.ndarray | None]) -> None:
+  """Compares the result of a compiled call with flat results of TensorFlow, in which JAX drops None."""
+  arrays = [leaf for leaf in expected if leaf is not None]
+  compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, arrays), subject.tolerance(), _numbered(arrays))
 
 
 def _in_jax_order(outputs: Any, expected: Sequence[np.ndarray]) -> list[np.ndarray]:
