@@ -79,6 +79,13 @@ def test_wrong_values_gradients_and_dtypes_and_missing_errors_fail():
   assert "should have raised" in text
 
 
+def _one_way_each() -> list[tuple[str, tuple[str, str]]]:
+  """Returns every fourth function of each kind, each with shapes and a route; routes take turns."""
+  ways = list(itertools.product(FORMS, ROUTES))
+  chosen = [name for kind in KINDS if kind != "refused" for name in list(all_cases([kind]))[::4]]
+  return [(name, ways[position % len(ways)]) for position, name in enumerate(chosen)]
+
+
 @pytest.mark.parametrize("name", _REPRESENTATIVE)
 def test_converted_functions_equal_jax(name):
   case = all_cases()[name]
@@ -89,16 +96,12 @@ def test_converted_functions_equal_jax(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "refused"])
-def test_every_fourth_function_equals_jax_along_one_route(kind):
+@pytest.mark.parametrize(("name", "way"), _one_way_each())
+def test_every_fourth_function_equals_jax_along_one_route(name, way):
   # The command runs every function along every route, which takes longer than all other tests together.
-  ways = list(itertools.product(FORMS, ROUTES))
-  found: dict[str, list[Result]] = {}
-  for position, (name, case) in enumerate(list(all_cases([kind]).items())[::4]):
-    form, route = ways[position % len(ways)]
-    form = "static" if case.polymorphic_shapes is None else form
-    found[name] = list(check_case(case, "graftax", (route,), (form,)))
-  assert not failures(found)
+  case, (form, route) = all_cases()[name], way
+  form = "static" if case.polymorphic_shapes is None else form
+  assert not failures({name: list(check_case(case, "graftax", (route,), (form,)))})
 
 
 @pytest.mark.slow
