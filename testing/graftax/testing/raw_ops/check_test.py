@@ -54,6 +54,13 @@ def test_a_lowering_that_fails_for_known_inputs_raises_in_every_case():
       check_raw_op("Square", [_X], lowering=entry)
 
 
+def test_a_wrong_value_from_known_inputs_raises_in_every_case():
+  entry = _lowering_of(lambda x: x * x if isinstance(x, jax.Array) or x.ndim == 1 else -jnp.asarray(x))
+  check_raw_op("Square", [_X], lowering=entry)
+  with pytest.raises(AssertionError, match="known inputs under jit"):
+    check_raw_op("Square", [_X[None]], lowering=entry)
+
+
 def test_a_wrong_gradient_raises():
   with pytest.raises(AssertionError, match="gradient with respect to x"):
     _check_square(lambda x: jax.lax.stop_gradient(x * x), grad=True)

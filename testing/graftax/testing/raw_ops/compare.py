@@ -15,25 +15,20 @@ Tolerance = tuple[float, float]
 
 
 def compare(
-  op: str,
-  tolerance: Tolerance | None,
-  mode: str,
-  actual: Sequence[Value | jax.ShapeDtypeStruct],
-  expected: Sequence[np.ndarray],
+  op: str, tolerance: Tolerance | None, mode: str, actual: Sequence[Value], expected: Sequence[np.ndarray]
 ) -> None:
-  """Compares outputs; of a `ShapeDtypeStruct`, only shape and dtype."""
+  """Compares the number of outputs, their dtypes, shapes and values."""
   if len(actual) != len(expected):
     raise AssertionError(f"{op} ({mode}): {len(actual)} outputs, TensorFlow has {len(expected)}")
   for index, (got, want) in enumerate(zip(actual, expected, strict=True)):
     where = f"{op} ({mode}), output {index}"
-    if not isinstance(got, (np.ndarray, np.generic, jax.Array, jax.ShapeDtypeStruct)):
+    if not isinstance(got, (np.ndarray, np.generic, jax.Array)):
       raise AssertionError(f"{where}: {type(got).__name__} is neither a numpy nor a JAX array")
     if got.dtype != want.dtype:
       raise AssertionError(f"{where}: dtype {got.dtype}, TensorFlow has {want.dtype}")
     if got.shape != want.shape:
       raise AssertionError(f"{where}: shape {got.shape}, TensorFlow has {want.shape}")
-    if not isinstance(got, jax.ShapeDtypeStruct):
-      compare_values(where, np.asarray(got), want, tolerance or default_tolerance(want.dtype, op))
+    compare_values(where, np.asarray(got), want, tolerance or default_tolerance(want.dtype, op))
 
 
 def compare_values(where: str, got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> None:
