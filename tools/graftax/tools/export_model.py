@@ -22,6 +22,7 @@ from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
 from graftax.tools.safetensors_file import write_safetensors
 from graftax.tools.shape_options import example_size, input_shapes
+from graftax.xla_call_module import PlatformError
 
 __all__ = ["PARAMETERS_FILE", "PROGRAM_FILE", "ExportedModel", "export_model"]
 
@@ -141,6 +142,8 @@ def _advice(
   platforms: Sequence[str],
 ) -> str:
   """Returns what would help: numbers for sizes if these can be traced, or one platform if it can be."""
+  if isinstance(error, PlatformError):
+    return "Name the platforms that the model was lowered for with --platforms."
   symbols = sorted(
     {str(size) for argument in arguments.values() for size in argument.shape if not isinstance(size, int)}
   )

@@ -8,7 +8,7 @@ from jax import export
 
 from graftax.graphdef_ir import DType
 from graftax.ops_jax import lowering, register
-from graftax.savedmodel_io import load
+from graftax.savedmodel_io import load, save
 from graftax.tools.errors import ExportError
 from graftax.tools.examples.digits import model_path
 from graftax.tools.export_model import PROGRAM_FILE, export_model
@@ -125,3 +125,13 @@ def test_parameters_are_described(tmp_path):
   assert len(manifest["parameters"]) == 14
   assert manifest["parameters"]["digits/norm1/moving_mean"] == {"trainable": False}
   assert manifest["outputs"]["logits"] == {"dtype": "float32", "shape": ["batch", "10"], "example_shape": [2, 10]}
+
+
+def test_a_model_of_one_platform_says_to_name_it(tmp_path):
+  save(
+    tmp_path / "m", (lambda params, x: x * params["w"], jax.ShapeDtypeStruct((None,), np.float32)), {"w": np.ones(())}
+  )
+  with pytest.raises(ExportError, match="lowered for cpu") as e:
+    _export(tmp_path / "m", tmp_path / "out", platforms=("cpu", "tpu"))
+  assert str(e.value).endswith("Name the platforms that the model was lowered for with --platforms.")
+  _export(tmp_path / "m", tmp_path / "out")

@@ -15,6 +15,7 @@ from graftax.tools.shape_options import symbolic_scope
 __all__ = ["arguments_of", "input_spec"]
 
 _OPTION = re.compile(r"(?P<name>[^=]+)=(?P<dtype>[a-z][a-z0-9_]*)?\[(?P<sizes>[^\]]*)\]")
+_UNNAMED = re.compile(r"\bNone\b|\?")
 _EXPECTED = "expected NAME=DTYPE[SIZES], such as images=float32[batch,28,28,1] or step=int32[]"
 
 
@@ -74,6 +75,8 @@ def input_spec(option: str, scope: export.SymbolicScope) -> tuple[str, jax.Shape
     raise InputOptionError(f"--input {option!r}: there is no dtype {match['dtype']!r}; {_EXPECTED}.") from e
   if dtype != jax.dtypes.canonicalize_dtype(dtype):
     raise InputOptionError(f"--input {option!r}: {dtype.name} needs 64-bit types; set JAX_ENABLE_X64=1.")
+  if _UNNAMED.search(match["sizes"]):
+    raise InputOptionError(f"--input {option!r}: sizes that are open need names; {_EXPECTED}.")
   try:
     shape = export.symbolic_shape(match["sizes"], scope=scope)
   except ValueError as e:

@@ -41,6 +41,8 @@ def test_constraints_hold_for_symbols():
     (["images=[2]", "labels=[2]"], r"'labels'.*arguments are \['images', 'scale', 'training'\]"),
     (["images=floaty[2]"], "no dtype 'floaty'"),
     (["images=[2,]x"], "expected NAME=DTYPE"),
+    (["images=[None,28]"], "open need names"),
+    (["images=[?,28]"], "open need names"),
     (["images=[a b]"], r"'images=\[a b\]'"),
     (["images=float64[2]"], "JAX_ENABLE_X64"),
   ],

@@ -76,6 +76,11 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...
       "sequence of arguments, and a dict of keyword arguments"
     )
   args, kwargs = tuple(function.args), dict(function.kwargs)
+  for argument in (*args, *kwargs.values()):
+    if isinstance(argument, tuple) and None in argument and all(size is None or type(size) is int for size in argument):
+      raise SaveInputError(
+        f"{what}: {argument} is a shape without a dtype; expected jax.ShapeDtypeStruct({argument}, np.float32), say"
+      )
   for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
     if not hasattr(leaf, "shape") and not isinstance(leaf, bool | int | float | complex):
       name = jax.tree_util.keystr(path[1:])

@@ -71,12 +71,18 @@ def _value(leaf: Any, path: str) -> Any:
   if not isinstance(leaf, bool | int | float | complex) and not (hasattr(leaf, "__array__") and hasattr(leaf, "dtype")):
     raise SaveInputError(f"params{path} is {leaf!r:.80} of type {type(leaf).__name__}; expected an array")
   try:
-    array, value = np.asarray(leaf), np.asarray(leaf, _dtype(leaf))
+    with np.errstate(over="ignore"):
+      array, value = np.asarray(leaf), np.asarray(leaf, _dtype(leaf))
   except (TypeError, ValueError, OverflowError) as e:
     raise SaveInputError(f"params{path} cannot become an array of JAX: {e}") from e
   if value.dtype != array.dtype and value.dtype.kind in "iu" and not np.array_equal(value, array):
     raise SaveInputError(
       f"params{path} has {array.dtype} values beyond {value.dtype}, which JAX would truncate; "
+      "jax.config.update('jax_enable_x64', True) keeps them"
+    )
+  if value.dtype != array.dtype and value.dtype.kind in "fc" and np.isinf(value).sum() != np.isinf(array).sum():
+    raise SaveInputError(
+      f"params{path} has {array.dtype} values beyond the range of {value.dtype}; "
       "jax.config.update('jax_enable_x64', True) keeps them"
     )
   return value

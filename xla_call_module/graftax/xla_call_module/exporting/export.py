@@ -103,6 +103,12 @@ def _exported(
   except NotImplementedError as error:
     name = getattr(jitted, "__name__", "function")
     raise errors.UnsupportedModuleError(f"function {name!r} cannot be exported: {error}") from error
+  except RuntimeError as error:  # JAX lowers a callback of a symbolic shape: "std::bad_cast"
+    name = getattr(jitted, "__name__", "function")
+    raise errors.UnsupportedModuleError(
+      f"function {name!r} cannot be exported: {error}. If it calls back to Python (jax.pure_callback), replace the"
+      " callback; TensorFlow cannot run it."
+    ) from error
 
 
 def _check_pure(traced: Any) -> None:
