@@ -1,7 +1,9 @@
 """Tracing a program on shapes alone: whether it runs for any size, and which node stops it if it does not."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -27,11 +29,13 @@ class TraceResult:
     example_sizes: numbers in place of the open sizes with which tracing succeeds although it fails with any size; empty
       if it succeeds with any size, or with none.
     problem: the error that stops tracing with any size, with its node; None if nothing does.
+    loops: what each loop becomes in JAX, and why.
   """
 
   open_sizes: tuple[str, ...]
   example_sizes: tuple[int, ...]
   problem: str | None
+  loops: tuple[str, ...] = ()
 
 
 def trace_program(program: Program) -> TraceResult:
@@ -46,13 +50,39 @@ def trace_program(program: Program) -> TraceResult:
     return TraceResult((), (), f"{', '.join(text)}: holds strings, which JAX cannot trace")
   sizes = [default_sizes(spec.name or f"input_{i}", spec) for i, spec in enumerate(specs)]
   open_sizes = tuple(dict.fromkeys(size for dims in sizes for size in dims if not size.isdecimal()))
-  problem = _problem(fn, params, specs, sizes)
+  with _logged_loops() as loops:
+    problem = _problem(fn, params, specs, sizes)
   if problem is None or not open_sizes:
-    return TraceResult(open_sizes, (), problem)
+    return TraceResult(open_sizes, (), problem, tuple(loops))
   numbers = {size: example_size(size) for size in open_sizes}
   with_numbers = [[str(numbers.get(size, size)) for size in dims] for dims in sizes]
-  succeeds = _problem(fn, params, specs, with_numbers) is None
-  return TraceResult(open_sizes, tuple(numbers.values()) if succeeds else (), problem)
+  with _logged_loops() as loops:
+    succeeds = _problem(fn, params, specs, with_numbers) is None
+  return TraceResult(open_sizes, tuple(numbers.values()) if succeeds else (), problem, tuple(loops))
+
+
+@contextlib.contextmanager
+def _logged_loops() -> Iterator[dict[str, None]]:
+  """Yields a dict whose keys become the messages of the logger "graftax.loops", each once."""
+  messages: dict[str, None] = {}
+  logger, handler = logging.getLogger("graftax.loops"), _MessageHandler(messages)
+  level = logger.level
+  logger.addHandler(handler)
+  logger.setLevel(logging.INFO)
+  try:
+    yield messages
+  finally:
+    logger.setLevel(level)
+    logger.removeHandler(handler)
+
+
+class _MessageHandler(logging.Handler):
+  def __init__(self, messages: dict[str, None]):
+    super().__init__()
+    self._messages = messages
+
+  def emit(self, record: logging.LogRecord) -> None:
+    self._messages[record.getMessage()] = None
 
 
 def _problem(

@@ -118,6 +118,13 @@ def test_tracing_names_the_sizes_and_the_node_that_stops_it():
   assert functions["embed", "(string[?], False) -> float32[?]"].trace is None
 
 
+def test_tracing_says_what_each_loop_becomes():
+  report = report_model(load(_DATA / "2026_11_22/tf1_control_flow"), trace=True)
+  loop = "'while' (function 'serving_default') becomes a scan of 3 iterations, which are known while tracing"
+  assert report.signatures[0].verdict.trace.loops == (loop,)
+  assert str(verdict_text(report.signatures[0].verdict)).endswith(f"\nloop {loop}")
+
+
 def test_parameters_that_no_signature_reads_are_counted_unless_all_are_asked_for():
   report = report_model(load(_DATA / "2026_11_22/tf1_control_flow"))
   for num_rows, is_listed in ((30, False), (None, True)):

@@ -139,7 +139,10 @@ def verdict_text(verdict: Verdict) -> Text:
   reasons += [verdict.problem] if verdict.problem is not None else []
   if reasons:
     return Text(f"no: {'; '.join(reasons)}", "red")
-  return Text("yes", "green") if verdict.trace is None else _trace_text(verdict.trace)
+  if verdict.trace is None:
+    return Text("yes", "green")
+  loops = [Text(f"loop {loop}", "dim") for loop in verdict.trace.loops]
+  return Text("\n").join([_trace_text(verdict.trace), *loops])
 
 
 def _trace_text(trace: TraceResult) -> Text:

@@ -49,12 +49,13 @@ def walk_loop(
   policy = KnownOnly()
   use = _use_of_bound(loop.cond, args)
   walk = _walk(loop, policy, [_as_known(value) for value in args], skip_unknown=use is not None)
-  if walk is None:
-    return LoopLength()
-  if walk.is_counted:
-    return LoopLength(_counted(loop, walk.states, policy))
-  bound = len(walk.states) - 1
-  return LoopLength(bound=bound if use == "length" else None, room=bound)
+  if not walk.is_known:
+    reason = "its condition depends on traced data or on a variable"
+    bound = len(walk.states) - 1 if walk.is_finished else None
+    return LoopLength(bound=bound if use == "length" else None, room=bound, reason=reason)
+  if not walk.is_finished:
+    return LoopLength(reason=f"it has more than {_MAX_ITERATIONS:,} iterations")
+  return LoopLength(_counted(loop, walk.states, policy))
 
 
 def _use_of_bound(cond: Plan, args: Sequence[Value]) -> Literal["length", "room"] | None:
@@ -122,8 +123,8 @@ class KnownOnly:
     step = frame.step
     cond, body = (_function(step.node.attrs[name]) for name in ("cond", "body"))
     walk = _walk(_PlannedLoop(frame.evaluator, frame.path, cond, body), self, inputs, skip_unknown=False)
-    (self.uncounted if walk is None else self.counted).add(step.node.name)
-    return [_UNKNOWN] * len(step.outputs) if walk is None else walk.states[-1]
+    (self.counted if walk.is_finished else self.uncounted).add(step.node.name)
+    return walk.states[-1] if walk.is_finished else [_UNKNOWN] * len(step.outputs)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,19 +174,22 @@ class _PlannedLoop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Walk:
-  """A loop that was walked to its end.
+  """A loop that was walked.
 
   Attributes:
-    states: the loop variables before each iteration and after the last one.
-    is_counted: whether the condition was known each time, so that the loop has exactly these iterations.
+    states: the loop variables before each iteration and, if the loop was walked to its end, after the last one.
+    is_known: whether the condition was known each time. If the walk is finished, too, the loop has exactly these
+      iterations.
+    is_finished: whether the condition was false at the end.
   """
 
   states: list[Sequence[Value]]
-  is_counted: bool
+  is_known: bool
+  is_finished: bool
 
 
-def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip_unknown: bool) -> _Walk | None:
-  """Walks a loop until its condition is false; returns None if that is not found out or takes too long.
+def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip_unknown: bool) -> _Walk:
+  """Walks a loop until its condition is false or unknown, or there are too many iterations.
 
   Args:
     loop: the loop.
@@ -194,14 +198,14 @@ def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip
     skip_unknown: whether to walk on if the condition is unknown, as if it were true.
   """
   states: list[Sequence[Value]] = []
-  is_counted = True
+  is_known = True
   for variables, holds in loop.iterations(policy, start):
     states.append(variables)
-    is_counted = is_counted and holds is not None
+    is_known = is_known and holds is not None
     if holds is False:
-      return _Walk(states, is_counted)
-    if not (is_counted or skip_unknown) or len(states) > (_MAX_ITERATIONS if is_counted else _MAX_BOUND):
-      return None
+      return _Walk(states, is_known, is_finished=True)
+    if not (is_known or skip_unknown) or len(states) > (_MAX_ITERATIONS if is_known else _MAX_BOUND):
+      return _Walk(states, is_known, is_finished=False)
   raise AssertionError("internal: a loop ended although its condition holds.")
 
 

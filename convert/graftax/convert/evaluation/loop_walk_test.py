@@ -56,27 +56,40 @@ def _sines(count):
   return x
 
 
-def test_a_known_counter_makes_a_scan():
+@pytest.fixture
+def forms(caplog):
+  """Returns a function that returns what the log says of the loops traced so far."""
+  caplog.set_level("INFO", logger="graftax.loops")
+  return lambda: {record.getMessage().partition(" becomes ")[2] for record in caplog.records}
+
+
+_POSITIVE = [const("floor", np.float32(0.45)), node("positive", "Greater", "x", "floor", T=_FLOAT)]
+
+
+def test_a_known_counter_makes_a_scan(forms):
   loop = _loop(_less(5))
   assert "scan" in _primitives(loop) and "while" not in _primitives(loop)
+  assert forms() == {"a scan of 5 iterations, which are known while tracing"}
   np.testing.assert_allclose(loop(np.float32(0.5)), _sines(5), rtol=1e-6)
 
 
-def test_a_condition_on_data_makes_a_while_loop():
-  positive = [const("floor", np.float32(0.45)), node("positive", "Greater", "x", "floor", T=_FLOAT)]
-  loop = _loop(_less(5, *positive, result="positive"))
+def test_a_condition_on_data_makes_a_while_loop(forms):
+  loop = _loop(_less(5, *_POSITIVE, result="positive"))
   assert "scan" not in _primitives(loop)
+  assert forms() == {"a while_loop: its condition depends on traced data or on a variable"}
 
 
-def test_a_declared_bound_makes_a_scan_of_that_length():
-  more = [
-    const("floor", np.float32(0.45)),
-    node("positive", "Greater", "x", "floor", T=_FLOAT),
-    node("both", "LogicalAnd", "less", "positive"),
-  ]
-  loop = _loop(_less(7, *more, result="both"))
+def test_many_iterations_make_a_while_loop(forms):
+  loop = _loop(_less(60_000))
+  assert "scan" not in _primitives(loop)
+  assert forms() == {"a while_loop: it has more than 50,000 iterations"}
+
+
+def test_a_declared_bound_makes_a_scan_of_that_length(forms):
+  loop = _loop(_less(7, *_POSITIVE, node("both", "LogicalAnd", "less", "positive"), result="both"))
   (scan,) = [e for e in jax.make_jaxpr(loop)(np.float32(0.5)).eqns if e.primitive.name == "scan"]
   assert scan.params["length"] == 7
+  assert forms() == {"a scan of at most 7 iterations, as its condition declares"}
   np.testing.assert_allclose(loop(np.float32(0.5)), _sines(3), rtol=1e-6)
 
 

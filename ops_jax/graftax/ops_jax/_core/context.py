@@ -70,11 +70,13 @@ class LoopLength:
       `maximum_iterations`; None if there is no such bound.
     room: if the loop is not counted, the number of iterations to make room for in lists. Unlike `bound`, it does not
       limit the loop: a loop that may `break` can run longer.
+    reason: if the loop is not counted, why, for the log.
   """
 
   counted: CountedLoop | None = None
   bound: int | None = None
   room: int | None = None
+  reason: str = ""
 
 
 class Context(Protocol):

@@ -1,4 +1,4 @@
-"""Loops on `jax.lax`: While, For. Explains which form a loop gets.
+"""Loops on `jax.lax`: While, For. Explains which form a loop gets; the logger "graftax.loops" says which it got.
 
 Before a `While` runs, `ctx.loop_length` walks it with the values that are known while tracing and skips all others
 (`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
@@ -23,6 +23,7 @@ JAX needs one structure for a loop variable in all iterations. Tensor lists, whi
 closed over, as are known values, so shapes stay known inside the body.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,8 @@ from graftax.ops_jax.int64_pairs.pairs import Int64Pair
 from graftax.ops_jax.lists.variants import is_variant
 
 __all__ = ["for_loop", "while_"]
+
+_LOGGER = logging.getLogger("graftax.loops")
 
 
 @register(
@@ -82,15 +85,29 @@ def _run_while(
   counted = length.counted
   loop = _Loop(ctx, ctx.pure(body, input), input, counted)
   if counted is None:
-    bound = ctx.options.max_while_iterations if length.bound is None else length.bound
-    pure_cond = ctx.pure(cond, input)
-    return loop.while_loop(pure_cond, length.room) if bound is None else loop.bounded(pure_cond, bound)
+    return _run_uncounted(loop, ctx.pure(cond, input), length)
   if counted.unroll:
+    loop.log_form(f"{counted.num_iterations} unrolled iterations: an inner loop is counted only with known counters")
     return loop.unroll(counted)
   try:
-    return loop.scan(counted)
+    results = loop.scan(counted)
   except ShapeChangeError:
+    loop.log_form(f"{counted.num_iterations} unrolled iterations: an array changes its shape")
     return loop.unroll(counted)
+  loop.log_form(f"a scan of {counted.num_iterations} iterations, which are known while tracing")
+  return results
+
+
+def _run_uncounted(loop: "_Loop", cond: PureFunction, length: LoopLength) -> tuple[Value, ...]:
+  if length.bound is not None:
+    loop.log_form(f"a scan of at most {length.bound} iterations, as its condition declares")
+    return loop.bounded(cond, length.bound)
+  limit = loop.ctx.options.max_while_iterations
+  if limit is not None:
+    loop.log_form(f"a scan of at most {limit} iterations, as max_while_iterations says: {length.reason}")
+    return loop.bounded(cond, limit)
+  loop.log_form(f"a while_loop: {length.reason}")
+  return loop.while_loop(cond, length.room)
 
 
 @register("For", ignores=("T",), int64_pairs="accept")
@@ -126,7 +143,13 @@ def for_loop(
 
   shifted = PureFunction(pure.written, (0, *pure.passes_through), with_counter)
   counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
-  return _with_types_as_needed(args, lambda initial: _Loop(ctx, shifted, initial, counted).scan(counted))[1:]
+
+  def run(initial: list[Value]) -> tuple[Value, ...]:
+    loop = _Loop(ctx, shifted, initial, counted)
+    loop.log_form(f"a scan of {counted.num_iterations} iterations, since it is a For")
+    return loop.scan(counted)
+
+  return _with_types_as_needed(args, run)[1:]
 
 
 class _NeedsOtherTypes(Exception):
@@ -161,6 +184,10 @@ class _Loop:
       if body.passes_through[i] != i and i not in counters and not isinstance(value, ResourceHandle)
     ]
     self.key = ctx.rng() if ctx.key is not None else None
+
+  def log_form(self, form: str) -> None:
+    """Logs what this loop becomes, and why."""
+    _LOGGER.info("%r (function %r) becomes %s", self.ctx.node_name, self.ctx.function_name, form)
 
   def unroll(self, counted: CountedLoop) -> tuple[Value, ...]:
     """Runs the iterations one after the other."""
