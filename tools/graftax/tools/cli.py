@@ -110,7 +110,9 @@ def inspect_command(
   ] = False,
   trace: Annotated[
     bool,
-    typer.Option("--trace", help="Also trace on shapes alone: name the node and the size that stop it, and what each loop becomes."),
+    typer.Option(
+      "--trace", help="Also trace on shapes alone: name the node and the size that stop it, and what each loop becomes."
+    ),
   ] = False,
 ) -> None:
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.

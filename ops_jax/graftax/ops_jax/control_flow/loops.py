@@ -1,4 +1,4 @@
-"""Loops on `jax.lax`: While, For. Explains which form a loop gets; the logger "graftax.loops" says which it got.
+"""Loops on `jax.lax`: While, For. Explains which form a loop gets.
 
 Before a `While` runs, `ctx.loop_length` walks it with the values that are known while tracing and skips all others
 (`graftax/convert/evaluation/loop_walk.py`). `_run_while` then takes the first of these that applies:
@@ -17,6 +17,7 @@ Before a `While` runs, `ctx.loop_length` walks it with the values that are known
 A loop is not counted if its condition depends on traced data or on a variable, or if it has more than 50,000
 iterations. Outside of `jit`, values of JAX arrays of up to 4096 elements are known too. So the same loop can be counted
 in an eager call and become a `while_loop` under `jit`. `For` is always counted; it raises if a bound is traced.
+The logger "graftax.loops" says at level INFO what each loop became, and why.
 
 JAX needs one structure for a loop variable in all iterations. Tensor lists, which may grow, get room for all of them in
 `loop_lists.py`. State that a loop body writes is an operand and a result of the JAX loop. State that it only reads is
