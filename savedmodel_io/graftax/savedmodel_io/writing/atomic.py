@@ -78,6 +78,8 @@ def check_new_folder(path: Path, *, replaces: str | None = None, how_to_replace:
   _check_parent(path)
   if not path.exists() or (path.is_dir() and not any(path.iterdir())):
     return
+  if not path.is_dir():
+    raise OutputExistsError(f"{path} is a file, and files are not replaced by folders; choose another name.")
   if replaces is None:
     raise OutputExistsError(f"{path} exists already; {how_to_replace} to replace it, or choose another name.")
   if not (path / replaces).is_file():

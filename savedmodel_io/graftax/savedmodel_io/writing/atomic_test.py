@@ -54,6 +54,8 @@ def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(tmp_path):
     pass
   with pytest.raises(OutputExistsError, match="--force"), new_folder(tmp_path / "out", how_to_replace="pass --force"):
     pass
+  with pytest.raises(OutputExistsError, match="a is a file"), new_folder(tmp_path / "out" / "a", replaces="b"):
+    pass
   with pytest.raises(OutputExistsError, match="holds no b"), new_folder(tmp_path / "out", replaces="b"):
     pass
   with new_folder(tmp_path / "out", replaces="a") as path:
