@@ -41,6 +41,11 @@ def import_gradient_registry() -> Any:
   return importlib.import_module("tensorflow.python.framework.ops").gradient_registry
 
 
+def import_kernel_registry() -> Any:
+  """Returns the module that lists the kernels of ops; TensorFlow has no public function for that."""
+  return importlib.import_module("tensorflow.python.framework.kernels")
+
+
 def import_xla_sharding() -> Any:
   """Returns the module that annotates tensors with shardings; TensorFlow has no public functions for that."""
   return importlib.import_module("tensorflow.python.compiler.xla.experimental.xla_sharding")

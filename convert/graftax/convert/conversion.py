@@ -60,7 +60,7 @@ def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
-  program = check_program(program, keep_asserts=options.enable_checkify_for_asserts)
+  program = check_program(program, keep_asserts=options.enable_checkify_for_asserts, fallback=options.fallback)
   planner = Planner(program.library, program.signatures, options, program.gradients)
   # The caller gets the values of the variables, so the function must not keep them alive.
   kept = dataclasses.replace(program, variables={name: _of_shape(v) for name, v in program.variables.items()})

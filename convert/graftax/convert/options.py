@@ -30,6 +30,9 @@ class ConvertOptions(LoweringOptions):
       element from the list and does not assert that it equals the requested shape.
     skip_variables_evaluation_inside_tf_tracing: do not read variables while TensorFlow is tracing; the parameters are
       then zeros.
+    fallback: what becomes of ops without a lowering. None raises UnsupportedOpError. "tensorflow" has TensorFlow, which
+      must be installed, compile each of them to StableHLO, which becomes JAX operations with all transformations. This
+      needs known shapes, and works for ops on numbers without state.
   """
 
   strict_shape_check: bool = True
@@ -39,6 +42,11 @@ class ConvertOptions(LoweringOptions):
   convert_custom_gradient: bool = True
   disable_assert_in_tensor_list_get_item: bool = False
   skip_variables_evaluation_inside_tf_tracing: bool = False
+  fallback: str | None = None
+
+  def __post_init__(self) -> None:
+    if self.fallback not in (None, "tensorflow"):
+      raise ValueError(f"Option 'fallback' is None or 'tensorflow'; got {self.fallback!r}.")
 
 
 def _with_inherited(doc: str | None, inherited: str | None) -> str:
@@ -116,6 +124,7 @@ def _check_value(name: str, value: Any) -> None:
   _check_name(name)
   if isinstance(getattr(ConvertOptions(), name), bool) and not isinstance(value, bool):
     raise ValueError(f"Option {name!r} is True or False; got {value!r}.")
+  ConvertOptions(**{name: value})
 
 
 def _check_name(name: str) -> None:

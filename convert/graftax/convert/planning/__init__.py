@@ -1,5 +1,7 @@
 """Plans for functions: the nodes that run, their order, and the ops that prevent a conversion.
 
+- `compiled_ops`: Has TensorFlow compile ops without a lowering to StableHLO, each for itself: the option
+  `fallback="tensorflow"`.
 - `control_flow_v1`: Replaces TF1 control flow before the other stages see a program.
 - `custom_gradient`: Attaches the derivatives of `tf.custom_gradient` functions to the IdentityN nodes that name them.
 - `effects`: Finds the nodes of a function that must run: those that results need, and those whose effects outlive the

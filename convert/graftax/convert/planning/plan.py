@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from graftax.convert.options import ConvertOptions
+from graftax.convert.planning.compiled_ops import compiled_lowering
 from graftax.convert.planning.custom_gradient import (
   CustomGradient,
   apply_custom_gradient,
@@ -252,10 +253,12 @@ class _Builder:
       return _custom_gradient_kernel(gradient)
     if node.op in self.library:
       return _call_kernel(node.op)
-    entry = lowering(node.op)
+    signature, entry = self.signatures.get(node.op), lowering(node.op)
+    if entry is None and signature is not None and self.options.fallback:
+      entry = compiled_lowering(node, signature)
     if entry is None:
       raise AssertionError(f"internal: {node.op} passed the support check without a lowering.")
-    return bind(node, self.signatures.get(node.op), entry, self.function.name)
+    return bind(node, signature, entry, self.function.name)
 
 
 def _call_kernel(function_name: str) -> Kernel:

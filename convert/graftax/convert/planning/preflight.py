@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from graftax.convert.host_split.boundary import host_boundary
+from graftax.convert.planning.compiled_ops import obstacle
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.parameter_uses import parameter_uses
@@ -25,7 +26,9 @@ class Preflight:
   Attributes:
     program: the program as it is planned, with If and While in place of TF1 control flow.
     functions: the program's function and every function that it calls, each with the nodes that a call must run.
-    unsupported_ops: maps op names to (node, function) of every needed node that has no lowering.
+    unsupported_ops: maps op names to (node, function) of every needed node that has no lowering. With a fallback, ops
+      that it compiles are left out.
+    not_compiled: why TensorFlow does not compile an unsupported op; empty without the fallback.
     unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.
   """
 
@@ -33,30 +36,43 @@ class Preflight:
   functions: list[tuple[Function, list[Node]]]
   unsupported_ops: dict[str, list[tuple[str, str]]]
   unavailable: dict[str, list[tuple[str, str]]]
+  not_compiled: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def preflight(program: Program, *, keep_asserts: bool = False) -> Preflight:
+def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Preflight:
   """Returns everything in a program that prevents its conversion.
 
+  Args:
+    program: the program.
+    keep_asserts: whether assertions have to be converted, too.
+    fallback: the option of that name.
+
   Raises:
+    TensorFlowNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
   program = with_functional_control_flow(program)
   functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
-  missing = _unsupported_ops(functions, program.library)
-  return Preflight(program, functions, missing, unavailable_uses(program))
+  missing: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+  not_compiled = {}
+  for node, function in _nodes_without_lowering(functions, program.library):
+    if fallback:
+      reason = obstacle(node, program.signatures.get(node.op), program.library)
+      if reason is None:
+        continue
+      not_compiled[node.op] = reason
+    missing[node.op].append((node.name, function))
+  return Preflight(program, functions, dict(sorted(missing.items())), unavailable_uses(program), not_compiled)
 
 
-def _unsupported_ops(
+def _nodes_without_lowering(
   functions: Iterable[tuple[Function, list[Node]]], library: FunctionLibrary
-) -> dict[str, list[tuple[str, str]]]:
-  """Returns, by op name, (node, function) of every node that has no lowering."""
-  found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+) -> Iterator[tuple[Node, str]]:
+  """Yields every node that has no lowering, with the name of its function."""
   for function, nodes in functions:
     for node in nodes:
       if node.op not in library and node.op != "Const" and lowering(node.op) is None:
-        found[node.op].append((node.name, function.name))
-  return dict(sorted(found.items()))
+        yield node, function.name
 
 
 def unavailable_uses(program: Program) -> dict[str, list[tuple[str, str]]]:
@@ -73,7 +89,7 @@ def unavailable_uses(program: Program) -> dict[str, list[tuple[str, str]]]:
   }
 
 
-def check_program(program: Program, *, keep_asserts: bool = False) -> Program:
+def check_program(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Program:
   """Returns the program as it is planned, if JAX has everything that it needs.
 
   Raises:
@@ -81,20 +97,16 @@ def check_program(program: Program, *, keep_asserts: bool = False) -> Program:
     UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures. The message lists all of them with
       counts and places. If all of them are work for the host, it names the tensors from which on to convert.
   """
-  found = preflight(program, keep_asserts=keep_asserts)
+  found = preflight(program, keep_asserts=keep_asserts, fallback=fallback)
   if found.unsupported_ops or found.unavailable:
     boundary = host_boundary(found.program, found.unsupported_ops)
-    raise UnsupportedOpError(_message(found.program, found.unsupported_ops, found.unavailable, boundary))
+    raise UnsupportedOpError(_message(found, boundary))
   return found.program
 
 
-def _message(
-  program: Program,
-  missing: dict[str, list[tuple[str, str]]],
-  unavailable: dict[str, list[tuple[str, str]]],
-  boundary: tuple[str, ...],
-) -> str:
-  name, part = program.name, program.part_code
+def _message(found: Preflight, boundary: tuple[str, ...]) -> str:
+  name, part = found.program.name, found.program.part_code
+  missing, unavailable = found.unsupported_ops, found.unavailable
   lines = []
   if missing:
     lines.append(f"{name!r} needs {len(missing)} ops that have no JAX lowering:")
@@ -103,6 +115,8 @@ def _message(
       reason = reason_without_lowering(op)
       if reason:
         lines.append(f"    because {reason}.")
+      if op in found.not_compiled:
+        lines.append(f"    TensorFlow does not compile it: {found.not_compiled[op]}.")
   if unavailable:
     lines.append(f"{name!r} uses what JAX cannot hold:")
     lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
@@ -117,6 +131,8 @@ def _message(
       "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "
       f"with {part}, inputs=[names of tensors])."
     )
+    if missing and not found.not_compiled:
+      lines.append("If TensorFlow is installed, the option fallback='tensorflow' has it compile ops on numbers.")
   return "\n".join(lines)
 
 

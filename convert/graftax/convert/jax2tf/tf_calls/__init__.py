@@ -6,7 +6,6 @@
 - `eager`: runs TensorFlow op by op, on the memory of JAX's arrays.
 - `converted`: the function as a JAX function.
 - `flat_function`: the function with flat tensors as arguments and results, which TensorFlow traces.
-- `compiled_by_tensorflow`: functions with ops that have no lowering, compiled by TensorFlow and lifted.
 - `known_integers`: integers that decide shapes, known while JAX traces.
 - `mutable_tables`: refuses tables whose changes compiled code would not see.
 - `variable_reads`: the current values of variables, in compiled code too.

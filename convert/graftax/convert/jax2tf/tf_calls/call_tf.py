@@ -30,8 +30,8 @@ def call_tf(
   If it is called with arrays outside of JAX's transformations, TensorFlow runs it op by op. On CPU, JAX's arrays and
   results are not copied. Inside of `jit`, `grad`, `vmap`, `scan` and all other transformations, it is converted to JAX
   operations, as by `graftax.convert.convert`, so all of them work, and custom gradients of TensorFlow are used. Like
-  `tf.function`, it is traced once for each combination of structure, shapes and dtypes of its arguments. If ops have no
-  lowering, TensorFlow compiles the function to StableHLO, which becomes JAX operations.
+  `tf.function`, it is traced once for each combination of structure, shapes and dtypes of its arguments. Ops without a
+  lowering are compiled by TensorFlow, each for itself, as with the option `fallback="tensorflow"` of `ConvertOptions`.
 
   A variable that it captures is read whenever the function runs, in compiled code too. Compiled code does so by a call
   of the host, which takes some tenths of a millisecond and copies the values; `jax.export` refuses it. Inside of

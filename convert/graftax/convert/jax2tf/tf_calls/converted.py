@@ -11,17 +11,17 @@ import numpy as np
 from graftax.convert._tensorflow import outside_of_graphs
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError, InputError, MissingInputError, ParameterError, VariableWriteError
-from graftax.convert.jax2tf.tf_calls.compiled_by_tensorflow import compiled_by_tensorflow
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
 from graftax.convert.jax2tf.tf_calls.known_integers import KnownIntegers
 from graftax.convert.jax2tf.tf_calls.mutable_tables import refuse_mutable_tables
 from graftax.convert.jax2tf.tf_calls.variable_reads import VariableReads, variable_reads
 from graftax.convert.live.function import program_with_live_variables
 from graftax.convert.live.variables import LiveVariable
+from graftax.convert.options import current_options
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program
-from graftax.ops_jax import Int64Pair, ResourceHandle, StaticInputError, UnsupportedOpError, as_int64_pair
+from graftax.ops_jax import Int64Pair, ResourceHandle, StaticInputError, as_int64_pair
 
 __all__ = ["ConvertedCall", "convert_call"]
 
@@ -177,7 +177,7 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
     specs: a `tf.TensorSpec` for each flat argument.
 
   Raises:
-    UnsupportedOpError: some ops have neither a lowering, nor does TensorFlow compile them.
+    UnsupportedOpError: some ops have no lowering, and TensorFlow does not compile them.
     ConversionError: an argument, result or capture has no JAX counterpart.
   """
   with outside_of_graphs(tf):
@@ -192,12 +192,8 @@ def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> Converted
     program, live = program_with_live_variables(concrete)
     refuse_mutable_tables(tf, flat.name, program.captures, concrete.captured_inputs)
     written = _written_variables(program)
-    function: Callable[..., Any]
-    initial: Mapping[str, Any]
-    try:
-      function, initial = convert_program(program)
-    except UnsupportedOpError as e:
-      function, initial = compiled_by_tensorflow(tf, flat, specs, program, written, e)
+    # TensorFlow is here in any case, so it may compile what has no lowering.
+    function, initial = convert_program(program, dataclasses.replace(current_options(), fallback="tensorflow"))
   kept = {name: _of_shape(value) if name in live else value for name, value in initial.items()}
   return ConvertedCall(flat, function, {name: live.get(name) for name in initial}, kept, written)
 

@@ -1,6 +1,5 @@
 """A TensorFlow function with flat tensors as arguments and results."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +11,6 @@ from graftax.convert.jax2tf.live.dtypes import jax_dtype
 __all__ = ["FlatFunction"]
 
 # Any in this module: TensorFlow ships no type information, and structures are pytrees of the caller.
-
-
-# Named, because TensorFlow would draw a random number to find its default.
-_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 class FlatFunction:
@@ -75,19 +70,6 @@ class FlatFunction:
       concrete = tf.function(inner._python_function(), autograph=False, **options).get_concrete_function(*specs)
       self._function, self.result_structure = inner._function, inner.result_structure
       return concrete
-
-  def compiled_hlo(self, specs: list[Any]) -> bytes:
-    """Returns the HLO to which TensorFlow compiles the function, as a serialized `HloModuleProto`.
-
-    Its parameters are the arguments, then the captures, with the values of variables in place of their handles.
-    """
-    compiled = self._tf.function(self._python_function(), autograph=False, jit_compile=True)
-    compiler_ir = compiled.experimental_get_compiler_ir(*specs)
-    with warnings.catch_warnings():
-      # Until TensorFlow's platform_name draws no random number either: device_name is deprecated in its favor.
-      warnings.filterwarnings("ignore", message="device_name is being deprecated")
-      hlo: bytes = compiler_ir(stage="hlo_serialized", device_name=_DEVICE)
-    return hlo
 
   def _python_function(self) -> Callable[..., Any]:
     """Returns the function as one with a name of its own, which TensorFlow gives to the graph."""
