@@ -68,10 +68,19 @@ def symbolic_specs(
   if isinstance(polymorphic_shapes, Mapping):
     for_args, for_kwargs = _by_name(function, args, kwargs, polymorphic_shapes)
   scope = jax.export.SymbolicScope(constraints)
-  return (
-    jax.export.symbolic_args_specs(args, _as_text(for_args), scope=scope),
-    jax.export.symbolic_args_specs(dict(kwargs), _as_text(for_kwargs), scope=scope),
-  )
+  try:
+    return (
+      jax.export.symbolic_args_specs(args, _as_text(for_args), scope=scope),
+      jax.export.symbolic_args_specs(dict(kwargs), _as_text(for_kwargs), scope=scope),
+    )
+  except ValueError as e:
+    unknown = [leaf.shape for leaf in jax.tree.leaves((args, kwargs)) if None in leaf.shape]
+    if unknown:
+      e.add_note(
+        f"Arguments have unknown sizes: {', '.join(map(str, unknown))}. Name each of them with polymorphic_shapes, for "
+        f'example "batch, ...", or give the tensors static shapes.'
+      )
+    raise
 
 
 def eval_polymorphic_shape(

@@ -60,6 +60,14 @@ def test_specifications_that_do_not_fit_raise(specs, constraints, message):
     shapes(lambda a: a, (A,), {}, specs, constraints)
 
 
+@pytest.mark.parametrize("specs", [None, "b, ..."])
+def test_unknown_sizes_without_a_name_are_said(specs):
+  unknown = jax.ShapeDtypeStruct((None, None), np.float32)
+  with pytest.raises(ValueError, match="unexpected placeholder") as raised:
+    shapes(lambda a: a, (unknown,), {}, specs)
+  assert "unknown sizes: (None, None). Name each of them with polymorphic_shapes" in raised.value.__notes__[0]
+
+
 def test_poly_shape_is_a_deprecated_spelling():
   with pytest.warns(DeprecationWarning, match="PolyShape is deprecated"):
     shape = jax2tf.PolyShape("b", ...)
