@@ -18,8 +18,9 @@ from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 
-# Importing these takes 30 ms, and programs that only read do not need them.
+# Importing these takes 30 ms and more, and programs that only read do not need them.
 if TYPE_CHECKING:
+  from graftax.savedmodel_io.export.jax_module import JaxModule
   from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
   from graftax.savedmodel_io.writing.jax_function import JaxFunction
   from graftax.savedmodel_io.writing.new_model import write_saved_model
@@ -29,6 +30,7 @@ __all__ = [
   "CheckpointReader",
   "ConcreteFunction",
   "JaxFunction",
+  "JaxModule",
   "Resource",
   "RestoredFunction",
   "SavedModel",
@@ -45,18 +47,19 @@ __all__ = [
   "write_saved_model",
 ]
 
-_WRITING_MODULES = {
-  "JaxFunction": "jax_function",
-  "save": "save",
-  "write_checkpoint": "checkpoint",
-  "write_saved_model": "new_model",
+_LAZY = {
+  "JaxFunction": "writing.jax_function",
+  "JaxModule": "export.jax_module",
+  "save": "writing.save",
+  "write_checkpoint": "writing.checkpoint",
+  "write_saved_model": "writing.new_model",
 }
 
 
 def __getattr__(name: str) -> Any:
-  if name not in _WRITING_MODULES:
+  if name not in _LAZY:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  module = importlib.import_module(f"{__name__}.writing.{_WRITING_MODULES[name]}")
+  module = importlib.import_module(f"{__name__}.{_LAZY[name]}")
   return globals().setdefault(name, getattr(module, name))
 
 

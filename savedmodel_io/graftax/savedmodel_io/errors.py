@@ -8,6 +8,7 @@ __all__ = [
   "CheckpointKeyError",
   "CheckpointNotFoundError",
   "CheckpointWriteError",
+  "DTensorError",
   "DamagedCheckpointError",
   "DamagedSavedModelError",
   "MissingFolderError",
@@ -118,6 +119,10 @@ class AmbiguousFunctionError(SavedModelError, TypeError):
 
 class SaveInputError(SavedModelError, ValueError):
   """What is to be saved contradicts itself, or a SavedModel cannot hold it."""
+
+
+class DTensorError(SavedModelError, RuntimeError):
+  """DTensor, TensorFlow's arrays over several devices, is not in the state that the call needs."""
 
 
 class VariableValueError(SavedModelError, ValueError):

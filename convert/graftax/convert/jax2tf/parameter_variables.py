@@ -18,14 +18,15 @@ __all__ = ["parameter_variables", "variable_names"]
 # Any in this module: pytrees of parameters.
 
 
-def variable_names(params: Any) -> tuple[str, ...]:
+def variable_names(params: Any, separator: str = "/") -> tuple[str, ...]:
   """Returns the name of the variable of each leaf of a pytree: its path, such as "dense/kernel".
 
-  What TensorFlow does not allow in names becomes an underscore. A name that is then taken gets a number.
+  What TensorFlow does not allow in names becomes an underscore. A name that is then taken gets a number. `separator` is
+  written between the keys of a path.
   """
   taken: dict[str, None] = {}
   for path, _ in jax.tree_util.tree_leaves_with_path(params):
-    taken[unique_name(_allowed(path_name(path, "/")), taken)] = None
+    taken[unique_name(_allowed(path_name(path, separator)), taken)] = None
   return tuple(taken)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import SaveInputError
 
-__all__ = ["ParameterTree", "parameter_tree"]
+__all__ = ["ParameterTree", "parameter_tree", "trainable_flags"]
 
 # Any in this module: pytrees of the caller.
 
@@ -48,7 +48,7 @@ def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
     raise SaveInputError(f"params is not a pytree: {e}; expected dicts whose keys can be sorted") from e
   values = [_value(leaf, jax.tree_util.keystr(path)) for path, leaf in paths]
   names = variable_names(params)
-  flags = _flags(trainable, params)
+  flags = trainable_flags(trainable, params)
   return ParameterTree(
     specs=treedef.unflatten([_spec(leaf) for _, leaf in paths]),
     values=dict(zip(names, values, strict=True)),
@@ -58,6 +58,23 @@ def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
     },
     attributes=_attributes(params, iter(names)),
   )
+
+
+def trainable_flags(trainable: Any, params: Any) -> list[bool]:
+  """Returns whether each leaf of `params` is trained, from a bool or a pytree like the upper part of `params`.
+
+  Raises:
+    SaveInputError: `trainable` does not fit.
+  """
+  try:
+    spread = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part), trainable, params)
+  except (ValueError, TypeError) as e:
+    raise SaveInputError(f"trainable does not have the structure of params: {e}") from e
+  flags = jax.tree.leaves(spread)
+  wrong = [flag for flag in flags if not isinstance(flag, bool | np.bool_)]
+  if wrong or len(flags) != len(jax.tree.leaves(params)):
+    raise SaveInputError(f"trainable holds {wrong[0] if wrong else None!r}; expected a bool, or a pytree of bools")
+  return [bool(flag) for flag in flags]
 
 
 def _value(leaf: Any, path: str) -> Any:
@@ -102,18 +119,6 @@ def _dtype(leaf: Any) -> Any:
     return jax.dtypes.canonicalize_dtype(jax.dtypes.result_type(leaf))
   except TypeError as e:
     raise SaveInputError(f"a parameter has elements of type {getattr(leaf, 'dtype', type(leaf))}: {e}") from e
-
-
-def _flags(trainable: Any, params: Any) -> list[bool]:
-  try:
-    spread = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part), trainable, params)
-  except (ValueError, TypeError) as e:
-    raise SaveInputError(f"trainable does not have the structure of params: {e}") from e
-  flags = jax.tree.leaves(spread)
-  wrong = [flag for flag in flags if not isinstance(flag, bool | np.bool_)]
-  if wrong or len(flags) != len(jax.tree.leaves(params)):
-    raise SaveInputError(f"trainable holds {wrong[0] if wrong else None!r}; expected a bool, or a pytree of bools")
-  return [bool(flag) for flag in flags]
 
 
 def _attributes(part: Any, names: Iterator[str]) -> Any:

@@ -1,0 +1,9 @@
+"""`JaxModule` and `ExportManager`: JAX functions with parameters and serving signatures, as SavedModels.
+
+The names, arguments and behaviours are those of orbax.export. TensorFlow is used if it is imported or needed.
+
+- `jax_module.py`: `JaxModule`, made of `module_parameters.py` and `module_methods.py`.
+- `live_methods.py`: its variables and functions in TensorFlow.
+- `dtensor.py`, `dtensor_arrays.py`: arrays over several devices as DTensors.
+- `_tensorflow.py`: the imports of TensorFlow.
+"""

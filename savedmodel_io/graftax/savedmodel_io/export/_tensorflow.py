@@ -1,0 +1,49 @@
+"""The only imports of TensorFlow in this package."""
+
+import importlib
+import sys
+import types
+from typing import Any
+
+from graftax.convert import TensorFlowNotFoundError
+
+__all__ = ["import_dtensor", "import_tensorflow", "imported_tensorflow", "tensorflow_module_class"]
+
+# Any: TensorFlow ships no type information.
+
+
+def imported_tensorflow() -> Any | None:
+  """Returns the `tensorflow` module if something imported it, else None."""
+  tf = sys.modules.get("tensorflow")
+  # While TensorFlow is being imported, it is there without its names.
+  return tf if hasattr(tf, "Module") else None
+
+
+def import_tensorflow(purpose: str) -> Any:
+  """Returns the `tensorflow` module.
+
+  Raises:
+    TensorFlowNotFoundError: TensorFlow is not installed.
+  """
+  try:
+    return importlib.import_module("tensorflow")
+  except ImportError as e:
+    raise TensorFlowNotFoundError(
+      f"{purpose} needs TensorFlow, which is not installed ({e}). Install tensorflow or tensorflow-cpu."
+    ) from e
+
+
+def import_dtensor(purpose: str) -> Any:
+  """Returns the module `tensorflow.experimental.dtensor`; raises as `import_tensorflow` does."""
+  return import_tensorflow(purpose).experimental.dtensor
+
+
+_MODULE_CLASSES: dict[type, type] = {}
+
+
+def tensorflow_module_class(cls: type, tf: Any) -> type:
+  """Returns a subclass of `cls` that also is a `tf.Module`; the same one every time."""
+  if cls not in _MODULE_CLASSES:
+    names = {"__module__": cls.__module__, "__doc__": cls.__doc__}
+    _MODULE_CLASSES[cls] = types.new_class(cls.__name__, (cls, tf.Module), exec_body=lambda body: body.update(names))
+  return _MODULE_CLASSES[cls]

@@ -1,0 +1,98 @@
+"""The variables and functions of a `JaxModule` in TensorFlow."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from graftax.convert import jax2tf
+from graftax.savedmodel_io.export.dtensor import Mesh
+from graftax.savedmodel_io.export.dtensor_arrays import jax_array_to_dtensor
+from graftax.savedmodel_io.export.module_methods import ModuleMethod
+from graftax.savedmodel_io.export.module_parameters import ModuleParameters
+
+__all__ = ["LiveMethods", "Sharding", "live_methods"]
+
+# Any in this module: TensorFlow ships no type information, and arguments are nested.
+
+
+@dataclass(frozen=True)
+class Sharding:
+  """How arrays are spread over devices, for variables that are DTensors.
+
+  Attributes:
+    mesh: the devices.
+    pspecs: the `PartitionSpec` of each array; None for arrays that each device holds as a whole.
+    consolidate: whether an array that is split by several mesh axes along one dimension may be split by one of them.
+  """
+
+  mesh: Mesh
+  pspecs: tuple[Any, ...]
+  consolidate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class LiveMethods:
+  """Variables and functions.
+
+  Attributes:
+    variables: a variable for each parameter.
+    functions: key -> `tf.function` of the inputs.
+    sharding: None if the variables are on one device.
+  """
+
+  variables: tuple[Any, ...]
+  functions: dict[str, Any]
+  sharding: Sharding | None
+
+  def assign(self, parameters: ModuleParameters) -> None:
+    """Gives the variables new values."""
+    for i, (variable, value) in enumerate(zip(self.variables, parameters.values, strict=True)):
+      variable.assign(_initial_value(value, i, self.sharding))
+
+
+def live_methods(
+  tf: Any, parameters: ModuleParameters, methods: Sequence[ModuleMethod], sharding: Sharding | None
+) -> LiveMethods:
+  """Returns new variables with the values of the parameters, and functions that read them."""
+  variables = tuple(_variable(tf, parameters, i, sharding) for i in range(len(parameters.names)))
+  functions = {method.key: _function(tf, parameters.rebuilt, method, variables) for method in methods}
+  return LiveMethods(variables, functions, sharding)
+
+
+def _variable(tf: Any, parameters: ModuleParameters, i: int, sharding: Sharding | None) -> Any:
+  settings = {"trainable": parameters.trainable[i], "name": parameters.names[i]}
+  value = _initial_value(parameters.values[i], i, sharding)
+  if sharding is not None:
+    return tf.experimental.dtensor.DVariable(value, **settings)
+  with tf.device(tf.config.list_logical_devices("CPU")[0].name):
+    return tf.Variable(value, **settings)
+
+
+def _initial_value(value: Any, i: int, sharding: Sharding | None) -> Any:
+  if sharding is None:
+    return np.asarray(value)
+  mesh = sharding.mesh
+  return jax_array_to_dtensor(value, sharding.pspecs[i], mesh.dtensor_mesh, mesh.jax_mesh, sharding.consolidate)
+
+
+def _function(
+  tf: Any, rebuilt: Callable[[Sequence[Any]], Any], method: ModuleMethod, variables: tuple[Any, ...]
+) -> Any:
+  def apply(values: Sequence[Any], *inputs: Any) -> Any:
+    return method.apply_fn(rebuilt(values), *inputs)
+
+  @cache
+  def converted(num_inputs: int) -> Callable[..., Any]:
+    shapes = [None, *method.shape_specs(num_inputs)]
+    return jax2tf.convert(apply, polymorphic_shapes=shapes, **method.options)
+
+  def predict(*inputs: Any) -> Any:
+    return converted(len(inputs))(list(variables), *inputs)
+
+  signature = method.input_signature()
+  if signature is not None:
+    predict.__signature__ = signature  # type: ignore[attr-defined]
+  return tf.function(predict, jit_compile=method.jit_compile, autograph=False)

@@ -1,0 +1,125 @@
+"""The parameters of a `JaxModule` as variables: names, arrays, what TensorFlow trains, and the way back."""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.convert import variable_names
+from graftax.savedmodel_io.errors import VariableValueError
+from graftax.savedmodel_io.writing.parameter_tree import parameter_tree, trainable_flags
+
+__all__ = ["ModuleParameters", "module_parameters"]
+
+# Any in this module: pytrees of the caller.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModuleParameters:
+  """Parameters.
+
+  Attributes:
+    tree: the pytree of the caller.
+    names: the name of the variable of each leaf.
+    values: the array of each leaf, with the dtype that JAX gives it; keys of random numbers as their bits, uint32.
+    trainable: whether TensorFlow trains it.
+    with_gradient: whether the caller asked for any parameter to be trained.
+  """
+
+  tree: Any
+  names: tuple[str, ...]
+  values: tuple[Any, ...]
+  trainable: tuple[bool, ...]
+  with_gradient: bool
+
+  def rebuilt(self, values: Sequence[Any]) -> Any:
+    """Returns a pytree like `tree` of one value for each leaf; bits of keys become keys."""
+    leaves, treedef = jax.tree.flatten(self.tree)
+    return treedef.unflatten([_like(leaf, value) for leaf, value in zip(leaves, values, strict=True)])
+
+  def updated(self, params: Any) -> "ModuleParameters":
+    """Returns the same parameters with other values.
+
+    Raises:
+      VariableValueError: the pytree has another structure, or an array another shape or dtype.
+    """
+    old, new = jax.tree.structure(self.tree), jax.tree.structure(params)
+    if new != old:
+      raise VariableValueError(f"the parameters have the structure {new}; expected {old}, as the module was made with")
+    for name, was, now in zip(self.names, jax.tree.leaves(self.tree), jax.tree.leaves(params), strict=True):
+      if _spec(was) != _spec(now):
+        raise VariableValueError(
+          f"parameter {name!r} is {_text(now)}; expected {_text(was)}, as the module was made with"
+        )
+    return dataclasses.replace(self, tree=params, values=_values(params, self.names))
+
+
+def module_parameters(params: Any, trainable: Any) -> ModuleParameters:
+  """Returns the variables of a pytree of arrays.
+
+  Names are paths, such as "dense.kernel". If a node of the pytree has keys without a name, all variables are named
+  "jax_param_0", "jax_param_1" and so on, with a warning.
+
+  Args:
+    params: the pytree.
+    trainable: None, a bool, or a pytree of bools; one bool may apply to a whole part of `params`. None is False.
+      Integers and keys of random numbers are never trained.
+
+  Raises:
+    SaveInputError: a leaf is not an array, or `trainable` does not fit.
+  """
+  names = _names(params)
+  flags = trainable_flags(False if trainable is None else trainable, params)
+  values = _values(params, names)
+  return ModuleParameters(
+    tree=params,
+    names=names,
+    values=values,
+    trainable=tuple(
+      flag and jnp.issubdtype(value.dtype, jnp.inexact) for flag, value in zip(flags, values, strict=True)
+    ),
+    with_gradient=any(flags),
+  )
+
+
+def _names(params: Any) -> tuple[str, ...]:
+  paths = jax.tree_util.tree_leaves_with_path(params)
+  if all(_has_name(key) for path, _ in paths for key in path):
+    return variable_names(params, ".")
+  warnings.warn(
+    "The parameters hold pytree nodes whose keys have no names, so the variables are named jax_param_0, jax_param_1, "
+    "... Register these nodes with jax.tree_util.register_pytree_with_keys and the keys of jax.tree_util, such as "
+    f"GetAttrKey, to name variables by their paths. The structure is {jax.tree.structure(params)}.",
+    stacklevel=4,
+  )
+  return tuple(f"jax_param_{i}" for i in range(len(paths)))
+
+
+def _has_name(key: Any) -> bool:
+  return any(hasattr(key, attribute) for attribute in ("key", "name", "idx"))
+
+
+def _values(params: Any, names: Sequence[str]) -> tuple[Any, ...]:
+  values = parameter_tree(dict(zip(names, jax.tree.leaves(params), strict=True)), trainable=False).values
+  return tuple(values[name] for name in names)
+
+
+def _is_key(leaf: Any) -> bool:
+  return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _like(leaf: Any, value: Any) -> Any:
+  return jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else value
+
+
+def _spec(leaf: Any) -> tuple[tuple[int, ...], Any]:
+  return np.shape(leaf), leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
+
+
+def _text(leaf: Any) -> str:
+  shape, dtype = _spec(leaf)
+  return f"{dtype}{list(shape)}"
