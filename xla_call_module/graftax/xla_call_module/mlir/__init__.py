@@ -20,6 +20,7 @@ from graftax.xla_call_module.mlir.lowering import (
   lower_triangular_solve,
   lowering_of,
   lowering_platforms,
+  lowers_for_export,
   register_function_lowering,
   register_lowering,
 )
@@ -38,6 +39,7 @@ __all__ = [
   "lower_triangular_solve",
   "lowering_of",
   "lowering_platforms",
+  "lowers_for_export",
   "main_result_types",
   "oldest_version",
   "register_function_lowering",

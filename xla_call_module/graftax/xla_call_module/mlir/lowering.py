@@ -16,6 +16,7 @@ __all__ = [
   "lower_triangular_solve",
   "lowering_of",
   "lowering_platforms",
+  "lowers_for_export",
   "register_function_lowering",
   "register_lowering",
 ]
@@ -52,6 +53,11 @@ def lower_triangular_solve(
 def lowering_platforms(context: Any) -> tuple[str, ...]:
   """Returns the platforms for which a lowering rule is called."""
   return tuple(context.module_context.platforms)
+
+
+def lowers_for_export(context: Any) -> bool:
+  """Returns whether a lowering rule is called by `jax.export`."""
+  return bool(context.module_context.lowering_parameters.for_export)
 
 
 def inline_into_lowering(context: Any, data: bytes | str, name: str, operands: Sequence[Any]) -> Sequence[Any]:

@@ -8,6 +8,7 @@
 - `flat_function`: the function with flat tensors as arguments and results, which TensorFlow traces.
 - `known_integers`: integers that decide shapes, known while JAX traces.
 - `mutable_tables`: refuses tables whose changes compiled code would not see.
+- `host_reads`: a JAX primitive that reads TensorFlow variables on the host whenever compiled code runs.
 - `variable_reads`: the current values of variables, in compiled code too.
 - `declared_results`: compares results with `output_shape_dtype`.
 """

@@ -34,9 +34,9 @@ def call_tf(
   lowering are compiled by TensorFlow, each for itself, as with the option `fallback="tensorflow"` of `ConvertOptions`.
 
   A variable that it captures is read whenever the function runs, in compiled code too. Compiled code does so by a call
-  of the host, which takes some tenths of a millisecond and copies the values; `jax.export` refuses it. Inside of
-  `jax2tf.convert` the variable becomes a captured variable of the result. Static lookup tables become constants, and
-  tables that can change are refused.
+  of the host, which takes some tenths of a millisecond and copies the values. `jax.export` cannot write such a call, so
+  it raises an error that shows how to pass variables as arguments. Inside of `jax2tf.convert` the variable becomes a
+  captured variable of the result. Static lookup tables become constants, and tables that can change are refused.
 
   Args:
     callable_tf: a TensorFlow function of pytrees of tensors: any Python function of tensors, a `tf.function`, a
@@ -57,11 +57,15 @@ def call_tf(
 
   Raises:
     ConversionError: `callable_tf` cannot be called, or `variables` is something else. From calls: a result is not an
-      array. InputError: an argument or `output_shape_dtype` does not fit.
+      array. From `jax.export`: the function reads variables.
+    InputError: an argument or `output_shape_dtype` does not fit.
     VariableWriteError: from calls inside of a transformation: the function writes variables.
+    MissingInputError: from calls inside of a transformation: the function draws random numbers.
     UnsupportedOpError: from calls inside of a transformation: ops cannot be converted; the message lists all of them.
 
-  Differs from TF: stateful random ops work in eager calls only.
+  Differs from TF: stateful random ops draw TensorFlow's numbers in eager calls only. Inside of transformations they
+    raise an error, because compiled code would repeat the same numbers, or draw others in the backward pass than in the
+    forward pass. With `variables="explicit"`, a PRNG key is one of the variables, and JAX's numbers are drawn.
 
   Example:
     >>> import numpy as np
@@ -102,17 +106,22 @@ class FunctionOfVariables:
     """Returns `(result, new_variables)`.
 
     Args:
-      variables: values by name, such as those of `variables`.
+      variables: values by name, such as those of `variables`. For a function that draws random numbers, "rng" is a
+        PRNG key; the new variables hold the next one.
       *args: pytrees of arrays.
       **kwargs: pytrees of arrays.
 
     Raises:
       ParameterError: the names are not those of the function's variables.
+      MissingInputError: the function draws random numbers, and there is no key.
     """
     return self._calls.call_explicitly(variables, args, kwargs)
 
   def variables(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Returns the current values of the variables that a call with these arguments uses, by their names."""
+    """Returns the current values of the variables that a call with these arguments uses, by their names.
+
+    If the function draws random numbers with stateful ops, "rng" is a new PRNG key, which `tf.random.set_seed` decides.
+    """
     return self._calls.variables(args, kwargs)
 
   def __repr__(self) -> str:

@@ -52,7 +52,7 @@ class Calls:
   def variables(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the current values of the variables that a call with these arguments uses."""
     tf, structure, arrays = self._prepared(args, kwargs)
-    return self._find(tf, structure, arrays).current_values(tf)
+    return self._find(tf, structure, arrays).current_values(tf, arrays)
 
   def _prepared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any, list[Any]]:
     """Returns TensorFlow, the structure of the arguments, and the flat arguments as arrays."""

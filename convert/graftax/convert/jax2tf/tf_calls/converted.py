@@ -10,7 +10,7 @@ import numpy as np
 
 from graftax.convert._tensorflow import outside_of_graphs
 from graftax.convert.conversion import convert_program
-from graftax.convert.errors import ConversionError, InputError, MissingInputError, ParameterError, VariableWriteError
+from graftax.convert.errors import ConversionError, MissingInputError, ParameterError, VariableWriteError
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
 from graftax.convert.jax2tf.tf_calls.known_integers import KnownIntegers
 from graftax.convert.jax2tf.tf_calls.mutable_tables import refuse_mutable_tables
@@ -52,7 +52,7 @@ class ConvertedCall:
 
     Raises:
       VariableWriteError: the function writes variables.
-      InputError: the function draws random numbers.
+      MissingInputError: the function draws random numbers.
     """
     self._refuse_writes(self.written)
     values = dict(zip(self.initial, self._reads.values(), strict=True))
@@ -64,11 +64,19 @@ class ConvertedCall:
 
     Raises:
       ParameterError: the values do not have the names of the variables.
-      InputError: the function draws random numbers.
+      MissingInputError: the function draws random numbers, and the values have no key.
     """
     self._check_names(values)
     results, written = self._with_known_integers(self._compiled_call, dict(values), arrays)
     return results, {**values, **written}
+
+  @functools.cached_property
+  def key_name(self) -> str:
+    """The name of the PRNG key among explicit variables: "rng", if no variable has this name."""
+    name = "rng"
+    while name in self.initial:
+      name += "_"
+    return name
 
   def _check_names(self, values: Mapping[str, Any]) -> None:
     name = self.flat.name
@@ -77,22 +85,33 @@ class ConvertedCall:
         f"call_tf: {name}: the first argument must be a dict of variables by name; got a {type(values).__name__}."
       )
     missing = [name for name in self.initial if name not in values]
-    unknown = [name for name in values if name not in self.initial]
+    unknown = [name for name in values if name not in self.initial and name != self.key_name]
     if missing or unknown:
       raise ParameterError(
         f"call_tf: {name}: variables do not fit; missing {missing!r}, unknown {unknown!r}; expected "
         f"{list(self.initial)!r}, as the method `variables` returns them."
       )
 
-  def current_values(self, tf: Any) -> dict[str, Any]:
-    """Returns the values that the variables have now."""
+  def current_values(self, tf: Any, arrays: Sequence[Any]) -> dict[str, Any]:
+    """Returns the values that the variables have now, and a new PRNG key if a call with these arguments needs one."""
     found = dict(self.initial)
     with tf.init_scope():
       for name, variable in self.variables.items():
         if variable is not None:
           value = variable.tensor(tf).numpy()
           found[name] = as_int64_pair(value) if isinstance(found[name], Int64Pair) else np.array(value)
+      if self._draws(found, arrays):
+        # From TensorFlow, so that tf.random.set_seed decides it; raw words, so that it can be exported and saved.
+        found[self.key_name] = jax.random.PRNGKey(int(tf.random.uniform([], 0, tf.int32.max, tf.int32)))
     return found
+
+  def _draws(self, values: Mapping[str, Any], arrays: Sequence[Any]) -> bool:
+    """Returns whether the function draws random numbers that are not those of a generator in a variable."""
+    try:
+      jax.eval_shape(lambda: self._with_known_integers(self._run, values, arrays))
+    except MissingInputError:
+      return True
+    return False
 
   @functools.cached_property
   def _reads(self) -> VariableReads:
@@ -145,27 +164,38 @@ class ConvertedCall:
   def _run(
     self, values: Mapping[str, Any], arrays: Sequence[Any], known: KnownIntegers
   ) -> tuple[list[Any], dict[str, Any]]:
-    """Returns the flat results, and the variables that were written."""
+    """Returns the flat results, and the variables that were written, with the next key if there is one."""
+    variables = {name: value for name, value in values.items() if name in self.initial}
+    next_key, keys = {}, {}
+    if self.key_name in values:
+      next_key[self.key_name], keys["rng"] = jax.random.split(values[self.key_name])
     try:
-      results, new_values = self.function(values, *known.replace(arrays))
+      results, new_values = self.function(variables, *known.replace(arrays), **keys)
     except MissingInputError as e:
-      raise InputError(
-        f"call_tf: {self.flat.name} draws random numbers, which it can do only in eager calls. Pass a seed as an "
-        f"argument and use tf.random.stateless_* functions; or use graftax.convert.convert, whose result takes rng=."
+      raise MissingInputError(
+        f"call_tf: {self.flat.name} draws random numbers, whose state JAX's transformations cannot keep. Make it an "
+        f"argument and a result, a PRNG key named {self.key_name!r}:\n{self._explicit_form}\nOr use "
+        f"tf.random.stateless_* functions with a seed that is an argument."
       ) from e
-    return results, {name: value for name, value in new_values.items() if value is not values[name]}
+    written = {name: value for name, value in new_values.items() if value is not variables[name]}
+    return results, {**written, **next_key}
 
   def _refuse_writes(self, names: Iterable[str]) -> None:
     names = list(names)
     if names:
-      function = self.flat.name if self.flat.name.isidentifier() else "tf_function"
       raise VariableWriteError(
         f"call_tf: {self.flat.name} writes the variables {names!r}, which JAX's transformations cannot do. Make them "
-        f"arguments and results:\n"
-        f"  f = call_tf({function}, variables='explicit')\n"
-        f"  variables = f.variables(*args)\n"
-        f"  result, variables = jax.jit(f)(variables, *args)"
+        f"arguments and results:\n{self._explicit_form}"
       )
+
+  @property
+  def _explicit_form(self) -> str:
+    function = self.flat.name if self.flat.name.isidentifier() else "tf_function"
+    return (
+      f"  f = call_tf({function}, variables='explicit')\n"
+      f"  variables = f.variables(*args)\n"
+      f"  result, variables = jax.jit(f)(variables, *args)"
+    )
 
 
 def convert_call(tf: Any, flat: FlatFunction, specs: Sequence[Any]) -> ConvertedCall:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -46,10 +46,12 @@ class VariableReads:
     captured = CapturedVariables.current()
     if captured is not None:
       return tuple(map(captured.value, self.variables, self.specs))
-    return tuple(jax.pure_callback(self._read, self.specs, vmap_method="sequential"))
+    from graftax.convert.jax2tf.tf_calls.host_reads import read_on_host  # imports MLIR, which takes long
+
+    return read_on_host(self)
 
   @functools.cached_property
-  def _read(self) -> Any:
+  def read(self) -> Callable[[], tuple[np.ndarray, ...]]:
     """The function that reads the values. There is one object, because JAX compiles each callback anew."""
     tf = import_tensorflow("call_tf")
 
