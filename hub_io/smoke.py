@@ -1,8 +1,15 @@
-"""Smoke test of the wheel, run where only its declared dependencies can be imported. Not shipped.
+"""Smoke test of the wheel, run where only its declared dependencies can be imported. Not shipped."""
 
-Every module of the package has been imported when this runs. What belongs here is one short use of the package.
-"""
+from pathlib import Path
 
-import graftax.hub_io
+import jax
+import jax.numpy as jnp
 
-assert graftax.hub_io.__doc__, "the package says what it is for"
+from graftax.hub_io import load
+
+# A module of TF1: a dense layer of three units, which takes four features, and batch normalization.
+folder = next(Path(__file__).parent.glob("graftax/hub_io/testdata/*/tf1_module"))
+module = load(folder, tags={"train"})
+embed, params = module.convert()
+outputs, _ = jax.jit(embed)(params, default=jnp.ones((2, 4)))
+assert outputs["default"].shape == (2, 3)

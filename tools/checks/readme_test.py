@@ -8,7 +8,7 @@ from cleanroom import ROOT
 _BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nThis prints:\n\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("package", ["savedmodel_io", "xla_call_module"])
+@pytest.mark.parametrize("package", ["hub_io", "savedmodel_io", "xla_call_module"])
 def test_examples_run_and_print_what_they_say(package, capsys, monkeypatch):
   monkeypatch.chdir(ROOT)  # some read files of the repository
   path = ROOT / package / "README.md"

@@ -1,3 +1,11 @@
-"""TF-Hub modules and Kaggle cache layouts as JAX functions. Nothing is implemented yet."""
+"""Hub modules as JAX functions: modules of TF-Hub, of TF1 and TF2, and models on Kaggle, without TensorFlow.
 
-__all__: list[str] = []
+`load` takes a path, an archive or a handle, and uses the caches of `tensorflow_hub` and `kagglehub`. What it returns is
+a `graftax.savedmodel_io.SavedModel`.
+"""
+
+from graftax.hub_io.archives import ArchiveLimits
+from graftax.hub_io.load import load
+from graftax.hub_io.module import HubModule
+
+__all__ = ["ArchiveLimits", "HubModule", "load"]

@@ -12,7 +12,7 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.files.assets import Assets, read_assets
 from graftax.savedmodel_io.files.fingerprint import Fingerprint, read_fingerprint
-from graftax.savedmodel_io.files.saved_model_pb import choose_meta_graph, read_saved_model
+from graftax.savedmodel_io.files.saved_model_pb import all_tags, choose_meta_graph, read_saved_model
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.object_graph import (
   BareFunctionObject,
@@ -31,6 +31,9 @@ from graftax.savedmodel_io.variables.variables import Variables
 __all__ = ["SavedModel", "load"]
 
 _CHECKPOINT = ("variables", "variables")
+# The signatures and the function by which models are called, in the order of preference: "default" is that of TF1 hub
+# modules, and a reusable SavedModel without signatures has only the function.
+_ENTRIES = ("serving_default", "default", "__call__")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,7 @@ class SavedModel:
   Attributes:
     path: the folder.
     tags: the tags of the MetaGraph that was chosen.
+    tag_sets: the tags of each MetaGraph in the file, any of which `load(path, tags)` chooses.
     tensorflow_version: the TensorFlow that wrote it, or "".
     checkpoint: the model's variables as a checkpoint; None if the model has none.
     variables: variable name -> array, memory-mapped.
@@ -49,6 +53,7 @@ class SavedModel:
 
   path: str
   tags: frozenset[str]
+  tag_sets: tuple[frozenset[str], ...]
   tensorflow_version: str
   checkpoint: CheckpointReader | None = field(repr=False)
   variables: Variables = field(repr=False)
@@ -104,9 +109,15 @@ class SavedModel:
       aliases.setdefault(alias, []).append(function)
     return {alias: tuple(functions) for alias, functions in aliases.items()}
 
+  @property
+  def default_entry(self) -> str:
+    """What `convert` converts without `entry`: "serving_default", or if there is none, "default" or `__call__`."""
+    have = {*self.signatures, *self.functions}
+    return next((name for name in _ENTRIES if name in have), _ENTRIES[0])
+
   def convert(
     self,
-    entry: str | Signature | RestoredFunction = "serving_default",
+    entry: str | Signature | RestoredFunction | None = None,
     /,
     *specs: Any,
     options: ConvertOptions | Any = None,
@@ -115,8 +126,9 @@ class SavedModel:
     """Converts a signature or a restored function to a JAX function with parameters.
 
     Args:
-      entry: name of a signature, or attribute path of a restored function, such as `"encoder.layers.0.call"`. A
-        signature takes precedence over a function of the same name; pass `model.functions[name]` for the function.
+      entry: name of a signature, or attribute path of a restored function, such as `"encoder.layers.0.call"`; by
+        default the `default_entry`. A signature takes precedence over a function of the same name; pass
+        `model.functions[name]` for the function.
       *specs: anything with shape and dtype, or Python values, as the function is called: they choose among the traces
         of a restored function, with the function's defaults for what is left out. Not needed if there is one trace.
       options: choices for the conversion. Anything else is the spec of an input named `options`.
@@ -140,10 +152,10 @@ class SavedModel:
     return convert_program(self.program(entry, *specs, **named_specs), options)
 
   def program(
-    self, entry: str | Signature | RestoredFunction = "serving_default", /, *specs: Any, **named_specs: Any
+    self, entry: str | Signature | RestoredFunction | None = None, /, *specs: Any, **named_specs: Any
   ) -> Program:
     """Returns the `Program` that `convert` converts, for `graftax.convert.convert_subgraph`."""
-    return program_from_entry(self, entry, specs, named_specs)
+    return program_from_entry(self, self.default_entry if entry is None else entry, specs, named_specs)
 
   def program_from_trace(self, function: RestoredFunction, trace: int) -> Program:
     """Returns one trace of one of `model.functions` as a `Program`; `program` returns the trace that a call chooses.
@@ -256,7 +268,8 @@ def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, 
       SavedModelNotFoundError: no/such/folder: no such folder; expected the folder that holds saved_model.pb
   """
   directory = os.fspath(path)
-  meta_graph = choose_meta_graph(read_saved_model(directory), tags, directory)
+  proto = read_saved_model(directory)
+  meta_graph = choose_meta_graph(proto, tags, directory)
   checkpoint = _open_checkpoint(directory, verify=verify)
   try:
     objects = read_object_graph(meta_graph.object_graph_def)
@@ -273,6 +286,7 @@ def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, 
   return SavedModel(
     path=directory,
     tags=frozenset(meta_graph.meta_info_def.tags),
+    tag_sets=all_tags(proto),
     tensorflow_version=meta_graph.meta_info_def.tensorflow_version,
     checkpoint=checkpoint,
     variables=variables,

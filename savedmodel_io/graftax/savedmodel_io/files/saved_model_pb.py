@@ -14,12 +14,13 @@ from graftax.savedmodel_io.errors import (
   UnsupportedSavedModelError,
 )
 
-__all__ = ["choose_meta_graph", "is_saved_model", "model_file", "read_saved_model"]
+__all__ = ["all_tags", "choose_meta_graph", "is_saved_model", "model_file", "read_saved_model"]
 
 _BINARY = "saved_model.pb"
 _TEXT = "saved_model.pbtxt"
 _CHUNKED = "saved_model.cpb"
-_SCHEMA_VERSION = 1
+# Modules that tensorflow_hub exported for TF1 leave the version out, which reads as 0.
+_SCHEMA_VERSIONS = (0, 1)
 # The message begins with field 1 (schema version, a varint) or field 2 (MetaGraphs), whichever was written first.
 _FIRST_BYTES = (b"\x08", b"\x12")
 # A GraphDef begins with its first node.
@@ -62,11 +63,16 @@ def read_saved_model(directory: str) -> schema.SavedModel:
     raise SavedModelNotFoundError(_describe_missing(directory))
   if not model.meta_graphs:
     raise NotASavedModelError(f"{path}: parses, but holds no MetaGraph; it is cut off, or not a SavedModel")
-  if model.saved_model_schema_version != _SCHEMA_VERSION:
+  if model.saved_model_schema_version not in _SCHEMA_VERSIONS:
     raise UnsupportedSavedModelError(
-      f"{path}: SavedModel schema version {model.saved_model_schema_version}; we read version {_SCHEMA_VERSION}"
+      f"{path}: SavedModel schema version {model.saved_model_schema_version}; expected one of {_SCHEMA_VERSIONS}"
     )
   return model
+
+
+def all_tags(model: schema.SavedModel) -> tuple[frozenset[str], ...]:
+  """Returns the tags of each MetaGraph, in the order of the file."""
+  return tuple(frozenset(meta_graph.meta_info_def.tags) for meta_graph in model.meta_graphs)
 
 
 def choose_meta_graph(model: schema.SavedModel, tags: str | Iterable[str] | None, path: str) -> schema.MetaGraphDef:
@@ -80,7 +86,7 @@ def choose_meta_graph(model: schema.SavedModel, tags: str | Iterable[str] | None
   Raises:
     UnknownTagsError: none or several have these tags; the message lists all tags.
   """
-  tag_sets = [frozenset(meta_graph.meta_info_def.tags) for meta_graph in model.meta_graphs]
+  tag_sets = all_tags(model)
   if tags is None:
     if len(tag_sets) == 1:
       return model.meta_graphs[0]

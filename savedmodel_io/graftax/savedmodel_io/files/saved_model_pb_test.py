@@ -16,7 +16,7 @@ from graftax.savedmodel_io.errors import (
   UnknownTagsError,
   UnsupportedSavedModelError,
 )
-from graftax.savedmodel_io.files.saved_model_pb import choose_meta_graph, is_saved_model, read_saved_model
+from graftax.savedmodel_io.files.saved_model_pb import all_tags, choose_meta_graph, is_saved_model, read_saved_model
 
 _DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 _MODULE = (_DATA / "module/saved_model.pb").read_bytes()
@@ -83,10 +83,17 @@ def test_a_model_without_a_meta_graph_is_none(tmp_path):
     read_saved_model(_write(tmp_path, _MODULE[:2]))
 
 
+def test_a_tf1_hub_module_has_no_schema_version(tmp_path):
+  model = _model([], ["train"])
+  model.ClearField("saved_model_schema_version")
+  read = read_saved_model(_write(tmp_path, model.SerializeToString()))
+  assert all_tags(read) == (frozenset(), frozenset({"train"}))
+
+
 def test_a_later_schema_version_raises(tmp_path):
   model = _model(["serve"])
   model.saved_model_schema_version = 2
-  with pytest.raises(UnsupportedSavedModelError, match="schema version 2; we read version 1"):
+  with pytest.raises(UnsupportedSavedModelError, match="schema version 2; expected one of \\(0, 1\\)"):
     read_saved_model(_write(tmp_path, model.SerializeToString()))
 
 

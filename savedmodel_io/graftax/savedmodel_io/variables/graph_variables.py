@@ -25,8 +25,9 @@ _Nodes = Mapping[str, schema.NodeDef]
 def read_graph_variables(meta_graph: schema.MetaGraphDef, reader: CheckpointReader | None) -> list[VariableInfo]:
   """Returns all variables of a TF1 graph, in graph order.
 
-  A variable's value is what the Saver's restore op would assign to it; else the tensor of its name, if the model has no
-  Saver; else the constant that its initializer assigns.
+  A variable's value is what the Saver's restore op would assign to it. TF1 hub modules have no Saver; then it is the
+  tensor of the variable's name, or the part of a tensor that the variable's record names. If there is none of these, it
+  is the constant that its initializer assigns.
 
   Raises:
     DamagedSavedModelError: a record or node of a variable is damaged.
@@ -38,14 +39,14 @@ def read_graph_variables(meta_graph: schema.MetaGraphDef, reader: CheckpointRead
   for node in meta_graph.graph_def.node:
     if traits_of(node.op).makes != "variable":
       continue
+    record = records.get(node.name)
     key, part = restored.get(node.name, (None, None))
-    if key is None and not restored and reader is not None and node.name in reader:
-      key = node.name
+    if key is None and not restored and reader is not None:
+      key, part = _tensor_by_name(node.name, record, reader)
     if key is not None and (reader is None or key not in reader):
       raise DamagedSavedModelError(
         f"variable {node.name!r} is restored from the tensor {key!r}, which the checkpoint does not have"
       )
-    record = records.get(node.name)
     infos.append(
       VariableInfo(
         name="",
@@ -94,6 +95,18 @@ def _variable_records(meta_graph: schema.MetaGraphDef) -> dict[str, schema.Varia
     # Models before 2018 have no such field in the record.
     record.trainable = name in trainable
   return records
+
+
+def _tensor_by_name(
+  name: str, record: schema.VariableDef | None, reader: CheckpointReader
+) -> tuple[str | None, TensorSlice | None]:
+  """Returns the checkpoint tensor of a variable's name, or the part of one that its record names."""
+  if name in reader:
+    return name, None
+  part = None if record is None else record.save_slice_info_def
+  if part is None or part.full_name not in reader:
+    return None, None
+  return part.full_name, TensorSlice(tuple(zip(part.var_offset, part.var_shape, strict=False)))
 
 
 def _restored_tensors(restore_op: str, nodes: _Nodes) -> dict[str, tuple[str, TensorSlice | None]]:

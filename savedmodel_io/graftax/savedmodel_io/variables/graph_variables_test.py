@@ -10,6 +10,7 @@ from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.saved_model import load
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
+from graftax.savedmodel_io.variables.variables import Variables
 
 _DATA = Path(__file__).parents[1] / "testdata/2026_11_21"
 
@@ -63,6 +64,26 @@ def test_a_variable_is_found_through_the_ops_that_restore_it(reader):
 def test_without_a_saver_variables_go_by_name(reader):
   (info,) = read_graph_variables(_meta_graph(_variable("a", "VariableV2"), restore_op=""), reader)
   assert info.checkpoint_key == "a"
+
+
+def _record_of_a_part(offset: list[int], shape: list[int]) -> bytes:
+  part = schema.SaveSliceInfoDef(full_name="a", full_shape=[2, 3], var_offset=offset, var_shape=shape)
+  return schema.VariableDef(variable_name="v:0", save_slice_info_def=part).SerializeToString()
+
+
+def test_without_a_saver_pieces_of_a_variable_go_by_their_record(reader):
+  meta_graph = _meta_graph(_variable("v"), restore_op="")
+  meta_graph.collection_def["variables"].bytes_list.value.append(_record_of_a_part([1, 0], [1, 3]))
+  (info,) = read_graph_variables(meta_graph, reader)
+  assert (info.checkpoint_key, info.part) == ("a", TensorSlice(((1, 1), (0, 3))))
+
+
+@pytest.mark.parametrize(("offset", "shape"), [([1], [1]), ([1, 0], [2, 3]), ([-1, 0], [2, 3])])
+def test_a_record_of_a_piece_that_does_not_fit_its_tensor_raises(reader, offset, shape):
+  meta_graph = _meta_graph(_variable("v"), restore_op="")
+  meta_graph.collection_def["variables"].bytes_list.value.append(_record_of_a_part(offset, shape))
+  with pytest.raises(DamagedSavedModelError, match="'v': slice .* (has 1 dimensions|leaves shape)"):
+    Variables(read_graph_variables(meta_graph, reader), reader)
 
 
 @pytest.mark.parametrize(("op", "inputs"), [("RestoreSlice", ("file", "name", "spec")), ("Restore", ("file", "name"))])

@@ -1,0 +1,216 @@
+"""Unpacks archives of modules (.tar.gz, .tar) that may be damaged or hostile.
+
+Only regular files and folders are unpacked, with plain relative names. The archive is read once from start to end. The
+number and the size of files are limited before anything of that size is read, so memory stays bounded.
+"""
+
+import gzip
+import io
+import os
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from graftax.hub_io.errors import DamagedArchiveError, UnsafeArchiveError
+
+__all__ = ["ArchiveLimits", "extract_archive"]
+
+_GZIP = b"\x1f\x8b"
+_BLOCK_BYTES = tarfile.BLOCKSIZE
+# tarfile copies files in small pieces. What it reads at once beyond that are headers, whose size the archive claims.
+_MOST_READ_AT_ONCE = 1 << 20
+# Seeking forward decompresses in pieces of this size.
+_SKIP_BYTES = 1 << 16
+# File systems limit names to 255 bytes. Paths of a SavedModel are short; deep folders are hard to delete again.
+_MOST_NAME_BYTES = 255
+_MOST_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+  """What an archive may unpack to.
+
+  Attributes:
+    num_members: files and folders.
+    size_bytes: all of them together, with their headers.
+    ratio: how much larger than the archive it may be, above `free_bytes`. Trained weights compress to half of their
+      size at best; gzip compresses zeros to a thousandth.
+    free_bytes: size up to which `ratio` does not matter.
+  """
+
+  num_members: int = 10_000
+  size_bytes: int = 1 << 36
+  ratio: int = 100
+  free_bytes: int = 1 << 28
+
+
+_DEFAULT_LIMITS = ArchiveLimits()
+
+
+def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: ArchiveLimits = _DEFAULT_LIMITS) -> None:
+  """Unpacks a tar archive, compressed with gzip or not, into an existing, empty folder.
+
+  After an error the folder may hold a part of the archive; nothing is written outside of it.
+
+  Args:
+    stream: the archive; it is read from start to end, so it may be a socket.
+    folder: where to unpack.
+    name: what to call the archive in errors.
+    limits: what it may unpack to.
+
+  Raises:
+    DamagedArchiveError: the archive is cut off, damaged, or not an archive of this kind.
+    UnsafeArchiveError: it holds something else than files and folders below its own, or more than the limits allow.
+  """
+  archive = _Counted(stream)
+  first = archive.peek(len(_GZIP))
+  plain = gzip.GzipFile(fileobj=archive) if first == _GZIP else archive
+  reader = _ForwardReader(plain, archive, name, limits)
+  try:
+    with tarfile.TarFile(fileobj=reader, mode="r") as tar:
+      _extract_members(tar, reader, folder, name, limits)
+    reader.drain()
+  except tarfile.FilterError as e:
+    raise UnsafeArchiveError(f"{name}: {e}") from e
+  except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError) as e:
+    if isinstance(e, UnsafeArchiveError | DamagedArchiveError):
+      raise
+    raise DamagedArchiveError(
+      f"{name}: cannot be unpacked, as it is cut off, damaged or no tar archive ({type(e).__name__}: {e}); it begins "
+      f"with {first!r}. Delete it and fetch it again."
+    ) from e
+
+
+def _extract_members(
+  tar: tarfile.TarFile, reader: "_ForwardReader", folder: Path, name: str, limits: ArchiveLimits
+) -> None:
+  kinds: dict[str, bool] = {}  # path within the archive -> whether it is a folder
+  num_members = 0
+  while (member := tar.next()) is not None:
+    num_members += 1
+    if num_members > limits.num_members:
+      raise UnsafeArchiveError(f"{name}: holds more than {limits.num_members} files and folders.")
+    path = _checked_path(member, name)
+    _check_kind(member, name)
+    reader.check_size(member.size, member.name)
+    if path:
+      _add(kinds, path, member.isdir(), name)
+      # The filter repeats these checks. Owners, modes and times are left out, as a hostile archive may set odd ones.
+      tar.extract(member, folder, set_attrs=False, filter="data")
+  if reader.last_read != bytes(_BLOCK_BYTES):
+    raise DamagedArchiveError(
+      f"{name}: cut off or damaged after {num_members} files: it does not end with a block of zeros. Fetch it again."
+    )
+
+
+def _checked_path(member: tarfile.TarInfo, name: str) -> str:
+  """Returns the path below the folder, "" for the folder itself."""
+  parts = [part for part in member.name.split("/") if part not in ("", ".")]
+  is_outside = member.name.startswith("/") or ".." in parts
+  if is_outside or any(c in member.name for c in "\\\0"):
+    raise UnsafeArchiveError(f"{name}: {member.name!r} is not a plain path within the archive's folder.")
+  if len(parts) > _MOST_DEPTH or any(len(os.fsencode(part)) > _MOST_NAME_BYTES for part in parts):
+    raise UnsafeArchiveError(
+      f"{name}: the path {member.name[:_MOST_NAME_BYTES]!r} has {len(parts)} parts; expected at most {_MOST_DEPTH} of "
+      f"{_MOST_NAME_BYTES} bytes."
+    )
+  return "/".join(parts)
+
+
+def _check_kind(member: tarfile.TarInfo, name: str) -> None:
+  if member.issym() or member.islnk():
+    raise UnsafeArchiveError(f"{name}: {member.name!r} is a link to {member.linkname!r}; expected files and folders.")
+  if not (member.isreg() or member.isdir()) or member.issparse():
+    kind = "a sparse file" if member.issparse() else "neither a file nor a folder"
+    raise UnsafeArchiveError(f"{name}: {member.name!r} is {kind} (type {member.type!r}); expected files and folders.")
+
+
+def _add(kinds: dict[str, bool], path: str, is_folder: bool, name: str) -> None:
+  """Notes a path, and refuses names that are there twice or as file and folder."""
+  parents = path.split("/")[:-1]
+  for depth in range(1, len(parents) + 1):
+    if not kinds.setdefault("/".join(parents[:depth]), True):
+      raise UnsafeArchiveError(f"{name}: {path!r} lies in a folder that is a file of the archive.")
+  if path in kinds and not (is_folder and kinds[path]):
+    raise UnsafeArchiveError(f"{name}: holds {path!r} twice.")
+  kinds[path] = is_folder
+
+
+class _Counted(io.RawIOBase):
+  """A stream that counts the bytes that were read from it, and shows the first ones."""
+
+  def __init__(self, stream: BinaryIO):
+    self._stream = stream
+    self._first = b""
+    self.num_read = 0
+
+  def peek(self, size: int) -> bytes:
+    self._first += self._stream.read(size - len(self._first))
+    return self._first
+
+  def read(self, size: int = -1) -> bytes:
+    data, self._first = self._first[:size], self._first[size:] if size >= 0 else b""
+    data += self._stream.read(size - len(data)) if len(data) < size else b""
+    self.num_read += len(data)
+    return data
+
+  def readable(self) -> bool:
+    return True
+
+
+class _ForwardReader(io.RawIOBase):
+  """The unpacked bytes, for tarfile: they can be read in bounded pieces and skipped, but not read twice."""
+
+  def __init__(self, stream: io.RawIOBase | io.BufferedIOBase, archive: _Counted, name: str, limits: ArchiveLimits):
+    self._stream = stream
+    self._archive = archive
+    self._name = name
+    self._limits = limits
+    self._position = 0
+    self.last_read = b""
+
+  def tell(self) -> int:
+    return self._position
+
+  def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
+    if position < self._position:
+      raise UnsafeArchiveError(f"{self._name}: a size in it is negative, at byte {self._position}.")
+    while self._position < position:
+      if not self.read(min(position - self._position, _SKIP_BYTES)):
+        raise EOFError(f"unexpected end at byte {self._position}")
+    return position
+
+  def read(self, size: int = -1) -> bytes:
+    if not 0 <= size <= _MOST_READ_AT_ONCE:
+      raise UnsafeArchiveError(f"{self._name}: a header at byte {self._position} claims to be {size} bytes long.")
+    self.check_size(size, "a header")
+    pieces: list[bytes] = []
+    missing = size
+    while missing and (piece := self._stream.read(missing)):
+      pieces.append(piece)
+      missing -= len(piece)
+    self.last_read = b"".join(pieces)
+    self._position += size - missing
+    return self.last_read
+
+  def drain(self) -> None:
+    """Reads the rest, so that the checksum at the end is verified."""
+    while self.read(_SKIP_BYTES):
+      pass
+
+  def check_size(self, size: int, what: str) -> None:
+    """Raises if another `size` bytes go beyond the limits."""
+    if size < 0:
+      raise UnsafeArchiveError(f"{self._name}: {what!r} has the size {size}.")
+    if self._position + size > self._limits.size_bytes:
+      raise UnsafeArchiveError(
+        f"{self._name}: unpacks to more than {self._limits.size_bytes} bytes: {what!r} has {size} after the first "
+        f"{self._position}."
+      )
+    if self._position > max(self._limits.free_bytes, self._limits.ratio * self._archive.num_read):
+      raise UnsafeArchiveError(
+        f"{self._name}: unpacks to more than {self._limits.ratio} times its size: {self._position} bytes from "
+        f"{self._archive.num_read}."
+      )

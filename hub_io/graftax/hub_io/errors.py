@@ -1,0 +1,59 @@
+"""The errors of this package, split by what the caller can do about them.
+
+A module that was found but cannot be read raises the errors of `graftax.savedmodel_io.errors`.
+"""
+
+from graftax.savedmodel_io.errors import SavedModelError
+
+__all__ = [
+  "ArchiveError",
+  "DamagedArchiveError",
+  "DamagedCacheWarning",
+  "DownloadError",
+  "HandleError",
+  "HubError",
+  "KagglehubNotInstalledError",
+  "ModuleNotCachedError",
+  "UnsafeArchiveError",
+  "UnsupportedModuleError",
+]
+
+
+class HubError(SavedModelError):
+  """A hub module could not be found, fetched or unpacked."""
+
+
+class HandleError(HubError, ValueError):
+  """The text is not a handle, or one of a kind that we do not read."""
+
+
+class ModuleNotCachedError(HubError, FileNotFoundError):
+  """The module is in none of the caches, or only a damaged copy is, and it may not be downloaded."""
+
+
+class DownloadError(HubError, OSError):
+  """A server could not be reached, refused, or sent something else than the module."""
+
+
+class KagglehubNotInstalledError(HubError, ImportError):
+  """The module has to be downloaded from Kaggle, but kagglehub is not installed."""
+
+
+class ArchiveError(HubError, ValueError):
+  """An archive could not be unpacked. Nothing of it is left on the disk."""
+
+
+class DamagedArchiveError(ArchiveError):
+  """The archive is cut off, damaged, or a file of another kind."""
+
+
+class UnsafeArchiveError(ArchiveError):
+  """The archive holds links, devices or paths outside of its folder, or unpacks to more than the limits allow."""
+
+
+class UnsupportedModuleError(HubError, NotImplementedError):
+  """A TF1 hub module of a format, or with features, that we do not read."""
+
+
+class DamagedCacheWarning(UserWarning):
+  """A cache holds a damaged or half-written copy of a module, which is fetched again."""
