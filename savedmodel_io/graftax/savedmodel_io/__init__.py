@@ -5,6 +5,8 @@ mapping if the format allows it.
 
 `save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
+
+`JaxModule`, `ExportManager` and the names around them are those of orbax.export. They use TensorFlow if it is imported.
 """
 
 import importlib
@@ -20,37 +22,88 @@ from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 
 # Importing these takes 30 ms and more, and programs that only read do not need them.
 if TYPE_CHECKING:
+  from graftax.savedmodel_io.export.batching import make_auto_batching_function, with_default_args
+  from graftax.savedmodel_io.export.callable_signatures import CallableSignatures
+  from graftax.savedmodel_io.export.dtensor import (
+    Mesh,
+    dtensor_initialized,
+    get_current_dtensor_mesh,
+    get_current_mesh,
+    get_pspec_from_jax_arrays,
+    initialize_dtensor,
+    jax_mesh_to_dtensor_mesh,
+    maybe_enable_dtensor_export_on,
+    shutdown_dtensor,
+  )
+  from graftax.savedmodel_io.export.dtensor_arrays import jax_array_to_dtensor
+  from graftax.savedmodel_io.export.export_manager import ExportManager
+  from graftax.savedmodel_io.export.input_specs import TensorSpecWithDefault, remove_signature_defaults
   from graftax.savedmodel_io.export.jax_module import JaxModule
+  from graftax.savedmodel_io.export.serving_config import ServingConfig
   from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
   from graftax.savedmodel_io.writing.jax_function import JaxFunction
   from graftax.savedmodel_io.writing.new_model import write_saved_model
   from graftax.savedmodel_io.writing.save import save
 
 __all__ = [
+  "CallableSignatures",
   "CheckpointReader",
   "ConcreteFunction",
+  "ExportManager",
   "JaxFunction",
   "JaxModule",
+  "Mesh",
   "Resource",
   "RestoredFunction",
   "SavedModel",
+  "ServingConfig",
   "Signature",
+  "TensorSpecWithDefault",
   "VariableInfo",
   "Variables",
   "checkpoint_paths",
+  "dtensor_initialized",
+  "get_current_dtensor_mesh",
+  "get_current_mesh",
+  "get_pspec_from_jax_arrays",
+  "initialize_dtensor",
   "is_saved_model",
+  "jax_array_to_dtensor",
+  "jax_mesh_to_dtensor_mesh",
   "latest_checkpoint",
   "load",
+  "make_auto_batching_function",
+  "maybe_enable_dtensor_export_on",
   "read_checkpoint",
+  "remove_signature_defaults",
   "save",
+  "shutdown_dtensor",
+  "with_default_args",
   "write_checkpoint",
   "write_saved_model",
 ]
 
 _LAZY = {
+  "CallableSignatures": "export.callable_signatures",
+  "ExportManager": "export.export_manager",
   "JaxFunction": "writing.jax_function",
   "JaxModule": "export.jax_module",
+  "Mesh": "export.dtensor",
+  "ServingConfig": "export.serving_config",
+  "TensorSpecWithDefault": "export.input_specs",
+  "dtensor_initialized": "export.dtensor",
+  "get_current_dtensor_mesh": "export.dtensor",
+  "get_current_mesh": "export.dtensor",
+  "get_pspec_from_jax_arrays": "export.dtensor",
+  "initialize_dtensor": "export.dtensor",
+  "jax_array_to_dtensor": "export.dtensor_arrays",
+  "jax_mesh_to_dtensor_mesh": "export.dtensor",
+  "make_auto_batching_function": "export.batching",
+  "maybe_enable_dtensor_export_on": "export.dtensor",
+  "remove_signature_defaults": "export.input_specs",
   "save": "writing.save",
+  "shutdown_dtensor": "export.dtensor",
+  "with_default_args": "export.batching",
   "write_checkpoint": "writing.checkpoint",
   "write_saved_model": "writing.new_model",
 }

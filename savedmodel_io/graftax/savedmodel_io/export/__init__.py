@@ -4,6 +4,10 @@ The names, arguments and behaviours are those of orbax.export. TensorFlow is use
 
 - `jax_module.py`: `JaxModule`, made of `module_parameters.py` and `module_methods.py`.
 - `live_methods.py`: its variables and functions in TensorFlow.
+- `export_manager.py`: `ExportManager`, with `serving_config.py`, `input_specs.py` and, for writing without TensorFlow,
+  `serving_programs.py`.
+- `batching.py`: functions of TensorFlow with defaults, and with inputs repeated to one batch size.
+- `callable_signatures.py`: signatures of a SavedModel in a session of TensorFlow 1.
 - `dtensor.py`, `dtensor_arrays.py`: arrays over several devices as DTensors.
 - `_tensorflow.py`: the imports of TensorFlow.
 """

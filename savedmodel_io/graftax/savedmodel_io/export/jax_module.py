@@ -4,6 +4,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,7 @@ from graftax.savedmodel_io.export.live_methods import LiveMethods, Sharding, liv
 from graftax.savedmodel_io.export.module_methods import ModuleMethod, module_methods
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters, module_parameters
 
-__all__ = ["JaxModule"]
+__all__ = ["JaxModule", "ModuleParts", "module_parts"]
 
 # Any in this module: TensorFlow ships no type information, and parameters are pytrees of the caller.
 
@@ -135,7 +136,7 @@ class JaxModule:
   @property
   def jax_methods(self) -> Mapping[str, Callable[..., Any]]:
     """Returns key -> JAX function of the inputs, which reads the current parameters."""
-    return {key: functools.partial(self._call, method) for key, method in self._methods_by_key.items()}
+    return {key: self._jax_method(method) for key, method in self._methods_by_key.items()}
 
   def update_variables(self, params: Any) -> None:
     """Replaces the parameters, and the values of the variables, in place.
@@ -154,6 +155,13 @@ class JaxModule:
         self._live.assign(parameters)
       self._parameters = parameters
 
+  def _jax_method(self, method: ModuleMethod) -> Callable[..., Any]:
+    function = functools.partial(self._call, method)
+    signature = method.input_signature()
+    if signature is not None:
+      function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
   def _call(self, method: ModuleMethod, *inputs: Any, **named_inputs: Any) -> Any:
     return method.apply_fn(self._parameters.tree, *inputs, **named_inputs)
 
@@ -163,6 +171,35 @@ class JaxModule:
         tf = import_tensorflow("JaxModule.methods")
         self._live = live_methods(tf, self._parameters, tuple(self._methods_by_key.values()), self._sharding)
       return self._live
+
+
+@dataclass(frozen=True)
+class ModuleParts:
+  """What a module is made of.
+
+  Attributes:
+    parameters: the parameters.
+    methods: method key -> method.
+    live: variables and functions in TensorFlow; None if there are none yet.
+  """
+
+  parameters: ModuleParameters
+  methods: Mapping[str, ModuleMethod]
+  live: LiveMethods | None
+
+
+def module_parts(module: JaxModule, *, needs_live: bool = False) -> ModuleParts:
+  """Returns what a module is made of now.
+
+  Args:
+    module: the module.
+    needs_live: make the variables and functions in TensorFlow if there are none yet.
+
+  Raises:
+    TensorFlowNotFoundError: these are needed, and TensorFlow is not installed.
+  """
+  live = module._made_live() if needs_live else module._live
+  return ModuleParts(module._parameters, module._methods_by_key, live)
 
 
 def _one_spelling(conslidation: bool | None, consolidation: bool | None) -> bool:

@@ -65,7 +65,7 @@ class GraphBuilder:
     message = schema.SignatureDef(method_name=_METHOD)
     fed: list[TensorRef] = []
     for key, spec in signature.inputs.items():
-      ref = self.add(f"{signature.name}_{key}", "Placeholder", dtype=spec.dtype, shape=spec.shape)
+      ref = self._add_input(f"{signature.name}_{key}", spec, signature.defaults.get(key))
       message.inputs[key].CopyFrom(_tensor_info(ref, spec))
       fed.append(ref)
     call = call_node(self._free("StatefulPartitionedCall"), signature.function, [*fed, *captures])
@@ -106,6 +106,13 @@ class GraphBuilder:
   def add_init_op(self) -> str:
     """Adds the node that runs all initializers, and returns its name."""
     return self.add("init", "NoOp", (), self.initializers).node
+
+  def _add_input(self, wanted: str, spec: TensorSpec, default: Tensor | None) -> TensorRef:
+    """Adds the tensor that an input is fed to. Sessions that do not feed it use the default."""
+    if default is None:
+      return self.add(wanted, "Placeholder", dtype=spec.dtype, shape=spec.shape)
+    value = self.add(f"{wanted}/default", "Const", dtype=default.dtype, value=default)
+    return self.add(wanted, "PlaceholderWithDefault", [value], dtype=spec.dtype, shape=spec.shape)
 
   def _add_saving(
     self,

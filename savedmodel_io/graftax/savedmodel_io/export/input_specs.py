@@ -1,0 +1,179 @@
+"""Input signatures: nested shapes and dtypes, with names and defaults."""
+
+import dataclasses
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.export._tensorflow import imported_tensorflow
+
+__all__ = [
+  "InputSpec",
+  "TensorSpecWithDefault",
+  "checked_signature",
+  "default_values",
+  "named_specs",
+  "remove_signature_defaults",
+]
+
+# Any in this module: TensorFlow ships no type information, and input signatures are pytrees of the caller.
+
+
+@dataclasses.dataclass
+class TensorSpecWithDefault:
+  """The shape and dtype of an input that a caller may leave out.
+
+  If one array of a nested argument has a default, all have. Arguments with defaults come after those without.
+
+  Attributes:
+    tensor_spec: a `tf.TensorSpec`, or anything with `shape` and `dtype`.
+    default_val: its value if the caller leaves it out. It becomes a tensor if `tensor_spec` is one of TensorFlow, and
+      else an array.
+    is_primary: whether `make_auto_batching_function` takes the batch size from this input.
+
+  Raises:
+    SaveInputError: the default is None, or does not fit the shape and dtype.
+
+  Example:
+    >>> TensorSpecWithDefault(jax.ShapeDtypeStruct((None,), np.float32), [1, 2]).default_val
+    array([1., 2.], dtype=float32)
+  """
+
+  tensor_spec: Any
+  default_val: Any
+  is_primary: bool = False
+
+  def __post_init__(self) -> None:
+    if self.default_val is None:
+      raise SaveInputError(
+        f"the default of {self.tensor_spec} is None; use the spec itself for an input without default"
+      )
+    spec = _input_spec(self.tensor_spec, None, "tensor_spec")
+    tf = imported_tensorflow()
+    try:
+      if tf is not None and isinstance(self.tensor_spec, tf.TensorSpec):
+        self.default_val = tf.convert_to_tensor(self.default_val, self.tensor_spec.dtype)
+      else:
+        self.default_val = np.asarray(self.default_val, spec.dtype)
+    except (TypeError, ValueError) as e:
+      raise SaveInputError(f"the default of {self.tensor_spec} cannot become {spec.dtype}: {e}") from e
+    shape = tuple(self.default_val.shape)
+    if not spec.has_shape(shape):
+      raise SaveInputError(
+        f"the default of {self.tensor_spec} is not compatible with it: it has the shape {list(shape)}"
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class InputSpec:
+  """One input of a signature.
+
+  Attributes:
+    shape: a dimension of None is open; None if the rank is not known.
+    dtype: the dtype of NumPy; object for text.
+    name: its name in the signature.
+  """
+
+  shape: tuple[int | None, ...] | None
+  dtype: np.dtype[Any]
+  name: str
+
+  def has_shape(self, shape: tuple[int, ...]) -> bool:
+    """Returns whether an array of this shape fits."""
+    if self.shape is None:
+      return True
+    return len(self.shape) == len(shape) and all(a in (None, b) for a, b in zip(self.shape, shape, strict=True))
+
+
+def checked_signature(input_signature: Any, where: str) -> tuple[Any, ...]:
+  """Returns an input signature as a tuple of nested specs.
+
+  Raises:
+    SaveInputError: it is not a sequence, or a leaf has no shape or no dtype.
+  """
+  if isinstance(input_signature, str) or not isinstance(input_signature, Sequence):
+    raise SaveInputError(
+      f"{where}: input_signature is {input_signature!r:.80}; expected a list of specs, one per input"
+    )
+  for path, leaf in jax.tree_util.tree_leaves_with_path(tuple(input_signature)):
+    _input_spec(_without_default(leaf), None, f"{where}: input_signature{jax.tree_util.keystr(path)}")
+  return tuple(input_signature)
+
+
+def remove_signature_defaults(input_signature: Any) -> Any:
+  """Returns an input signature with the plain spec in place of each `TensorSpecWithDefault`."""
+  return jax.tree.map(_without_default, input_signature)
+
+
+def default_values(input_signature: Sequence[Any], where: str) -> list[Any]:
+  """Returns the nested default of each argument, or `inspect.Parameter.empty`.
+
+  Raises:
+    SaveInputError: only a part of an argument has defaults, or an argument without default follows one with.
+  """
+  values: list[Any] = []
+  for i, argument in enumerate(input_signature):
+    has_default = [isinstance(leaf, TensorSpecWithDefault) for leaf in jax.tree.leaves(argument)]
+    if any(has_default) and not all(has_default):
+      raise SaveInputError(
+        f"{where}: input {i} has defaults for {sum(has_default)} of {len(has_default)} arrays; use "
+        "TensorSpecWithDefault for each array of a nested input, or for none"
+      )
+    if any(has_default):
+      values.append(jax.tree.map(lambda spec: spec.default_val, argument))
+    elif values and values[-1] is not inspect.Parameter.empty:
+      raise SaveInputError(
+        f"{where}: input {i} has no default, but input {i - 1} has one; put those with defaults last"
+      )
+    else:
+      values.append(inspect.Parameter.empty)
+  return values
+
+
+def named_specs(input_signature: Sequence[Any], where: str) -> tuple[Any, ...]:
+  """Returns an input signature with an `InputSpec` for each leaf.
+
+  A leaf without a name has the name that TensorFlow gives it: "inputs_0" for the first input, and "inputs_0_a" for its
+  element "a".
+
+  Raises:
+    SaveInputError: two leaves have one name.
+  """
+
+  def named(path: Any, leaf: Any) -> InputSpec:
+    default = "_".join(["inputs", *(str(_key(key)) for key in path)])
+    return _input_spec(_without_default(leaf), default, where)
+
+  specs = jax.tree_util.tree_map_with_path(named, tuple(input_signature))
+  seen: set[str] = set()
+  for spec in jax.tree.leaves(specs):
+    if spec.name in seen:
+      raise SaveInputError(f"{where}: two inputs are named {spec.name!r}; rename one")
+    seen.add(spec.name)
+  return specs
+
+
+def _without_default(leaf: Any) -> Any:
+  return leaf.tensor_spec if isinstance(leaf, TensorSpecWithDefault) else leaf
+
+
+def _input_spec(spec: Any, name: str | None, where: str) -> InputSpec:
+  shape: Any = getattr(spec, "shape", None)
+  dtype = getattr(spec, "dtype", None)
+  if dtype is None or not hasattr(spec, "shape"):
+    raise SaveInputError(f"{where} is {spec!r:.80}; expected a spec with a shape and a dtype, such as tf.TensorSpec")
+  is_unknown = shape is None or getattr(shape, "rank", 0) is None
+  try:
+    # NumPy does not accept TensorFlow's own dtypes.
+    np_dtype = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+  except TypeError as e:
+    raise SaveInputError(f"{where} has the dtype {dtype!r:.80}, which is not one of NumPy") from e
+  return InputSpec(None if is_unknown else tuple(shape), np_dtype, getattr(spec, "name", None) or name or "")
+
+
+def _key(key: Any) -> Any:
+  return next((getattr(key, a) for a in ("key", "name", "idx") if hasattr(key, a)), key)
