@@ -11,10 +11,18 @@ PACKAGES := xla_call_module graphdef_ir ops_jax convert savedmodel_io hub_io tes
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := third_party/locks/cpu.txt
+RELEASE_VENV := .venv-release
+RELEASE_LOCK := third_party/locks/release.txt
 hash = $(firstword $(shell { $(1); } | sha256sum))
 # The name of a stamp contains a hash of its sources, so that a changed lock or pyproject.toml renews it.
 LOCKED := $(VENV)/.locked-$(call hash,cat $(LOCK))
-READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(PACKAGES:%=%/pyproject.toml); echo $(CURDIR))
+READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(PACKAGES:%=%/pyproject.toml) tools/packaging/umbrella/pyproject.toml; echo $(CURDIR))
+RELEASE_READY := $(RELEASE_VENV)/.locked-$(call hash,cat $(RELEASE_LOCK))
+# The wheel `graftax`, which only names the others.
+UMBRELLA := tools/packaging/umbrella
+# $(call install_lock,VENV,LOCK): installs exactly what a lock lists.
+install_lock = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --require-hashes -r $(2)
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
@@ -34,12 +42,12 @@ $(LOCKED): $(LOCK)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and f"Python 3.11 is needed, found {sys.version}; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing the locked packages into $(VENV) (about 1.5 GB, a few minutes on first use)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r $(LOCK)
+	$(call install_lock,$(VENV),$(LOCK))
 	touch $@
 
 $(READY): $(LOCKED)
 	rm -f $(VENV)/.editable-*
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(PACKAGES:%=-e ./%)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(PACKAGES:%=-e ./%) -e ./$(UMBRELLA)
 	touch $@
 
 .PHONY: venv
@@ -90,9 +98,27 @@ bazel-test: $(READY)  ## the tests without TensorFlow under Bazel, with declared
 	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) $(BAZEL_TARGETS)
 
 .PHONY: wheels
-wheels: $(READY)  ## build the eight wheels in dist/, reproducible byte for byte
+wheels: $(READY)  ## build the wheels in dist/, reproducible byte for byte
 	rm -rf dist
-	$(BIN)/python tools/packaging/build_wheel.py --out dist $(PACKAGES)
+	$(BIN)/python tools/packaging/build_wheel.py --out dist $(PACKAGES) $(UMBRELLA)
+
+$(RELEASE_READY): $(READY) $(RELEASE_LOCK)
+	rm -rf $(RELEASE_VENV)
+	$(PYTHON) -m venv $(RELEASE_VENV)
+	$(call install_lock,$(RELEASE_VENV),$(RELEASE_LOCK))
+	touch $@
+
+.PHONY: release-rehearsal
+release-rehearsal: $(RELEASE_READY)  ## build dist/, check it, install graftax[all] from it and run the demo (docs/release.md)
+	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/rehearse_release.py --tools $(RELEASE_VENV)/bin
+
+.PHONY: bump
+bump: $(READY)  ## set the version of all packages and roll the changelogs: make bump VERSION=0.2.0
+	$(BIN)/python tools/packaging/bump_version.py $(VERSION)
+
+.PHONY: release-check
+release-check: $(READY)  ## fail if the tree is not ready to be released under a tag: make release-check TAG=v0.2.0
+	$(BIN)/python tools/packaging/bump_version.py --check $(TAG)
 
 .PHONY: cleanroom
 cleanroom: $(READY)  ## install each wheel in its own venv and run its smoke test (slow; `make test` runs a fast form)
@@ -121,8 +147,8 @@ bench: $(READY)  ## measure speed and memory
 
 .PHONY: lock
 lock: $(READY)  ## resolve third_party/locks/*.in again
-	$(BIN)/python third_party/locks/lock.py cpu cuda12 cuda13 tpu
+	$(BIN)/python third_party/locks/lock.py cpu cuda12 cuda13 tpu release
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) $(RELEASE_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

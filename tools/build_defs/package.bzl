@@ -1,6 +1,7 @@
 """Macro for the targets of one package folder: its library, its tests and its wheel."""
 
 load("@rules_python//python:defs.bzl", "py_library", "py_test")
+load("//tools/build_defs:version.bzl", "VERSION")
 load("//tools/build_defs:wheel.bzl", "python_wheel")
 
 _NOT_SHIPPED = [
@@ -41,12 +42,11 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         deps = deps + _TEST_RUNNER,
     )
 
-def graftax_package(name, version, deps, visibility, test_deps = [], test_data = []):
+def graftax_package(name, deps, visibility, test_deps = [], test_data = []):
     """Declares the library, the wheel and the test targets of a package.
 
     Args:
       name: name of the folder and of the library.
-      version: version of the wheel; the same as in pyproject.toml.
       deps: dependencies of the library; the same as in pyproject.toml.
       visibility: visibility of the library: the packages above this one that may import it.
       test_deps: additional dependencies of the tests in both rings.
@@ -68,7 +68,7 @@ def graftax_package(name, version, deps, visibility, test_deps = [], test_data =
         distribution = "graftax-" + name.replace("_", "-"),
         pyproject = "pyproject.toml",
         readme = "README.md",
-        version = version,
+        version = VERSION,
         visibility = ["//tools:__subpackages__"],
     )
     tests = native.glob(["graftax/**/*_test.py", "graftax/**/conftest.py"])

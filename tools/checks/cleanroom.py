@@ -41,8 +41,11 @@ def smoke_command(python: Path, package: str, paths: Iterable[Path] = ()) -> lis
   return command
 
 
-def _constraints(folder: Path) -> Path:
-  """The lock's versions without hashes, which pip does not take for the wheels built here."""
+def write_constraints(folder: Path) -> Path:
+  """Writes the lock's versions to `folder` and returns the path.
+
+  Hashes are left out, because pip would then refuse the wheels that are built here.
+  """
   lines = (ROOT / "third_party/locks/cpu.txt").read_text().splitlines()
   path = folder / "constraints.txt"
   path.write_text("\n".join(line.split(" --hash")[0] for line in lines if "==" in line))
@@ -63,7 +66,7 @@ def check_with_pip(package: str, wheels: Path, folder: Path) -> None:
     "--find-links",
     str(wheels),
     "--constraint",
-    str(_constraints(folder)),
+    str(write_constraints(folder)),
     f"graftax-{package.replace('_', '-')}",
   ]
   subprocess.run(pip, check=True)

@@ -130,7 +130,7 @@ def test_names_that_other_modules_import_are_public():
 
 
 def test_the_namespace_has_no_init_file():
-  assert not list(ROOT.glob("*/graftax/__init__.py"))
+  assert not [*ROOT.glob("*/graftax/__init__.py"), *ROOT.glob("tools/packaging/*/graftax/__init__.py")]
 
 
 def test_bazel_does_not_write_one_either():
@@ -183,7 +183,6 @@ def test_bazel_and_pyproject_declare_the_same(package):
     d.removeprefix("graftax-").replace("-", "_") if d.startswith("graftax-") else d
     for d in _declared(package, extras=False)
   }
-  assert call["version"] == _project(package)["version"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

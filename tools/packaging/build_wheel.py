@@ -1,6 +1,7 @@
-"""Builds the wheel of one package, byte for byte the same from the same sources.
+"""Builds wheels and source archives of packages, byte for byte the same from the same sources.
 
     python tools/packaging/build_wheel.py --out dist ops_jax convert
+    python tools/packaging/build_wheel.py --out dist --sdist ops_jax convert    # also dist/*.tar.gz
 
 Tests, their data and caches stay out: the package is copied without them to an empty folder and built there by its own
 PEP 517 backend.
@@ -53,48 +54,59 @@ def _stage(package: Path, files: Iterable[Path], license_file: Path, target: Pat
   shutil.copyfile(license_file, target / "LICENSE")
 
 
-def wheel_name(package: Path) -> str:
-  """Returns the file name that the package's pyproject.toml declares."""
+def archive_names(package: Path) -> tuple[str, str]:
+  """Returns the names of the wheel and of the source archive that the package's pyproject.toml declares."""
   project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
-  return f"{project['name'].replace('-', '_')}-{project['version']}-py3-none-any.whl"
+  stem = f"{project['name'].replace('-', '_')}-{project['version']}"
+  return f"{stem}-py3-none-any.whl", f"{stem}.tar.gz"
 
 
-def build(package: Path, out: Path, license_file: Path = _ROOT / "LICENSE", files: list[Path] | None = None) -> Path:
-  """Builds a wheel in `out` and returns its path.
+def build(
+  package: Path,
+  out: Path,
+  license_file: Path = _ROOT / "LICENSE",
+  files: list[Path] | None = None,
+  *,
+  sdist: bool = False,
+) -> Path:
+  """Builds a wheel or a source archive in `out` and returns its path.
 
   Args:
     package: folder with pyproject.toml and README.md.
-    out: folder for the wheel; created if missing.
+    out: folder for the result; created if missing.
     license_file: the license to include.
     files: the files to include, relative to `package`; by default all that ship.
+    sdist: build the source archive instead of the wheel. It holds the files that ship, so the wheel that pip builds
+      from it is the same, byte for byte.
 
   Raises:
-    ValueError: the backend named the wheel differently from what pyproject.toml declares.
+    ValueError: the backend named the result differently from what pyproject.toml declares.
   """
   out = out.resolve()
   out.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory() as folder:
     _stage(package, shipped_files(package) if files is None else files, license_file, Path(folder))
     with _inside(Path(folder)):
-      name = buildapi.build_wheel(str(out))
-  if name != wheel_name(package):
-    raise ValueError(
-      f"{package.name}: the backend built {name!r}; expected {wheel_name(package)!r}, as pyproject.toml declares"
-    )
+      name = buildapi.build_sdist(str(out)) if sdist else buildapi.build_wheel(str(out))
+  expected = archive_names(package)[sdist]
+  if name != expected:
+    raise ValueError(f"{package.name}: the backend built {name!r}; expected {expected!r}, as pyproject.toml declares")
   return out / name
 
 
 def main() -> None:
-  parser = argparse.ArgumentParser(description="Build wheels of packages, reproducibly.")
+  parser = argparse.ArgumentParser(description="Build wheels and source archives, reproducibly.")
   parser.add_argument("packages", nargs="+", type=Path, help="package folders, such as ops_jax")
-  parser.add_argument("--out", type=Path, required=True, help="folder for the wheels")
+  parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+  parser.add_argument("--sdist", action="store_true", help="also build source archives")
   parser.add_argument("--license", type=Path, default=_ROOT / "LICENSE")
   parser.add_argument("--files", type=Path, help="a file that lists what the wheel of one package is made from")
   arguments = parser.parse_args()
   for package in arguments.packages:
     files = [Path(f).relative_to(package) for f in arguments.files.read_text().split("\n")] if arguments.files else None
-    wheel = build(package, arguments.out, arguments.license, files)
-    print(f"{wheel.name}  {wheel.stat().st_size} bytes")
+    for sdist in (False, True) if arguments.sdist else (False,):
+      built = build(package, arguments.out, arguments.license, files, sdist=sdist)
+      print(f"{built.name}  {built.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
