@@ -88,11 +88,15 @@ def load(
   text = os.fspath(handle)
   read: _Read = partial(read_module, handle=text, tags=tags, verify=verify)
   limits = ArchiveLimits() if limits is None else limits
-  if os.path.isdir(text):
+  if os.path.isdir(text) or _can_only_be_a_path(handle):
     return read(Path(text))
   if os.path.isfile(text):
     return _load_cached(text, [_LocalArchive(Path(text), limits)], read, offline=False)
   return _load_cached(text, _sources(parse_handle(text), limits), read, offline=offline)
+
+
+def _can_only_be_a_path(handle: str | os.PathLike[str]) -> bool:
+  return not os.path.isfile(handle) and (not isinstance(handle, str) or handle.startswith(("/", ".", "~")))
 
 
 class _Source(Protocol):

@@ -16,13 +16,6 @@ _DATA = Path(__file__).parent / "testdata/2026_11_22"
 _URL = "https://tfhub.dev/publisher/model/1"
 
 
-@pytest.fixture(autouse=True)
-def caches(tmp_path, monkeypatch):
-  monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "tfhub"))
-  monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
-  return tmp_path
-
-
 def _archive(path: Path, module: str = "tf1_module") -> Path:
   with tarfile.open(path, "w:gz") as tar:
     tar.add(_DATA / module, ".")

@@ -10,6 +10,7 @@ $TFHUB_CACHE_DIR/
 
 import hashlib
 import os
+import shutil
 import socket
 import tempfile
 import time
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from graftax.savedmodel_io.writing.atomic import new_file, scratch_folder
+from graftax.savedmodel_io.writing.atomic import PARTIAL_SUFFIX, new_file, scratch_folder
 
 __all__ = ["TfHubEntry", "tfhub_cache_folder"]
 
@@ -60,6 +61,8 @@ class TfHubEntry:
 
     Only while `lock_file` is held.
     """
+    for abandoned in self.folder.parent.glob(f".{self.folder.name}.*{PARTIAL_SUFFIX}"):
+      shutil.rmtree(abandoned, ignore_errors=True)  # of a process that was killed
     with scratch_folder(self.folder) as scratch:
       fresh, old = scratch / "new", scratch / "old"
       fresh.mkdir()

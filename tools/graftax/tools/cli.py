@@ -19,6 +19,8 @@ TensorFlow SavedModels as JAX programs, and JAX functions as SavedModels, withou
 
 - `graftax inspect my_model`
 
+- `graftax inspect https://tfhub.dev/google/yamnet/1`
+
 - `graftax run my_model --input x=x.npy --output y.npz`
 
 - `graftax convert my_model --out my_model_jax`
@@ -46,7 +48,14 @@ app = typer.Typer(
   pretty_exceptions_enable=False,
 )
 
-ModelPath = Annotated[Path, typer.Argument(metavar="PATH", help="Folder of the SavedModel, with saved_model.pb in it.")]
+Model = Annotated[
+  str,
+  typer.Argument(
+    metavar="MODEL",
+    help="Folder of the SavedModel, with saved_model.pb in it; a .tar.gz archive of one; or the handle of a hub "
+    "module, such as https://tfhub.dev/google/yamnet/1 or google/yamnet/tensorFlow2/yamnet/1.",
+  ),
+]
 Tags = Annotated[
   list[str] | None,
   typer.Option(
@@ -54,6 +63,12 @@ Tags = Annotated[
   ),
 ]
 SignatureName = Annotated[str, typer.Option("--signature", "-s", help="Name of the signature.")]
+OptionalSignatureName = Annotated[
+  str | None,
+  typer.Option(
+    "--signature", "-s", help="Name of the signature; by default serving_default, or default in hub modules."
+  ),
+]
 
 
 def main() -> None:
@@ -99,7 +114,7 @@ def _message(error: Exception) -> str:
 @app.command("inspect")
 @_reports_errors
 def inspect_command(
-  path: ModelPath,
+  model: Model,
   tags: Tags = None,
   as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
   show_all: Annotated[
@@ -126,13 +141,13 @@ def inspect_command(
 
   - `graftax inspect my_model --json | jq '.ops[] | select(.supported | not)'`
   """
-  from graftax.savedmodel_io import load
+  from graftax.hub_io import load
   from graftax.tools.console import progress, results
   from graftax.tools.model_report import report_model
 
   with progress() as bar:
-    bar.add_task(f"reading {path}", total=None)
-    report = report_model(load(path, tags or None, verify=False), trace=trace)
+    bar.add_task(f"reading {model}", total=None)
+    report = report_model(load(model, tags or None, verify=False), trace=trace)
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
     return
@@ -144,7 +159,7 @@ def inspect_command(
 @app.command("run")
 @_reports_errors
 def run_command(
-  path: ModelPath,
+  model: Model,
   inputs: Annotated[
     list[str] | None,
     typer.Option(
@@ -156,7 +171,7 @@ def run_command(
     Path | None,
     typer.Option("--output", "-o", help="Write the outputs to this .npz, or one output to this .npy. Else print them."),
   ] = None,
-  signature: SignatureName = "serving_default",
+  signature: OptionalSignatureName = None,
   tags: Tags = None,
   batch_size: Annotated[
     int | None, typer.Option(min=1, help="Examples to run at a time, if all at once need too much memory.")
@@ -171,15 +186,15 @@ def run_command(
   """
   from graftax.tools.run_model import run_model
 
-  run_model(path, inputs or (), output, signature=signature, tags=tags, batch_size=batch_size, seed=seed)
+  run_model(model, inputs or (), output, signature=signature, tags=tags, batch_size=batch_size, seed=seed)
 
 
 @app.command("convert")
 @_reports_errors
 def convert_command(
-  path: ModelPath,
+  model: Model,
   out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
-  signature: SignatureName = "serving_default",
+  signature: OptionalSignatureName = None,
   tags: Tags = None,
   batch: Annotated[
     str, typer.Option(metavar="SIZE|symbolic", help="Batch size, if it is left open; `symbolic` allows any.")
@@ -213,7 +228,7 @@ def convert_command(
   from graftax.tools.export_model import export_model
 
   exported = export_model(
-    path,
+    model,
     out,
     signature=signature,
     tags=tags,

@@ -1,5 +1,7 @@
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ from graftax.tools.cli import app
 from graftax.tools.examples.digits import load_digits, model_path
 
 _MODEL = str(model_path())
+_TF1_MODULE = Path(__file__).parents[3] / "hub_io/graftax/hub_io/testdata/2026_11_22/tf1_module"
 
 
 def _run(*arguments):
@@ -108,6 +111,18 @@ def test_inspect_names_ops_without_a_lowering(model_with_unknown_op):
   assert shown.exit_code == 0
   assert "no: CompanySecret without a lowering" in " ".join(shown.stdout.split())
   assert "19 ops, 18 of them supported" in shown.stdout
+
+
+def test_hub_modules_are_named_by_handle(tmp_path, monkeypatch):
+  handle = "https://tfhub.dev/publisher/model/1"
+  monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
+  shutil.copytree(_TF1_MODULE, tmp_path / hashlib.sha1(handle.encode()).hexdigest())
+  assert "default: float32[?, 4]" in _run("inspect", handle).stdout
+  with np.load(_TF1_MODULE.with_suffix(".npz")) as expected:
+    np.save(tmp_path / "x.npy", expected["x"])
+    ran = _run("run", handle, "--tag", "train", "-i", f"default={tmp_path / 'x.npy'}", "-o", tmp_path / "y.npy")
+    assert ran.exit_code == 0
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected["train.default"], rtol=1e-5, atol=1e-5)
 
 
 def test_run_writes_tensorflows_numbers(tmp_path, images):
@@ -204,6 +219,7 @@ def test_convert_keeps_what_is_there_unless_forced(tmp_path):
   ("arguments", "message"),
   [
     (["inspect", "{tmp}/nowhere"], "nowhere: no such folder"),
+    (["inspect", "nowhere"], "'nowhere' is neither an existing path nor the name of a model on Kaggle"),
     (["inspect", "{tmp}"], "saved_model.pb"),
     (["inspect", "{tmp}/damaged"], "damaged"),
     (["inspect", _MODEL, "--tag", "train"], "train"),

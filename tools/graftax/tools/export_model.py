@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from jax import export
 
 from graftax.convert import AnnotatedFunction, MissingInputError, Variable
 from graftax.graphdef_ir import GraftaxError, TensorSpec
+from graftax.hub_io import load
 from graftax.ops_jax import InconclusiveError
-from graftax.savedmodel_io import SavedModel, load
+from graftax.savedmodel_io import SavedModel
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
@@ -49,10 +51,10 @@ class ExportedModel:
 
 
 def export_model(
-  path: Path,
+  handle: str | os.PathLike[str],
   out: Path,
   *,
-  signature: str,
+  signature: str | None,
   tags: Sequence[str] | None,
   batch: str,
   shapes: Sequence[str],
@@ -68,9 +70,10 @@ def export_model(
   """
   replaces = _MANIFEST_FILE if force else None
   check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
-  if path.resolve().is_relative_to(out.resolve()):
-    raise OutputExistsError(f"{out} holds the model {str(path)!r} itself; choose another folder to write to.")
-  model = load(path, tags or None)
+  model = load(handle, tags or None)
+  if Path(model.path).resolve().is_relative_to(out.resolve()):
+    raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
+  signature = model.default_entry if signature is None else signature
   specs = model.signatures[signature].inputs
   arguments = input_shapes(specs, batch=batch, shapes=shapes, constraints=constraints)
   _note_narrowed("input", specs, arguments)

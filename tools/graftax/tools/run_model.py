@@ -1,5 +1,6 @@
 """`graftax run`: a signature applied to arrays from files."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from graftax.convert import AnnotatedFunction
 from graftax.graphdef_ir import TensorSpec
-from graftax.savedmodel_io import load
+from graftax.hub_io import load
 from graftax.tools.array_files import check_output_path, fit_to_spec, read_inputs, save_outputs
 from graftax.tools.console import progress, remarks, results
 from graftax.tools.errors import ArrayFileError
@@ -21,11 +22,11 @@ _NUM_SHOWN = 200
 
 
 def run_model(
-  path: Path,
+  handle: str | os.PathLike[str],
   inputs: Sequence[str],
   output: Path | None,
   *,
-  signature: str,
+  signature: str | None,
   tags: Sequence[str] | None,
   batch_size: int | None,
   seed: int,
@@ -36,7 +37,8 @@ def run_model(
     GraftaxError: the model or the inputs are not what they should be.
   """
   arrays = read_inputs(inputs)
-  model = load(path, tags or None)
+  model = load(handle, tags or None)
+  signature = model.default_entry if signature is None else signature
   specs = model.signatures[signature].inputs
   if output is not None:
     check_output_path(output, list(model.signatures[signature].outputs))
