@@ -124,6 +124,27 @@ release-check: $(READY)  ## fail if the tree is not ready to be released under a
 cleanroom: $(READY)  ## install each wheel in its own venv and run its smoke test (slow; `make test` runs a fast form)
 	$(BIN)/python tools/checks/cleanroom.py
 
+CLOSURES ?= cuda12 cuda13 tpu
+DEVICE ?=
+
+.PHONY: closures
+closures: $(READY)  ## install the accelerators' locks one by one, import JAX and the plugins, and check them (gigabytes)
+	$(BIN)/python third_party/locks/check_closures.py $(CLOSURES) $(if $(DEVICE),--device $(DEVICE) --wheels dist)
+
+.PHONY: gpu-test
+gpu-test: wheels  ## the smoke tests of all wheels on a GPU with CLOSURES=cuda13, or cuda12
+	$(MAKE) closures CLOSURES="$(or $(filter cuda%,$(CLOSURES)),cuda13)" DEVICE=cuda
+
+.PHONY: tpu-test
+tpu-test: wheels  ## the smoke tests of all wheels on a TPU
+	$(MAKE) closures CLOSURES=tpu DEVICE=tpu
+
+MATRIX ?=
+
+.PHONY: matrix
+matrix: wheels  ## try the wheels on each Python and JAX, and print a table (an hour); MATRIX="--tests xla_call_module"
+	$(BIN)/python tools/checks/version_matrix.py --wheels dist $(MATRIX)
+
 .PHONY: applications
 applications: $(READY)  ## every model of keras.applications, including the large ones (an hour)
 	GRAFTAX_ALL_APPLICATIONS=1 $(BIN)/pytest --ring=tensorflow testing/graftax/testing/keras_applications_test.py

@@ -36,7 +36,7 @@ _BINARY = {".binpb", ".npz", ".pb"}
 # The SavedModel of the demo; TensorFlow chose the names.
 _SAVED_MODEL = {".index", ".data-00000-of-00001"}
 _NOT_OURS = re.compile(
-  r"^(\.(?!ci\b|bazelrc$|gitignore$|ruff\.toml$)|bazel-|dist$|build$|__pycache__$|LICENSE$|testdata$)"
+  r"^(\.(?!ci\b|github\b|bazelrc$|gitignore$|ruff\.toml$)|bazel-|dist$|build$|__pycache__$|LICENSE$|testdata$)"
 )
 _PRIVATE_JAX = re.compile(r"\bjax\.(_src)\b")
 _MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home|tmp)/[\w.-]+")

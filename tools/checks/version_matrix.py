@@ -1,0 +1,182 @@
+"""Tries the wheels on several versions of Python and JAX and prints a table. `make matrix` calls it.
+
+    python tools/checks/version_matrix.py --wheels dist xla_call_module
+    python tools/checks/version_matrix.py --wheels dist --tests --python 3.13 --jax 0.12.0 graphdef_ir ops_jax
+
+Each combination has its own virtual environment, in which pip chooses the newest versions of everything else. Each runs
+the smoke test of a package, or with `--tests` the fast tests without TensorFlow, from the installed wheel.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cleanroom import PACKAGES, ROOT, smoke_command
+
+_PYTHONS = ("3.11", "3.12", "3.13")
+# The oldest that the packages declare; of later minor versions, the newest patch is tried.
+_OLDEST_JAX = (0, 10, 0)
+_TEST_TOOLS = ("pytest", "hypothesis", "pytest-xdist", "flatbuffers")
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+  """One line of the table.
+
+  Attributes:
+    import_s: of the package and its dependencies, in a fresh process.
+    passed: whether all of it worked.
+    result: the last line of the tests, or of the error.
+  """
+
+  package: str
+  python: str
+  jax: str
+  wheel_bytes: int
+  num_dependencies: int
+  install_s: float
+  import_s: float
+  passed: bool
+  result: str
+
+
+def find_pythons(versions: tuple[str, ...] = _PYTHONS) -> dict[str, Path]:
+  """Returns the interpreters found on PATH or under pyenv, by minor version; those that do not run are left out."""
+  found = {}
+  for version in versions:
+    candidates = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    for candidate in filter(None, candidates):
+      command = [str(candidate), "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"]
+      run = subprocess.run(command, capture_output=True, text=True, check=False)
+      if run.stdout.strip() == version:
+        found.setdefault(version, Path(candidate))
+  return found
+
+
+def jax_versions(python_version: str) -> list[str]:
+  """Returns the oldest supported JAX and the newest patch of each minor version that has wheels for a Python."""
+  command = [*_PIP, "index", "versions", "jax", "--json", "--only-binary", ":all:", "--python-version", python_version]
+  listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["versions"]
+  return choose_versions(listed)
+
+
+def choose_versions(listed: list[str]) -> list[str]:
+  """Returns the oldest supported version of a list, and the newest patch of each minor version since."""
+  numbers = [tuple(map(int, v.split("."))) for v in listed if re.fullmatch(r"\d+\.\d+\.\d+", v)]
+  supported = sorted(n for n in numbers if n >= _OLDEST_JAX)
+  newest = {n[:2]: n for n in supported}
+  return [".".join(map(str, n)) for n in sorted({*supported[:1], *newest.values()})]
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+  return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def _copy_tests(package: str, target: Path) -> None:
+  """Copies the tests of a package and what they read, without its modules, so that only the wheel can be imported."""
+  for name in ("conftest.py", "pyproject.toml"):
+    shutil.copyfile(ROOT / name, target / name)
+  source = ROOT / package / "graftax" / package
+  for path in (*source.rglob("*_test.py"), *source.rglob("conftest.py"), *source.rglob("testdata/**/*")):
+    if path.is_file():
+      copy = target / "tests" / path.relative_to(source)
+      copy.parent.mkdir(parents=True, exist_ok=True)
+      shutil.copyfile(path, copy)
+
+
+def _tests(python: Path, package: str, folder: Path) -> tuple[bool, str]:
+  _copy_tests(package, folder)
+  options = ["--ring=free", "-m", "not slow", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-n", "2", "tests"]
+  run = _run([str(python), "-m", "pytest", *options], folder)
+  return run.returncode == 0, _last_line(run.stdout or run.stderr)
+
+
+def _smoke(python: Path, package: str, folder: Path) -> tuple[bool, str]:
+  run = _run(smoke_command(python, package), folder)
+  return run.returncode == 0, _last_line(run.stderr if run.returncode else run.stdout)
+
+
+def _last_line(text: str) -> str:
+  return (text.strip().splitlines() or ["no output"])[-1].strip("= ")
+
+
+def try_combination(package: str, python: Path, version: str, jax: str, wheels: Path, tests: bool) -> Row:
+  """Installs the wheel of a package with a version of JAX, and runs its tests."""
+  distribution = f"graftax-{package.replace('_', '-')}"
+  (wheel,) = wheels.glob(f"{distribution.replace('-', '_')}-*.whl")
+  with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    subprocess.run([str(python), "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    inside = folder / "venv/bin/python"
+    requirements = [
+      distribution,
+      *([] if package == "graphdef_ir" else [f"jax=={jax}"]),
+      *(_TEST_TOOLS if tests else ()),
+    ]
+    start = time.perf_counter()
+    command = [
+      *_PIP,
+      "--python",
+      str(inside),
+      "install",
+      "--only-binary",
+      ":all:",
+      "--find-links",
+      str(wheels.resolve()),
+    ]
+    installed = _run([*command, *requirements], folder)
+    install_s = time.perf_counter() - start
+    if installed.returncode:
+      error = _last_line(installed.stderr)
+      return Row(package, version, jax, wheel.stat().st_size, 0, install_s, 0.0, False, error)
+    start = time.perf_counter()
+    _run([str(inside), "-I", "-c", f"import graftax.{package}"], folder)
+    import_s = time.perf_counter() - start
+    num_dependencies = len(list(folder.glob("venv/lib/python3*/site-packages/*.dist-info"))) - 1
+    passed, result = (_tests if tests else _smoke)(inside, package, folder)
+  return Row(package, version, jax, wheel.stat().st_size, num_dependencies, install_s, import_s, passed, result)
+
+
+def _line(row: Row) -> str:
+  return (
+    f"| {row.package} | {row.python} | {row.jax} | {row.wheel_bytes / 1000:.0f} | {row.num_dependencies} "
+    f"| {row.install_s:.1f} | {row.import_s:.1f} | {row.result if row.passed else 'FAILED: ' + row.result} |"
+  )
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description="Try wheels on several versions of Python and JAX.")
+  parser.add_argument("packages", nargs="*", default=PACKAGES, help="package folders (default: all)")
+  parser.add_argument("--wheels", type=Path, required=True, help="folder with all wheels of graftax")
+  parser.add_argument(
+    "--tests", action="store_true", help="run the fast tests without TensorFlow, not only smoke tests"
+  )
+  parser.add_argument("--python", action="append", help="minor version, such as 3.13 (default: all that are found)")
+  parser.add_argument("--jax", action="append", help="version (default: 0.10.0 and the newest of each minor version)")
+  arguments = parser.parse_args()
+  pythons = find_pythons(tuple(arguments.python or _PYTHONS))
+  missing = sorted({*(arguments.python or _PYTHONS)} - pythons.keys())
+  if missing:
+    print(f"not found, so not tried: Python {', '.join(missing)}")
+  print("| package | Python | JAX | wheel kB | dependencies | install s | import s | result |")
+  print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+  passed = True
+  for version, python in pythons.items():
+    for jax in arguments.jax or jax_versions(version):
+      for package in arguments.packages:
+        row = try_combination(package, python, version, jax, arguments.wheels, arguments.tests)
+        print(_line(row), flush=True)
+        passed &= row.passed
+  sys.exit(not passed)
+
+
+if __name__ == "__main__":
+  main()

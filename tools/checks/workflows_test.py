@@ -1,0 +1,65 @@
+"""The workflow files only call make targets, and the targets exist."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cleanroom import ROOT
+
+_WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+_MATRIX_VALUE = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")
+_MAKE = re.compile(r"make ([a-z-]+)((?: [A-Z]+=(?:\"[^\"]*\"|[^\s;&|\"]+))*)")
+
+
+def _load(path: Path) -> dict[str, Any]:
+  return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def _commands(job: dict[str, Any]) -> Iterator[str]:
+  """Yields the commands of a job, once for each value of its matrix."""
+  matrix = job.get("strategy", {}).get("matrix", {})
+  for step in job["steps"]:
+    used = _MATRIX_VALUE.findall(step.get("run", ""))
+    assert len(set(used)) <= 1, "one matrix value in a command"
+    for value in matrix[used[0]] if used else [""]:
+      if "run" in step:
+        yield _MATRIX_VALUE.sub(value, step["run"])
+
+
+def _all_commands() -> list[tuple[str, str]]:
+  return [(path.name, c) for path in _WORKFLOWS for job in _load(path)["jobs"].values() for c in _commands(job)]
+
+
+def _targets() -> set[str]:
+  return set(re.findall(r"^\.PHONY: ([a-z-]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_workflows_are_there():
+  assert {path.stem for path in _WORKFLOWS} == {"ci", "gpu", "nightly", "release", "tpu", "wheels"}
+
+
+@pytest.mark.parametrize(("workflow", "command"), _all_commands())
+def test_a_command_is_a_make_target_that_exists(workflow, command):
+  match = _MAKE.fullmatch(command)
+  assert match, f"{workflow}: {command!r} is not a call of make"
+  assert match[1] in _targets()
+  variables = set(re.findall(r"([A-Z]+)=", match[2]))
+  assert all(f"$({name})" in (ROOT / "Makefile").read_text() for name in variables)
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.stem)
+def test_jobs_may_only_do_what_they_need(path):
+  workflow = _load(path)
+  assert workflow["permissions"] == {"contents": "read"}
+  writing = {name for name, job in workflow["jobs"].items() if "write" in job.get("permissions", {}).values()}
+  assert writing == ({"build", "publish"} if path.stem == "release" else set())
+  assert all("timeout-minutes" in job for name, job in workflow["jobs"].items() if name != "publish")
+
+
+def test_only_a_job_that_runs_no_code_of_the_tree_publishes():
+  job = _load(ROOT / ".github/workflows/release.yml")["jobs"]["publish"]
+  assert not list(_commands(job))
+  assert job["environment"] == "release"
