@@ -6,6 +6,8 @@ mapping if the format allows it.
 `save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
 
+`nest`, `unnest` and `rename` bring parameters into the form that other programs take.
+
 `JaxModule`, `ExportManager` and the names around them are those of orbax.export. They use TensorFlow if it is imported.
 """
 
@@ -16,6 +18,8 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_check
 from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_checkpoint
 from graftax.savedmodel_io.files.saved_model_pb import is_saved_model
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, RestoredFunction
+from graftax.savedmodel_io.parameters.nesting import nest, unnest
+from graftax.savedmodel_io.parameters.renaming import Renaming, rename
 from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
@@ -53,6 +57,7 @@ __all__ = [
   "JaxFunction",
   "JaxModule",
   "Mesh",
+  "Renaming",
   "Resource",
   "RestoredFunction",
   "SavedModel",
@@ -74,10 +79,13 @@ __all__ = [
   "load",
   "make_auto_batching_function",
   "maybe_enable_dtensor_export_on",
+  "nest",
   "read_checkpoint",
   "remove_signature_defaults",
+  "rename",
   "save",
   "shutdown_dtensor",
+  "unnest",
   "with_default_args",
   "write_checkpoint",
   "write_saved_model",

@@ -15,6 +15,7 @@ __all__ = [
   "MissingShardError",
   "NotASavedModelError",
   "OutputExistsError",
+  "ParameterNameError",
   "SaveInputError",
   "SavedModelError",
   "SavedModelNotFoundError",
@@ -115,6 +116,10 @@ class UnknownNameError(SavedModelError, KeyError):
 
 class AmbiguousFunctionError(SavedModelError, TypeError):
   """The arguments match none, or the wrong number, of the concrete functions of a restored function."""
+
+
+class ParameterNameError(SavedModelError, ValueError):
+  """Names of parameters contradict each other, or cannot be nested or renamed."""
 
 
 class SaveInputError(SavedModelError, ValueError):
