@@ -6,6 +6,7 @@ with the values of the counters in each of them.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,7 +55,11 @@ def walk_loop(
     bound = len(walk.states) - 1 if walk.is_finished else None
     return LoopLength(bound=bound if use == "length" else None, room=bound, reason=reason)
   if not walk.is_finished:
-    return LoopLength(reason=f"it has more than {_MAX_ITERATIONS:,} iterations")
+    is_long = len(walk.states) > _MAX_ITERATIONS
+    reason = (
+      f"it has more than {_MAX_ITERATIONS:,} iterations" if is_long else "its condition depends on a size that changes"
+    )
+    return LoopLength(reason=reason)
   return LoopLength(_counted(loop, walk.states, policy))
 
 
@@ -77,6 +82,8 @@ class KnownOnly:
   Attributes:
     counted: names of the inner loops whose iterations were known every time.
     uncounted: names of the inner loops whose iterations were unknown at least once.
+    assumes_shapes: whether a value was computed from the shape of a loop variable that the body replaces. That shape
+      is assumed to stay the same, which only running the loop confirms.
   """
 
   names_scopes = False
@@ -84,6 +91,7 @@ class KnownOnly:
   def __init__(self) -> None:
     self.counted: set[str] = set()
     self.uncounted: set[str] = set()
+    self.assumes_shapes = False
 
   def run_step(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`, as far as they are known."""
@@ -103,6 +111,7 @@ class KnownOnly:
       return [np.bool_(traits.decided_by)]
     if traits.reads_shapes:
       can_run = all(getattr(value, "shape", None) is not None for value in inputs)
+      self.assumes_shapes |= any(isinstance(value, _Unknown) and value.is_assumed for value in inputs)
     else:
       can_run = step.kernel.is_pure and all(map(is_known, inputs))
     if not can_run:
@@ -122,17 +131,27 @@ class KnownOnly:
   def _loop(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     step = frame.step
     cond, body = (_function(step.node.attrs[name]) for name in ("cond", "body"))
+    assumed_before, self.assumes_shapes = self.assumes_shapes, False
     walk = _walk(_PlannedLoop(frame.evaluator, frame.path, cond, body), self, inputs, skip_unknown=False)
-    (self.counted if walk.is_finished else self.uncounted).add(step.node.name)
-    return walk.states[-1] if walk.is_finished else [_UNKNOWN] * len(step.outputs)
+    is_counted = walk.is_finished and not self.assumes_shapes
+    self.assumes_shapes = assumed_before
+    (self.counted if is_counted else self.uncounted).add(step.node.name)
+    return walk.states[-1] if is_counted else [_UNKNOWN] * len(step.outputs)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Unknown:
-  """A value that depends on traced data; of a known shape if it is a loop variable."""
+  """A value that depends on traced data.
+
+  Attributes:
+    shape: its shape if it is a loop variable, else None.
+    dtype: its dtype if it is a loop variable, else None.
+    is_assumed: whether the shape is the one before the loop, of a variable that the body has replaced since.
+  """
 
   shape: tuple[Any, ...] | None = None
   dtype: Any = None
+  is_assumed: bool = False
 
 
 _UNKNOWN = _Unknown()
@@ -147,6 +166,14 @@ class _PlannedLoop:
     self._in_cond = evaluator.enter(cond.name, path)
     self._in_body = evaluator.enter(body.name, path)
 
+  @functools.cached_property
+  def deciding(self) -> frozenset[int]:
+    """The positions of the loop variables that the condition depends on, in this iteration or a later one."""
+    found = self.cond.parameters_of([0])
+    while (more := found | self.body.parameters_of(found)) != found:
+      found = more
+    return found
+
   def iterations(self, policy: KnownOnly, start: Sequence[Value]) -> Iterator[tuple[Sequence[Value], bool | None]]:
     """Yields the loop variables before each iteration, and whether the condition holds for them; None if unknown.
 
@@ -155,6 +182,7 @@ class _PlannedLoop:
     in_cond = dataclasses.replace(self._in_cond, policy=policy)
     in_body = dataclasses.replace(self._in_body, policy=policy)
     variables: Sequence[Value] = list(start)
+    assumed = [dataclasses.replace(s, is_assumed=True) if isinstance(s, _Unknown) else s for s in start]
     while True:
       (truth,) = in_cond.run(self.cond, variables)
       holds = _as_bool(truth)
@@ -162,10 +190,13 @@ class _PlannedLoop:
       if holds is False:
         return
       results = in_body.run(self.body, variables)
-      # A loop variable keeps its shape, even if its value is not known.
-      variables = [
-        s if isinstance(r, _Unknown) and isinstance(s, _Unknown) else r for r, s in zip(results, start, strict=True)
-      ]
+      # Most loop variables keep their shape, even if their value is not known.
+      variables = [a if r is _UNKNOWN and isinstance(a, _Unknown) else r for r, a in zip(results, assumed, strict=True)]
+
+  def is_stuck(self, before: Sequence[Value], after: Sequence[Value]) -> bool:
+    """Returns whether no known value changed that the condition depends on, so that it will not change either."""
+    pairs = [(before[i], after[i]) for i in self.deciding]
+    return all(x is y or not is_known(x) and not is_known(y) or _are_equal(x, y) for x, y in pairs)
 
   def run_once(self, policy: KnownOnly, variables: Sequence[Value]) -> None:
     """Runs the body once."""
@@ -180,7 +211,8 @@ class _Walk:
     states: the loop variables before each iteration and, if the loop was walked to its end, after the last one.
     is_known: whether the condition was known each time. If the walk is finished, too, the loop has exactly these
       iterations.
-    is_finished: whether the condition was false at the end.
+    is_finished: whether the condition was false at the end. If not, there are too many iterations, or no known value
+      changes any more.
   """
 
   states: list[Sequence[Value]]
@@ -189,7 +221,7 @@ class _Walk:
 
 
 def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip_unknown: bool) -> _Walk:
-  """Walks a loop until its condition is false or unknown, or there are too many iterations.
+  """Walks a loop until its condition is false or unknown, no known value changes, or there are too many iterations.
 
   Args:
     loop: the loop.
@@ -204,7 +236,8 @@ def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip
     is_known = is_known and holds is not None
     if holds is False:
       return _Walk(states, is_known, is_finished=True)
-    if not (is_known or skip_unknown) or len(states) > (_MAX_ITERATIONS if is_known else _MAX_BOUND):
+    is_too_long = len(states) > (_MAX_ITERATIONS if is_known else _MAX_BOUND)
+    if is_too_long or not (is_known or skip_unknown) or (len(states) > 1 and loop.is_stuck(*states[-2:])):
       return _Walk(states, is_known, is_finished=False)
   raise AssertionError("internal: a loop ended although its condition holds.")
 
@@ -234,6 +267,10 @@ def _inner_loops_depend_on(
     without_counters, [_Unknown(np.shape(v), v.dtype) if i in counters else v for i, v in enumerate(states[0])]
   )
   return bool(without_counters.uncounted & policy.counted)
+
+
+def _are_equal(x: Value, y: Value) -> bool:
+  return is_known(x) and is_known(y) and np.array_equal(x, y)
 
 
 def _function(value: Any) -> FunctionRef:

@@ -79,10 +79,11 @@ def test_a_condition_on_data_makes_a_while_loop(forms):
   assert forms() == {"a while_loop: its condition depends on traced data or on a variable"}
 
 
-def test_many_iterations_make_a_while_loop(forms):
-  loop = _loop(_less(60_000))
+def test_many_iterations_make_a_while_loop(forms, monkeypatch):
+  monkeypatch.setattr("graftax.convert.evaluation.loop_walk._MAX_ITERATIONS", 1_000)
+  loop = _loop(_less(2_000))
   assert "scan" not in _primitives(loop)
-  assert forms() == {"a while_loop: it has more than 50,000 iterations"}
+  assert forms() == {"a while_loop: it has more than 1,000 iterations"}
 
 
 def test_a_declared_bound_makes_a_scan_of_that_length(forms):

@@ -87,6 +87,14 @@ class Plan:
     positions = {slot: position for position, slot in enumerate(self.parameters)}
     return tuple(positions.get(slot) for slot in self.results)
 
+  def parameters_of(self, results: Iterable[int]) -> frozenset[int]:
+    """Returns the positions of the parameters that the results at some positions are computed from."""
+    needed = {self.results[position] for position in results}
+    for step in reversed(self.steps):
+      if needed.intersection(step.outputs):
+        needed.update(step.inputs)
+    return frozenset(position for position, slot in enumerate(self.parameters) if slot in needed)
+
 
 class Planner:
   """Plans for one program: each function is planned once, when it is first needed."""

@@ -7,7 +7,8 @@ Before a `While` runs, `ctx.loop_length` walks it with the values that are known
    counters: the loop variables that are known in every iteration (`_Loop.scan`). It is unrolled (`_Loop.unroll`)
    a) if an inner loop is counted only as long as the counters are known, as in `for i: for j in range(i)`, and the
       outer loop has at most 64 iterations;
-   b) if an array changes its shape from one iteration to the next.
+   b) if an array changes its shape from one iteration to the next;
+   c) if the body needs to know the value of a counter, for example as a size, and there are at most 64 iterations.
 2. The condition declares a bound, as `maximum_iterations` does with `counter < maximum and ...`, or the option
    `max_while_iterations` gives one. The loop becomes a `scan` of that many steps, each of which does nothing once the
    condition is false (`_Loop.bounded`). A declared bound above 10,000 is ignored.
@@ -19,11 +20,15 @@ iterations. Outside of `jit`, values of JAX arrays of up to 4096 elements are kn
 in an eager call and become a `while_loop` under `jit`. `For` is always counted; it raises if a bound is traced.
 The logger "graftax.loops" says at level INFO what each loop became, and why.
 
+Outside of `jit` and other transforms, a loop whose body needs values or shapes that one compiled body cannot have runs
+one step after the other (`_Loop.step_by_step`), or is unrolled if it is counted, as in TensorFlow.
+
 JAX needs one structure for a loop variable in all iterations. Tensor lists, which may grow, get room for all of them in
 `loop_lists.py`. State that a loop body writes is an operand and a result of the JAX loop. State that it only reads is
 closed over, as are known values, so shapes stay known inside the body.
 """
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,7 +40,7 @@ from jax.experimental import checkify
 
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
-from graftax.ops_jax._core.errors import ShapeChangeError, UnsupportedOpError
+from graftax.ops_jax._core.errors import InvalidInputError, ShapeChangeError, StaticInputError, UnsupportedOpError
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, is_known
@@ -47,6 +52,15 @@ from graftax.ops_jax.lists.variants import is_variant
 __all__ = ["for_loop", "while_"]
 
 _LOGGER = logging.getLogger("graftax.loops")
+
+# What a body raises if one compiled body cannot serve all iterations.
+_NEEDS_VALUES = (StaticInputError, ShapeChangeError, InvalidInputError)
+
+# A loop whose body needs to know its counters is unrolled up to this length.
+_MAX_UNROLLED = 64
+
+# Maps values of variables, loop variables and a PRNG key to a scalar, as `Context.detached` makes it.
+_Condition = Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]
 
 
 @register(
@@ -83,23 +97,45 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
 def _run_while(
   ctx: Context, input: list[Array], cond: FunctionRef, body: FunctionRef, length: LoopLength
 ) -> tuple[Value, ...]:
-  counted = length.counted
-  loop = _Loop(ctx, ctx.pure(body, input), input, counted)
-  if counted is None:
-    return _run_uncounted(loop, ctx.pure(cond, input), length)
-  if counted.unroll:
-    loop.log_form(f"{counted.num_iterations} unrolled iterations: an inner loop is counted only with known counters")
-    return loop.unroll(counted)
+  loop = _Loop(ctx, ctx.pure(body, input), input, length.counted)
+  condition = ctx.detached(cond)
+  if length.counted is not None:
+    return _run_counted(loop, length.counted, condition)
+  if ctx.pure(cond, input).written:
+    raise UnsupportedOpError(
+      f"{loop.where}: the condition {cond.name!r} assigns variables; assign them in the body, or before the loop."
+    )
   try:
-    results = loop.scan(counted)
+    return _run_uncounted(loop, condition, length)
+  except _NEEDS_VALUES:
+    results = loop.step_by_step(condition) if loop.is_concrete else None
+    if results is None:
+      raise
+    loop.log_form("one step after the other, outside of jit: its body needs to know values or shapes")
+    return results
+
+
+def _run_counted(loop: "_Loop", counted: CountedLoop, cond: "_Condition | None" = None) -> tuple[Value, ...]:
+  number = counted.num_iterations
+  try:
+    if not counted.unroll:
+      results = loop.scan(counted)
+      loop.log_form(f"a scan of {number} iterations, which are known while tracing")
+      return results
+    reason = "an inner loop is counted only with known counters"
   except ShapeChangeError:
-    loop.log_form(f"{counted.num_iterations} unrolled iterations: an array changes its shape")
-    return loop.unroll(counted)
-  loop.log_form(f"a scan of {counted.num_iterations} iterations, which are known while tracing")
-  return results
+    reason = "an array changes its shape"
+  except _NEEDS_VALUES:
+    if number > _MAX_UNROLLED and not loop.is_concrete:
+      raise
+    reason = "its body needs to know values or shapes"
+  loop.log_form(f"unrolled iterations: {reason}")
+  # The number of iterations assumes that no array changes its shape, so the condition decides where it can.
+  stepped = None if cond is None else loop.step_by_step(cond)
+  return loop.unroll(counted, may_change_shapes=cond is None) if stepped is None else stepped
 
 
-def _run_uncounted(loop: "_Loop", cond: PureFunction, length: LoopLength) -> tuple[Value, ...]:
+def _run_uncounted(loop: "_Loop", cond: "_Condition", length: LoopLength) -> tuple[Value, ...]:
   if length.bound is not None:
     loop.log_form(f"a scan of at most {length.bound} iterations, as its condition declares")
     return loop.bounded(cond, length.bound)
@@ -146,9 +182,7 @@ def for_loop(
   counted = CountedLoop(len(counter), {0: counter}, {0: np.int32(int(limit))})
 
   def run(initial: list[Value]) -> tuple[Value, ...]:
-    loop = _Loop(ctx, shifted, initial, counted)
-    loop.log_form(f"a scan of {counted.num_iterations} iterations, since it is a For")
-    return loop.scan(counted)
+    return _run_counted(_Loop(ctx, shifted, initial, counted), counted)
 
   return _with_types_as_needed(args, run)[1:]
 
@@ -186,21 +220,48 @@ class _Loop:
     ]
     self.key = ctx.rng() if ctx.key is not None else None
 
+  @property
+  def where(self) -> str:
+    """Returns the node's name and its function's, for messages."""
+    return f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
+
+  @property
+  def is_concrete(self) -> bool:
+    """Returns whether the loop starts outside of all JAX transforms, from values and not from tracers."""
+    start = [*self.initial, *(self.ctx.read(handle) for handle in self.body.written), self.key]
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(start))
+
   def log_form(self, form: str) -> None:
     """Logs what this loop becomes, and why."""
-    _LOGGER.info("%r (function %r) becomes %s", self.ctx.node_name, self.ctx.function_name, form)
+    _LOGGER.info("%s becomes %s", self.where, form)
 
-  def unroll(self, counted: CountedLoop) -> tuple[Value, ...]:
-    """Runs the iterations one after the other."""
+  def step_by_step(self, cond: _Condition) -> tuple[Value, ...] | None:
+    """Runs the loop in Python; returns None if its condition depends on traced data after all."""
+    variables = tuple(self.initial)
+    state: Sequence[Value] = [self.ctx.read(handle) for handle in self.body.written]
+    for number in itertools.count():
+      (condition,) = cond(dict(zip(self.body.written, state, strict=True)), variables, self._key_at(number))
+      holds = truth(condition)
+      if isinstance(holds, jax.core.Tracer):
+        return None
+      if not holds:
+        break
+      variables, state = self.body.apply(state, variables, self._key_at(number))
+    self._write(state)
+    return variables
+
+  def unroll(self, counted: CountedLoop, *, may_change_shapes: bool) -> tuple[Value, ...]:
+    """Runs the iterations one after the other, without the condition."""
     variables = self.initial
     state: Sequence[Value] = [self.ctx.read(handle) for handle in self.body.written]
     for number in range(counted.num_iterations):
       known = {i: values[number] for i, values in counted.counters.items()}
       arguments = [known.get(i, value) for i, value in enumerate(variables)]
       results, state = self.body.apply(state, arguments, self._key_at(number))
+      if not may_change_shapes:
+        self._need_shapes([results[i] for i in self.carried], [variables[i] for i in self.carried])
       variables = list(results)
-    for handle, value in zip(self.body.written, state, strict=True):
-      self.ctx.write(handle, value)
+    self._write(state)
     return tuple(counted.final.get(i, value) for i, value in enumerate(variables))
 
   def scan(self, counted: CountedLoop) -> tuple[Value, ...]:
@@ -219,7 +280,7 @@ class _Loop:
     carry, _ = jax.lax.scan(step, carry, (numbers, [counted.counters[i] for i in positions]))
     return self._finish(carry, lists, counted)
 
-  def while_loop(self, cond: PureFunction, room: int | None) -> tuple[Value, ...]:
+  def while_loop(self, cond: _Condition, room: int | None) -> tuple[Value, ...]:
     """Runs the loop as a `while_loop` with derivatives in every mode; lists get room for `room` iterations."""
     from graftax.xla_call_module.lax_extras import while_loop  # Importing it takes long, and few graphs need it.
 
@@ -235,7 +296,7 @@ class _Loop:
     _, (values, state) = while_loop(keep_going, step, (np.int32(0), start))
     return self._finish(_valid_unless(lists.overflow(values), (values, state)), lists, None)
 
-  def bounded(self, cond: PureFunction, bound: int) -> tuple[Value, ...]:
+  def bounded(self, cond: _Condition, bound: int) -> tuple[Value, ...]:
     """Runs the loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
 
     def step(carry: Any, number: Array) -> Any:
@@ -251,9 +312,10 @@ class _Loop:
       )
     return self._finish(_valid_unless(unfinished, carry), lists, None)
 
-  def _holds(self, cond: PureFunction, carry: Any, number: Value) -> Array:
-    values, _ = carry
-    ((condition,), _) = cond.apply((), self._all_variables(values, {}), self._key_at(number))
+  def _holds(self, cond: _Condition, carry: Any, number: Value) -> Array:
+    values, state = carry
+    written = dict(zip(self.body.written, state, strict=True))
+    (condition,) = cond(written, self._all_variables(values, {}), self._key_at(number))
     return truth(condition)
 
   def _next(self, carry: Any, known: Mapping[int, Value], number: Value, lists: LoopLists) -> Any:
@@ -280,7 +342,7 @@ class _Loop:
       if is_variant(value) or isinstance(value, Int64Pair) or np.shape(result) == np.shape(value):
         continue
       raise ShapeChangeError(
-        f"{self.ctx.node_name!r} (function {self.ctx.function_name!r}): a loop variable enters an iteration with shape "
+        f"{self.where}: a loop variable enters an iteration with shape "
         f"{list(np.shape(value))} and leaves it with {list(np.shape(result))}, which only a loop whose number of "
         f"iterations is known while tracing can do. Loop over a known range, write to a tf.TensorArray of the final "
         f"size, or call the function outside of transforms."
@@ -299,18 +361,20 @@ class _Loop:
       results, _ = self.body.apply(state, self._all_variables(values, known), self._key_at(0))
       return [results[i] for i in self.carried]
 
-    what = f"{self.ctx.node_name!r} (function {self.ctx.function_name!r})"
     values = [as_operand(self.initial[i]) for i in self.carried]
     counters, num_iterations = (counted.counters, counted.num_iterations) if counted else ({}, None)
     has_arrays = any(isinstance(value, ResourceHandle) and value.kind == "tensor_array" for value in self.initial)
-    lists = fit_lists(values, body, counters, num_iterations, bound, what, has_arrays=has_arrays)
+    lists = fit_lists(values, body, counters, num_iterations, bound, self.where, has_arrays=has_arrays)
     return (lists.values, state), lists
 
   def _finish(self, carry: Any, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
     values, state = carry
+    self._write(state)
+    return tuple(self._all_variables(lists.restore(values), dict(counted.final) if counted else {}))
+
+  def _write(self, state: Sequence[Value]) -> None:
     for handle, value in zip(self.body.written, state, strict=True):
       self.ctx.write(handle, value)
-    return tuple(self._all_variables(lists.restore(values), dict(counted.final) if counted else {}))
 
   def _key_at(self, number: Value) -> jax.Array | None:
     # Each iteration draws different random numbers.
