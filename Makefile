@@ -88,14 +88,29 @@ BAZEL_TARGETS ?= //...
 bazel-test-tensorflow:  ## the tests against TensorFlow under Bazel
 	$(MAKE) bazel-test BAZEL_TARGETS="$(PACKAGES:%=//%:tests_tensorflow)"
 
-.PHONY: bazel-test
-bazel-test: $(READY)  ## the tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
+.PHONY: bazel
+bazel:
 	@command -v bazel-4 >/dev/null || { echo "Installing Debian's Bazel 4"; $(SUDO) apt-get update -qq; \
 	  DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -qq -y --no-install-recommends bazel-bootstrap python3-venv >/dev/null; }
+
+.PHONY: bazel-test
+bazel-test: bazel $(READY)  ## the tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
 	mkdir -p $(JAX_CACHE)
 	bazel-4 --max_idle_secs=30 test --repo_env=GRAFTAX_LOCKED_VENV=$(CURDIR)/$(VENV) \
 	  --test_env=JAX_COMPILATION_CACHE_DIR --test_env=JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS \
 	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) $(BAZEL_TARGETS)
+
+BAZEL_ACCELERATORS := cpu cuda12 cuda13 tpu
+
+.PHONY: bazel-analysis
+bazel-analysis: bazel  ## analyse all targets under Bazel for each accelerator, without installing its packages
+	@base=$$(mktemp -d); trap 'bazel-4 --output_base=$$base shutdown; chmod -R u+w $$base; rm -rf $$base' EXIT; \
+	  for accelerator in $(BAZEL_ACCELERATORS); do echo "== $$accelerator"; \
+	    bazel-4 --output_base=$$base build --config=by_name --config=$$accelerator //...; done
+
+.PHONY: bazel-embedder
+bazel-embedder: bazel  ## build and test a second workspace that depends on xla_call_module alone, with another version of JAX
+	cd examples/bazel_embedder && bazel-4 --max_idle_secs=30 test //...
 
 .PHONY: wheels
 wheels: $(READY)  ## build the wheels in dist/, reproducible byte for byte
@@ -166,9 +181,11 @@ op-index: $(READY)  ## update docs/ops.md, which lists where each op is lowered
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks
 
+EMBEDDER := ../../examples/bazel_embedder
+
 .PHONY: lock
-lock: $(READY)  ## resolve third_party/locks/*.in again
-	$(BIN)/python third_party/locks/lock.py cpu cuda12 cuda13 tpu release
+lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; LOCK_OPTIONS=--keep changes little
+	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) cpu cuda12 cuda13 tpu release $(EMBEDDER)/requirements
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches

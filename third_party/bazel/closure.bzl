@@ -25,6 +25,10 @@ py_library(
 )
 """
 
+_LIBRARY_WITHOUT_FILES = """
+py_library(name = "{name}")
+"""
+
 def _make_venv(repository_ctx, lock):
     """Returns the path of a virtual environment for the lock: an existing one for the same lock, or a new one."""
     digest = repository_ctx.execute(["sha256sum", lock]).stdout.split(" ")[0]
@@ -39,8 +43,24 @@ def _make_venv(repository_ctx, lock):
     run(repository_ctx, pip, "installing %s" % lock)
     return venv
 
+def locked_names(lock_text):
+    """Returns the names of the distributions in a lock.
+
+    Args:
+      lock_text: content of the lock.
+    """
+    return [line.split("==")[0].strip() for line in lock_text.split("\n") if "==" in line]
+
+def _declare_names(repository_ctx, lock):
+    """Declares empty targets, so that a build for an accelerator can be analysed without installing gigabytes."""
+    build = _HEADER + "".join([_LIBRARY_WITHOUT_FILES.format(name = name) for name in locked_names(repository_ctx.read(lock))])
+    repository_ctx.file("BUILD", build, executable = False)
+
 def _pypi_closure_impl(repository_ctx):
     lock = repository_ctx.path(repository_ctx.attr.lock)
+    if repository_ctx.os.environ.get("GRAFTAX_LOCKS_BY_NAME") == "1":
+        _declare_names(repository_ctx, lock)
+        return
     venv = _make_venv(repository_ctx, lock)
     split = [venv + "/bin/python", repository_ctx.path(repository_ctx.attr._splitter), venv, "roots"]
     split += ["--requirements", repository_ctx.path(repository_ctx.attr.requirements)]
@@ -61,5 +81,5 @@ pypi_closure = repository_rule(
         "requirements": attr.label(mandatory = True, allow_single_file = True),
         "_splitter": attr.label(default = "//third_party:import_roots.py", allow_single_file = True),
     },
-    environ = ["PATH", "PYTHON_BIN_PATH", "GRAFTAX_LOCKED_VENV"],
+    environ = ["PATH", "PYTHON_BIN_PATH", "GRAFTAX_LOCKED_VENV", "GRAFTAX_LOCKS_BY_NAME"],
 )

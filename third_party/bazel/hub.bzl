@@ -1,19 +1,21 @@
 """Repository rule for `@pypi`, which selects each distribution from the lock of the platform's accelerator."""
 
-def _distribution_names(repository_ctx, lock):
-    lines = repository_ctx.read(repository_ctx.path(lock)).split("\n")
-    return [line.split("==")[0].strip() for line in lines if "==" in line]
+load("//third_party/bazel:closure.bzl", "locked_names")
 
 def _pypi_hub_impl(repository_ctx):
     choices = {}
     for variant, lock in zip(repository_ctx.attr.variants, repository_ctx.attr.locks):
-        for name in _distribution_names(repository_ctx, lock):
+        for name in locked_names(repository_ctx.read(repository_ctx.path(lock))):
             choices.setdefault(name, []).append(variant)
     for name, variants in choices.items():
         branches = "".join([
             '        "%s": ["@pypi_%s//:%s"],\n' % (repository_ctx.attr.accelerators[variant], variant, name)
             for variant in variants
         ])
+        settings = "".join(['        "%s": [],\n' % repository_ctx.attr.accelerators[variant] for variant in variants])
+
+        # Targets that need a distribution which is not locked for an accelerator are skipped there. Explicitly asked for,
+        # they are an error that names it.
         repository_ctx.file(name + "/BUILD", """\
 load("@rules_python//python:defs.bzl", "py_library")
 
@@ -25,10 +27,19 @@ alias(
 
 py_library(
     name = "choice",
+    target_compatible_with = select({{
+{settings}        "//conditions:default": ["{not_locked}"],
+    }}),
     deps = select({{
-{branches}    }}, no_match_error = "{name} is locked only for {variants}"),
+{branches}        "//conditions:default": [],
+    }}),
 )
-""".format(name = name, branches = branches, variants = ", ".join(variants)), executable = False)
+""".format(
+            name = name,
+            branches = branches,
+            not_locked = repository_ctx.attr.not_locked,
+            settings = settings,
+        ), executable = False)
     repository_ctx.file("BUILD", "", executable = False)
 
 _pypi_hub = repository_rule(
@@ -37,6 +48,7 @@ _pypi_hub = repository_rule(
     attrs = {
         "accelerators": attr.string_dict(mandatory = True),
         "locks": attr.label_list(mandatory = True, allow_files = True),
+        "not_locked": attr.string(mandatory = True, doc = "constraint value of no platform"),
         "variants": attr.string_list(mandatory = True),
     },
 )
@@ -57,6 +69,7 @@ def pypi_hub(name, variants, locks):
         name = name,
         accelerators = {v: _in_full(label) for v, label in settings.items()},
         locks = locks,
+        not_locked = _in_full(str(Label("//third_party/bazel/platforms:not_locked"))),
         variants = variants,
     )
 

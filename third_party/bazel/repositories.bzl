@@ -6,20 +6,33 @@ load("//third_party/bazel:interpreter.bzl", "local_python")
 
 VARIANTS = ["cpu", "cuda12", "cuda13", "tpu"]
 
-def graftax_repositories():
+def _own_locks():
+    return {
+        # Labels, so that they mean these files in other workspaces too.
+        variant: (Label("//third_party/locks:%s.txt" % variant), Label("//third_party/locks:%s.in" % variant))
+        for variant in VARIANTS
+    }
+
+def graftax_repositories(locks = None):
     """Declares the interpreter, one repository per lock, and the hub that selects among them.
 
     A lock is installed only if a requested target depends on it.
+
+    Args:
+      locks: maps accelerators (`cpu`, `cuda12`, `cuda13`, `tpu`) to pairs of labels: a list of packages with hashes, and
+        the requirements it was resolved from. By default the locks of this repository. A workspace that embeds graftax
+        gives its own, so that it decides on the version of JAX.
     """
+    locks = locks or _own_locks()
     local_python(name = "local_python")
-    for variant in VARIANTS:
+    for variant, (lock, requirements) in locks.items():
         pypi_closure(
             name = "pypi_" + variant,
-            lock = "//third_party/locks:%s.txt" % variant,
-            requirements = "//third_party/locks:%s.in" % variant,
+            lock = lock,
+            requirements = requirements,
         )
     pypi_hub(
         name = "pypi",
-        locks = ["//third_party/locks:%s.txt" % variant for variant in VARIANTS],
-        variants = VARIANTS,
+        locks = [lock for lock, _ in locks.values()],
+        variants = locks.keys(),
     )

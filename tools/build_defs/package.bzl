@@ -42,13 +42,15 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         deps = deps + _TEST_RUNNER,
     )
 
-def graftax_package(name, deps, visibility, test_deps = [], test_data = []):
+def graftax_package(name, deps, test_deps = [], test_data = []):
     """Declares the library, the wheel and the test targets of a package.
+
+    The library and the wheel are public, also for other workspaces. Which package may depend on which is declared in
+    pyproject.toml, and a test compares `deps` with it.
 
     Args:
       name: name of the folder and of the library.
       deps: dependencies of the library; the same as in pyproject.toml.
-      visibility: visibility of the library: the packages above this one that may import it.
       test_deps: additional dependencies of the tests in both rings.
       test_data: additional files that the tests read, such as the `testdata` of another package.
     """
@@ -59,7 +61,7 @@ def graftax_package(name, deps, visibility, test_deps = [], test_data = []):
         srcs = sources,
         data = files,
         imports = ["."],
-        visibility = visibility,
+        visibility = ["//visibility:public"],
         deps = deps,
     )
     python_wheel(
@@ -69,7 +71,7 @@ def graftax_package(name, deps, visibility, test_deps = [], test_data = []):
         pyproject = "pyproject.toml",
         readme = "README.md",
         version = VERSION,
-        visibility = ["//tools:__subpackages__"],
+        visibility = ["//visibility:public"],
     )
     tests = native.glob(["graftax/**/*_test.py", "graftax/**/conftest.py"])
     own_data = native.glob(["graftax/**/testdata/**"])
