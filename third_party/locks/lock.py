@@ -1,13 +1,16 @@
-"""Resolves `<variant>.in` beside this file into a hash-locked `<variant>.txt`.
+"""Resolves `<variant>.in` beside this file into a hash-locked `<variant>.txt`, and prints the difference.
 
     python3.11 third_party/locks/lock.py cpu cuda12
+    python3.11 third_party/locks/lock.py --keep cuda12    # versions change only if cuda12.in requires it
 
 pip only resolves and reports: nothing is installed, and accelerator wheels are not downloaded. The lock is for the
 Python and the platform that run this script, CPython 3.11 on manylinux x86_64. cpu.txt constrains the versions of the
-other variants, so that all variants have the same JAX stack.
+accelerators, so that all of these have the same JAX stack. `sources.txt` records which requirements each lock was made
+from; a test fails if they have changed since.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -16,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
+_ACCELERATORS = ("cuda12", "cuda13", "tpu")
 _NO_DEPS = "# no-deps"
 # Ignore the machine's settings (extra indexes, local wheel folders), because others install the lock from PyPI.
 _MACHINE_SETTINGS = ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT", "PIP_REQUIREMENT")
@@ -53,34 +57,72 @@ def _pins(entries: list[dict]) -> str:
   return "".join(sorted(lines))
 
 
-def _constraints(variant: str, folder: Path) -> list[str]:
-  """Returns pip options that restrict an accelerator variant to the versions of the cpu lock."""
-  cpu_lock = _HERE / "cpu.txt"
-  if variant == "cpu" or not cpu_lock.exists():
-    return []
-  versions = [line.split(" --hash", 1)[0] for line in cpu_lock.read_text().splitlines() if "==" in line]
+def read_pins(path: Path) -> dict[str, str]:
+  """Returns the locked versions by name; none if there is no lock yet."""
+  lines = path.read_text().splitlines() if path.exists() else []
+  return dict(line.split(" --hash", 1)[0].split("==") for line in lines if "==" in line)
+
+
+def _constraints(variant: str, folder: Path, *, keep: bool) -> list[str]:
+  """Returns pip options that restrict an accelerator to the versions of the cpu lock, and with `keep` to its own."""
+  versions = read_pins(_HERE / f"{variant}.txt") if keep else {}
+  if variant in _ACCELERATORS:
+    versions |= read_pins(_HERE / "cpu.txt")
   constraints = folder / "constraints.txt"
-  constraints.write_text("\n".join(versions))
+  constraints.write_text("\n".join(f"{name}=={version}" for name, version in versions.items()))
   return ["--constraint", str(constraints)]
 
 
-def lock(variant: str) -> Path:
-  """Writes `<variant>.txt` and returns its path."""
+def sources_digest(source: Path) -> str:
+  """Returns a hash of the requirements in an .in file, which comments do not change."""
+  return hashlib.sha256(repr(_requirements(source)).encode()).hexdigest()
+
+
+def read_sources() -> dict[str, str]:
+  """Returns, by variant, the hash of the requirements that its lock was made from."""
+  path = _HERE / "sources.txt"
+  return dict(reversed(line.split()) for line in path.read_text().splitlines()) if path.exists() else {}
+
+
+def _record_sources(variant: str) -> None:
+  digests = read_sources() | {variant: sources_digest(_HERE / f"{variant}.in")}
+  lines = [f"{digest} {name}\n" for name, digest in sorted(digests.items())]
+  (_HERE / "sources.txt").write_text("".join(lines))
+
+
+def difference(before: dict[str, str], after: dict[str, str]) -> list[str]:
+  """Returns a line for each package that was added, removed, or has another version."""
+  lines = []
+  for name in sorted(before.keys() | after.keys()):
+    if before.get(name) != after.get(name):
+      lines.append(f"{name}: {before.get(name, 'new')} -> {after.get(name, 'removed')}")
+  return lines
+
+
+def lock(variant: str, *, keep: bool = False) -> list[str]:
+  """Writes `<variant>.txt` and returns the difference from the lock before."""
+  target = _HERE / f"{variant}.txt"
+  before = read_pins(target)
   with_deps, without_deps = _requirements(_HERE / f"{variant}.in")
   with tempfile.TemporaryDirectory() as folder:
-    entries = _resolve(with_deps, *_constraints(variant, Path(folder)))
-  entries += _resolve(without_deps, "--no-deps")
-  target = _HERE / f"{variant}.txt"
-  header = f"# Made by third_party/locks/lock.py from {variant}.in: CPython 3.11, manylinux x86_64. Do not edit.\n"
+    constraints = _constraints(variant, Path(folder), keep=keep)
+    entries = _resolve(with_deps, *constraints)
+    entries += _resolve(without_deps, "--no-deps", *constraints)
+  source = target.with_suffix(".in").name
+  header = f"# Made by third_party/locks/lock.py from {source}: CPython 3.11, manylinux x86_64. Do not edit.\n"
   target.write_text(header + _pins(entries))
-  return target
+  _record_sources(variant)
+  return difference(before, read_pins(target))
 
 
 def main() -> None:
   parser = argparse.ArgumentParser(description="Resolve <variant>.in into a hash-locked <variant>.txt.")
-  parser.add_argument("variants", nargs="+", help="names of .in files, without the ending; cpu first")
-  for variant in parser.parse_args().variants:
-    print(lock(variant).relative_to(_HERE.parent.parent))
+  parser.add_argument("variants", nargs="+", help="names or relative paths of .in files, without the ending; cpu first")
+  parser.add_argument("--keep", action="store_true", help="keep the locked versions where the requirements allow it")
+  arguments = parser.parse_args()
+  for variant in arguments.variants:
+    changes = lock(variant, keep=arguments.keep)
+    print("\n  ".join([f"{variant}: {len(changes)} changes", *changes]), flush=True)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,9 @@ def main() -> None:
   environment = Path(sys.prefix).resolve()
   for module in modules:
     importlib.import_module(module)
-  loaded, problems = load_libraries(sorted(environment.glob("lib/python3*/site-packages/nvidia/**/*.so*")))
+  # Other libraries there are plug-ins of NVSHMEM for networks and MPI, which are loaded only where these are installed.
+  files = sorted(environment.glob("lib/python3*/site-packages/nvidia/**/lib*.so*"))
+  loaded, problems = load_libraries(file for file in files if _TOOLKIT.fullmatch(file.name))
   found = on_library_path(os.environ.get("LD_LIBRARY_PATH", ""))
   found += loaded_from_elsewhere(Path("/proc/self/maps").read_text(), environment)
   problems += [f"{path}: a CUDA library of the system; expected only those in {environment}" for path in found]

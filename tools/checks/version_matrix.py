@@ -24,7 +24,7 @@ _PYTHONS = ("3.11", "3.12", "3.13")
 # The oldest that the packages declare; of later minor versions, the newest patch is tried.
 _OLDEST_JAX = (0, 10, 0)
 _TEST_TOOLS = ("pytest", "hypothesis", "pytest-xdist", "flatbuffers")
-_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,7 @@ def try_combination(package: str, python: Path, version: str, jax: str, wheels: 
       "--python",
       str(inside),
       "install",
+      "--quiet",
       "--only-binary",
       ":all:",
       "--find-links",
