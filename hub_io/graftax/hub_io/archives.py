@@ -40,7 +40,7 @@ class ArchiveLimits:
     free_bytes: size up to which `ratio` does not matter.
   """
 
-  num_members: int = 10_000
+  num_members: int = 4096
   size_bytes: int = 1 << 36
   ratio: int = 100
   free_bytes: int = 1 << 28

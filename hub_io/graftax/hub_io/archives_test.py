@@ -1,10 +1,11 @@
 """Damaged and hostile archives: each is one clear error, quickly, in little memory, and nothing is written outside."""
 
+import contextlib
 import gzip
 import io
 import os
 import random
-import resource
+import re
 import tarfile
 import time
 from collections.abc import Callable
@@ -148,9 +149,9 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
   ),
   "zeros_after_the_end": (lambda: _gzip_of_zeros(_good(), 400), UnsafeArchiveError, "more than 100 times its size"),
   "many_members": (
-    lambda: b"".join(_member(f"f{i}")[0].tobuf() for i in range(10_001)),
+    lambda: b"".join(_member(f"f{i}")[0].tobuf() for i in range(4097)),
     UnsafeArchiveError,
-    "more than 10000 files",
+    "more than 4096 files",
   ),
   "pax_size": (lambda: _pax(size=str(1 << 50)), UnsafeArchiveError, "unpacks to more than"),
   "long_names_for_long_names": (
@@ -193,6 +194,21 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
 }
 
 
+def _memory_mib(field: str) -> float:
+  """Returns how much memory this process has (`VmRSS`) or had (`VmHWM`); 0 on systems that do not say."""
+  try:
+    status = Path("/proc/self/status").read_text()
+  except FileNotFoundError:
+    return 0.0
+  return int(re.search(rf"{field}:\s*(\d+) kB", status)[1]) / 1024
+
+
+def _reset_peak_memory() -> float:
+  with contextlib.suppress(OSError):
+    Path("/proc/self/clear_refs").write_text("5")
+  return _memory_mib("VmRSS")
+
+
 def _files(folder: Path) -> set[str]:
   return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.name.endswith(".graftax-lock")}
 
@@ -202,13 +218,13 @@ def test_a_hostile_archive_is_one_clear_error_and_leaves_nothing(case, tmp_path,
   make, error, message = _HOSTILE[case]
   monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
   (tmp_path / "module.tar.gz").write_bytes(make())
-  memory, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+  memory, start = _reset_peak_memory(), time.process_time()
   with pytest.raises(error, match=message) as caught:
     load(tmp_path / "module.tar.gz")
   assert type(caught.value) is error
   assert "module.tar.gz: " in str(caught.value)
-  assert time.monotonic() - start < _MOST_SECONDS
-  assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024 < _MOST_MEMORY_MIB
+  assert time.process_time() - start < _MOST_SECONDS
+  assert _memory_mib("VmHWM") - memory < _MOST_MEMORY_MIB
   assert _files(tmp_path) == {"module.tar.gz", "cache"}
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from filelock import FileLock
 
@@ -47,6 +47,8 @@ def load(
   tags: str | Iterable[str] | None = None,
   *,
   verify: bool = True,
+  dtype: Any = None,
+  keep: str | Iterable[str] = (),
   offline: bool = False,
   limits: ArchiveLimits | None = None,
 ) -> HubModule:
@@ -65,7 +67,9 @@ def load(
       address of an archive or of TF-Hub's bucket.
     tags: which variant of the module to read, such as `{"train", "batch_norm_fused"}`. By default the variant without
       tags of a TF1 module, and for others what `graftax.savedmodel_io.load` chooses. `tag_sets` lists all.
-    verify: as for `graftax.savedmodel_io.load`.
+    verify: as for `graftax.savedmodel_io.load`; `dtype` and `keep` too.
+    dtype: the type to read variables of real numbers in.
+    keep: patterns of names of variables that keep their own type.
     offline: raise instead of downloading.
     limits: what archives may unpack to.
 
@@ -86,7 +90,7 @@ def load(
       >>> embed, params = module.convert()
   """
   text = os.fspath(handle)
-  read: _Read = partial(read_module, handle=text, tags=tags, verify=verify)
+  read: _Read = partial(read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep)
   limits = ArchiveLimits() if limits is None else limits
   if os.path.isdir(text) or _can_only_be_a_path(handle):
     return read(Path(text))

@@ -39,7 +39,7 @@ class HubModule(SavedModel):
 
 
 def read_module(
-  folder: str | os.PathLike[str], handle: str, tags: str | Iterable[str] | None, *, verify: bool
+  folder: str | os.PathLike[str], handle: str, tags: str | Iterable[str] | None, **options: Any
 ) -> HubModule:
   """Returns the module in a folder.
 
@@ -47,14 +47,14 @@ def read_module(
     folder: the folder that holds `saved_model.pb`.
     handle: what the user called it.
     tags: the tags of the MetaGraph; by default those of `graftax.savedmodel_io.load`, or none for a module of TF1.
-    verify: as for `graftax.savedmodel_io.load`.
+    **options: for `graftax.savedmodel_io.load`.
 
   Raises:
     SavedModelError, CheckpointError: what `graftax.savedmodel_io.load` raises.
     UnsupportedModuleError: a TF1 module of another format.
   """
   is_tf1_hub = _is_tf1_hub(folder)
-  model = load_saved_model(folder, () if tags is None and is_tf1_hub else tags, verify=verify)
+  model = load_saved_model(folder, () if tags is None and is_tf1_hub else tags, **options)
   if is_tf1_hub and model.checkpoint is None and model.variables.infos:
     # Otherwise variables with constant initializers would silently have these values.
     raise CheckpointNotFoundError(

@@ -4,6 +4,7 @@ from graftax.graphdef_ir.errors import GraftaxError
 
 __all__ = [
   "AmbiguousFunctionError",
+  "CastError",
   "CheckpointError",
   "CheckpointKeyError",
   "CheckpointNotFoundError",
@@ -116,6 +117,10 @@ class UnknownNameError(SavedModelError, KeyError):
 
 class AmbiguousFunctionError(SavedModelError, TypeError):
   """The arguments match none, or the wrong number, of the concrete functions of a restored function."""
+
+
+class CastError(SavedModelError, TypeError):
+  """Variables cannot be cast as asked."""
 
 
 class ParameterNameError(SavedModelError, ValueError):

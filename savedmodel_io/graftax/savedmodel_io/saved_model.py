@@ -24,6 +24,7 @@ from graftax.savedmodel_io.objects.restored_functions import FunctionReader, Res
 from graftax.savedmodel_io.objects.trackable_graph import match_checkpoint, read_trackable_graph
 from graftax.savedmodel_io.programs.from_entry import program_from_entry, program_from_trace
 from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, read_signatures
+from graftax.savedmodel_io.variables.casting import variable_cast
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
 from graftax.savedmodel_io.variables.variables import Variables
@@ -242,7 +243,14 @@ class SavedModel:
       raise DamagedSavedModelError(f"{self.path}: Const node {name!r}: {e}") from e
 
 
-def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, *, verify: bool = True) -> SavedModel:
+def load(
+  path: str | os.PathLike[str],
+  tags: str | Iterable[str] | None = None,
+  *,
+  verify: bool = True,
+  dtype: Any = None,
+  keep: str | Iterable[str] = (),
+) -> SavedModel:
   """Loads a SavedModel without TensorFlow.
 
   Reads `saved_model.pb` and the checkpoint's index, matches every variable to the checkpoint and checks that all data
@@ -253,8 +261,13 @@ def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, 
     tags: the tags of the MetaGraph to read, one or several; by default the only one, or "serve" if there are several.
     verify: check the checksum of each variable, once, when its value is first asked for, as `convert` does for the
       variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers.
+    dtype: read variables of real numbers in this type, such as `jnp.bfloat16`, instead of their own. They are cast in
+      pieces while they are read, so memory holds the result alone. Converted functions promote as JAX does if an op's
+      operands have several types.
+    keep: patterns of names, as for `fnmatch`, of variables that keep their own type, such as `"*/batch_norm*"`.
 
   Raises:
+    CastError: `dtype` is not a floating type, or `keep` is given without it.
     SavedModelNotFoundError: the folder or the file is not there.
     NotASavedModelError: the file is something else.
     UnknownTagsError: no MetaGraph has these tags.
@@ -268,6 +281,7 @@ def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, 
       SavedModelNotFoundError: no/such/folder: no such folder; expected the folder that holds saved_model.pb
   """
   directory = os.fspath(path)
+  cast = variable_cast(dtype, keep)
   proto = read_saved_model(directory)
   meta_graph = choose_meta_graph(proto, tags, directory)
   checkpoint = _open_checkpoint(directory, verify=verify)
@@ -278,7 +292,7 @@ def load(path: str | os.PathLike[str], tags: str | Iterable[str] | None = None, 
       infos = read_object_variables(objects, checkpoint, keys)
     else:
       infos = read_graph_variables(meta_graph, checkpoint)
-    variables = Variables(infos, checkpoint)
+    variables = Variables(infos, checkpoint, cast)
     assets = read_assets(meta_graph, directory)
   except DamagedSavedModelError as e:
     raise DamagedSavedModelError(f"{directory}: {e}") from e

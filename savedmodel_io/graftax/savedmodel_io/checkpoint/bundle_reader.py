@@ -13,6 +13,7 @@ from graftax.graphdef_ir import DType, schema
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
 from graftax.savedmodel_io.checkpoint.partition import Bounds, read_partitioned
+from graftax.savedmodel_io.checkpoint.piecewise_cast import cast_piecewise
 from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
 from graftax.savedmodel_io.checkpoint.table_reader import read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -68,25 +69,30 @@ class BundleReader:
     self.entries = MappingProxyType(entries)
     self._check_shards()
 
-  def read(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
+  def read(self, entry: TensorEntry, *, verify: bool, dtype: np.dtype | None = None) -> np.ndarray:
     """Returns the tensor, read-only: a view of the mapped file if it is numeric and stored whole, otherwise a copy."""
     if not entry.slices:
-      return self._read_stored(entry, f"tensor {entry.key!r}", verify=verify)
-    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify)
+      return self._read_stored(entry, f"tensor {entry.key!r}", verify=verify, dtype=dtype)
+    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify, dtype=dtype)
 
-  def read_region(self, entry: TensorEntry, bounds: Bounds, *, verify: bool) -> np.ndarray:
+  def read_region(
+    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None
+  ) -> np.ndarray:
     """Returns the part of a tensor within (start, stop) per dimension; of its stored slices only those that overlap it
     are read. Verifying reads all bytes of a slice, since each slice has one checksum."""
+    stored_dtype = _numpy_dtype(entry, index_path(self._prefix))
     if not entry.slices:
       # The ellipsis keeps a scalar an array: of a string, numpy would make one that loses zeros at its end.
       region: tuple[slice | EllipsisType, ...] = (*(slice(*bound) for bound in bounds), ...)
-      return self.read(entry, verify=verify)[region]
+      value = self.read(entry, verify=verify)[region]
+      return value if dtype is None else value.astype(dtype, copy=False)
+
+    def read_slice(part: TensorSlice) -> np.ndarray:
+      stored = self._stored_slice(entry, part)
+      return self._read_stored(stored, f"slice {part} of {entry.key!r}", verify=verify, dtype=dtype)
+
     return read_partitioned(
-      entry,
-      bounds,
-      _numpy_dtype(entry, index_path(self._prefix)),
-      lambda part: self._read_stored(self._stored_slice(entry, part), f"slice {part} of {entry.key!r}", verify=verify),
-      index_path(self._prefix),
+      entry, bounds, stored_dtype if dtype is None else dtype, read_slice, index_path(self._prefix)
     )
 
   def _stored_slice(self, entry: TensorEntry, part: TensorSlice) -> TensorEntry:
@@ -101,10 +107,10 @@ class BundleReader:
       )
     return stored
 
-  def _read_stored(self, entry: TensorEntry, what: str, *, verify: bool) -> np.ndarray:
+  def _read_stored(self, entry: TensorEntry, what: str, *, verify: bool, dtype: np.dtype | None = None) -> np.ndarray:
     path = shard_path(self._prefix, entry.shard, self._num_shards)
     where = f"{path}: {what} at byte {entry.offset_bytes}"
-    dtype = _numpy_dtype(entry, where)
+    stored_dtype = _numpy_dtype(entry, where)
     data = self._shard(entry.shard)[entry.offset_bytes : entry.offset_bytes + entry.size_bytes]
     if data.size != entry.size_bytes:
       raise _short_shard(path, entry, self._shard(entry.shard).size)
@@ -113,12 +119,18 @@ class BundleReader:
       if verify:
         _verify(checksum, entry, where)
       return strings
-    if verify and entry not in self._verified:
-      _verify(masked_crc32c(data), entry, where)
+    is_unverified = verify and entry not in self._verified
+    if dtype is None or dtype == stored_dtype:
+      checksum = masked_crc32c(data) if is_unverified else 0
+    else:
+      count = math.prod(entry.shape)
+      data, checksum = cast_piecewise(self._shard(entry.shard), entry.offset_bytes, stored_dtype, dtype, count)
+    if is_unverified:
+      _verify(checksum, entry, where)
       self._verified.add(entry)
     # Not `data.view(dtype)`, which refuses unaligned starts; NumPy reads unaligned memory correctly.
     try:
-      array = np.ndarray(entry.shape, dtype, buffer=data)
+      array = np.ndarray(entry.shape, dtype or stored_dtype, buffer=data)
     except ValueError as e:  # more dimensions, or larger ones beside a 0, than NumPy has
       raise DamagedCheckpointError(f"{where}: shape {entry.shape} cannot be an array: {e}") from e
     array.flags.writeable = False

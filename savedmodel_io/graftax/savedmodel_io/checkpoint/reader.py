@@ -90,21 +90,24 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     """Returns the element type of the tensor."""
     return self.entry(key).dtype
 
-  def read(self, key: str, *, verify: bool | None = None) -> np.ndarray:
+  def read(self, key: str, *, verify: bool | None = None, dtype: np.dtype | None = None) -> np.ndarray:
     """Returns the tensor, read-only; strings as an object array of `bytes`.
 
     Args:
       key: its key.
       verify: overrides the reader's setting.
+      dtype: cast numbers to this type. The file is then read in pieces, so memory holds the result alone.
 
     Raises:
       CheckpointKeyError: there is no such key.
       DamagedCheckpointError: a checksum or size is wrong.
       UnsupportedCheckpointError: the element type has no array form (variants).
     """
-    return self._reader.read(self.entry(key), verify=self._verify if verify is None else verify)
+    return self._reader.read(self.entry(key), verify=self._verify if verify is None else verify, dtype=dtype)
 
-  def read_region(self, key: str, region: tuple[slice, ...], *, verify: bool | None = None) -> np.ndarray:
+  def read_region(
+    self, key: str, region: tuple[slice, ...], *, verify: bool | None = None, dtype: np.dtype | None = None
+  ) -> np.ndarray:
     """Returns a box of the tensor; of a partitioned tensor only the stored slices that overlap it are read.
 
     Args:
@@ -112,6 +115,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       region: one slice per dimension, of step 1, as in `jax.Sharding.devices_indices_map`.
       verify: overrides the reader's setting. Verifying reads the whole tensor, or the whole of each stored slice that
         overlaps the box.
+      dtype: cast numbers to this type.
 
     Raises:
       ValueError: `region` does not fit the shape.
@@ -124,7 +128,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       )
     bounds = tuple(part.indices(dim)[:2] for part, dim in zip(region, entry.shape, strict=True))
     bounds = tuple((start, max(start, stop)) for start, stop in bounds)
-    return self._reader.read_region(entry, bounds, verify=self._verify if verify is None else verify)
+    return self._reader.read_region(entry, bounds, verify=self._verify if verify is None else verify, dtype=dtype)
 
   def __getitem__(self, key: str) -> np.ndarray:
     return self.read(key)

@@ -72,17 +72,24 @@ class V1Reader:
       self._records.update(table)
     self.entries = MappingProxyType(dict(sorted(entries.items())))
 
-  def read(self, entry: TensorEntry, *, verify: bool) -> np.ndarray:
+  def read(self, entry: TensorEntry, *, verify: bool, dtype: np.dtype | None = None) -> np.ndarray:
     """Returns the tensor, a read-only copy. Tables are verified when they are opened, so `verify` changes nothing."""
-    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify)
+    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify, dtype=dtype)
 
-  def read_region(self, entry: TensorEntry, bounds: Bounds, *, verify: bool) -> np.ndarray:
+  def read_region(
+    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None
+  ) -> np.ndarray:
     """Returns the part of a tensor within (start, stop) per dimension."""
     try:
-      dtype = entry.dtype.numpy
+      stored_dtype = entry.dtype.numpy
     except UnsupportedError as e:
       raise UnsupportedCheckpointError(f"{self._prefix}: {entry.key!r} has no array form: {e}") from e
-    return read_partitioned(entry, bounds, dtype, lambda part: self._read_slice(entry, part), self._prefix)
+    dtype = stored_dtype if dtype is None else dtype
+
+    def read_slice(part: TensorSlice) -> np.ndarray:
+      return self._read_slice(entry, part).astype(dtype, copy=False)
+
+    return read_partitioned(entry, bounds, dtype, read_slice, self._prefix)
 
   def _read_slice(self, entry: TensorEntry, part: TensorSlice) -> np.ndarray:
     where = f"{self._prefix}: slice {part} of {entry.key!r}"

@@ -1,6 +1,7 @@
 """The variables of a SavedModel and the tensors of its checkpoint that hold their values.
 
 - `variables`: `VariableInfo`, and `Variables`, which reads values when they are asked for.
+- `casting`: which of them are cast while they are read.
 - `object_variables`: finds the variables of an object graph (TF2).
 - `graph_variables`: finds the variables of a graph, by its Saver's restore ops (TF1).
 """

@@ -10,6 +10,7 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
 from graftax.savedmodel_io.objects.spec_text import listed
+from graftax.savedmodel_io.variables.casting import VariableCast
 
 __all__ = ["VariableInfo", "Variables", "with_unique_names"]
 
@@ -53,16 +54,19 @@ class VariableInfo:
 class Variables(Mapping[str, np.ndarray]):
   """Variable name -> value, read-only. Numeric values stored whole are views of the memory-mapped checkpoint.
 
+  Values that `load` was asked to cast are read, and cast, each time they are asked for.
+
   Attributes:
     infos: name -> what is known about the variable, without touching its value; includes those without a value.
   """
 
   infos: Mapping[str, VariableInfo]
 
-  def __init__(self, infos: Iterable[VariableInfo], reader: CheckpointReader | None):
+  def __init__(self, infos: Iterable[VariableInfo], reader: CheckpointReader | None, cast: VariableCast | None = None):
     self.infos = {info.name: info for info in infos}
     self._names = tuple(info.name for info in self.infos.values() if info.has_value)
     self._reader = reader
+    self._cast = cast
     for name in self._names:
       _check_entry(self.infos[name], reader)
 
@@ -90,15 +94,18 @@ class Variables(Mapping[str, np.ndarray]):
       DamagedCheckpointError: the checkpoint is damaged.
     """
     info = self.info(name)
+    dtype = None if self._cast is None else self._cast.target(name, info.dtype)
     if info.checkpoint_key is not None and self._reader is not None:
       if info.part is not None:
-        value = self._reader.read_region(info.checkpoint_key, _part_slices(info, self._reader), verify=verify)
+        part = _part_slices(info, self._reader)
+        value = self._reader.read_region(info.checkpoint_key, part, verify=verify, dtype=dtype)
         return value if region is None else value[region]
       if region is not None:
-        return self._reader.read_region(info.checkpoint_key, region, verify=verify)
-      return self._reader.read(info.checkpoint_key, verify=verify)
+        return self._reader.read_region(info.checkpoint_key, region, verify=verify, dtype=dtype)
+      return self._reader.read(info.checkpoint_key, verify=verify, dtype=dtype)
     if info.initial_value is not None:
       value = info.initial_value.numpy()
+      value = value if dtype is None else value.astype(dtype, copy=False)
       return value if region is None else value[region]
     raise DamagedSavedModelError(f"variable {name!r}: the checkpoint holds no value for it")
 
