@@ -22,6 +22,7 @@ from graftax.convert.errors import (
   MissingInputError,
   ParameterError,
   TensorFlowNotFoundError,
+  UnsupportedPrimitiveError,
   VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
@@ -64,6 +65,7 @@ __all__ = [
   "SparseTensor",
   "StringTable",
   "TensorFlowNotFoundError",
+  "UnsupportedPrimitiveError",
   "UnavailableCapture",
   "Variable",
   "VariableWriteError",

@@ -77,6 +77,17 @@ def outside_of_graphs(tf: Any) -> contextlib.AbstractContextManager[None]:
   return scope
 
 
+def define_functions(library: Any) -> None:
+  """Defines the functions of a FunctionDefLibrary for eager code.
+
+  `tf.graph_util.import_graph_def` defines them in the graph alone, where functions of that graph do not find them when
+  they run.
+  """
+  context = importlib.import_module("tensorflow.python.eager.context").context()
+  for function in library.function:
+    context.add_function_def(function)
+
+
 def in_save_context() -> bool:
   """Returns whether `tf.saved_model.save` is running in this thread; no public function of TensorFlow tells."""
   found: bool = importlib.import_module("tensorflow.python.saved_model.save_context").in_save_context()

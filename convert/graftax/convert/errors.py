@@ -1,6 +1,8 @@
 """Errors raised by conversions and by calls of converted functions."""
 
-from graftax.graphdef_ir.errors import GraftaxError
+from collections.abc import Mapping
+
+from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 
 __all__ = [
   "ConversionError",
@@ -9,8 +11,12 @@ __all__ = [
   "MissingInputError",
   "ParameterError",
   "TensorFlowNotFoundError",
+  "UnsupportedPrimitiveError",
   "VariableWriteError",
 ]
+
+# Of an error that lists operations: the lines of Python that are shown for each kind.
+_MAX_LINES = 5
 
 
 class ConversionError(GraftaxError, ValueError):
@@ -39,3 +45,36 @@ class TensorFlowNotFoundError(GraftaxError, ImportError):
 
 class VariableWriteError(GraftaxError, ValueError):
   """A TensorFlow function that writes variables is called where JAX can only compute values."""
+
+
+class UnsupportedPrimitiveError(UnsupportedError):
+  """Primitives of a JAX function have no form in plain TensorFlow ops.
+
+  Attributes:
+    found: `(primitive, reason)` -> the line of Python of each equation, sorted.
+  """
+
+  def __init__(self, name: str, found: Mapping[tuple[str, str], tuple[str, ...]]):
+    self.found = found
+    rows = "".join(f"\n  {_row(primitive, reason, lines)}" for (primitive, reason), lines in found.items())
+    number = sum(map(len, found.values()))
+    super().__init__(
+      f"{name}: {number} operations have no form in plain TensorFlow ops:{rows}\nReplace them, or use "
+      f"lowering='stablehlo'."
+    )
+
+  def __reduce__(self) -> tuple[object, ...]:
+    return _restored, (type(self), self.found, self.args)
+
+
+def _restored(kind: type[UnsupportedPrimitiveError], found: object, args: tuple[object, ...]) -> object:
+  error = kind.__new__(kind, *args)
+  error.found = found  # type: ignore[assignment]  # pickled from the attribute itself
+  error.args = args
+  return error
+
+
+def _row(primitive: str, reason: str, lines: tuple[str, ...]) -> str:
+  shown = list(dict.fromkeys(lines))[:_MAX_LINES]
+  more = f", and {len(set(lines)) - len(shown)} other lines" if len(set(lines)) > len(shown) else ""
+  return f"{primitive} ({len(lines)}): {reason}; at {', '.join(shown)}{more}"

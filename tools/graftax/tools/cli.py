@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 it could not be done (one message, no traceback), 2 wrong usage.
 """
 
+import enum
 import functools
 import json
 import os
@@ -32,6 +33,15 @@ In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 
 # Set to anything but "" or "0", unexpected errors end with a traceback.
 _TRACEBACK = "GRAFTAX_TRACEBACK"
+
+
+class Lowering(enum.StrEnum):
+  """What a JAX function becomes in TensorFlow."""
+
+  STABLEHLO = "stablehlo"
+  TF_OPS = "tf_ops"
+
+
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Rows of a table without --all.
 _NUM_ROWS = 30
@@ -281,7 +291,12 @@ def export_command(
     str | None,
     typer.Option(help="The TensorFlow that will load it, such as tensorflow-2.16. By default the installed one."),
   ] = None,
-  platforms: Annotated[str, typer.Option(help="Platforms to run on, separated by commas.")] = "cpu",
+  platforms: Annotated[
+    str | None, typer.Option(help="Platforms to run on, separated by commas. By default cpu.")
+  ] = None,
+  lowering: Annotated[
+    Lowering, typer.Option(help="What the function becomes: StableHLO, or plain ops for TF.js, ONNX and the like.")
+  ] = Lowering.STABLEHLO,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
 ) -> None:  # fmt: skip
   """Writes a JAX function as a SavedModel, for TensorFlow and its servers.
@@ -308,12 +323,17 @@ def export_command(
     trainable=not frozen,
     gradient_order=gradient_order,
     target=target,
-    platforms=_platform_names(platforms),
+    platforms=_export_platforms(platforms, lowering),
+    lowering="tf_ops" if lowering is Lowering.TF_OPS else "stablehlo",
     force=force,
   )
   report = report_model(load(out))
   results().print(signature_table([s for s in report.signatures if s.name == signature]))
   remarks().print(f"{out}: parameters {parameters_summary(report.parameters)}.", markup=False)
+
+
+def _export_platforms(text: str | None, lowering: Lowering) -> list[str] | None:
+  return None if text is None and lowering is Lowering.TF_OPS else _platform_names(text or "cpu")
 
 
 def _platform_names(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from graftax.savedmodel_io import JaxFunction, save
 from graftax.savedmodel_io.writing.atomic import check_new_folder
@@ -31,7 +31,8 @@ def export_function(
   trainable: bool,
   gradient_order: int,
   target: str | None,
-  platforms: Sequence[str],
+  platforms: Sequence[str] | None,
+  lowering: Literal["stablehlo", "tf_ops"],
   force: bool,
 ) -> None:
   """Writes a SavedModel; see the command's help.
@@ -46,7 +47,8 @@ def export_function(
     trainable: whether TensorFlow trains the parameters.
     gradient_order: how often TensorFlow can differentiate the function; 0 for not at all.
     target: the TensorFlow that will load it, such as `"tensorflow-2.16"`.
-    platforms: the platforms to compile for.
+    platforms: the platforms to compile for; None for plain ops.
+    lowering: "stablehlo", or "tf_ops" for plain TensorFlow ops.
     force: replace a SavedModel that is there.
 
   Raises:
@@ -61,7 +63,9 @@ def export_function(
     values = None if params is None else _parameters(params, module, where)
     args, kwargs = arguments_of(called, inputs, constraints, has_params=params is not None)
     bar.update(task, description=f"converting {name}")
-    exported = JaxFunction(called, args, kwargs, takes_params=values is not None, with_gradient=gradient_order > 0)
+    # TensorFlow differentiates plain ops by itself. Forbidding that takes an op that their consumers do not have.
+    with_gradient = gradient_order > 0 or lowering == "tf_ops"
+    exported = JaxFunction(called, args, kwargs, takes_params=values is not None, with_gradient=with_gradient)
     save(
       out,
       {"__call__": exported},
@@ -71,6 +75,7 @@ def export_function(
       gradient_order=gradient_order,
       target=target,
       platforms=platforms,
+      lowering=lowering,
       overwrite=force,
       progress=lambda done, total: bar.update(task, description="writing", completed=done, total=total),
     )

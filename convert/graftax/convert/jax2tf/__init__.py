@@ -9,6 +9,7 @@ from graftax.convert.jax2tf.live.logical_devices import split_to_logical_devices
 from graftax.convert.jax2tf.polymorphic_shapes import PolyShape, eval_polymorphic_shape
 from graftax.convert.jax2tf.tf_calls.call_tf import FunctionOfVariables, call_tf
 from graftax.convert.jax2tf.tf_calls.declared_results import UnspecifiedOutputShapeDtype
+from graftax.convert.jax2tf.tf_ops.registry import plain_op_primitives
 
 __all__ = [
   "DisabledSafetyCheck",
@@ -19,5 +20,6 @@ __all__ = [
   "convert",
   "dtype_of_val",
   "eval_polymorphic_shape",
+  "plain_op_primitives",
   "split_to_logical_devices",
 ]

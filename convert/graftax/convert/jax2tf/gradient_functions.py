@@ -6,31 +6,15 @@ does not load a gradient that refers to itself, so the number of orders is finit
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
 
-from graftax.convert.jax2tf.module_nodes import (
-  Body,
-  call_module,
-  function_names,
-  identities,
-  prevent_gradient,
-  register_gradient,
-  tensor_spec,
-)
+from graftax.convert.jax2tf.lowerings import NodeForm
+from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, register_gradient, tensor_spec
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient
 from graftax.graphdef_ir import Function, Node, Parameter, Result, TensorRef, TensorSpec
 
-if TYPE_CHECKING:
-  from graftax.xla_call_module.exporting import CallModule
-
-__all__ = ["Export", "GradientFunctions", "differentiable_body", "flat_function"]
-
-Export: TypeAlias = "Callable[[TracedFunction], CallModule]"
-
-# TensorFlow's error is `No gradient defined for operation 'NAME' (op type: XlaCallModule).`
-_LAST_DERIVATIVE = "last_derivative_of_this_file__increase_gradient_order"
+__all__ = ["GradientFunctions", "differentiable_body", "flat_function"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -39,13 +23,13 @@ class GradientFunctions:
 
   Attributes:
     name: the beginning of the names of all functions and registered gradients.
-    export: returns the module of a traced function.
-    functions: the gradient functions, by name.
+    form: how traced functions become nodes.
+    functions: the gradient functions and those that nodes call, by name.
     gradients: the registered gradients, by name.
   """
 
   name: str
-  export: Export
+  form: NodeForm
   functions: dict[str, Function] = dataclasses.field(default_factory=dict)
   gradients: dict[str, CustomGradient] = dataclasses.field(default_factory=dict)
 
@@ -65,22 +49,22 @@ def differentiable_body(
     operands: the tensors for its inputs.
     inside: the name of the function of which this is the body.
     found: the gradient functions are added to this.
-    order: how many orders of derivatives there are; beyond these, TensorFlow raises an error that names
-      `gradient_order`. If JAX cannot differentiate so often, there are fewer, and TensorFlow's error has JAX's message.
+    order: how many orders of derivatives there are. Beyond these, TensorFlow raises an error that names
+      `gradient_order`, or differentiates the nodes itself, depending on their form. The form also decides what
+      happens if JAX cannot differentiate so often.
   """
-  module = found.export(traced)
-  if not traced.differentiable_inputs or not traced.differentiable_outputs:
-    return identities(call_module(module, operands), stop_gradient=True)
-  if order == 0:
-    # Not a PreventGradient: JAX can still differentiate what the module computes.
-    return identities(call_module(module, operands, _LAST_DERIVATIVE))
-  body = call_module(module, operands)
+  is_differentiable = bool(traced.differentiable_inputs and traced.differentiable_outputs)
+  make = found.form.last_derivative if is_differentiable and order == 0 else found.form.body
+  level = len(found.gradients) + 1
+  body = make(traced, operands, f"{inside}_{level}")
+  found.functions.update(body.functions)
+  if not is_differentiable or order == 0:
+    return identities(body, stop_gradient=not is_differentiable)
   try:
     traced.gradient()
   except Exception as e:  # rules of primitives and of custom_vjp raise what they like
-    return identities(prevent_gradient(body, f"JAX cannot differentiate {traced.name}: {type(e).__name__}: {e}"))
+    return identities(found.form.without_derivative(body, traced, e, level - 1))
   specs = _specs(traced.inputs, traced.input_names)
-  level = len(found.gradients) + 1
   name = f"CustomGradient-{found.name}-{level}"
   captures = tuple(CapturedTensor(inside, operand) for operand in operands)
   inner = f"__inference_{found.name}_vjp_{level}"
@@ -125,7 +109,7 @@ def _copy(parameter: Parameter) -> Node:
 def flat_function(name: str, parameters: Sequence[Parameter], body: Body, result_names: Sequence[str]) -> Function:
   """Returns a function with the results of a body."""
   named = zip(function_names(result_names), body.results, body.specs, strict=True)
-  # XlaCallModule counts as stateful in TensorFlow, and so does what contains it.
+  # XlaCallModule and ReadVariableOp count as stateful in TensorFlow, and so does what contains them.
   return Function(
     name,
     tuple(parameters),

@@ -2,13 +2,13 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from graftax.convert.errors import ConversionError
-from graftax.graphdef_ir import AttrValue, DType, FunctionRef, Node, PartialShape, TensorRef, TensorSpec
+from graftax.graphdef_ir import AttrValue, DType, Function, FunctionRef, Node, PartialShape, TensorRef, TensorSpec
 from graftax.graphdef_ir.errors import UnsupportedDTypeError
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ class Body:
     nodes: the nodes, each after those that it reads.
     results: the tensors.
     specs: their shapes and dtypes.
+    functions: the functions that the nodes call, by name.
   """
 
   nodes: tuple[Node, ...]
   results: tuple[TensorRef, ...]
   specs: tuple[TensorSpec, ...]
+  functions: Mapping[str, Function] = dataclasses.field(default_factory=dict)
 
 
 def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str = "XlaCallModule") -> Body:
@@ -84,7 +86,8 @@ def register_gradient(body: Body, operands: Sequence[TensorRef], specs: Sequence
     "_gradient_op_type": name.encode(),
   }
   node = Node("IdentityN", "IdentityN", (*body.results, *operands), attrs=attrs)
-  return Body((*body.nodes, node), tuple(TensorRef(node.name, i) for i in range(len(body.results))), body.specs)
+  results = tuple(TensorRef(node.name, i) for i in range(len(body.results)))
+  return dataclasses.replace(body, nodes=(*body.nodes, node), results=results)
 
 
 def prevent_gradient(body: Body, message: str) -> Body:
@@ -100,7 +103,7 @@ def identities(body: Body, *, stop_gradient: bool = False) -> Body:
 def _each(body: Body, op: str, attrs: dict[str, AttrValue]) -> Body:
   pairs = enumerate(zip(body.results, body.specs, strict=True))
   nodes = [Node(f"{op}_{i}" if i else op, op, (ref,), attrs={"T": spec.dtype, **attrs}) for i, (ref, spec) in pairs]
-  return Body((*body.nodes, *nodes), tuple(TensorRef(node.name) for node in nodes), body.specs)
+  return dataclasses.replace(body, nodes=(*body.nodes, *nodes), results=tuple(TensorRef(node.name) for node in nodes))
 
 
 def tensor_spec(spec: jax.ShapeDtypeStruct, name: str | None = None, *, where: str) -> TensorSpec:

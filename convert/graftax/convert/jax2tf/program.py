@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.lowerings import LoweringName, node_form
 from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
 from graftax.convert.jax2tf.parameter_variables import parameter_variables
 from graftax.convert.jax2tf.program_assembly import ProgramAssembly
-from graftax.convert.jax2tf.traced_function import PLATFORMS, TracedFunction, trace
+from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.graphdef_ir import FunctionLibrary, OpSignatures
@@ -36,10 +37,12 @@ def jax_program(
   target: "Target | str | None" = None,
   platforms: Sequence[str] | None = None,
   disabled_checks: Sequence[Any] = (),
+  lowering: LoweringName = "stablehlo",
 ) -> Program:
   """Returns a JAX function as a program that TensorFlow can run, or that can be written as a SavedModel.
 
-  The program runs one StableHLO module. Its gradients are those of `jax.vjp`, one module for each order.
+  The program runs one StableHLO module, or plain TensorFlow ops. Its gradients are those of `jax.vjp`, one module or
+  one function of plain ops for each order.
 
   Args:
     function: any JAX function of nested arrays. It is called once, with tracers.
@@ -56,10 +59,15 @@ def jax_program(
     target: the TensorFlow that will run the program, see `Target.of`.
     platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s.
+    lowering: "stablehlo" for an XlaCallModule node; "tf_ops" for plain TensorFlow ops, which TF.js, ONNX converters and
+      builds of TensorFlow without XLA run. It has no `target`, `platforms` and `disabled_checks`. Beyond
+      `gradient_order`, TensorFlow differentiates plain ops by itself; rules of `jax.custom_vjp` do not hold there.
 
   Raises:
     ConversionError: the arguments do not fit the function, one is not an array, TensorFlow does not
-      have a dtype, `gradient_order` is negative, or a platform is not known.
+      have a dtype, `gradient_order` is negative, or a platform is not known. With plain ops: JAX cannot differentiate
+      the function so often.
+    UnsupportedPrimitiveError: some operations have no form in plain TensorFlow ops; the message lists all of them.
     VersionError: the target is not known, or too old for an op of the function.
     UnsupportedModuleError: the function has side effects or communicates between devices.
 
@@ -76,6 +84,7 @@ def jax_program(
     raise ConversionError(f"platforms={platforms!r}; expected None, or a sequence of some of {PLATFORMS}.")
   if not callable(function):
     raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
+  form = node_form(lowering, target=target, platforms=platforms, disabled_checks=disabled_checks)
   name = name or _name_of(function)
   bound = () if params is None else (params,)
   layout = argument_layout(function, len(bound), args, kwargs or {}, name)
@@ -87,12 +96,11 @@ def jax_program(
       f"{name}: reads the TensorFlow variables {names!r} through call_tf, which only jax2tf.convert can capture. Use "
       f"call_tf(f, variables='explicit'), and pass their values as params."
     )
-  export = functools.partial(
-    TracedFunction.call_module, target=target, platforms=platforms, disabled_checks=tuple(disabled_checks)
-  )
   variables = parameter_variables(params, traced.name) if bound else {}
-  assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], export)
-  order = gradient_order + bool(forward_mode) if with_gradient else 0
+  assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], form)
+  order = gradient_order + bool(forward_mode) if with_gradient else None
+  if order == 0 and not form.differentiates_itself:
+    order = None
   main, gradients = assembly.functions(order)
   args_specs, kwargs_specs = assembly.input_specs
   return Program(

@@ -2,26 +2,13 @@
 
 import dataclasses
 import functools
-import hashlib
-import re
 from typing import Any
 
 import tree
 
-from graftax.convert.jax2tf.gradient_functions import (
-  Export,
-  GradientFunctions,
-  differentiable_body,
-  flat_function,
-)
-from graftax.convert.jax2tf.module_nodes import (
-  Body,
-  call_module,
-  function_names,
-  identities,
-  prevent_gradient,
-  tensor_spec,
-)
+from graftax.convert.jax2tf.gradient_functions import GradientFunctions, differentiable_body, flat_function
+from graftax.convert.jax2tf.lowerings import NodeForm, unique_name
+from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, prevent_gradient, tensor_spec
 from graftax.convert.jax2tf.nested_structures import Leaf
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, TensorRef, TensorSpec
@@ -34,8 +21,6 @@ NO_GRADIENT = (
   "The jax2tf-converted function does not support gradients. Use `with_gradient` parameter to enable gradients"
 )
 """The message of TensorFlow's error if a function without gradient is differentiated; that of jax2tf."""
-
-_DIGEST_LENGTH = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +35,14 @@ class ProgramAssembly:
     variables: the names of the variables, one for each parameter.
     arguments: `(args, kwargs)` with a `Leaf` for each other flat argument.
     results: the nested result with a `Leaf` for each flat result.
-    export: returns the module of a traced function.
+    form: how traced functions become nodes.
   """
 
   traced: TracedFunction
   variables: tuple[str, ...]
   arguments: Any
   results: Any
-  export: Export
+  form: NodeForm
 
   @functools.cached_property
   def input_specs(self) -> Any:
@@ -69,15 +54,17 @@ class ProgramAssembly:
     """Returns the nested result with a `TensorSpec` for each flat result."""
     return self._with_specs(self.results, self._result_specs)
 
-  def functions(self, order: int) -> tuple[Function, GradientFunctions]:
-    """Returns the function, and its gradients up to an order; if that is 0, differentiation raises an error."""
+  def functions(self, order: int | None) -> tuple[Function, GradientFunctions]:
+    """Returns the function, and its gradients up to an order; if that is None, differentiation raises an error."""
     reads, operands = self._reads()
-    found = GradientFunctions(self._unique_name, self.export)
+    found = GradientFunctions(self._unique_name, self.form)
     name = f"__inference_{self._unique_name}"
-    if order:
+    if order is not None:
       body = differentiable_body(self.traced, operands, inside=name, found=found, order=order)
     else:
-      body = identities(prevent_gradient(call_module(self.export(self.traced), operands), NO_GRADIENT))
+      body = self.form.body(self.traced, operands, name)
+      found.functions.update(body.functions)
+      body = identities(prevent_gradient(body, NO_GRADIENT))
     positions = _leaf_positions(self.results)
     body = Body(
       (*reads, *body.nodes), tuple(body.results[i] for i in positions), tuple(body.specs[i] for i in positions)
@@ -86,11 +73,9 @@ class ProgramAssembly:
 
   @functools.cached_property
   def _unique_name(self) -> str:
-    """Returns the function's name with a digest of what it computes, so that several programs fit in one library."""
-    attributes = sorted(self.export(self.traced).attributes.items())
-    described = repr((attributes, self.variables, tree.flatten(self.input_specs), tree.flatten(self.output_specs)))
-    digest = hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_LENGTH]
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', self.traced.name)}_{digest}"
+    """Returns a name for the library, of the function, its variables and the structure of its arguments and results."""
+    structures = tree.flatten(self.input_specs), tree.flatten(self.output_specs)
+    return unique_name(self.form, self.traced, self.variables, *structures)
 
   @property
   def _argument_specs(self) -> list[TensorSpec]:

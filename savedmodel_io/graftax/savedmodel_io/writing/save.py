@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from graftax.convert import Program, jax_program
 from graftax.savedmodel_io.errors import SaveInputError
@@ -36,6 +36,7 @@ def save(
   target: Any = None,
   platforms: Sequence[str] | None = None,
   disabled_checks: Sequence[Any] = (),
+  lowering: Literal["stablehlo", "tf_ops"] = "stablehlo",
   regularization_losses: Sequence[Callable[..., Any]] = (),
   assets: Mapping[str, str | os.PathLike[str]] | Sequence[str | os.PathLike[str]] = (),
   tags: Sequence[str] = ("serve",),
@@ -67,6 +68,9 @@ def save(
     target: the TensorFlow that will load the model, such as `"tensorflow-2.16"`; by default the one that is installed.
     platforms: where the functions can run: "cpu", "cuda", "rocm", "tpu". None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s.
+    lowering: "stablehlo" for XlaCallModule nodes; "tf_ops" for plain TensorFlow ops, which TF.js, ONNX converters and
+      builds of TensorFlow without XLA run. Plain ops have no `target`, `platforms` and `disabled_checks`; see
+      `jax_program`.
     regularization_losses: functions of `params` that return a scalar.
     assets: files to copy, or file name -> file.
     tags: the tags of the MetaGraph.
@@ -78,6 +82,7 @@ def save(
     ConversionError: TensorFlow cannot run a function.
     VersionError: the target is not known, or too old for an op of a function.
     UnsupportedModuleError: a function has side effects or communicates between devices.
+    UnsupportedPrimitiveError: operations of a function have no form in plain TensorFlow ops.
     TensorValueError: a parameter cannot be stored.
     OutputExistsError: something of that name exists and may not be replaced.
     MissingFolderError: the folder around it does not exist.
@@ -102,6 +107,7 @@ def save(
     "target": target,
     "platforms": platforms,
     "disabled_checks": disabled_checks,
+    "lowering": lowering,
   }
   programs = _Programs(tree, options)
   made = {name: programs.of(value, f"function {name!r}", str(name)) for name, value in named.items()}

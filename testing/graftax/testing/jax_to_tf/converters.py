@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["CONVERTERS", "Converter"]
 
@@ -17,16 +17,24 @@ class Converter:
     convert: takes a JAX function, polymorphic shapes and whether TensorFlow can differentiate the result, as
       `jax2tf.convert` does; returns the TensorFlow function.
     conjugates: whether gradients of complex values are the conjugates of JAX's, as TensorFlow's own are.
+    lowering: what a function becomes. Plain TensorFlow ops may refuse any function, if the error is typed.
   """
 
   convert: Callable[[Callable[..., Any], tuple[Any, ...] | None, bool], Any]
   conjugates: bool
+  lowering: Literal["stablehlo", "tf_ops"] = "stablehlo"
 
 
 def _graftax(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
   from graftax.convert import jax2tf
 
   return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient)
+
+
+def _plain_ops(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
+  from graftax.convert import jax2tf
+
+  return jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=with_gradient, lowering="tf_ops")
 
 
 def _jax2tf(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | None, with_gradient: bool) -> Any:
@@ -37,6 +45,7 @@ def _jax2tf(function: Callable[..., Any], polymorphic_shapes: tuple[Any, ...] | 
 
 CONVERTERS: Mapping[str, Converter] = {
   "graftax": Converter(_graftax, conjugates=True),
+  "graftax_tf_ops": Converter(_plain_ops, conjugates=True, lowering="tf_ops"),
   "jax2tf": Converter(_jax2tf, conjugates=False),
 }
-"""Maps names to converters: ours and `jax.experimental.jax2tf`."""
+"""Maps names to converters: ours, to StableHLO and to plain ops, and `jax.experimental.jax2tf`."""

@@ -106,7 +106,7 @@ def _written(conversion: Conversion) -> Runnable:
   function = JaxFunction(conversion.function, specs, with_gradient=conversion.with_gradient)
   with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"
-    save(path, {"f": function})
+    save(path, {"f": function}, lowering=CONVERTERS[conversion.converter].lowering)
     return _runnable(conversion, tf.saved_model.load(str(path)).f)
 
 
@@ -115,7 +115,7 @@ ROUTES: Mapping[str, Route] = {
   "graph": Route(_graph),
   "xla": Route(_xla),
   "saved": Route(_saved),
-  "written": Route(_written, converters=("graftax",)),
+  "written": Route(_written, converters=("graftax", "graftax_tf_ops")),
 }
 """Maps names to routes. "saved" is saved and loaded by TensorFlow, "written" is written by graftax and loaded by
 TensorFlow, "xla" is `tf.function(jit_compile=True)`."""

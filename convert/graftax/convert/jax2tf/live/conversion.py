@@ -10,6 +10,7 @@ import jax
 from graftax.convert._tensorflow import import_tensorflow, without_autograph
 from graftax.convert.jax2tf.live.arguments import argument_key, argument_spec, as_tensor, flatten
 from graftax.convert.jax2tf.live.function import LiveFunction
+from graftax.convert.jax2tf.lowerings import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
 from graftax.convert.jax2tf.trace_state import is_outside_of_transformations, trace_state
 from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
@@ -45,6 +46,7 @@ def convert(
   native_serialization_platforms: Sequence[str] | None = None,
   native_serialization_disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
   gradient_order: int = 2,
+  lowering: LoweringName = "stablehlo",
 ) -> Callable[..., Any]:
   """Returns a JAX function as a function of TensorFlow tensors.
 
@@ -68,6 +70,7 @@ def convert(
     native_serialization_disabled_checks: safety checks to leave out.
     gradient_order: how many orders of derivatives `tf.saved_model.save` keeps. With 1, the derivative is traced only if
       it is needed, which makes tracing in a `tf.function` faster. Without saving, all orders are available always.
+    lowering: "stablehlo" for XlaCallModule nodes, "tf_ops" for plain TensorFlow ops; see `jax_program`.
 
   Returns:
     A function of tensors, variables, arrays or numbers, nested like the arguments of `fun_jax`. It returns tensors.
@@ -75,8 +78,9 @@ def convert(
 
   Raises:
     TypeError: `fun_jax` cannot be called. From calls: JAX cannot hold an argument.
-    ValueError: `native_serialization_platforms` has other names. From calls: a shape does not fit
+    ValueError: `native_serialization_platforms` or `lowering` has other names. From calls: a shape does not fit
       `polymorphic_shapes`, or the call is inside of a JAX transformation.
+    UnsupportedPrimitiveError: from calls: operations have no form in plain TensorFlow ops.
     UnsupportedModuleError: from calls: `fun_jax` has side effects, or communicates between devices.
 
   Differs from TF: gradients of complex values follow TensorFlow's convention, which is the complex conjugate of JAX's.
@@ -96,9 +100,8 @@ def convert(
   if isinstance(gradient_order, bool) or not isinstance(gradient_order, int) or gradient_order < 1:
     raise ValueError(f"gradient_order={gradient_order!r}; expected a positive integer. See `with_gradient`.")
   check_callable(fun_jax)
-  conversions = _Conversions(
-    fun_jax, polymorphic_shapes, polymorphic_constraints, platforms, tuple(native_serialization_disabled_checks)
-  )
+  form = node_form(lowering, platforms=platforms, disabled_checks=native_serialization_disabled_checks)
+  conversions = _Conversions(fun_jax, polymorphic_shapes, polymorphic_constraints, form)
 
   # The names of these parameters are those of the inputs of saved signatures: "args_tf_0" and so on.
   @without_autograph
@@ -120,14 +123,12 @@ class _Conversions:
     function: Callable[..., Any],
     polymorphic_shapes: ShapeSpecs,
     constraints: Sequence[str],
-    platforms: tuple[str, ...] | None,
-    disabled_checks: tuple[Any, ...],
+    form: NodeForm,
   ):
     self._function = function
     self._polymorphic_shapes = polymorphic_shapes
     self._constraints = constraints
-    self._platforms = platforms
-    self._disabled_checks = disabled_checks
+    self._form = form
     self._by_call: dict[Any, tuple[LiveFunction, list[Any]]] = {}
     self._by_specs: dict[Any, LiveFunction] = {}
     self._lock = threading.RLock()
@@ -161,7 +162,7 @@ class _Conversions:
     with self._lock:
       if key not in self._by_specs:
         traced = trace(self._function, args, kwargs)
-        self._by_specs[key] = LiveFunction(traced, self._platforms, self._disabled_checks)
+        self._by_specs[key] = LiveFunction(traced, self._form)
       return self._by_specs[key]
 
 

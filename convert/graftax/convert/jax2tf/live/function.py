@@ -3,17 +3,14 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graftax.convert._tensorflow import in_save_context, without_autograph
 from graftax.convert.jax2tf.live.eager import call_eagerly
-from graftax.convert.jax2tf.live.nodes import call_module_node, open_shape
+from graftax.convert.jax2tf.live.nodes import function_nodes, open_shape
+from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo
 from graftax.convert.jax2tf.program_assembly import NO_GRADIENT
 from graftax.convert.jax2tf.traced_function import TracedFunction
-
-# Only functions that are exported need this package, which takes long to import.
-if TYPE_CHECKING:
-  from graftax.xla_call_module.exporting import CallModule
 
 __all__ = ["LiveFunction"]
 
@@ -31,30 +28,22 @@ class LiveFunction:
 
   Attributes:
     traced: the function.
-    platforms: what its modules are compiled for; None is JAX's default backend.
-    disabled_checks: checks that its modules leave out.
+    form: how it becomes nodes.
     depth: 0 for a function that was converted, 1 for its gradient, and so on.
   """
 
   traced: TracedFunction
-  platforms: tuple[str, ...] | None
-  disabled_checks: tuple[Any, ...]
+  form: NodeForm
   depth: int = 0
   _made: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
   _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
-
-  @property
-  def module(self) -> "CallModule":
-    """The function as an XlaCallModule node."""
-    with self._lock:
-      return self.traced.call_module(platforms=self.platforms, disabled_checks=self.disabled_checks)
 
   def gradient(self) -> "LiveFunction":
     """Returns the function from arguments and cotangents to cotangents; see `TracedFunction.gradient`."""
     with self._lock:
       if "gradient" not in self._made:
         traced = self.traced.gradient()
-        self._made["gradient"] = LiveFunction(traced, self.platforms, self.disabled_checks, self.depth + 1)
+        self._made["gradient"] = LiveFunction(traced, self.form, self.depth + 1)
       found: LiveFunction = self._made["gradient"]
       return found
 
@@ -88,16 +77,21 @@ class LiveFunction:
     return self._concrete(tf, order, lambda args: self.nodes(tf, args, order))
 
   def _compiled(self, tf: Any) -> Any:
-    """Returns the function as a ConcreteFunction without gradient, which XLA compiles as a whole.
+    """Returns the function as a ConcreteFunction without gradient. XLA compiles a module as a whole.
 
     That makes calls from eager code faster.
     """
-    return self._concrete(tf, "compiled", lambda args: call_module_node(tf, self.module, args), jit_compile=True)
+    settings = {"jit_compile": True} if isinstance(self.form, StableHlo) else {}
+    return self._concrete(tf, "compiled", lambda args: self._computed(tf, args), **settings)
+
+  def _computed(self, tf: Any, args: Sequence[Any]) -> list[Any]:
+    with self._lock:
+      return function_nodes(tf, self.form, self.traced, args)
 
   def _concrete(self, tf: Any, key: Any, body: Callable[[Sequence[Any]], list[Any]], **settings: Any) -> Any:
     with self._lock:
       if key not in self._made:
-        specs = [tf.TensorSpec(open_shape(spec), spec.dtype) for spec in self.module.inputs]
+        specs = [tf.TensorSpec(open_shape(spec), spec.dtype) for spec in self.traced.inputs]
 
         def converted_fun_tf(*args: Any) -> tuple[Any, ...]:
           return tuple(body(args))
@@ -119,12 +113,12 @@ class LiveFunction:
     """
     args = [tf.identity(arg, f"jax2tf_arg_{i}") for i, arg in enumerate(args)]
     if order == 0:
-      results = call_module_node(tf, self.module, args)
+      results = self._computed(tf, args)
       results = [tf.raw_ops.PreventGradient(input=result, message=no_gradient) for result in results]
     elif self._is_differentiable:
       results = self._differentiable(tf, args, order)
     else:
-      results = call_module_node(tf, self.module, args)
+      results = self._computed(tf, args)
       results = [tf.stop_gradient(result) for result in results]
     return [tf.identity(result, "jax2tf_out") for result in results]
 
@@ -136,7 +130,7 @@ class LiveFunction:
     @tf.custom_gradient
     @without_autograph
     def call(*args: Any) -> Any:
-      results = call_module_node(tf, self.module, args)
+      results = self._computed(tf, args)
 
       @without_autograph
       def gradient(*cotangents: Any, variables: Any = None) -> list[Any]:

@@ -1,18 +1,41 @@
-"""Puts an XlaCallModule node into the current TensorFlow graph."""
+"""Puts a traced JAX function into the current TensorFlow graph: an XlaCallModule node, or plain ops."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from graftax.convert._tensorflow import define_functions
+from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo, unique_name
+from graftax.convert.jax2tf.traced_function import TracedFunction
+from graftax.graphdef_ir import FunctionLibrary, Graph, TensorRef, graph_to_proto
 
 # Only functions that are exported need this package, which takes long to import.
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import CallModule
 
-__all__ = ["call_module_node", "open_shape"]
+__all__ = ["function_nodes", "open_shape"]
 
 # Any in this module: TensorFlow ships no type information.
 
 
-def call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list[Any]:
+def function_nodes(tf: Any, form: NodeForm, traced: TracedFunction, args: Sequence[Any]) -> list[Any]:
+  """Returns the results of a function, computed by new nodes of a form.
+
+  Args:
+    tf: TensorFlow.
+    form: how the function becomes nodes.
+    traced: the function.
+    args: one tensor of the current graph for each input of the function.
+  """
+  if isinstance(form, StableHlo):
+    return _call_module_node(tf, form.module(traced), args)
+  names = [f"operand_{i}" for i in range(len(args))]
+  body = form.body(traced, [TensorRef(name) for name in names], unique_name(form, traced))
+  message = graph_to_proto(Graph(body.nodes, FunctionLibrary(body.functions)))
+  graph_def = tf.compat.v1.GraphDef.FromString(message.SerializeToString())
+  return _imported(tf, graph_def, dict(zip(names, args, strict=True)), [str(ref) for ref in body.results])
+
+
+def _call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list[Any]:
   """Returns the results of a new XlaCallModule node.
 
   Args:
@@ -32,14 +55,24 @@ def call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list
   node.attr["Sout"].list.shape.extend(tf.TensorShape(open_shape(output)).as_proto() for output in module.outputs)
   for name, value in module.attributes.items():
     _set(node.attr[name], value)
+  results = [f"XlaCallModule:{i}" for i in range(len(module.outputs))]
+  return _imported(tf, graph_def, dict(zip(names, operands, strict=True)), results)
+
+
+def _imported(tf: Any, graph_def: Any, inputs: Mapping[str, Any], results: Sequence[str]) -> list[Any]:
+  """Returns tensors of a GraphDef that is added to the current graph, with tensors for some names."""
   scope = tf.get_current_name_scope()
-  results: list[Any] = tf.graph_util.import_graph_def(
+  define_functions(graph_def.library)
+  direct = {ref: inputs[ref] for ref in results if ref in inputs}
+  used = {name for node in graph_def.node for name in node.input}
+  found = tf.graph_util.import_graph_def(
     graph_def,
-    input_map={f"{name}:0": operand for name, operand in zip(names, operands, strict=True)},
-    return_elements=[f"XlaCallModule:{i}" for i in range(len(module.outputs))],
+    input_map={f"{name}:0": operand for name, operand in inputs.items() if name in used},
+    return_elements=[ref if ":" in ref else f"{ref}:0" for ref in results if ref not in direct],
     name=f"{scope}/" if scope else "",
   )
-  return results
+  computed = iter(found)
+  return [direct[ref] if ref in direct else next(computed) for ref in results]
 
 
 def open_shape(spec: Any) -> list[int | None]:

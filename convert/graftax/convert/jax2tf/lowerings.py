@@ -1,0 +1,137 @@
+"""The forms in which a traced JAX function becomes nodes: one StableHLO module, or plain TensorFlow ops."""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.module_nodes import Body, call_module, prevent_gradient
+from graftax.convert.jax2tf.traced_function import TracedFunction
+from graftax.graphdef_ir import TensorRef
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import CallModule, Target
+
+__all__ = ["LoweringName", "NodeForm", "PlainOps", "StableHlo", "node_form", "unique_name"]
+
+# Any in this module: safety checks of JAX.
+
+LoweringName: TypeAlias = Literal["stablehlo", "tf_ops"]
+
+# TensorFlow's error is `No gradient defined for operation 'NAME' (op type: XlaCallModule).`
+_LAST_DERIVATIVE = "last_derivative_of_this_file__increase_gradient_order"
+
+
+_DIGEST_LENGTH = 12
+
+
+class NodeForm(Protocol):
+  """How traced functions become nodes."""
+
+  differentiates_itself: bool
+  """Whether TensorFlow differentiates the nodes, if no gradient is registered for them."""
+
+  def description(self, traced: TracedFunction) -> str:
+    """Returns text that differs for functions that compute different things."""
+    ...
+
+  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+    """Returns nodes that compute a function of tensors; names of functions that they call begin with `prefix`."""
+    ...
+
+  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+    """Returns nodes for the highest order of derivatives that a program has."""
+    ...
+
+  def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+    """Returns the nodes of a function that JAX cannot differentiate, with the number of orders before it."""
+    ...
+
+
+@dataclasses.dataclass(frozen=True)
+class StableHlo:
+  """One XlaCallModule node for each function; see `export_call_module` for the fields."""
+
+  target: "Target | str | None" = None
+  platforms: Sequence[str] | None = None
+  disabled_checks: tuple[Any, ...] = ()
+  differentiates_itself = False
+
+  def module(self, traced: TracedFunction) -> "CallModule":
+    """Returns the module of a function."""
+    return traced.call_module(self.target, platforms=self.platforms, disabled_checks=self.disabled_checks)
+
+  def description(self, traced: TracedFunction) -> str:
+    return repr(sorted(self.module(traced).attributes.items()))
+
+  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+    del prefix  # a module contains the functions that it calls
+    return call_module(self.module(traced), operands)
+
+  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+    # Not a PreventGradient: JAX can still differentiate what the module computes.
+    del prefix
+    return call_module(self.module(traced), operands, _LAST_DERIVATIVE)
+
+  def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+    del order
+    message = f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}"
+    return prevent_gradient(body, message)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainOps:
+  """Plain TensorFlow ops."""
+
+  differentiates_itself = True
+
+  def description(self, traced: TracedFunction) -> str:
+    from graftax.convert.jax2tf.tf_ops.lowering import description
+
+    return description(traced)
+
+  def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+    from graftax.convert.jax2tf.tf_ops.lowering import plain_ops
+
+    return plain_ops(traced, operands, prefix)
+
+  def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+    return self.body(traced, operands, prefix)
+
+  def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+    raise ConversionError(
+      f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}. Pass gradient_order={order}, or "
+      f"with_gradient=False."
+    ) from error
+
+
+def unique_name(form: NodeForm, traced: TracedFunction, *more: object) -> str:
+  """Returns the name of a function with a digest of what it computes, so that several fit in one library."""
+  described = repr((form.description(traced), *more))
+  digest = hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_LENGTH]
+  return f"{re.sub(r'[^A-Za-z0-9_]', '_', traced.name)}_{digest}"
+
+
+def node_form(
+  lowering: str,
+  *,
+  target: "Target | str | None" = None,
+  platforms: Sequence[str] | None = None,
+  disabled_checks: Sequence[Any] = (),
+) -> NodeForm:
+  """Returns the form of a name, with the options that it has.
+
+  Raises:
+    ConversionError: there is no such form, or it does not have one of the options.
+  """
+  if lowering == "stablehlo":
+    return StableHlo(target, platforms, tuple(disabled_checks))
+  if lowering != "tf_ops":
+    raise ConversionError(f"lowering={lowering!r}; expected 'stablehlo' or 'tf_ops'.")
+  given = {"target": target, "platforms": platforms, "disabled_checks": tuple(disabled_checks) or None}
+  unused = [name for name, value in given.items() if value is not None]
+  if unused:
+    raise ConversionError(f"lowering='tf_ops' makes no StableHLO, so {' and '.join(unused)} would have no effect.")
+  return PlainOps()

@@ -1,0 +1,12 @@
+"""Turns a traced JAX function into plain TensorFlow ops, for consumers that do not run StableHLO.
+
+- `lowering`: `TfOpsLowering`, which makes the body of a function from a `TracedFunction`.
+- `interpreter`: walks a jaxpr and calls the rule of each equation.
+- `registry`: `@rule("cumsum")`, and the list of primitives that have a rule.
+- `refusals`: collects what has no form, for one error.
+- `builder`: adds nodes, constants and functions to a graph; fills in attributes.
+- `tensors`: `Tensor`, a value of the JAX function in the graph.
+- `symbols`: symbolic dimensions.
+- `cpu_kernels`: which dtypes TensorFlow's CPU kernels take.
+- `rules`: the rules, one module for each domain.
+"""

@@ -1,0 +1,261 @@
+"""`Builder`: adds nodes to the body of a TensorFlow function."""
+
+import ast
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
+from graftax.convert.jax2tf.tf_ops.refusals import Refusals
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
+from graftax.convert.jax2tf.tf_ops.symbols import expression
+from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor, partial_shape
+from graftax.graphdef_ir import (
+  AttrValue,
+  DType,
+  Function,
+  FunctionRef,
+  Node,
+  Parameter,
+  Result,
+  TensorRef,
+  op_signature,
+  prune,
+)
+from graftax.graphdef_ir import Tensor as ConstantTensor
+from graftax.graphdef_ir.errors import UnsupportedDTypeError
+
+__all__ = ["Builder", "Input", "Library"]
+
+Input: TypeAlias = Any
+"""An input of a node: a `Tensor`, or a number or array that becomes a constant; for a list argument, a list of them."""
+
+
+@dataclasses.dataclass(slots=True)
+class Library:
+  """The functions that the nodes of a program call.
+
+  Attributes:
+    prefix: the beginning of their names.
+    functions: the functions by name.
+    refusals: the equations that have no form in TensorFlow ops.
+  """
+
+  prefix: str
+  refusals: Refusals
+  functions: dict[str, Function] = dataclasses.field(default_factory=dict)
+
+  def unique_name(self, kind: str) -> str:
+    return f"{self.prefix}_{kind}_{len(self.functions)}"
+
+
+class Builder:
+  """Adds nodes to the body of one function.
+
+  Attributes:
+    nodes: the nodes so far, each after those that it reads.
+    library: the functions that they call.
+    symbols: name of a symbolic dimension -> its size, an int32 scalar.
+    scope: the first part of the names of new nodes.
+  """
+
+  def __init__(self, library: Library, symbols: Mapping[str, Tensor] | None = None):
+    self.nodes: list[Node] = []
+    self.library = library
+    self.symbols: dict[str, Tensor] = dict(symbols or {})
+    self.scope = "arguments"
+    self._names: dict[str, int] = {}
+    self._constants: dict[Any, TensorRef] = {}
+    self._sizes: dict[str, Tensor] = {}
+
+  def op(self, op: str, *inputs: Input, shape: Shape, **attrs: AttrValue) -> Tensor:
+    """Returns the only output of a new node.
+
+    Args:
+      op: the TensorFlow op.
+      inputs: its input arguments.
+      shape: the shape of the output.
+      attrs: attributes. Those that follow from the inputs (dtypes and lengths of lists) are filled in.
+
+    Raises:
+      Unsupported: TensorFlow has no CPU kernel for the dtype.
+    """
+    return self.op_list(op, *inputs, shapes=[shape], **attrs)[0]
+
+  def op_list(self, op: str, *inputs: Input, shapes: Sequence[Shape], **attrs: AttrValue) -> list[Tensor]:
+    """Returns all outputs of a new node; see `op`."""
+    signature = op_signature(op)
+    refs: list[TensorRef] = []
+    for argument, given in zip(signature.inputs, inputs, strict=True):
+      tensors = self._tensors(argument, given, attrs)
+      if argument.number_attr:
+        attrs[argument.number_attr] = len(tensors)
+      if argument.type_list_attr:
+        attrs[argument.type_list_attr] = tuple(_dtype(tensor.dtype) for tensor in tensors)
+      elif argument.type_attr:
+        attrs[argument.type_attr] = _dtype(tensors[0].dtype)
+      refs += [self.ref(tensor) for tensor in tensors]
+    complete = signature.with_defaults(attrs)
+    if not has_kernel(op, complete):
+      given = sorted({str(value) for value in complete.values() if isinstance(value, DType)})
+      raise Unsupported(f"TensorFlow has no CPU kernel of {op} for {', '.join(given)}")
+    name = self._name(op)
+    self.nodes.append(Node(name, op, tuple(refs), attrs=attrs))
+    dtypes = [_numpy(dtype) for dtype in signature.output_types(complete)]
+    return [
+      Tensor(tuple(shape), dtype, TensorRef(name, i))
+      for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
+    ]
+
+  def constant(self, value: Any, dtype: Any = None) -> Tensor:
+    """Returns a known value as a tensor; its node is added if another node reads it."""
+    array = np.asarray(value, dtype)
+    return Tensor(array.shape, array.dtype, value=array)
+
+  def ref(self, tensor: Tensor) -> TensorRef:
+    """Returns where the value of a tensor is computed, adding a Const node for a known value."""
+    if tensor.ref is not None:
+      return tensor.ref
+    assert tensor.value is not None, "internal: a tensor has neither a node nor a value."
+    # Arrays without copies; a broadcast array is stored in full.
+    value = np.ascontiguousarray(tensor.value).reshape(tensor.value.shape)
+    key = (value.dtype, value.shape, value.tobytes())
+    if key not in self._constants:
+      name = self._name("Const")
+      dtype = _dtype(value.dtype)
+      self.nodes.append(Node(name, "Const", attrs={"dtype": dtype, "value": ConstantTensor.from_numpy(value, dtype)}))
+      self._constants[key] = TensorRef(name)
+    return self._constants[key]
+
+  def size(self, dim: Dim) -> Tensor:
+    """Returns the size of a dimension as an int32 scalar.
+
+    Raises:
+      Unsupported: it is symbolic, and the arguments do not tell its size.
+    """
+    if isinstance(dim, int):
+      return self.constant(dim, np.int32)
+    text = str(dim)
+    if text not in self._sizes:
+      self._sizes[text] = self._evaluate(expression(dim), text)
+    return self._sizes[text]
+
+  def shape(self, shape: Shape) -> Tensor:
+    """Returns a shape as an int32 vector."""
+    if all(isinstance(size, int) for size in shape):
+      return self.constant(np.array(shape, np.int32).reshape(-1))
+    return self.op("Pack", [self.size(size) for size in shape], shape=(len(shape),))
+
+  def function(
+    self,
+    kind: str,
+    parameters: Sequence[Tensor],
+    body: "Callable[[Builder, list[Tensor]], Sequence[Tensor]]",
+    *,
+    returns_sizes: bool = False,
+  ) -> tuple[FunctionRef, list[Tensor]]:
+    """Adds a function to the library and returns it with its results, which are tensors of its body.
+
+    Args:
+      kind: a word for its name.
+      parameters: shapes and dtypes of its parameters. The sizes of symbolic dimensions come after them.
+      body: computes the results from the parameters, with the builder of the function.
+      returns_sizes: whether it also returns the sizes of symbolic dimensions.
+    """
+    symbols = list(self.symbols)
+    specs = [*parameters, *(self.symbols[name] for name in symbols)]
+    names = [f"arg_{i}" for i in range(len(specs))]
+    arguments = [Tensor(s.shape, s.dtype, TensorRef(name)) for s, name in zip(specs, names, strict=True)]
+    inner = Builder(self.library, dict(zip(symbols, arguments[len(parameters) :], strict=True)))
+    results = list(body(inner, arguments[: len(parameters)]))
+    inner.scope = "results"
+    results += inner.symbol_sizes() if returns_sizes else []
+    copies = [inner.op("Identity", result, shape=result.shape) for result in results]
+    name = self.library.unique_name(kind)
+    function = Function(
+      name,
+      tuple(Parameter(n, _dtype(s.dtype), partial_shape(s.shape)) for n, s in zip(names, specs, strict=True)),
+      tuple(Result(f"result_{i}", inner.ref(c), _dtype(c.dtype)) for i, c in enumerate(copies)),
+      tuple(inner.nodes),
+    )
+    self.library.functions[name] = prune(function)
+    return FunctionRef(name), results
+
+  def symbol_sizes(self) -> list[Tensor]:
+    """Returns the operands to pass to a function after those for its parameters."""
+    return list(self.symbols.values())
+
+  def _tensors(self, argument: Any, given: Input, attrs: Mapping[str, AttrValue]) -> list[Tensor]:
+    items: Iterable[Any] = given if argument.is_list else [given]
+    dtype = _numpy(argument.dtype) if argument.dtype is not None else np.dtype(np.int32)
+    return [
+      item if isinstance(item, Tensor) else self.constant(item, None if _has_dtype(item) else dtype) for item in items
+    ]
+
+  def _name(self, op: str) -> str:
+    base = f"{self.scope}/{op}"
+    number = self._names.get(base, 0)
+    self._names[base] = number + 1
+    return f"{base}_{number}" if number else base
+
+  def _evaluate(self, node: ast.expr, text: str) -> Tensor:
+    evaluate = functools.partial(self._evaluate, text=text)
+    match node:
+      case ast.Constant(value=int(value)):
+        return self.constant(value, np.int32)
+      case ast.Name(id=name):
+        if name in self.symbols:
+          return self.symbols[name]
+        raise Unsupported(f"the size of the symbolic dimension {text} cannot be read from the shapes of the arguments")
+      case ast.UnaryOp(op=ast.USub(), operand=operand):
+        return self._scalar("Sub", self.constant(0, np.int32), evaluate(operand))
+      case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))):
+        return functools.reduce(functools.partial(self._scalar, "Mul"), [evaluate(left)] * power)
+      case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+        return self._scalar(_OPERATORS[type(op)], evaluate(left), evaluate(right))
+      case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _CALLS:
+        return self._scalar(_CALLS[name], evaluate(left), evaluate(right))
+    raise Unsupported(f"the symbolic dimension {text} has no form in TensorFlow ops")
+
+  def _scalar(self, op: str, x: Tensor, y: Tensor) -> Tensor:
+    if x.value is not None and y.value is not None:
+      return self.constant(_FOLDED[op](x.value, y.value), np.int32)
+    return self.op(op, x, y, shape=())
+
+
+_OPERATORS: dict[type[ast.operator], str] = {ast.Add: "AddV2", ast.Sub: "Sub", ast.Mult: "Mul"}
+_CALLS = {"floordiv": "FloorDiv", "mod": "FloorMod", "max": "Maximum", "min": "Minimum"}
+_FOLDED: dict[str, Callable[[Any, Any], Any]] = {
+  "AddV2": operator.add,
+  "FloorDiv": operator.floordiv,
+  "FloorMod": operator.mod,
+  "Maximum": max,
+  "Minimum": min,
+  "Mul": operator.mul,
+  "Sub": operator.sub,
+}
+
+
+def _has_dtype(item: Any) -> bool:
+  return isinstance(item, np.ndarray | np.generic)
+
+
+# The dtype of tensors that numpy does not have, such as lists of tensors.
+_VARIANT = np.dtype("V1")
+
+
+def _dtype(dtype: Any) -> DType:
+  if dtype == _VARIANT:
+    return DType.VARIANT
+  try:
+    return DType.from_numpy(dtype)
+  except UnsupportedDTypeError as e:
+    raise Unsupported(f"TensorFlow does not have dtype {dtype}") from e
+
+
+def _numpy(dtype: DType) -> "np.dtype[Any]":
+  return _VARIANT if dtype == DType.VARIANT else dtype.numpy

@@ -1,0 +1,83 @@
+"""Walks a jaxpr and adds the nodes of each equation; what has no form is collected for one error."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from graftax.convert.jax2tf.tf_ops import registry
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
+from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Tensor, physical_spec
+from graftax.graphdef_ir import TensorRef
+
+__all__ = ["run_jaxpr", "run_open_jaxpr"]
+
+# Any in this module: abstract values, whose classes are private in JAX.
+
+# Results of an equation without a form; no graph is made of them.
+_NO_REF = TensorRef("unsupported")
+
+
+def run_jaxpr(b: Builder, closed: ClosedJaxpr, operands: Sequence[Tensor]) -> list[Tensor]:
+  """Returns the results of a jaxpr for tensors, computed by new nodes."""
+  return run_open_jaxpr(b, closed.jaxpr, [_known(b, const) for const in closed.consts], operands)
+
+
+def run_open_jaxpr(b: Builder, jaxpr: Jaxpr, consts: Sequence[Tensor], operands: Sequence[Tensor]) -> list[Tensor]:
+  """Returns the results of a jaxpr for tensors and constants, computed by new nodes."""
+  values: dict[Any, Tensor] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
+
+  def read(atom: Any) -> Tensor:
+    return b.constant(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+
+  for eqn in jaxpr.eqns:
+    outer, b.scope = b.scope, eqn.primitive.name
+    values.update(zip(eqn.outvars, _run_equation(b, eqn, [read(atom) for atom in eqn.invars]), strict=True))
+    b.scope = outer
+  return [read(atom) for atom in jaxpr.outvars]
+
+
+def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Tensor]:
+  outs = tuple(physical_spec(variable.aval) for variable in eqn.outvars)
+  rule = registry.find(eqn.primitive.name)
+  try:
+    if rule is None:
+      raise Unsupported("no rule")
+    if not rule.calls and _can_fold(eqn, operands, outs):
+      return _folded(b, eqn, operands)
+    found = rule.function(b, *operands, **rule.arguments(eqn.params, outs))
+  except Unsupported as e:
+    b.library.refusals.add(eqn, str(e))
+    return [Tensor(out.shape, out.dtype, _NO_REF) for out in outs]
+  results = [found] if isinstance(found, Tensor) else list(found)
+  for result, out in zip(results, outs, strict=True):
+    assert result.dtype == out.dtype and len(result.shape) == len(out.shape), (
+      f"internal: the rule of {eqn.primitive.name} returns {result.dtype}{result.shape} for {out.dtype}{out.shape}."
+    )
+  return [dataclasses.replace(result, shape=out.shape) for result, out in zip(results, outs, strict=True)]
+
+
+def _can_fold(eqn: JaxprEqn, operands: Sequence[Tensor], outs: Sequence[jax.ShapeDtypeStruct]) -> bool:
+  """Returns whether all operands and results are known and small, and numbers."""
+  specs = [*operands, *outs]
+  return (
+    not any(jax.numpy.issubdtype(v.aval.dtype, jax.dtypes.extended) for v in (*eqn.invars, *eqn.outvars))
+    and all(operand.value is not None for operand in operands)
+    and all(isinstance(size, int) for spec in specs for size in spec.shape)
+    and all(np.prod(spec.shape) <= MAX_FOLDED_SIZE for spec in specs)
+  )
+
+
+def _folded(b: Builder, eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:
+  found = eqn.primitive.bind(*(jax.numpy.asarray(operand.value) for operand in operands), **eqn.params)
+  return [b.constant(np.asarray(x)) for x in (found if eqn.primitive.multiple_results else [found])]
+
+
+def _known(b: Builder, const: Any) -> Tensor:
+  if jax.numpy.issubdtype(const.dtype, jax.dtypes.prng_key):
+    const = jax.random.key_data(const)
+  return b.constant(np.asarray(const))

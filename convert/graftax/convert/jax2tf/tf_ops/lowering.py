@@ -1,0 +1,67 @@
+"""`plain_ops`: a traced JAX function as plain TensorFlow ops."""
+
+import hashlib
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from graftax.convert.jax2tf.module_nodes import Body
+from graftax.convert.jax2tf.tf_ops.builder import Builder, Library
+from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
+from graftax.convert.jax2tf.tf_ops.refusals import Refusals
+from graftax.convert.jax2tf.tf_ops.symbols import size_sources
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.convert.jax2tf.traced_function import TracedFunction
+from graftax.graphdef_ir import Function, Result, TensorRef, prune
+
+__all__ = ["description", "plain_ops"]
+
+
+def description(traced: TracedFunction) -> str:
+  """Returns text that differs for functions that compute different things."""
+  consts = (hashlib.sha256(np.ascontiguousarray(_data(const)).tobytes()).hexdigest() for const in traced.jaxpr.consts)
+  return "\n".join([str(traced.jaxpr), str(traced.enable_x64), *consts])
+
+
+def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+  """Returns nodes that compute a traced function of tensors.
+
+  Args:
+    traced: the function.
+    operands: the tensors for its inputs.
+    prefix: the beginning of the names of functions in the library, which branches and loops become.
+
+  Raises:
+    UnsupportedPrimitiveError: some operations have no form in TensorFlow ops; the message lists all of them.
+  """
+  refusals = Refusals()
+  b = Builder(Library(prefix, refusals))
+  tensors = [Tensor(spec.shape, spec.dtype, ref) for spec, ref in zip(traced.inputs, operands, strict=True)]
+  _add_symbols(b, tensors)
+  with jax.enable_x64(traced.enable_x64):
+    results = run_jaxpr(b, traced.jaxpr, tensors)
+  if refusals.found:
+    raise refusals.error(traced.name)
+  b.scope = "results"
+  refs = tuple(b.ref(result) for result in results)
+  wanted = Function(
+    "body", (), tuple(Result("", ref, r.spec.dtype) for r, ref in zip(results, refs, strict=True)), tuple(b.nodes)
+  )
+  return Body(prune(wanted).nodes, refs, tuple(result.spec for result in results), b.library.functions)
+
+
+def _add_symbols(b: Builder, tensors: Sequence[Tensor]) -> None:
+  """Adds nodes that read the sizes of symbolic dimensions from the shapes of the arguments."""
+  for name, source in size_sources([tensor.shape for tensor in tensors]).items():
+    tensor = tensors[source.position]
+    shape = b.op("Shape", tensor, shape=(tensor.rank,))
+    position = np.array([source.axis], np.int32)
+    size = b.op("StridedSlice", shape, position, position + 1, np.ones(1, np.int32), shape=(), shrink_axis_mask=1)
+    b.symbols[name] = size if source.factor == 1 else b.op("FloorDiv", size, np.int32(source.factor), shape=())
+
+
+def _data(const: object) -> np.ndarray:
+  if jax.numpy.issubdtype(const.dtype, jax.dtypes.prng_key):  # type: ignore[attr-defined]  # an array
+    const = jax.random.key_data(const)
+  return np.asarray(const)

@@ -1,0 +1,150 @@
+import pickle
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
+from graftax.convert.jax2tf import plain_op_primitives
+from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
+from graftax.graphdef_ir import DType, validate_function
+
+_BATCH = jax.export.symbolic_shape("batch")[0]
+
+
+def _batch_of(*shape, dtype=np.float32):
+  return jax.ShapeDtypeStruct((_BATCH, *shape), dtype)
+
+
+def _program(function, *args, **options):
+  return jax_program(function, args, lowering="tf_ops", **options)
+
+
+def _ops(program):
+  functions = [program.function, *program.library.values()]
+  return {node.op for function in functions for node in function.nodes}
+
+
+def _network(params, x):
+  def step(carry, row):
+    carry = jnp.tanh(carry @ params["w"] + row)
+    return carry, lax.cond(carry.sum() > 0, jnp.sin, jnp.cos, carry)
+
+  final, rows = lax.scan(step, jnp.zeros_like(x[:, 0]), jnp.swapaxes(x, 0, 1))
+  return jax.nn.softmax(final), rows, lax.while_loop(lambda n: n < 9, lambda n: n * 2, 1)
+
+
+_PARAMS = {"w": np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)}
+
+
+def test_programs_have_neither_xla_ops_nor_prevented_gradients():
+  program = _program(_network, _batch_of(4, 3), params=_PARAMS)
+  ops = _ops(program)
+  assert not {op for op in ops if op.startswith("Xla") or op == "PreventGradient"}
+  assert {"StatelessWhile", "StatelessIf", "MatMul", "ReadVariableOp"} <= ops
+  assert len(program.gradients) == 2
+
+
+def test_functions_of_a_program_are_well_formed():
+  program = _program(_network, _batch_of(4, 3), params=_PARAMS)
+  for function in (program.function, *program.library.values()):
+    validate_function(function, program.library, program.signatures)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_a_program_that_is_converted_back_equals_the_function(size):
+  x = np.random.default_rng(0).normal(size=(size, 4, 3)).astype(np.float32)
+  fn, params = convert_program(_program(_network, _batch_of(4, 3), params=_PARAMS))
+  for found, expected in zip(fn(params, x)[0], _network(_PARAMS, x), strict=True):
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_are_those_of_custom_rules():
+  @jax.custom_vjp
+  def tripled(x):
+    return x**2
+
+  tripled.defvjp(lambda x: (x**2, None), lambda _, g: (3 * g,))
+  fn, params = convert_program(_program(tripled, _batch_of(2)))
+  x = np.ones((3, 2), np.float32)
+  np.testing.assert_array_equal(jax.grad(lambda x: fn(params, x)[0].sum())(x), 3 * x)
+
+
+def test_what_has_no_form_is_one_error_with_counts_and_lines():
+  def function(x):
+    y = jax.pure_callback(np.sin, x, x)
+    z = jnp.linalg.eigvals(x)
+    return jax.pure_callback(np.cos, y, y), z
+
+  with pytest.raises(UnsupportedPrimitiveError) as raised:
+    _program(function, jax.ShapeDtypeStruct((3, 3), np.float32))
+  error = raised.value
+  counts = {primitive: len(lines) for (primitive, _), lines in error.found.items()}
+  assert counts == {"eig": 1, "pure_callback": 2}
+  assert list(error.found) == sorted(error.found)
+  assert re.search(r"pure_callback \(2\): no rule; at .*lowering_test.py:\d+", str(error))
+  restored = pickle.loads(pickle.dumps(error))
+  assert (str(restored), restored.found) == (str(error), error.found)
+
+
+def test_a_derivative_that_jax_does_not_have_names_the_order_that_works():
+  @jax.custom_vjp
+  def once(x):
+    return jnp.sin(x)
+
+  def backward(x, g):
+    return (jax.pure_callback(lambda x: x, g, g * x),)
+
+  once.defvjp(lambda x: (jnp.sin(x), x), backward)
+  with pytest.raises(UnsupportedPrimitiveError, match="pure_callback"):
+    _program(once, _batch_of(2))
+  assert not _program(once, _batch_of(2), gradient_order=0).gradients
+
+
+def test_prevented_gradients_are_there_if_asked_for():
+  assert "PreventGradient" in _ops(_program(jnp.sin, _batch_of(2), with_gradient=False))
+  assert "PreventGradient" not in _ops(_program(jnp.sin, _batch_of(2), gradient_order=0))
+
+
+@pytest.mark.parametrize("option", [{"target": "tensorflow-2.16"}, {"platforms": ["cpu"]}])
+def test_options_of_stablehlo_raise(option):
+  with pytest.raises(ConversionError, match=next(iter(option))):
+    _program(jnp.sin, _batch_of(2), **option)
+
+
+def test_another_lowering_raises():
+  with pytest.raises(ConversionError, match="'hlo'"):
+    jax_program(jnp.sin, [_batch_of(2)], lowering="hlo")
+
+
+def test_a_size_that_no_argument_tells_raises():
+  a, b = jax.export.symbolic_shape("a, b")
+  with pytest.raises(UnsupportedPrimitiveError, match="cannot be read"):
+    _program(lambda x: x.sum(0) * jnp.ones(x.shape[0]), jax.ShapeDtypeStruct((a + b,), np.float32))
+
+
+def test_sizes_are_computed_from_multiples_of_the_batch():
+  twice = jax.ShapeDtypeStruct((2 * _BATCH, 3), np.float32)
+  fn, _ = convert_program(_program(lambda x: x.sum() + jnp.arange(x.shape[0] ** 2 // 4 + x.shape[0] % 3), twice))
+  x = np.ones((6, 3), np.float32)
+  np.testing.assert_array_equal(fn({}, x)[0], 18 + np.arange(9))
+
+
+def test_large_constants_are_not_stored_repeated():
+  program = _program(lambda x: x + jnp.zeros((500, 500)), jax.ShapeDtypeStruct((500, 500), np.float32))
+  constants = [node.attrs["value"] for node in program.function.nodes if node.op == "Const"]
+  assert max(constant.size for constant in constants) < 10
+
+
+def test_at_least_a_hundred_primitives_have_rules():
+  names = set(plain_op_primitives())
+  assert len(names) >= 150
+  assert {"conv_general_dilated", "gather", "scatter_add", "scan", "sort", "threefry2x32", "while"} <= names
+
+
+def test_the_table_of_kernels_says_what_tensorflow_takes():
+  assert has_kernel("MatMul", {"T": DType.INT32})
+  assert not has_kernel("MatMul", {"T": DType.UINT8})

@@ -1,0 +1,17 @@
+"""The rules, one module for each domain; `registry.py` imports them all.
+
+- `elementwise`: functions of one or two floats, rounding and powers.
+- `integers`: division, shifts and bits.
+- `comparisons`: comparisons, logic and selection.
+- `casts`: conversions between dtypes.
+- `shaping`: reshape, broadcast, transpose, pad, concatenate, iota.
+- `slicing`: slices with known and unknown positions.
+- `gathering`: gather; `scattering`: the scatter primitives; `gather_numbers`: what both share.
+- `products`: dot_general; `convolutions`: conv_general_dilated.
+- `windows`: reduce_window and the gradients of pooling.
+- `reductions`: reductions and positions of extremes; `cumulative`: running sums, products and extremes.
+- `sorting`: sort and top_k.
+- `control_flow`: while, scan and cond; `calls`: functions that are inlined.
+- `random`: random keys and bits.
+- `linear_algebra`: decompositions and solvers; `spectral`: Fourier transforms.
+"""

@@ -1,0 +1,196 @@
+"""Functions that several modules of rules use."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder, Input
+from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
+from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Shape, Tensor
+from graftax.graphdef_ir import DType, op_signature
+
+__all__ = [
+  "binary",
+  "broadcast",
+  "cast",
+  "compare",
+  "full",
+  "is_nan",
+  "joint_shape",
+  "lowest",
+  "highest",
+  "pad",
+  "reshape",
+  "select",
+  "static_slice",
+  "through",
+  "transpose",
+]
+
+# Any in this module: numbers of any kind, and dtypes.
+
+
+def through(b: Builder, op: str, operands: Sequence[Tensor]) -> Tensor:
+  """Returns an op of operands of one shape and dtype; short floats go through float32 if TensorFlow has no kernel."""
+  first = operands[0]
+  wide = np.dtype(np.float32)
+  if _takes(op, first.dtype) or not first.is_float or first.dtype.itemsize >= wide.itemsize:
+    return b.op(op, *operands, shape=first.shape)
+  found = b.op(op, *(cast(b, operand, wide) for operand in operands), shape=first.shape)
+  return cast(b, found, first.dtype) if found.dtype == wide else found
+
+
+def binary(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
+  """Returns an op of two operands of one shape. If one is a broadcast, TensorFlow broadcasts it."""
+  if not x.rank or not y.rank:
+    pass
+  elif x.narrow is not None and y.narrow is None:
+    x = x.narrow
+  elif y.narrow is not None:
+    y = y.narrow
+  shape = joint_shape(x, y)
+  if not _takes(op, x.dtype) and x.is_float and x.dtype.itemsize < 4:
+    found = b.op(op, cast(b, x, np.float32), cast(b, y, np.float32), shape=shape)
+    return cast(b, found, x.dtype) if found.dtype == np.float32 else found
+  return b.op(op, x, y, shape=shape)
+
+
+def joint_shape(x: Tensor, y: Tensor) -> Shape:
+  """Returns the shape of an operation of two tensors, of which one may be a scalar or have axes of size 1."""
+  if not x.rank or not y.rank:
+    return x.shape or y.shape
+  return tuple(m if isinstance(n, int) and n == 1 else n for m, n in zip(x.shape, y.shape, strict=True))
+
+
+def _takes(op: str, dtype: "np.dtype[Any]") -> bool:
+  """Returns whether TensorFlow has a CPU kernel whose first input has a dtype."""
+  signature = op_signature(op)
+  attr = signature.inputs[0].type_attr
+  return attr is None or has_kernel(op, {attr: DType.from_numpy(dtype)})
+
+
+def cast(b: Builder, x: Tensor, dtype: Any) -> Tensor:
+  """Returns a tensor as another dtype, as TensorFlow's Cast does."""
+  dtype = np.dtype(dtype)
+  if x.dtype == dtype:
+    return x
+  if x.narrow is not None:
+    return broadcast(b, cast(b, x.narrow, dtype), x.shape)
+  return b.op("Cast", x, shape=x.shape, DstT=DType.from_numpy(dtype))
+
+
+def full(b: Builder, like: Tensor, value: Any) -> Tensor:
+  """Returns a scalar of a tensor's dtype."""
+  return b.constant(np.asarray(value).astype(like.dtype))
+
+
+def select(b: Builder, condition: Tensor, x: Input, y: Input, shape: Shape) -> Tensor:
+  """Returns `x` where a condition holds, and `y` elsewhere."""
+  return b.op("SelectV2", condition, x, y, shape=shape)
+
+
+def compare(b: Builder, op: str, x: Tensor, value: Any) -> Tensor:
+  """Returns a comparison of a tensor with a number."""
+  return b.op(op, x, full(b, x, value), shape=x.shape)
+
+
+def is_nan(b: Builder, x: Tensor) -> Tensor:
+  return b.op("IsNan", x, shape=x.shape)
+
+
+def lowest(dtype: "np.dtype[Any]") -> Any:
+  """Returns the smallest value of a real dtype: negative infinity for floats."""
+  if dtype == np.bool_:
+    return np.False_
+  return np.iinfo(dtype).min if dtype.kind in "iu" else np.asarray(-np.inf, dtype)
+
+
+def highest(dtype: "np.dtype[Any]") -> Any:
+  """Returns the largest value of a real dtype: infinity for floats."""
+  if dtype == np.bool_:
+    return np.True_
+  return np.iinfo(dtype).max if dtype.kind in "iu" else np.asarray(np.inf, dtype)
+
+
+def reshape(b: Builder, x: Tensor, shape: Shape) -> Tensor:
+  """Returns a tensor with another shape."""
+  if _same(x.shape, shape):
+    return x
+  if x.value is not None and all(isinstance(size, int) for size in shape):
+    return b.constant(x.value.reshape(shape))
+  unknown = [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
+  if len(unknown) == 1 and 0 not in shape:
+    sizes: Any = b.constant(np.array([-1 if axis in unknown else size for axis, size in enumerate(shape)], np.int32))
+  else:
+    sizes = b.shape(shape)
+  return b.op("Reshape", x, sizes, shape=shape)
+
+
+def broadcast(b: Builder, narrow: Tensor, shape: Shape) -> Tensor:
+  """Returns a tensor of the same rank, repeated along axes of size 1; ops that broadcast read `narrow` itself."""
+  if _same(narrow.shape, shape):
+    return narrow
+  known = narrow.value is not None and all(isinstance(size, int) for size in shape)
+  if narrow.value is not None and known and math.prod(shape) <= MAX_FOLDED_SIZE:
+    return Tensor(shape, narrow.dtype, value=np.broadcast_to(narrow.value, shape), narrow=narrow)
+  return dataclasses.replace(b.op("BroadcastTo", narrow, b.shape(shape), shape=shape), narrow=narrow)
+
+
+def transpose(b: Builder, x: Tensor, permutation: Sequence[int]) -> Tensor:
+  """Returns a tensor with its axes in another order."""
+  permutation = [int(axis) for axis in permutation]
+  if permutation == list(range(x.rank)):
+    return x
+  if x.value is not None:
+    return b.constant(x.value.transpose(permutation))
+  shape = tuple(x.shape[axis] for axis in permutation)
+  return b.op("Transpose", x, np.array(permutation, np.int32), shape=shape)
+
+
+def pad(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], value: Any) -> Tensor:
+  """Returns a tensor with elements added before and after it along each axis; negative numbers remove elements."""
+  low = [max(0, -before) for before, _ in padding]
+  shape = x.shape
+  if any(isinstance(n, int) and n < 0 for pair in padding for n in pair):
+    ends = [size - max(0, -after) for size, (_, after) in zip(shape, padding, strict=True)]
+    x = static_slice(b, x, low, ends)
+  positive = [(max(0, before), max(0, after)) for before, after in padding]
+  if not any(n for pair in positive for n in pair):
+    return x
+  shape = tuple(size + before + after for size, (before, after) in zip(x.shape, positive, strict=True))
+  fill = value if isinstance(value, Tensor) else full(b, x, value)
+  return b.op("PadV2", x, np.array(positive, np.int32), fill, shape=shape)
+
+
+def static_slice(
+  b: Builder, x: Tensor, starts: Sequence[Any], limits: Sequence[Any], strides: Sequence[int] | None = None
+) -> Tensor:
+  """Returns a slice with known bounds; a limit may be symbolic."""
+  strides = [1] * x.rank if strides is None else list(strides)
+  shape = tuple(
+    (limit - start + stride - 1) // stride if stride != 1 else limit - start
+    for start, limit, stride in zip(starts, limits, strides, strict=True)
+  )
+  if _same(shape, x.shape):
+    return x
+  whole = [_same([limit], [size]) for limit, size in zip(limits, x.shape, strict=True)]
+  ends = [0 if is_whole else limit for is_whole, limit in zip(whole, limits, strict=True)]
+  return b.op(
+    "StridedSlice",
+    x,
+    b.shape(tuple(starts)),
+    b.shape(tuple(ends)),
+    np.array(strides, np.int32),
+    shape=shape,
+    end_mask=sum(1 << axis for axis, is_whole in enumerate(whole) if is_whole),
+  )
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+  """Returns whether two shapes are known to be equal."""
+  return len(a) == len(b) and all(
+    m == n if isinstance(m, int) == isinstance(n, int) else False for m, n in zip(a, b, strict=True)
+  )

@@ -1,0 +1,121 @@
+"""Primitives that call a function: its nodes take the place of the call."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr, run_open_jaxpr
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+
+
+def _run(b: Builder, jaxpr: Jaxpr | ClosedJaxpr, operands: Any) -> list[Tensor]:
+  return run_jaxpr(b, jaxpr, operands) if isinstance(jaxpr, ClosedJaxpr) else run_open_jaxpr(b, jaxpr, (), operands)
+
+
+@rule(
+  "jit",
+  "pjit",
+  ignores=(
+    "compiler_options_kvs",
+    "ctx_mesh",
+    "donated_invars",
+    "in_layouts",
+    "in_shardings",
+    "inline",
+    "keep_unused",
+    "name",
+    "out_layouts",
+    "out_shardings",
+  ),
+  calls=True,
+)
+def jit(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
+  """Returns the results of a compiled function."""
+  return _run(b, jaxpr, operands)
+
+
+@rule("checkpoint", "remat", "remat2", ignores=("differentiated", "policy", "prevent_cse"), calls=True)
+def checkpoint(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
+  """Returns the results of a function; what it recomputes is computed again."""
+  return _run(b, jaxpr, operands)
+
+
+@rule("call", "closed_call", "core_call", ignores=("name",), calls=True)
+def call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
+  """Returns the results of a function."""
+  return _run(b, call_jaxpr, operands)
+
+
+@rule(
+  "custom_jvp_call",
+  ignores=("jvp", "jvp_jaxpr_fun", "jvp_jaxpr_thunk", "name", "num_consts", "symbolic_zeros"),
+  calls=True,
+)
+def custom_jvp_call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
+  """Returns the results of a function with tangents of its own; the derivative is converted from JAX's."""
+  return _run(b, call_jaxpr, operands)
+
+
+@rule(
+  "custom_vjp_call",
+  "custom_vjp_call_jaxpr",
+  ignores=("bwd", "fwd", "fwd_jaxpr_thunk", "name", "num_consts", "out_trees", "symbolic_zeros"),
+  calls=True,
+)
+def custom_vjp_call(b: Builder, *operands: Tensor, call_jaxpr: Any = None, fun_jaxpr: Any = None) -> list[Tensor]:
+  """Returns the results of a function with cotangents of its own."""
+  return _run(b, fun_jaxpr if call_jaxpr is None else call_jaxpr, operands)
+
+
+@rule("custom_linear_solve", calls=True)
+def custom_linear_solve(b: Builder, *operands: Tensor, const_lengths: Any, jaxprs: Any) -> list[Tensor]:
+  """Returns what the solver of a linear system computes."""
+  starts, position = {}, 0
+  for name, length in zip(const_lengths._fields, const_lengths, strict=True):
+    starts[name] = position
+    position += length
+  of_solver = operands[starts["solve"] : starts["solve"] + const_lengths.solve]
+  return _run(b, jaxprs.solve, [*of_solver, *operands[position:]])
+
+
+@rule("graftax_call_with_tangents", ignores=("recorded", "rule"), calls=True)
+def call_with_tangents(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
+  """Returns the results of a function with a given derivative, such as a loop of unknown length."""
+  return _run(b, jaxpr, operands)
+
+
+@rule("graftax_linear_call", ignores=("backward", "num_args", "outputs"), calls=True)
+def linear_call(b: Builder, *operands: Tensor, forward: Any) -> list[Tensor]:
+  """Returns the results of a linear function with a given transpose."""
+  specs = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
+  return _run(b, jax.make_jaxpr(forward)(*specs), operands)
+
+
+@rule(
+  "copy",
+  "copy_p",
+  "device_put",
+  "optimization_barrier",
+  "sharding_constraint",
+  "name",
+  "stop_gradient",
+  "pvary",
+  ignores=("axes", "context_mesh", "copy_semantics", "devices", "layout", "name", "srcs", "unconstrained_dims"),
+)
+def identity(b: Builder, *operands: Tensor) -> list[Tensor]:  # fmt: skip
+  """Returns the operands; these primitives are hints to compilers."""
+  del b
+  return list(operands)
+
+
+@rule("platform_index")
+def platform_index(b: Builder, *, platforms: Any) -> Tensor:
+  """Returns the number of the branch for CPUs: TensorFlow's plain ops are those that JAX has for them."""
+  for number, names in enumerate(platforms):
+    if names is None or "cpu" in names:
+      return b.constant(number, np.int32)
+  raise Unsupported(f"branches for the platforms {platforms} only")

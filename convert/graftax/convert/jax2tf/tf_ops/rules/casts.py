@@ -1,0 +1,42 @@
+"""Conversions between dtypes."""
+
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, compare, full, highest, is_nan, lowest, select
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.graphdef_ir import DType
+
+
+@rule("convert_element_type", ignores=("weak_type",))
+def convert_element_type(b: Builder, x: Tensor, *, new_dtype: Any) -> Tensor:
+  """Returns the values as another dtype. Floats beyond the range of integers become its bounds, and NaN zero."""
+  dtype = np.dtype(new_dtype)
+  if x.narrow is not None and x.dtype != dtype:
+    return broadcast(b, convert_element_type(b, x.narrow, new_dtype=dtype), x.shape)
+  if dtype == np.bool_ and x.dtype != np.bool_:
+    return compare(b, "NotEqual", x, 0)
+  if x.dtype.kind == "c" and dtype.kind != "c":
+    x = b.op("Real", x, shape=x.shape, Tout=DType.from_numpy(np.float32 if x.dtype == np.complex64 else np.float64))
+  if x.is_float and dtype.kind in "iu":
+    return _float_to_integer(b, x, dtype)
+  if x.dtype == np.bool_ and dtype.kind == "c":
+    x = cast(b, x, np.float32)
+  return cast(b, x, dtype)
+
+
+def _float_to_integer(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
+  """Returns integers, rounded towards zero. TensorFlow's Cast leaves open what numbers out of range become."""
+  if x.dtype.itemsize < 4:
+    x = cast(b, x, np.float32)
+  low, high = lowest(dtype), highest(dtype)
+  # `high + 1` is a power of two, so it is exact in every float dtype.
+  above = compare(b, "GreaterEqual", x, float(high) + 1 if float(high) == high else float(high))
+  below = compare(b, "LessEqual", x, float(low))
+  outside = b.op("LogicalOr", b.op("LogicalOr", above, below, shape=x.shape), is_nan(b, x), shape=x.shape)
+  inside = cast(b, select(b, outside, full(b, x, 0), x, x.shape), dtype)
+  limited = select(b, above, np.asarray(high, dtype), inside, x.shape)
+  return select(b, below, np.asarray(low, dtype), limited, x.shape)

@@ -1,0 +1,205 @@
+"""Branches and loops as StatelessIf and StatelessWhile."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
+from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, reshape, select
+from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor, partial_shape
+from graftax.graphdef_ir import DType
+
+# Any in this module: jaxprs.
+
+Step = Callable[[Builder, list[Tensor]], Sequence[Tensor]]
+
+
+@rule("cond", ignores=("branches_platforms",), calls=True)
+def cond(b: Builder, index: Tensor, *operands: Tensor, branches: Sequence[Any], outs: Sequence[Any]) -> list[Tensor]:
+  """Returns the results of the branch with a number; the nearest branch if there is none with it."""
+  if index.value is not None:
+    return run_jaxpr(b, branches[min(max(int(index.value), 0), len(branches) - 1)], operands)
+  if len(branches) == 1:
+    return run_jaxpr(b, branches[0], operands)
+  return _branch(b, index, operands, branches, outs, 0)
+
+
+def _branch(
+  b: Builder, index: Tensor, operands: Sequence[Tensor], branches: Sequence[Any], outs: Sequence[Any], first: int
+) -> list[Tensor]:
+  """Returns the results of one of the branches from `first` on: one of two, which may decide between the others."""
+  known, passed = _split_known(operands)
+
+  def otherwise(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    position, *rest = given
+    rest = _joined(known, rest)
+    if first + 2 == len(branches):
+      return run_jaxpr(inner, branches[-1], rest)
+    return _branch(inner, position, rest, branches, outs, first + 1)
+
+  def this(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    return run_jaxpr(inner, branches[first], _joined(known, given[1:]))
+
+  arguments = [index, *passed]
+  then_branch, _ = b.function("branch", arguments, otherwise)
+  else_branch, _ = b.function("branch", arguments, this)
+  is_later = compare(b, "Greater", index, first)
+  return b.op_list(
+    "StatelessIf",
+    is_later,
+    [*arguments, *b.symbol_sizes()],
+    shapes=[out.shape for out in outs],
+    Tout=tuple(DType.from_numpy(out.dtype) for out in outs),
+    then_branch=then_branch,
+    else_branch=else_branch,
+    **_LOWERED,
+    output_shapes=tuple(partial_shape(out.shape) for out in outs),
+  )
+
+
+def _split_known(operands: Sequence[Tensor]) -> tuple[list[Tensor | None], list[Tensor]]:
+  """Returns the operands that are known, None for others, and those others."""
+  known = [operand if operand.value is not None and operand.value.size <= _MAX_KNOWN else None for operand in operands]
+  return known, [operand for operand, value in zip(operands, known, strict=True) if value is None]
+
+
+# TensorFlow's own branches and loops have this attribute: when they run, they are a part of the graph around them.
+_LOWERED = {"_lower_using_switch_merge": True}
+
+_MAX_KNOWN = 64
+"""Known operands of up to this many elements are constants of each branch or body."""
+
+
+def _joined(known: Sequence[Tensor | None], rest: Sequence[Tensor]) -> list[Tensor]:
+  remaining = iter(rest)
+  return [next(remaining) if value is None else value for value in known]
+
+
+def loop(b: Builder, carry: Sequence[Tensor], test: Step, step: Step) -> list[Tensor]:
+  """Returns the carry after steps for as long as a test holds.
+
+  Args:
+    b: the builder.
+    carry: what a step changes. Shapes and dtypes stay.
+    test: returns one bool scalar for the carry.
+    step: returns the next carry.
+  """
+  body, _ = b.function("body", carry, step, returns_sizes=True)
+  condition, _ = b.function("condition", carry, test)
+  symbols = b.symbol_sizes()
+  operands = [*carry, *symbols]
+  found = b.op_list(
+    "StatelessWhile",
+    operands,
+    shapes=[operand.shape for operand in operands],
+    cond=condition,
+    body=body,
+    **_LOWERED,
+    output_shapes=tuple(partial_shape(operand.shape) for operand in operands),
+  )
+  return found[: len(carry)]
+
+
+@rule("while", calls=True)
+def while_(
+  b: Builder, *operands: Tensor, cond_nconsts: int, body_nconsts: int, cond_jaxpr: Any, body_jaxpr: Any
+) -> list[Tensor]:
+  """Returns the carry of a loop. Under vmap each element has its own test, and finished ones keep their values."""
+  known, consts = _split_known(operands[: cond_nconsts + body_nconsts])
+  carry = operands[cond_nconsts + body_nconsts :]
+
+  def runs(inner: Builder, given: Sequence[Tensor]) -> Tensor:
+    of_test = _joined(known, given[: len(consts)])[:cond_nconsts]
+    return run_jaxpr(inner, cond_jaxpr, [*of_test, *given[len(consts) :]])[0]
+
+  def test(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    found = runs(inner, given)
+    axes = np.arange(found.rank, dtype=np.int32)
+    return [found if not found.rank else inner.op("Any", found, axes, shape=())]
+
+  def step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    before = given[len(consts) :]
+    of_body = _joined(known, given[: len(consts)])[cond_nconsts:]
+    after = run_jaxpr(inner, body_jaxpr, [*of_body, *before])
+    if cond_jaxpr.out_avals[0].ndim:
+      running = runs(inner, given)
+      after = [_where(inner, running, new, old) for new, old in zip(after, before, strict=True)]
+    return [*given[: len(consts)], *after]
+
+  return loop(b, [*consts, *carry], test, step)[len(consts) :]
+
+
+def _where(b: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+  mask = reshape(b, condition, (*condition.shape, *(1 for _ in range(x.rank - condition.rank))))
+  return select(b, mask, x, y, x.shape)
+
+
+@rule("scan", ignores=("_split_transpose", "linear", "unroll"), calls=True)
+def scan(
+  b: Builder,
+  *operands: Tensor,
+  num_consts: int,
+  num_carry: int,
+  jaxpr: Any,
+  length: Dim,
+  reverse: bool,
+  outs: Sequence[Any],
+) -> list[Tensor]:
+  """Returns the carry after a step for each row, and the rows that the steps made, stacked."""
+  known, consts = _split_known(operands[:num_consts])
+  init = list(operands[num_consts : num_consts + num_carry])
+  rows = list(operands[num_consts + num_carry :])
+  row_specs = outs[num_carry:]
+  if isinstance(length, int) and length == 0:
+    return [*init, *(_zeros(b, spec) for spec in row_specs)]
+  lists = [_reserved(b, spec, length) for spec in row_specs]
+  num_fixed = 1 + len(consts) + len(rows)
+
+  def test(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    return [inner.op("Less", given[0], inner.size(length), shape=())]
+
+  def step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    count, fixed = given[0], given[1:num_fixed]
+    position = count
+    if reverse:
+      last = inner.size(length - 1)
+      position = inner.op("Sub", last, count, shape=())
+    of_step = [inner.op("GatherV2", row, position, np.int32(0), shape=row.shape[1:]) for row in fixed[len(consts) :]]
+    carry, made = given[num_fixed : num_fixed + num_carry], given[num_fixed + num_carry :]
+    results = run_jaxpr(inner, jaxpr, [*_joined(known, fixed[: len(consts)]), *carry, *of_step])
+    filled = [
+      inner.op("TensorListSetItem", handle, position, item, shape=())
+      for handle, item in zip(made, results[num_carry:], strict=True)
+    ]
+    return [inner.op("AddV2", count, np.int32(1), shape=()), *fixed, *results[:num_carry], *filled]
+
+  start = b.constant(0, np.int32)
+  final = loop(b, [start, *consts, *rows, *init, *lists], test, step)[num_fixed:]
+  stacked = [_stacked(b, handle, spec, length) for handle, spec in zip(final[num_carry:], row_specs, strict=True)]
+  return [*final[:num_carry], *stacked]
+
+
+def _reserved(b: Builder, spec: Any, length: Dim) -> Tensor:
+  """Returns an empty list for rows of a stack."""
+  dtype = DType.from_numpy(spec.dtype)
+  return b.op("TensorListReserve", _row_shape(b, spec), b.size(length), shape=(), element_dtype=dtype)
+
+
+def _stacked(b: Builder, handle: Tensor, spec: Any, length: Dim) -> Tensor:
+  number = length if isinstance(length, int) else -1
+  dtype = DType.from_numpy(spec.dtype)
+  return b.op(
+    "TensorListStack", handle, _row_shape(b, spec), shape=spec.shape, element_dtype=dtype, num_elements=number
+  )
+
+
+def _row_shape(b: Builder, spec: Any) -> Tensor:
+  sizes = [size if isinstance(size, int) else -1 for size in spec.shape[1:]]
+  return b.constant(np.array(sizes, np.int32).reshape(-1))
+
+
+def _zeros(b: Builder, spec: Any) -> Tensor:
+  return broadcast(b, b.constant(np.zeros((1,) * len(spec.shape), spec.dtype)), spec.shape)

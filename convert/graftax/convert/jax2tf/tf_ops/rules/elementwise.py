@@ -1,0 +1,225 @@
+"""Functions of one or two numbers, element by element."""
+
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import (
+  binary,
+  cast,
+  full,
+  through,
+)
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.graphdef_ir import DType
+
+# primitive -> TensorFlow op of one input and one output.
+_UNARY = {
+  "acos": "Acos",
+  "acosh": "Acosh",
+  "asin": "Asin",
+  "asinh": "Asinh",
+  "atan": "Atan",
+  "atanh": "Atanh",
+  "bessel_i0e": "BesselI0e",
+  "bessel_i1e": "BesselI1e",
+  "ceil": "Ceil",
+  "cos": "Cos",
+  "cosh": "Cosh",
+  "digamma": "Digamma",
+  "erf": "Erf",
+  "erf_inv": "Erfinv",
+  "erfc": "Erfc",
+  "exp": "Exp",
+  "expm1": "Expm1",
+  "floor": "Floor",
+  "is_finite": "IsFinite",
+  "lgamma": "Lgamma",
+  "log": "Log",
+  "log1p": "Log1p",
+  "logistic": "Sigmoid",
+  "rsqrt": "Rsqrt",
+  "sin": "Sin",
+  "sinh": "Sinh",
+  "sqrt": "Sqrt",
+  "square": "Square",
+  "tan": "Tan",
+  "tanh": "Tanh",
+}
+_BINARY = {
+  "add": "AddV2",
+  "add_any": "AddV2",
+  "atan2": "Atan2",
+  "igamma": "Igamma",
+  "igamma_grad_a": "IgammaGradA",
+  "igammac": "Igammac",
+  "mul": "Mul",
+  "nextafter": "NextAfter",
+  "polygamma": "Polygamma",
+  "random_gamma_grad": "RandomGammaGrad",
+  "sub": "Sub",
+  "zeta": "Zeta",
+}
+
+
+def _register_unary(primitive: str, op: str) -> None:
+  @rule(primitive)
+  def unary(b: Builder, x: Tensor) -> Tensor:
+    return through(b, op, [x])
+
+
+def _register_binary(primitive: str, op: str) -> None:
+  @rule(primitive)
+  def of_two(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+    return binary(b, op, x, y)
+
+
+for _primitive, _op in _UNARY.items():
+  _register_unary(_primitive, _op)
+for _primitive, _op in _BINARY.items():
+  _register_binary(_primitive, _op)
+
+
+@rule("neg")
+def neg(b: Builder, x: Tensor) -> Tensor:
+  """Returns the negative; that of unsigned integers wraps around."""
+  if x.dtype.kind == "u":
+    return b.op("Sub", np.zeros((), x.dtype), x, shape=x.shape)
+  return b.op("Neg", x, shape=x.shape)
+
+
+@rule("max")
+def maximum(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the larger of two values; NaN if one is."""
+  return _extreme(b, "Maximum", "LogicalOr", x, y)
+
+
+@rule("min")
+def minimum(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the smaller of two values; NaN if one is."""
+  return _extreme(b, "Minimum", "LogicalAnd", x, y)
+
+
+def _extreme(b: Builder, op: str, of_bools: str, x: Tensor, y: Tensor) -> Tensor:
+  if x.dtype.kind == "c":
+    raise Unsupported("complex numbers have no order in TensorFlow")
+  return binary(b, of_bools if x.dtype == np.bool_ else op, x, y)
+
+
+@rule("clamp")
+def clamp(b: Builder, low: Tensor, x: Tensor, high: Tensor) -> Tensor:
+  """Returns `x` between bounds, which may be scalars."""
+  at_least = b.op("Maximum", x, low, shape=x.shape)
+  return b.op("Minimum", at_least, high, shape=x.shape)
+
+
+@rule("complex")
+def complex_(b: Builder, x: Tensor, y: Tensor, *, out: Any) -> Tensor:
+  """Returns complex numbers of real and imaginary parts."""
+  return b.op("Complex", x, y, shape=out.shape, Tout=DType.from_numpy(out.dtype))
+
+
+@rule("conj", ignores=("input_dtype",))
+def conj(b: Builder, x: Tensor, *, out: Any) -> Tensor:
+  """Returns the complex conjugate; of a real number, the complex number."""
+  return b.op("Conj", x, shape=x.shape) if x.dtype.kind == "c" else cast(b, x, out.dtype)
+
+
+@rule("real")
+def real(b: Builder, x: Tensor, *, out: Any) -> Tensor:
+  """Returns the real part."""
+  return b.op("Real", x, shape=x.shape, Tout=DType.from_numpy(out.dtype))
+
+
+@rule("imag")
+def imag(b: Builder, x: Tensor, *, out: Any) -> Tensor:
+  """Returns the imaginary part."""
+  return b.op("Imag", x, shape=x.shape, Tout=DType.from_numpy(out.dtype))
+
+
+@rule("abs")
+def absolute(b: Builder, x: Tensor, *, out: Any) -> Tensor:
+  """Returns the absolute value."""
+  if x.dtype.kind == "c":
+    return b.op("ComplexAbs", x, shape=x.shape, Tout=DType.from_numpy(out.dtype))
+  return x if x.dtype.kind in "ub" else b.op("Abs", x, shape=x.shape)
+
+
+@rule("sign")
+def sign(b: Builder, x: Tensor) -> Tensor:
+  """Returns -1, 0 or 1."""
+  if x.dtype.kind == "u":
+    return cast(b, b.op("NotEqual", x, np.zeros((), x.dtype), shape=x.shape), x.dtype)
+  return b.op("Sign", x, shape=x.shape)
+
+
+@rule("exp2")
+def exp2(b: Builder, x: Tensor) -> Tensor:
+  """Returns two to the power of `x`."""
+  return b.op("Pow", full(b, x, 2), x, shape=x.shape)
+
+
+@rule("cbrt")
+def cbrt(b: Builder, x: Tensor) -> Tensor:
+  """Returns the real cube root."""
+  root = b.op("Pow", b.op("Abs", x, shape=x.shape), full(b, x, 1 / 3), shape=x.shape)
+  return b.op("Mul", b.op("Sign", x, shape=x.shape), root, shape=x.shape)
+
+
+@rule("pow")
+def power(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns `x` to the power of `y`, which may be an integer."""
+  return binary(b, "Pow", x, cast(b, y, x.dtype) if y.dtype != x.dtype else y)
+
+
+@rule("integer_pow")
+def integer_pow(b: Builder, x: Tensor, *, y: int) -> Tensor:
+  """Returns a power with a known exponent, by repeated squaring."""
+  if y == 0:
+    return b.op("BroadcastTo", full(b, x, 1), b.shape(x.shape), shape=x.shape)
+  result, square, left = None, x, abs(y)
+  while True:
+    if left & 1:
+      result = square if result is None else b.op("Mul", result, square, shape=x.shape)
+    left >>= 1
+    if not left:
+      break
+    square = b.op("Square", square, shape=x.shape)
+  assert result is not None, "internal: a power without factors."
+  return result if y > 0 else b.op("RealDiv", full(b, x, 1), result, shape=x.shape)
+
+
+@rule("round")
+def round_(b: Builder, x: Tensor, *, rounding_method: Any) -> Tensor:
+  """Returns the nearest integer as a float; of halves, the even one, or the one farther from zero."""
+  if rounding_method.name == "TO_NEAREST_EVEN":
+    return b.op("Round", x, shape=x.shape)
+  size = b.op("Abs", x, shape=x.shape)
+  floor = b.op("Floor", size, shape=x.shape)
+  # size + 0.5 would round up for the float below 0.5.
+  upper = b.op("GreaterEqual", b.op("Sub", size, floor, shape=x.shape), full(b, x, 0.5), shape=x.shape)
+  rounded = b.op("AddV2", floor, cast(b, upper, x.dtype), shape=x.shape)
+  return b.op("Mul", b.op("Sign", x, shape=x.shape), rounded, shape=x.shape)
+
+
+@rule("reduce_precision")
+def reduce_precision(b: Builder, x: Tensor, *, exponent_bits: int, mantissa_bits: int) -> Tensor:
+  """Returns the values rounded to fewer bits, if a dtype of TensorFlow has as many."""
+  own, narrow = _FLOAT_BITS.get(x.dtype.name), _BY_BITS.get((exponent_bits, mantissa_bits))
+  if own == (exponent_bits, mantissa_bits):
+    return x
+  if narrow is None or own is None or own[0] < exponent_bits or own[1] < mantissa_bits:
+    raise Unsupported(f"TensorFlow has no dtype of {exponent_bits} exponent and {mantissa_bits} mantissa bits")
+  return cast(b, cast(b, x, narrow), x.dtype)
+
+
+@rule("regularized_incomplete_beta")
+def betainc(b: Builder, a: Tensor, y: Tensor, x: Tensor) -> Tensor:
+  """Returns the regularized incomplete beta function."""
+  return through(b, "Betainc", [a, y, x])
+
+
+_FLOAT_BITS = {"bfloat16": (8, 7), "float16": (5, 10), "float32": (8, 23), "float64": (11, 52)}
+_BY_BITS = {bits: name for name, bits in _FLOAT_BITS.items()}

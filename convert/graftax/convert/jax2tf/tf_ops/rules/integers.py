@@ -1,0 +1,157 @@
+"""Division, shifts and bits of integers."""
+
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, lowest, select
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.graphdef_ir import DType
+
+_BOOL_OPS = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": "NotEqual"}
+
+
+@rule("div")
+def div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the quotient; of integers rounded towards zero, and -1 (all bits set) if the divisor is zero."""
+  if x.is_inexact:
+    return binary(b, "RealDiv", x, y)
+  shape = joint_shape(x, y)
+  quotient = b.op("TruncateDiv", x, _safe_divisor(b, x, y), shape=shape)
+  if _is_nonzero(y):
+    return quotient
+  of_zero = full(b, x, -1 if x.is_signed else np.iinfo(x.dtype).max)
+  return select(b, compare(b, "Equal", y, 0), of_zero, quotient, shape)
+
+
+@rule("rem")
+def rem(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the remainder of `div`, which has the sign of `x`; `x` itself if an integer divisor is zero."""
+  shape = joint_shape(x, y)
+  if x.is_float:
+    wide = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+    return cast(b, b.op("TruncateMod", cast(b, x, wide), cast(b, y, wide), shape=shape), x.dtype)
+  divisor = _safe_divisor(b, x, y)
+  if x.dtype in (np.int32, np.int64):
+    found = b.op("TruncateMod", x, divisor, shape=shape)
+  else:
+    quotient = b.op("TruncateDiv", x, divisor, shape=shape)
+    found = b.op("Sub", x, b.op("Mul", quotient, divisor, shape=shape), shape=shape)
+  return found if _is_nonzero(y) else select(b, compare(b, "Equal", y, 0), x, found, shape)
+
+
+def _safe_divisor(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the divisor, or 1 where it is zero or the quotient would overflow; the processor stops at both."""
+  if _is_nonzero(y) and not (x.is_signed and np.any(y.value == -1)):
+    return y
+  shape = joint_shape(x, y)
+  unsafe = compare(b, "Equal", y, 0)
+  if x.is_signed:
+    overflow = b.op("LogicalAnd", compare(b, "Equal", y, -1), compare(b, "Equal", x, lowest(x.dtype)), shape=shape)
+    unsafe = b.op("LogicalOr", unsafe, overflow, shape=shape)
+  return select(b, unsafe, full(b, y, 1), y, shape)
+
+
+def _is_nonzero(y: Tensor) -> bool:
+  return y.value is not None and bool(np.all(y.value != 0))
+
+
+@rule("and")
+def bitwise_and(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the bits that are set in both, or the conjunction."""
+  return _bitwise(b, "BitwiseAnd", x, y)
+
+
+@rule("or")
+def bitwise_or(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the bits that are set in one of two, or the disjunction."""
+  return _bitwise(b, "BitwiseOr", x, y)
+
+
+@rule("xor")
+def bitwise_xor(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the bits that differ."""
+  return _bitwise(b, "BitwiseXor", x, y)
+
+
+def _bitwise(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
+  return binary(b, _BOOL_OPS[op] if x.dtype == np.bool_ else op, x, y)
+
+
+@rule("not")
+def bitwise_not(b: Builder, x: Tensor) -> Tensor:
+  """Returns the complement of the bits, or the negation."""
+  return b.op("LogicalNot" if x.dtype == np.bool_ else "Invert", x, shape=x.shape)
+
+
+@rule("shift_left")
+def shift_left(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the bits moved up; zero if they are moved by their number or more."""
+  return _shift(b, "LeftShift", x, y)
+
+
+@rule("shift_right_logical")
+def shift_right_logical(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the bits moved down, with zeros above."""
+  unsigned = np.dtype(f"u{x.dtype.itemsize}")
+  return bitcast(b, _shift(b, "RightShift", bitcast(b, x, unsigned), bitcast(b, y, unsigned)), x.dtype)
+
+
+@rule("shift_right_arithmetic")
+def shift_right_arithmetic(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the bits moved down, with copies of the sign above."""
+  signed = np.dtype(f"i{x.dtype.itemsize}")
+  return bitcast(b, _shift(b, "RightShift", bitcast(b, x, signed), bitcast(b, y, signed)), x.dtype)
+
+
+def _shift(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
+  """Returns a shift. TensorFlow shifts by at most the number of bits minus one, and by negative numbers not at all."""
+  bits = 8 * x.dtype.itemsize
+  if y.value is not None and np.all((y.value >= 0) & (y.value < bits)):
+    return binary(b, op, x, y)
+  shape = joint_shape(x, y)
+  inside = compare(b, "Less", y, bits)
+  if y.is_signed:
+    inside = b.op("LogicalAnd", inside, compare(b, "GreaterEqual", y, 0), shape=y.shape)
+  shifted = b.op(op, x, select(b, inside, y, full(b, y, bits - 1), y.shape), shape=shape)
+  if op == "RightShift" and x.is_signed:
+    return shifted
+  return select(b, inside, shifted, full(b, x, 0), shape)
+
+
+@rule("population_count")
+def population_count(b: Builder, x: Tensor) -> Tensor:
+  """Returns the number of bits that are set."""
+  return cast(b, b.op("PopulationCount", x, shape=x.shape), x.dtype)
+
+
+@rule("clz")
+def clz(b: Builder, x: Tensor) -> Tensor:
+  """Returns the number of zeros above the highest bit that is set."""
+  unsigned = np.dtype(f"u{x.dtype.itemsize}")
+  bits = 8 * x.dtype.itemsize
+  filled = bitcast(b, x, unsigned)
+  distance = 1
+  while distance < bits:  # sets all bits below the highest one
+    moved = b.op("RightShift", filled, full(b, filled, distance), shape=x.shape)
+    filled = b.op("BitwiseOr", filled, moved, shape=x.shape)
+    distance *= 2
+  ones = cast(b, b.op("PopulationCount", filled, shape=x.shape), x.dtype)
+  return b.op("Sub", full(b, x, bits), ones, shape=x.shape)
+
+
+@rule("bitcast_convert_type")
+def bitcast_convert_type(b: Builder, x: Tensor, *, new_dtype: Any, out: Any) -> Tensor:
+  """Returns the same bits as another dtype; if it has another size, the last axis changes."""
+  return b.op("Bitcast", x, shape=out.shape, type=DType.from_numpy(new_dtype))
+
+
+def bitcast(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
+  """Returns the same bits as a dtype of the same size."""
+  if x.dtype == dtype:
+    return x
+  if x.value is not None:
+    return b.constant(x.value.view(dtype))
+  return b.op("Bitcast", x, shape=x.shape, type=DType.from_numpy(dtype))

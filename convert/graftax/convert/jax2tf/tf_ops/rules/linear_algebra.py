@@ -1,0 +1,151 @@
+"""Decompositions and solvers for which TensorFlow has an op."""
+
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, full, reshape, select, static_slice, transpose
+from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.graphdef_ir import DType
+
+_MAX_PIVOTS = 64
+
+
+@rule("cholesky", ignores=("symmetrize_input",))
+def cholesky(b: Builder, x: Tensor) -> Tensor:
+  """Returns the lower triangle. TensorFlow raises an error where JAX returns NaN."""
+  return b.op("Cholesky", x, shape=x.shape)
+
+
+@rule("triangular_solve")
+def triangular_solve(
+  b: Builder,
+  a: Tensor,
+  y: Tensor,
+  *,
+  left_side: bool,
+  lower: bool,
+  transpose_a: bool,
+  conjugate_a: bool,
+  unit_diagonal: bool,
+) -> Tensor:
+  """Returns the solution of a triangular system. TensorFlow raises an error if the diagonal has a zero."""
+  if unit_diagonal:
+    a = b.op(
+      "MatrixSetDiag", a, broadcast(b, b.constant(np.ones((1,) * (a.rank - 1), a.dtype)), a.shape[:-1]), shape=a.shape
+    )
+  is_complex = a.dtype.kind == "c"
+  if conjugate_a and is_complex and not transpose_a:
+    a = b.op("Conj", a, shape=a.shape)
+  if not left_side:  # x a = y is a^T x^T = y^T
+    transpose_a = not transpose_a
+    y = _swapped(b, y)
+  if transpose_a and is_complex and not (conjugate_a and left_side):
+    a = b.op("Conj", a, shape=a.shape)  # `adjoint` conjugates again
+  found = b.op("MatrixTriangularSolve", a, y, shape=y.shape, lower=lower, adjoint=transpose_a)
+  return found if left_side else _swapped(b, found)
+
+
+def _swapped(b: Builder, x: Tensor) -> Tensor:
+  return transpose(b, x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+@rule("qr", ignores=("use_magma",))
+def qr(b: Builder, x: Tensor, *, full_matrices: bool, pivoting: bool, outs: Any) -> list[Tensor]:
+  """Returns an orthogonal and a triangular matrix."""
+  if pivoting:
+    raise Unsupported("pivots")
+  return b.op_list("Qr", x, shapes=[out.shape for out in outs], full_matrices=full_matrices)
+
+
+@rule("eigh", ignores=("algorithm", "lower", "sort_eigenvalues"))
+def eigh(b: Builder, x: Tensor, *, subset_by_index: Any = None, outs: Any) -> list[Tensor]:
+  """Returns eigenvectors and eigenvalues in ascending order of a matrix that is symmetric."""
+  if subset_by_index is not None:
+    raise Unsupported("a subset of eigenvalues")
+  values, vectors = b.op_list("SelfAdjointEigV2", x, shapes=[outs[1].shape, outs[0].shape], compute_v=True)
+  if x.dtype.kind == "c":
+    values = b.op("Real", values, shape=values.shape, Tout=DType.from_numpy(outs[1].dtype))
+  return [vectors, values]
+
+
+@rule("svd", ignores=("algorithm",))
+def svd(
+  b: Builder, x: Tensor, *, compute_uv: bool, full_matrices: bool, subset_by_index: Any = None, outs: Any
+) -> list[Tensor]:
+  """Returns singular values, and the matrices of singular vectors."""
+  if subset_by_index is not None:
+    raise Unsupported("a subset of singular values")
+  rows, columns = x.shape[-2:]
+  least = min(rows, columns)
+  batch = x.shape[:-2]
+  shapes = [
+    (*batch, least),
+    (*batch, rows, rows if full_matrices else least),
+    (*batch, columns, columns if full_matrices else least),
+  ]
+  s, u, v = b.op_list("Svd", x, shapes=shapes, compute_uv=compute_uv, full_matrices=full_matrices)
+  s = cast(b, s, outs[0].dtype) if s.dtype.kind != "c" else b.op(
+    "Real", s, shape=s.shape, Tout=DType.from_numpy(outs[0].dtype)
+  )  # fmt: skip
+  if not compute_uv:
+    return [s]
+  v = b.op("Conj", v, shape=v.shape) if v.dtype.kind == "c" else v
+  return [s, u, _swapped(b, v)]
+
+
+@rule("lu")
+def lu(b: Builder, x: Tensor, *, outs: Any) -> list[Tensor]:
+  """Returns both triangular matrices in one, the rows that were swapped, and the order of rows."""
+  rows, columns = x.shape[-2:]
+  if rows != columns or not isinstance(rows, int):
+    raise Unsupported(f"LU decomposition of {rows} by {columns} matrices; expected square ones")
+  factors, order = b.op_list("Lu", x, shapes=[x.shape, x.shape[:-1]], output_idx_type=DType.INT32)
+  return [factors, _pivots(b, order, rows), order]
+
+
+def _pivots(b: Builder, order: Tensor, size: int) -> Tensor:
+  """Returns which row each row was swapped with, one after the other, for an order of rows."""
+  if size > _MAX_PIVOTS:
+    raise Unsupported(f"pivots of {size} by {size} matrices; expected at most {_MAX_PIVOTS}")
+  shape = order.shape
+  numbers = positions(b, shape, len(shape) - 1, np.dtype(np.int32))
+  current, pivots = numbers, numbers
+  for i in range(size):
+    wanted = _at(b, order, i)
+    found = b.op("Equal", current, wanted, shape=shape)
+    where = b.op(
+      "ArgMax", cast(b, found, np.int32), np.int32(len(shape) - 1), shape=shape[:-1], output_type=DType.INT32
+    )
+    where = reshape(b, where, (*shape[:-1], 1))
+    mine = b.op("Equal", numbers, np.int32(i), shape=shape)
+    pivots = select(b, mine, where, pivots, shape)
+    swapped = select(b, found, _at(b, current, i), current, shape)
+    current = select(b, mine, wanted, swapped, shape)
+  return pivots
+
+
+def _at(b: Builder, x: Tensor, i: int) -> Tensor:
+  zeros = [0] * (x.rank - 1)
+  return static_slice(b, x, [*zeros, i], [*x.shape[:-1], i + 1])
+
+
+@rule("lu_pivots_to_permutation")
+def lu_pivots_to_permutation(b: Builder, pivots: Tensor, *, permutation_size: int, out: Any) -> Tensor:
+  """Returns the order of rows after swaps."""
+  number = pivots.shape[-1]
+  if not isinstance(number, int) or number > _MAX_PIVOTS:
+    raise Unsupported(f"{number} pivots; expected at most {_MAX_PIVOTS}")
+  shape = out.shape
+  numbers = positions(b, shape, len(shape) - 1, np.dtype(np.int32))
+  current = numbers
+  for i in range(number):
+    pivot = _at(b, pivots, i)
+    mine, other = b.op("Equal", numbers, np.int32(i), shape=shape), b.op("Equal", numbers, pivot, shape=shape)
+    there = b.op("Sum", select(b, other, current, full(b, current, 0), shape), np.array([len(shape) - 1], np.int32),
+                 shape=(*shape[:-1], 1), keep_dims=True)  # fmt: skip
+    current = select(b, mine, there, select(b, other, _at(b, current, i), current, shape), shape)
+  return current

@@ -1,0 +1,135 @@
+"""Random keys and bits of the threefry generator, which are integer arithmetic."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import random as random_extension
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import full
+from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_ROUNDS = 5
+
+
+@rule("threefry2x32")
+def threefry2x32(b: Builder, key_0: Tensor, key_1: Tensor, x_0: Tensor, x_1: Tensor, *, outs: Any) -> list[Tensor]:
+  """Returns two words of random bits for two words each of a key and a counter: Threefry of 20 rounds."""
+  shape = outs[0].shape
+
+  def add(x: Tensor, y: Tensor) -> Tensor:
+    return b.op("AddV2", x, y, shape=shape)
+
+  parity = b.op("BitwiseXor", key_0, key_1, shape=key_0.shape or key_1.shape)
+  keys = [key_0, key_1, b.op("BitwiseXor", parity, full(b, parity, _PARITY), shape=parity.shape)]
+  first, second = add(x_0, key_0), add(x_1, key_1)
+  for number in range(_ROUNDS):
+    for distance in _ROTATIONS[number % 2]:
+      first = add(first, second)
+      second = b.op("BitwiseXor", first, _rotated(b, second, distance), shape=shape)
+    first = add(first, keys[(number + 1) % 3])
+    second = add(add(second, keys[(number + 2) % 3]), full(b, second, number + 1))
+  return [first, second]
+
+
+def _rotated(b: Builder, x: Tensor, distance: int) -> Tensor:
+  left = b.op("LeftShift", x, full(b, x, distance), shape=x.shape)
+  right = b.op("RightShift", x, full(b, x, 32 - distance), shape=x.shape)
+  return b.op("BitwiseOr", left, right, shape=x.shape)
+
+
+@rule("iota_2x32_shape")
+def iota_2x32_shape(b: Builder, *, shape: Sequence[Any], outs: Any) -> list[Tensor]:
+  """Returns the high and low words of the number of each element."""
+  size = int(np.prod(shape)) if all(isinstance(n, int) for n in shape) else 0
+  if size > np.iinfo(np.int32).max:
+    raise Unsupported(f"random bits for {size} elements; expected fewer than 2**31")
+  del outs
+  unsigned = np.dtype(np.uint32)
+  total: Tensor | None = None
+  for axis in range(len(shape)):
+    stride = 1
+    for n in shape[axis + 1 :]:
+      stride = stride * n
+    along = positions(b, tuple(shape), axis, np.dtype(np.int32))
+    term = b.op("Mul", along, b.size(stride), shape=tuple(shape))
+    total = term if total is None else b.op("AddV2", total, term, shape=tuple(shape))
+  low = b.constant(np.zeros((), np.int32)) if total is None else total
+  words = _as_words(b, low, unsigned)
+  zeros = b.op("Sub", words, words, shape=words.shape)
+  return [zeros, words]
+
+
+def _as_words(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
+  from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
+
+  return bitcast(b, x, dtype)
+
+
+@rule("random_wrap", "random_unwrap", "random_clone", ignores=("impl",))
+def same_words(b: Builder, keys: Tensor) -> Tensor:
+  """Returns the words of keys."""
+  del b
+  return keys
+
+
+@rule("random_seed")
+def random_seed(b: Builder, seeds: Tensor, *, impl: Any) -> Tensor:
+  """Returns the words of the keys for seeds."""
+  return _traced(b, impl, lambda generator: generator.seed, [seeds], [0])
+
+
+@rule("random_split")
+def random_split(b: Builder, keys: Tensor, *, shape: Sequence[int]) -> Tensor:
+  """Returns the words of new keys made of keys."""
+  return _traced(b, None, lambda generator: lambda key: generator.split(key, tuple(shape)), [keys], [1])
+
+
+@rule("random_fold_in")
+def random_fold_in(b: Builder, keys: Tensor, data: Tensor) -> Tensor:
+  """Returns the words of keys made of keys and numbers."""
+  return _traced(b, None, lambda generator: generator.fold_in, [keys, data], [1, 0])
+
+
+@rule("random_bits")
+def random_bits(b: Builder, keys: Tensor, *, bit_width: int, shape: Sequence[Any]) -> Tensor:
+  """Returns random bits."""
+  return _traced(
+    b, None, lambda generator: lambda key: generator.random_bits(key, bit_width, tuple(shape)), [keys], [1]
+  )
+
+
+def _traced(
+  b: Builder,
+  impl: Any,
+  function_of: Callable[[Any], Callable[..., Any]],
+  operands: Sequence[Tensor],
+  ranks: Sequence[int],
+) -> Tensor:
+  """Returns what a function of the generator computes, for each element of arrays of keys, seeds or numbers.
+
+  Args:
+    b: the builder.
+    impl: the generator that the primitive names; None if the words of the key tell it.
+    function_of: returns the function of a generator.
+    operands: the arrays, keys as their words.
+    ranks: the rank of one key, seed or number in each array.
+  """
+  generator = random_extension.threefry_prng_impl
+  words = generator.key_shape[-1]
+  if impl is not None and str(impl) != str(generator) and getattr(impl, "tag", "fry") != "fry":
+    raise Unsupported(f"keys of the generator {impl}; expected threefry2x32")
+  if any(rank and operand.shape[-1] != words for operand, rank in zip(operands, ranks, strict=True)):
+    raise Unsupported("keys of a generator other than threefry2x32")
+  function = function_of(generator)
+  for _ in range(operands[0].rank - ranks[0]):
+    function = jax.vmap(function)
+  specs = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
+  return run_jaxpr(b, jax.make_jaxpr(function)(*specs), operands)[0]

@@ -1,0 +1,141 @@
+"""Reductions along axes, and positions of extremes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, is_nan, select
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.graphdef_ir import DType
+
+__all__ = ["monoid", "reduced"]
+
+# primitive of two operands -> the op that reduces with it; for bools the second.
+_REDUCTIONS = {
+  "add": ("Sum", "Any"),
+  "and": ("All", "All"),
+  "max": ("Max", "Any"),
+  "min": ("Min", "All"),
+  "mul": ("Prod", "All"),
+  "or": ("Any", "Any"),
+}
+
+_OF_TWO = {"add": "AddV2", "and": "BitwiseAnd", "max": "Maximum", "min": "Minimum", "mul": "Mul", "or": "BitwiseOr"}
+
+
+def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
+  """Returns the reduction of a tensor along axes with a primitive of two operands."""
+  of_numbers, of_bools = _REDUCTIONS[primitive]
+  op = of_bools if x.dtype == np.bool_ else of_numbers
+  if op in ("All", "Any") and x.dtype != np.bool_:
+    return _of_bits(b, x, axes, primitive)
+  axes = sorted(axis % x.rank for axis in axes)
+  if not axes:
+    return x
+  shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+  return b.op(op, x, np.array(axes, np.int32), shape=shape)
+
+
+def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
+  """Returns the conjunction or disjunction of integers, bit by bit."""
+  from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
+
+  bits = np.dtype(f"u{x.dtype.itemsize}")
+  words = bitcast(b, x, bits)
+  masks = np.asarray([1 << i for i in range(8 * bits.itemsize)], bits)
+  apart = b.op("BitwiseAnd", _with_new_axis(b, words), masks, shape=(*x.shape, len(masks)))
+  flags = b.op("NotEqual", apart, np.zeros((), bits), shape=apart.shape)
+  found = reduced(b, flags, axes, primitive)
+  chosen = select(b, found, masks, np.zeros((), bits), found.shape)
+  return bitcast(b, b.op("Sum", chosen, np.array([found.rank - 1], np.int32), shape=found.shape[:-1]), x.dtype)
+
+
+def _with_new_axis(b: Builder, x: Tensor) -> Tensor:
+  from graftax.convert.jax2tf.tf_ops.rules._common import reshape
+
+  return reshape(b, x, (*x.shape, 1))
+
+
+def _reduction(primitive: str, by: str) -> None:
+  @rule(primitive)
+  def reduction(b: Builder, x: Tensor, *, axes: Sequence[int]) -> Tensor:
+    return reduced(b, x, axes, by)
+
+
+for _by in ("and", "max", "min", "or"):
+  _reduction(f"reduce_{_by}", _by)
+_reduction("reduce_prod", "mul")
+_reduction("reduce_sum", "add")
+
+
+@rule("reduce_xor")
+def reduce_xor(b: Builder, x: Tensor, *, axes: Sequence[int]) -> Tensor:
+  """Returns the parity of bools along axes."""
+  if x.dtype != np.bool_:
+    raise Unsupported("exclusive or of integers")
+  number = reduced(b, cast(b, x, np.int32), axes, "add")
+  odd = b.op("FloorMod", number, np.int32(2), shape=number.shape)
+  return b.op("Equal", odd, np.int32(1), shape=number.shape)
+
+
+@rule("reduce", calls=True)
+def reduce(b: Builder, *operands: Tensor, jaxpr: Any, dimensions: Sequence[int], consts: Any = ()) -> Tensor:
+  """Returns the reduction with a function, if that is one of the primitives above."""
+  del consts
+  primitive = monoid(jaxpr)
+  if len(operands) != 2 or primitive not in _REDUCTIONS:
+    raise Unsupported("a reduction with a function other than a sum, product, extreme, conjunction or disjunction")
+  x, initial = operands
+  found = reduced(b, x, dimensions, primitive)
+  return combined(b, primitive, found, initial)
+
+
+def combined(b: Builder, primitive: str, x: Tensor, y: Tensor) -> Tensor:
+  """Returns a primitive of two operands, one of which may be a scalar."""
+  bools = {"add": "LogicalOr", "max": "LogicalOr", "or": "LogicalOr"}
+  if x.dtype == np.bool_:
+    return b.op(bools.get(primitive, "LogicalAnd"), x, y, shape=x.shape)
+  return b.op(_OF_TWO[primitive], x, y, shape=x.shape)
+
+
+def monoid(jaxpr: Jaxpr | ClosedJaxpr) -> str | None:
+  """Returns the primitive that a function of two scalars is, or None."""
+  inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+  if len(inner.invars) != 2 or len(inner.eqns) != 1 or len(inner.outvars) != 1:
+    return None
+  (eqn,) = inner.eqns
+  called = eqn.params.get("jaxpr")
+  if eqn.primitive.name in ("jit", "pjit") and list(eqn.invars) == list(inner.invars):
+    return monoid(called)
+  is_direct = not any(isinstance(atom, Literal) for atom in eqn.invars) and set(eqn.invars) == set(inner.invars)
+  return eqn.primitive.name if is_direct and list(eqn.outvars) == list(inner.outvars) else None
+
+
+@rule("argmax")
+def argmax(b: Builder, x: Tensor, *, axes: Sequence[int], index_dtype: Any) -> Tensor:
+  """Returns the position of the first largest element, or of the first NaN."""
+  return _position(b, "ArgMax", x, axes[0], index_dtype)
+
+
+@rule("argmin")
+def argmin(b: Builder, x: Tensor, *, axes: Sequence[int], index_dtype: Any) -> Tensor:
+  """Returns the position of the first smallest element, or of the first NaN."""
+  return _position(b, "ArgMin", x, axes[0], index_dtype)
+
+
+def _position(b: Builder, op: str, x: Tensor, axis: int, index_dtype: Any) -> Tensor:
+  if x.dtype == np.bool_:
+    x = cast(b, x, np.int32)
+  shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+  wide = DType.INT64 if np.dtype(index_dtype).itemsize == 8 else DType.INT32
+  found = b.op(op, x, np.int32(axis), shape=shape, output_type=wide)
+  if x.is_float:
+    nans = is_nan(b, x)
+    first = b.op("ArgMax", cast(b, nans, np.int32), np.int32(axis), shape=shape, output_type=wide)
+    some = b.op("Any", nans, np.array([axis], np.int32), shape=shape)
+    found = select(b, some, first, found, shape)
+  return cast(b, found, index_dtype)

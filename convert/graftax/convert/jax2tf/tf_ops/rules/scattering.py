@@ -1,0 +1,232 @@
+"""The scatter primitives: the axes along which slices have positions are made one axis.
+
+Slices that JAX drops go to one more row, which is then cut off: TensorFlow's CPU kernels raise an error for positions
+out of bounds.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import (
+  broadcast,
+  cast,
+  compare,
+  full,
+  is_nan,
+  pad,
+  reshape,
+  select,
+  static_slice,
+  transpose,
+)
+from graftax.convert.jax2tf.tf_ops.rules._positions import (
+  IndexedAxes,
+  clamped,
+  coordinates,
+  flat_positions,
+  in_bounds,
+  product,
+)
+from graftax.convert.jax2tf.tf_ops.tensors import Shape, Tensor
+
+_HINTS = ("indices_are_sorted", "update_consts")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rows:
+  """A scatter to rows.
+
+  Attributes:
+    operand: `[rows, ...]`, the operand with its indexed axes first, as one axis.
+    updates: `[n, ...]`.
+    positions: `[n, 1]`, the row of each update; `rows` if the update is dropped.
+    drops: whether an update may be dropped.
+    order: the axes of the operand in the order in which they are in the rows.
+    apart: the shape of the operand in that order, before the axes were joined.
+  """
+
+  operand: Tensor
+  updates: Tensor
+  positions: Tensor
+  drops: bool
+  order: tuple[int, ...]
+  apart: Shape
+
+  def with_dropped(self, b: Builder) -> Tensor:
+    """Returns the operand, with a row for dropped updates."""
+    return pad(b, self.operand, [(0, int(self.drops)), *((0, 0) for _ in self.operand.shape[1:])], 0)
+
+  def zeros_shape(self, b: Builder) -> Tensor:
+    return b.shape((self.operand.shape[0] + int(self.drops), *self.operand.shape[1:]))
+
+  def restored(self, b: Builder, x: Tensor) -> Tensor:
+    """Returns rows in the shape of the operand, without the row for dropped updates."""
+    rows = static_slice(b, x, [0] * x.rank, list(self.operand.shape))
+    return transpose(b, reshape(b, rows, self.apart), list(np.argsort(self.order)))
+
+
+def _rows(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, numbers: Any, mode: Any) -> _Rows:
+  """Returns a scatter as one to rows."""
+  batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
+  inserted = {*map(int, numbers.inserted_window_dims), *batch_dims}
+  window_axes = [axis for axis in range(x.rank) if axis not in inserted]
+  window_dims = [int(dim) for dim in numbers.update_window_dims]
+  lengths = dict(zip(window_axes, (updates.shape[dim] for dim in window_dims), strict=True))
+  axes = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
+  # Axes without positions along which an update is shorter than the operand have position zero.
+  short = [axis for axis in window_axes if axis not in axes and not _equal(lengths[axis], x.shape[axis])]
+  if not axes and not short:
+    raise Unsupported("updates without positions")
+  axes += short
+  indexed = IndexedAxes(
+    tuple(axes),
+    tuple(x.shape[axis] for axis in axes),
+    tuple(lengths.get(axis, 1) for axis in axes),
+    len(batch_dims),
+    tuple(int(axis) for axis in numbers.scatter_indices_batching_dims),
+  )
+  outer = starts.shape[:-1]
+  zeros = [broadcast(b, reshape(b, b.constant(0, np.int32), (1,) * len(outer)), outer) for _ in short]
+  of_starts = dataclasses.replace(
+    indexed,
+    axes=indexed.axes[: len(axes) - len(short)],
+    sizes=indexed.sizes[: len(axes) - len(short)],
+    lengths=indexed.lengths[: len(axes) - len(short)],
+  )
+  at = [*coordinates(b, starts, of_starts), *zeros]
+  inside = None if mode.name == "CLIP" else in_bounds(b, at, indexed)
+  where = flat_positions(b, clamped(b, at, indexed), indexed)
+  num_rows = product(indexed.sizes)
+  if inside is not None:
+    mask = reshape(b, inside, (*inside.shape, *(1 for _ in range(where.rank - inside.rank))))
+    where = select(b, mask, where, b.size(num_rows), where.shape)
+  rest = [axis for axis in range(x.rank) if axis not in axes]
+  of_window = dict(zip(window_axes, window_dims, strict=True))
+  outer_dims = [dim for dim in range(updates.rank) if dim not in window_dims]
+  windows = [axis for axis in axes if axis in of_window]
+  ordered = transpose(b, updates, [*outer_dims, *(of_window[axis] for axis in [*windows, *rest])])
+  others = tuple(x.shape[axis] for axis in rest)
+  num_updates = product(where.shape)
+  apart = tuple(x.shape[axis] for axis in [*axes, *rest])
+  return _Rows(
+    reshape(b, transpose(b, x, [*axes, *rest]), (num_rows, *others)),
+    reshape(b, ordered, (num_updates, *others)),
+    reshape(b, where, (num_updates, 1)),
+    inside is not None,
+    (*axes, *rest),
+    apart,
+  )
+
+
+def _equal(m: Any, n: Any) -> bool:
+  return isinstance(m, int) == isinstance(n, int) and bool(m == n)
+
+
+@rule("scatter_add", "scatter-add", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
+def scatter_add(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimension_numbers: Any, mode: Any) -> Tensor:
+  """Returns the operand with updates added."""
+  return _added(b, "AddV2", x, starts, updates, dimension_numbers, mode)
+
+
+@rule("scatter_sub", "scatter-sub", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
+def scatter_sub(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimension_numbers: Any, mode: Any) -> Tensor:
+  """Returns the operand with updates subtracted."""
+  return _added(b, "Sub", x, starts, updates, dimension_numbers, mode)
+
+
+def _added(b: Builder, op: str, x: Tensor, starts: Tensor, updates: Tensor, numbers: Any, mode: Any) -> Tensor:
+  rows = _rows(b, x, starts, updates, numbers, mode)
+  if x.dtype == np.bool_:
+    raise Unsupported("sums of bools")
+  sums = b.op("ScatterNd", rows.positions, rows.updates, rows.zeros_shape(b), shape=_shape(rows))
+  return b.op(op, x, rows.restored(b, sums), shape=x.shape)
+
+
+def _shape(rows: _Rows) -> Shape:
+  return (rows.operand.shape[0] + int(rows.drops), *rows.operand.shape[1:])
+
+
+@rule("scatter_mul", "scatter-mul", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
+def scatter_mul(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimension_numbers: Any, mode: Any) -> Tensor:
+  """Returns the operand multiplied by updates."""
+  rows = _rows(b, x, starts, updates, dimension_numbers, mode)
+  where = reshape(b, rows.positions, rows.positions.shape[:1])
+  number = b.size(_shape(rows)[0])
+  products = b.op("UnsortedSegmentProd", rows.updates, where, number, shape=_shape(rows))
+  return b.op("Mul", x, rows.restored(b, products), shape=x.shape)
+
+
+@rule("scatter_min", "scatter-min", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
+def scatter_min(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimension_numbers: Any, mode: Any) -> Tensor:
+  """Returns the smaller one of operand and updates."""
+  return _extreme(b, "TensorScatterMin", _rows(b, x, starts, updates, dimension_numbers, mode))
+
+
+@rule("scatter_max", "scatter-max", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
+def scatter_max(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimension_numbers: Any, mode: Any) -> Tensor:
+  """Returns the larger one of operand and updates."""
+  return _extreme(b, "TensorScatterMax", _rows(b, x, starts, updates, dimension_numbers, mode))
+
+
+def _extreme(b: Builder, op: str, rows: _Rows) -> Tensor:
+  operand = rows.with_dropped(b)
+  updates = rows.updates
+  if not updates.is_float:
+    return rows.restored(b, b.op(op, operand, rows.positions, updates, shape=operand.shape))
+  # TensorFlow's kernels may lose NaN.
+  nans = is_nan(b, updates)
+  numbers = select(b, nans, full(b, updates, np.inf if op.endswith("Min") else -np.inf), updates, updates.shape)
+  found = b.op(op, operand, rows.positions, numbers, shape=operand.shape)
+  marks = b.op("ScatterNd", rows.positions, cast(b, nans, np.int32), rows.zeros_shape(b), shape=operand.shape)
+  marked = b.op("LogicalOr", compare(b, "Greater", marks, 0), is_nan(b, operand), shape=operand.shape)
+  return rows.restored(b, select(b, marked, full(b, updates, np.nan), found, operand.shape))
+
+
+@rule("scatter", ignores=("indices_are_sorted",), calls=True)
+def scatter(
+  b: Builder,
+  x: Tensor,
+  starts: Tensor,
+  updates: Tensor,
+  *,
+  dimension_numbers: Any,
+  mode: Any,
+  unique_indices: bool,
+  update_jaxpr: Any,
+  update_consts: Sequence[Any] = (),
+) -> Tensor:
+  """Returns the operand with slices replaced, or changed by a function."""
+  rows = _rows(b, x, starts, updates, dimension_numbers, mode)
+  operand = rows.with_dropped(b)
+  values = rows.updates
+  if not _replaces(update_jaxpr):
+    if not unique_indices:
+      raise Unsupported("a function of elements at positions that may occur twice; pass unique_indices=True")
+    before = b.op(
+      "GatherV2", operand, reshape(b, rows.positions, rows.positions.shape[:1]), np.int32(0), shape=values.shape
+    )
+    values = _elementwise(b, update_jaxpr, update_consts, before, values)
+  return rows.restored(b, b.op("TensorScatterUpdate", operand, rows.positions, values, shape=operand.shape))
+
+
+def _replaces(jaxpr: Jaxpr | None) -> bool:
+  """Returns whether the function of an element and an update is the update."""
+  return jaxpr is None or (not jaxpr.eqns and jaxpr.outvars[0] is jaxpr.invars[1])
+
+
+def _elementwise(b: Builder, jaxpr: Jaxpr, consts: Sequence[Any], x: Tensor, y: Tensor) -> Tensor:
+  """Returns a function of scalars for each element."""
+  function = jaxpr_as_fun(ClosedJaxpr(jaxpr, consts))
+  flat = product(x.shape)
+  specs = [jax.ShapeDtypeStruct((flat,), operand.dtype) for operand in (x, y)]
+  mapped = jax.make_jaxpr(jax.vmap(lambda *pair: function(*pair)[0]))(*specs)
+  (found,) = run_jaxpr(b, mapped, [reshape(b, operand, (flat,)) for operand in (x, y)])
+  return reshape(b, found, x.shape)

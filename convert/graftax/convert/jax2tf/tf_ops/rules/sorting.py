@@ -1,0 +1,98 @@
+"""`sort` and `top_k`, by TopKV2, which keeps equal keys in their order."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graftax.convert.jax2tf.tf_ops.builder import Builder
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, full, highest, is_nan, select, static_slice, transpose
+from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+
+
+@rule("sort", ignores=("is_stable",))
+def sort(b: Builder, *operands: Tensor, dimension: int, num_keys: int) -> list[Tensor]:
+  """Returns operands in ascending order of the first of them, NaN last; equal ones stay in their order."""
+  axis = int(dimension) % operands[0].rank
+  moved = [_axis_last(b, operand, axis) for operand in operands]
+  order: Tensor | None = None
+  for key in reversed(moved[:num_keys]):
+    for part in _ascending_parts(b, key):
+      order = _order(b, part, order)
+  assert order is not None, "internal: a sort without keys."
+  found = [_permuted(b, operand, order) for operand in moved]
+  return [_axis_back(b, x, axis) for x in found]
+
+
+def _ascending_parts(b: Builder, key: Tensor) -> list[Tensor]:
+  """Returns numbers to sort by in descending order, one after the other, which sorts the key in ascending order."""
+  if key.dtype.kind == "c":
+    return [
+      *_ascending_parts(b, b.op("Imag", key, shape=key.shape)),
+      *_ascending_parts(b, b.op("Real", key, shape=key.shape)),
+    ]
+  if key.dtype == np.bool_:
+    key = cast(b, key, np.int32)
+  if not key.is_float:
+    # The negative of the least integer would wrap around.
+    top = np.asarray(-1 if key.is_signed else highest(key.dtype), key.dtype)
+    return [b.op("Sub", top, key, shape=key.shape)]
+  nans = is_nan(b, key)
+  numbers = select(b, nans, full(b, key, 0), b.op("Neg", key, shape=key.shape), key.shape)
+  return [numbers, b.op("Sub", np.int32(1), cast(b, nans, np.int32), shape=key.shape)]
+
+
+def _order(b: Builder, key: Tensor, order: Tensor | None) -> Tensor:
+  """Returns the positions of a key's elements in descending order; where equal, in the order that is given."""
+  key = key if order is None else _permuted(b, key, order)
+  _, found = b.op_list("TopKV2", key, b.size(key.shape[-1]), shapes=[key.shape, key.shape])
+  return found if order is None else _permuted(b, order, found)
+
+
+def _permuted(b: Builder, x: Tensor, order: Tensor) -> Tensor:
+  """Returns the elements along the last axis at positions."""
+  return b.op("GatherV2", x, order, np.int32(x.rank - 1), shape=order.shape, batch_dims=x.rank - 1)
+
+
+@rule("top_k", ignores=("operand",))
+def top_k(b: Builder, x: Tensor, *, k: int, axis: int) -> list[Tensor]:
+  """Returns the largest elements, NaN first, and their positions; of equal ones the first."""
+  return _largest(b, x, int(k), int(axis) % x.rank)
+
+
+@rule("approx_top_k", ignores=("recall_target", "reduction_input_size_override"))
+def approx_top_k(
+  b: Builder, x: Tensor, *, k: int, reduction_dimension: int, is_max_k: bool, aggregate_to_topk: bool
+) -> list[Tensor]:
+  """Returns the largest or smallest elements and their positions, exactly."""
+  if not aggregate_to_topk:
+    raise Unsupported("parts of an approximate result")
+  axis = reduction_dimension % x.rank
+  if is_max_k:
+    return _largest(b, x, k, axis)
+  values, where = _largest(b, b.op("Neg", x, shape=x.shape), k, axis)
+  return [b.op("Neg", values, shape=values.shape), where]
+
+
+def _largest(b: Builder, x: Tensor, k: int, axis: int) -> list[Tensor]:
+  moved = _axis_last(b, x, axis)
+  key = cast(b, moved, np.int32) if moved.dtype == np.bool_ else moved
+  if key.is_float:
+    nans = is_nan(b, key)
+    order = _order(b, select(b, nans, full(b, key, 0), key, key.shape), None)
+    order = _order(b, cast(b, nans, np.int32), order)
+    where = static_slice(b, order, [0] * x.rank, [*order.shape[:-1], k])
+  else:
+    shape = (*key.shape[:-1], k)
+    where = b.op_list("TopKV2", key, np.int32(k), shapes=[shape, shape])[1]
+  found = [_permuted(b, moved, where), where]
+  return [_axis_back(b, result, axis) for result in found]
+
+
+def _axis_last(b: Builder, x: Tensor, axis: int) -> Tensor:
+  return transpose(b, x, [*(i for i in range(x.rank) if i != axis), axis])
+
+
+def _axis_back(b: Builder, x: Tensor, axis: int) -> Tensor:
+  order: Sequence[int] = list(range(x.rank - 1))
+  return transpose(b, x, [*order[:axis], x.rank - 1, *order[axis:]])

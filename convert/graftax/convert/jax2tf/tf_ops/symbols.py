@@ -1,0 +1,46 @@
+"""Symbolic dimensions: where a graph reads their sizes, and expressions of them as nodes."""
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape
+
+__all__ = ["SizeSource", "expression", "size_sources"]
+
+# Any in this module: symbolic dimensions, whose class is private in JAX.
+
+
+class SizeSource:
+  """Where the size of a named dimension can be read: along `axis` of argument `position`, `factor` times the size."""
+
+  __slots__ = ("axis", "factor", "position")
+
+  def __init__(self, position: int, axis: int, factor: int):
+    self.position = position
+    self.axis = axis
+    self.factor = factor
+
+
+def size_sources(shapes: Sequence[Shape]) -> Mapping[str, SizeSource]:
+  """Returns, for each named dimension, where its size can be read from arguments of these shapes.
+
+  A name that occurs only in expressions such as `a + b` cannot be read and is left out.
+  """
+  found: dict[str, SizeSource] = {}
+  for position, shape in enumerate(shapes):
+    for axis, dim in enumerate(shape):
+      match None if isinstance(dim, int) else expression(dim):
+        case ast.Name(id=name):
+          if name not in found or found[name].factor != 1:
+            found[name] = SizeSource(position, axis, 1)
+        case ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=ast.Name(id=name)) if factor > 0:
+          found.setdefault(name, SizeSource(position, axis, factor))
+  return found
+
+
+def expression(dim: Dim) -> ast.expr:
+  """Returns a symbolic dimension as a Python expression of names, integers, operators, `floordiv`, `mod` and so on.
+
+  The text of a dimension is the language that `jax.export.symbolic_shape` reads.
+  """
+  return ast.parse(str(dim).replace("^", "**"), mode="eval").body
