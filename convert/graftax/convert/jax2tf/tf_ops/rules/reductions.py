@@ -12,7 +12,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import cast, is_nan, select
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
-__all__ = ["monoid", "reduced"]
+__all__ = ["combined", "monoid", "reduced"]
 
 # primitive of two operands -> the op that reduces with it; for bools the second.
 _REDUCTIONS = {
