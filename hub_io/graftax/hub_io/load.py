@@ -57,8 +57,8 @@ def load(
   A path that exists is read where it is; an archive is unpacked into TF-Hub's cache. Anything else is looked up in
   TF-Hub's and Kaggle's cache, and downloaded into one of them if it is in neither. Kaggle's models are downloaded by
   kagglehub, which is the extra `graftax-hub-io[kaggle]`. If several processes load the same handle at once, one
-  downloads it and the others wait. A copy in a cache that is cut off or half-written is fetched again, with a
-  `DamagedCacheWarning`; bytes that changed in place are found when the values are read (`verify`).
+  downloads it and the others wait. A copy in a cache that is damaged or half-written is fetched again, with a
+  `DamagedCacheWarning`.
 
   Args:
     handle: a folder with `saved_model.pb`; a .tar.gz or .tar archive of one; a model on Kaggle, as
@@ -67,7 +67,8 @@ def load(
       address of an archive or of TF-Hub's bucket.
     tags: which variant of the module to read, such as `{"train", "batch_norm_fused"}`. By default the variant without
       tags of a TF1 module, and for others what `graftax.savedmodel_io.load` chooses. `tag_sets` lists all.
-    verify: as for `graftax.savedmodel_io.load`; `dtype` and `keep` too.
+    verify: check the checksum of each variable: in a cache all of them now, so that a damaged copy is fetched again, in
+      a folder that is given by its path each when its value is first asked for.
     dtype: the type to read variables of real numbers in.
     keep: patterns of names of variables that keep their own type.
     offline: raise instead of downloading.
@@ -95,12 +96,21 @@ def load(
   if os.path.isdir(text) or _can_only_be_a_path(handle):
     return read(Path(text))
   if os.path.isfile(text):
-    return _load_cached(text, [_LocalArchive(Path(text), limits)], read, offline=False)
-  return _load_cached(text, _sources(parse_handle(text), limits), read, offline=offline)
+    sources: list[_Source] = [_LocalArchive(Path(text), limits)]
+  else:
+    sources = _sources(parse_handle(text), limits)
+  return _load_cached(text, sources, partial(_read_verified, read) if verify else read, offline=offline)
 
 
 def _can_only_be_a_path(handle: str | os.PathLike[str]) -> bool:
   return not os.path.isfile(handle) and (not isinstance(handle, str) or handle.startswith(("/", ".", "~")))
+
+
+def _read_verified(read: _Read, folder: Path) -> HubModule:
+  module = read(folder)
+  if module.checkpoint is not None:
+    module.checkpoint.verify()
+  return module
 
 
 class _Source(Protocol):

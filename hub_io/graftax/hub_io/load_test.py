@@ -117,6 +117,7 @@ _DAMAGES = {
   "no_index": lambda folder: os.remove(folder / "variables/variables.index"),
   "index_cut_off": lambda folder: os.truncate(folder / "variables/variables.index", 100),
   "no_values": lambda folder: os.remove(folder / "variables/variables.data-00000-of-00001"),
+  "values_changed": lambda folder: (folder / "variables/variables.data-00000-of-00001").write_bytes(bytes(108)),
   "values_cut_off": lambda folder: os.truncate(folder / "variables/variables.data-00000-of-00001", 50),
   "no_variables": lambda folder: shutil.rmtree(folder / "variables"),
   "description_cut_off": lambda folder: os.truncate(folder / "tfhub_module.pb", 1),

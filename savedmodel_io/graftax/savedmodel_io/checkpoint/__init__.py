@@ -4,6 +4,6 @@
 - `bundle_reader`: format 2, an index and data shards; `v1_reader`: format 1, one table.
 - `table_reader`, `table_writer`: the sorted table that both formats use.
 - `tensor_entry`, `tensor_slice`, `partition`, `string_tensor`: one tensor, its slices, and how strings are stored.
-- `piecewise_cast`: a tensor of a mapped file in another type.
+- `pieces`: reads mapped files without keeping their pages in memory.
 - `crc32c`, `varint`, `ordered_code`: checksums and number encodings.
 """

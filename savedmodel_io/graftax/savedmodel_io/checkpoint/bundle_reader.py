@@ -13,7 +13,7 @@ from graftax.graphdef_ir import DType, schema
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
 from graftax.savedmodel_io.checkpoint.partition import Bounds, read_partitioned
-from graftax.savedmodel_io.checkpoint.piecewise_cast import cast_piecewise
+from graftax.savedmodel_io.checkpoint.pieces import cast_in_pieces, checksum_in_pieces
 from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
 from graftax.savedmodel_io.checkpoint.table_reader import read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -123,8 +123,7 @@ class BundleReader:
     if dtype is None or dtype == stored_dtype:
       checksum = masked_crc32c(data) if is_unverified else 0
     else:
-      count = math.prod(entry.shape)
-      data, checksum = cast_piecewise(self._shard(entry.shard), entry.offset_bytes, stored_dtype, dtype, count)
+      data, checksum = cast_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry), stored_dtype, dtype)
     if is_unverified:
       _verify(checksum, entry, where)
       self._verified.add(entry)
@@ -135,6 +134,19 @@ class BundleReader:
       raise DamagedCheckpointError(f"{where}: shape {entry.shape} cannot be an array: {e}") from e
     array.flags.writeable = False
     return array
+
+  def verify(self) -> None:
+    """Checks the checksums of all tensors that were not read yet."""
+    for entry in (*self.entries.values(), *self._slices.values()):
+      if entry.slices or entry in self._verified:
+        continue
+      if entry.dtype == DType.STRING:  # its checksum is not that of its bytes
+        self.read(entry, verify=True)
+        continue
+      path = shard_path(self._prefix, entry.shard, self._num_shards)
+      checksum = checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry))
+      _verify(checksum, entry, f"{path}: tensor {entry.key!r} at byte {entry.offset_bytes}")
+      self._verified.add(entry)
 
   def map_shards(self) -> None:
     """Maps every data shard that holds a tensor."""

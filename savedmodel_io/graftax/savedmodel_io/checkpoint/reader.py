@@ -61,6 +61,15 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     """1 for the format that `tf.train.Saver` wrote before 2017, otherwise 2."""
     return 2 if isinstance(self._reader, BundleReader) else 1
 
+  def verify(self) -> None:
+    """Checks the checksums of all tensors that were not read yet, without keeping their bytes in memory.
+
+    Raises:
+      DamagedCheckpointError: one is wrong; the message names the tensor.
+    """
+    if isinstance(self._reader, BundleReader):  # format 1 is verified when it is opened
+      self._reader.verify()
+
   def map_files(self) -> None:
     """Maps all files now rather than when they are needed, so that they may be replaced: this reader keeps the old."""
     if isinstance(self._reader, BundleReader):

@@ -129,3 +129,24 @@ def test_a_tensor_is_verified_once_and_only_if_it_is_read(monkeypatch):
     assert not reader["a"].flags.owndata
     reader.read_region("a", (slice(0, 1), slice(0, 2)))
   assert verified == [24]
+
+
+@pytest.mark.parametrize(
+  ("name", "key"),
+  [("sharded/ckpt", "b"), ("partitioned_v2/model.ckpt", "rows"), ("dtypes/ckpt", "strings"), ("dtypes/ckpt", "bool")],
+)
+def test_verify_finds_a_flipped_bit_in_any_tensor(tmp_path, name, key):
+  folder, _, prefix = name.partition("/")
+  prefix = _copy(folder, tmp_path) / prefix
+  CheckpointReader(prefix).verify()
+  _flip_bit_of(prefix, key, last=True)
+  with pytest.raises(DamagedCheckpointError, match=r"its checksum|string"):
+    CheckpointReader(prefix).verify()
+
+
+def test_what_verify_has_read_is_not_verified_again(tmp_path, monkeypatch):
+  reader = CheckpointReader(_DATA / "sharded/ckpt")
+  reader.verify()
+  monkeypatch.setattr(bundle_reader, "masked_crc32c", None)
+  assert reader["b"].tolist() == [1.5, -2.0]
+  CheckpointReader(_DATA / "partitioned_v1/model.ckpt").verify()
