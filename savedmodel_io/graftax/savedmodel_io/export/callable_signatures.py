@@ -21,6 +21,18 @@ class CallableSignatures:
   Args:
     sess: the session that holds the graph.
     signature_defs: signature name -> `SignatureDef`.
+
+  Example:
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> from graftax.savedmodel_io import ExportManager, JaxModule, ServingConfig, TensorSpecWithDefault
+    >>> folder = tempfile.mkdtemp()
+    >>> spec = TensorSpecWithDefault(tf.TensorSpec([], tf.float32, name="x"), 2.0)
+    >>> module = JaxModule({"w": 3.0}, lambda params, x: {"y": params["w"] * x})
+    >>> ExportManager(module, [ServingConfig("serving_default", [spec])]).save(folder)
+    >>> serve = CallableSignatures.from_saved_model(folder, ["serve"]).signatures["serving_default"]
+    >>> serve()["y"].item(), serve(x=1.0)["y"].item()
+    (6.0, 3.0)
   """
 
   def __init__(self, sess: Any, signature_defs: Mapping[str, Any]):

@@ -163,6 +163,12 @@ def get_pspec_from_jax_arrays(nested_jax_arrays: Any) -> Any:
 
   Raises:
     SaveInputError: an array has another sharding, or the arrays are on several meshes.
+
+  Example:
+    >>> mesh = jax.sharding.Mesh(jax.devices()[:1], "x")
+    >>> sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    >>> get_pspec_from_jax_arrays({"w": jax.device_put(np.ones(2), sharding)})["w"] == sharding.spec
+    True
   """
   meshes: dict[Any, str] = {}
 

@@ -136,12 +136,34 @@ def test_a_preprocessor_returns_a_tuple_for_several_inputs(tmp_path):
   np.testing.assert_array_equal(config.bind(module.jax_methods)["s"](tf.constant([1.0, 2.0])), [-1, -2])
 
 
+def test_a_preprocessor_returns_a_tuple_for_one_nested_input():
+  module = JaxModule({}, lambda params, pair: pair[0] - pair[1])
+  config = ServingConfig("s", [tf.TensorSpec([2])], tf_preprocessor=lambda x: (x * 2, x * 3))
+  (serve,) = ExportManager(module, [config]).serving_signatures.values()
+  np.testing.assert_array_equal(serve(tf.constant([1.0, 2.0])), [-1, -2])
+
+
 def test_the_signature_of_a_preprocessor_is_used(tmp_path):
   double = tf.function(lambda x: x * 2, input_signature=[_SPEC])
   module = JaxModule({}, lambda params, x: x, input_polymorphic_shape="b, _")
   ExportManager(module, [ServingConfig("s", tf_preprocessor=double)]).save(str(tmp_path))
   (found,) = tf.saved_model.load(str(tmp_path)).signatures["s"](x=tf.constant(_X)).values()
   np.testing.assert_array_equal(found, 2 * _X)
+
+
+@pytest.mark.parametrize("imported", [tf, None], ids=["tensorflow", "graftax"])
+def test_second_derivatives_after_loading(imported, monkeypatch, tmp_path):
+  for module in (jax_module, export_manager):
+    monkeypatch.setattr(module, "imported_tensorflow", lambda: imported)
+  module = JaxModule({"w": np.float32(2)}, lambda params, x: x * params["w"] ** 3, trainable=True)
+  ExportManager(module, [ServingConfig("s", [tf.TensorSpec([], tf.float32)])]).save(str(tmp_path / "model"))
+  loaded = tf.saved_model.load(str(tmp_path / "model"))
+  (variable,) = loaded.tf_var_leaves
+  with tf.GradientTape() as outer:
+    with tf.GradientTape() as inner:
+      y = loaded(tf.constant(5.0))
+    first = inner.gradient(y, variable)
+  assert (y, first, outer.gradient(first, variable)) == (40, 60, 60)
 
 
 def test_signatures_can_be_overridden_and_added(tmp_path):

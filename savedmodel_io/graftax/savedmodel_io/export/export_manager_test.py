@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from graftax.convert import jax_program
 from graftax.savedmodel_io import ExportManager, JaxModule, ServingConfig, TensorSpecWithDefault, load
 from graftax.savedmodel_io.errors import OutputExistsError, SaveInputError
-from graftax.savedmodel_io.export import export_manager, jax_module
+from graftax.savedmodel_io.export import export_manager, jax_module, serving_programs
 
 _X = np.arange(6, dtype=np.float32).reshape(3, 2)
 _SPEC = jax.ShapeDtypeStruct((None, 2), np.float32)
@@ -52,6 +53,19 @@ def test_variables_have_dotted_names_and_are_trained_as_asked(tmp_path):
   model = _saved(tmp_path, module, ServingConfig("s", [_SPEC]))
   assert {name: info.trainable for name, info in model.variables.infos.items()} == {"dense.kernel": True, "key": False}
   np.testing.assert_array_equal(model.variables["dense.kernel"], _params()["dense"]["kernel"])
+
+
+def test_functions_are_traced_without_values(tmp_path, monkeypatch):
+  """So arrays that are spread over devices are not gathered."""
+  traced = []
+
+  def recorded(*args, params, **options):
+    traced.append(params)
+    return jax_program(*args, params=params, **options)
+
+  monkeypatch.setattr(serving_programs, "jax_program", recorded)
+  _saved(tmp_path, JaxModule(_params(), _apply), ServingConfig("s", [_SPEC]))
+  assert {type(leaf) for leaf in jax.tree.leaves(traced)} == {jax.ShapeDtypeStruct}
 
 
 def test_updated_variables_are_written(tmp_path):

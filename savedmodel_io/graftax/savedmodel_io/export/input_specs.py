@@ -105,7 +105,13 @@ def checked_signature(input_signature: Any, where: str) -> tuple[Any, ...]:
 
 
 def remove_signature_defaults(input_signature: Any) -> Any:
-  """Returns an input signature with the plain spec in place of each `TensorSpecWithDefault`."""
+  """Returns an input signature with the plain spec in place of each `TensorSpecWithDefault`.
+
+  Example:
+    >>> spec = jax.ShapeDtypeStruct((), np.float32)
+    >>> remove_signature_defaults([spec, {"a": TensorSpecWithDefault(spec, 1)}]) == [spec, {"a": spec}]
+    True
+  """
   return jax.tree.map(_without_default, input_signature)
 
 

@@ -131,7 +131,7 @@ class JaxModule:
     Raises:
       TensorFlowNotFoundError: TensorFlow is not installed.
     """
-    return MappingProxyType(self._made_live().functions)
+    return dict(self._made_live().functions)
 
   @property
   def jax_methods(self) -> Mapping[str, Callable[..., Any]]:

@@ -57,7 +57,11 @@ def serving_programs(
   def call_by_name(values: Mapping[str, Any], **by_name: Any) -> Any:
     return call(values, *structure.unflatten([by_name[name] for name in names]))
 
-  values = dict(zip(parameters.names, parameters.values, strict=True))
+  # Tracing needs no values, and would gather arrays that are spread over devices.
+  values = {
+    name: jax.ShapeDtypeStruct(value.shape, value.dtype)
+    for name, value in zip(parameters.names, parameters.values, strict=True)
+  }
   by_position = _program(call, method, values, inputs, {})
   by_name = _program(call_by_name, method, values, (), dict(zip(names, jax.tree.leaves(inputs), strict=True)))
   return ServingPrograms(
