@@ -80,8 +80,8 @@ def sources_digest(source: Path) -> str:
 
 def read_sources() -> dict[str, str]:
   """Returns, by variant, the hash of the requirements that its lock was made from."""
-  path = _HERE / "sources.txt"
-  return dict(reversed(line.split()) for line in path.read_text().splitlines()) if path.exists() else {}
+  lines = (_HERE / "sources.txt").read_text().splitlines()
+  return {name: digest for digest, name in map(str.split, lines)}
 
 
 def _record_sources(variant: str) -> None:

@@ -23,7 +23,7 @@ from cleanroom import PACKAGES, ROOT, smoke_command
 _PYTHONS = ("3.11", "3.12", "3.13")
 # The oldest that the packages declare; of later minor versions, the newest patch is tried.
 _OLDEST_JAX = (0, 10, 0)
-_TEST_TOOLS = ("pytest", "hypothesis", "pytest-xdist", "flatbuffers")
+_TEST_REQUIREMENTS = ("graftax-testing", "pytest", "hypothesis", "pytest-xdist", "flatbuffers")
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
@@ -82,14 +82,14 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 def _copy_tests(package: str, target: Path) -> None:
   """Copies the tests of a package and what they read, without its modules, so that only the wheel can be imported."""
-  for name in ("conftest.py", "pyproject.toml"):
-    shutil.copyfile(ROOT / name, target / name)
   source = ROOT / package / "graftax" / package
-  for path in (*source.rglob("*_test.py"), *source.rglob("conftest.py"), *source.rglob("testdata/**/*")):
-    if path.is_file():
-      copy = target / "tests" / path.relative_to(source)
-      copy.parent.mkdir(parents=True, exist_ok=True)
-      shutil.copyfile(path, copy)
+  tests = (*source.rglob("*_test.py"), *source.rglob("conftest.py"), *source.rglob("testdata/**/*"))
+  copies = {path: target / "tests" / path.relative_to(source) for path in tests if path.is_file()}
+  # conftest.py reads the modules of `testing` to decide which tests need TensorFlow.
+  settings = (ROOT / "conftest.py", ROOT / "pyproject.toml", *ROOT.glob("testing/graftax/testing/*.py"))
+  for path, copy in (copies | {path: target / path.relative_to(ROOT) for path in settings}).items():
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, copy)
 
 
 def _tests(python: Path, package: str, folder: Path) -> tuple[bool, str]:
@@ -118,8 +118,8 @@ def try_combination(package: str, python: Path, version: str, jax: str, wheels: 
     inside = folder / "venv/bin/python"
     requirements = [
       distribution,
-      *([] if package == "graphdef_ir" else [f"jax=={jax}"]),
-      *(_TEST_TOOLS if tests else ()),
+      *([f"jax=={jax}"] if tests or package != "graphdef_ir" else []),
+      *(_TEST_REQUIREMENTS if tests else ()),
     ]
     start = time.perf_counter()
     command = [
