@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -33,7 +34,10 @@ class BoundedInt64:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Int64Words:
-  """A 64-bit integer array stored as two uint32 words along the last axis, low word first: the result of a bit cast."""
+  """A 64-bit integer array stored as two uint32 words along the last axis, low word first.
+
+  Bit casts and products of unsigned 32-bit integers return it.
+  """
 
   words: Any
   dtype: np.dtype
@@ -88,12 +92,15 @@ def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
     return registry.ops[op.name].function(context, op, *map(values.materialize, indices))
   if op.name == "stablehlo.rng_bit_generator" and isinstance(operands[0], Int64Words) and not _is_64_bit(op.types[1]):
     return registry.ops[op.name].function(context, op, *operands)
-  if any(isinstance(value, Int64Words) for value in operands) and op.name != "stablehlo.bitcast_convert":
+  if any(isinstance(value, Int64Words) for value in operands) and op.name not in _TAKE_WORDS:
     raise _error(op)
   if rule is None:
     raise _error(op)
   bounded = [_bounded(op, value) for value in operands]
   return rule(op, *bounded)
+
+
+_TAKE_WORDS = ("stablehlo.bitcast_convert", "stablehlo.shift_right_logical")
 
 
 def _error(op: ir.Op, why: str = "") -> errors.X64Error:
@@ -166,6 +173,9 @@ def _arithmetic(function: Callable[..., Any], bound: Callable[..., int]) -> Call
   return run
 
 
+_small_product = _arithmetic(lax.mul, lambda a, b: a * b)
+
+
 def _operand(x: BoundedInt64) -> Any:
   return values.materialize(x.value)
 
@@ -174,8 +184,20 @@ def _one(x: BoundedInt64) -> int | None:
   return x.low if x.low == x.high else None
 
 
-def _shift_right_logical(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64:
+def _multiply(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64 | Int64Words:
+  """Multiplies; `jax.lax.mulhi`, for example, needs both words of a product of unsigned integers."""
+  if x.dtype.kind == "u" and x.high * y.high > np.iinfo(np.uint32).max:
+    a, b = _operand(x), _operand(y)
+    return Int64Words(jnp.stack([lax.mul(a, b), lax.mulhi(a, b)], axis=-1), x.dtype)
+  return _small_product(op, x, y)
+
+
+def _shift_right_logical(op: ir.Op, x: BoundedInt64 | Int64Words, y: BoundedInt64) -> BoundedInt64:
   shift = _one(y)
+  if isinstance(x, Int64Words):
+    if shift != 32 or x.dtype.kind != "u":
+      raise _error(op)
+    return BoundedInt64(x.words[..., 1], x.dtype, 0, np.iinfo(np.uint32).max)
   if x.low < 0 or shift is None or shift < 0:
     raise _error(op)
   narrow = np.dtype(f"{x.dtype.kind}4")
@@ -236,7 +258,7 @@ _RULES: dict[str, Callable[..., Any]] = {
   "stablehlo.dynamic_reshape": _structural,
   "stablehlo.add": _arithmetic(lax.add, lambda a, b: a + b),
   "stablehlo.subtract": _arithmetic(lax.sub, lambda a, b: a - b),
-  "stablehlo.multiply": _arithmetic(lax.mul, lambda a, b: a * b),
+  "stablehlo.multiply": _multiply,
   "stablehlo.maximum": _arithmetic(lax.max, max),
   "stablehlo.minimum": _arithmetic(lax.min, min),
   "stablehlo.shift_right_logical": _shift_right_logical,

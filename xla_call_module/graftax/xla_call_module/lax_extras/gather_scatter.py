@@ -72,6 +72,8 @@ def scatter(
     no_derivative: returns the error to raise for derivatives that depend on the order of the updates.
   """
   name = _ON_BOOLS.get(name or "") if x.dtype == np.bool_ else name
+  if name == "multiply" and not unique_indices:
+    return _scatter_multiply(x, indices, updates, numbers, indices_are_sorted)
   if name in _SCATTERS:
     known = _SCATTERS[name]
     return known(
@@ -87,6 +89,36 @@ def scatter(
     old = gather_old(x, indices, updates, numbers)
     return lax.scatter(x, indices, mapped(combine, updates.ndim)(old, updates), **settings)
   return _scatter_in_any_order(combine, x, indices, updates, settings, no_derivative)
+
+
+def _scatter_multiply(
+  x: Array, indices: Array, updates: Array, numbers: lax.ScatterDimensionNumbers, indices_are_sorted: bool
+) -> Array:
+  """Multiplies entries of `x` by updates. JAX has no derivative if several updates may have one position."""
+
+  def apply(function: Callable[..., Array], x: Array, indices: Array, updates: Array) -> Array:
+    return function(x, indices, updates, numbers, indices_are_sorted=indices_are_sorted, mode=DROP)
+
+  @jax.custom_jvp
+  def run(x: Array, indices: Array, updates: Array) -> Array:
+    return apply(lax.scatter_mul, x, indices, updates)
+
+  @run.defjvp
+  def _(primals: Any, tangents: Any) -> Any:
+    x, indices, updates = primals
+    x_dot, _, updates_dot = tangents
+    result = run(*primals)
+    # The product of everything else at the position of an update: by division, unless the update is 0.
+    is_zero = updates == 0
+    safe = jnp.where(is_zero, jnp.ones_like(updates), updates)
+    num_zeros = apply(lax.scatter_add, jnp.zeros_like(x), indices, is_zero.astype(x.dtype))
+    without_zeros = gather_old(run(x, indices, safe), indices, updates, numbers)
+    others = jnp.where(is_zero, without_zeros, gather_old(result, indices, updates, numbers) / safe)
+    others = jnp.where(gather_old(num_zeros, indices, updates, numbers).real > 1, jnp.zeros_like(others), others)
+    moved = apply(lax.scatter_add, jnp.zeros_like(x), indices, updates_dot * others)
+    return result, x_dot * run(jnp.ones_like(x), indices, updates) + moved
+
+  return run(x, indices, updates)
 
 
 def _scatter_in_any_order(

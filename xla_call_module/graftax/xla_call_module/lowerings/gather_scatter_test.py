@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -45,6 +46,29 @@ def test_reducer_of_its_own_with_unique_indices_differentiates():
   gradient = jax.grad(lambda x, u: function(x, _I, u)[0].sum(), (0, 1))(_X, _U)
   np.testing.assert_array_equal(gradient[0], [1, 10, 1, 20, 1])
   np.testing.assert_array_equal(gradient[1], [0, 2, 0])
+
+
+@pytest.mark.parametrize("updates", [[10, 20, 30], [0, 20, 30], [0, 0, 30]])
+@pytest.mark.parametrize("indices", [[1, 1, 3], [1, 1, 1], [2, 7, 2]])
+def test_products_at_indices_that_repeat_have_the_derivatives_of_single_products(updates, indices):
+  function = lift(_scatter("%s = stablehlo.multiply %a, %b : tensor<f32>"))
+
+  def one_by_one(x, u):
+    for k, i in enumerate(indices):
+      x = jnp.asarray(x).at[i].multiply(u[k]) if i < 5 else x
+    return x
+
+  at, weights = np.int32(indices)[:, None], np.arange(1, 6, dtype=np.float32)
+  u = np.float32(updates)
+  np.testing.assert_array_equal(function(_X, at, u)[0], one_by_one(_X, u))
+  ours, theirs = (lambda x, u, f=f: (weights * f(x, u)).sum() for f in (lambda x, u: function(x, at, u)[0], one_by_one))
+  orders = [lambda f: jax.grad(f, (0, 1)), lambda f: jax.jacfwd(f, (0, 1))]
+  if u.all():  # the second derivative of a product with zeros is not exact
+    orders.append(lambda f: jax.hessian(f, (0, 1)))
+  for order in orders:
+    got, want = jax.jit(order(jax.jit(ours)))(_X, u), order(theirs)(_X, u)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+      np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
 def test_gather_clamps_its_start():
