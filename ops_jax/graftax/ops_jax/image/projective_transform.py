@@ -125,13 +125,14 @@ def image_projective_transform_v3(
   wide_images = images.astype(jnp.float32) if jnp.finfo(images.dtype).bits < 32 else images
   fill_value = fill_value.astype(wide_images.dtype)
 
+  # All arrays are arguments, because a rule that closes over traced values cannot run after their trace has ended.
   @jax.custom_jvp
-  def transform(images: Array) -> Array:
+  def transform(images: Array, transforms: Array, fill_value: Array) -> Array:
     return _transformed(images, transforms, output_shape, fill_value, interpolation, fill_mode).astype(images.dtype)
 
   @transform.defjvp
   def _jvp(primals: Any, tangents: Any) -> Any:
-    result = transform(*primals)
+    result, transforms = transform(*primals), primals[1]
 
     # TensorFlow's gradient is the linear map below, so its transpose maps tangents forward.
     def pulled_back(cotangent: Array) -> Array:
@@ -139,9 +140,9 @@ def image_projective_transform_v3(
       return _transformed(cotangent, _inverse(transforms), size, zero, interpolation, fill_mode).astype(cotangent.dtype)
 
     spec = jax.ShapeDtypeStruct(result.shape, result.dtype)
-    return result, jax.linear_transpose(pulled_back, spec)(*tangents)[0]
+    return result, jax.linear_transpose(pulled_back, spec)(tangents[0])[0]
 
-  return transform(wide_images).astype(images.dtype)
+  return transform(wide_images, transforms, fill_value).astype(images.dtype)
 
 
 @register("ImageProjectiveTransformV2", ignores=("dtype",))

@@ -111,12 +111,15 @@ def _loss_and_gradient(
   is_too_long = (lengths > sequence_length) if ignore_longer_outputs_than_inputs else False
   is_ignored = (sequence_length == 0) | is_too_long
 
-  def losses(logits: Array) -> Array:
-    values = _sequence_losses(logits, labels, lengths, sequence_length, blank, ctc_merge_repeated)
-    return jnp.where(is_ignored, 0, values)
-
+  # All arrays are arguments, because a rule that closes over traced values cannot run after their trace has ended.
   @jax.custom_jvp
-  def both(logits: Array) -> tuple[Array, Array]:
+  def both(
+    logits: Array, labels: Array, lengths: Array, sequence_length: Array, is_ignored: Array
+  ) -> tuple[Array, Array]:
+    def losses(logits: Array) -> Array:
+      values = _sequence_losses(logits, labels, lengths, sequence_length, blank, ctc_merge_repeated)
+      return jnp.where(is_ignored, 0, values)
+
     values, vjp = jax.vjp(losses, logits)
     return values, vjp(jnp.where(jnp.isfinite(values), 1, 0).astype(values.dtype))[0]
 
@@ -127,7 +130,7 @@ def _loss_and_gradient(
     dot = jnp.sum(lax.stop_gradient(gradient) * tangents[0], axis=(0, 2))
     return (values, gradient), (dot, jnp.zeros_like(gradient))
 
-  return both(logits)
+  return both(logits, jnp.asarray(labels), jnp.asarray(lengths), sequence_length, is_ignored)
 
 
 @register("CTCLoss", ignores=("T",))

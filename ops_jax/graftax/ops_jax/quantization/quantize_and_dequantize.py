@@ -93,15 +93,16 @@ def _with_tangents(
   """Returns `input` rounded to the grid, with the derivative `(x, low, high, dx) -> dy`."""
   low, high = jax.lax.stop_gradient((jnp.asarray(input_min), jnp.asarray(input_max)))
 
+  # The range is an argument, because a rule that closes over traced values cannot run after their trace has ended.
   @jax.custom_jvp
-  def rounded(x: Array) -> Array:
+  def rounded(x: Array, low: Array, high: Array) -> Array:
     return _rounded(x, low, high, **attrs)
 
   @rounded.defjvp
-  def _jvp(primals: tuple[Array], x_dot: tuple[Array]) -> tuple[Array, Array]:
-    return rounded(*primals), tangents(*primals, low, high, *x_dot)
+  def _jvp(primals: tuple[Array, Array, Array], dots: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    return rounded(*primals), tangents(*primals, dots[0])
 
-  return rounded(jnp.asarray(input))
+  return rounded(jnp.asarray(input), low, high)
 
 
 @register("QuantizeAndDequantizeV2", ignores=("T",))

@@ -1,6 +1,7 @@
 """Stateless gamma, Poisson, binomial and categorical numbers: the same as TensorFlow's for the same seed."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,8 @@ __all__ = [
   "stateless_random_gamma_v3",
   "stateless_random_poisson",
 ]
+
+# Any in this module: arguments of rules for derivatives.
 
 
 @register("StatelessRandomGammaV2", ignores=("T", "Tseed"), int64_pairs="accept")
@@ -85,19 +88,20 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
   alpha = jnp.asarray(alpha)
   dtype = canonical_dtype(dtype)
 
+  # All arrays are arguments, because a rule that closes over traced values cannot run after their trace has ended.
   @jax.custom_jvp
-  def draw(alpha: Array) -> Array:
+  def draw(alpha: Array, key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> Array:
     dealt = _deal_out("StatelessRandomGamma", shape, alpha)
-    return _collect(rejection.gamma(generator, dealt), shape, alpha).astype(dtype)
+    return _collect(rejection.gamma(Philox(key, counter), dealt), shape, alpha).astype(dtype)
 
-  def draw_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+  def draw_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
     numbers = draw(*primals)
     wide = np.float32 if dtype.itemsize == 2 else dtype
     arguments = jnp.broadcast_arrays(primals[0].astype(wide), numbers.astype(wide))
     return numbers, (jax.lax.random_gamma_grad(*arguments) * tangents[0]).astype(dtype)
 
   draw.defjvp(draw_jvp)
-  return draw(alpha)
+  return draw(alpha, generator.key, generator.counter)
 
 
 @register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"), int64_pairs="accept")

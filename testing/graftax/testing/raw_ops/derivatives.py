@@ -60,6 +60,8 @@ def _jax_derivatives(
   tangents: Sequence[np.ndarray],
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
   """Returns gradients, second derivatives if `order` is 2, and the `jvp` if there are tangents."""
+  # Under `jit` a rule for derivatives runs after the function was traced, so it must not refer to values of that trace.
+  function = jax.jit(function)
 
   # TensorFlow's gradient of a complex function is the conjugate of JAX's.
   def first(*xs: Value) -> list[Value]:
