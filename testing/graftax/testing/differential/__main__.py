@@ -17,13 +17,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status: 1 if a check of graftax failed, 2 if no case was selected."""
   options = _parser().parse_args(arguments)
   cases = [p for p in all_cases(options.kind or KINDS) if not options.case or p.name in options.case]
+  if options.circle:
+    cases = [case for case in cases if "jit" in case.checks]
   if not cases:
     print("no case matches --kind and --case", file=sys.stderr)
     return 2
   results: dict[str, list[CheckResult]] = {}
   for name in ["graftax", *options.against]:
     results[name] = []
-    for result in run_isolated(cases, name, options.timeout):
+    for result in run_isolated(cases, name, options.timeout, ("circle",) if options.circle else None):
       results[name].append(result)
       if not result.passed:
         print(f"{name}: {result.kind}/{result.case} {result.check}: {result.detail}", file=sys.stderr)
@@ -45,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument("--case", action="append", help="only the case of this name; may be repeated")
   others = [name for name in CONVERTERS if name != "graftax"]
   parser.add_argument("--against", action="append", default=[], choices=others, help="also run another converter")
+  parser.add_argument(
+    "--circle", action="store_true", help="run only the check `circle`, of all cases that JAX can compile"
+  )
   parser.add_argument("--json", action="store_true", help="print all results as JSON instead of a table")
   parser.add_argument(
     "--timeout", type=float, default=180.0, metavar="SECONDS", help="time limit of one check (default: 180)"

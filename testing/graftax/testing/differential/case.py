@@ -21,6 +21,7 @@ CHECKS = (
   "state",
   "batch",
   "export",
+  "circle",
 )
 """All checks, in the order in which they run."""
 
@@ -43,7 +44,9 @@ class ConversionCase:
       respect to all real inputs); param_grad (derivatives with respect to all trainable variables); vmap (two examples
       at once); second_order (derivatives of the sum of the derivatives);
       state (variables after the call); batch (one conversion
-      with an unknown leading dimension, called at three sizes); export (the same through a serialized `jax.export`).
+      with an unknown leading dimension, called at three sizes); export (the same through a serialized `jax.export`);
+      circle (value, and gradients if `grad` and `param_grad` are among the checks, after `jax2tf.convert`,
+      `tf.saved_model.save` and conversion of what was saved).
     tolerance: `(rtol, atol)` for values; atol is relative to the largest element. It is multiplied by 10 for first
       derivatives and by 100 for second derivatives.
     x64: whether `jax_enable_x64` is on.

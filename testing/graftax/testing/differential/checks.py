@@ -10,6 +10,7 @@ import numpy as np
 import tree
 
 from graftax.testing.differential.case import ConversionCase
+from graftax.testing.differential.circle import around
 from graftax.testing.differential.compare import Difference, compare, compare_flat
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.oracle import Oracle, cotangent, is_real
@@ -89,9 +90,7 @@ def _second_order(subject: Subject) -> None:
 
 
 def _param_grad(subject: Subject) -> None:
-  names = _parameter_names(subject)
-  trained = {id(v): n for n, v in zip(names, subject.oracle.variables, strict=True)}
-  trainable = [trained[id(variable)] for variable in subject.oracle.trainable_variables]
+  trainable = _trainable_names(subject)
 
   def loss(values: Mapping[str, Any]) -> Any:
     return _weighted_sum(subject.call({**subject.params, **values}, subject.leaves)[0])
@@ -162,6 +161,29 @@ def _export(subject: Subject) -> None:
     compare_flat(outputs, expected, subject.tolerance(), _numbered(expected))
 
 
+def _circle(subject: Subject) -> None:
+  oracle, inputs = subject.oracle, subject.case.inputs
+  circle = around(subject.function, subject.params, inputs)
+  outputs = jax.jit(circle.function)(circle.params, subject.leaves)
+  expected = [leaf for leaf in jax.tree.leaves(oracle.value(inputs)) if leaf is not None]
+  compare_flat(outputs, expected, subject.tolerance(), _numbered(expected))
+  rtol, atol = subject.tolerance()
+  tolerance = rtol, max(rtol, atol)  # of derivatives too, but relative to the largest element
+  if "grad" in subject.case.checks:
+    points, loss = _loss_of_inputs(subject, lambda leaves: circle.function(circle.params, leaves))
+    wanted = oracle.gradient(inputs)
+    names = [f"gradient {i}" for i in range(len(wanted))]
+    compare_flat(jax.jit(jax.grad(loss))(points), wanted, tolerance, names)
+  if "param_grad" in subject.case.checks:
+    trainable = [circle.names[name] for name in _trainable_names(subject)]
+
+    def parameter_loss(values: Mapping[str, Any]) -> Any:
+      return _weighted_sum(circle.function({**circle.params, **values}, subject.leaves))
+
+    gradients = jax.jit(jax.grad(parameter_loss))({name: circle.params[name] for name in trainable})
+    compare_flat([gradients[name] for name in trainable], oracle.parameter_gradient(inputs), tolerance, trainable)
+
+
 RUN_CHECK: Mapping[str, Callable[[Subject], None]] = {
   "value": _value,
   "jit": _jit,
@@ -172,21 +194,27 @@ RUN_CHECK: Mapping[str, Callable[[Subject], None]] = {
   "state": _state,
   "batch": _batch,
   "export": _export,
+  "circle": _circle,
 }
 """The checks by name; each raises if the converted program differs from TensorFlow."""
 
 
-def _loss_of_inputs(subject: Subject) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+def _loss_of_inputs(
+  subject: Subject, call: Callable[[Sequence[Any]], Any] | None = None
+) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+  """Returns the real inputs, and the loss as a function of them; `call` is the converted function by default."""
   leaves = subject.leaves
+  run = call or (lambda leaves: subject.call(subject.params, leaves)[0])
   positions = [i for i, leaf in enumerate(leaves) if is_real(leaf)]
 
   def loss(points: Sequence[Any]) -> Any:
     arguments: list[Any] = [jnp.asarray(leaf) for leaf in leaves]
     for position, point in zip(positions, points, strict=True):
       arguments[position] = point
-    return _weighted_sum(subject.call(subject.params, arguments)[0])
+    return _weighted_sum(run(arguments))
 
-  return [jnp.asarray(leaves[i]) for i in positions], loss
+  # Under `jit` a rule for derivatives runs after the function was traced, so it must not refer to values of that trace.
+  return [jnp.asarray(leaves[i]) for i in positions], jax.jit(loss)
 
 
 def _weighted_sum(outputs: Any) -> Any:
@@ -213,6 +241,12 @@ def _parameter_names(subject: Subject) -> list[str]:
   if sorted(names) != sorted(params):
     raise Difference(f"parameters {list(params)} are not the variables {names}")
   return names
+
+
+def _trainable_names(subject: Subject) -> list[str]:
+  """Returns the parameter name of each variable that the oracle differentiates."""
+  names = {id(v): n for n, v in zip(_parameter_names(subject), subject.oracle.variables, strict=True)}
+  return [names[id(variable)] for variable in subject.oracle.trainable_variables]
 
 
 def _compare_leaves(subject: Subject, outputs: Any, expected: Sequence[np.ndarray | None]) -> None:

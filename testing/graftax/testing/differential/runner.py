@@ -90,20 +90,24 @@ def check_conversion(
 
 
 def run_case(
-  case: ConversionCase, converter: Converter = CONVERTERS["graftax"], on_start: Callable[[str], None] | None = None
+  case: ConversionCase,
+  converter: Converter = CONVERTERS["graftax"],
+  on_start: Callable[[str], None] | None = None,
+  checks: Sequence[str] | None = None,
 ) -> list[CheckResult]:
-  """Returns the results of all checks of a case; an error in a check is a failed result.
+  """Returns the results of the checks of a case; an error in a check is a failed result.
 
   Args:
     case: the case to check.
     converter: the converter to test.
     on_start: called with the name of each check before it begins.
+    checks: the checks to run, by default those that the case lists.
 
   Raises:
     Exception: TensorFlow cannot build or trace the program.
   """
   oracle = Oracle(case)
-  wanted = [check for check in CHECKS if check in case.checks]
+  wanted = [check for check in CHECKS if check in (case.checks if checks is None else checks)]
   with jax.enable_x64(case.x64):
     if on_start is not None:
       on_start(wanted[0])

@@ -80,6 +80,31 @@ def test_a_wrong_assignment_fails_state():
   assert details["state"]
 
 
+def test_a_wrong_value_or_gradient_fails_the_circle():
+  @jax.custom_jvp
+  def tanh(x):
+    return jnp.tanh(x)
+
+  tanh.defjvp(lambda primals, tangents: (tanh(*primals), tangents[0]))
+  case = _case(lambda x: tf.tanh(x) * 2.0, ("jit", "grad"))
+  with _broken("Tanh", lambda x: jnp.tanh(x) * 1.001):
+    (result,) = run_case(case, checks=["circle"])
+  assert "result 0: off by" in result.detail
+  with _broken("Tanh", lambda x: tanh(x)):
+    (result,) = run_case(case, checks=["circle"])
+  assert "gradient 0: off by" in result.detail
+
+
+@pytest.mark.slow
+def test_a_wrong_gradient_of_a_variable_fails_the_circle():
+  variable = tf.Variable([1.0, 2.0, 3.0])
+  case = _case(lambda x: tf.tanh(x * variable), ("jit", "param_grad"))
+  assert [result.detail for result in run_case(case, checks=["circle"])] == [""]
+  with _broken("Tanh", lambda x: jnp.tanh(x) + jax.lax.stop_gradient(x) - x):
+    (result,) = run_case(case, checks=["circle"])
+  assert "parameter_0: off by" in result.detail
+
+
 def _case(function: Any, checks: tuple[str, ...]) -> ConversionCase:
   return ConversionCase(name="p", kind="user", build=lambda: function, inputs=(_X,), checks=checks)
 

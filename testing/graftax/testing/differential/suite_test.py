@@ -22,6 +22,23 @@ def test_converted_programs_equal_tensorflow(case: ConversionCase):
   assert failed.keys() == (known.checks if known else set()), "a listed check passes: remove it from OPEN_FAILURES"
 
 
+def _for_circle() -> dict[str, ConversionCase]:
+  """Returns, for each kind, the first case with a gradient of inputs and the first one with a gradient of variables."""
+  found: dict[tuple[str, str], str] = {}
+  for name, case in _CASES.items():
+    checks = [check for check in ("grad", "param_grad") if check in case.checks] or ["jit"]
+    for check in checks:
+      found.setdefault((case.kind, check), name)
+  kinds = {kind for kind, check in found if check != "jit"}
+  return {name: _CASES[name] for (kind, check), name in found.items() if check != "jit" or kind not in kinds}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", _for_circle().values(), ids=_for_circle().keys())
+def test_programs_come_back_from_a_saved_model(case: ConversionCase):
+  assert not [result for result in run_case(case, checks=["circle"]) if not result.passed]
+
+
 def test_open_failures_are_of_programs_that_exist():
   for name, failure in OPEN_FAILURES.items():
     assert failure.checks <= set(_CASES[name].checks)
