@@ -129,11 +129,11 @@ release-rehearsal: $(RELEASE_READY)  ## build dist/, check it, install graftax[a
 
 .PHONY: bump
 bump: $(READY)  ## set the version of all packages and roll the changelogs: make bump VERSION=0.2.0
-	$(BIN)/python tools/packaging/bump_version.py $(VERSION)
+	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/bump_version.py $(VERSION)
 
 .PHONY: release-check
 release-check: $(READY)  ## fail if the tree is not ready to be released under a tag: make release-check TAG=v0.2.0
-	$(BIN)/python tools/packaging/bump_version.py --check $(TAG)
+	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/bump_version.py --check $(TAG)
 
 .PHONY: cleanroom
 cleanroom: $(READY)  ## install each wheel in its own venv and run its smoke test (slow; `make test` runs a fast form)

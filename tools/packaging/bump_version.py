@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from cleanroom import PACKAGES, ROOT
+
 _UNRELEASED = "## Unreleased\n"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _OWN_VERSION = re.compile(r'(?<=^version = ")[^"]+', re.MULTILINE)
@@ -26,7 +27,11 @@ _SIBLING = re.compile(r"(?<=\"graftax-)([a-z-]+)(>=[^\"]+|==[^\"]+)")
 
 def project_files(root: Path) -> list[Path]:
   """Returns the pyproject.toml of each wheel."""
-  return [*sorted(root.glob("*/pyproject.toml")), root / "tools/packaging/umbrella/pyproject.toml"]
+  return [root / package / "pyproject.toml" for package in (*PACKAGES, "tools/packaging/umbrella")]
+
+
+def _changelogs(root: Path) -> list[Path]:
+  return [root / package / "CHANGELOG.md" for package in PACKAGES]
 
 
 def _sibling_pin(version: str, old_pin: str) -> str:
@@ -71,7 +76,7 @@ def new_texts(root: Path, version: str, date: datetime.date) -> dict[Path, str]:
   texts = {path: _with_version(path.read_text(), version) for path in project_files(root)}
   for name, pattern in (("MODULE.bazel", _MODULE_VERSION), ("tools/build_defs/version.bzl", _BAZEL_VERSION)):
     texts[root / name] = pattern.sub(version, (root / name).read_text(), count=1)
-  for path in sorted(root.glob("*/CHANGELOG.md")):
+  for path in _changelogs(root):
     try:
       texts[path] = roll(path.read_text(), version, date)
     except ValueError as e:
@@ -88,7 +93,7 @@ def problems(root: Path, version: str) -> Iterator[str]:
   for name, pattern in (("MODULE.bazel", _MODULE_VERSION), ("tools/build_defs/version.bzl", _BAZEL_VERSION)):
     if pattern.findall((root / name).read_text())[:1] != [version]:
       yield f"{name} declares another version"
-  for path in sorted(root.glob("*/CHANGELOG.md")):
+  for path in _changelogs(root):
     if f"## {version} " not in path.read_text():
       yield f"{path.relative_to(root)} has no section of this version"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from build_wheel import build
-from bump_version import ROOT, new_texts, problems, project_files, roll
-from cleanroom import PACKAGES
+from bump_version import new_texts, problems, project_files, roll
+from cleanroom import PACKAGES, ROOT
 
 _DATE = datetime.date(2026, 12, 1)
 _UMBRELLA = ROOT / "tools/packaging/umbrella"
@@ -48,7 +48,12 @@ def test_a_bumped_tree_is_ready_for_its_release(tree):
 
 def test_each_wheel_has_a_changelog_and_a_version():
   assert {p.parent.name for p in project_files(ROOT)} == {*PACKAGES, "umbrella"}
-  assert {p.parent.name for p in ROOT.glob("*/CHANGELOG.md")} == set(PACKAGES)
+  assert all((ROOT / package / "CHANGELOG.md").exists() for package in PACKAGES)
+
+
+def test_links_that_bazel_makes_are_not_packages(tree):
+  (tree / "bazel-out").symlink_to(tree / "convert", target_is_directory=True)
+  assert not [p for p in new_texts(tree, "0.7.3", _DATE) if "bazel-out" in p.parts]
 
 
 def test_rolling_keeps_entries_and_starts_a_new_section():
