@@ -7,6 +7,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 WORKERS ?= 2
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 PACKAGES := xla_call_module graphdef_ir ops_jax convert savedmodel_io hub_io testing tools
+# The wheel `graftax`, which only names the others.
+UMBRELLA := tools/packaging/umbrella
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,10 +18,8 @@ RELEASE_LOCK := third_party/locks/release.txt
 hash = $(firstword $(shell { $(1); } | sha256sum))
 # The name of a stamp contains a hash of its sources, so that a changed lock or pyproject.toml renews it.
 LOCKED := $(VENV)/.locked-$(call hash,cat $(LOCK))
-READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(PACKAGES:%=%/pyproject.toml) tools/packaging/umbrella/pyproject.toml; echo $(CURDIR))
+READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(addsuffix /pyproject.toml,$(PACKAGES) $(UMBRELLA)); echo $(CURDIR))
 RELEASE_READY := $(RELEASE_VENV)/.locked-$(call hash,cat $(RELEASE_LOCK))
-# The wheel `graftax`, which only names the others.
-UMBRELLA := tools/packaging/umbrella
 # $(call install_lock,VENV,LOCK): installs exactly what a lock lists.
 install_lock = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
 	  --require-hashes -r $(2)
@@ -47,7 +47,7 @@ $(LOCKED): $(LOCK)
 
 $(READY): $(LOCKED)
 	rm -f $(VENV)/.editable-*
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(PACKAGES:%=-e ./%) -e ./$(UMBRELLA)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(addprefix -e ./,$(PACKAGES) $(UMBRELLA))
 	touch $@
 
 .PHONY: venv
