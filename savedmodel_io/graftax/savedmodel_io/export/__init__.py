@@ -2,7 +2,7 @@
 
 The names, arguments and behaviours are those of orbax.export. TensorFlow is used if it is imported or needed.
 
-- `jax_module.py`: `JaxModule`, made of `module_parameters.py` and `module_methods.py`.
+- `jax_module.py`: `JaxModule`, made of `module_parameters.py`, `module_methods.py` and `module_sharding.py`.
 - `live_methods.py`: its variables and functions in TensorFlow.
 - `export_manager.py`: `ExportManager`, with `serving_config.py`, `input_specs.py` and, for writing without TensorFlow,
   `serving_programs.py`.

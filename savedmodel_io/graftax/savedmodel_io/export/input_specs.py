@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import imported_tensorflow
 
@@ -147,20 +148,16 @@ def named_specs(input_signature: Sequence[Any], where: str) -> tuple[Any, ...]:
   element "a".
 
   Raises:
-    SaveInputError: two leaves have one name.
+    SaveInputError: several leaves have one name.
   """
-
-  def named(path: Any, leaf: Any) -> InputSpec:
-    default = "_".join(["inputs", *(str(_key(key)) for key in path)])
-    return _input_spec(_without_default(leaf), default, where)
-
-  specs = jax.tree_util.tree_map_with_path(named, tuple(input_signature))
-  seen: set[str] = set()
-  for spec in jax.tree.leaves(specs):
-    if spec.name in seen:
-      raise SaveInputError(f"{where}: two inputs are named {spec.name!r}; rename one")
-    seen.add(spec.name)
-  return specs
+  leaves, structure = jax.tree.flatten(tuple(input_signature))
+  paths = variable_names({"inputs": tuple(input_signature)}, "_")
+  specs = [_input_spec(_without_default(leaf), path, where) for leaf, path in zip(leaves, paths, strict=True)]
+  names = [spec.name for spec in specs]
+  repeated = sorted({name for name in names if names.count(name) > 1})
+  if repeated:
+    raise SaveInputError(f"{where}: several inputs are named {repeated}; rename all but one")
+  return structure.unflatten(specs)
 
 
 def _without_default(leaf: Any) -> Any:
@@ -179,7 +176,3 @@ def _input_spec(spec: Any, name: str | None, where: str) -> InputSpec:
   except TypeError as e:
     raise SaveInputError(f"{where} has the dtype {dtype!r:.80}, which is not one of NumPy") from e
   return InputSpec(None if is_unknown else tuple(shape), np_dtype, getattr(spec, "name", None) or name or "")
-
-
-def _key(key: Any) -> Any:
-  return next((getattr(key, a) for a in ("key", "name", "idx") if hasattr(key, a)), key)

@@ -71,7 +71,7 @@ def test_two_inputs_of_one_name_raise():
   class Named:
     shape, dtype, name = (2,), np.dtype(np.float32), "x"
 
-  with pytest.raises(SaveInputError, match="two inputs are named 'x'"):
+  with pytest.raises(SaveInputError, match=r"several inputs are named \['x'\]"):
     named_specs([Named(), Named()], "here")
 
 

@@ -2,20 +2,17 @@
 
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import jax
-
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import import_tensorflow, imported_tensorflow, tensorflow_module_class
-from graftax.savedmodel_io.export.dtensor import get_current_mesh
-from graftax.savedmodel_io.export.live_methods import LiveMethods, Sharding, live_methods
+from graftax.savedmodel_io.export.live_methods import LiveMethods, live_methods
 from graftax.savedmodel_io.export.module_methods import ModuleMethod, module_methods
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters, module_parameters
+from graftax.savedmodel_io.export.module_sharding import module_sharding
 
 __all__ = ["JaxModule", "ModuleParts", "module_parts"]
 
@@ -101,7 +98,7 @@ class JaxModule:
         with_gradient=self._parameters.with_gradient,
       )
     )
-    self._sharding = _sharding(
+    self._sharding = module_sharding(
       self._parameters,
       pspecs,
       _one_spelling(allow_multi_axis_sharding_conslidation, allow_multi_axis_sharding_consolidation),
@@ -209,35 +206,3 @@ def _one_spelling(conslidation: bool | None, consolidation: bool | None) -> bool
       f"allow_multi_axis_sharding_consolidation={consolidation!r} are the same argument; pass one of them"
     )
   return bool(conslidation or consolidation)
-
-
-def _sharding(parameters: ModuleParameters, pspecs: Any, consolidate: bool) -> Sharding | None:
-  mesh = get_current_mesh()
-  if mesh is not None and pspecs is None:
-    raise SaveInputError(
-      "`pspecs` is not specified, but the module is made inside maybe_enable_dtensor_export_on(mesh); pass the "
-      "PartitionSpec of each parameter"
-    )
-  leaves, treedef = jax.tree.flatten(parameters.tree)
-  if mesh is not None and not all(isinstance(leaf, jax.Array) for leaf in leaves):
-    warnings.warn(
-      "Some parameters are not jax.Arrays, so the variables of this JaxModule are not DTensors; place all parameters "
-      "on the mesh with jax.device_put.",
-      stacklevel=3,
-    )
-    return None
-  if mesh is None:
-    if pspecs is not None:
-      raise SaveInputError(
-        "pspecs is given, but JaxModule is not created within a DTensor export context; call initialize_dtensor(), and "
-        "make the module inside `with maybe_enable_dtensor_export_on(mesh)`"
-      )
-    return None
-  try:
-    flat = treedef.flatten_up_to(pspecs)
-  except (ValueError, TypeError) as e:
-    raise SaveInputError(f"pspecs does not have the structure of params: {e}") from e
-  wrong = [pspec for pspec in flat if not (pspec is None or isinstance(pspec, jax.sharding.PartitionSpec))]
-  if wrong:
-    raise SaveInputError(f"pspecs holds {wrong[0]!r:.80}; expected a PartitionSpec for each parameter")
-  return Sharding(mesh, tuple(flat), consolidate)

@@ -8,29 +8,14 @@ from typing import Any
 import numpy as np
 
 from graftax.convert import jax2tf
-from graftax.savedmodel_io.export.dtensor import Mesh
 from graftax.savedmodel_io.export.dtensor_arrays import jax_array_to_dtensor
 from graftax.savedmodel_io.export.module_methods import ModuleMethod
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters
+from graftax.savedmodel_io.export.module_sharding import Sharding
 
-__all__ = ["LiveMethods", "Sharding", "live_methods"]
+__all__ = ["LiveMethods", "live_methods"]
 
 # Any in this module: TensorFlow ships no type information, and arguments are nested.
-
-
-@dataclass(frozen=True)
-class Sharding:
-  """How arrays are spread over devices, for variables that are DTensors.
-
-  Attributes:
-    mesh: the devices.
-    pspecs: the `PartitionSpec` of each array; None for arrays that each device holds as a whole.
-    consolidate: whether an array that is split by several mesh axes along one dimension may be split by one of them.
-  """
-
-  mesh: Mesh
-  pspecs: tuple[Any, ...]
-  consolidate: bool
 
 
 @dataclass(frozen=True, eq=False)

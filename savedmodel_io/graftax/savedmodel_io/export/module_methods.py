@@ -59,18 +59,17 @@ class ModuleMethod:
       )
     return list(spec)
 
-  def input_signature(self, num_bound: int = 1) -> inspect.Signature | None:
-    """Returns the Python signature without the first `num_bound` parameters; None if Python does not tell it."""
+  def input_signature(self) -> inspect.Signature | None:
+    """Returns the Python signature of the inputs; None if Python does not tell it."""
     try:
       signature = inspect.signature(self.apply_fn)
     except (TypeError, ValueError):
       return None
     parameters = list(signature.parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if any(parameter.kind not in positional for parameter in parameters[:num_bound]):
+    if not parameters or parameters[0].kind not in positional:
       return None
-    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters[num_bound:]]
-    return inspect.Signature(plain)
+    return inspect.Signature([parameter.replace(annotation=parameter.empty) for parameter in parameters[1:]])
 
 
 def module_methods(

@@ -102,7 +102,7 @@ def _program(
     args,
     kwargs,
     params=values,
-    name=getattr(method.apply_fn, "__name__", None) if not _is_lambda(method.apply_fn) else "apply_fn",
+    name=_name(method.apply_fn),
     with_gradient=options["with_gradient"],
     gradient_order=options.get("gradient_order", _DEFAULT_GRADIENT_ORDER),
     platforms=options.get("native_serialization_platforms"),
@@ -110,8 +110,9 @@ def _program(
   )
 
 
-def _is_lambda(function: Callable[..., Any]) -> bool:
-  return getattr(function, "__name__", "<lambda>") == "<lambda>"
+def _name(function: Callable[..., Any]) -> str:
+  name = getattr(function, "__name__", "<lambda>")
+  return "apply_fn" if name == "<lambda>" else name
 
 
 def _with_inputs(program: Program, inputs: InputStructure) -> Program:
