@@ -24,7 +24,6 @@ from graftax.hub_io.errors import (
 
 _EXPECTED = Path(__file__).parent / "testdata/2026_11_22/tf2_module.npz"
 _KAGGLE = "owner/model/tensorFlow2/variation/3"
-# Every process shares the compilation caches and the import paths of this one.
 _LOAD = "import sys; from graftax.hub_io import load; print(load(sys.argv[1]).path)"
 
 

@@ -17,6 +17,7 @@ _GCS = "https://storage.googleapis.com/"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Versions of TF-Hub models are kept in its bucket as an archive or as a folder of this name.
 _UNCOMPRESSED = "/uncompressed"
+_EXPECTED = "OWNER/MODEL/FRAMEWORK/VARIATION[/VERSION]"
 _SLUG = r"[A-Za-z0-9_.][A-Za-z0-9_.-]*"
 _MODEL_NAME = re.compile(rf"({_SLUG})/({_SLUG})/({_SLUG})/({_SLUG})(?:/([0-9]{{1,9}}))?")
 _LONG_NAME = re.compile(r"/frameworks/([^/]+)/variations/([^/]+)(?:/versions/([0-9]{1,9}))?")
@@ -108,15 +109,10 @@ def _parse_url(text: str) -> Handle:
 
 
 def _parse_kaggle_path(text: str, path: str) -> KaggleModel:
-  name = _LONG_NAME.sub(
-    lambda m: f"/{m[1]}/{m[2]}" + (f"/{m[3]}" if m[3] else ""), path.strip("/").removeprefix("models/")
-  )
   if not path.startswith("/models/"):
     raise HandleError(f"{text!r} is not the address of a model; expected https://www.kaggle.com/models/{_EXPECTED}.")
-  return _parse_name(name)
-
-
-_EXPECTED = "OWNER/MODEL/FRAMEWORK/VARIATION[/VERSION]"
+  name = path.removeprefix("/models/").strip("/")
+  return _parse_name(_LONG_NAME.sub(lambda parts: "".join(f"/{part}" for part in parts.groups() if part), name))
 
 
 def _parse_name(name: str) -> KaggleModel:
