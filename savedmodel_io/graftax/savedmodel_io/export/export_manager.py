@@ -10,7 +10,7 @@ from typing import Any
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import import_tensorflow, imported_tensorflow
 from graftax.savedmodel_io.export.batching import with_default_args
-from graftax.savedmodel_io.export.jax_module import JaxModule, ModuleParts, module_parts
+from graftax.savedmodel_io.export.jax_module import JaxModule, ModuleParts, module_parts, module_variables
 from graftax.savedmodel_io.export.serving_config import ServingConfig
 from graftax.savedmodel_io.export.serving_programs import ServingPrograms, serving_programs
 from graftax.savedmodel_io.writing.new_model import write_saved_model
@@ -51,7 +51,7 @@ class ExportManager:
       raise SaveInputError(f"serving_configs is {serving_configs!r:.80}; expected a list of ServingConfigs")
     self._module = module
     self._configs = tuple(serving_configs)
-    self._by_key = _by_key(self._configs)
+    _check_keys(self._configs)
     for config in self._configs:
       config.get_input_signature()
       config.get_infer_step(module.jax_methods)
@@ -77,16 +77,19 @@ class ExportManager:
   @functools.cached_property
   def _live(self) -> tuple[Any, dict[str, Any]]:
     tf = import_tensorflow("ExportManager with functions of TensorFlow")
-    live = module_parts(self._module, needs_live=True).live
     functions = [_live_function(self._module, config) for config in self._configs]
     module = tf.Module()
     if len(functions) == 1:
       module.__call__ = functions[0]
     resources = [config.extra_trackable_resources for config in self._configs]
     module.tf_trackable_resources = [resource for resource in resources if resource is not None]
-    module.tf_var_leaves = () if live is None else live.variables
-    by_config = dict(zip(map(id, self._configs), functions, strict=True))
-    return module, {key: by_config[id(config)] for key, config in self._by_key.items()}
+    module.tf_var_leaves = module_variables(self._module)
+    return module, self._by_key(functions)
+
+  def _by_key(self, values: Sequence[Any]) -> dict[str, Any]:
+    """Returns signature name -> value, from a value for each `ServingConfig`."""
+    pairs = zip(self._configs, values, strict=True)
+    return {key: value for config, value in pairs for key in config.get_signature_keys()}
 
   def save(
     self,
@@ -137,13 +140,12 @@ class ExportManager:
   def _write(self, model_path: str | os.PathLike[str]) -> None:
     Path(model_path).parent.mkdir(parents=True, exist_ok=True)
     parts = module_parts(self._module)
-    parameters = parts.parameters
-    made = {id(config): _programs(parts, config) for config in self._configs}
-    names = parameters.names
+    parameters, names = parts.parameters, parts.parameters.names
+    made = [_programs(parts, config) for config in self._configs]
     write_saved_model(
       model_path,
-      {"__call__": made[id(self._configs[0])].call} if len(self._configs) == 1 else {},
-      signatures={key: made[id(config)].signature for key, config in self._by_key.items()},
+      {"__call__": made[0].call} if len(made) == 1 else {},
+      signatures=self._by_key([programs.signature for programs in made]),
       params=dict(zip(names, parameters.values, strict=True)),
       trainable=dict(zip(names, parameters.trainable, strict=True)),
       attributes={"tf_var_leaves": list(names)} if names else {},
@@ -157,16 +159,16 @@ def _programs(parts: ModuleParts, config: ServingConfig) -> ServingPrograms:
   return serving_programs(parts.parameters, method, config.get_input_signature() or (), where)
 
 
-def _by_key(configs: Sequence[ServingConfig]) -> dict[str, ServingConfig]:
-  by_key: dict[str, ServingConfig] = {}
+def _check_keys(configs: Sequence[ServingConfig]) -> None:
+  """Raises SaveInputError if two signatures have one name."""
+  seen: set[str] = set()
   for config in configs:
     if not isinstance(config, ServingConfig):
       raise SaveInputError(f"serving_configs holds {config!r:.80}; expected ServingConfigs")
     for key in config.get_signature_keys():
-      if key in by_key:
+      if key in seen:
         raise SaveInputError(f"serving_configs: two signatures are named {key!r}; rename one")
-      by_key[key] = config
-  return by_key
+      seen.add(key)
 
 
 def _live_function(module: JaxModule, config: ServingConfig) -> Any:

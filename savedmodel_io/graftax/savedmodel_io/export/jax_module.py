@@ -14,7 +14,7 @@ from graftax.savedmodel_io.export.module_methods import ModuleMethod, module_met
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters, module_parameters
 from graftax.savedmodel_io.export.module_sharding import module_sharding
 
-__all__ = ["JaxModule", "ModuleParts", "module_parts"]
+__all__ = ["JaxModule", "ModuleParts", "module_parts", "module_variables"]
 
 # Any in this module: TensorFlow ships no type information, and parameters are pytrees of the caller.
 
@@ -177,26 +177,24 @@ class ModuleParts:
   Attributes:
     parameters: the parameters.
     methods: method key -> method.
-    live: variables and functions in TensorFlow; None if there are none yet.
   """
 
   parameters: ModuleParameters
   methods: Mapping[str, ModuleMethod]
-  live: LiveMethods | None
 
 
-def module_parts(module: JaxModule, *, needs_live: bool = False) -> ModuleParts:
-  """Returns what a module is made of now.
+def module_parts(module: JaxModule) -> ModuleParts:
+  """Returns what a module is made of now."""
+  return ModuleParts(module._parameters, module._methods_by_key)
 
-  Args:
-    module: the module.
-    needs_live: make the variables and functions in TensorFlow if there are none yet.
+
+def module_variables(module: JaxModule) -> tuple[Any, ...]:
+  """Returns the variables of a module in TensorFlow, in the order of the leaves of its parameters.
 
   Raises:
-    TensorFlowNotFoundError: these are needed, and TensorFlow is not installed.
+    TensorFlowNotFoundError: TensorFlow is not installed.
   """
-  live = module._made_live() if needs_live else module._live
-  return ModuleParts(module._parameters, module._methods_by_key, live)
+  return module._made_live().variables
 
 
 def _one_spelling(conslidation: bool | None, consolidation: bool | None) -> bool:

@@ -1,6 +1,8 @@
 """`JaxModule` as a `tf.Module`."""
 
 import collections
+import gc
+import weakref
 
 import flax.core
 import jax
@@ -174,6 +176,17 @@ def test_updates_reach_tensorflow_and_jax():
   np.testing.assert_allclose(before(_X), expected, rtol=1e-5)
   np.testing.assert_allclose(module.jax_methods[_KEY](_X), expected, rtol=1e-5)
   assert module.variables[0] is variables[0]
+
+
+def test_replaced_parameters_are_released():
+  old = jnp.ones((3,), jnp.float32)
+  module = JaxModule({"w": old}, lambda params, x: x * params["w"])
+  module.methods[_KEY](np.float32(1))
+  released = weakref.ref(old)
+  del old
+  module.update_variables({"w": jnp.zeros((3,), jnp.float32)})
+  gc.collect()
+  assert released() is None
 
 
 def test_custom_containers_survive():

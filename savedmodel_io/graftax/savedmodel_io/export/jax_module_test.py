@@ -131,7 +131,7 @@ def test_custom_containers_are_not_wrapped_again():
   module = JaxModule(params, lambda params, x: isinstance(params["a"], _Dict))
   assert module.model_params is params
   assert module.jax_methods[_KEY](0)
-  assert jax.tree.structure(module._parameters.rebuilt([1])) == jax.tree.structure(params)
+  assert jax.tree.structure(module._parameters.structure.rebuilt([1])) == jax.tree.structure(params)
 
 
 def test_keys_of_random_numbers_are_parameters():

@@ -43,7 +43,7 @@ def live_methods(
 ) -> LiveMethods:
   """Returns new variables with the values of the parameters, and functions that read them."""
   variables = tuple(_variable(tf, parameters, i, sharding) for i in range(len(parameters.names)))
-  functions = {method.key: _function(tf, parameters.rebuilt, method, variables) for method in methods}
+  functions = {method.key: _function(tf, parameters.structure.rebuilt, method, variables) for method in methods}
   return LiveMethods(variables, functions, sharding)
 
 

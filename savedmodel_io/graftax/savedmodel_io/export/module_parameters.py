@@ -13,9 +13,31 @@ from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import VariableValueError
 from graftax.savedmodel_io.writing.parameter_tree import parameter_tree, trainable_flags
 
-__all__ = ["ModuleParameters", "module_parameters"]
+__all__ = ["ModuleParameters", "ParameterStructure", "module_parameters"]
 
 # Any in this module: pytrees of the caller.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ParameterStructure:
+  """The pytree of parameters without their values, which functions can hold while values are replaced.
+
+  Attributes:
+    treedef: the structure.
+    key_impls: for each leaf, the generator of random numbers that it is a key of, or None.
+  """
+
+  treedef: Any
+  key_impls: tuple[Any, ...]
+
+  def rebuilt(self, values: Sequence[Any]) -> Any:
+    """Returns a pytree of one value for each leaf; bits of keys become keys."""
+    return self.treedef.unflatten(
+      [
+        value if impl is None else jax.random.wrap_key_data(value, impl=impl)
+        for value, impl in zip(values, self.key_impls, strict=True)
+      ]
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,6 +46,7 @@ class ModuleParameters:
 
   Attributes:
     tree: the pytree of the caller.
+    structure: its structure.
     names: the name of the variable of each leaf.
     values: the array of each leaf, with the dtype that JAX gives it; keys of random numbers as their bits, uint32.
     trainable: whether TensorFlow trains it.
@@ -31,15 +54,11 @@ class ModuleParameters:
   """
 
   tree: Any
+  structure: ParameterStructure
   names: tuple[str, ...]
   values: tuple[Any, ...]
   trainable: tuple[bool, ...]
   with_gradient: bool
-
-  def rebuilt(self, values: Sequence[Any]) -> Any:
-    """Returns a pytree like `tree` of one value for each leaf; bits of keys become keys."""
-    leaves, treedef = jax.tree.flatten(self.tree)
-    return treedef.unflatten([_like(leaf, value) for leaf, value in zip(leaves, values, strict=True)])
 
   def updated(self, params: Any) -> "ModuleParameters":
     """Returns the same parameters with other values.
@@ -47,7 +66,7 @@ class ModuleParameters:
     Raises:
       VariableValueError: the pytree has another structure, or an array another shape or dtype.
     """
-    old, new = jax.tree.structure(self.tree), jax.tree.structure(params)
+    old, new = self.structure.treedef, jax.tree.structure(params)
     if new != old:
       raise VariableValueError(f"the parameters have the structure {new}; expected {old}, as the module was made with")
     for name, was, now in zip(self.names, jax.tree.leaves(self.tree), jax.tree.leaves(params), strict=True):
@@ -75,8 +94,12 @@ def module_parameters(params: Any, trainable: Any) -> ModuleParameters:
   names = _names(params)
   flags = trainable_flags(False if trainable is None else trainable, params)
   values = _values(params, names)
+  leaves, treedef = jax.tree.flatten(params)
   return ModuleParameters(
     tree=params,
+    structure=ParameterStructure(
+      treedef, tuple(jax.random.key_impl(leaf) if _is_key(leaf) else None for leaf in leaves)
+    ),
     names=names,
     values=values,
     trainable=tuple(
@@ -110,10 +133,6 @@ def _values(params: Any, names: Sequence[str]) -> tuple[Any, ...]:
 
 def _is_key(leaf: Any) -> bool:
   return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _like(leaf: Any, value: Any) -> Any:
-  return jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else value
 
 
 def _spec(leaf: Any) -> tuple[tuple[int, ...], Any]:

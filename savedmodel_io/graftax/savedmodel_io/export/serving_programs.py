@@ -52,7 +52,7 @@ def serving_programs(
   inputs = _symbolic(method, [jax.tree.map(lambda spec: _array(spec, where), nested) for nested in specs], where)
 
   def call(values: Mapping[str, Any], *inputs: Any) -> Any:
-    return method.apply_fn(parameters.rebuilt([values[name] for name in parameters.names]), *inputs)
+    return method.apply_fn(parameters.structure.rebuilt([values[name] for name in parameters.names]), *inputs)
 
   def call_by_name(values: Mapping[str, Any], **by_name: Any) -> Any:
     return call(values, *structure.unflatten([by_name[name] for name in names]))
