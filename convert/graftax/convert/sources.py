@@ -14,7 +14,7 @@ from graftax.convert.live.function import EXPECTED, program_from_concrete_functi
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
 
-__all__ = ["program_from"]
+__all__ = ["is_jax_function", "program_from"]
 
 # Any in this module: users may pass any object to `convert`.
 
@@ -57,11 +57,12 @@ def _refuse(source: Any) -> None:
       f"convert: got {source!r}, which graftax.savedmodel_io has read. Call model.convert(name of a signature or "
       "function) instead; for convert_subgraph, pass model.program(name)."
     )
-  if _is_jax(source):
+  if is_jax_function(source):
     raise ConversionError(f"convert: got {source!r}, which is a JAX function already; call it directly.")
 
 
-def _is_jax(source: Any) -> bool:
+def is_jax_function(source: Any) -> bool:
+  """Returns whether an object is a function that JAX made, such as the result of `jax.jit`."""
   # Functions made by jax2tf are plain Python functions of a JAX module, but they can be converted.
   module = type(source).__module__ if not inspect.isfunction(source) else ""
   return callable(source) and module.partition(".")[0] in ("jax", "jaxlib")

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graftax.convert._tensorflow import without_autograph
+from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.tf_calls.calls import Calls
 from graftax.convert.jax2tf.tf_calls.declared_results import DeclaredResults, UnspecifiedOutputShapeDtype
+from graftax.convert.sources import is_jax_function
 
 __all__ = ["FunctionOfVariables", "call_tf"]
 
@@ -56,8 +58,8 @@ def call_tf(
     function's result. 64-bit results are narrowed if `jax_enable_x64` is off.
 
   Raises:
-    ConversionError: `callable_tf` cannot be called, or `variables` is something else. From calls: a result is not an
-      array. From `jax.export`: the function reads variables.
+    ConversionError: `callable_tf` cannot be called or is a JAX function, or `variables` is something else. From calls:
+      a result is not an array. From `jax.export`: the function reads variables.
     InputError: an argument or `output_shape_dtype` does not fit.
     VariableWriteError: from calls inside of a transformation: the function writes variables.
     MissingInputError: from calls inside of a transformation: the function draws random numbers.
@@ -77,6 +79,11 @@ def call_tf(
   """
   if not callable(callable_tf):
     raise ConversionError(f"call_tf: got a {type(callable_tf).__name__}, which cannot be called; expected a function.")
+  if isinstance(callable_tf, AnnotatedFunction) or is_jax_function(callable_tf):
+    raise ConversionError(
+      f"call_tf: got {callable_tf!r}, which is a JAX function already; call it directly. call_tf expects a function of "
+      f"tensors, such as tf.sin, a tf.function or a Keras model."
+    )
   if variables not in (None, "explicit"):
     raise ConversionError(f"call_tf: variables={variables!r}; expected None or 'explicit'.")
   calls = Calls(callable_tf, DeclaredResults.of(output_shape_dtype))

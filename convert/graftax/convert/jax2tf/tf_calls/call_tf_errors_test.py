@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from graftax.convert import ConversionError, InputError, jax2tf
+from graftax.convert import ConversionError, InputError, convert_functional, jax2tf
 from graftax.graphdef_ir import GraftaxError
 from graftax.ops_jax import StaticInputError
 
@@ -17,6 +17,9 @@ _X = np.float32([0.5, -1.0])
   ("make", "message"),
   [
     (lambda: jax2tf.call_tf(3), "got a int, which cannot be called"),
+    (lambda: jax2tf.call_tf(jnp.sin), r"sin.* is a JAX function already; call it directly.*such as tf.sin"),
+    (lambda: jax2tf.call_tf(jax.jit(lambda x: x)), "is a JAX function already"),
+    (lambda: jax2tf.call_tf(convert_functional(tf.sin, _X)), "is a JAX function already"),
     (lambda: jax2tf.call_tf(tf.sin, variables="implicit"), "variables='implicit'; expected None or 'explicit'"),
     (lambda: jax2tf.call_tf(tf.sin, output_shape_dtype=(2, 3)), "output_shape_dtype has the leaf 2"),
     (lambda: jax2tf.call_tf(tf.sin)("text"), r"argument .* is 'text', a str; expected an array or a number"),
