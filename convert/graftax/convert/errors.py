@@ -60,7 +60,7 @@ class UnsupportedPrimitiveError(UnsupportedError):
     number = sum(map(len, found.values()))
     super().__init__(
       f"{name}: {number} operations have no form in plain TensorFlow ops:{rows}\nReplace them, or use "
-      f"lowering='stablehlo'."
+      f"lowering='stablehlo'. A lower gradient_order leaves derivatives out."
     )
 
   def __reduce__(self) -> tuple[object, ...]:

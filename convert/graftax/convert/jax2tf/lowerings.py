@@ -101,8 +101,10 @@ class PlainOps:
     return self.body(traced, operands, prefix)
 
   def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
+    if order:
+      return body  # as if `gradient_order` were this one
     raise ConversionError(
-      f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}. Pass gradient_order={order}, or "
+      f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}. Pass gradient_order=0, or "
       f"with_gradient=False."
     ) from error
 

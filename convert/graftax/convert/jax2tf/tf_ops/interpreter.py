@@ -47,7 +47,7 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
   try:
     if rule is None:
       raise Unsupported("no rule")
-    if not rule.calls and _can_fold(eqn, operands, outs):
+    if rule.folds and _can_fold(eqn, operands, outs):
       return _folded(b, eqn, operands)
     found = rule.function(b, *operands, **rule.arguments(eqn.params, outs))
   except Unsupported as e:

@@ -32,13 +32,13 @@ class Rule:
     function: the rule.
     wanted: the parameters of the primitive that it takes.
     ignores: parameters of the primitive that it does not need.
-    calls: whether the primitive calls other functions, so that it is never evaluated while converting.
+    folds: whether the primitive can be evaluated while converting. One that calls other functions is not.
   """
 
   function: Callable[..., Any]
   wanted: frozenset[str]
   ignores: frozenset[str]
-  calls: bool
+  folds: bool
 
   def arguments(self, params: dict[str, Any], outs: tuple[Any, ...]) -> dict[str, Any]:
     """Returns the keyword arguments of the rule for an equation.
@@ -61,13 +61,13 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(*primitives: str, ignores: Iterable[str] = (), calls: bool = False) -> Callable[[Any], Any]:
+def rule(*primitives: str, ignores: Iterable[str] = (), folds: bool = True) -> Callable[[Any], Any]:
   """Returns a decorator that registers a rule for primitives.
 
   Args:
     primitives: their names, as in a printed jaxpr.
     ignores: parameters that the rule does not need.
-    calls: see `Rule.calls`.
+    folds: see `Rule.folds`.
   """
 
   def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ def rule(*primitives: str, ignores: Iterable[str] = (), calls: bool = False) -> 
     wanted = frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
     for name in primitives:
       assert name not in _RULES, f"internal: primitive {name!r} has two rules."
-      _RULES[name] = Rule(function, wanted, frozenset(ignores), calls)
+      _RULES[name] = Rule(function, wanted, frozenset(ignores), folds)
     return function
 
   return register

@@ -29,6 +29,7 @@ class Tensor:
     ref: where it is computed; None for a known value that no node has needed yet.
     value: the value, if it is known.
     narrow: the same values in a shape of the same rank whose size along some axes is 1, if this tensor is a broadcast.
+    unrounded: the same values with more bits, if a product was rounded to this dtype.
   """
 
   shape: Shape
@@ -36,6 +37,7 @@ class Tensor:
   ref: TensorRef | None = None
   value: "np.ndarray[Any, Any] | None" = None
   narrow: "Tensor | None" = None
+  unrounded: "Tensor | None" = None
 
   @property
   def rank(self) -> int:

@@ -24,6 +24,7 @@ __all__ = [
   "highest",
   "pad",
   "reshape",
+  "same_shape",
   "select",
   "static_slice",
   "through",
@@ -45,13 +46,12 @@ def through(b: Builder, op: str, operands: Sequence[Tensor]) -> Tensor:
 
 def binary(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
   """Returns an op of two operands of one shape. If one is a broadcast, TensorFlow broadcasts it."""
-  if not x.rank or not y.rank:
-    pass
-  elif x.narrow is not None and y.narrow is None:
-    x = x.narrow
-  elif y.narrow is not None:
-    y = y.narrow
   shape = joint_shape(x, y)
+  # The other operand must have the whole shape: JAX, too, adds tensors whose axes of size 1 are repeated.
+  if y.narrow is not None and same_shape(x.shape, shape):
+    y = y.narrow
+  elif x.narrow is not None and same_shape(y.shape, shape):
+    x = x.narrow
   if not _takes(op, x.dtype) and x.is_float and x.dtype.itemsize < 4:
     found = b.op(op, cast(b, x, np.float32), cast(b, y, np.float32), shape=shape)
     return cast(b, found, x.dtype) if found.dtype == np.float32 else found
@@ -117,7 +117,7 @@ def highest(dtype: "np.dtype[Any]") -> Any:
 
 def reshape(b: Builder, x: Tensor, shape: Shape) -> Tensor:
   """Returns a tensor with another shape."""
-  if _same(x.shape, shape):
+  if same_shape(x.shape, shape):
     return x
   if x.value is not None and all(isinstance(size, int) for size in shape):
     return b.constant(x.value.reshape(shape))
@@ -131,7 +131,7 @@ def reshape(b: Builder, x: Tensor, shape: Shape) -> Tensor:
 
 def broadcast(b: Builder, narrow: Tensor, shape: Shape) -> Tensor:
   """Returns a tensor of the same rank, repeated along axes of size 1; ops that broadcast read `narrow` itself."""
-  if _same(narrow.shape, shape):
+  if same_shape(narrow.shape, shape):
     return narrow
   known = narrow.value is not None and all(isinstance(size, int) for size in shape)
   if narrow.value is not None and known and math.prod(shape) <= MAX_FOLDED_SIZE:
@@ -174,9 +174,9 @@ def static_slice(
     (limit - start + stride - 1) // stride if stride != 1 else limit - start
     for start, limit, stride in zip(starts, limits, strides, strict=True)
   )
-  if _same(shape, x.shape):
+  if same_shape(shape, x.shape):
     return x
-  whole = [_same([limit], [size]) for limit, size in zip(limits, x.shape, strict=True)]
+  whole = [same_shape([limit], [size]) for limit, size in zip(limits, x.shape, strict=True)]
   ends = [0 if is_whole else limit for is_whole, limit in zip(whole, limits, strict=True)]
   return b.op(
     "StridedSlice",
@@ -189,7 +189,7 @@ def static_slice(
   )
 
 
-def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
   """Returns whether two shapes are known to be equal."""
   return len(a) == len(b) and all(
     m == n if isinstance(m, int) == isinstance(n, int) else False for m, n in zip(a, b, strict=True)

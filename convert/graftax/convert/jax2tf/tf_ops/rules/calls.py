@@ -31,20 +31,20 @@ def _run(b: Builder, jaxpr: Jaxpr | ClosedJaxpr, operands: Any) -> list[Tensor]:
     "out_layouts",
     "out_shardings",
   ),
-  calls=True,
+  folds=False,
 )
 def jit(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
   """Returns the results of a compiled function."""
   return _run(b, jaxpr, operands)
 
 
-@rule("checkpoint", "remat", "remat2", ignores=("differentiated", "policy", "prevent_cse"), calls=True)
+@rule("checkpoint", "remat", "remat2", ignores=("differentiated", "policy", "prevent_cse"), folds=False)
 def checkpoint(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
   """Returns the results of a function; what it recomputes is computed again."""
   return _run(b, jaxpr, operands)
 
 
-@rule("call", "closed_call", "core_call", ignores=("name",), calls=True)
+@rule("call", "closed_call", "core_call", ignores=("name",), folds=False)
 def call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
   """Returns the results of a function."""
   return _run(b, call_jaxpr, operands)
@@ -53,7 +53,7 @@ def call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
 @rule(
   "custom_jvp_call",
   ignores=("jvp", "jvp_jaxpr_fun", "jvp_jaxpr_thunk", "name", "num_consts", "symbolic_zeros"),
-  calls=True,
+  folds=False,
 )
 def custom_jvp_call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
   """Returns the results of a function with tangents of its own; the derivative is converted from JAX's."""
@@ -64,14 +64,14 @@ def custom_jvp_call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tens
   "custom_vjp_call",
   "custom_vjp_call_jaxpr",
   ignores=("bwd", "fwd", "fwd_jaxpr_thunk", "name", "num_consts", "out_trees", "symbolic_zeros"),
-  calls=True,
+  folds=False,
 )
 def custom_vjp_call(b: Builder, *operands: Tensor, call_jaxpr: Any = None, fun_jaxpr: Any = None) -> list[Tensor]:
   """Returns the results of a function with cotangents of its own."""
   return _run(b, fun_jaxpr if call_jaxpr is None else call_jaxpr, operands)
 
 
-@rule("custom_linear_solve", calls=True)
+@rule("custom_linear_solve", folds=False)
 def custom_linear_solve(b: Builder, *operands: Tensor, const_lengths: Any, jaxprs: Any) -> list[Tensor]:
   """Returns what the solver of a linear system computes."""
   starts, position = {}, 0
@@ -82,13 +82,13 @@ def custom_linear_solve(b: Builder, *operands: Tensor, const_lengths: Any, jaxpr
   return _run(b, jaxprs.solve, [*of_solver, *operands[position:]])
 
 
-@rule("graftax_call_with_tangents", ignores=("recorded", "rule"), calls=True)
+@rule("graftax_call_with_tangents", ignores=("recorded", "rule"), folds=False)
 def call_with_tangents(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
   """Returns the results of a function with a given derivative, such as a loop of unknown length."""
   return _run(b, jaxpr, operands)
 
 
-@rule("graftax_linear_call", ignores=("backward", "num_args", "outputs"), calls=True)
+@rule("graftax_linear_call", ignores=("backward", "num_args", "outputs"), folds=False)
 def linear_call(b: Builder, *operands: Tensor, forward: Any) -> list[Tensor]:
   """Returns the results of a linear function with a given transpose."""
   specs = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]

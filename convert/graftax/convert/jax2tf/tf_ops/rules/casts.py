@@ -15,6 +15,8 @@ from graftax.graphdef_ir import DType
 def convert_element_type(b: Builder, x: Tensor, *, new_dtype: Any) -> Tensor:
   """Returns the values as another dtype. Floats beyond the range of integers become its bounds, and NaN zero."""
   dtype = np.dtype(new_dtype)
+  if x.unrounded is not None and x.unrounded.dtype == dtype:
+    return x.unrounded
   if x.narrow is not None and x.dtype != dtype:
     return broadcast(b, convert_element_type(b, x.narrow, new_dtype=dtype), x.shape)
   if dtype == np.bool_ and x.dtype != np.bool_:

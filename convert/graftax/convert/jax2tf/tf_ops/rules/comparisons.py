@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, select
+from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, same_shape, select
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
 _OPS = {
@@ -41,12 +41,12 @@ for _primitive, _op in _OPS.items():
 def select_n(b: Builder, which: Tensor, *cases: Tensor, out: Any) -> Tensor:
   """Returns, for each element, that of the case with the number `which`; the last one for larger numbers."""
   shape = out.shape
-  if which.narrow is not None and all(case.rank and case.narrow is None for case in cases):
+  if which.narrow is not None and all(case.narrow is None and same_shape(case.shape, shape) for case in cases):
     which = which.narrow
   if which.dtype == np.bool_:
     if len(cases) == 1:
       return cases[0]
-    return select(b, which, *_narrow(cases[1], cases[0]), shape)
+    return select(b, which, cases[1], cases[0], shape)
   if which.dtype != np.int32:
     raise Unsupported(f"a selector of dtype {which.dtype}")
   return functools.reduce(
@@ -54,12 +54,3 @@ def select_n(b: Builder, which: Tensor, *cases: Tensor, out: Any) -> Tensor:
     reversed(range(len(cases) - 1)),
     cases[-1],
   )
-
-
-def _narrow(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-  """Returns the tensors, with at most one of them to be broadcast."""
-  if not x.rank or not y.rank:
-    return x, y
-  if x.narrow is not None:
-    return x.narrow, y
-  return (x, y.narrow) if y.narrow is not None else (x, y)

@@ -17,7 +17,7 @@ from graftax.graphdef_ir import DType
 Step = Callable[[Builder, list[Tensor]], Sequence[Tensor]]
 
 
-@rule("cond", ignores=("branches_platforms",), calls=True)
+@rule("cond", ignores=("branches_platforms",), folds=False)
 def cond(b: Builder, index: Tensor, *operands: Tensor, branches: Sequence[Any], outs: Sequence[Any]) -> list[Tensor]:
   """Returns the results of the branch with a number; the nearest branch if there is none with it."""
   if index.value is not None:
@@ -103,7 +103,7 @@ def loop(b: Builder, carry: Sequence[Tensor], test: Step, step: Step) -> list[Te
   return found[: len(carry)]
 
 
-@rule("while", calls=True)
+@rule("while", folds=False)
 def while_(
   b: Builder, *operands: Tensor, cond_nconsts: int, body_nconsts: int, cond_jaxpr: Any, body_jaxpr: Any
 ) -> list[Tensor]:
@@ -137,7 +137,7 @@ def _where(b: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
   return select(b, mask, x, y, x.shape)
 
 
-@rule("scan", ignores=("_split_transpose", "linear", "unroll"), calls=True)
+@rule("scan", ignores=("_split_transpose", "linear", "unroll"), folds=False)
 def scan(
   b: Builder,
   *operands: Tensor,

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import cast, pad, reshape, static_slice, transpose
+from graftax.convert.jax2tf.tf_ops.rules.products import rounded
 from graftax.convert.jax2tf.tf_ops.rules.shaping import dilate
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
@@ -51,7 +53,7 @@ def conv_general_dilated(
     found = _convolved(b, images, filters, window, int(feature_group_count))
   found = reshape(b, found, (found.shape[0], *found.shape[1:-1][len(strides) - num_spatial :], found.shape[-1]))
   axes = [out_spec[0], *out_spec[2:], out_spec[1]]
-  return cast(b, transpose(b, found, list(np.argsort(axes))), out.dtype)
+  return rounded(b, transpose(b, found, list(np.argsort(axes))), out.dtype)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class _Window:
 def _computed_in(dtype: "np.dtype[Any]", num_spatial: int) -> "np.dtype[Any]":
   """Returns a dtype that TensorFlow convolves and that has the results of another one."""
   op = "Conv3D" if num_spatial == 3 else "Conv2D"
+  if jnp.issubdtype(dtype, np.floating) and dtype.itemsize < 4:
+    return np.dtype(np.float32)  # TensorFlow's kernels for 16 bits also sum in 16 bits
   if has_kernel(op, {"T": DType.from_numpy(dtype)}):
     return dtype
   if dtype.kind in "iu" and dtype.itemsize <= 4 and op == "Conv2D":

@@ -54,11 +54,13 @@ def gather(
   found = _rows(b, x, axes, rest, where)
   # The axes are now those of `starts`, the lengths that are not 1, and the axes without positions.
   num_outer = starts.rank - 1
+  dropped = {*map(int, numbers.collapsed_slice_dims), *batch_dims}
+  rest = [axis for axis in rest if axis not in dropped]  # those dropped have size 1
+  found = reshape(b, found, (*where.shape, *(x.shape[axis] for axis in rest)))
   windows = [axis for axis in axes if not (isinstance(slice_sizes[axis], int) and slice_sizes[axis] == 1)]
   by_axis = {axis: num_outer + number for number, axis in enumerate([*windows, *rest])}
   if inside is not None:
     found = _filled(b, found, inside, fill_value)
-  dropped = {*map(int, numbers.collapsed_slice_dims), *batch_dims}
   kept = [axis for axis in range(x.rank) if axis not in dropped]
   num_words = x.rank - len(dropped) - len(numbers.offset_dims)
   offset_dims = {*map(int, numbers.offset_dims), *range(len(out.shape) - num_words, len(out.shape))}

@@ -10,6 +10,8 @@ from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, f
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
+__all__ = ["bitcast"]
+
 _BOOL_OPS = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": "NotEqual"}
 
 

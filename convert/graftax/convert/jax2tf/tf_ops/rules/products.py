@@ -1,5 +1,6 @@
 """`dot_general` as MatMul, BatchMatMulV2 or Einsum."""
 
+import dataclasses
 import string
 from typing import Any
 
@@ -11,6 +12,8 @@ from graftax.convert.jax2tf.tf_ops.registry import rule
 from graftax.convert.jax2tf.tf_ops.rules._common import cast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
+
+__all__ = ["rounded"]
 
 
 @rule("dot_general", ignores=("precision", "preferred_element_type"))
@@ -26,7 +29,14 @@ def dot_general(b: Builder, x: Tensor, y: Tensor, *, dimension_numbers: Any, out
     found = _matrix_product(b, x, y, x_contracting[0] == num_batch, y_contracting[0] == num_batch + 1, out)
   else:
     found = b.op("Einsum", [x, y], shape=out.shape, equation=_equation(x, y, dimension_numbers).encode())
-  return cast(b, found, out.dtype)
+  return rounded(b, found, out.dtype)
+
+
+def rounded(b: Builder, product: Tensor, dtype: "np.dtype[Any]") -> Tensor:
+  """Returns a product as the dtype of the result; a cast to more bits reads the product itself, as in XLA."""
+  found = cast(b, product, dtype)
+  is_shorter = found.is_float and dtype.itemsize < product.dtype.itemsize
+  return dataclasses.replace(found, unrounded=product) if is_shorter else found
 
 
 def _matrix_product(b: Builder, x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool, out: Any) -> Tensor:
@@ -56,7 +66,11 @@ def _computed_in(out: "np.dtype[Any]", x: Tensor, y: Tensor) -> "np.dtype[Any]":
   """Returns the dtype of the product: that of the result or wider, and one that TensorFlow multiplies."""
   import jax.numpy as jnp
 
-  dtype = np.dtype(jnp.promote_types(jnp.promote_types(x.dtype, y.dtype), out)) if x.is_float else out
+  if x.is_float:
+    # TensorFlow's kernels for 16 bits also sum in 16 bits.
+    dtype = np.dtype(jnp.promote_types(jnp.promote_types(x.dtype, y.dtype), jnp.promote_types(out, np.float32)))
+  else:
+    dtype = out
   if has_kernel("Einsum", {"T": DType.from_numpy(dtype)}):
     return dtype
   # Integers wrap around, so the low bits of wider ones are the result.

@@ -11,6 +11,7 @@ from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import full
+from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
@@ -52,7 +53,6 @@ def iota_2x32_shape(b: Builder, *, shape: Sequence[Any], outs: Any) -> list[Tens
   if size > np.iinfo(np.int32).max:
     raise Unsupported(f"random bits for {size} elements; expected fewer than 2**31")
   del outs
-  unsigned = np.dtype(np.uint32)
   total: Tensor | None = None
   for axis in range(len(shape)):
     stride = 1
@@ -62,15 +62,9 @@ def iota_2x32_shape(b: Builder, *, shape: Sequence[Any], outs: Any) -> list[Tens
     term = b.op("Mul", along, b.size(stride), shape=tuple(shape))
     total = term if total is None else b.op("AddV2", total, term, shape=tuple(shape))
   low = b.constant(np.zeros((), np.int32)) if total is None else total
-  words = _as_words(b, low, unsigned)
+  words = bitcast(b, low, np.dtype(np.uint32))
   zeros = b.op("Sub", words, words, shape=words.shape)
   return [zeros, words]
-
-
-def _as_words(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
-  from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
-
-  return bitcast(b, x, dtype)
 
 
 @rule("random_wrap", "random_unwrap", "random_clone", ignores=("impl",))

@@ -8,7 +8,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, is_nan, select
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, is_nan, reshape, select
+from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
 
@@ -42,8 +43,6 @@ def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tenso
 
 def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
   """Returns the conjunction or disjunction of integers, bit by bit."""
-  from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
-
   bits = np.dtype(f"u{x.dtype.itemsize}")
   words = bitcast(b, x, bits)
   masks = np.asarray([1 << i for i in range(8 * bits.itemsize)], bits)
@@ -55,8 +54,6 @@ def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tens
 
 
 def _with_new_axis(b: Builder, x: Tensor) -> Tensor:
-  from graftax.convert.jax2tf.tf_ops.rules._common import reshape
-
   return reshape(b, x, (*x.shape, 1))
 
 
@@ -82,7 +79,7 @@ def reduce_xor(b: Builder, x: Tensor, *, axes: Sequence[int]) -> Tensor:
   return b.op("Equal", odd, np.int32(1), shape=number.shape)
 
 
-@rule("reduce", calls=True)
+@rule("reduce", folds=False)
 def reduce(b: Builder, *operands: Tensor, jaxpr: Any, dimensions: Sequence[int], consts: Any = ()) -> Tensor:
   """Returns the reduction with a function, if that is one of the primitives above."""
   del consts

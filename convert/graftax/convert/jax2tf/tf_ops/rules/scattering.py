@@ -190,7 +190,7 @@ def _extreme(b: Builder, op: str, rows: _Rows) -> Tensor:
   return rows.restored(b, select(b, marked, full(b, updates, np.nan), found, operand.shape))
 
 
-@rule("scatter", ignores=("indices_are_sorted",), calls=True)
+@rule("scatter", ignores=("indices_are_sorted",), folds=False)
 def scatter(
   b: Builder,
   x: Tensor,

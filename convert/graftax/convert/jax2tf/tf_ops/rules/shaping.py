@@ -61,6 +61,12 @@ def concatenate(b: Builder, *parts: Tensor, dimension: int, out: Any) -> Tensor:
   return parts[0] if len(parts) == 1 else b.op("ConcatV2", list(parts), np.int32(dimension), shape=out.shape)
 
 
+@rule("stack")
+def stack(b: Builder, *parts: Tensor, axis: int, out: Any) -> Tensor:
+  """Returns tensors side by side along a new axis."""
+  return b.op("Pack", list(parts), shape=out.shape, axis=int(axis))
+
+
 @rule("split")
 def split(b: Builder, x: Tensor, *, sizes: Sequence[Dim], axis: int, outs: Sequence[Any]) -> list[Tensor]:
   """Returns the parts of a tensor along an axis."""
@@ -78,10 +84,10 @@ def tile(b: Builder, x: Tensor, *, reps: Sequence[Dim], out: Any) -> Tensor:
 @rule("pad")
 def pad(b: Builder, x: Tensor, value: Tensor, *, padding_config: Sequence[tuple[int, int, int]], out: Any) -> Tensor:
   """Returns the tensor with elements added around it and between its elements; negative numbers remove elements."""
-  x = dilate(b, x, [interior for _, _, interior in padding_config], value)
-  if any(not isinstance(n, int) for low, high, _ in padding_config for n in (low, high)):
+  x = dilate(b, x, [int(interior) for _, _, interior in padding_config], value)
+  if any(not isinstance(n, int | np.integer) for low, high, _ in padding_config for n in (low, high)):
     raise Unsupported("padding of symbolic size")
-  return _common.pad(b, x, [(low, high) for low, high, _ in padding_config], value)
+  return _common.pad(b, x, [(int(low), int(high)) for low, high, _ in padding_config], value)
 
 
 def dilate(b: Builder, x: Tensor, interior: Sequence[int], value: Any) -> Tensor:
@@ -118,7 +124,7 @@ def positions(b: Builder, shape: Shape, axis: int, dtype: "np.dtype[Any]") -> Te
   return broadcast(b, narrow, shape)
 
 
-@rule("dim_as_value", ignores=("shape",))
+@rule("dim_as_value", ignores=("shape",), folds=False)
 def dim_as_value(b: Builder, *, dim: Dim, out: Any) -> Tensor:
   """Returns the size of a symbolic dimension."""
   return cast(b, b.size(dim), out.dtype)

@@ -65,7 +65,7 @@ _register("reduce_window_min", "min")
 _register("reduce_window_sum", "add")
 
 
-@rule("reduce_window", calls=True, ignores=("consts",))
+@rule("reduce_window", folds=False, ignores=("consts",))
 def reduce_window(
   b: Builder,
   *operands: Tensor,

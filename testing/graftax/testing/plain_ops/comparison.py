@@ -1,0 +1,45 @@
+"""`check_plain_ops`: a function as plain TensorFlow ops has the values that it has in JAX."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert import jax2tf
+
+__all__ = ["check_plain_ops"]
+
+# Any in this module: nested arguments and results.
+
+
+def check_plain_ops(
+  function: Callable[..., Any],
+  *args: Any,
+  polymorphic_shapes: Any = None,
+  rtol: float = 1e-5,
+  atol: float = 1e-6,
+) -> Sequence[np.ndarray]:
+  """Runs a JAX function in TensorFlow as plain ops, compares it with JAX, and returns its flat results.
+
+  Args:
+    function: the function.
+    args: its arguments, arrays or numbers.
+    polymorphic_shapes: as `jax2tf.convert` takes them.
+    rtol: relative tolerance for floats, against the largest value. Integers and bools must be equal.
+    atol: absolute tolerance for floats.
+
+  Raises:
+    AssertionError: a dtype, a shape or a value differs. NaN and infinity must be at the same places.
+  """
+  expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*args))]
+  converted = jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=False, lowering="tf_ops")
+  found = [np.asarray(x) for x in jax.tree.leaves(converted(*args))]
+  for ours, theirs in zip(found, expected, strict=True):
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    if not jax.numpy.issubdtype(theirs.dtype, np.inexact):
+      np.testing.assert_array_equal(ours, theirs)
+      continue
+    kind = np.complex128 if theirs.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(ours.astype(kind), theirs.astype(kind), rtol=rtol, atol=atol)
+  return found

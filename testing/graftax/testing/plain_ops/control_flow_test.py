@@ -1,0 +1,129 @@
+"""Branches, loops, random bits and linear algebra as plain TensorFlow ops."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.testing.plain_ops.comparison import check_plain_ops
+
+pytestmark = pytest.mark.tensorflow
+
+_X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize("index", [-3, 0, 1, 2, 9])
+def test_branches_have_the_nearest_number(index):
+  branches = [jnp.sin, jnp.cos, lambda x: x * 2, lambda x: x.at[0].set(9.0)]
+  check_plain_ops(lambda i, x: (lax.switch(i, branches, x), lax.cond(i > 0, jnp.exp, jnp.tanh, x)), np.int32(index), _X)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_loops_with_a_symbolic_batch(size):
+  def function(x):
+    def step(carry, row):
+      return carry * 0.5 + row, (carry.sum(), carry)
+
+    scanned = lax.scan(step, x[:, 0], jnp.swapaxes(x, 0, 1))
+    backwards = lax.scan(step, x[:, 0], jnp.swapaxes(x, 0, 1), reverse=True)
+    over_batch = lax.scan(lambda c, row: (c + row, c * row), x[0], x)
+    grown = lax.while_loop(lambda c: c[0] < x.shape[0] + 2, lambda c: (c[0] + 1, jnp.sin(c[1]) + x), (0, x))
+    each = jax.vmap(lambda row: lax.while_loop(lambda c: c.sum() < 30, lambda c: c + jnp.abs(c) + 0.5, row))(x)
+    return scanned, backwards, over_batch, grown, each, lax.fori_loop(0, x.shape[0], lambda i, c: c * 0.9 + x[i], x[0])
+
+  check_plain_ops(function, np.resize(_X, (size, 4)), polymorphic_shapes=["b, _"])
+
+
+def test_loops_without_steps():
+  def function(x):
+    return lax.scan(lambda c, row: (c + row.sum(), row), 0.0, x[:0]), lax.fori_loop(5, 2, lambda i, c: c + 1, x)
+
+  check_plain_ops(function, _X)
+
+
+def test_gradients_of_loops():
+  def function(x):
+    def loss(x):
+      return lax.scan(lambda c, row: (jnp.tanh(c + row), c.sum()), x[0], x)[1].sum()
+
+    return jax.grad(loss)(x), jax.checkpoint(loss)(x)
+
+  check_plain_ops(function, _X)
+
+
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_random_numbers_are_those_of_jax(partitionable):
+  def function(seed, key_data):
+    key = jax.random.key(seed)
+    keys = jax.random.split(jax.random.wrap_key_data(key_data), 3)
+    folded = jax.random.fold_in(key, seed + 5)
+    return (
+      [jax.random.bits(key, (5,)), jax.random.bits(key, (3, 3), np.uint8), jax.random.uniform(folded, (4,))],
+      [jax.random.normal(keys[1], (2, 3)), jax.vmap(lambda k: jax.random.randint(k, (4,), 0, 100))(keys)],
+      [jax.random.permutation(keys[0], 7), jax.random.bernoulli(keys[2], 0.3, (6,)), jax.random.key_data(keys)],
+      [jax.random.categorical(key, jnp.arange(4.0)), jax.random.truncated_normal(key, -1, 1, (3,))],
+    )
+
+  with jax.threefry_partitionable(partitionable):
+    check_plain_ops(function, np.int32(-7), np.array([3, 4], np.uint32))
+
+
+def test_linear_algebra():
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=(2, 4, 4)).astype(np.float32)
+  y = rng.normal(size=(2, 4, 3)).astype(np.float32)
+
+  def function(x, y):
+    positive = x @ x.swapaxes(1, 2) + 4 * jnp.eye(4)
+    lower = jnp.linalg.cholesky(positive)
+    solved = [
+      lax.linalg.triangular_solve(lower, y, left_side=True, lower=True, transpose_a=transpose, unit_diagonal=unit)
+      for transpose in (False, True)
+      for unit in (False, True)
+    ]
+    right = lax.linalg.triangular_solve(lower, y.swapaxes(1, 2), lower=True, transpose_a=True)
+    pivots = lax.linalg.lu(x)
+    q, r = jnp.linalg.qr(x)
+    u, s, v = jnp.linalg.svd(y, full_matrices=False)
+    values, vectors = jnp.linalg.eigh(positive)
+    return (
+      [lower, *solved, right, *pivots, jnp.linalg.det(x), jnp.linalg.solve(x, y), jnp.linalg.inv(positive)],
+      [jnp.abs(q), jnp.abs(r), q @ r, s, (u * s[:, None]) @ v, values, jnp.abs(vectors)],
+      [lax.linalg.lu_pivots_to_permutation(pivots[1], 4)],
+    )
+
+  check_plain_ops(function, x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_64_bit_types():
+  with jax.enable_x64(True):
+    x = np.array([2**40 + 3, -(2**40), 5, -1], np.int64)
+
+    def function(x, y):
+      return (
+        x // 7,
+        x % 1000,
+        x * x,
+        y @ y,
+        jnp.sort(x),
+        lax.clz(x),
+        (y * 1e20).astype(np.int64),
+        jnp.argmax(y),
+        x[x[2:]],
+      )
+
+    check_plain_ops(function, x, np.array([0.1, np.nan, 3, -5]), rtol=1e-12)
+
+
+def test_custom_rules_and_calls():
+  @jax.custom_jvp
+  def f(x):
+    return jnp.sin(x)
+
+  f.defjvp(lambda p, t: (f(*p), 2 * t[0]))
+
+  def function(x):
+    return f(x), jax.grad(lambda x: f(x).sum())(x), jax.jit(f)(x), jax.checkpoint(f)(x), lax.stop_gradient(x)
+
+  check_plain_ops(function, _X)

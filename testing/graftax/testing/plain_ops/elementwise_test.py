@@ -1,0 +1,118 @@
+"""Values of elementwise primitives as plain TensorFlow ops, at the edges of their dtypes."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.testing.plain_ops.comparison import check_plain_ops
+
+pytestmark = pytest.mark.tensorflow
+
+_FLOATS = np.array([-np.inf, -2.5, -1.5, -0.5, -0.0, 0.0, 0.49999997, 0.5, 1.5, 2.5, 300.7, np.inf, np.nan], np.float32)
+_PAIRS = np.stack(np.meshgrid(_FLOATS, _FLOATS)).reshape(2, -1)
+_SIGNED = (np.int8, np.int16, np.int32)
+_UNSIGNED = (np.uint8, np.uint16, np.uint32)
+
+
+def _integers(dtype):
+  info = np.iinfo(dtype)
+  values = {info.min, info.min + 1, 0, 1, 2, 3, 7, 31, 40, info.max // 2, info.max - 1, info.max}
+  values |= {-1, -2, -3, -33} if info.min else set()
+  return np.array(sorted(values), dtype)
+
+
+def _integer_pairs(dtype):
+  return np.stack(np.meshgrid(_integers(dtype), _integers(dtype))).reshape(2, -1)
+
+
+def test_floats_of_one_operand_with_special_values():
+  def function(x):
+    away = lax.RoundingMethod.AWAY_FROM_ZERO
+    return (
+      [lax.round(x, away), lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), lax.sign(x), lax.is_finite(x), -x, abs(x)],
+      [lax.floor(x), lax.ceil(x), lax.sqrt(x), lax.rsqrt(x), lax.cbrt(x), lax.square(x), lax.logistic(x), lax.tanh(x)],
+      [lax.exp(x), lax.exp2(x / 10), lax.expm1(x), lax.log(x), lax.log1p(x), lax.erf(x), lax.erfc(x)],
+      [lax.integer_pow(x, n) for n in (-3, -1, 0, 1, 2, 5, 8)],
+    )
+
+  check_plain_ops(function, _FLOATS)
+
+
+def test_special_functions():
+  x = np.linspace(0.1, 0.9, 9, dtype=np.float32)
+
+  def function(x):
+    y = x + 1
+    return (
+      [lax.erf_inv(x), lax.lgamma(y), lax.digamma(y), lax.igamma(y, x), lax.igammac(y, x), lax.betainc(y, x, x)],
+      [lax.polygamma(jnp.round(y), y), lax.zeta(y + 1, y), lax.bessel_i0e(x), lax.bessel_i1e(x), lax.nextafter(x, y)],
+      [lax.asin(x), lax.acos(x), lax.atan(x), lax.sinh(x), lax.cosh(x), lax.asinh(x), lax.acosh(y), lax.atanh(x)],
+      [lax.tan(x), lax.sin(x), lax.cos(x), lax.igamma_grad_a(y, x), lax.random_gamma_grad(y, x)],
+    )
+
+  check_plain_ops(function, x, rtol=2e-5)
+
+
+def test_floats_of_two_operands_with_special_values():
+  def function(x, y):
+    compared = [x < y, x <= y, x > y, x >= y, x == y, x != y]
+    return compared, lax.max(x, y), lax.min(x, y), lax.rem(x, y), x / y, lax.atan2(x, y), lax.pow(x, y), x * y, x - y
+
+  check_plain_ops(function, *_PAIRS)
+
+
+@pytest.mark.parametrize("dtype", [*_SIGNED, *_UNSIGNED])
+def test_integers_overflow_divide_and_shift_as_in_jax(dtype):
+  def function(x, y):
+    return (
+      [x + y, x - y, x * y, lax.div(x, y), lax.rem(x, y), lax.max(x, y), lax.min(x, y), lax.sign(x), -x, abs(x)],
+      [x & y, x | y, x ^ y, ~x, lax.population_count(x), lax.clz(x), lax.integer_pow(x, 3), x // y, x % y],
+      [lax.shift_left(x, y), lax.shift_right_logical(x, y), lax.shift_right_arithmetic(x, y)],
+      [x < y, x == y, x >= y, lax.div(x, jnp.asarray(3, dtype)), lax.shift_left(x, jnp.asarray(2, dtype))],
+    )
+
+  check_plain_ops(function, *_integer_pairs(dtype))
+
+
+@pytest.mark.parametrize("dtype", [*_SIGNED, *_UNSIGNED, np.bool_, np.float16, jnp.bfloat16, np.complex64])
+def test_casts_of_floats_saturate(dtype):
+  check_plain_ops(lambda x: (x.astype(dtype), (x * 1e7).astype(dtype)), np.append(_FLOATS, np.float32([1e20, -1e20])))
+
+
+@pytest.mark.parametrize("dtype", [*_SIGNED, *_UNSIGNED])
+def test_casts_of_integers_wrap_around(dtype):
+  targets = (*_SIGNED, *_UNSIGNED, np.float32, np.bool_)
+  check_plain_ops(lambda x: [x.astype(target) for target in targets], _integers(dtype))
+
+
+def test_bools_and_selections():
+  p = np.array([True, False, True, False])
+  q = np.array([True, True, False, False])
+
+  def function(p, q):
+    which = p.astype(np.int32) + q
+    numbers = [jnp.full(4, n) for n in range(3)]
+    logic = [p & q, p | q, p ^ q, ~p, lax.max(p, q), lax.min(p, q), p < q, p == q]
+    return logic, lax.select_n(which, *numbers), lax.select(p, numbers[1], numbers[2])
+
+  check_plain_ops(function, p, q)
+
+
+def test_clamp_and_bits():
+  def function(x):
+    bits = lax.bitcast_convert_type(x, np.int32)
+    halves = lax.bitcast_convert_type(bits, np.uint16)
+    return lax.clamp(-1.0, x, 2.0), bits, halves, lax.bitcast_convert_type(halves, np.float32)
+
+  check_plain_ops(function, _FLOATS)
+
+
+def test_complex_numbers():
+  x = np.array([1 + 2j, -3 + 0.5j, 0.1j], np.complex64)
+
+  def function(x):
+    parts = [x.real, x.imag, abs(x), jnp.conj(x), lax.complex(x.imag, x.real), lax.sign(x)]
+    return parts, x * x, x / (x + 1), jnp.exp(x), jnp.sqrt(x), jnp.sin(x), jnp.tanh(x), x == x, x @ x
+
+  check_plain_ops(function, x)
