@@ -8,6 +8,7 @@ from typing import Any
 import tree
 
 from graftax.convert._tensorflow import without_autograph
+from graftax.convert.errors import ParameterError
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 
 __all__ = ["AnnotatedFunction"]
@@ -42,6 +43,12 @@ class AnnotatedFunction:
 
   @without_autograph
   def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    if self.has_params and not args:
+      raise ParameterError(
+        f"{self.name}: called without parameters; expected {self.name}(params, ...), with the dict that the conversion "
+        f"returned beside the function, as a positional argument. It is empty if there are no variables; "
+        f"convert_functional returns a function that does not take it."
+      )
     return self.fn(*args, **kwargs)
 
   def __deepcopy__(self, memo: Any) -> "AnnotatedFunction":
