@@ -37,7 +37,7 @@ class TensorSpecWithDefault:
     is_primary: whether `make_auto_batching_function` takes the batch size from this input.
 
   Raises:
-    SaveInputError: the default is None, or does not fit the shape and dtype.
+    SaveInputError: the default is None, or does not fit the shape and dtype. Floats may be rounded.
 
   Example:
     >>> TensorSpecWithDefault(jax.ShapeDtypeStruct((None,), np.float32), [1, 2]).default_val
@@ -59,8 +59,8 @@ class TensorSpecWithDefault:
       if tf is not None and isinstance(self.tensor_spec, tf.TensorSpec):
         self.default_val = tf.convert_to_tensor(self.default_val, self.tensor_spec.dtype)
       else:
-        self.default_val = np.asarray(self.default_val, spec.dtype)
-    except (TypeError, ValueError) as e:
+        self.default_val = _cast(self.default_val, spec.dtype)
+    except (TypeError, ValueError, OverflowError) as e:
       raise SaveInputError(f"the default of {self.tensor_spec} cannot become {spec.dtype}: {e}") from e
     shape = tuple(self.default_val.shape)
     if not spec.has_shape(shape):
@@ -158,6 +158,20 @@ def named_specs(input_signature: Sequence[Any], where: str) -> tuple[Any, ...]:
   if repeated:
     raise SaveInputError(f"{where}: several inputs are named {repeated}; rename all but one")
   return structure.unflatten(specs)
+
+
+def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+  """Returns a value as an array of a dtype; raises if the dtype cannot hold it."""
+  given = np.asarray(value)
+  if given.dtype.kind == "c" and dtype.kind != "c":
+    raise ValueError(f"{dtype} does not hold {given.dtype}")
+  with np.errstate(over="ignore"):
+    cast = np.asarray(value, dtype)
+  if dtype.kind in "biu" and not np.array_equal(cast, given):
+    raise ValueError(f"{dtype} does not hold {given.dtype} {given.tolist()!r:.80}")
+  if given.dtype.kind in "iufc" and (np.isfinite(given) & ~np.isfinite(cast)).any():
+    raise OverflowError(f"{given.dtype} {given.tolist()!r:.80} is beyond the range of {dtype}")
+  return cast
 
 
 def _without_default(leaf: Any) -> Any:

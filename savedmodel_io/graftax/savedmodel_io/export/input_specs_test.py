@@ -33,6 +33,32 @@ def test_defaults_that_do_not_fit_raise(default, message):
     TensorSpecWithDefault(_SPEC, default)
 
 
+@pytest.mark.parametrize(
+  ("default", "dtype", "message"),
+  [
+    (2.5, np.int32, r"int32 does not hold float64 2\.5"),
+    (np.int64(300), np.int8, "int8 does not hold int64 300"),
+    (300, np.int8, "cannot become int8: Python integer 300 out of bounds"),
+    (2, np.bool_, "bool does not hold int64 2"),
+    (1e300, np.float32, r"1e\+300 is beyond the range of float32"),
+    (np.complex64(1j), np.float32, "float32 does not hold complex64"),
+  ],
+)
+def test_defaults_whose_value_would_change_raise(default, dtype, message):
+  with pytest.raises(SaveInputError, match=message):
+    TensorSpecWithDefault(jax.ShapeDtypeStruct((), dtype), default)
+
+
+def test_defaults_may_be_rounded_infinite_and_text():
+  def default(value, dtype):
+    return TensorSpecWithDefault(jax.ShapeDtypeStruct((), dtype), value).default_val
+
+  assert default(0.1, np.float32) == np.float32(0.1)
+  assert default(np.inf, jax.numpy.bfloat16) == np.inf
+  assert default(3.0, np.int32) == 3
+  assert default("text", np.object_) == "text"
+
+
 def test_defaults_of_something_else_than_a_spec_raise():
   with pytest.raises(SaveInputError, match="tensor_spec is 3; expected a spec"):
     TensorSpecWithDefault(3, 1)
