@@ -20,7 +20,7 @@ class Renaming:
   """What `rename` did with each name.
 
   Attributes:
-    matched: old name -> new name, for the parameters that were renamed.
+    matched: old name -> new name, for the parameters that a row gives a name.
     dropped: old names that the table maps to None.
     unmatched: old names that no row of the table fits.
     unused: rows of the table that fit no parameter.
@@ -70,7 +70,8 @@ def rename(
     like: what the result should be: name -> array, or nested dicts as `nest` returns them, of anything with a shape.
 
   Returns:
-    `(renamed, report)`. `renamed` holds the very values, without those whose shape differs from `like`.
+    `(renamed, report)`. `renamed` holds the very values, without those that no row fits and those whose shape differs
+    from `like`.
 
   Raises:
     ParameterNameError: two parameters get the same name, or a row is not a regular expression.
@@ -89,7 +90,7 @@ def rename(
   rows = {row for row, _ in filter(None, matches.values())}
   matched = {name: match[1] for name, match in matches.items() if match is not None and match[1] is not None}
   old_names = _old_names(matched)
-  expected = None if like is None else {name: tuple(np.shape(leaf)) for name, leaf in unnest(like).items()}
+  expected = None if like is None else {name: tuple(np.shape(leaf)) for name, leaf in _by_name(like).items()}
   values = {new: params[old] for new, old in old_names.items()}
   have = {new: tuple(np.shape(value)) for new, value in values.items()}
   mismatched = {
@@ -107,6 +108,11 @@ def rename(
     mismatched=mismatched,
   )
   return {new: value for new, value in values.items() if new not in mismatched}, report
+
+
+def _by_name(like: Mapping[str, Any]) -> Mapping[str, Any]:
+  is_nested = any(isinstance(value, Mapping) for value in like.values())
+  return unnest(like) if is_nested else like
 
 
 def _new_name(name: str, params: Mapping[str, Any], table: Mapping[str, str | None]) -> tuple[str, str | None] | None:

@@ -51,6 +51,13 @@ def test_what_did_not_fit_is_reported():
   ]
 
 
+def test_like_may_hold_names_with_slashes():
+  renamed, report = rename({"a": np.zeros(2)}, {"a": "x/y"}, {"x/y": np.ones(2), "z": np.ones(1)})
+  assert list(renamed) == ["x/y"]
+  assert report.missing == ("z",)
+  assert not report.unexpected
+
+
 def test_without_like_shapes_are_free():
   renamed, report = rename(_PARAMS, {r"(.)/(.)": r"\2/\1", "step": None})
   assert list(renamed) == ["w/a", "b/a", "w/b"]
@@ -58,7 +65,7 @@ def test_without_like_shapes_are_free():
   assert report.is_complete
 
 
-def test_a_name_comes_before_a_pattern_and_is_none():
+def test_a_name_of_a_parameter_is_not_read_as_a_pattern():
   renamed, _ = rename({"a.b": 1, "axb": 2}, {"a.b": "exact", "a.*": "pattern"})
   assert renamed == {"exact": 1, "pattern": 2}
 
