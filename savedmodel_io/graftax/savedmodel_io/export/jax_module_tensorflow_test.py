@@ -160,6 +160,25 @@ def test_inputs_may_be_passed_by_name():
   np.testing.assert_array_equal(module.methods[_KEY](y=_X, x=2 * _X), _X)
 
 
+def _with_options(params, x, train=False, scale=2.0):
+  return x if train else scale * (x @ params["w"])
+
+
+def _with_named_options(params, x, *, train=False, **others):
+  return x if train or others else 2.0 * (x @ params["w"])
+
+
+@pytest.mark.parametrize("apply_fn", [_with_options, _with_named_options])
+def test_options_with_defaults_are_left_to_the_function(apply_fn):
+  module = JaxModule(_params(), apply_fn, input_polymorphic_shape="b, ...")
+  np.testing.assert_array_equal(module.methods[_KEY](_X), 2 * (_X @ _params()["w"]))
+
+
+def test_inputs_with_defaults_may_be_given():
+  module = JaxModule(_params(), lambda params, x, scale=2.0: scale * (x @ params["w"]))
+  np.testing.assert_array_equal(module.methods[_KEY](_X, tf.constant(3.0)), 3 * (_X @ _params()["w"]))
+
+
 def test_random_keys_are_variables_of_bits():
   params = {"key": jax.random.key(3, impl="rbg")}
   module = JaxModule(params, lambda params, x: x + jax.random.uniform(params["key"], (2,)), trainable=True)

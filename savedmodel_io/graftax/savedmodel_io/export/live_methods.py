@@ -1,5 +1,6 @@
 """The variables and functions of a `JaxModule` in TensorFlow."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -74,10 +75,22 @@ def _function(
     shapes = [None, *method.shape_specs(num_inputs)]
     return jax2tf.convert(apply, polymorphic_shapes=shapes, **method.options)
 
-  def predict(*inputs: Any) -> Any:
-    return converted(len(inputs))(list(variables), *inputs)
-
   signature = method.input_signature()
+  defaults = [] if signature is None else [p.default for p in signature.parameters.values()]
+
+  def predict(*inputs: Any) -> Any:
+    # TensorFlow passes the defaults of Python too. They are left to the function, because they may not be arrays.
+    num_inputs = len(inputs)
+    while 0 < num_inputs <= len(defaults) and inputs[num_inputs - 1] is defaults[num_inputs - 1]:
+      num_inputs -= 1
+    return converted(num_inputs)(list(variables), *inputs[:num_inputs])
+
   if signature is not None:
-    predict.__signature__ = signature  # type: ignore[attr-defined]
+    predict.__signature__ = _of_positional(signature)  # type: ignore[attr-defined]
   return tf.function(predict, jit_compile=method.jit_compile, autograph=False)
+
+
+def _of_positional(signature: inspect.Signature) -> inspect.Signature:
+  """Returns a signature without keyword-only parameters, whose values TensorFlow would otherwise pass by name."""
+  by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+  return signature.replace(parameters=[p for p in signature.parameters.values() if p.kind not in by_name])
