@@ -34,7 +34,7 @@ def check_plain_ops(
   """
   expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*args))]
   converted = jax2tf.convert(function, polymorphic_shapes=polymorphic_shapes, with_gradient=False, lowering="tf_ops")
-  found = [np.asarray(x) for x in jax.tree.leaves(converted(*args))]
+  found = [x.numpy() for x in jax.tree.leaves(converted(*args))]  # np.asarray refuses bfloat16 tensors
   for ours, theirs in zip(found, expected, strict=True):
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
     if not jax.numpy.issubdtype(theirs.dtype, np.inexact):

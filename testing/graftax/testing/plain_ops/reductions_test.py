@@ -23,15 +23,9 @@ _NAN = np.where(_normal(2, 5, 6, 3) > 7, np.nan, _normal(2, 5, 6, 3)).astype(np.
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8, np.int32, np.bool_, jnp.bfloat16])
 def test_reductions(dtype):
   def function(x):
-    found = [
-      jnp.argmax(x, 1),
-      jnp.argmin(x, 0),
-      jnp.all(x != 0, 1),
-      jnp.any(x, (0, 1)),
-      lax.cummax(x),
-      lax.cummin(x, 1),
-    ]
+    found = [jnp.argmax(x, 1), jnp.argmin(x, 0), jnp.all(x != 0, 1), jnp.any(x, (0, 1))]
     if x.dtype != bool:
+      found += [lax.cummax(x), lax.cummin(x, 1)]
       found += [lax.reduce_max(x, (0,)), lax.reduce_min(x, (0, 1)), lax.cumsum(x, reverse=True), lax.cumprod(x)]
       found += [lax.reduce_prod(x, (0,)), lax.reduce(x, np.asarray(0, dtype), lax.add, (0,))]
     if np.issubdtype(x.dtype, np.integer):

@@ -90,7 +90,7 @@ def test_what_has_no_form_is_one_error_with_counts_and_lines():
   assert (str(restored), restored.found) == (str(error), error.found)
 
 
-def test_a_derivative_that_jax_does_not_have_names_the_order_that_works():
+def test_a_derivative_without_a_form_raises_unless_it_is_left_out():
   @jax.custom_vjp
   def once(x):
     return jnp.sin(x)
