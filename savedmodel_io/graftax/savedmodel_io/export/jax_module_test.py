@@ -157,6 +157,7 @@ def test_updates_reach_methods_obtained_before():
     (_Dict(_params()), "the parameters have the structure .*_Dict"),
     ({**_params(), "w": np.ones(3, np.float32)}, r"parameter 'w' is float32\[3\]; expected float32\[2\]"),
     ({**_params(), "w": np.ones(2, np.float64)}, r"parameter 'w' is float64\[2\]; expected float32\[2\]"),
+    ({**_params(), "w": "text"}, "a parameter is 'text' of type str; expected an array"),
     ({**_params(), "step": np.float32(1)}, r"parameter 'step' is float32\[\]; expected int32\[\]"),
   ],
 )

@@ -64,7 +64,8 @@ class ModuleParameters:
     """Returns the same parameters with other values.
 
     Raises:
-      VariableValueError: the pytree has another structure, or an array another shape or dtype.
+      VariableValueError: the pytree has another structure, a leaf is not an array, or an array has another shape or
+        dtype.
     """
     old, new = self.structure.treedef, jax.tree.structure(params)
     if new != old:
@@ -136,7 +137,10 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _spec(leaf: Any) -> tuple[tuple[int, ...], Any]:
-  return np.shape(leaf), leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
+  try:
+    return np.shape(leaf), leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
+  except TypeError as e:
+    raise VariableValueError(f"a parameter is {leaf!r:.80} of type {type(leaf).__name__}; expected an array") from e
 
 
 def _text(leaf: Any) -> str:
