@@ -78,7 +78,7 @@ def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Archiv
     if isinstance(e, UnsafeArchiveError | DamagedArchiveError):
       raise
     raise DamagedArchiveError(
-      f"{name}: cannot be unpacked, as it is cut off, damaged or no tar archive ({type(e).__name__}: {e}); it begins "
+      f"{name}: cannot be unpacked; it is cut off, damaged or not a tar archive ({type(e).__name__}: {e}); it begins "
       f"with {first!r}. Delete it and fetch it again."
     ) from e
 

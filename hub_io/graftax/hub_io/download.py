@@ -37,7 +37,7 @@ def download_from_kaggle(model: KaggleModel, *, force: bool) -> Path:
 
   Args:
     model: which model; without a version, the newest.
-    force: download again what kagglehub takes for complete.
+    force: download again even if kagglehub has a complete copy.
 
   Raises:
     KagglehubNotInstalledError: kagglehub is not installed.

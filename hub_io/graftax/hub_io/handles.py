@@ -1,4 +1,4 @@
-"""Parses handles: what a user writes to name a module, and which Kaggle model and TF-Hub address it stands for."""
+"""Parses handles: what a user writes to name a module, and which Kaggle model and TF-Hub address that is."""
 
 import re
 from dataclasses import dataclass
@@ -143,7 +143,7 @@ def _parse_gcs(text: str) -> Handle:
 
 def _tfhub_handle(text: str, path: str, plain: str) -> Handle:
   if not path:
-    raise HandleError(f"{text!r} names no model; expected {_TFHUB}PUBLISHER/MODEL/VERSION.")
+    raise HandleError(f"{text!r} does not name a model; expected {_TFHUB}PUBLISHER/MODEL/VERSION.")
   url = _TFHUB + path
   name = kaggle_name(path)
   return Handle(text, None if name is None else _parse_name(name), _unique(text, plain, url), download_url=url)

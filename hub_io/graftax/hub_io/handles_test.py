@@ -76,7 +76,7 @@ def test_a_kaggle_name_has_no_other_address():
     ("a/b/c/d\n", "neither an existing path nor"),
     ("https://www.kaggle.com/datasets/a/b", "not the address of a model"),
     ("https://www.kaggle.com/models/google/yamnet", "neither an existing path nor"),
-    ("https://tfhub.dev/", "names no model"),
+    ("https://tfhub.dev/", "does not name a model"),
     ("https://", "not an address of a server"),
     ("https://user:password@example.com/m.tar.gz", "not an address of a server"),
     ("https://exa mple.com/m", "not an address of a server"),

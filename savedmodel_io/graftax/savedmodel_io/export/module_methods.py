@@ -9,7 +9,7 @@ from graftax.savedmodel_io.errors import SaveInputError
 
 __all__ = ["ModuleMethod", "module_methods"]
 
-# The options of `graftax.convert.jax2tf.convert`, except the one that `input_polymorphic_shape` stands for.
+# The options of `graftax.convert.jax2tf.convert`, except `polymorphic_shapes`, which `JaxModule` computes.
 _OPTIONS = (
   "polymorphic_constraints",
   "with_gradient",
