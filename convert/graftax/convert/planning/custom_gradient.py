@@ -29,6 +29,10 @@ __all__ = [
   "gradient_of",
 ]
 
+_ADVICE = (
+  "To differentiate the forward pass instead, convert inside `with override_config('convert_custom_gradient', False):`."
+)
+
 _OP_TYPE = "_gradient_op_type"
 
 
@@ -110,8 +114,8 @@ def _attached(
       if ref is None:
         raise ConversionError(
           f"IdentityN node {node.name!r} (function {function.name!r}): its custom gradient captures "
-          f"{str(capture.ref)!r} of function {capture.function!r}, which cannot be seen from where it stands. Convert "
-          f"with convert_custom_gradient=False to differentiate the forward pass instead."
+          f"{str(capture.ref)!r} of function {capture.function!r}, which cannot be seen from where it stands. "
+          f"{_ADVICE}"
         )
       refs.append(ref)
   return dataclasses.replace(node, inputs=(*node.inputs, *refs))
@@ -219,8 +223,7 @@ class _Transposed:
     except Exception as e:  # primitives that are not linear raise various errors
       raise ForwardModeError(
         f"a custom gradient (function {self.name!r}) has no forward mode: what it computes is not linear in the "
-        f"cotangents ({type(e).__name__}: {str(e) or 'of a product of cotangents'}). Use reverse mode, or convert with "
-        f"convert_custom_gradient=False to differentiate the forward pass instead."
+        f"cotangents ({type(e).__name__}: {str(e) or 'of a product of cotangents'}). Use reverse mode. {_ADVICE}"
       ) from e
 
 

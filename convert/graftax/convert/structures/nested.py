@@ -347,12 +347,13 @@ def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
   if array.dtype.kind in "OSU":
     raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
   wanted = spec.dtype.base.numpy
+  stays_known = array.dtype.kind in "iub" and wanted.kind in "iub" and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE
+  if stays_known or not hasattr(value, "dtype"):
+    _check_range(array, wanted, where)
   if not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind"):
     array = array.astype(wanted)  # Python numbers have no dtype of their own.
   _check_fits(array, where)
-  if array.dtype.kind in "iub" and wanted.kind in "iub" and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE:
-    return array.astype(wanted)
-  return jnp.asarray(array)
+  return array.astype(wanted) if stays_known else jnp.asarray(array)
 
 
 def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
@@ -364,6 +365,18 @@ def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
     if jnp.issubdtype(wanted, kind) and isinstance(array, jax.Array) and not jnp.issubdtype(array.dtype, kind):
       return array.astype(canonical_dtype(wanted))
   return array
+
+
+def _check_range(value: np.ndarray, wanted: np.dtype[Any], where: str) -> None:
+  """Raises if integers are beyond the integers of the dtype that they will get, where NumPy wraps them."""
+  if value.size == 0 or value.dtype.kind not in "iu" or wanted.kind not in "iub":
+    return
+  limits = (0, 1) if wanted.kind == "b" else (np.iinfo(wanted).min, np.iinfo(wanted).max)
+  if value.min() < limits[0] or value.max() > limits[1]:
+    raise InputError(
+      f"{where}: got {value.dtype} values from {value.min()} to {value.max()}; expected {wanted}, which holds "
+      f"{limits[0]} to {limits[1]}."
+    )
 
 
 def _check_fits(value: np.ndarray, where: str) -> None:

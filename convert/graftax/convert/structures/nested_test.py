@@ -104,6 +104,14 @@ def test_other_values_than_the_fixed_ones_raise_whatever_they_are(fixed, given):
     _flatten(structure, 1, given)
 
 
+@pytest.mark.parametrize("value", [np.array([300]), np.array([-1]), [1, 300], np.array([1, 256], np.uint16)])
+def test_integers_beyond_the_dtype_of_the_signature_raise(value):
+  structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.UINT8))
+  assert _flatten(structure, [0, 255])[0].dtype == np.uint8
+  with pytest.raises(InputError, match=r"x'?: got u?int\d+ values from .*; expected uint8, which holds 0 to 255"):
+    _flatten(structure, value)
+
+
 def test_integers_that_do_not_fit_32_bits_raise_while_64_bit_types_are_off():
   structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), DType.INT64))
   (small,) = _flatten(structure, np.array([2**31 - 1, -(2**31)]))

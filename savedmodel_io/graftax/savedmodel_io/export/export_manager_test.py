@@ -55,6 +55,14 @@ def test_variables_have_dotted_names_and_are_trained_as_asked(tmp_path):
   np.testing.assert_array_equal(model.variables["dense.kernel"], _params()["dense"]["kernel"])
 
 
+def test_sizes_that_a_signature_gives_are_fixed(tmp_path):
+  module = JaxModule({"w": np.ones((2, 3), np.float32)}, lambda params, x: x @ params["w"], False, "b, _")
+  configs = [ServingConfig(f"batch_{size}", [jax.ShapeDtypeStruct((size, 2), np.float32)]) for size in (1, 8, None)]
+  model = _saved(tmp_path, module, *configs)
+  shapes = {name: signature.inputs["inputs_0"].shape.dims for name, signature in model.signatures.items()}
+  assert shapes == {"batch_1": (1, 2), "batch_8": (8, 2), "batch_None": (None, 2)}
+
+
 def test_functions_are_traced_without_values(tmp_path, monkeypatch):
   """So arrays that are spread over devices are not gathered."""
   traced = []

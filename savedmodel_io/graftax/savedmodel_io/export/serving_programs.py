@@ -86,7 +86,14 @@ def _symbolic(method: ModuleMethod, inputs: Sequence[Any], where: str) -> tuple[
     polymorphic_shapes=None if all(shape is None for shape in shapes) else shapes,
     constraints=tuple(method.options.get("polymorphic_constraints", ())),
   )
-  return symbolic_arguments(function, where)[0]
+  named = symbolic_arguments(function, where)[0]
+  # A size that the signature gives is fixed in it, even if other signatures leave that dimension open.
+  return jax.tree.map(_with_given_sizes, named, tuple(inputs))
+
+
+def _with_given_sizes(named: jax.ShapeDtypeStruct, given: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+  sizes = zip(named.shape, given.shape, strict=True)
+  return jax.ShapeDtypeStruct(tuple(name if size is None else size for name, size in sizes), named.dtype)
 
 
 def _program(
