@@ -133,3 +133,9 @@ def test_sorting(dtype):
     return order, jnp.sort(x), two, lax.sort(jnp.stack([x, x[::-1]], 1), dimension=0), *lax.top_k(x, 5)
 
   check_plain_ops(function, x, pairs)
+
+
+def test_searches_use_the_total_order_of_floats():
+  x = np.array([-np.inf, -1, 0.0, 2, np.inf, np.nan], np.float32)
+  y = np.array([np.nan, -0.0, 0.0, -1, 5, -np.inf, np.inf], np.float32)
+  check_plain_ops(lambda x, y: (jnp.searchsorted(x, y), jnp.searchsorted(x, y, side="right")), x, y)

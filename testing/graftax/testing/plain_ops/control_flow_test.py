@@ -35,6 +35,14 @@ def test_loops_with_a_symbolic_batch(size):
   check_plain_ops(function, np.resize(_X, (size, 4)), polymorphic_shapes=["b, _"])
 
 
+def test_gradients_of_branches():
+  def function(x):
+    return jax.grad(lambda x: lax.cond(x.sum() > 0, jnp.sin, lambda x: x**3, x).sum())(x)
+
+  check_plain_ops(function, _X)
+  check_plain_ops(function, -_X - 1)
+
+
 def test_loops_without_steps():
   def function(x):
     return lax.scan(lambda c, row: (c + row.sum(), row), 0.0, x[:0]), lax.fori_loop(5, 2, lambda i, c: c + 1, x)

@@ -7,8 +7,11 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, same_shape, select
+from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, highest, same_shape, select
+from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+
+__all__ = ["total_order"]
 
 _OPS = {
   "eq": "Equal",
@@ -54,3 +57,24 @@ def select_n(b: Builder, which: Tensor, *cases: Tensor, out: Any) -> Tensor:
     reversed(range(len(cases) - 1)),
     cases[-1],
   )
+
+
+def _register_total(primitive: str, op: str) -> None:
+  @rule(primitive)
+  def comparison(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+    if x.dtype.kind == "c":
+      raise Unsupported("a total order of complex numbers")
+    if x.is_float:
+      x, y = total_order(b, x), total_order(b, y)
+    return _comparison(b, x, y, op=op)
+
+
+for _primitive in ("eq", "le", "lt"):
+  _register_total(f"{_primitive}_to", _OPS[_primitive])
+
+
+def total_order(b: Builder, x: Tensor) -> Tensor:
+  """Returns integers in the order of floats, in which -0 is below 0, and NaN is at the end that its sign says."""
+  bits = bitcast(b, x, np.dtype(f"i{x.dtype.itemsize}"))
+  turned = b.op("BitwiseXor", bits, full(b, bits, highest(bits.dtype)), shape=x.shape)
+  return select(b, compare(b, "Less", bits, 0), turned, bits, x.shape)

@@ -67,6 +67,18 @@ def stack(b: Builder, *parts: Tensor, axis: int, out: Any) -> Tensor:
   return b.op("Pack", list(parts), shape=out.shape, axis=int(axis))
 
 
+@rule("unstack")
+def unstack(b: Builder, x: Tensor, *, axis: int, outs: Sequence[Any]) -> list[Tensor]:
+  """Returns the tensors side by side along an axis."""
+  return b.op_list("Unpack", x, shapes=[out.shape for out in outs], num=len(outs), axis=int(axis))
+
+
+@rule("empty", "empty2", ignores=("dtype", "memory_space", "shape"))
+def empty(b: Builder, *, out: Any) -> Tensor:
+  """Returns zeros: the values do not matter."""
+  return broadcast(b, b.constant(np.zeros((1,) * len(out.shape), out.dtype)), out.shape)
+
+
 @rule("split")
 def split(b: Builder, x: Tensor, *, sizes: Sequence[Dim], axis: int, outs: Sequence[Any]) -> list[Tensor]:
   """Returns the parts of a tensor along an axis."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, compare, full, highest, is_nan, select, transpose
-from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, full, highest, is_nan, select, transpose
+from graftax.convert.jax2tf.tf_ops.rules.comparisons import total_order
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
 
@@ -78,18 +78,11 @@ def approx_top_k(
 def _largest(b: Builder, x: Tensor, k: int, axis: int) -> list[Tensor]:
   moved = _axis_last(b, x, axis)
   key = cast(b, moved, np.int32) if moved.dtype == np.bool_ else moved
-  key = _total_order(b, key) if key.is_float else key
+  key = total_order(b, key) if key.is_float else key
   shape = (*key.shape[:-1], k)
   where = b.op_list("TopKV2", key, np.int32(k), shapes=[shape, shape])[1]
   found = [_permuted(b, moved, where), where]
   return [_axis_back(b, result, axis) for result in found]
-
-
-def _total_order(b: Builder, x: Tensor) -> Tensor:
-  """Returns integers in the order of floats, in which -0 is below 0, and NaN is at the end that its sign says."""
-  bits = bitcast(b, x, np.dtype(f"i{x.dtype.itemsize}"))
-  turned = b.op("BitwiseXor", bits, full(b, bits, highest(bits.dtype)), shape=x.shape)
-  return select(b, compare(b, "Less", bits, 0), turned, bits, x.shape)
 
 
 def _axis_last(b: Builder, x: Tensor, axis: int) -> Tensor:
