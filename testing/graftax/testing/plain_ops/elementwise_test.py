@@ -75,6 +75,11 @@ def test_integers_overflow_divide_and_shift_as_in_jax(dtype):
   check_plain_ops(function, *_integer_pairs(dtype))
 
 
+@pytest.mark.parametrize("dtype", _UNSIGNED)
+def test_a_graph_of_one_negation_stays_unsigned_when_it_is_optimized(dtype):
+  check_plain_ops(lambda x: -x, _integers(dtype))
+
+
 @pytest.mark.parametrize("dtype", [*_SIGNED, *_UNSIGNED, np.bool_, np.float16, jnp.bfloat16, np.complex64])
 def test_casts_of_floats_saturate(dtype):
   check_plain_ops(lambda x: (x.astype(dtype), (x * 1e7).astype(dtype)), np.append(_FLOATS, np.float32([1e20, -1e20])))

@@ -86,7 +86,8 @@ for _primitive, _op in _BINARY.items():
 def neg(b: Builder, x: Tensor) -> Tensor:
   """Returns the negative; that of unsigned integers wraps around."""
   if x.dtype.kind == "u":
-    return b.op("Sub", np.zeros((), x.dtype), x, shape=x.shape)
+    # TensorFlow's optimizer makes `0 - x` a Neg, which has no unsigned integers.
+    return b.op("AddV2", b.op("Invert", x, shape=x.shape), full(b, x, 1), shape=x.shape)
   return b.op("Neg", x, shape=x.shape)
 
 
