@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from graftax import savedmodel_io
 from graftax.convert import split_trainable
 from graftax.tools.cli import app
+from graftax.tools.model_report import report_model
 
 _CODE = """
 import jax.numpy as jnp
@@ -50,10 +51,14 @@ def _expected(x):
   return scope["predict"](scope["PARAMS"], x)
 
 
-def test_the_written_model_computes_the_function_and_its_gradient(model, tmp_path):
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_the_written_model_computes_the_function_and_its_gradient(model, tmp_path, lowering):
   out = tmp_path / "out"
-  shown = _export(f"{model}:predict", "--input", "x=float32[batch,3]", "--params", "PARAMS", "--out", out)
+  options = ["--input", "x=float32[batch,3]", "--params", "PARAMS", "--lowering", lowering, "--out", out]
+  shown = _export(f"{model}:predict", *options)
   assert shown.exit_code == 0, shown.output
+  ops = {op.op for op in report_model(savedmodel_io.load(out)).ops}
+  assert ("XlaCallModule" in ops, "Tanh" in ops) == ((True, False) if lowering == "stablehlo" else (False, True))
   assert "x: float32[?, 3]" in shown.output and "logits: float32[?, 4]" in shown.output
   fn, params = savedmodel_io.load(out).convert("serving_default")
   assert sorted(params) == ["dense/bias", "dense/kernel"]
@@ -125,6 +130,7 @@ def test_a_folder_that_is_there_is_kept(model, tmp_path):
 _WITHOUT_TENSORFLOW = """
 import sys
 from graftax.tools.cli import app
+from graftax.tools.model_report import report_model
 try:
   app(sys.argv[1:])
 finally:

@@ -1,6 +1,7 @@
 """`gather` as GatherV2: the axes along which slices have positions are made one axis."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Sequence, Set
 from typing import Any
 
 import jax.numpy as jnp
@@ -33,12 +34,13 @@ def gather(
   out: Any,
 ) -> Tensor:
   """Returns slices at positions. Positions out of bounds are moved inside, or their slices are filled."""
-  numbers = dimension_numbers
   slice_sizes = [*slice_sizes, *x.shape[len(slice_sizes) :]]  # the words of random keys
+  numbers = dimension_numbers
   batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
   axes = (*batch_dims, *(int(axis) for axis in numbers.start_index_map))
+  if not axes:
+    raise Unsupported("slices without positions")
   x = _without_unused(b, x, axes, slice_sizes)
-  rest = [axis for axis in range(x.rank) if axis not in axes]
   indexed = IndexedAxes(
     axes,
     tuple(x.shape[axis] for axis in axes),
@@ -46,34 +48,37 @@ def gather(
     len(batch_dims),
     tuple(int(axis) for axis in numbers.start_indices_batching_dims),
   )
-  if not axes:
-    raise Unsupported("slices without positions")
   at = coordinates(b, starts, indexed)
-  inside = in_bounds(b, at, indexed) if mode.name == "FILL_OR_DROP" else None
   where = flat_positions(b, clamped(b, at, indexed), indexed)
+  rest = [axis for axis in range(x.rank) if axis not in axes]
   found = _rows(b, x, axes, rest, where)
-  # The axes are now those of `starts`, the lengths that are not 1, and the axes without positions.
-  num_outer = starts.rank - 1
   dropped = {*map(int, numbers.collapsed_slice_dims), *batch_dims}
   rest = [axis for axis in rest if axis not in dropped]  # those dropped have size 1
   found = reshape(b, found, (*where.shape, *(x.shape[axis] for axis in rest)))
-  windows = [axis for axis in axes if not (isinstance(slice_sizes[axis], int) and slice_sizes[axis] == 1)]
-  by_axis = {axis: num_outer + number for number, axis in enumerate([*windows, *rest])}
+  inside = in_bounds(b, at, indexed) if mode.name == "FILL_OR_DROP" else None
   if inside is not None:
     found = _filled(b, found, inside, fill_value)
+  # The axes are now those of `starts`, the lengths that are not 1, and the axes without positions.
+  windows = [axis for axis in axes if not (isinstance(slice_sizes[axis], int) and slice_sizes[axis] == 1)]
+  by_axis = {axis: starts.rank - 1 + number for number, axis in enumerate([*windows, *rest])}
   kept = [axis for axis in range(x.rank) if axis not in dropped]
-  num_words = x.rank - len(dropped) - len(numbers.offset_dims)
+  num_words = len(kept) - len(numbers.offset_dims)
   offset_dims = {*map(int, numbers.offset_dims), *range(len(out.shape) - num_words, len(out.shape))}
-  order = iter(range(num_outer))
-  offsets = iter(kept)
-  permutation: list[int] = []
-  for position in range(len(out.shape)):
-    if position in offset_dims:
-      axis = next(offsets)
-      permutation += [by_axis[axis]] if axis in by_axis else []
-    else:
-      permutation.append(next(order))
-  return reshape(b, transpose(b, found, permutation), out.shape)
+  order = _result_order(len(out.shape), offset_dims, [by_axis.get(axis) for axis in kept])
+  return reshape(b, transpose(b, found, order), out.shape)
+
+
+def _result_order(rank: int, offset_dims: Set[int], of_slices: Sequence[int | None]) -> list[int]:
+  """Returns the axes of the slices in the order of the result.
+
+  Args:
+    rank: of the result.
+    offset_dims: the axes of the result that are axes of slices; the others are axes of the positions, which come first.
+    of_slices: where the axes of slices are, in their order; None for one of size 1 that is not there.
+  """
+  outer, slices = itertools.count(), iter(of_slices)
+  found = [next(slices) if position in offset_dims else next(outer) for position in range(rank)]
+  return [axis for axis in found if axis is not None]
 
 
 def _without_unused(b: Builder, x: Tensor, axes: Sequence[int], slice_sizes: Sequence[Dim]) -> Tensor:

@@ -5,7 +5,7 @@ out of bounds.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -35,7 +35,7 @@ from graftax.convert.jax2tf.tf_ops.rules._positions import (
   in_bounds,
   product,
 )
-from graftax.convert.jax2tf.tf_ops.tensors import Shape, Tensor
+from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor
 
 _HINTS = ("indices_are_sorted", "update_consts")
 
@@ -75,55 +75,68 @@ class _Rows:
 
 def _rows(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, numbers: Any, mode: Any) -> _Rows:
   """Returns a scatter as one to rows."""
-  batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
-  inserted = {*map(int, numbers.inserted_window_dims), *batch_dims}
-  window_axes = [axis for axis in range(x.rank) if axis not in inserted]
+  inserted = {*map(int, numbers.inserted_window_dims), *map(int, numbers.operand_batching_dims)}
   window_dims = [int(dim) for dim in numbers.update_window_dims]
-  lengths = dict(zip(window_axes, (updates.shape[dim] for dim in window_dims), strict=True))
-  axes = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
-  # Axes without positions along which an update is shorter than the operand have position zero.
-  short = [axis for axis in window_axes if axis not in axes and not _equal(lengths[axis], x.shape[axis])]
-  if not axes and not short:
+  # The axes of windows: those of the operand, and where they are in the updates.
+  of_window = dict(zip((axis for axis in range(x.rank) if axis not in inserted), window_dims, strict=True))
+  indexed, num_short = _indexed_axes(x, {axis: updates.shape[dim] for axis, dim in of_window.items()}, numbers)
+  where, drops = _positions(b, starts, indexed, num_short, mode)
+  axes = indexed.axes
+  rest = [axis for axis in range(x.rank) if axis not in axes]
+  windows = [axis for axis in axes if axis in of_window]
+  outer_dims = [dim for dim in range(updates.rank) if dim not in window_dims]
+  ordered = transpose(b, updates, [*outer_dims, *(of_window[axis] for axis in [*windows, *rest])])
+  others = tuple(x.shape[axis] for axis in rest)
+  num_updates = product(where.shape)
+  return _Rows(
+    operand=reshape(b, transpose(b, x, [*axes, *rest]), (product(indexed.sizes), *others)),
+    updates=reshape(b, ordered, (num_updates, *others)),
+    positions=reshape(b, where, (num_updates, 1)),
+    drops=drops,
+    order=(*axes, *rest),
+    apart=tuple(x.shape[axis] for axis in [*axes, *rest]),
+  )
+
+
+def _indexed_axes(x: Tensor, lengths: Mapping[int, Dim], numbers: Any) -> tuple[IndexedAxes, int]:
+  """Returns the axes along which updates have positions; the last ones, as many as returned, have position zero.
+
+  Args:
+    x: the operand.
+    lengths: axis of the operand -> size of an update along it.
+    numbers: the `ScatterDimensionNumbers`.
+  """
+  batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
+  given = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
+  short = [axis for axis, length in lengths.items() if axis not in given and not _equal(length, x.shape[axis])]
+  axes = (*given, *short)
+  if not axes:
     raise Unsupported("updates without positions")
-  axes += short
   indexed = IndexedAxes(
-    tuple(axes),
+    axes,
     tuple(x.shape[axis] for axis in axes),
     tuple(lengths.get(axis, 1) for axis in axes),
     len(batch_dims),
     tuple(int(axis) for axis in numbers.scatter_indices_batching_dims),
   )
-  outer = starts.shape[:-1]
-  zeros = [broadcast(b, reshape(b, b.constant(0, np.int32), (1,) * len(outer)), outer) for _ in short]
+  return indexed, len(short)
+
+
+def _positions(b: Builder, starts: Tensor, indexed: IndexedAxes, num_short: int, mode: Any) -> tuple[Tensor, bool]:
+  """Returns the row of each element of the updates, and whether there may be one more row, for those dropped."""
+  num_given = len(indexed.axes) - num_short
   of_starts = dataclasses.replace(
-    indexed,
-    axes=indexed.axes[: len(axes) - len(short)],
-    sizes=indexed.sizes[: len(axes) - len(short)],
-    lengths=indexed.lengths[: len(axes) - len(short)],
+    indexed, axes=indexed.axes[:num_given], sizes=indexed.sizes[:num_given], lengths=indexed.lengths[:num_given]
   )
-  at = [*coordinates(b, starts, of_starts), *zeros]
-  inside = None if mode.name == "CLIP" else in_bounds(b, at, indexed)
+  outer = starts.shape[:-1]
+  zero = reshape(b, b.constant(0, np.int32), (1,) * len(outer))
+  at = [*coordinates(b, starts, of_starts), *(broadcast(b, zero, outer) for _ in range(num_short))]
   where = flat_positions(b, clamped(b, at, indexed), indexed)
-  num_rows = product(indexed.sizes)
-  if inside is not None:
-    mask = reshape(b, inside, (*inside.shape, *(1 for _ in range(where.rank - inside.rank))))
-    where = select(b, mask, where, b.size(num_rows), where.shape)
-  rest = [axis for axis in range(x.rank) if axis not in axes]
-  of_window = dict(zip(window_axes, window_dims, strict=True))
-  outer_dims = [dim for dim in range(updates.rank) if dim not in window_dims]
-  windows = [axis for axis in axes if axis in of_window]
-  ordered = transpose(b, updates, [*outer_dims, *(of_window[axis] for axis in [*windows, *rest])])
-  others = tuple(x.shape[axis] for axis in rest)
-  num_updates = product(where.shape)
-  apart = tuple(x.shape[axis] for axis in [*axes, *rest])
-  return _Rows(
-    reshape(b, transpose(b, x, [*axes, *rest]), (num_rows, *others)),
-    reshape(b, ordered, (num_updates, *others)),
-    reshape(b, where, (num_updates, 1)),
-    inside is not None,
-    (*axes, *rest),
-    apart,
-  )
+  inside = None if mode.name == "CLIP" else in_bounds(b, at, indexed)
+  if inside is None:
+    return where, False
+  mask = reshape(b, inside, (*inside.shape, *(1 for _ in range(where.rank - inside.rank))))
+  return select(b, mask, where, b.size(product(indexed.sizes)), where.shape), True
 
 
 def _equal(m: Any, n: Any) -> bool:
