@@ -67,6 +67,8 @@ def _in_order(loaded, params):
   return found
 
 
+# TensorFlow: "tf.lite.Interpreter is deprecated", in favour of a package that is not installed here.
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
 @pytest.mark.parametrize("name", NETWORKS)
