@@ -64,7 +64,7 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def packed(module: str) -> bytes:
   """Returns one of the test modules as a .tar.gz."""
   buffer = io.BytesIO()
-  with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+  with tarfile.open(fileobj=buffer, mode="w:gz", dereference=True) as tar:  # under Bazel the files are links
     tar.add(_DATA / module, ".")
   return buffer.getvalue()
 

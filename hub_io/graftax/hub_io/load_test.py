@@ -17,7 +17,7 @@ _URL = "https://tfhub.dev/publisher/model/1"
 
 
 def _archive(path: Path, module: str = "tf1_module") -> Path:
-  with tarfile.open(path, "w:gz") as tar:
+  with tarfile.open(path, "w:gz", dereference=True) as tar:  # under Bazel the files are links
     tar.add(_DATA / module, ".")
   return path
 
