@@ -31,7 +31,8 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
   Args:
     tf_func: a `tf.function`, a ConcreteFunction, a signature or other function of a loaded SavedModel, a Keras model, a
       `tf.Module` or its methods, or any Python callable that TensorFlow can trace. TensorFlow is not needed to convert
-      a GraphDef (message or bytes), the path of a frozen graph, or the path of a SavedModel.
+      a GraphDef (message or bytes), or the path of a frozen graph (`.pb`, `.pbtxt`), a SavedModel, or the `.meta` file
+      of a TF1 checkpoint.
     *args: example arguments. Arrays (only shape and dtype count), `tf.TensorSpec`s, `jax.ShapeDtypeStruct`s and Python
       floats and complex numbers become inputs. Other Python values are fixed by the conversion. A `tf.Variable` becomes
       one of the parameters, under its name, as if the function captured it; pass None in its place to the JAX function.

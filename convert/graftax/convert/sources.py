@@ -12,6 +12,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.from_graph_def import program_from_graph_def
 from graftax.convert.live.function import EXPECTED, program_from_concrete_function, trace
 from graftax.convert.program import Program
+from graftax.convert.subgraph import cut
 from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
 
 __all__ = ["is_jax_function", "program_from"]
@@ -21,8 +22,10 @@ __all__ = ["is_jax_function", "program_from"]
 _SAVED_MODELS = "graftax.savedmodel_io."
 # First bytes of files that are often mistaken for graphs -> what reads such files.
 _OTHER_FILES = {
-  b"PK\x03\x04": "It is a zip archive, as .keras files are: load it with keras.models.load_model.",
-  b"\x89HDF\r\n": "It is an HDF5 file, as Keras writes them: load it with keras.models.load_model.",
+  b"PK\x03\x04": "It is a zip archive, as .keras files are: load it with keras.models.load_model, or its weights with "
+  "graftax.savedmodel_io.read_weights.",
+  b"\x89HDF\r\n": "It is an HDF5 file, as Keras writes them: load it with keras.models.load_model, or its weights with "
+  "graftax.savedmodel_io.read_weights.",
 }
 
 _GRAPH_OPTIONS = ("inputs", "outputs", "variables")
@@ -75,14 +78,25 @@ def _is_graph_def(source: Any) -> bool:
 def _program_from_file(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
   if path.is_dir() or path.name in ("saved_model.pb", "saved_model.pbtxt"):
     return program_from_saved_model(path if path.is_dir() else path.parent, args, kwargs)
+  if path.suffix == ".meta":
+    return _program_from_meta_graph(path, args, kwargs)
   try:
     data = path.read_bytes()
   except OSError as e:
     raise ConversionError(
       f"convert: cannot read {str(path)!r} ({e.strerror or e}); expected the folder of a SavedModel or a "
-      f"frozen graph's .pb file."
+      f"frozen graph's .pb or .pbtxt file."
     ) from e
   return _program_from_graph(data, str(path), args, kwargs)
+
+
+def _program_from_meta_graph(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+  """Returns a program of a MetaGraph, whose variables are in the checkpoint beside it."""
+  specs = {key: value for key, value in kwargs.items() if key not in ("inputs", "outputs")}
+  program = program_from_saved_model(path, args, specs)
+  if len(specs) == len(kwargs):
+    return program
+  return cut(program, kwargs.get("inputs", ()), kwargs.get("outputs"))
 
 
 def _program_from_graph(source: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:

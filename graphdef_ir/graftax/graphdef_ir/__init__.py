@@ -9,7 +9,7 @@ Modules, from the bottom up:
 - `errors`, `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
 - `signatures`, `op_traits`: inputs, outputs and attributes of every op, and how to treat it;
 - `graph`, `library`: nodes, functions, graphs;
-- `parse`, `serialize`: conversion from and to messages;
+- `parse`, `text_form`, `serialize`: conversion from and to messages;
 - `traverse`, `validation`, `text`, `subgraph`: ordering, checking, printing and cutting graphs;
 - `passes`: rewrites of functions.
 """
@@ -39,6 +39,7 @@ from graftax.graphdef_ir.signatures import (
 from graftax.graphdef_ir.subgraph import cut_function, extract_subgraph, tensor_spec
 from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.text import format_function, format_graph, format_node
+from graftax.graphdef_ir.text_form import parse_text_form
 from graftax.graphdef_ir.traverse import (
   ancestors,
   consumers,
@@ -97,6 +98,7 @@ __all__ = [
   "parse_function",
   "parse_graph",
   "parse_message",
+  "parse_text_form",
   "prune",
   "raise_control_flow",
   "reachable_functions",

@@ -44,7 +44,7 @@ def test_the_documented_interface_is_exported():
     DType PartialShape TensorSpec Tensor FunctionRef AttrPlaceholder AttrValue TensorRef Node Source Parameter Result
     Function FunctionLibrary Graph OpArg OpAttr OpSignature OpSignatures op_signature OpTraits traits_of
     UNRESOLVED_OUTPUT
-    parse_graph parse_function parse_message graph_from_proto function_from_proto
+    parse_graph parse_function parse_message parse_text_form graph_from_proto function_from_proto
     graph_to_proto function_to_proto node_to_proto validate validate_function
     shape_to_proto signature_from_op_def
     topological_order consumers ancestors follow_calls function_references reachable_functions referenced_functions

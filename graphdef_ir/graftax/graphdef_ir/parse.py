@@ -22,6 +22,7 @@ from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_from_proto
 from graftax.graphdef_ir.signatures import OpSignature, OpSignatures
+from graftax.graphdef_ir.text_form import is_text_form, parse_text_form
 
 __all__ = [
   "SupportsSerialization",
@@ -48,10 +49,10 @@ class SupportsSerialization(Protocol):
 
 
 def parse_graph(data: bytes, *, extra_ops: bytes | schema.OpList | None = None) -> Graph:
-  """Returns the graph of a serialized GraphDef.
+  """Returns the graph of a GraphDef, serialized or in text form.
 
   Args:
-    data: the bytes, as in a frozen `.pb` file.
+    data: the bytes, as in a frozen `.pb` or `.pbtxt` file.
     extra_ops: an OpList (serialized or not) that declares ops that TensorFlow does not have.
 
   Raises:
@@ -118,11 +119,13 @@ def function_from_proto(
 
 
 def parse_message(message_type: type[_Message], data: bytes) -> _Message:
-  """Returns a message from bytes that may be damaged or hostile.
+  """Returns a message from bytes that may be damaged or hostile, serialized or in protobuf's text form.
 
   Raises:
     ParseError: the bytes are not a message of this type.
   """
+  if is_text_form(message_type, data):
+    return parse_text_form(message_type, data)
   try:
     return message_type.FromString(data)
   except _DAMAGED as e:

@@ -17,6 +17,7 @@ from graftax.hub_io.handles import Handle, KaggleModel, parse_handle
 from graftax.hub_io.kaggle_cache import KaggleEntry, kaggle_cache_folder
 from graftax.hub_io.module import HubModule, read_module
 from graftax.hub_io.tfhub_cache import TfHubEntry, tfhub_cache_folder
+from graftax.savedmodel_io import is_graph_file
 from graftax.savedmodel_io.errors import (
   CheckpointNotFoundError,
   DamagedCheckpointError,
@@ -61,7 +62,8 @@ def load(
   `DamagedCacheWarning`.
 
   Args:
-    handle: a folder with `saved_model.pb`; a .tar.gz or .tar archive of one; a model on Kaggle, as
+    handle: a folder or file that `graftax.savedmodel_io.load` reads, such as a folder with `saved_model.pb`; a .tar.gz
+      or .tar archive of one; a model on Kaggle, as
       `"google/yamnet/tensorFlow2/yamnet/1"` or by its address, without a version for the newest in the cache, or on
       Kaggle if the cache has none; the address of a module on tfhub.dev or another server of modules; or a `gs://`
       address of an archive or of TF-Hub's bucket.
@@ -93,7 +95,7 @@ def load(
   text = os.fspath(handle)
   read: _Read = partial(read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep)
   limits = ArchiveLimits() if limits is None else limits
-  if os.path.isdir(text) or _can_only_be_a_path(handle):
+  if os.path.isdir(text) or is_graph_file(text) or _can_only_be_a_path(handle):
     return read(Path(text))
   if os.path.isfile(text):
     sources: list[_Source] = [_LocalArchive(Path(text), limits)]

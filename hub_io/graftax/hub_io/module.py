@@ -70,7 +70,7 @@ def _is_tf1_hub(folder: str | os.PathLike[str]) -> bool:
   try:
     with open(path, "rb") as f:
       data = f.read(_MOST_BYTES)
-  except FileNotFoundError:
+  except (FileNotFoundError, NotADirectoryError):
     return False
   try:
     fields = unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(data))

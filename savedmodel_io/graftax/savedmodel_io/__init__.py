@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
 from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_checkpoint
+from graftax.savedmodel_io.files.graph_file import is_graph_file
 from graftax.savedmodel_io.files.saved_model_pb import is_saved_model
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, RestoredFunction
 from graftax.savedmodel_io.parameters.nesting import nest, unnest
@@ -72,6 +73,7 @@ __all__ = [
   "get_current_mesh",
   "get_pspec_from_jax_arrays",
   "initialize_dtensor",
+  "is_graph_file",
   "is_saved_model",
   "jax_array_to_dtensor",
   "jax_mesh_to_dtensor_mesh",

@@ -12,7 +12,8 @@ from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.files.assets import Assets, read_assets
 from graftax.savedmodel_io.files.fingerprint import Fingerprint, read_fingerprint
-from graftax.savedmodel_io.files.saved_model_pb import all_tags, choose_meta_graph, read_saved_model
+from graftax.savedmodel_io.files.model_files import ModelFiles, ModelKind, read_model_files
+from graftax.savedmodel_io.graph_signature import graph_signatures
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.object_graph import (
   BareFunctionObject,
@@ -31,7 +32,6 @@ from graftax.savedmodel_io.variables.variables import Variables
 
 __all__ = ["SavedModel", "load"]
 
-_CHECKPOINT = ("variables", "variables")
 # The signatures and the function by which models are called, in the order of preference: "default" is that of TF1 hub
 # modules, and a reusable SavedModel without signatures has only the function.
 _ENTRIES = ("serving_default", "default", "__call__")
@@ -39,10 +39,11 @@ _ENTRIES = ("serving_default", "default", "__call__")
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-  """A SavedModel on disk. Each part is decoded on first use.
+  """A model on disk: a SavedModel, or another file with a graph. Each part is decoded on first use.
 
   Attributes:
-    path: the folder.
+    path: the folder of a SavedModel, or the file.
+    kind: `"SavedModel"`; `"GraphDef"`, such as a frozen graph; or `"MetaGraph"`, the graph of a checkpoint of TF1.
     tags: the tags of the MetaGraph that was chosen.
     tag_sets: the tags of each MetaGraph in the file, any of which `load(path, tags)` chooses.
     tensorflow_version: the TensorFlow that wrote it, or "".
@@ -53,6 +54,7 @@ class SavedModel:
   """
 
   path: str
+  kind: ModelKind
   tags: frozenset[str]
   tag_sets: tuple[frozenset[str], ...]
   tensorflow_version: str
@@ -65,8 +67,13 @@ class SavedModel:
 
   @cached_property
   def signatures(self) -> Signatures:
-    """Signature name -> named inputs and outputs."""
-    return read_signatures(self._meta_graph, self._functions)
+    """Signature name -> named inputs and outputs.
+
+    A graph that was saved without signatures gets one: "serving_default", from its placeholders to all tensors that
+    nothing reads.
+    """
+    signatures = read_signatures(self._meta_graph, self._functions)
+    return signatures if signatures or self.kind == "SavedModel" else graph_signatures(self.graph)
 
   @cached_property
   def functions(self) -> RestoredFunctions:
@@ -90,7 +97,7 @@ class SavedModel:
   @cached_property
   def fingerprint(self) -> Fingerprint | None:
     """The hashes that TensorFlow wrote beside the model; None if it wrote none."""
-    return read_fingerprint(self.path)
+    return read_fingerprint(self.path) if self.kind == "SavedModel" else None
 
   @property
   def is_tf1(self) -> bool:
@@ -195,6 +202,7 @@ class SavedModel:
 
     Raises:
       UnknownNameError: `params` names a variable that the model does not have.
+      UnsupportedSavedModelError: the model is not a SavedModel, but a graph by itself.
       VariableValueError: a value has another shape or dtype than its variable, or the saved files have no place for it.
       TensorValueError: a value is not an array, or does not fit the dtype that it is cast to.
       OutputExistsError: something of that name exists and may not be replaced.
@@ -251,13 +259,14 @@ def load(
   dtype: Any = None,
   keep: str | Iterable[str] = (),
 ) -> SavedModel:
-  """Loads a SavedModel without TensorFlow.
+  """Loads a SavedModel, or another file with a graph, without TensorFlow.
 
-  Reads `saved_model.pb` and the checkpoint's index, matches every variable to the checkpoint and checks that all data
-  is there. Values, graph and functions are read when they are asked for.
+  Reads the file and the checkpoint's index, matches every variable to the checkpoint and checks that all data is there.
+  Values, graph and functions are read when they are asked for.
 
   Args:
-    path: the folder that holds `saved_model.pb`.
+    path: the folder of a SavedModel; a GraphDef, such as a frozen graph (`.pb` or `.pbtxt`); or the `.meta` file of a
+      TF1 checkpoint, or the folder with such checkpoints, of which the newest is read.
     tags: the tags of the MetaGraph to read, one or several; by default the only one, or "serve" if there are several.
     verify: check the checksum of each variable, once, when its value is first asked for, as `convert` does for the
       variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers.
@@ -280,11 +289,10 @@ def load(
       Traceback (most recent call last):
       SavedModelNotFoundError: no/such/folder: no such folder; expected the folder that holds saved_model.pb
   """
-  directory = os.fspath(path)
   cast = variable_cast(dtype, keep)
-  proto = read_saved_model(directory)
-  meta_graph = choose_meta_graph(proto, tags, directory)
-  checkpoint = _open_checkpoint(directory, verify=verify)
+  files = read_model_files(os.fspath(path), tags)
+  meta_graph = files.meta_graph
+  checkpoint = _open_checkpoint(files.checkpoint, verify=verify)
   try:
     objects = read_object_graph(meta_graph.object_graph_def)
     keys = match_checkpoint(objects, None if checkpoint is None else read_trackable_graph(checkpoint))
@@ -293,14 +301,15 @@ def load(
     else:
       infos = read_graph_variables(meta_graph, checkpoint)
     variables = Variables(infos, checkpoint, cast)
-    assets = read_assets(meta_graph, directory)
+    assets = read_assets(meta_graph, files.path)
   except DamagedSavedModelError as e:
-    raise DamagedSavedModelError(f"{directory}: {e}") from e
-  _check_complete(variables, checkpoint, directory)
+    raise DamagedSavedModelError(f"{files.path}: {e}") from e
+  _check_complete(variables, checkpoint, files)
   return SavedModel(
-    path=directory,
+    path=files.path,
+    kind=files.kind,
     tags=frozenset(meta_graph.meta_info_def.tags),
-    tag_sets=all_tags(proto),
+    tag_sets=files.tag_sets,
     tensorflow_version=meta_graph.meta_info_def.tensorflow_version,
     checkpoint=checkpoint,
     variables=variables,
@@ -311,9 +320,9 @@ def load(
   )
 
 
-def _open_checkpoint(directory: str, *, verify: bool) -> CheckpointReader | None:
+def _open_checkpoint(prefix: str | None, *, verify: bool) -> CheckpointReader | None:
   try:
-    return CheckpointReader(os.path.join(directory, *_CHECKPOINT), verify=verify)
+    return None if prefix is None else CheckpointReader(prefix, verify=verify)
   except CheckpointNotFoundError:
     return None  # a model without variables; one with them fails in _check_complete
 
@@ -322,11 +331,18 @@ def _has_functions(objects: ObjectGraph) -> bool:
   return any(isinstance(node.content, FunctionObject | BareFunctionObject) for node in objects.nodes)
 
 
-def _check_complete(variables: Variables, checkpoint: CheckpointReader | None, directory: str) -> None:
+def _check_complete(variables: Variables, checkpoint: CheckpointReader | None, files: ModelFiles) -> None:
   """Raises if the model has variables but none has a value: then its checkpoint is missing."""
-  if checkpoint is None and variables.infos and not len(variables):
-    prefix = os.path.join(directory, *_CHECKPOINT)
+  if checkpoint is not None or not variables.infos or len(variables):
+    return
+  has = f"the model has {len(variables.infos)} variables"
+  if files.kind == "GraphDef":
     raise CheckpointNotFoundError(
-      f"{prefix}.index: no such file, but the model has {len(variables.infos)} variables; copy the folder "
-      f"{_CHECKPOINT[0]!r} along with saved_model.pb"
+      f"{files.path}: {has}, but a GraphDef holds no values; freeze it, or convert it with "
+      f"graftax.convert.convert({files.path!r}, inputs=[...], outputs=[...], variables={{name: array}})"
     )
+  if files.kind == "MetaGraph":
+    raise CheckpointNotFoundError(f"{files.path}: {has}, but there is no checkpoint beside it; copy its files as well")
+  raise CheckpointNotFoundError(
+    f"{files.checkpoint}.index: no such file, but {has}; copy the folder 'variables' along with saved_model.pb"
+  )

@@ -62,8 +62,9 @@ Model = Annotated[
   str,
   typer.Argument(
     metavar="MODEL",
-    help="Folder of the SavedModel, with saved_model.pb in it; a .tar.gz archive of one; or the handle of a hub "
-    "module, such as https://tfhub.dev/google/yamnet/1 or google/yamnet/tensorFlow2/yamnet/1.",
+    help="Folder of the SavedModel, with saved_model.pb in it; a .tar.gz archive of one; a frozen graph (.pb, .pbtxt); "
+    "the .meta file of a TF1 checkpoint; or the handle of a hub module, such as https://tfhub.dev/google/yamnet/1 or "
+    "google/yamnet/tensorFlow2/yamnet/1.",
   ),
 ]
 Tags = Annotated[

@@ -105,13 +105,15 @@ class ModelReport:
   """What a model holds, and which of it converts.
 
   Attributes:
+    kind: `"SavedModel"`, or what else it is, as in `graftax.savedmodel_io.SavedModel`.
     format: `"TF2"`, or `"TF1"` if functions are parts of one graph.
-    graph_size_bytes: size of `saved_model.pb`.
+    graph_size_bytes: size of the file with the graph.
     uuid: the identifier in the fingerprint; "" if there is none.
     ops: unsupported ones first, then by count.
   """
 
   path: str
+  kind: str
   format: str
   tensorflow_version: str
   tags: tuple[str, ...]
@@ -144,10 +146,11 @@ def report_model(model: SavedModel, *, trace: bool = False) -> ModelReport:
   fingerprint = model.fingerprint
   return ModelReport(
     path=model.path,
+    kind=model.kind,
     format="TF1" if model.is_tf1 else "TF2",
     tensorflow_version=model.tensorflow_version,
     tags=tuple(sorted(model.tags)),
-    graph_size_bytes=sum(file.stat().st_size for file in Path(model.path).glob("saved_model.pb*")),
+    graph_size_bytes=_graph_size(Path(model.path)),
     uuid="" if fingerprint is None else fingerprint.uuid,
     signatures=signatures,
     functions=functions,
@@ -155,6 +158,11 @@ def report_model(model: SavedModel, *, trace: bool = False) -> ModelReport:
     ops=survey.ops(),
     assets=tuple(model.assets),
   )
+
+
+def _graph_size(path: Path) -> int:
+  files = [path] if path.is_file() else path.glob("saved_model.*pb*")
+  return sum(file.stat().st_size for file in files)
 
 
 class _Survey:

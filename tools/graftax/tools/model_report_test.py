@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from graftax import savedmodel_io
+from graftax import hub_io, savedmodel_io
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import load
 from graftax.tools.abstract_trace import TraceResult
@@ -146,3 +146,16 @@ def test_a_report_reads_no_values(tmp_path):
   report_model(model, trace=True)
   with pytest.raises(GraftaxError, match="checksum"):
     model.convert("serving_default")
+
+
+def test_a_graph_by_itself_is_reported_as_what_it_is(tmp_path):
+  path = tmp_path / "frozen.pbtxt"
+  path.write_text(
+    'node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }'
+    'node { name: "y" op: "Abs" input: "x" attr { key: "T" value { type: DT_FLOAT } } }'
+  )
+  report = report_model(hub_io.load(path))
+  assert (report.kind, report.graph_size_bytes) == ("GraphDef", path.stat().st_size)
+  (signature,) = report.signatures
+  assert [tensor.name for tensor in (*signature.inputs, *signature.outputs)] == ["x", "y"]
+  assert signature.verdict.problem is None

@@ -75,7 +75,8 @@ def ops_summary(ops: Sequence[OpReport]) -> str:
 
 def _print_heading(report: ModelReport, console: Console) -> None:
   console.print(Text(report.path, "bold"))
-  facts = [f"{report.format} SavedModel", f"tags {', '.join(report.tags) or 'none'}"]
+  kind = f"{report.format} SavedModel" if report.kind == "SavedModel" else report.kind
+  facts = [kind, f"tags {', '.join(report.tags) or 'none'}"]
   if report.tensorflow_version:
     facts.append(f"written by TensorFlow {report.tensorflow_version}")
   facts.append(f"graph {filesize.decimal(report.graph_size_bytes)}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.checkpoint.bundle_reader import BundleReader, index_path
+from graftax.savedmodel_io.checkpoint.state import has_checkpoint_state, latest_checkpoint
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.v1_reader import V1Reader, is_v1_checkpoint
 from graftax.savedmodel_io.errors import CheckpointKeyError, CheckpointNotFoundError
@@ -28,7 +29,8 @@ class CheckpointReader(Mapping[str, np.ndarray]):
 
   Args:
     path_prefix: the path without `.index` or `.data-...`, such as `"ckpt-1"` or `"model/variables/variables"`; for a
-      checkpoint in format 1 the file itself, or its prefix before `-?????-of-?????`.
+      checkpoint in format 1 the file itself, or its prefix before `-?????-of-?????`. For a training folder, with a file
+      `checkpoint` in it, the newest checkpoint is read.
     verify: check the checksum of each tensor, once, when it is first read. This reads all bytes of the tensor. Without
       it a damaged file gives wrong numbers, but only the bytes that the caller uses are read. The index, and
       checkpoints in format 1, are always checked.
@@ -47,13 +49,13 @@ class CheckpointReader(Mapping[str, np.ndarray]):
   """
 
   def __init__(self, path_prefix: str | os.PathLike[str], *, verify: bool = True):
-    self._prefix = os.fspath(path_prefix)
+    self._prefix = _newest(os.fspath(path_prefix))
     self._verify = verify
     self._reader = _open(self._prefix)
 
   @property
   def path_prefix(self) -> str:
-    """What the reader was opened with."""
+    """The path of the checkpoint that is read."""
     return self._prefix
 
   @property
@@ -166,6 +168,10 @@ def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = True)
     as `CheckpointReader` and its `read`.
   """
   return dict(CheckpointReader(path_prefix, verify=verify))
+
+
+def _newest(path: str) -> str:
+  return latest_checkpoint(path) if os.path.isdir(path) and has_checkpoint_state(path) else path
 
 
 def _open(prefix: str) -> BundleReader | V1Reader:

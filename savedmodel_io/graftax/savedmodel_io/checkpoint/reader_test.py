@@ -341,8 +341,15 @@ def test_one_file_of_a_checkpoint_is_not_taken_for_all_of_it():
       CheckpointReader(_DATA / f"training/ckpt-1{part}")
 
 
-def test_a_folder_in_place_of_a_checkpoint_is_told_what_it_holds():
+def test_of_a_training_folder_the_newest_checkpoint_is_read():
+  reader = CheckpointReader(_DATA / "training")
+  assert reader.path_prefix.endswith("ckpt-2")
+  assert reader["step/.ATTRIBUTES/VARIABLE_VALUE"][()] == 2
+
+
+def test_a_folder_in_place_of_a_checkpoint_is_told_what_it_holds(tmp_path):
+  folder = shutil.copytree(_DATA / "training", tmp_path / "training", ignore=shutil.ignore_patterns("checkpoint"))
   with pytest.raises(CheckpointNotFoundError, match=r"a folder; .*training/ckpt-1, .*training/ckpt-2$"):
-    CheckpointReader(_DATA / "training")
+    CheckpointReader(folder)
   with pytest.raises(CheckpointNotFoundError, match=r"a folder; .*module/variables/variables$"):
     CheckpointReader(_DATA / "module")

@@ -1,12 +1,13 @@
 """The `checkpoint` file of a training folder, which names the newest checkpoint."""
 
+import glob
 import os
 
 from google.protobuf import text_encoding
 
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedCheckpointError
 
-__all__ = ["checkpoint_paths", "latest_checkpoint"]
+__all__ = ["checkpoint_paths", "has_checkpoint_state", "latest_checkpoint"]
 
 _FILENAME = "checkpoint"
 
@@ -21,9 +22,15 @@ def latest_checkpoint(directory: str | os.PathLike[str]) -> str:
     CheckpointNotFoundError: there is no `checkpoint` file.
     DamagedCheckpointError: the file does not name a checkpoint.
 
-  Differs from TF: a missing or unreadable file is an error, not None.
+  Differs from TF: a missing or unreadable file is an error, not None. If the folder was moved, so that an absolute path
+  in the file is not there any more, the checkpoint of that name in the folder is meant.
   """
   return _read_state(directory)["model_checkpoint_path"][-1]
+
+
+def has_checkpoint_state(directory: str) -> bool:
+  """Returns whether a folder has a `checkpoint` file."""
+  return os.path.isfile(os.path.join(directory, _FILENAME))
 
 
 def checkpoint_paths(directory: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -61,5 +68,10 @@ def _unescape(text: str, path: str) -> str:
 
 
 def _resolve(folder: str, prefix: str) -> str:
-  # Absolute paths go stale when a folder is moved; they are taken as written, as TensorFlow does.
-  return os.path.join(folder, prefix)
+  written = os.path.join(folder, prefix)
+  moved = os.path.join(folder, os.path.basename(prefix))
+  return moved if written != moved and not _exists(written) and _exists(moved) else written
+
+
+def _exists(prefix: str) -> bool:
+  return bool(glob.glob(f"{glob.escape(prefix)}*"))

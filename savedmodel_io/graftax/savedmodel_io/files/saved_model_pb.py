@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import schema
+from graftax.graphdef_ir import ParseError, parse_text_form, schema
 from graftax.savedmodel_io.errors import (
   DamagedSavedModelError,
   NotASavedModelError,
@@ -14,7 +14,14 @@ from graftax.savedmodel_io.errors import (
   UnsupportedSavedModelError,
 )
 
-__all__ = ["all_tags", "choose_meta_graph", "is_saved_model", "model_file", "read_saved_model"]
+__all__ = [
+  "all_tags",
+  "choose_meta_graph",
+  "is_saved_model",
+  "is_saved_model_file",
+  "model_file",
+  "read_saved_model",
+]
 
 _BINARY = "saved_model.pb"
 _TEXT = "saved_model.pbtxt"
@@ -25,6 +32,7 @@ _SCHEMA_VERSIONS = (0, 1)
 _FIRST_BYTES = (b"\x08", b"\x12")
 # A GraphDef begins with its first node.
 _GRAPH_FIRST_BYTE = b"\n"
+_GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
 # Folders of a listing in a message.
 _NUM_SHOWN = 10
 _SERVE = frozenset(["serve"])
@@ -33,6 +41,11 @@ _SERVE = frozenset(["serve"])
 def is_saved_model(path: str | os.PathLike[str]) -> bool:
   """Returns whether a folder holds a SavedModel, by its file names alone."""
   return any(os.path.isfile(os.path.join(path, name)) for name in (_BINARY, _TEXT, _CHUNKED))
+
+
+def is_saved_model_file(path: str) -> bool:
+  """Returns whether a path is that of the file in the folder of a SavedModel, by its name alone."""
+  return os.path.basename(path) in (_BINARY, _TEXT, _CHUNKED) and os.path.isfile(path)
 
 
 def model_file(path: str | os.PathLike[str]) -> str:
@@ -108,8 +121,7 @@ def _parse_binary(path: str) -> schema.SavedModel:
     # A wrong file may be gigabytes long: one byte tells most of them apart.
     first = f.read(1)
     if first not in _FIRST_BYTES:
-      # By its path it would be taken for a SavedModel again.
-      hint = _frozen_graph_hint(f"pathlib.Path({path!r}).read_bytes()") if first == _GRAPH_FIRST_BYTE else ""
+      hint = _frozen_graph_hint(path) if first == _GRAPH_FIRST_BYTE else ""
       raise NotASavedModelError(
         f"{path}: not a SavedModel: it begins with {first!r}, expected one of {_FIRST_BYTES}.{hint}"
       )
@@ -121,17 +133,12 @@ def _parse_binary(path: str) -> schema.SavedModel:
 
 
 def _parse_text(path: str) -> schema.SavedModel:
-  from google.protobuf import text_format  # text SavedModels are rare; the parser is slow to import
-
   with open(path, "rb") as f:
     data = f.read()
   try:
-    # The schema leaves out fields that we never read.
-    message = schema.SavedModel()
-    text_format.Parse(data, message, allow_unknown_field=True)  # type: ignore[type-var]  # ours are duck-typed
-    return message
-  except (text_format.ParseError, UnicodeDecodeError, RecursionError) as e:
-    raise DamagedSavedModelError(f"{path}: cannot be parsed as a SavedModel in text form: {e}") from e
+    return parse_text_form(schema.SavedModel, data)
+  except ParseError as e:
+    raise DamagedSavedModelError(f"{path}: {e}") from e
 
 
 def _describe_missing(directory: str) -> str:
@@ -146,14 +153,12 @@ def _describe_missing(directory: str) -> str:
 
 def _file_hint(path: str) -> str:
   """Returns what reads a file that was given in place of a folder."""
-  folder, name = os.path.split(path)
-  suffix = os.path.splitext(name)[1]
-  if name in (_BINARY, _TEXT):
-    return f" Pass {folder or '.'!r}."
-  if suffix == ".pb":
-    return _frozen_graph_hint(repr(path))
+  suffix = os.path.splitext(path)[1]
   if suffix in (".keras", ".h5", ".hdf5"):
-    return " A Keras file is loaded with keras.models.load_model, and saved as a SavedModel with model.export(folder)."
+    return (
+      f" The weights of a Keras file are read with graftax.savedmodel_io.read_weights({path!r}). Its program is "
+      "written as a SavedModel with keras.models.load_model(path).export(folder)."
+    )
   if suffix == ".index":
     return _checkpoint_hint(path.removesuffix(suffix))
   return ""
@@ -168,12 +173,16 @@ def _folder_hint(directory: str, names: Iterable[str]) -> str:
   prefixes = [path.removesuffix(".index") for path in within if path.endswith(".index")]
   if prefixes:
     return _checkpoint_hint(prefixes[-1])
-  graphs = [path for path in within if path.endswith(".pb")]
-  return _frozen_graph_hint(repr(graphs[0])) if graphs else ""
+  graphs = [path for path in within if path.endswith(_GRAPH_SUFFIXES)]
+  return f" There are graphs in {graphs[:_NUM_SHOWN]}; pass the path of one." if graphs else ""
 
 
-def _frozen_graph_hint(code: str) -> str:
-  return f" A frozen graph is converted with graftax.convert.convert({code}, inputs=[...], outputs=[...])."
+def _frozen_graph_hint(path: str) -> str:
+  # By its path it would be taken for a SavedModel again.
+  return (
+    f" A frozen graph is converted with graftax.convert.convert(pathlib.Path({path!r}).read_bytes(), inputs=[...], "
+    "outputs=[...])."
+  )
 
 
 def _checkpoint_hint(prefix: str) -> str:

@@ -163,13 +163,11 @@ def test_any_bytes_are_an_error_or_a_model(tmp_path_factory, data, start):
 @pytest.mark.parametrize(
   ("names", "given", "hint"),
   [
-    (["frozen.pb"], "frozen.pb", r"graftax.convert.convert\('.*frozen.pb', inputs=\[...\], outputs=\[...\]\)"),
-    (["frozen.pb"], ".", r"graftax.convert.convert\('.*frozen.pb', inputs"),
+    (["frozen.pb", "other.pbtxt"], ".", r"There are graphs in \['.*frozen.pb', '.*other.pbtxt'\]; pass the path"),
     (["ckpt-7.index", "ckpt-7.data-00000-of-00001", "checkpoint"], ".", r"CheckpointReader\('.*ckpt-7'\)"),
     (["ckpt-7.index"], "ckpt-7.index", r"CheckpointReader\('.*ckpt-7'\)"),
-    (["model.keras"], "model.keras", r"keras.models.load_model.*model.export\(folder\)"),
+    (["model.keras"], "model.keras", r"read_weights\('.*model.keras'\).*load_model\(path\).export\(folder\)"),
     (["3/saved_model.pb"], ".", r"There are SavedModels in \['.*3'\]"),
-    (["3/saved_model.pb"], "3/saved_model.pb", r"Pass '.*3'\."),
   ],
 )
 def test_what_is_no_saved_model_is_told_what_reads_it(tmp_path, names, given, hint):

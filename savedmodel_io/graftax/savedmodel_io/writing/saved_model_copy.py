@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from graftax.graphdef_ir import schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
-from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError
+from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError, UnsupportedSavedModelError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
@@ -37,6 +37,11 @@ def copy_saved_model(
   progress: Progress | None,
 ) -> None:
   """Writes a SavedModel with new values for its variables; see `SavedModel.save`."""
+  if model.kind != "SavedModel":
+    raise UnsupportedSavedModelError(
+      f"{model.path}: a {model.kind} cannot be copied as a SavedModel; write one with "
+      "graftax.savedmodel_io.write_saved_model(path, {'__call__': model.program()})."
+    )
   source, target = Path(model.path), Path(path)
   replaces = model_file(target) if overwrite else None
   check_new_folder(target, replaces=replaces)
