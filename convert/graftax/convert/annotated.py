@@ -45,9 +45,9 @@ class AnnotatedFunction:
   def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
     if self.has_params and not args:
       raise ParameterError(
-        f"{self.name}: called without parameters; expected {self.name}(params, ...), with the dict that the conversion "
-        f"returned beside the function, as a positional argument. It is empty if there are no variables; "
-        f"convert_functional returns a function that does not take it."
+        f"{self.name}: called without parameters; expected {self.name}(params, ...). Pass the dict that the conversion "
+        f"returned together with the function, also if it is empty. convert_functional returns a function without "
+        f"parameters."
       )
     return self.fn(*args, **kwargs)
 

@@ -126,7 +126,7 @@ def node_form(
   """Returns the form of a name, with the options that it has.
 
   Raises:
-    ConversionError: there is no such form, or it does not have one of the options.
+    ConversionError: the name is unknown, or the form does not support one of the options.
   """
   if lowering == "stablehlo":
     return StableHlo(target, platforms, tuple(disabled_checks))

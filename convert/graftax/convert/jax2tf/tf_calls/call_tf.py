@@ -120,7 +120,7 @@ class FunctionOfVariables:
 
     Raises:
       ParameterError: the names are not those of the function's variables.
-      MissingInputError: the function draws random numbers, and there is no key.
+      MissingInputError: the function draws random numbers, but `variables` has no "rng".
     """
     return self._calls.call_explicitly(variables, args, kwargs)
 

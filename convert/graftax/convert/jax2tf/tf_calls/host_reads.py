@@ -16,8 +16,8 @@ __all__ = ["read_on_host"]
 
 # Any in this module: arrays, tracers and values of MLIR.
 
-# `jax.pure_callback` alone cannot say, when `jax.export` refuses it, what to do instead. There are no rules for
-# derivatives and batching, because there are no operands.
+# A primitive of our own rather than `jax.pure_callback`, because its lowering can raise an error that says what to do
+# if `jax.export` does not support the read. It has no operands, so it needs no rules for derivatives and batching.
 _read_p = Primitive("read_tensorflow_variables")
 _read_p.multiple_results = True
 

@@ -56,7 +56,7 @@ def call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
   folds=False,
 )
 def custom_jvp_call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
-  """Returns the results of a function with tangents of its own; the derivative is converted from JAX's."""
+  """Returns the results of a function with a custom JVP rule, which JAX has applied if this is a derivative."""
   return _run(b, call_jaxpr, operands)
 
 
@@ -67,7 +67,7 @@ def custom_jvp_call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tens
   folds=False,
 )
 def custom_vjp_call(b: Builder, *operands: Tensor, call_jaxpr: Any = None, fun_jaxpr: Any = None) -> list[Tensor]:
-  """Returns the results of a function with cotangents of its own."""
+  """Returns the results of a function with a custom VJP rule, which JAX has applied if this is a derivative."""
   return _run(b, fun_jaxpr if call_jaxpr is None else call_jaxpr, operands)
 
 
