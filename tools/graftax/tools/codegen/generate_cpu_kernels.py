@@ -6,16 +6,14 @@
 The table has the ops whose names occur in the modules of rules.
 """
 
-import argparse
-import pathlib
 import re
 import sys
 from collections.abc import Sequence
 
 from graftax.graphdef_ir import DType
+from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
 
-_REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
-_RULES = _REPOSITORY / "convert/graftax/convert/jax2tf/tf_ops"
+_RULES = REPOSITORY / "convert/graftax/convert/jax2tf/tf_ops"
 _TARGET = _RULES / "cpu_kernels.txt"
 _OP_NAME = re.compile(r'"([A-Z]\w+)"')
 _HEADER = """\
@@ -54,17 +52,10 @@ def _constraints(kernels: Sequence[object]) -> list[str]:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit status."""
-  parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-  parser.add_argument("--check", action="store_true", help="exit 1 if the table is out of date, and write nothing")
-  options = parser.parse_args(args)
-  text = format_table(rules_ops())
-  if not options.check:
-    _TARGET.write_text(text, encoding="utf-8")
-  elif _TARGET.read_text(encoding="utf-8") != text:
-    print(f"{_TARGET} is out of date; run python -m graftax.tools.codegen.generate_cpu_kernels", file=sys.stderr)
-    return 1
-  return 0
+  """Runs the command and returns its exit status: 1 if `--check` finds that the file is out of date."""
+  return run_generator(
+    __doc__ or "", "graftax.tools.codegen.generate_cpu_kernels", _TARGET, lambda: format_table(rules_ops()), args
+  )
 
 
 if __name__ == "__main__":

@@ -4,16 +4,16 @@ python -m graftax.tools.codegen.generate_op_index            # rewrite the page
 python -m graftax.tools.codegen.generate_op_index --check    # exit 1 if it is out of date
 """
 
-import argparse
 import pathlib
 import sys
+from collections.abc import Sequence
 
 from graftax.ops_jax import lowering, reason_without_lowering, supported_ops
+from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
 
 __all__ = ["main", "op_index"]
 
-_REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
-_TARGET = _REPOSITORY / "docs" / "ops.md"
+_TARGET = REPOSITORY / "docs" / "ops.md"
 # The ops that tf2xla compiles for CPU or GPU in TensorFlow 2.21, one name per line.
 _TF2XLA_OPS = pathlib.Path(__file__).with_name("tf2xla_ops.txt")
 
@@ -58,16 +58,9 @@ def _one_line(text: str | None) -> str:
   return " ".join((text or "").split()).replace("|", "\\|")
 
 
-def main(argv: list[str] | None = None) -> int:
-  """Returns the exit status: 1 if `--check` finds that the page is out of date."""
-  parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-  parser.add_argument("--check", action="store_true", help="compare with the checked-in page; write nothing")
-  options = parser.parse_args(argv)
-  text = op_index()
-  if options.check:
-    return int(_TARGET.read_text(encoding="utf-8") != text)
-  _TARGET.write_text(text, encoding="utf-8")
-  return 0
+def main(args: Sequence[str] | None = None) -> int:
+  """Runs the command and returns its exit status: 1 if `--check` finds that the file is out of date."""
+  return run_generator(__doc__ or "", "graftax.tools.codegen.generate_op_index", _TARGET, op_index, args)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,15 @@ python -m graftax.tools.codegen.generate_primitive_index            # rewrite th
 python -m graftax.tools.codegen.generate_primitive_index --check    # exit 1 if it is out of date
 """
 
-import argparse
-import pathlib
 import sys
 from collections.abc import Sequence
 
 from graftax.convert.jax2tf import plain_op_primitives
+from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
 
 __all__ = ["main", "primitive_index"]
 
-_REPOSITORY = pathlib.Path(__file__).resolve().parents[4]
-_TARGET = _REPOSITORY / "docs" / "primitives.md"
+_TARGET = REPOSITORY / "docs" / "primitives.md"
 _RULES = "../convert/graftax/convert/jax2tf/tf_ops/rules"
 
 
@@ -39,17 +37,8 @@ def primitive_index() -> str:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit status."""
-  parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-  parser.add_argument("--check", action="store_true", help="exit 1 if the page is out of date, and write nothing")
-  options = parser.parse_args(args)
-  page = primitive_index()
-  if not options.check:
-    _TARGET.write_text(page, encoding="utf-8")
-  elif _TARGET.read_text(encoding="utf-8") != page:
-    print(f"{_TARGET} is out of date; run python -m graftax.tools.codegen.generate_primitive_index", file=sys.stderr)
-    return 1
-  return 0
+  """Runs the command and returns its exit status: 1 if `--check` finds that the file is out of date."""
+  return run_generator(__doc__ or "", "graftax.tools.codegen.generate_primitive_index", _TARGET, primitive_index, args)
 
 
 if __name__ == "__main__":
