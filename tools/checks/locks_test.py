@@ -1,6 +1,5 @@
 """The locks are those of their requirements, agree with each other, and hold what the packages need."""
 
-import importlib.util
 import tomllib
 from types import ModuleType
 
@@ -8,6 +7,7 @@ import pytest
 from cleanroom import PACKAGES, ROOT
 from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.utils import canonicalize_name
+from script_modules import script_module
 
 _LOCKS = ROOT / "third_party/locks"
 _ACCELERATORS = ("cuda12", "cuda13", "tpu")
@@ -16,11 +16,7 @@ _EMBEDDER = "../../examples/bazel_embedder/requirements"
 
 @pytest.fixture(scope="module")
 def locking() -> ModuleType:
-  """lock.py as a module."""
-  spec = importlib.util.spec_from_file_location("lock", _LOCKS / "lock.py")
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
+  return script_module(_LOCKS / "lock.py")
 
 
 @pytest.mark.parametrize("variant", ["cpu", *_ACCELERATORS, "release", _EMBEDDER])

@@ -1,6 +1,5 @@
 """The ring of tests without TensorFlow keeps it out, and files find their ring."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from types import ModuleType
 
 import pytest
 from cleanroom import ROOT
+from script_modules import script_module
 
 # Written out below, it would count as a need of this file.
 _LIBRARY = "tensorflow"
@@ -27,11 +27,7 @@ def test_tensorflow_is_not_there():
 
 @pytest.fixture(scope="module")
 def settings() -> ModuleType:
-  """conftest.py of the root, as a module."""
-  spec = importlib.util.spec_from_file_location("root_conftest", ROOT / "conftest.py")
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
+  return script_module(ROOT / "conftest.py")
 
 
 def test_the_free_ring_has_no_tensorflow(tmp_path):
