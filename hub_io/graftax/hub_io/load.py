@@ -17,27 +17,18 @@ from graftax.hub_io.handles import Handle, KaggleModel, parse_handle
 from graftax.hub_io.kaggle_cache import KaggleEntry, kaggle_cache_folder
 from graftax.hub_io.module import HubModule, read_module
 from graftax.hub_io.tfhub_cache import TfHubEntry, tfhub_cache_folder
-from graftax.savedmodel_io import is_graph_file
-from graftax.savedmodel_io.errors import (
-  CheckpointNotFoundError,
-  DamagedCheckpointError,
-  DamagedSavedModelError,
-  MissingShardError,
-  NotASavedModelError,
-  SavedModelNotFoundError,
-  UnknownTagsError,
-)
+from graftax.savedmodel_io import errors, is_graph_file
 
 __all__ = ["load"]
 
 # What reading a module raises if its files are not those that were downloaded.
 _DAMAGE = (
-  CheckpointNotFoundError,
-  DamagedCheckpointError,
-  DamagedSavedModelError,
-  MissingShardError,
-  NotASavedModelError,
-  SavedModelNotFoundError,
+  errors.CheckpointNotFoundError,
+  errors.DamagedCheckpointError,
+  errors.DamagedSavedModelError,
+  errors.MissingShardError,
+  errors.NotASavedModelError,
+  errors.SavedModelNotFoundError,
 )
 
 _Read = Callable[[Path], HubModule]
@@ -241,7 +232,7 @@ def _check_module(folder: Path, check: _Read, origin: str) -> None:
   """Raises if what was unpacked cannot be read, so that it does not get into the cache."""
   try:
     check(folder)
-  except UnknownTagsError:
+  except errors.UnknownTagsError:
     pass  # the module has other variants
   except _DAMAGE as e:
     reason = str(e).replace(str(folder), "FOLDER")
