@@ -45,44 +45,42 @@ def _neutral(primitive: str, x: Tensor) -> Any:
   return 1 if primitive == "mul" else 0
 
 
-def _register(primitive: str, by: str) -> None:
-  @rule(primitive)
-  def reduce_one(
+def _register(name: str, by: str | None) -> None:
+  """Registers the rule of windows reduced with a primitive, or with any function if `by` is None."""
+
+  @rule(name, folds=by is not None, ignores=("consts",))
+  def reduce_window(
     b: Builder,
     x: Tensor,
-    *,
+    *initial: Tensor,
+    jaxpr: Any = None,
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
     padding: Any,
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
   ) -> Tensor:
-    return _windows(b, x, by, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    primitive = _primitive(jaxpr, len(initial)) if by is None else by
+    found = _windows(b, x, primitive, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    return combined(b, primitive, found, *initial) if initial else found
 
 
+def _primitive(jaxpr: Any, num_initial: int) -> str:
+  """Returns the primitive that a reducing function is.
+
+  Raises:
+    Unsupported: it is another function.
+  """
+  primitive = monoid(jaxpr)
+  if num_initial != 1 or primitive not in ("add", "and", "max", "min", "mul", "or"):
+    raise Unsupported("windows reduced with a function other than a sum, product, extreme, conjunction or disjunction")
+  return primitive
+
+
+_register("reduce_window", None)
 _register("reduce_window_max", "max")
 _register("reduce_window_min", "min")
 _register("reduce_window_sum", "add")
-
-
-@rule("reduce_window", folds=False, ignores=("consts",))
-def reduce_window(
-  b: Builder,
-  *operands: Tensor,
-  jaxpr: Any,
-  window_dimensions: Sequence[int],
-  window_strides: Sequence[int],
-  padding: Any,
-  base_dilation: Sequence[int],
-  window_dilation: Sequence[int],
-) -> Tensor:
-  """Returns the reduction of each window with a function, if that is a sum, product, extreme or the like."""
-  primitive = monoid(jaxpr)
-  if len(operands) != 2 or primitive not in ("add", "and", "max", "min", "mul", "or"):
-    raise Unsupported("windows reduced with a function other than a sum, product, extreme, conjunction or disjunction")
-  x, initial = operands
-  found = _windows(b, x, primitive, window_dimensions, window_strides, padding, base_dilation, window_dilation)
-  return combined(b, primitive, found, initial)
 
 
 def _windows(
