@@ -6,6 +6,7 @@ All names of TF2JAX's API are here, so its users can write `import graftax.conve
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graftax.convert._tensorflow import import_tensorflow
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.api import (
   convert,
@@ -81,6 +82,7 @@ __all__ = [
   "get_config",
   "gradient_name",
   "graph_filled_tables",
+  "import_tensorflow",
   "jax_program",
   "keyword_structure",
   "known_values",

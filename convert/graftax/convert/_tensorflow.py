@@ -21,18 +21,22 @@ def without_autograph(function: _Function) -> _Function:
   return function
 
 
-def import_tensorflow(purpose: str) -> Any:
+def import_tensorflow(purpose: str, *, instead: str = "") -> Any:
   """Returns the `tensorflow` module.
 
+  Args:
+    purpose: what needs TensorFlow, for the message.
+    instead: what would work without it, for the message.
+
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    TensorFlowNotFoundError: TensorFlow cannot be imported.
   """
   try:
     return importlib.import_module("tensorflow")
   except ImportError as e:
+    advice = f", or {instead}" if instead else ""
     raise TensorFlowNotFoundError(
-      f"{purpose} needs TensorFlow, which is not installed ({e}). Install tensorflow or tensorflow-cpu, or "
-      "save the model and read it with graftax.savedmodel_io, which does not need TensorFlow."
+      f"{purpose} needs TensorFlow, which cannot be imported ({e}). Install tensorflow or tensorflow-cpu{advice}."
     ) from e
 
 

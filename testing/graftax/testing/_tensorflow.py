@@ -1,9 +1,10 @@
 """Imports TensorFlow when a check runs; everything else in this package works without it."""
 
-import importlib
 from typing import Any
 
-from graftax.convert import TensorFlowNotFoundError
+from graftax import convert
+
+__all__ = ["import_tensorflow"]
 
 
 # Returns `Any`, because TensorFlow ships no type information.
@@ -11,11 +12,6 @@ def import_tensorflow() -> Any:
   """Returns the `tensorflow` module.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    TensorFlowNotFoundError: TensorFlow cannot be imported.
   """
-  try:
-    return importlib.import_module("tensorflow")
-  except ImportError as e:
-    raise TensorFlowNotFoundError(
-      f"graftax.testing compares with TensorFlow, which cannot be imported ({e}). Install tensorflow or tensorflow-cpu."
-    ) from e
+  return convert.import_tensorflow("graftax.testing")

@@ -53,7 +53,9 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     raise ConversionError(
       f"convert: got a {type(function).__name__}, which cannot be called{_parts(function)}; {EXPECTED}."
     )
-  tf = import_tensorflow(_PURPOSE)
+  tf = import_tensorflow(
+    _PURPOSE, instead="save the model and read it with graftax.savedmodel_io, which does not need TensorFlow"
+  )
   if isinstance(function, tf.types.experimental.ConcreteFunction):
     return function, None
   if not args and not kwargs:

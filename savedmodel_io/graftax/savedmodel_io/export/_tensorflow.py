@@ -1,11 +1,10 @@
 """The only imports of TensorFlow in this package."""
 
-import importlib
 import sys
 import types
 from typing import Any
 
-from graftax.convert import TensorFlowNotFoundError
+from graftax.convert import import_tensorflow
 
 __all__ = ["import_dtensor", "import_tensorflow", "imported_tensorflow", "tensorflow_module_class"]
 
@@ -17,20 +16,6 @@ def imported_tensorflow() -> Any | None:
   tf = sys.modules.get("tensorflow")
   # While TensorFlow is being imported, it is there without its names.
   return tf if hasattr(tf, "Module") else None
-
-
-def import_tensorflow(purpose: str) -> Any:
-  """Returns the `tensorflow` module.
-
-  Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
-  """
-  try:
-    return importlib.import_module("tensorflow")
-  except ImportError as e:
-    raise TensorFlowNotFoundError(
-      f"{purpose} needs TensorFlow, which is not installed ({e}). Install tensorflow or tensorflow-cpu."
-    ) from e
 
 
 def import_dtensor(purpose: str) -> Any:
