@@ -59,8 +59,8 @@ class UnsupportedPrimitiveError(UnsupportedError):
     rows = "".join(f"\n  {_row(primitive, reason, lines)}" for (primitive, reason), lines in found.items())
     number = sum(map(len, found.values()))
     super().__init__(
-      f"{name}: {number} operations have no form in plain TensorFlow ops:{rows}\nReplace them, or use "
-      f"lowering='stablehlo'. A lower gradient_order leaves derivatives out."
+      f"{name}: {number} {'operation has' if number == 1 else 'operations have'} no form in plain TensorFlow ops:{rows}"
+      f"\nReplace them, or use lowering='stablehlo'. A lower gradient_order leaves derivatives out."
     )
 
   def __reduce__(self) -> tuple[object, ...]:
@@ -75,6 +75,7 @@ def _restored(kind: type[UnsupportedPrimitiveError], found: object, args: tuple[
 
 
 def _row(primitive: str, reason: str, lines: tuple[str, ...]) -> str:
-  shown = list(dict.fromkeys(lines))[:_MAX_LINES]
-  more = f", and {len(set(lines)) - len(shown)} other lines" if len(set(lines)) > len(shown) else ""
-  return f"{primitive} ({len(lines)}): {reason}; at {', '.join(shown)}{more}"
+  known = [line for line in dict.fromkeys(lines) if line]  # JAX does not know the line of every equation
+  places = f"; at {', '.join(known[:_MAX_LINES])}" if known else ""
+  more = f", and {len(known) - _MAX_LINES} other lines" if len(known) > _MAX_LINES else ""
+  return f"{primitive} ({len(lines)}): {reason}{places}{more}"

@@ -90,6 +90,11 @@ def test_what_has_no_form_is_one_error_with_counts_and_lines():
   assert (str(restored), restored.found) == (str(error), error.found)
 
 
+def test_the_error_names_no_line_if_jax_knows_none():
+  error = UnsupportedPrimitiveError("f", {("random_gamma", "no rule"): ("",)})
+  assert "f: 1 operation has no form in plain TensorFlow ops:\n  random_gamma (1): no rule\n" in str(error)
+
+
 def test_a_derivative_without_a_form_raises_unless_it_is_left_out():
   @jax.custom_vjp
   def once(x):
