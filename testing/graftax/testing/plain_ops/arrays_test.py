@@ -39,6 +39,20 @@ def test_dtypes_of_padding_and_moving(dtype):
   check_plain_ops(function, _X.astype(dtype))
 
 
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_padding_of_symbolic_sizes(size):
+  def function(x):
+    batch = x.shape[0]
+    return (
+      lax.pad(x, 0.5, ((batch - 3, 2, 0), (0, -1, 0))),
+      lax.pad(x, 7.0, ((5 - batch, batch - 1, 0), (0, 0, 1))),
+      lax.pad(x, 1.0, ((0, 0, 0), (batch + 8, -batch, 2))),
+      jax.grad(lambda x: (jnp.roll(x, 2, 0) * x[::-1]).sum())(x),
+    )
+
+  check_plain_ops(function, np.resize(_X, (size, 4)), polymorphic_shapes=["b, _"])
+
+
 @pytest.mark.parametrize("starts", [(0, 0, 0), (1, 1, 1), (5, -9, 3), (-1, 2, 100)])
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int8])
 def test_positions_of_dynamic_slices_are_clamped(starts, dtype):
@@ -46,8 +60,10 @@ def test_positions_of_dynamic_slices_are_clamped(starts, dtype):
 
   def function(x, at):
     i = [at[0], at[1], at[2]]
-    update = jnp.full((1, 2, 3), 99.0)
-    return lax.dynamic_slice(x, i, (1, 2, 3)), lax.dynamic_update_slice(x, update, i)
+    update = 90 + jnp.arange(6.0).reshape(1, 2, 3)
+    row, column = 90 + jnp.arange(4.0).reshape(1, 1, 4), 90 + jnp.arange(4.0).reshape(2, 1, 2)[:, :1]
+    updated = [lax.dynamic_update_slice(x, part, i) for part in (update, row, column, x * 2)]
+    return lax.dynamic_slice(x, i, (1, 2, 3)), updated
 
   check_plain_ops(function, _X, at)
 

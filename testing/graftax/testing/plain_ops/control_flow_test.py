@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+from graftax.convert import jax2tf
+from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.plain_ops.comparison import check_plain_ops
 
 pytestmark = pytest.mark.tensorflow
@@ -48,6 +50,25 @@ def test_loops_without_steps():
     return lax.scan(lambda c, row: (c + row.sum(), row), 0.0, x[:0]), lax.fori_loop(5, 2, lambda i, c: c + 1, x)
 
   check_plain_ops(function, _X)
+
+
+def test_gradients_of_loops_of_unknown_length_compile():
+  def function(x):
+    return lax.while_loop(lambda c: c[0] < 3 * x.sum(), lambda c: (c[0] + 1, jnp.sin(c[1]) + x), (0.0, x))[1]
+
+  tf = import_tensorflow()
+  converted = jax2tf.convert(function, lowering="tf_ops")
+
+  @tf.function(jit_compile=True, autograph=False)
+  def gradient(x):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      result = converted(x)
+    return tape.gradient(result, x)
+
+  x = _X + 0.5
+  expected = jax.jacfwd(lambda x: function(x).sum())(x)  # JAX has no reverse mode of such loops
+  np.testing.assert_allclose(gradient(tf.constant(x)), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_gradients_of_loops():

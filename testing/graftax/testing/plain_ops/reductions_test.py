@@ -29,7 +29,7 @@ def test_reductions(dtype):
       found += [lax.reduce_max(x, (0,)), lax.reduce_min(x, (0, 1)), lax.cumsum(x, reverse=True), lax.cumprod(x)]
       found += [lax.reduce_prod(x, (0,)), lax.reduce(x, np.asarray(0, dtype), lax.add, (0,))]
     if np.issubdtype(x.dtype, np.integer):
-      found += [lax.reduce_and(x, (0,)), lax.reduce_or(x, (1,)), lax.reduce_sum(x, (0,))]
+      found += [lax.reduce_and(x, (0,)), lax.reduce_or(x, (1,)), lax.reduce_xor(x, (0,)), lax.reduce_sum(x, (0,))]
     return found
 
   check_plain_ops(function, _normal(5, 4).round().astype(dtype), rtol=1e-2 if dtype is jnp.bfloat16 else 1e-5)
@@ -45,6 +45,23 @@ def test_nan_in_reductions():
     )
 
   check_plain_ops(function, x)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_reductions_along_a_symbolic_batch(size):
+  def largest_with_position(a, b):
+    later = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+    return jnp.where(later, b[0], a[0]), jnp.where(later, b[1], a[1])
+
+  def function(x):
+    numbers = lax.broadcasted_iota(jnp.int32, x.shape, 0)
+    return (
+      [lax.cummax(x), lax.cummin(x, reverse=True), lax.cummax(x[:, ::-1].astype(np.int8))],
+      lax.reduce((x, numbers), (-np.inf, np.int32(99)), largest_with_position, (0,)),
+      lax.reduce(x[..., None], 0.0, lambda a, b: a + b + a * b, (0, 2)),
+    )
+
+  check_plain_ops(function, np.round(_normal(size, 4)), polymorphic_shapes=["b, _"])
 
 
 @pytest.mark.parametrize("reducer", ["max", "min", "add", "mul"])

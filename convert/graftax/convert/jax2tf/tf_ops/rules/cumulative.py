@@ -3,8 +3,10 @@
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, highest, lowest, pad, static_slice
+from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.rules._common import highest, lowest, pad, static_slice
+from graftax.convert.jax2tf.tf_ops.rules.control_flow import loop
+from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
 
@@ -40,9 +42,7 @@ def _extreme(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor
   """Returns running extremes. After step `n`, each element is the extreme of `2**n` elements up to it."""
   size = x.shape[axis]
   if not isinstance(size, int):
-    raise Unsupported(f"along an axis of symbolic size {size}")
-  if x.dtype == np.bool_:
-    return cast(b, _extreme(b, op, cast(b, x, np.int32), axis, reverse), np.dtype(bool))
+    return _extreme_in_a_loop(b, op, x, axis, reverse)
   neutral = lowest(x.dtype) if op == "Maximum" else highest(x.dtype)
   distance = 1
   while distance < size:
@@ -54,3 +54,25 @@ def _extreme(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor
     x = b.op(op, x, moved, shape=x.shape)
     distance *= 2
   return x
+
+
+def _extreme_in_a_loop(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
+  """Returns running extremes along an axis of symbolic size, with as many steps as that size needs."""
+
+  def test(inner: Builder, given: list[Tensor]) -> list[Tensor]:
+    return [inner.op("Less", given[0], inner.size(x.shape[axis]), shape=())]
+
+  def step(inner: Builder, given: list[Tensor]) -> list[Tensor]:
+    distance, before = given
+    of_all = positions(inner, x.shape[axis : axis + 1], 0, np.dtype(np.int32))
+    # An extreme may have an element twice, so that positions before the first one can be the first one.
+    if reverse:
+      last = inner.size(x.shape[axis] - 1)
+      moved = inner.op("Minimum", inner.op("AddV2", of_all, distance, shape=of_all.shape), last, shape=of_all.shape)
+    else:
+      moved = inner.op("Sub", of_all, distance, shape=of_all.shape)
+      moved = inner.op("Maximum", moved, np.int32(0), shape=of_all.shape)
+    others = inner.op("GatherV2", before, moved, np.int32(axis), shape=x.shape)
+    return [inner.op("Mul", distance, np.int32(2), shape=()), inner.op(op, before, others, shape=x.shape)]
+
+  return loop(b, [b.constant(1, np.int32), x], test, step)[1]

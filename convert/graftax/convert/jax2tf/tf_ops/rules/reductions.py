@@ -1,13 +1,18 @@
 """Reductions along axes, and positions of extremes."""
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
+from graftax.convert.jax2tf.tf_ops.registry import rule
 from graftax.convert.jax2tf.tf_ops.rules._common import cast, is_nan, reshape, select
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
@@ -33,7 +38,7 @@ def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tenso
   of_numbers, of_bools = _REDUCTIONS[primitive]
   op = of_bools if x.dtype == np.bool_ else of_numbers
   if op in ("All", "Any") and x.dtype != np.bool_:
-    return _of_bits(b, x, axes, primitive)
+    return _of_bits(b, x, axes, functools.partial(reduced, primitive=primitive))
   axes = sorted(axis % x.rank for axis in axes)
   if not axes:
     return x
@@ -41,14 +46,14 @@ def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tenso
   return b.op(op, x, np.array(axes, np.int32), shape=shape)
 
 
-def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tensor:
-  """Returns the conjunction or disjunction of integers, bit by bit."""
+def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], reduce_bools: Callable[..., Tensor]) -> Tensor:
+  """Returns the reduction of integers bit by bit; `reduce_bools` takes a builder, bools and axes."""
   bits = np.dtype(f"u{x.dtype.itemsize}")
   words = bitcast(b, x, bits)
   masks = np.asarray([1 << i for i in range(8 * bits.itemsize)], bits)
   apart = b.op("BitwiseAnd", _with_new_axis(b, words), masks, shape=(*x.shape, len(masks)))
   flags = b.op("NotEqual", apart, np.zeros((), bits), shape=apart.shape)
-  found = reduced(b, flags, axes, primitive)
+  found = reduce_bools(b, flags, axes)
   chosen = select(b, found, masks, np.zeros((), bits), found.shape)
   return bitcast(b, b.op("Sum", chosen, np.array([found.rank - 1], np.int32), shape=found.shape[:-1]), x.dtype)
 
@@ -71,24 +76,41 @@ _reduction("reduce_sum", "add")
 
 @rule("reduce_xor")
 def reduce_xor(b: Builder, x: Tensor, *, axes: Sequence[int]) -> Tensor:
-  """Returns the parity of bools along axes."""
-  if x.dtype != np.bool_:
-    raise Unsupported("exclusive or of integers")
+  """Returns the exclusive or of bools or integers along axes."""
+  return _parity(b, x, axes) if x.dtype == np.bool_ else _of_bits(b, x, axes, _parity)
+
+
+def _parity(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
   number = reduced(b, cast(b, x, np.int32), axes, "add")
   odd = b.op("FloorMod", number, np.int32(2), shape=number.shape)
   return b.op("Equal", odd, np.int32(1), shape=number.shape)
 
 
-@rule("reduce", folds=False)
-def reduce(b: Builder, *operands: Tensor, jaxpr: Any, dimensions: Sequence[int], consts: Any = ()) -> Tensor:
-  """Returns the reduction with a function, if that is one of the primitives above."""
-  del consts
+@rule("reduce", ignores=("computation",), folds=False)
+def reduce(b: Builder, *operands: Tensor, jaxpr: Any, dimensions: Sequence[int], consts: Any = ()) -> list[Tensor]:
+  """Returns the reduction with a function: at once if that is one of the primitives above, else row by row."""
   primitive = monoid(jaxpr)
   if len(operands) != 2 or primitive not in _REDUCTIONS:
-    raise Unsupported("a reduction with a function other than a sum, product, extreme, conjunction or disjunction")
+    return _row_by_row(b, operands, jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts), dimensions)
   x, initial = operands
-  found = reduced(b, x, dimensions, primitive)
-  return combined(b, primitive, found, initial)
+  return [combined(b, primitive, reduced(b, x, dimensions, primitive), initial)]
+
+
+def _row_by_row(b: Builder, operands: Sequence[Tensor], function: ClosedJaxpr, axes: Sequence[int]) -> list[Tensor]:
+  """Returns the reduction of several tensors with a function of scalars, as a loop over the elements along the axes."""
+  number = len(operands) // 2
+  kept = [axis for axis in range(operands[0].rank) if axis not in axes]
+
+  def reduction(*values: Any) -> Any:
+    shape = tuple(values[0].shape[axis] for axis in kept)
+    rows = [lax.transpose(x, [*axes, *kept]).reshape(-1, math.prod(shape)) for x in values[:number]]
+    initial = [lax.broadcast_in_dim(value, rows[0].shape[1:], ()) for value in values[number:]]
+    step = jax.vmap(jaxpr_as_fun(function))
+    found, _ = lax.scan(lambda carry, row: (step(*carry, *row), None), initial, rows)
+    return [x.reshape(shape) for x in found]
+
+  specs = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
+  return run_jaxpr(b, jax.make_jaxpr(reduction)(*specs), operands)
 
 
 def combined(b: Builder, primitive: str, x: Tensor, y: Tensor) -> Tensor:

@@ -8,9 +8,8 @@ import numpy as np
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import rule
 from graftax.convert.jax2tf.tf_ops.rules._common import cast, reshape, static_slice
-from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor
-
-__all__ = ["clamped_start", "update_slice"]
+from graftax.convert.jax2tf.tf_ops.rules._positions import IndexedAxes, flat_positions, product
+from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor
 
 
 @rule("slice")
@@ -52,43 +51,29 @@ def clamped_start(b: Builder, start: Tensor, size: Dim, length: Dim) -> Tensor:
 def dynamic_update_slice(b: Builder, x: Tensor, update: Tensor, *starts: Tensor) -> Tensor:
   """Returns the tensor with a slice replaced; its position is moved so that it lies in the tensor."""
   begin = [clamped_start(b, start, m, n) for start, m, n in zip(starts, x.shape, update.shape, strict=False)]
-  return update_slice(b, x, update, begin)
+  return _with_updated_slice(b, x, update, begin)
 
 
-def update_slice(b: Builder, x: Tensor, update: Tensor, begin: Sequence[Tensor]) -> Tensor:
-  """Returns the tensor with a slice replaced, along one axis after the other.
+def _with_updated_slice(b: Builder, x: Tensor, update: Tensor, begin: Sequence[Tensor]) -> Tensor:
+  """Returns the tensor with a slice replaced that lies in it.
 
-  Args:
-    b: the builder.
-    x: the tensor.
-    update: the slice.
-    begin: where it begins along the first axes, such that it lies in the tensor.
+  The slice is scattered: XLA cannot compile slices whose size depends on their position, such as the part before it.
   """
   axes = [axis for axis in range(len(begin)) if not _is_same(x.shape[axis], update.shape[axis])]
   if not axes:
     return update
-  axis = axes[0]
-  size, length = x.shape[axis], update.shape[axis]
-  start = begin[axis]
-  end = b.op("AddV2", start, b.size(length), shape=())
-  if len(axes) > 1:
-    row = _part(b, x, axis, start, b.size(length), length)
-    update = update_slice(b, row, update, [b.constant(0, np.int32) if i == axis else s for i, s in enumerate(begin)])
-  # TensorFlow knows the sizes of the parts only when it runs; they are described by the size of the whole.
-  before = _part(b, x, axis, b.constant(0, np.int32), start, size)
-  after = _part(b, x, axis, end, b.constant(-1, np.int32), size)
-  return b.op("ConcatV2", [before, update, after], np.int32(axis), shape=x.shape)
-
-
-def _part(b: Builder, x: Tensor, axis: int, start: Tensor, length: Tensor, size: Dim) -> Tensor:
-  zero, whole = b.constant(0, np.int32), b.constant(-1, np.int32)
-  starts = _pack(b, [start if i == axis else zero for i in range(x.rank)])
-  sizes = _pack(b, [length if i == axis else whole for i in range(x.rank)])
-  return b.op("Slice", x, starts, sizes, shape=_with(x.shape, axis, size))
-
-
-def _with(shape: Shape, axis: int, size: Dim) -> Shape:
-  return (*shape[:axis], size, *shape[axis + 1 :])
+  num_indexed = axes[-1] + 1  # the axes after these are whole
+  rest = x.shape[num_indexed:]
+  indexed = IndexedAxes(tuple(range(num_indexed)), x.shape[:num_indexed], update.shape[:num_indexed], 0, ())
+  number = product(indexed.lengths)
+  found = b.op(
+    "TensorScatterUpdate",
+    reshape(b, x, (product(indexed.sizes), *rest)),
+    reshape(b, flat_positions(b, begin[:num_indexed], indexed), (number, 1)),
+    reshape(b, update, (number, *rest)),
+    shape=(product(indexed.sizes), *rest),
+  )
+  return reshape(b, found, x.shape)
 
 
 def _pack(b: Builder, scalars: Sequence[Tensor]) -> Tensor:
