@@ -38,10 +38,11 @@ _REASONS = tuple(
       r"(ConvertToCoo|GetMinibatch|ComputeDedup|MergeDedup|SplitDedup).*", _TPU),
     (r"(_?Xla(Send|Recv|HostCompute).*|_(Send|Recv|HostSend|HostRecv)|Send|Recv)", _DEVICES),
     (r"Collective.*|Nccl.*|_Nccl.*|AllToAll|DTensor.*|CopyToMesh.*|Relayout.*", _DEVICES),
-    (r"TensorArrayGrad.*|StackV2|Stack(Push|Pop|Close)(V2)?|Stack", _GRADIENT),
+    (r"TensorArrayGrad.*|StackV2|Stack(Push|Pop|Close)(V2)?|Stack|CudnnRNNBackprop.*", _GRADIENT),
     (r"(BlockLSTM|LSTMBlockCell|GRUBlockCell).*Grad.*", _GRADIENT),
-    (r"CudnnRNN.*", "cuDNN packs the weights in an order of its own; export the layer with its portable "
-      "implementation"),
+    (r"(LearnedUnigram|ThreadUnsafeUnigram)CandidateSampler", "it counts classes in the kernel's own memory, which no "
+      "checkpoint holds; use UniformCandidateSampler or FixedUnigramCandidateSampler"),
+    (r"SparseCross(V2|Hashed)", _HOST),
     (r"BoostedTrees.*|.*TreeEnsemble.*|IsBoostedTrees.*", _TREES),
     (r"Quantized.*|_(Mkl)?(Fused)?Quantized.*|Requant.*|QuantizeDown.*", _QUANTIZED),
     (r"_?_Mkl.*|_Fused.*", "TensorFlow's optimizer creates it for one kind of CPU; save the graph without it"),
@@ -49,7 +50,7 @@ _REASONS = tuple(
     (r".*(Queue|Barrier|Accumulator).*|.*Reader.*|(Ordered)?Map(Un)?[Ss]tage.*|(Un)?[Ss]tage.*|RecordInput", _QUEUE),
     (r"(EagerPyFunc|PyFunc|PyFuncStateless)", "it calls a Python function of the process that made the graph; register "
       "a lowering that calls it with jax.pure_callback"),
-    (r"(CTC.*Decoder|EditDistance|.*SetOperation|SetSize|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
+    (r"(EditDistance|.*SetOperation|SetSize|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
       r"GenerateBoundingBoxProposals|ComputeAccidentalHits)", _SHAPE),
     (r"(Decode|Encode|Parse|Read|Write|Save|Restore|Serialize|Deserialize|String|Unicode|Regex|StaticRegex|ReduceJoin)"
       r".*|.*(Summary|Checkpoint|File).*|AsString|Substr|ReduceJoin|.*Join|.*Session.*|.*HashBucket.*|"

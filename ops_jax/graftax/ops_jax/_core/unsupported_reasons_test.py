@@ -24,7 +24,9 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("SparseSegmentSumGradV2", "static"),
     ("DecodeJpeg", "host"),
     ("QuantizedConv2D", "float graph"),
-    ("CudnnRNNV3", "order of its own"),
+    ("LearnedUnigramCandidateSampler", "checkpoint"),
+    ("CudnnRNNBackpropV3", "jax.grad"),
+    ("SparseCrossV2", "host"),
     ("StringJoin", "host"),
   ],
 )

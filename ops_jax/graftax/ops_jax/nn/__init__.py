@@ -9,6 +9,9 @@
 - `conv_gradients`: Gradients of convolutions: Conv2DBackpropInput, Conv2DBackpropFilter, and those of Conv3D and
   depthwise.
 - `ctc`: CTCLoss (connectionist temporal classification), for labels whose alignment to the inputs is unknown.
+- `ctc_decoders`: Labels from the logits of a CTC model: CTCGreedyDecoder, CTCBeamSearchDecoder. The logits must be
+  known.
+- `cudnn_rnn`: Recurrent networks of cuDNN: CudnnRNN, CudnnRNNV2, CudnnRNNV3, and the order in which they pack weights.
 - `data_format`: Translation of axes and shapes between layouts: DataFormatDimMap, DataFormatVecPermute.
 - `depthwise`: Depthwise convolution, in a form that is fast on CPUs and a grouped one: DepthwiseConv2dNative.
 - `dilation`: Grayscale dilation (max pooling of the input plus a filter) and its gradients: Dilation2D.
@@ -34,6 +37,8 @@ LOWERINGS = (
   "conv",
   "conv_gradients",
   "ctc",
+  "ctc_decoders",
+  "cudnn_rnn",
   "data_format",
   "depthwise",
   "dilation",

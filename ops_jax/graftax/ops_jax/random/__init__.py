@@ -1,5 +1,7 @@
 """Random numbers: stateless ops match TensorFlow bit for bit, stateful ones draw from JAX keys.
 
+- `candidate_samplers`: Classes drawn for sampled losses: UniformCandidateSampler, LogUniformCandidateSampler,
+  FixedUnigramCandidateSampler.
 - `generator`: Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
 - `philox`: TensorFlow's counter-based random generator Philox 4x32-10, computed with uint32 arrays only.
 - `rejection`: Gamma, Poisson and binomial numbers by rejection, drawn from Philox in TensorFlow's order.
@@ -15,6 +17,7 @@
 
 # The modules that register lowerings; the others are helpers.
 LOWERINGS = (
+  "candidate_samplers",
   "generator",
   "stateful",
   "stateless",

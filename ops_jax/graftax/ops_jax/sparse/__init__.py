@@ -2,6 +2,7 @@
 
 - `arithmetic`: Sparse tensors merged or reduced to sparse tensors: SparseAdd, SparseSparseMaximum,
   SparseReduceSumSparse.
+- `cross`: Crossed features as hash buckets: SparseCross, RaggedCross. Integer columns only.
 - `fill_slice_split`: Sparse tensors cut or filled: SparseFillEmptyRows, SparseSlice, SparseSplit. Coordinates must be
   known.
 - `ragged`: Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse,
@@ -14,6 +15,7 @@
 # The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "arithmetic",
+  "cross",
   "fill_slice_split",
   "ragged",
   "segment",

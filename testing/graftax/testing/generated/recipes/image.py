@@ -131,3 +131,12 @@ def scale_and_translate(d: Draw) -> Sequence[Any]:
   d.attrs["kernel_type"] = d.pick(kernels.split())
   x = d.tame((d.size(1, 2), d.size(1, 5), d.size(1, 5), d.size(1, 2)), d.attrs["T"])
   return [x, _sizes(d), d.between((2,), np.float32, 0.5, 2), d.between((2,), np.float32, -1, 1)]
+
+
+@recipe("ExtractGlimpse", "ExtractGlimpseV2")
+def glimpse(d: Draw) -> Sequence[Any]:
+  """Windows within images, partly outside and beyond; without noise, whose numbers differ."""
+  d.attrs.update(centered=d.chance(0.5), normalized=d.chance(0.5), uniform_noise=False, noise="zero")
+  batch = d.size(1, 2)
+  x = d.tame((batch, d.integer(1, 6), d.integer(1, 6), d.size(1, 2)), np.float32)
+  return [x, _sizes(d), d.between((batch, 2), np.float32, -1.5, 1.5)]

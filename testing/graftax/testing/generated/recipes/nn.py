@@ -219,3 +219,19 @@ def gru_cell(d: Draw) -> Sequence[Any]:
   batch, width, units = d.size(1, 3), d.size(1, 3), d.size(1, 3)
   shapes = [(batch, width), (batch, units), (width + units, 2 * units), (width + units, units), (2 * units,), (units,)]
   return [d.tame(shape, d.attrs["T"]) for shape in shapes]
+
+
+@recipe("CTCBeamSearchDecoder", "CTCGreedyDecoder")
+def ctc_decoder(d: Draw) -> Sequence[Any]:
+  """Sequences of different lengths; no ties, of which each search finds another one.
+
+  The search adds probabilities in single precision, those of float64 logits too.
+  """
+  d.attrs["T"] = np.dtype(np.float32)
+  time, batch, classes = d.integer(2, 8), d.size(1, 3), d.integer(2, 5)
+  if d.op == "CTCGreedyDecoder":
+    d.attrs["blank_index"] = d.integer(-classes, classes - 1)
+  else:
+    d.attrs.update(beam_width=d.integer(1, 8), top_paths=1)
+  logits = d.between((time, batch, classes), d.attrs["T"], -2, 2)
+  return [logits, d.between((batch,), np.int32, 0, time)]
