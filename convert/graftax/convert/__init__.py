@@ -35,7 +35,7 @@ from graftax.convert.structures.composite import CompositeTensor, IndexedSlices,
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
-from graftax.convert.variable import Variable, split_trainable
+from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
 from graftax.ops_jax import LookupTable, ResourceHandle
 
 # Only programs that write TensorFlow graphs need these.
@@ -59,6 +59,7 @@ __all__ = [
   "MissingInputError",
   "OutputStructure",
   "ParameterError",
+  "PlacedVariable",
   "Preflight",
   "Program",
   "RaggedTensor",
@@ -69,6 +70,7 @@ __all__ = [
   "UnsupportedPrimitiveError",
   "UnavailableCapture",
   "Variable",
+  "VariableSpec",
   "VariableWriteError",
   "bind_names",
   "convert",

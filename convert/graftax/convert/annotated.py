@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tree
@@ -10,6 +10,7 @@ import tree
 from graftax.convert._tensorflow import without_autograph
 from graftax.convert.errors import ParameterError
 from graftax.convert.structures.nested import InputStructure, OutputStructure
+from graftax.convert.variable import VariableSpec
 
 __all__ = ["AnnotatedFunction"]
 
@@ -27,6 +28,7 @@ class AnnotatedFunction:
     name: the name of the TensorFlow function.
     doc: its docstring.
     has_params: whether `params` is its first argument.
+    variables: variable name -> shape, dtype and trainability, for each of its parameters.
   """
 
   fn: Callable[..., Any]
@@ -35,6 +37,7 @@ class AnnotatedFunction:
   name: str
   doc: str | None
   has_params: bool
+  variables: Mapping[str, VariableSpec] = dataclasses.field(default_factory=dict, repr=False)
 
   def __post_init__(self) -> None:
     object.__setattr__(self, "__name__", self.name)

@@ -20,7 +20,7 @@ from graftax.convert.planning.plan import Plan, Planner
 from graftax.convert.planning.preflight import check_program
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import flatten_call
-from graftax.convert.variable import Variable
+from graftax.convert.variable import PlacedVariable, Variable, VariableSpec
 from graftax.graphdef_ir import FunctionLibrary, follow_calls, referenced_functions
 from graftax.ops_jax import Value, as_int64_pair, materialize, to_jax_exactly
 
@@ -54,9 +54,13 @@ def convert_program(
 
 def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
   """Returns the variables' values; generator states as `Int64Pair` if `jax_enable_x64` is off."""
+  values = {
+    name: variable.value if isinstance(variable, PlacedVariable) else variable
+    for name, variable in program.variables.items()
+  }
   if jax.config.jax_enable_x64:
-    return dict(program.variables)
-  return {name: as_int64_pair(value) if name in generators else value for name, value in program.variables.items()}
+    return values
+  return {name: as_int64_pair(value) if name in generators else value for name, value in values.items()}
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
@@ -71,7 +75,10 @@ def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Cal
 
 def _annotate(call: "_Call") -> AnnotatedFunction:
   program = call.program
-  return AnnotatedFunction(call, program.inputs, program.outputs, program.name, program.doc, has_params=True)
+  variables = {name: VariableSpec(v.name, v.shape, v.dtype, v.trainable) for name, v in program.variables.items()}
+  return AnnotatedFunction(
+    call, program.inputs, program.outputs, program.name, program.doc, has_params=True, variables=variables
+  )
 
 
 # jax.jit keeps a weak reference to what it compiles.

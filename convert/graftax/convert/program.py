@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.convert.planning.custom_gradient import CustomGradient
 from graftax.convert.structures.nested import InputStructure, OutputStructure
-from graftax.convert.variable import Variable
+from graftax.convert.variable import PlacedVariable, Variable
 from graftax.graphdef_ir import Function, FunctionLibrary, OpSignatures
 from graftax.ops_jax import ResourceHandle
 
@@ -73,7 +73,7 @@ class Program:
   library: FunctionLibrary
   signatures: OpSignatures
   captures: tuple[Capture, ...] = ()
-  variables: Mapping[str, Variable] = dataclasses.field(default_factory=dict)
+  variables: Mapping[str, Variable | PlacedVariable] = dataclasses.field(default_factory=dict)
   gradients: Mapping[str, CustomGradient] = dataclasses.field(default_factory=dict)
   inputs: InputStructure
   outputs: OutputStructure

@@ -1,13 +1,15 @@
 """`Variable`, a parameter value with the name and trainability of the TensorFlow variable."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from graftax.graphdef_ir import Node
 
-__all__ = ["Variable", "split_trainable", "variable_name"]
+__all__ = ["PlacedVariable", "Variable", "VariableSpec", "split_trainable", "variable_name"]
 
 
 class Variable(np.ndarray):
@@ -50,14 +52,62 @@ class Variable(np.ndarray):
     return f"Variable(name={self.name!r}, trainable={self.trainable}, shape={self.shape}, dtype={self.dtype})"
 
 
-def split_trainable(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-  """Splits the parameters of a conversion into `(trainable, rest)`.
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedVariable:
+  """The value of a variable that is placed on devices, with the variable's name and trainability.
 
-  `rest` holds what TensorFlow does not train: statistics of batch normalization, counters, frozen layers. Call this
-  once, on the parameters that a conversion returned. Updated parameters are plain arrays, which count as trainable.
+  A `Program` may hold it in the place of a `Variable`. The parameters of its conversion hold the array itself.
+
+  Attributes:
+    value: the array.
+    name: TensorFlow's variable name, with its ":0".
+    trainable: whether TensorFlow trains the variable.
+  """
+
+  value: jax.Array
+  name: str
+  trainable: bool = True
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """The shape of the value."""
+    return self.value.shape
+
+  @property
+  def dtype(self) -> np.dtype:
+    """The element type of the value."""
+    return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSpec:
+  """What a converted function knows about one of its variables. `jax.eval_shape` takes it in the place of an array.
+
+  Attributes:
+    name: TensorFlow's variable name, with its ":0".
+    shape: shape of the value that was converted.
+    dtype: its element type.
+    trainable: whether TensorFlow trains the variable.
+  """
+
+  name: str
+  shape: tuple[int, ...]
+  dtype: np.dtype
+  trainable: bool
+
+
+def split_trainable(
+  params: Mapping[str, Any], variables: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+  """Splits parameters into `(trainable, rest)`.
+
+  `rest` holds what TensorFlow does not train: statistics of batch normalization, counters, frozen layers.
 
   Args:
     params: name -> value.
+    variables: name -> anything with the attribute `trainable`, such as `fn.variables` of the converted function. By
+      default `params`, as a conversion returned them. Updated parameters and arrays on devices do not have the
+      attribute and count as trainable.
 
   Example:
     >>> kernel, step = np.ones(2, np.float32), np.zeros((), np.int64)
@@ -66,7 +116,8 @@ def split_trainable(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
     >>> list(trainable), list(rest)
     (['kernel'], ['step'])
   """
-  trainable = {name: value for name, value in params.items() if getattr(value, "trainable", True)}
+  flags = params if variables is None else variables
+  trainable = {name: value for name, value in params.items() if getattr(flags.get(name), "trainable", True)}
   return trainable, {name: value for name, value in params.items() if name not in trainable}
 
 

@@ -4,7 +4,7 @@ import pickle
 import jax
 import numpy as np
 
-from graftax.convert import Variable
+from graftax.convert import Variable, VariableSpec, split_trainable
 
 
 def test_name_and_trainable_survive_pickle_copy_and_tree_map():
@@ -39,3 +39,11 @@ def test_jax_takes_it_as_an_array():
   variable = Variable(np.arange(3.0, dtype=np.float32), "v:0")
   gradient = jax.grad(lambda params: (params["v"] ** 2).sum())({"v": variable})
   np.testing.assert_array_equal(gradient["v"], [0, 2, 4])
+
+
+def test_updated_parameters_are_split_by_the_variables_of_the_function():
+  variables = {name: VariableSpec(f"{name}:0", (), np.dtype(np.float32), name == "w") for name in ("w", "mean")}
+  params = {"w": jax.numpy.ones(()), "mean": jax.numpy.zeros(())}
+  assert split_trainable(params) == (params, {})
+  trainable, rest = split_trainable(params, variables)
+  assert (list(trainable), list(rest)) == (["w"], ["mean"])

@@ -38,9 +38,10 @@ def load(
   handle: str | os.PathLike[str],
   tags: str | Iterable[str] | None = None,
   *,
-  verify: bool = True,
+  verify: bool | None = None,
   dtype: Any = None,
   keep: str | Iterable[str] = (),
+  sharding: Any = None,
   offline: bool = False,
   limits: ArchiveLimits | None = None,
 ) -> HubModule:
@@ -61,9 +62,11 @@ def load(
     tags: which variant of the module to read, such as `{"train", "batch_norm_fused"}`. By default the variant without
       tags of a TF1 module, and for others what `graftax.savedmodel_io.load` chooses. `tag_sets` lists all.
     verify: check the checksum of each variable: in a cache all of them now, so that a damaged copy is fetched again, in
-      a folder that is given by its path each when its value is first asked for.
+      a folder that is given by its path each when its value is first asked for. By default this is done unless
+      `sharding` is given; then `graftax.savedmodel_io.load` says which are checked.
     dtype: the type to read variables of real numbers in.
     keep: patterns of names of variables that keep their own type.
+    sharding: the devices to place variables on, as for `graftax.savedmodel_io.load`.
     offline: raise instead of downloading.
     limits: what archives may unpack to.
 
@@ -84,7 +87,8 @@ def load(
       >>> embed, params = module.convert()
   """
   text = os.fspath(handle)
-  read: _Read = partial(read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep)
+  read: _Read = partial(read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep, sharding=sharding)
+  verify_now = sharding is None if verify is None else verify
   limits = ArchiveLimits() if limits is None else limits
   if os.path.isdir(text) or is_graph_file(text) or _can_only_be_a_path(handle):
     return read(Path(text))
@@ -92,7 +96,7 @@ def load(
     sources: list[_Source] = [_LocalArchive(Path(text), limits)]
   else:
     sources = _sources(parse_handle(text), limits)
-  return _load_cached(text, sources, partial(_read_verified, read) if verify else read, offline=offline)
+  return _load_cached(text, sources, partial(_read_verified, read) if verify_now else read, offline=offline)
 
 
 def _can_only_be_a_path(handle: str | os.PathLike[str]) -> bool:

@@ -23,6 +23,7 @@ from graftax.savedmodel_io.parameters.nesting import nest, unnest
 from graftax.savedmodel_io.parameters.renaming import Renaming, rename
 from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.variables.sharding import partition_rules
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 
 # Importing these takes 30 ms and more, and programs that only read do not need them.
@@ -82,6 +83,7 @@ __all__ = [
   "make_auto_batching_function",
   "maybe_enable_dtensor_export_on",
   "nest",
+  "partition_rules",
   "read_checkpoint",
   "remove_signature_defaults",
   "rename",

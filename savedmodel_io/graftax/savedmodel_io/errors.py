@@ -20,6 +20,7 @@ __all__ = [
   "SaveInputError",
   "SavedModelError",
   "SavedModelNotFoundError",
+  "ShardingError",
   "TensorValueError",
   "UnknownFunctionError",
   "UnknownNameError",
@@ -121,6 +122,10 @@ class AmbiguousFunctionError(SavedModelError, TypeError):
 
 class CastError(SavedModelError, TypeError):
   """Variables cannot be cast as asked."""
+
+
+class ShardingError(SavedModelError, ValueError):
+  """Variables cannot be placed on devices as asked."""
 
 
 class ParameterNameError(SavedModelError, ValueError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Variable, convert_program
+from graftax.convert import AnnotatedFunction, ConvertOptions, Program, convert_program
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
@@ -48,7 +48,7 @@ class SavedModel:
     tag_sets: the tags of each MetaGraph in the file, any of which `load(path, tags)` chooses.
     tensorflow_version: the TensorFlow that wrote it, or "".
     checkpoint: the model's variables as a checkpoint; None if the model has none.
-    variables: variable name -> array, memory-mapped.
+    variables: variable name -> array: memory-mapped, or on the devices that `load` was given.
     assets: file name -> path.
     objects: the saved objects by attribute name; has no nodes in a TF1 model.
   """
@@ -130,7 +130,7 @@ class SavedModel:
     *specs: Any,
     options: ConvertOptions | Any = None,
     **named_specs: Any,
-  ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
+  ) -> tuple[AnnotatedFunction, dict[str, Any]]:
     """Converts a signature or a restored function to a JAX function with parameters.
 
     Args:
@@ -255,9 +255,10 @@ def load(
   path: str | os.PathLike[str],
   tags: str | Iterable[str] | None = None,
   *,
-  verify: bool = True,
+  verify: bool | None = None,
   dtype: Any = None,
   keep: str | Iterable[str] = (),
+  sharding: Any = None,
 ) -> SavedModel:
   """Loads a SavedModel, or another file with a graph, without TensorFlow.
 
@@ -269,14 +270,24 @@ def load(
       TF1 checkpoint, or the folder with such checkpoints, of which the newest is read.
     tags: the tags of the MetaGraph to read, one or several; by default the only one, or "serve" if there are several.
     verify: check the checksum of each variable, once, when its value is first asked for, as `convert` does for the
-      variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers.
+      variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers. By
+      default all are checked, but with `sharding` only those that one device holds as a whole, because no process reads
+      all bytes of the others. With True each process reads all bytes of all variables; `model.checkpoint.verify()`
+      checks them on one process.
     dtype: read variables of real numbers in this type, such as `jnp.bfloat16`, instead of their own. They are cast in
       pieces while they are read, so memory holds the result alone. Converted functions promote as JAX does if an op's
       operands have several types.
     keep: patterns of names, as for `fnmatch`, of variables that keep their own type, such as `"*/batch_norm*"`.
+    sharding: read variables as `jax.Array`s on devices: a `jax.sharding.Sharding` for all; a dict from variable name to
+      one, flat or nested by the slashes in names; or a function of name and shape that returns one, such as
+      `partition_rules(mesh, rules)`. None in the place of a Sharding leaves a variable in the mapped file. From the
+      file each process reads only what its devices hold, cast to `dtype`. Strings stay NumPy arrays, and integers of 64
+      bits if `jax_enable_x64` is off.
 
   Raises:
     CastError: `dtype` is not a floating type, or `keep` is given without it.
+    ShardingError: `sharding` is something else, or names a variable that the model does not have. `convert` raises it
+      if a sharding does not fit the shape of a variable.
     SavedModelNotFoundError: the folder or the file is not there.
     NotASavedModelError: the file is something else.
     UnknownTagsError: no MetaGraph has these tags.
@@ -292,7 +303,7 @@ def load(
   cast = variable_cast(dtype, keep)
   files = read_model_files(os.fspath(path), tags)
   meta_graph = files.meta_graph
-  checkpoint = _open_checkpoint(files.checkpoint, verify=verify)
+  checkpoint = _open_checkpoint(files.checkpoint, verify=verify is not False)
   try:
     objects = read_object_graph(meta_graph.object_graph_def)
     keys = match_checkpoint(objects, None if checkpoint is None else read_trackable_graph(checkpoint))
@@ -300,7 +311,7 @@ def load(
       infos = read_object_variables(objects, checkpoint, keys)
     else:
       infos = read_graph_variables(meta_graph, checkpoint)
-    variables = Variables(infos, checkpoint, cast)
+    variables = Variables(infos, checkpoint, cast, sharding, verify_shards=verify is True)
     assets = read_assets(meta_graph, files.path)
   except DamagedSavedModelError as e:
     raise DamagedSavedModelError(f"{files.path}: {e}") from e

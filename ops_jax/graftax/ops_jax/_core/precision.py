@@ -18,7 +18,7 @@ from graftax.ops_jax._core.known import canonical_dtype, to_dtype
 from graftax.ops_jax._core.stages import Run, flat_sizes
 from graftax.ops_jax._core.values import Value
 
-__all__ = ["PromoteFloats", "float_dtype", "in_one_precision", "promote_floats", "promoted_dtype"]
+__all__ = ["FLOATS", "PromoteFloats", "float_dtype", "in_one_precision", "promote_floats", "promoted_dtype"]
 
 
 def float_dtype(value: Value) -> np.dtype[Any] | None:
@@ -94,10 +94,10 @@ def _groups(signature: OpSignature | None, attrs: Mapping[str, AttrValue]) -> tu
   start = 0
   for arg, size in zip(signature.inputs, flat_sizes(signature, attrs), strict=True):
     dtype = attrs.get(arg.type_attr) if arg.type_attr is not None else None
-    if isinstance(dtype, DType) and dtype in _FLOATS:
+    if isinstance(dtype, DType) and dtype in FLOATS:
       groups.setdefault(str(arg.type_attr), []).extend(range(start, start + size))
     start += size
   return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-_FLOATS = frozenset(dtype for dtype in DType if dtype.base in (DType.HALF, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE))
+FLOATS = frozenset(dtype for dtype in DType if dtype.base in (DType.HALF, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE))

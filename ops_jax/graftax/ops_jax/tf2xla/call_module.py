@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, FunctionRef, GraftaxError
 from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.precision import FLOATS, float_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, materialize
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["xla_call_module"]
 
 
-@register("XlaCallModule", ignores=("Sout", "Tin"))
+@register("XlaCallModule", ignores=("Sout",))
 def xla_call_module(
   ctx: Context,
   args: list[Array],
@@ -29,6 +32,7 @@ def xla_call_module(
   version: int,
   module: bytes,
   Tout: tuple[DType, ...],
+  Tin: tuple[DType, ...] = (),
   dim_args_spec: tuple[str, ...] = (),
   platforms: tuple[str, ...] = (),
   function_list: tuple[FunctionRef, ...] = (),
@@ -46,6 +50,7 @@ def xla_call_module(
     version: the calling convention, 2 to 10.
     module: the serialized module.
     Tout: dtypes of the results.
+    Tin: dtypes of the arguments in the graph.
     dim_args_spec: `"argument.axis"` of the dimensions that are arguments in old modules.
     platforms: platforms for which the module was lowered.
     function_list: TensorFlow functions that the module calls; lowered as any other function, with this program's state.
@@ -58,7 +63,8 @@ def xla_call_module(
       is also a `GraftaxError`.
 
   Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
-  without a JAX counterpart runs as an opaque operation without a derivative.
+  without a JAX counterpart runs as an opaque operation without a derivative. Floats whose precision differs from the
+  graph's, such as bfloat16 parameters of a float32 model, are converted to the graph's.
   """
   from graftax.xla_call_module import call, lift
 
@@ -69,7 +75,7 @@ def xla_call_module(
   def call_tf_function(function: FunctionRef, *operands: Array) -> Sequence[Value]:
     return ctx.call(function, operands)
 
-  values = [jnp.asarray(materialize(arg)) for arg in args]
+  values = _in_declared_precision([jnp.asarray(materialize(arg)) for arg in args], Tin)
   with _graftax_errors():
     if function_list:
       # Those functions depend on the program around them, so `call`, which reuses traces, would be wrong.
@@ -77,6 +83,15 @@ def xla_call_module(
     else:
       results = call(parsed, *values, check_platform=check_platform)
   return tuple(_result(value, dtype) for value, dtype in zip(results, Tout, strict=True))
+
+
+def _in_declared_precision(values: Sequence[Array], dtypes: Sequence[DType]) -> list[Array]:
+  # A module computes in the types that it was written for, unlike ops, which promote.
+  declared = [dtype.base.numpy if dtype.base in FLOATS else None for dtype in dtypes]
+  return [
+    value if dtype is None or float_dtype(value) in (None, canonical_dtype(dtype)) else value.astype(dtype)
+    for value, dtype in itertools.zip_longest(values, declared[: len(values)])
+  ]
 
 
 @contextlib.contextmanager

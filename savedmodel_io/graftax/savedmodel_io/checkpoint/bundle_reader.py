@@ -4,7 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from types import EllipsisType, MappingProxyType
+from types import MappingProxyType
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from graftax.graphdef_ir import DType, schema
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
-from graftax.savedmodel_io.checkpoint.partition import Bounds, read_partitioned
-from graftax.savedmodel_io.checkpoint.pieces import cast_in_pieces, checksum_in_pieces
+from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
+from graftax.savedmodel_io.checkpoint.pieces import cast_in_pieces, checksum_in_pieces, copy_in_pieces
 from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
 from graftax.savedmodel_io.checkpoint.table_reader import read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -76,24 +76,37 @@ class BundleReader:
     return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify, dtype=dtype)
 
   def read_region(
-    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None
+    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None, copy: bool = False
   ) -> np.ndarray:
     """Returns the part of a tensor within (start, stop) per dimension; of its stored slices only those that overlap it
-    are read. Verifying reads all bytes of a slice, since each slice has one checksum."""
+    are read. Verifying reads all bytes of a slice, since each slice has one checksum. With `copy` no page of the mapped
+    file stays in memory."""
     stored_dtype = _numpy_dtype(entry, index_path(self._prefix))
     if not entry.slices:
-      # The ellipsis keeps a scalar an array: of a string, numpy would make one that loses zeros at its end.
-      region: tuple[slice | EllipsisType, ...] = (*(slice(*bound) for bound in bounds), ...)
-      value = self.read(entry, verify=verify)[region]
-      return value if dtype is None else value.astype(dtype, copy=False)
+      return self._read_box(entry, f"tensor {entry.key!r}", bounds, verify=verify, dtype=dtype, copy=copy)
 
-    def read_slice(part: TensorSlice) -> np.ndarray:
-      stored = self._stored_slice(entry, part)
-      return self._read_stored(stored, f"slice {part} of {entry.key!r}", verify=verify, dtype=dtype)
+    def read_slice(part: TensorSlice, box: Bounds) -> np.ndarray:
+      stored, what = self._stored_slice(entry, part), f"slice {part} of {entry.key!r}"
+      return self._read_box(stored, what, box, verify=verify, dtype=dtype, copy=copy)
 
     return read_partitioned(
       entry, bounds, stored_dtype if dtype is None else dtype, read_slice, index_path(self._prefix)
     )
+
+  def _read_box(
+    self, entry: TensorEntry, what: str, bounds: Bounds, *, verify: bool, dtype: np.dtype | None, copy: bool
+  ) -> np.ndarray:
+    """Returns a box of a tensor, or of a slice, that is stored in one place."""
+    stored_dtype = _numpy_dtype(entry, what)
+    is_whole = all(bound == (0, dim) for bound, dim in zip(bounds, entry.shape, strict=True))
+    if is_whole or entry.dtype == DType.STRING or not (copy or dtype not in (None, stored_dtype)):
+      return self._read_stored(entry, what, verify=verify, dtype=dtype, copy=copy)[box_index(bounds)]
+    if verify and entry not in self._verified:
+      self._verify_in_pieces(entry, what)
+    view = self._read_stored(entry, what, verify=False)[box_index(bounds)]
+    array = copy_in_pieces(self._shard(entry.shard), view, stored_dtype if dtype is None else dtype)
+    array.flags.writeable = False
+    return array
 
   def _stored_slice(self, entry: TensorEntry, part: TensorSlice) -> TensorEntry:
     stored = self._slices.get(slice_key(entry.key, part))
@@ -107,7 +120,9 @@ class BundleReader:
       )
     return stored
 
-  def _read_stored(self, entry: TensorEntry, what: str, *, verify: bool, dtype: np.dtype | None = None) -> np.ndarray:
+  def _read_stored(
+    self, entry: TensorEntry, what: str, *, verify: bool, dtype: np.dtype | None = None, copy: bool = False
+  ) -> np.ndarray:
     path = shard_path(self._prefix, entry.shard, self._num_shards)
     where = f"{path}: {what} at byte {entry.offset_bytes}"
     stored_dtype = _numpy_dtype(entry, where)
@@ -120,7 +135,8 @@ class BundleReader:
         _verify(checksum, entry, where)
       return strings
     is_unverified = verify and entry not in self._verified
-    if dtype is None or dtype == stored_dtype:
+    dtype = stored_dtype if dtype is None else dtype
+    if dtype == stored_dtype and not copy:
       checksum = masked_crc32c(data) if is_unverified else 0
     else:
       data, checksum = cast_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry), stored_dtype, dtype)
@@ -129,7 +145,7 @@ class BundleReader:
       self._verified.add(entry)
     # Not `data.view(dtype)`, which refuses unaligned starts; NumPy reads unaligned memory correctly.
     try:
-      array = np.ndarray(entry.shape, dtype or stored_dtype, buffer=data)
+      array = np.ndarray(entry.shape, dtype, buffer=data)
     except ValueError as e:  # more dimensions, or larger ones beside a 0, than NumPy has
       raise DamagedCheckpointError(f"{where}: shape {entry.shape} cannot be an array: {e}") from e
     array.flags.writeable = False
@@ -143,10 +159,13 @@ class BundleReader:
       if entry.dtype == DType.STRING:  # its checksum is not that of its bytes
         self.read(entry, verify=True)
         continue
-      path = shard_path(self._prefix, entry.shard, self._num_shards)
-      checksum = checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry))
-      _verify(checksum, entry, f"{path}: tensor {entry.key!r} at byte {entry.offset_bytes}")
-      self._verified.add(entry)
+      self._verify_in_pieces(entry, f"tensor {entry.key!r}")
+
+  def _verify_in_pieces(self, entry: TensorEntry, what: str) -> None:
+    path = shard_path(self._prefix, entry.shard, self._num_shards)
+    checksum = checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry))
+    _verify(checksum, entry, f"{path}: {what} at byte {entry.offset_bytes}")
+    self._verified.add(entry)
 
   def map_shards(self) -> None:
     """Maps every data shard that holds a tensor."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from types import EllipsisType
 
 import numpy as np
 
@@ -9,16 +10,24 @@ from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedCheckpointError
 
-__all__ = ["Bounds", "read_partitioned"]
+__all__ = ["Bounds", "box_index", "read_partitioned"]
 
 Bounds = tuple[tuple[int, int], ...]
+
+
+def box_index(bounds: Bounds) -> tuple[slice | EllipsisType, ...]:
+  """Returns the index of a box in an array.
+
+  The ellipsis keeps a scalar an array: of a string, numpy would make one that loses zeros at its end.
+  """
+  return (*(slice(*bound) for bound in bounds), ...)
 
 
 def read_partitioned(
   entry: TensorEntry,
   bounds: Bounds,
   dtype: np.dtype,
-  read_slice: Callable[[TensorSlice], np.ndarray],
+  read_slice: Callable[[TensorSlice, Bounds], np.ndarray],
   where: str,
 ) -> np.ndarray:
   """Returns the part of `entry` within `bounds`, read-only; a stored slice that is exactly that part is returned as it
@@ -28,7 +37,7 @@ def read_partitioned(
     entry: a tensor with slices.
     bounds: (start, stop) per dimension.
     dtype: element type of the result.
-    read_slice: reads one stored slice; only called for slices that overlap `bounds`.
+    read_slice: reads a box of one stored slice; only called for slices that overlap `bounds`.
     where: file, for messages.
 
   Raises:
@@ -37,17 +46,17 @@ def read_partitioned(
   boxes = {part: part.bounds(entry.shape) for part in entry.slices}
   for part, box in boxes.items():
     if box == bounds:
-      return read_slice(part)
+      return read_slice(part, tuple((0, stop - start) for start, stop in box))
   overlaps = {part: overlap for part, box in boxes.items() if (overlap := _overlap(box, bounds)) is not None}
   # Stored data is read before the result is allocated: a claimed shape alone must not cost memory.
-  pieces = {part: read_slice(part) for part in overlaps}
+  pieces = {part: read_slice(part, source) for part, (source, _) in overlaps.items()}
   shape = tuple(stop - start for start, stop in bounds)
   if math.prod(shape) > sum(piece.size for piece in pieces.values()):
     raise _not_covered(entry, where)
   result = np.empty(shape, dtype)
   covered = np.zeros(shape, np.bool_)
-  for part, (source, target) in overlaps.items():
-    result[target] = pieces[part][source]
+  for part, (_, target) in overlaps.items():
+    result[target] = pieces[part]
     covered[target] = True
   if not covered.all():
     raise _not_covered(entry, where)
@@ -55,14 +64,14 @@ def read_partitioned(
   return result
 
 
-def _overlap(stored: Bounds, wanted: Bounds) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+def _overlap(stored: Bounds, wanted: Bounds) -> tuple[Bounds, tuple[slice, ...]] | None:
   """Returns where the overlap of two boxes lies within the first and within the second, or None if there is none."""
   source, target = [], []
   for (stored_start, stored_stop), (start, stop) in zip(stored, wanted, strict=True):
     low, high = max(stored_start, start), min(stored_stop, stop)
     if low >= high:
       return None
-    source.append(slice(low - stored_start, high - stored_start))
+    source.append((low - stored_start, high - stored_start))
     target.append(slice(low - start, high - start))
   return tuple(source), tuple(target)
 

@@ -12,10 +12,11 @@ _QUARTERS = tuple(TensorSlice(((row, 2), (column, 3))) for row in (0, 2) for col
 
 
 def _read(bounds, slices=_QUARTERS, touched=None):
-  def read_slice(part):
+  def read_slice(part, box):
     if touched is not None:
       touched.append(str(part))
-    return _WHOLE[tuple(slice(*bound) for bound in part.bounds(_WHOLE.shape))]
+    stored = _WHOLE[tuple(slice(*bound) for bound in part.bounds(_WHOLE.shape))]
+    return stored[tuple(slice(*bound) for bound in box)]
 
   entry = TensorEntry("t", DType.INT64, _WHOLE.shape, slices=slices)
   return read_partitioned(entry, bounds, _WHOLE.dtype, read_slice, "here")

@@ -117,7 +117,13 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     return self._reader.read(self.entry(key), verify=self._verify if verify is None else verify, dtype=dtype)
 
   def read_region(
-    self, key: str, region: tuple[slice, ...], *, verify: bool | None = None, dtype: np.dtype | None = None
+    self,
+    key: str,
+    region: tuple[slice, ...],
+    *,
+    verify: bool | None = None,
+    dtype: np.dtype | None = None,
+    copy: bool = False,
   ) -> np.ndarray:
     """Returns a box of the tensor; of a partitioned tensor only the stored slices that overlap it are read.
 
@@ -127,6 +133,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       verify: overrides the reader's setting. Verifying reads the whole tensor, or the whole of each stored slice that
         overlaps the box.
       dtype: cast numbers to this type.
+      copy: return an array of its own, read in pieces, so that no part of the file stays in memory beside it.
 
     Raises:
       ValueError: `region` does not fit the shape.
@@ -139,7 +146,8 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       )
     bounds = tuple(part.indices(dim)[:2] for part, dim in zip(region, entry.shape, strict=True))
     bounds = tuple((start, max(start, stop)) for start, stop in bounds)
-    return self._reader.read_region(entry, bounds, verify=self._verify if verify is None else verify, dtype=dtype)
+    verify = self._verify if verify is None else verify
+    return self._reader.read_region(entry, bounds, verify=verify, dtype=dtype, copy=copy)
 
   def __getitem__(self, key: str) -> np.ndarray:
     return self.read(key)

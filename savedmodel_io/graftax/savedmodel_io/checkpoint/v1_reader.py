@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from graftax.graphdef_ir import DType, Tensor, schema
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
-from graftax.savedmodel_io.checkpoint.partition import Bounds, read_partitioned
+from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
 from graftax.savedmodel_io.checkpoint.table_reader import is_table, read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, slice_key
@@ -77,17 +77,17 @@ class V1Reader:
     return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify, dtype=dtype)
 
   def read_region(
-    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None
+    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None, copy: bool = False
   ) -> np.ndarray:
-    """Returns the part of a tensor within (start, stop) per dimension."""
+    """Returns the part of a tensor within (start, stop) per dimension, always a copy."""
     try:
       stored_dtype = entry.dtype.numpy
     except UnsupportedError as e:
       raise UnsupportedCheckpointError(f"{self._prefix}: {entry.key!r} has no array form: {e}") from e
     dtype = stored_dtype if dtype is None else dtype
 
-    def read_slice(part: TensorSlice) -> np.ndarray:
-      return self._read_slice(entry, part).astype(dtype, copy=False)
+    def read_slice(part: TensorSlice, box: Bounds) -> np.ndarray:
+      return self._read_slice(entry, part)[box_index(box)].astype(dtype, copy=False)
 
     return read_partitioned(entry, bounds, dtype, read_slice, self._prefix)
 

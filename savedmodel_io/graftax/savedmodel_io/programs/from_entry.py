@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from graftax.convert import (
   InputStructure,
   OutputStructure,
+  PlacedVariable,
   Program,
   ResourceHandle,
   Variable,
@@ -186,9 +189,11 @@ def _with_references(function: Function, start: int, stop: int) -> Function:
   return replace(function, parameters=(*function.parameters[:start], *references, *function.parameters[stop:]))
 
 
-def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable]:
-  infos = model.variables.infos
-  return {
-    name: Variable(model.variables[name], f"{infos[name].tf_name}:0", infos[name].trainable)
-    for name in dict.fromkeys(names)
-  }
+def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable | PlacedVariable]:
+  return {name: _variable(model, name) for name in dict.fromkeys(names)}
+
+
+def _variable(model: "SavedModel", name: str) -> Variable | PlacedVariable:
+  info, value = model.variables.infos[name], model.variables[name]
+  kind = PlacedVariable if isinstance(value, jax.Array) else Variable
+  return kind(value, f"{info.tf_name}:0", info.trainable)

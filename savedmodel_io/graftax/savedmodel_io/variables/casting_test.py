@@ -80,6 +80,17 @@ def test_a_cast_model_computes_nearly_the_same():
   np.testing.assert_allclose(outputs["output_0"], expected, atol=2e-2 * np.abs(expected).max())
 
 
+def test_modules_of_stablehlo_get_cast_parameters_in_their_own_type(tmp_path):
+  values = {"w": np.array([[1.5, 2.001]], np.float32), "n": np.array(3, np.int32)}
+  save(tmp_path / "m", (lambda params, x: x @ params["w"] * params["n"], np.ones((2, 1), np.float32)), values)
+  fn, params = load(tmp_path / "m", dtype=jnp.bfloat16).convert()
+  assert params["w"].dtype == jnp.bfloat16
+  result = jax.jit(fn)(params, x=np.full((2, 1), 0.1, np.float32))[0]["output_0"]
+  assert result.dtype == np.float32
+  expected = np.full((2, 1), 0.1, np.float32) @ values["w"].astype(jnp.bfloat16).astype(np.float32) * 3
+  np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
   ("dtype", "keep", "message"),
   [

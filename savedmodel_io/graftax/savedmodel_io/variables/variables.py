@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import Any
 
+import jax
 import numpy as np
 
 from graftax.graphdef_ir import DType, PartialShape, Tensor
@@ -11,8 +14,11 @@ from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
 from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.variables.casting import VariableCast
+from graftax.savedmodel_io.variables.sharding import device_dtype, place, sharding_choice
 
 __all__ = ["VariableInfo", "Variables", "with_unique_names"]
+
+# Any in this module: a sharding as the caller of `load` gives it, and values, which are arrays of numpy or JAX.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,11 @@ class VariableInfo:
     return self.checkpoint_key is not None or self.initial_value is not None
 
 
-class Variables(Mapping[str, np.ndarray]):
+class Variables(Mapping[str, Any]):
   """Variable name -> value, read-only. Numeric values stored whole are views of the memory-mapped checkpoint.
 
-  Values that `load` was asked to cast are read, and cast, each time they are asked for.
+  Values that `load` was asked to cast or to place on devices are read each time they are asked for. Those on devices
+  are `jax.Array`s, all others `numpy.ndarray`s.
 
   Attributes:
     infos: name -> what is known about the variable, without touching its value; includes those without a value.
@@ -62,11 +69,21 @@ class Variables(Mapping[str, np.ndarray]):
 
   infos: Mapping[str, VariableInfo]
 
-  def __init__(self, infos: Iterable[VariableInfo], reader: CheckpointReader | None, cast: VariableCast | None = None):
+  def __init__(
+    self,
+    infos: Iterable[VariableInfo],
+    reader: CheckpointReader | None,
+    cast: VariableCast | None = None,
+    sharding: Any = None,
+    *,
+    verify_shards: bool = False,
+  ):
     self.infos = {info.name: info for info in infos}
     self._names = tuple(info.name for info in self.infos.values() if info.has_value)
     self._reader = reader
     self._cast = cast
+    self._verify_shards = verify_shards
+    self._choose_sharding = sharding_choice(sharding, self.infos)
     for name in self._names:
       _check_entry(self.infos[name], reader)
 
@@ -94,23 +111,54 @@ class Variables(Mapping[str, np.ndarray]):
       DamagedCheckpointError: the checkpoint is damaged.
     """
     info = self.info(name)
-    dtype = None if self._cast is None else self._cast.target(name, info.dtype)
+    return self._read(info, region, self._cast_dtype(info), verify=verify)
+
+  def _read(
+    self,
+    info: VariableInfo,
+    region: tuple[slice, ...] | None,
+    dtype: np.dtype | None,
+    *,
+    verify: bool | None,
+    copy: bool = False,
+  ) -> np.ndarray:
     if info.checkpoint_key is not None and self._reader is not None:
-      if info.part is not None:
-        part = _part_slices(info, self._reader)
-        value = self._reader.read_region(info.checkpoint_key, part, verify=verify, dtype=dtype)
-        return value if region is None else value[region]
-      if region is not None:
-        return self._reader.read_region(info.checkpoint_key, region, verify=verify, dtype=dtype)
-      return self._reader.read(info.checkpoint_key, verify=verify, dtype=dtype)
+      if region is None and info.part is None:
+        return self._reader.read(info.checkpoint_key, verify=verify, dtype=dtype)
+      box = _tensor_region(info, self._reader, region)
+      return self._reader.read_region(info.checkpoint_key, box, verify=verify, dtype=dtype, copy=copy)
     if info.initial_value is not None:
       value = info.initial_value.numpy()
       value = value if dtype is None else value.astype(dtype, copy=False)
-      return value if region is None else value[region]
-    raise DamagedSavedModelError(f"variable {name!r}: the checkpoint holds no value for it")
+      index: tuple[slice | EllipsisType, ...] = (*(region or ()), ...)
+      return value[index]
+    raise DamagedSavedModelError(f"variable {info.name!r}: the checkpoint holds no value for it")
 
-  def __getitem__(self, name: str) -> np.ndarray:
-    return self.read(name)
+  def _cast_dtype(self, info: VariableInfo) -> np.dtype | None:
+    return None if self._cast is None else self._cast.target(info.name, info.dtype)
+
+  def __getitem__(self, name: str) -> np.ndarray | jax.Array:
+    info = self.info(name)
+    dtype = device_dtype(info.dtype.base, self._cast_dtype(info)) if info.has_value else None
+    if self._choose_sharding is None or dtype is None:
+      return self.read(name)
+    shape = self._shape(info)
+    sharding = self._choose_sharding(name, shape)
+    if sharding is None:
+      return self.read(name)
+
+    def read_shard(region: tuple[slice, ...]) -> np.ndarray:
+      is_whole = all((part.start, part.stop) == (0, size) for part, size in zip(region, shape, strict=True))
+      verify = None if is_whole or self._verify_shards else False
+      return self._read(info, region, dtype, verify=verify, copy=True)
+
+    return place(name, shape, dtype, sharding, read_shard)
+
+  def _shape(self, info: VariableInfo) -> tuple[int, ...]:
+    if info.checkpoint_key is None or self._reader is None:
+      return () if info.initial_value is None else info.initial_value.numpy().shape
+    shape = self._reader.shape(info.checkpoint_key)
+    return shape if info.part is None else tuple(stop - start for start, stop in info.part.bounds(shape))
 
   def __contains__(self, name: object) -> bool:
     return name in self.infos and self.infos[str(name)].has_value
@@ -177,7 +225,16 @@ def _check_entry(info: VariableInfo, reader: CheckpointReader | None) -> None:
     )
 
 
-def _part_slices(info: VariableInfo, reader: CheckpointReader) -> tuple[slice, ...]:
-  if info.part is None or info.checkpoint_key is None:
-    raise AssertionError(f"internal: variable {info.name!r} is not a part")
-  return tuple(slice(*bound) for bound in info.part.bounds(reader.shape(info.checkpoint_key)))
+def _tensor_region(info: VariableInfo, reader: CheckpointReader, region: tuple[slice, ...] | None) -> tuple[slice, ...]:
+  """Returns the region of the checkpoint's tensor that holds a region of the variable; None is all of it."""
+  if info.checkpoint_key is None:
+    raise AssertionError(f"internal: variable {info.name!r} has no tensor")
+  if info.part is None:
+    return region or ()
+  bounds = info.part.bounds(reader.shape(info.checkpoint_key))
+  if region is None:
+    return tuple(slice(*bound) for bound in bounds)
+  if len(region) != len(bounds):
+    return region  # the reader says what is wrong
+  offsets = [(start, *part.indices(stop - start)) for (start, stop), part in zip(bounds, region, strict=True)]
+  return tuple(slice(start + low, start + max(low, high), step) for start, low, high, step in offsets)

@@ -7,6 +7,8 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graftax.savedmodel_io.checkpoint.pieces import block_indices
+
 __all__ = ["CHUNK_BYTES", "array_bytes", "cast_array"]
 
 CHUNK_BYTES = 1 << 20
@@ -34,8 +36,8 @@ def array_bytes(array: np.ndarray | jax.Array, dtype: np.dtype) -> Iterator[np.n
     if block.flags.c_contiguous and block.dtype == little_endian:
       yield from _split(block.reshape(-1).view(np.uint8))
     else:
-      for piece in _pieces(block, CHUNK_BYTES):
-        yield from _split(np.ascontiguousarray(cast_array(piece, little_endian)).reshape(-1).view(np.uint8))
+      for index in block_indices(block.shape, CHUNK_BYTES // block.itemsize):
+        yield from _split(np.ascontiguousarray(cast_array(block[index], little_endian)).reshape(-1).view(np.uint8))
 
 
 def cast_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -81,22 +83,8 @@ def _is_on_cpu(array: jax.Array) -> bool:
   return all(device.platform == "cpu" for device in array.devices())
 
 
-def _pieces(array: np.ndarray, max_bytes: int) -> Iterator[np.ndarray]:
-  """Cuts an array into views of at most `max_bytes`, in C order."""
-  if array.nbytes <= max_bytes or array.ndim == 0:
-    yield array
-    return
-  num_rows = max_bytes * len(array) // array.nbytes
-  if num_rows == 0:
-    for row in array:
-      yield from _pieces(row, max_bytes)
-    return
-  for start in range(0, len(array), num_rows):
-    yield array[start : start + num_rows]
-
-
 def _device_pieces(array: jax.Array) -> Iterator[jax.Array]:
-  """As `_pieces`, on a device. The start is an argument of the compiled slice, so that there are few to compile."""
+  """Cuts an array on a device into parts. The start is an argument of the slice, so that few are compiled."""
   if array.ndim == 0 or array.size == 0:
     yield array
     return

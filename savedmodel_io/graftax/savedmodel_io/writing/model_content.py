@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.convert import Program, ResourceHandle
+from graftax.convert import PlacedVariable, Program, ResourceHandle
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io.errors import SaveInputError, VariableValueError
 from graftax.savedmodel_io.objects.spec_text import listed, structure_text
@@ -198,7 +198,7 @@ def collected_variables(
       if name in program.variables:
         flags.setdefault(name, program.variables[name].trainable)
         if name not in params:
-          _check_same_value(name, values.setdefault(name, program.variables[name]), program)
+          _check_same_value(name, values.setdefault(name, _value(program, name)), program)
       elif name not in params:
         raise VariableValueError(f"variable {name!r} of program {program.name!r} has no value; pass one in params")
   unknown = sorted(trainable.keys() - values.keys())
@@ -261,13 +261,31 @@ def _check_same_spec(name: str, spec: TensorSpec, other: TensorSpec, program: Pr
 
 
 def _check_same_value(name: str, value: Any, program: Program) -> None:
-  other = program.variables[name]
-  if value is other or (np.shares_memory(value, other) and value.strides == other.strides):
+  other = _value(program, name)
+  if value is other or _is_same_memory(value, other):
     return
-  if value.dtype != other.dtype or value.shape != other.shape or value.tobytes() != other.tobytes():
+  if value.dtype != other.dtype or value.shape != other.shape or not _is_equal(value, other):
     raise VariableValueError(
       f"variable {name!r} has another value in program {program.name!r}; pass its value in params, or rename it"
     )
+
+
+def _value(program: Program, name: str) -> np.ndarray | jax.Array:
+  variable = program.variables[name]
+  return variable.value if isinstance(variable, PlacedVariable) else variable
+
+
+def _is_same_memory(value: Any, other: Any) -> bool:
+  is_host = isinstance(value, np.ndarray) and isinstance(other, np.ndarray)
+  return is_host and np.shares_memory(value, other) and value.strides == other.strides
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+  # The parts that other processes hold are compared there.
+  if isinstance(value, jax.Array) and isinstance(other, jax.Array) and value.sharding == other.sharding:
+    pairs = zip(value.addressable_shards, other.addressable_shards, strict=True)
+    return all(np.asarray(a.data).tobytes() == np.asarray(b.data).tobytes() for a, b in pairs)
+  return np.asarray(value).tobytes() == np.asarray(other).tobytes()
 
 
 def _variable(name: str, value: Any, spec: TensorSpec | None, trainable: bool) -> SavedVariable:
