@@ -24,7 +24,8 @@ class JaxModule:
 
   If TensorFlow is imported, a new module also is a `tf.Module`: parameters are its variables, `methods` are functions
   of TensorFlow, and `ExportManager` saves it with serving signatures. Without TensorFlow `ExportManager` writes the
-  same model, and `methods` imports TensorFlow when it is first asked for.
+  same model, and `methods` imports TensorFlow when it is first asked for. From then on TensorFlow may change the
+  variables, so `ExportManager` saves through TensorFlow.
 
   Args:
     params: a pytree of arrays. Each becomes a variable named by its path, such as "dense.kernel"; keys of random
@@ -34,8 +35,9 @@ class JaxModule:
     trainable: what TensorFlow trains: None for nothing, a bool, or a pytree of bools like the upper part of `params`.
       Integers and keys are never trained. If anything is true, the functions have gradients.
     input_polymorphic_shape: names for the dimensions of the input that may change, as `jax2tf.convert` takes them, such
-      as "batch, ..."; for several inputs one text for all, or a sequence of one for each. If `apply_fn` is a mapping,
-      None, or a mapping with the same keys.
+      as "batch, ..."; for several inputs one text for all, or a sequence of one for each. None if any size that is not
+      known may change: the first ones together, the others each for itself. If `apply_fn` is a mapping, None, or a
+      mapping with the same keys.
     jax2tf_kwargs: further options of `graftax.convert.jax2tf.convert`; if `apply_fn` is a mapping, a mapping with the
       same keys. `with_gradient` may be given if it agrees with `trainable`.
     jit_compile: whether TensorFlow compiles the functions; a bool, or a mapping with the keys of `apply_fn`.

@@ -129,6 +129,19 @@ def test_polymorphic_shapes_keep_dimensions_open():
   assert trace.structured_outputs.shape.as_list() == [None]
 
 
+def test_unknown_sizes_without_specification_are_open():
+  module = JaxModule(_params(), lambda params, x, rest: (_apply(params, x), rest["a"] * 2, rest["b"] + x[:, 0]))
+  method = module.methods[_KEY]
+  rest = {"a": tf.TensorSpec((None, None, 3)), "b": tf.TensorSpec((None,))}
+  concrete = method.get_concrete_function(tf.TensorSpec((None, 2)), rest)
+  for size in (1, 3):
+    a, b = tf.ones((size, 5, 3)), tf.range(float(size))
+    first, second, third = concrete(tf.constant(_X[:size]), {"a": a, "b": b})
+    np.testing.assert_allclose(first, _apply(_params(), _X[:size]), rtol=1e-6)
+    np.testing.assert_array_equal(second, a * 2)
+    np.testing.assert_array_equal(third, b + _X[:size, 0])
+
+
 def test_each_method_has_its_own_polymorphic_shape():
   shapes = {"one": "b, _", "two": [{"x": "b, _"}, "b"]}
   functions = {"one": _apply, "two": lambda params, batch, y: _apply(params, batch["x"]) + y}

@@ -153,8 +153,8 @@ def test_updates_reach_methods_obtained_before():
 @pytest.mark.parametrize(
   ("params", "message"),
   [
-    ({"w": np.ones(2, np.float32)}, r"the parameters have the structure .*'w'.*; expected .*'step'"),
-    (_Dict(_params()), "the parameters have the structure .*_Dict"),
+    ({"w": np.ones(2, np.float32)}, r"made with: params lacks the keys \['step'\]"),
+    (_Dict(_params()), "made with: params is a _Dict; expected a dict"),
     ({**_params(), "w": np.ones(3, np.float32)}, r"parameter 'w' is float32\[3\]; expected float32\[2\]"),
     ({**_params(), "w": np.ones(2, np.float64)}, r"parameter 'w' is float64\[2\]; expected float32\[2\]"),
     ({**_params(), "w": "text"}, "a parameter is 'text' of type str; expected an array"),
@@ -191,7 +191,7 @@ _TWO = {"a": _apply, "b": _apply}
     ({"jax2tf_kwargs": {"gradients": 1}}, r"the options \['gradients'\]; expected some of"),
     ({"jax2tf_kwargs": {"with_gradient": True}}, "does not contain trainable parameters"),
     ({"jax2tf_kwargs": {"with_gradient": False}, "trainable": True}, "contains trainable parameters"),
-    ({"trainable": {"w": True}}, "trainable does not have the structure of params"),
+    ({"trainable": {"w": True}}, r"structure of params: trainable lacks the keys \['step'\]"),
     ({"trainable": "all"}, "trainable holds 'all'"),
     ({"params": {"w": "text"}}, "'w'.* is 'text' of type str; expected an array"),
     ({"params": {"w": jax.ShapeDtypeStruct((2,), np.float32)}}, "only a shape and a dtype"),

@@ -1,11 +1,12 @@
 """The variables and functions of a `JaxModule` in TensorFlow."""
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
+import jax
 import numpy as np
 
 from graftax.convert import jax2tf
@@ -70,10 +71,16 @@ def _function(
   def apply(values: Sequence[Any], *inputs: Any) -> Any:
     return method.apply_fn(rebuilt(values), *inputs)
 
-  @cache
-  def converted(num_inputs: int) -> Callable[..., Any]:
-    shapes = [None, *method.shape_specs(num_inputs)]
-    return jax2tf.convert(apply, polymorphic_shapes=shapes, **method.options)
+  by_shapes: dict[str, Callable[..., Any]] = {}
+
+  def converted(inputs: Sequence[Any]) -> Callable[..., Any]:
+    shapes = [None, *method.shape_specs(len(inputs))]
+    if not any(shape is not None for shape in shapes):
+      shapes[1:] = _open_shapes(inputs)
+    key = repr(shapes)
+    if key not in by_shapes:
+      by_shapes[key] = jax2tf.convert(apply, polymorphic_shapes=shapes, **method.options)
+    return by_shapes[key]
 
   signature = method.input_signature()
   defaults = [] if signature is None else [p.default for p in signature.parameters.values()]
@@ -83,11 +90,27 @@ def _function(
     num_inputs = len(inputs)
     while 0 < num_inputs <= len(defaults) and inputs[num_inputs - 1] is defaults[num_inputs - 1]:
       num_inputs -= 1
-    return converted(num_inputs)(list(variables), *inputs[:num_inputs])
+    return converted(inputs[:num_inputs])(list(variables), *inputs[:num_inputs])
 
   if signature is not None:
     predict.__signature__ = _of_positional(signature)  # type: ignore[attr-defined]
   return tf.function(predict, jit_compile=method.jit_compile, autograph=False)
+
+
+def _open_shapes(inputs: Sequence[Any]) -> list[Any]:
+  """Returns names for the unknown sizes of nested tensors: the same for all first ones, and others for the rest."""
+  numbers = itertools.count(1)
+
+  def named(leaf: Any) -> str:
+    shape = getattr(leaf, "shape", ())
+    if getattr(shape, "rank", 0) is None:
+      return "..."
+    names = [
+      "_" if n is not None else f"dimension_{next(numbers)}" if axis else "batch" for axis, n in enumerate(shape)
+    ]
+    return ", ".join([*names, "..."])
+
+  return [jax.tree.map(named, nested) for nested in inputs]
 
 
 def _of_positional(signature: inspect.Signature) -> inspect.Signature:

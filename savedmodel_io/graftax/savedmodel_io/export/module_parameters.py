@@ -12,6 +12,7 @@ import numpy as np
 from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import VariableValueError
 from graftax.savedmodel_io.writing.parameter_tree import parameter_tree, trainable_flags
+from graftax.savedmodel_io.writing.pytree_difference import first_difference
 
 __all__ = ["ModuleParameters", "ParameterStructure", "module_parameters"]
 
@@ -69,7 +70,8 @@ class ModuleParameters:
     """
     old, new = self.structure.treedef, jax.tree.structure(params)
     if new != old:
-      raise VariableValueError(f"the parameters have the structure {new}; expected {old}, as the module was made with")
+      difference = first_difference(params, self.tree, "params") or f"it is {new}; expected {old}"
+      raise VariableValueError(f"params does not have the structure that the module was made with: {difference}")
     for name, was, now in zip(self.names, jax.tree.leaves(self.tree), jax.tree.leaves(params), strict=True):
       if _spec(was) != _spec(now):
         raise VariableValueError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.convert import variable_names
 from graftax.savedmodel_io.errors import SaveInputError
+from graftax.savedmodel_io.writing.pytree_difference import first_difference
 
 __all__ = ["ParameterTree", "parameter_tree", "trainable_flags"]
 
@@ -69,7 +70,8 @@ def trainable_flags(trainable: Any, params: Any) -> list[bool]:
   try:
     spread = jax.tree.map(lambda flag, part: jax.tree.map(lambda _: flag, part), trainable, params)
   except (ValueError, TypeError) as e:
-    raise SaveInputError(f"trainable does not have the structure of params: {e}") from e
+    difference = first_difference(trainable, params, "trainable", is_prefix=True) or e
+    raise SaveInputError(f"trainable does not have the structure of params: {difference}") from e
   flags = jax.tree.leaves(spread)
   wrong = [flag for flag in flags if not isinstance(flag, bool | np.bool_)]
   if wrong or len(flags) != len(jax.tree.leaves(params)):
