@@ -119,8 +119,8 @@ def _parse_name(name: str) -> KaggleModel:
   match = _MODEL_NAME.fullmatch(name)
   if match is None or any(set(part) == {"."} for part in match.groups()[:4]):
     raise HandleError(
-      f"{name!r} is neither an existing path nor the name of a model on Kaggle; expected {_EXPECTED}, such as "
-      "'google/yamnet/tensorFlow2/yamnet/1'."
+      f"{name!r}: no such file or folder, and not the handle of a hub module. Expected a path, the address of a "
+      f"module, or a name on Kaggle: {_EXPECTED}, such as 'google/yamnet/tensorFlow2/yamnet/1'."
     )
   owner, model, framework, variation, version = match.groups()
   if version is not None and int(version) == 0:

@@ -8,6 +8,7 @@ $TFHUB_CACHE_DIR/
   <sha1 of the handle>.graftax-lock       held while this package downloads it
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from graftax.hub_io.errors import DownloadError
 from graftax.savedmodel_io.writing.atomic import PARTIAL_SUFFIX, new_file, scratch_folder
 
 __all__ = ["TfHubEntry", "tfhub_cache_folder"]
@@ -27,6 +29,7 @@ _DEFAULT_NAME = "tfhub_modules"
 # tensorflow_hub takes a lock for abandoned if nothing was downloaded for this long.
 _ABANDONED_S = 600.0
 _POLL_S = 0.5
+_MAX_ATTEMPTS = 5
 
 
 def tfhub_cache_folder() -> Path:
@@ -60,18 +63,31 @@ class TfHubEntry:
     """Puts what `fill` writes to an empty folder in place of the entry, unless it raises, and returns the folder.
 
     Only while `lock_file` is held.
+
+    Raises:
+      DownloadError: the folder cannot be renamed, or other processes replace it again and again.
     """
     for abandoned in self.folder.parent.glob(f".{self.folder.name}.*{PARTIAL_SUFFIX}"):
       shutil.rmtree(abandoned, ignore_errors=True)  # of a process that was killed
     with scratch_folder(self.folder) as scratch:
-      fresh, old = scratch / "new", scratch / "old"
+      fresh = scratch / "new"
       fresh.mkdir()
       fill(fresh)
-      if self.folder.exists():
-        os.rename(self.folder, old)
-      os.rename(fresh, self.folder)
+      self._put(fresh, scratch)
     self._write_descriptor()
     return self.folder
+
+  def _put(self, fresh: Path, scratch: Path) -> None:
+    """Renames a folder to that of the entry. What is there, or is put there meanwhile, is moved to `scratch`."""
+    for attempt in range(_MAX_ATTEMPTS):
+      if self.folder.exists():
+        os.rename(self.folder, scratch / f"old-{attempt}")
+      with contextlib.suppress(OSError):  # tensorflow_hub, which does not know our lock, has just put the module there
+        os.rename(fresh, self.folder)
+        return
+    raise DownloadError(
+      f"{self.handle}: {self.folder} cannot be replaced; {_MAX_ATTEMPTS} times something was put there"
+    )
 
   def wait_for_tensorflow_hub(self, abandoned_s: float = _ABANDONED_S) -> None:
     """Returns when no other process downloads the module with tensorflow_hub, or one has stopped doing so."""

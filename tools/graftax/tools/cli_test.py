@@ -219,7 +219,7 @@ def test_convert_keeps_what_is_there_unless_forced(tmp_path):
   ("arguments", "message"),
   [
     (["inspect", "{tmp}/nowhere"], "nowhere: no such folder"),
-    (["inspect", "nowhere"], "'nowhere' is neither an existing path nor the name of a model on Kaggle"),
+    (["inspect", "nowhere"], "'nowhere': no such file or folder, and not the handle of a hub module"),
     (["inspect", "{tmp}"], "saved_model.pb"),
     (["inspect", "{tmp}/damaged"], "damaged"),
     (["inspect", _MODEL, "--tag", "train"], "train"),
