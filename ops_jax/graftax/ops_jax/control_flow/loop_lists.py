@@ -225,8 +225,10 @@ def _growth(change: _Change, num_iterations: int | None, bound: int | None) -> t
     return start + overshoot, final
   if before.max_length is not None and num_iterations is None:
     return before.max_length, None
-  if most is None or change.second.static_length(change.what) != after.length + step:
+  if most is None:
     raise StaticInputError(_unbounded(change.what))
+  if change.second.static_length(change.what) != after.length + step:
+    raise StaticInputError(_uneven(change.what))
   final = start + step * most
   return larger(start + step * (most - 1) + overshoot, final), None if num_iterations is None else final
 
@@ -250,16 +252,25 @@ def _growth_of_capacity(change: _Change, most: int | None) -> Size:
   step = change.after.capacity - before.capacity
   if before.max_length is not None:
     return larger(before.max_length, change.after.capacity)
-  if step > 0 and (most is None or change.second.capacity - change.after.capacity > step):
+  if step > 0 and most is None:
     raise StaticInputError(_unbounded(change.what))
+  if step > 0 and change.second.capacity - change.after.capacity > step:
+    raise StaticInputError(_uneven(change.what))
   return before.capacity + step * (most or 0)
 
 
 def _unbounded(what: str) -> str:
   return (
-    f"{what}: a tensor list grows in a loop whose trip count depends on traced data. Give the list a bound "
-    f"(max_num_elements), give it its final size before the loop, make the trip count known while tracing, or give a "
-    f"bound for it with the option max_while_iterations."
+    f"{what}: a tensor list grows in a loop whose number of iterations is not known while tracing; the logger "
+    f"'graftax.loops' says why. Give the list a bound (max_num_elements), give it its final size before the loop, make "
+    f"the number of iterations known, or bound it with the option max_while_iterations."
+  )
+
+
+def _uneven(what: str) -> str:
+  return (
+    f"{what}: a tensor list grows in a loop by a number of elements that is not the same in each iteration. Give the "
+    f"list a bound (max_num_elements), or its final size before the loop."
   )
 
 

@@ -120,12 +120,12 @@ class TensorList:
     """Returns the length.
 
     Raises:
-      StaticInputError: it depends on traced data.
+      StaticInputError: it is not known while tracing.
     """
     if not is_size(self.length):
       raise StaticInputError(
-        f"{what}: the length of the tensor list depends on traced data; it must be known while tracing. Give the list "
-        f"its final size where it is made (tf.TensorArray(dtype, size=n)), which leaves zeros where nothing is "
+        f"{what}: the length of the tensor list is not known while tracing, and it must be. Give the list its final "
+        f"size where it is made (tf.TensorArray(dtype, size=n)), which leaves zeros where nothing is "
         f"written, or give the loop that fills it a trip count that does not depend on its inputs."
       )
     return self.length
