@@ -1,9 +1,12 @@
 """The examples in package READMEs run, each file's blocks one after the other."""
 
+import dataclasses
 import re
 
 import pytest
 from cleanroom import ROOT
+
+from graftax.convert import ConvertOptions
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nThis prints:\n\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
@@ -20,3 +23,8 @@ def test_examples_run_and_print_what_they_say(package, capsys, monkeypatch):
     exec(compile(code, str(path), "exec"), namespace)
     printed = capsys.readouterr().out
     assert printed == (block[2] or "")
+
+
+def test_the_options_of_convert_are_in_its_readme():
+  text = (ROOT / "convert/README.md").read_text(encoding="utf-8")
+  assert [field.name for field in dataclasses.fields(ConvertOptions) if f"`{field.name}`" not in text] == []

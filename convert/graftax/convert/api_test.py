@@ -216,3 +216,15 @@ def test_name_scopes_show_in_the_jaxpr():
 
   fn = gc.convert_functional(tf_fn, X)
   assert "encoder/layer_0" in jax.jit(fn).lower(X).as_text(debug_info=True)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, np.int32, jnp.int32, "int32"])
+def test_dtypes_may_be_arguments(dtype):
+  function = tf.function(lambda x, dtype=tf.float32: tf.cast(x, dtype))
+  fn, params = gc.convert(function, X, dtype=dtype)
+  for options in ({}, {"dtype": dtype}):
+    result, _ = fn(params, X * 3, **options)
+    np.testing.assert_array_equal(result, function(X * 3, dtype))
+    assert result.dtype == np.int32
+  with pytest.raises(gc.InputError, match="'dtype': got .*fixed value"):
+    fn(params, X, dtype=np.int16)

@@ -96,9 +96,11 @@ def argument_layout(
   try:
     signature.bind(*[None] * num_bound, *args, **kwargs)
   except TypeError as e:
-    bound = "the parameters and " if num_bound else ""
+    bound = "the parameters" if num_bound else "no parameters"
     raise ConversionError(
-      f"{name}{signature}: {e}; it was given {bound}{len(args)} positional arguments and {list(kwargs)!r}."
+      f"{name}{signature}: {e}; it was given {bound}, {len(args)} positional arguments and the keyword arguments "
+      f"{list(kwargs)!r}. Give a jax.ShapeDtypeStruct or an array for each argument"
+      f"{' after the parameters' if num_bound else ''}."
     ) from None
   return _Layout(flat_args, by_name).of(list(signature.parameters.values()), num_bound)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from graftax.convert.errors import ConversionError
+
 __all__ = ["PolyShape", "ShapeSpecs", "check_callable", "eval_polymorphic_shape", "symbolic_specs"]
 
 # Any in this module: nested arguments of the caller.
@@ -75,12 +77,12 @@ def symbolic_specs(
     )
   except ValueError as e:
     unknown = [leaf.shape for leaf in jax.tree.leaves((args, kwargs)) if None in leaf.shape]
-    if unknown:
-      e.add_note(
-        f"Arguments have unknown sizes: {', '.join(map(str, unknown))}. Name each of them with polymorphic_shapes, for "
-        f'example "batch, ...", or give the tensors static shapes.'
-      )
-    raise
+    if not unknown:
+      raise
+    raise ConversionError(
+      f"{e} Arguments have unknown sizes: {', '.join(map(str, unknown))}. Name each of them with polymorphic_shapes, "
+      f'for example "batch, ...", or give the tensors static shapes.'
+    ) from e
 
 
 def eval_polymorphic_shape(

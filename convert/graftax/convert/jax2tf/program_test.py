@@ -245,7 +245,8 @@ def test_dtypes_are_those_of_jax():
 
 
 def test_arguments_that_do_not_fit_raise():
-  with pytest.raises(ConversionError, match=r"mlp\(params, x\): missing a required argument: 'x'; .* 0 positional"):
+  message = r"mlp\(params, x\): missing a required argument: 'x'; .* 0 positional .* jax.ShapeDtypeStruct or an array"
+  with pytest.raises(ConversionError, match=message):
     jax_program(mlp, [], params=PARAMS)
   with pytest.raises(ConversionError, match=r"unexpected keyword argument 'z'; .*\['z'\]"):
     jax_program(mlp, [X], {"z": X}, params=PARAMS)

@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+import inspect
+import keyword
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +98,11 @@ class TracedFunction:
     if key not in self._modules:
       with jax.enable_x64(self.enable_x64):
         self._modules[key] = export_call_module(
-          _named(self, self.name), self.inputs, target=target, platforms=platforms, disabled_checks=disabled_checks
+          _named(self, self.name, self.input_names),
+          self.inputs,
+          target=target,
+          platforms=platforms,
+          disabled_checks=disabled_checks,
         )
     return self._modules[key]
 
@@ -173,7 +180,9 @@ def trace(
 
   variables = CapturedVariables()
   inputs = [_physical(spec) for spec in specs]
-  trace_inputs = functools.partial(_trace_flat, name=name, output_names=None, enable_x64=jax.config.jax_enable_x64)
+  trace_inputs = functools.partial(
+    _trace_flat, name=name, output_names=None, enable_x64=jax.config.jax_enable_x64, source=_definition(function)
+  )
   with variables.collected():
     traced = trace_inputs(flat, inputs, input_names=names)
   if variables.variables:
@@ -226,9 +235,11 @@ def _trace_flat(
   input_names: Sequence[str],
   output_names: Sequence[str] | None,
   enable_x64: bool,
+  source: Callable[..., Any] | None = None,
 ) -> TracedFunction:
+  named = _named(function, name, input_names, source)
   with jax.enable_x64(enable_x64):
-    jaxpr, results = jax.make_jaxpr(_named(function, name), return_shape=True)(*inputs)
+    jaxpr, results = jax.make_jaxpr(named, return_shape=True)(*inputs)
   outputs = tuple(jax.ShapeDtypeStruct(result.shape, result.dtype) for result in results)
   return TracedFunction(
     name,
@@ -243,14 +254,37 @@ def _trace_flat(
   )
 
 
-def _named(function: Callable[..., list[Any]], name: str) -> Callable[..., list[Any]]:
-  """Returns the function with a name, which JAX writes into modules."""
+def _named(
+  function: Callable[..., list[Any]], name: str, input_names: Sequence[str], source: Callable[..., Any] | None = None
+) -> Callable[..., list[Any]]:
+  """Returns the function with a name, which JAX writes into modules.
+
+  Args:
+    function: a function of flat arrays.
+    name: the name.
+    input_names: the names of its arguments, for JAX's messages.
+    source: the function of the caller that it runs; JAX's messages say where that is defined.
+  """
 
   def call(*args: Any) -> list[Any]:
     return function(*args)
 
   call.__name__ = call.__qualname__ = name
+  kind = inspect.Parameter.POSITIONAL_ONLY
+  names = [re.sub(r"\W", "_", f"_{text}" if not text or text[0].isdigit() else text) for text in input_names]
+  if len(set(names)) == len(names) and not any(map(keyword.iskeyword, names)):
+    call.__signature__ = inspect.Signature([inspect.Parameter(text, kind) for text in names])  # type: ignore[attr-defined]
+  if source is not None:
+    call.__wrapped__ = source  # type: ignore[attr-defined]  # as `functools.wraps` does
   return call
+
+
+def _definition(function: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns the Python function that runs if a callable object is called, for messages."""
+  unwrapped = inspect.unwrap(function)
+  while isinstance(unwrapped, functools.partial):
+    unwrapped = inspect.unwrap(unwrapped.func)
+  return unwrapped if hasattr(unwrapped, "__code__") else type(unwrapped).__call__
 
 
 def _inexact(specs: Sequence[jax.ShapeDtypeStruct]) -> tuple[int, ...]:

@@ -1,5 +1,7 @@
 """Traced functions and their derivatives against JAX."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -140,3 +142,22 @@ def test_what_is_not_an_array_raises():
     trace(lambda x: x, [np.array([None])])
   with pytest.raises(ConversionError, match="got a int"):
     trace(3, [])
+
+
+class _Model:
+  def __call__(self, params, x):
+    return x if params["scale"] > 0 else -x
+
+
+def _model(params, x):
+  return _Model()(params, x)
+
+
+@pytest.mark.parametrize(
+  ("function", "name"), [(_model, "_model"), (functools.partial(_model), "_model"), (_Model(), "__call__")]
+)
+def test_errors_of_jax_name_the_function_of_the_caller_and_its_argument(function, name):
+  with pytest.raises(jax.errors.TracerBoolConversionError) as raised:
+    trace(function, [{"scale": 1.0}, 2.0], name=name)
+  assert f"the function {name} at {__file__}:" in str(raised.value)
+  assert "the value of the argument params_scale." in str(raised.value)

@@ -85,6 +85,8 @@ def _traceable(tf: Any, leaf: Any) -> Any:
     return _composite_spec(tf, leaf)
   if isinstance(leaf, TensorSpec):
     return tf.TensorSpec(leaf.shape.dims, leaf.dtype.value, leaf.name)
+  if isinstance(leaf, type):
+    return leaf  # such as numpy.int32, whose `shape` and `dtype` are those of its instances
   if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
     return tf.TensorSpec(leaf.shape, _dtype(tf, leaf))
   if isinstance(leaf, float | complex):

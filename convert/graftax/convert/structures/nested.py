@@ -173,8 +173,11 @@ def flatten_call(
     InputError: an argument is unknown, nested differently, or of a wrong shape or dtype.
   """
   bound = _bind(structure, args, kwargs, function)
+  left_out = structure.signature.parameters.keys() - structure.signature.bind_partial(*args, **kwargs).arguments.keys()
   flat: list[Any] = []
   for name, spec in structure.arguments.items():
+    if name in left_out and not any(is_spec(leaf) for leaf in tree.flatten(spec)):
+      continue  # as of a ConcreteFunction, it has the value that the function was converted with
     for path, leaf, value in _paired_leaves(name, spec, bound[name], function):
       where = f"{function}: argument {'.'.join(map(str, (name, *path)))!r}"
       if isinstance(leaf, CompositeTensor):
@@ -406,7 +409,9 @@ def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
       f"{where}: got a traced value, but the function was converted with the fixed value {_short(traced_with)}. Under "
       f"jax.jit, name the argument in static_argnames, or bind it with functools.partial."
     )
-  if np.ndim(value) or not (value is not None and _compares_by_value(value) and value == traced_with):
+  # Classes of NumPy such as numpy.int32 equal the dtypes of TensorFlow.
+  comparable = value is not None and (isinstance(value, type) or _compares_by_value(value))
+  if np.ndim(value) or not (comparable and value == traced_with):
     raise InputError(
       f"{where}: got {_short(value)}, but the function was converted with the fixed value {_short(traced_with)}. "
       f"Convert it again with the new value, or with an array to make it an input."

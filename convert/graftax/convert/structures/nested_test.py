@@ -39,6 +39,13 @@ def test_varargs_and_varkw_are_flattened_as_tensorflow_does():
   assert _flatten(structure, 1, 2, 3, q=4) == [1, 2, 3, 4]
 
 
+def test_a_fixed_value_that_is_left_out_is_the_one_of_the_conversion():
+  structure = _structure(lambda x, flag=True, *, sizes=(1, 2): None, SCALAR, False, sizes=(3, 4))
+  assert _flatten(structure, 1) == _flatten(structure, x=1, flag=False) == _flatten(structure, 1, sizes=(3, 4)) == [1]
+  with pytest.raises(InputError, match=r"'flag': got True.*fixed value False"):
+    _flatten(structure, 1, True)
+
+
 def test_fixed_python_values_are_not_inputs_and_may_not_change():
   structure = _structure(lambda x, flag=True, mode=None: None, SCALAR, True, None)
   assert _flatten(structure, 1) == [1]
