@@ -108,8 +108,9 @@ APPLICATIONS: tuple[Application, ...] = (
 HEAVY = frozenset({
   "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtXLarge", "DenseNet169", "DenseNet201", "EfficientNetB1",
   "EfficientNetB2", "EfficientNetB3", "EfficientNetB4", "EfficientNetB5", "EfficientNetB6", "EfficientNetB7",
-  "EfficientNetV2B1", "EfficientNetV2B2", "EfficientNetV2B3", "EfficientNetV2L", "EfficientNetV2M", "EfficientNetV2S",
-  "NASNetLarge", "ResNet101", "ResNet101V2", "ResNet152", "ResNet152V2", "VGG19",
+  "EfficientNetV2B0", "EfficientNetV2B1", "EfficientNetV2B2", "EfficientNetV2B3", "EfficientNetV2L", "EfficientNetV2M",
+  "EfficientNetV2S", "InceptionResNetV2", "MobileNetV3Large", "NASNetLarge", "NASNetMobile", "ResNet101", "ResNet101V2",
+  "ResNet152", "ResNet152V2", "ResNet50V2", "VGG19",
 })  # fmt: skip
 """Larger siblings of models that are tested anyway: the same ops, minutes more."""
 
