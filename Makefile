@@ -94,7 +94,7 @@ bazel:
 	  DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -qq -y --no-install-recommends bazel-bootstrap python3-venv >/dev/null; }
 
 .PHONY: bazel-test
-bazel-test: bazel $(READY)  ## the tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
+bazel-test: bazel $(READY)  ## fast tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
 	mkdir -p $(JAX_CACHE)
 	bazel-4 --max_idle_secs=30 test --repo_env=GRAFTAX_LOCKED_VENV=$(CURDIR)/$(VENV) \
 	  --test_env=JAX_COMPILATION_CACHE_DIR --test_env=JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS \

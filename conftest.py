@@ -13,7 +13,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -79,6 +79,9 @@ class _WithoutTensorFlow(PathFinder):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
   parser.addoption("--ring", choices=_RINGS, default="all", help="which test files to run, by their need of TensorFlow")
+  parser.addoption(
+    "--most-rows", type=int, metavar="N", help="run the first N parameter sets of each test (default: all)"
+  )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -109,18 +112,37 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-  """Marks as slow most combinations of stacked `parametrize` marks; those that stay hold every row of each mark."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+  """Marks combinations of parameters that only `make test-all` runs as slow, and applies `--most-rows`."""
   groups: dict[str, list[pytest.Function]] = {}
   for item in items:
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
       groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-  for group in groups.values():
+  _mark_combinations(groups.values())
+  most_rows = config.getoption("most_rows")
+  if most_rows is not None:
+    _deselect_rows(config, items, groups.values(), most_rows)
+
+
+def _mark_combinations(groups: Iterable[Sequence[pytest.Function]]) -> None:
+  """Marks as slow most combinations of stacked `parametrize` marks; those that stay hold every row of each mark."""
+  for group in groups:
     if len(group) > _MOST_COMBINATIONS:
       kept = _each_choice([_rows(item) for item in group])
       for position, item in enumerate(group):
         if position not in kept:
           item.add_marker("slow")
+
+
+def _deselect_rows(
+  config: pytest.Config, items: list[pytest.Item], groups: Iterable[Sequence[pytest.Function]], most_rows: int
+) -> None:
+  """Removes all but the first tests of each group, without counting those that are marked as slow."""
+  dropped = {
+    item for group in groups for item in [i for i in group if i.get_closest_marker("slow") is None][most_rows:]
+  }
+  config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+  items[:] = [item for item in items if item not in dropped]
 
 
 def _rows(item: pytest.Function) -> frozenset[tuple[object, ...]]:

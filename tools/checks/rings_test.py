@@ -30,12 +30,33 @@ def settings() -> ModuleType:
   return script_module(ROOT / "conftest.py")
 
 
-def test_the_free_ring_has_no_tensorflow(tmp_path):
-  (tmp_path / "probe_test.py").write_text(_PROBE)
+_ROWS = """
+import pytest
+
+
+@pytest.mark.parametrize("row", [pytest.param(0, marks=pytest.mark.slow), 1, 2, 3])
+def test_a_row(row):
+  pass
+
+
+def test_without_rows():
+  pass
+"""
+
+
+def _output_of_pytest(tmp_path: Path, text: str, *options: str) -> str:
+  (tmp_path / "probe_test.py").write_text(text)
   command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}", "--ring=free"]
-  command += ["-p", "no:cacheprovider", "-p", "conftest", str(tmp_path / "probe_test.py")]
-  result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-  assert "1 passed" in result.stdout
+  command += ["-p", "no:cacheprovider", "-p", "conftest", *options, str(tmp_path / "probe_test.py")]
+  return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT).stdout
+
+
+def test_the_free_ring_has_no_tensorflow(tmp_path):
+  assert "1 passed" in _output_of_pytest(tmp_path, _PROBE)
+
+
+def test_the_first_rows_of_each_fast_test_can_be_chosen(tmp_path):
+  assert "3 passed, 2 deselected" in _output_of_pytest(tmp_path, _ROWS, "-m", "not slow", "--most-rows=2")
 
 
 @pytest.mark.parametrize(
