@@ -8,6 +8,7 @@ __all__ = [
   "ConversionError",
   "ForwardModeError",
   "InputError",
+  "LibraryNotFoundError",
   "MissingInputError",
   "ParameterError",
   "TensorFlowNotFoundError",
@@ -41,6 +42,10 @@ class ParameterError(GraftaxError, ValueError):
 
 class TensorFlowNotFoundError(GraftaxError, ImportError):
   """TensorFlow is needed for this operation and is not installed."""
+
+
+class LibraryNotFoundError(GraftaxError, ImportError):
+  """A library that is an extra of this package is needed and is not installed, or runs on another backend."""
 
 
 class VariableWriteError(GraftaxError, ValueError):

@@ -248,6 +248,42 @@ def _write_text_and_shapes(tf: Any, folder: str) -> None:
   tf.saved_model.save(model, folder, signatures={"pairs": model.pairs, "noise": model.noise})
 
 
+def _write_classifier(tf: Any, folder: str) -> None:
+  """Writes a classifier with batch normalization, with one trace that updates its statistics and one that uses them."""
+  generator = np.random.default_rng(0)
+
+  class Classifier(tf.Module):
+    def __init__(self) -> None:
+      super().__init__()
+      with tf.name_scope("classifier"):
+        self.kernel = tf.Variable(generator.normal(size=(4, 8)).astype(np.float32), name="hidden/kernel")
+        self.gamma = tf.Variable(tf.ones(8), name="norm/gamma")
+        self.beta = tf.Variable(tf.zeros(8), name="norm/beta")
+        self.mean = tf.Variable(tf.zeros(8), trainable=False, name="norm/moving_mean")
+        self.variance = tf.Variable(tf.ones(8), trainable=False, name="norm/moving_variance")
+        self.num_steps = tf.Variable(tf.constant(0, tf.int64), trainable=False, name="num_steps")
+        self.head = tf.Variable(generator.normal(size=(8, 3)).astype(np.float32), name="head/kernel")
+        self.bias = tf.Variable(tf.zeros(3), name="head/bias")
+
+    @tf.function
+    def __call__(self, x: Any, training: bool = False) -> Any:
+      hidden = x @ self.kernel
+      if training:
+        mean, variance = tf.nn.moments(hidden, [0])
+        for moving, now in ((self.mean, mean), (self.variance, variance)):
+          moving.assign(0.9 * moving + 0.1 * now)
+        self.num_steps.assign_add(1)
+      else:
+        mean, variance = self.mean, self.variance
+      hidden = tf.nn.batch_normalization(hidden, mean, variance, self.beta, self.gamma, 1e-3)
+      return tf.nn.relu(hidden) @ self.head + self.bias
+
+  model = Classifier()
+  for training in (False, True):
+    model.__call__.get_concrete_function(tf.TensorSpec([None, 4], tf.float32, name="x"), training=training)
+  tf.saved_model.save(model, folder)
+
+
 _WRITERS: dict[str, Callable[[Any, str], None]] = {
   "dtypes": _write_raw_checkpoint,
   "sharded": _write_sharded_checkpoint,
@@ -259,6 +295,7 @@ _WRITERS: dict[str, Callable[[Any, str], None]] = {
   "tf1_partitioned": _write_tf1_model,
   "tf1_control_flow": _write_tf1_control_flow,
   "text_and_shapes": _write_text_and_shapes,
+  "classifier": _write_classifier,
 }
 
 if __name__ == "__main__":

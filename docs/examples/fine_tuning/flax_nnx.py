@@ -1,0 +1,54 @@
+"""Fine-tunes a SavedModel as a module of flax.nnx, and keeps it as a checkpoint of Orbax."""
+
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+from flax import nnx
+
+from graftax.convert.modules import nnx_module
+from graftax.savedmodel_io import load
+
+
+def _module(path):
+  model, x = load(path), jax.ShapeDtypeStruct((None, 4), jnp.float32)
+  train, params = model.convert("__call__", x, training=True)
+  evaluate, eval_params = model.convert("__call__", x, training=False)
+  return nnx_module(train, {**eval_params, **params}, evaluate)
+
+
+@nnx.jit
+def _step(module, optimizer, x, labels):
+  def loss(module):
+    return optax.softmax_cross_entropy_with_integer_labels(module(x), labels).mean()
+
+  value, gradients = nnx.value_and_grad(loss)(module)
+  optimizer.update(module, gradients)
+  return value
+
+
+def main(path, folder):
+  x = jax.random.normal(jax.random.key(0), (256, 4)) + 1
+  labels = jnp.argmax(x[:, :3], axis=1)
+  module = _module(path)
+  optimizer = nnx.Optimizer(module, optax.adam(1e-2), wrt=nnx.Param)
+  module.train()
+  losses = [float(_step(module, optimizer, x, labels)) for _ in range(100)]
+  module.eval()
+
+  with ocp.StandardCheckpointer() as checkpointer:
+    checkpointer.save(f"{folder}/checkpoint", nnx.state(module))
+    checkpointer.wait_until_finished()
+    restored = _module(path)
+    nnx.update(restored, checkpointer.restore(f"{folder}/checkpoint", nnx.state(restored)))
+  restored.eval()
+  statistics = nnx.to_pure_dict(nnx.state(restored, nnx.BatchStat))["variables"]
+  return losses, statistics, module(x), restored(x)
+
+
+if __name__ == "__main__":
+  losses, statistics, _, _ = main(sys.argv[1], tempfile.mkdtemp())
+  print(losses[0], losses[-1], statistics, sep="\n")

@@ -1,0 +1,43 @@
+"""Fine-tunes a SavedModel as a layer of Keras on JAX, and keeps its weights as Keras does."""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import sys
+import tempfile
+
+import jax
+import keras
+import numpy as np
+
+from graftax.convert.modules import keras_layer
+from graftax.savedmodel_io import load
+
+
+def _model(path):
+  model, x = load(path), jax.ShapeDtypeStruct((None, 4), np.float32)
+  train, params = model.convert("__call__", x, training=True)
+  evaluate, eval_params = model.convert("__call__", x, training=False)
+  layer = keras_layer(train, {**eval_params, **params}, evaluate, name="classifier")
+  return keras.Sequential([keras.Input((4,)), layer])
+
+
+def main(path, folder):
+  x = np.asarray(jax.random.normal(jax.random.key(0), (256, 4)) + 1)
+  labels = np.argmax(x[:, :3], axis=1)
+  model = _model(path)
+  loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  model.compile(keras.optimizers.Adam(1e-2), loss)
+  losses = model.fit(x, labels, batch_size=64, epochs=25, verbose=0).history["loss"]
+
+  model.save_weights(f"{folder}/model.weights.h5")
+  restored = _model(path)
+  restored.load_weights(f"{folder}/model.weights.h5")
+  statistics = {weight.name: weight.numpy() for weight in restored.non_trainable_weights}
+  return losses, statistics, model.predict(x, verbose=0), restored.predict(x, verbose=0)
+
+
+if __name__ == "__main__":
+  losses, statistics, _, _ = main(sys.argv[1], tempfile.mkdtemp())
+  print(losses[0], losses[-1], statistics, sep="\n")
