@@ -1,7 +1,8 @@
 """SavedModels and TensorFlow checkpoints, read and written without TensorFlow.
 
-`load` reads a SavedModel, `CheckpointReader` a checkpoint. Both map the data files into memory; arrays are views of the
-mapping if the format allows it.
+`load` reads a SavedModel or another file with a graph, `CheckpointReader` a checkpoint. Both map the data files into
+memory; arrays are views of the mapping if the format allows it. `read_weights` returns parameters by name, from all of
+these and from Keras files.
 
 `save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.export.input_specs import TensorSpecWithDefault, remove_signature_defaults
   from graftax.savedmodel_io.export.jax_module import JaxModule
   from graftax.savedmodel_io.export.serving_config import ServingConfig
+  from graftax.savedmodel_io.keras_files.read import is_keras_file, read_weights
   from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
   from graftax.savedmodel_io.writing.jax_function import JaxFunction
   from graftax.savedmodel_io.writing.new_model import write_saved_model
@@ -75,6 +77,7 @@ __all__ = [
   "get_pspec_from_jax_arrays",
   "initialize_dtensor",
   "is_graph_file",
+  "is_keras_file",
   "is_saved_model",
   "jax_array_to_dtensor",
   "jax_mesh_to_dtensor_mesh",
@@ -85,6 +88,7 @@ __all__ = [
   "nest",
   "partition_rules",
   "read_checkpoint",
+  "read_weights",
   "remove_signature_defaults",
   "rename",
   "save",
@@ -108,10 +112,12 @@ _LAZY = {
   "get_current_mesh": "export.dtensor",
   "get_pspec_from_jax_arrays": "export.dtensor",
   "initialize_dtensor": "export.dtensor",
+  "is_keras_file": "keras_files.read",
   "jax_array_to_dtensor": "export.dtensor_arrays",
   "jax_mesh_to_dtensor_mesh": "export.dtensor",
   "make_auto_batching_function": "export.batching",
   "maybe_enable_dtensor_export_on": "export.dtensor",
+  "read_weights": "keras_files.read",
   "remove_signature_defaults": "export.input_specs",
   "save": "writing.save",
   "shutdown_dtensor": "export.dtensor",

@@ -12,6 +12,8 @@ __all__ = [
   "DTensorError",
   "DamagedCheckpointError",
   "DamagedSavedModelError",
+  "DamagedWeightsError",
+  "H5pyNotInstalledError",
   "MissingFolderError",
   "MissingShardError",
   "NotASavedModelError",
@@ -26,9 +28,11 @@ __all__ = [
   "UnknownNameError",
   "UnknownSignatureError",
   "UnknownTagsError",
+  "UnsafeWeightsError",
   "UnsupportedCheckpointError",
   "UnsupportedSavedModelError",
   "VariableValueError",
+  "WeightsError",
 ]
 
 
@@ -142,3 +146,19 @@ class DTensorError(SavedModelError, RuntimeError):
 
 class VariableValueError(SavedModelError, ValueError):
   """A new value does not fit its variable, or the saved files have no place for it."""
+
+
+class WeightsError(GraftaxError):
+  """A file of weights could not be read."""
+
+
+class DamagedWeightsError(WeightsError, ValueError):
+  """A file of weights is damaged, or is something else."""
+
+
+class UnsafeWeightsError(WeightsError, ValueError):
+  """A file of weights refers to other files, or claims to hold more than is sensible."""
+
+
+class H5pyNotInstalledError(WeightsError, ImportError):
+  """Reading a Keras file needs h5py, which is not installed."""

@@ -143,6 +143,8 @@ def inspect_command(
 ) -> None:
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
 
+  Of a checkpoint or a Keras file (.keras, .h5) it shows the weights.
+
   Reads no parameter's values, so it is quick for models of any size. With --trace it takes as long as jax.jit needs to
   trace every signature and function.
 
@@ -155,10 +157,12 @@ def inspect_command(
   from graftax.hub_io import load
   from graftax.tools.console import progress, results
   from graftax.tools.model_report import report_model
+  from graftax.tools.weights_report import report_weights
 
   with progress() as bar:
     bar.add_task(f"reading {model}", total=None)
-    report = report_model(load(model, tags or None, verify=False), trace=trace)
+    weights = report_weights(model)
+    report = weights or report_model(load(model, tags or None, verify=False), trace=trace)
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
     return

@@ -18,19 +18,23 @@ from graftax.tools.model_report import (
   TensorReport,
   Verdict,
 )
+from graftax.tools.weights_report import WeightsReport
 
 __all__ = ["ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
 
 
-def print_report(report: ModelReport, console: Console, *, num_rows: int | None) -> None:
+def print_report(report: ModelReport | WeightsReport, console: Console, *, num_rows: int | None) -> None:
   """Prints a report.
 
   Args:
-    report: what is known about a model.
+    report: what is known about a model, or about a file of weights.
     console: where to print.
     num_rows: rows of the tables of functions and of parameters that signatures read; None prints all, and the other
       parameters too.
   """
+  if isinstance(report, WeightsReport):
+    _print_weights(report, console, num_rows)
+    return
   _print_heading(report, console)
   console.print(signature_table(report.signatures))
   if report.functions:
@@ -41,6 +45,14 @@ def print_report(report: ModelReport, console: Console, *, num_rows: int | None)
   if report.assets:
     console.print(Text.assemble(("Assets  ", "bold"), ", ".join(report.assets)))
   _print_ops(report.ops, console)
+
+
+def _print_weights(report: WeightsReport, console: Console, num_rows: int | None) -> None:
+  console.print(Text(report.path, "bold"))
+  console.print(Text(report.kind, "dim"))
+  console.print()
+  console.print(Text(f"Parameters: {parameters_summary(report.parameters)}", "bold"))
+  console.print(_parameter_table(report.parameters, num_rows))
 
 
 def signature_table(signatures: Sequence[SignatureReport]) -> Table:

@@ -1,0 +1,37 @@
+"""Opens HDF5 files in a helper process first, because the HDF5 library can crash or not end on damaged files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from graftax.savedmodel_io.errors import DamagedWeightsError
+
+__all__ = ["check_in_helper"]
+
+_TIMEOUT_S = 10.0
+_BYTES_PER_S = 1 << 25
+
+
+def check_in_helper(path: str) -> None:
+  """Reads the structure of an HDF5 file, or of the one in a `.keras` archive, in another process.
+
+  What that process reads without an error may still be hostile.
+
+  Raises:
+    DamagedWeightsError: the library crashes, reports damage, or does not finish.
+  """
+  # -I keeps the working directory, which may be that of the file, off the search path.
+  script = str(Path(__file__).with_name("h5_probe.py"))
+  command = [sys.executable or "python", "-I", script, path, *(entry for entry in sys.path if os.path.isabs(entry))]
+  limit_s = _TIMEOUT_S + os.path.getsize(path) / _BYTES_PER_S
+  try:
+    done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False)
+  except subprocess.TimeoutExpired:
+    raise DamagedWeightsError(
+      f"{path}: damaged: the HDF5 library does not finish reading it in {limit_s:.0f} s"
+    ) from None
+  if done.returncode:
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    problem = lines[-1] if done.returncode > 0 and lines else "the HDF5 library crashes"
+    raise DamagedWeightsError(f"{path}: damaged, or not an HDF5 file: {problem}")

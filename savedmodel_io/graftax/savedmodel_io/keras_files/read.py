@@ -1,0 +1,82 @@
+"""`read_weights`: parameters by name from any file that holds values."""
+
+import os
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from graftax.savedmodel_io.checkpoint.reader import read_checkpoint
+from graftax.savedmodel_io.errors import DamagedWeightsError
+from graftax.savedmodel_io.files.graph_file import is_graph_file
+from graftax.savedmodel_io.files.saved_model_pb import is_saved_model
+from graftax.savedmodel_io.keras_files.guard import check_in_helper
+from graftax.savedmodel_io.keras_files.h5_file import Group, open_h5, require_h5py
+from graftax.savedmodel_io.keras_files.keras_archive import open_keras_archive
+from graftax.savedmodel_io.keras_files.legacy_layout import is_legacy_layout, read_legacy_layout
+from graftax.savedmodel_io.keras_files.nested_layout import read_nested_layout
+from graftax.savedmodel_io.saved_model import load
+
+__all__ = ["is_keras_file", "read_weights"]
+
+_H5_SUFFIXES = (".h5", ".hdf5")
+_ARCHIVE_SUFFIX = ".keras"
+
+
+def is_keras_file(path: str | os.PathLike[str]) -> bool:
+  """Returns whether a path is that of a `.keras`, `.h5` or `.hdf5` file, by its name alone."""
+  return os.path.isfile(path) and os.fspath(path).endswith((*_H5_SUFFIXES, _ARCHIVE_SUFFIX))
+
+
+def read_weights(path: str | os.PathLike[str], *, guard: bool = True) -> dict[str, np.ndarray]:
+  """Returns the weights in a file, by name: a Keras file, a model, or a checkpoint.
+
+  Names in `.h5` files of Keras 2, and of whole models of Keras 3, are those of the variables, such as
+  `"dense/kernel"`. `.keras` and `.weights.h5` files have the names of layers, but only number the weights. Weights of
+  Keras's own layers get their names, others keep their number, as in `"my_layer/0"`. The optimizer's state is left
+  out. `rename` brings weights under the names of another program and reports what fits.
+
+  Args:
+    path: a `.keras`, `.h5` or `.hdf5` file, for which h5py must be installed (`graftax-savedmodel-io[keras]`); anything
+      that `load` reads, for its variables; or a checkpoint, or a folder with checkpoints.
+    guard: open Keras files in a helper process first, which takes half a second. The HDF5 library can crash or hang on
+      damaged files; pass False only for files that you trust.
+
+  Raises:
+    H5pyNotInstalledError: h5py is not installed.
+    DamagedWeightsError: a Keras file is damaged, or something else.
+    UnsafeWeightsError: a Keras file refers to other files, or claims to hold more than it does.
+    SavedModelError, CheckpointError: what `load` and `read_checkpoint` raise.
+  """
+  file = os.fspath(path)
+  if is_keras_file(file):
+    return _read_keras_file(file, guard=guard)
+  if is_saved_model(file) or is_graph_file(file):
+    return dict(load(file).variables)
+  return read_checkpoint(file)
+
+
+def _read_keras_file(path: str, *, guard: bool) -> dict[str, np.ndarray]:
+  require_h5py(path)
+  if path.endswith(_H5_SUFFIXES):
+    if guard:
+      check_in_helper(path)
+    with open_h5(path, path) as file:
+      return _read_layout(file, {}, path)
+  with open_keras_archive(path) as (weights, config):
+    if guard:
+      check_in_helper(path)
+    with open_h5(weights, path) as file:
+      return _read_layout(file, config, path)
+
+
+def _read_layout(file: Group, config: Mapping[str, object], path: str) -> dict[str, np.ndarray]:
+  found: Iterable[tuple[str, np.ndarray]]
+  found = read_legacy_layout(file) if is_legacy_layout(file) else read_nested_layout(file, config)
+  weights: dict[str, np.ndarray] = {}
+  for name, array in found:
+    if name in weights:
+      raise DamagedWeightsError(f"two weights are called {name!r}")
+    weights[name] = array
+  if not weights:
+    raise DamagedWeightsError(f"an HDF5 file without weights of Keras; it holds {sorted(file)[:10]}")
+  return weights

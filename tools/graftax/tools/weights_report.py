@@ -1,0 +1,62 @@
+"""What a file of weights without a program holds: a checkpoint, or a Keras file."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from graftax.graphdef_ir import DType
+from graftax.savedmodel_io import CheckpointReader, is_graph_file, is_keras_file, is_saved_model, read_weights
+from graftax.savedmodel_io.errors import CheckpointNotFoundError
+from graftax.tools.model_report import ParameterReport
+
+__all__ = ["WeightsReport", "report_weights"]
+
+_ARCHIVES = (".tar.gz", ".tgz", ".tar")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WeightsReport:
+  """The tensors in a checkpoint or Keras file.
+
+  Attributes:
+    path: the file, or the path of the checkpoint.
+    kind: what it is, such as `"Keras file"`.
+    parameters: one for each tensor.
+  """
+
+  path: str
+  kind: str
+  parameters: tuple[ParameterReport, ...]
+
+  def to_json(self) -> dict[str, Any]:
+    """Returns the same as dicts, lists, strings and numbers."""
+    return dataclasses.asdict(self)
+
+
+def report_weights(path: str) -> WeightsReport | None:
+  """Returns a report on a checkpoint or a Keras file, or None if `path` is something else.
+
+  Raises:
+    CheckpointError, WeightsError: it is one, but cannot be read.
+  """
+  if is_keras_file(path):
+    weights = read_weights(path)
+    return _report(path, "Keras file", {name: (array.dtype.name, array.shape) for name, array in weights.items()})
+  if is_graph_file(path) or is_saved_model(path) or path.endswith(_ARCHIVES):
+    return None
+  try:
+    reader = CheckpointReader(path, verify=False)
+  except CheckpointNotFoundError:
+    return None
+  entries = {key: (entry.dtype.tf_name, entry.shape) for key, entry in reader.entries.items()}
+  return _report(reader.path_prefix, f"checkpoint of format {reader.format}", entries)
+
+
+def _report(path: str, kind: str, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> WeightsReport:
+  return WeightsReport(path, kind, tuple(_parameter(name, *tensor) for name, tensor in sorted(tensors.items())))
+
+
+def _parameter(name: str, dtype: str, shape: tuple[int, ...]) -> ParameterReport:
+  size = None if dtype == "string" else math.prod(shape) * DType.from_name(dtype).numpy.itemsize
+  return ParameterReport(name, dtype, shape, size, trainable=True, has_value=True, is_used=True)
