@@ -28,6 +28,7 @@ from graftax.convert.errors import (
   VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
+from graftax.convert.host_split.split import Split, split_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -35,7 +36,7 @@ from graftax.convert.program import Capture, Program, StringTable, UnavailableCa
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
-from graftax.convert.tables import filled_table, graph_filled_tables, table_capture
+from graftax.convert.tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
 from graftax.ops_jax import LookupTable, ResourceHandle
 
@@ -67,6 +68,7 @@ __all__ = [
   "RaggedTensor",
   "ResourceHandle",
   "SparseTensor",
+  "Split",
   "StringTable",
   "TensorFlowNotFoundError",
   "UnsupportedPrimitiveError",
@@ -93,8 +95,10 @@ __all__ = [
   "named_tuple_class",
   "override_config",
   "preflight",
+  "split_program",
   "split_trainable",
   "table_capture",
+  "table_dtypes",
   "update_config",
   "variable_names",
 ]

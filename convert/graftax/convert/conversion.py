@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -105,6 +105,14 @@ class _Call:
       strict_shape_check=options.strict_shape_check,
       strict_dtype_check=options.strict_dtype_check,
     )
+    results, new_params = self.run(params, flat, rng, options)
+    return self.program.outputs.pack(results), new_params
+
+  def run(
+    self, params: Mapping[str, Value], flat: Sequence[Value], rng: Any, options: ConvertOptions | None = None
+  ) -> tuple[list[Value], dict[str, Value]]:
+    """Returns flat results for flat inputs, which are passed on as they are: numpy arrays are known while tracing."""
+    options = options or self._options_now()
     state = State(params, self.generators)
     key = None if rng is None else _as_key(rng, self.program.name)
     evaluator = Evaluator(self.planner, options, state, key)
@@ -115,7 +123,7 @@ class _Call:
       except Exception as error:
         _blame_parameter_shapes(self.program, params, error)
         raise
-    return self.program.outputs.pack([_as_output(value) for value in results]), state.results()
+    return [_as_output(value) for value in results], state.results()
 
   def __reduce__(self) -> tuple[Any, ...]:
     return _plan, (_without_unused(self.program, self.planner), self.options, self.read_checks)

@@ -7,6 +7,7 @@ import numpy as np
 
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture
+from graftax.convert.table_files import TableFileError, read_table_file
 from graftax.graphdef_ir import (
   DType,
   Function,
@@ -27,6 +28,7 @@ __all__ = [
   "fills_of",
   "graph_filled_tables",
   "table_capture",
+  "table_dtypes",
   "table_makers",
   "with_tables",
 ]
@@ -56,8 +58,9 @@ def filled_table(
   library: FunctionLibrary,
   signatures: OpSignatures,
   maker: str = "HashTableV2",
+  dtypes: tuple[DType, DType] = (DType.STRING, DType.INT64),
 ) -> LookupTable | UnavailableCapture:
-  """Returns the table that a function fills, with the keys and values that the function computes.
+  """Returns the table that a function fills, with the keys and values that the function computes or reads from a file.
 
   Args:
     name: the name of the table in messages.
@@ -66,9 +69,10 @@ def filled_table(
     library: the functions that it calls.
     signatures: signatures of all ops.
     maker: the op that makes the table.
+    dtypes: the dtypes of keys and values, for a table that is filled from a file.
   """
   fills = [node for node in initializer.nodes if traits_of(node.op).fills]
-  return _filled(name, maker, fills, initializer, captures, library, signatures)
+  return _filled(name, maker, dtypes, fills, initializer, captures, library, signatures)
 
 
 def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
@@ -77,7 +81,9 @@ def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapt
   makers = table_makers(function)
   fills = {maker.name: fills_of(maker, function) for maker in makers}
   return {
-    maker.name: _filled(maker.name, maker.op, fills[maker.name], function, (), graph.library, graph.signatures)
+    maker.name: _filled(
+      maker.name, maker.op, table_dtypes(maker), fills[maker.name], function, (), graph.library, graph.signatures
+    )
     for maker in makers
     if fills[maker.name]
   }
@@ -90,7 +96,14 @@ def with_tables(program: Program) -> Program:
   fills = {maker.name: fills_of(maker, function) for maker in makers}
   tables = {
     maker.name: _filled(
-      maker.name, maker.op, fills[maker.name], function, program.captures, program.library, program.signatures
+      maker.name,
+      maker.op,
+      table_dtypes(maker),
+      fills[maker.name],
+      function,
+      program.captures,
+      program.library,
+      program.signatures,
     )
     for maker in makers
     if fills[maker.name]
@@ -147,25 +160,34 @@ def fills_of(maker: Node, function: Function) -> list[Node]:
   return [node for node in function.nodes if traits_of(node.op).fills and node.inputs[0] in handles]
 
 
+def table_dtypes(maker: Node) -> tuple[DType, DType]:
+  """Returns the dtypes of keys and values of the table that a node makes."""
+  found = (maker.attrs.get("key_dtype"), maker.attrs.get("value_dtype"))
+  key, value = (dtype if isinstance(dtype, DType) else DType.STRING for dtype in found)
+  return key, value
+
+
 def _filled(
   name: str,
   maker: str,
+  dtypes: tuple[DType, DType],
   fills: Sequence[Node],
   function: Function,
   captures: Sequence[Capture],
   library: FunctionLibrary,
   signatures: OpSignatures,
 ) -> LookupTable | UnavailableCapture:
-  sources = [traits_of(node.op).fills for node in fills]
-  if sources != ["tensors"]:
-    how = "a text file" if sources[:1] == ["file"] else f"{len(fills)} places"
-    return UnavailableCapture(f"table {name!r} is filled from {how}")
-  _, keys, values = fills[0].inputs
+  if len(fills) != 1:
+    return UnavailableCapture(f"table {name!r} is filled from {len(fills)} places")
   # The table does not exist yet, so its handle is only a name.
   bound = [ResourceHandle(name, "table") if isinstance(c, UnavailableCapture) else c for c in captures]
   try:
-    contents = known_values(function, (keys, values), bound, library, signatures)
+    contents = known_values(function, fills[0].inputs[1:], bound, library, signatures)
+    if traits_of(fills[0].op).fills == "file":
+      contents = list(read_table_file(fills[0], contents[0], dtypes))
     return table_capture(name, contents[0], contents[1], maker)
+  except TableFileError as e:
+    return UnavailableCapture(f"table {name!r} cannot be filled: {e}")
   except GraftaxError as e:
     return UnavailableCapture(
       f"table {name!r} is filled with values that cannot be computed during conversion ({_first_line(e)})"

@@ -15,7 +15,7 @@ from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.kernel import Kernel, bind, context_kernel
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
-from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, register, supported_ops
+from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, read_lowering, register, supported_ops
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
 from graftax.ops_jax._core.values import (
@@ -64,6 +64,7 @@ __all__ = [
   "lowering",
   "materialize",
   "namespace",
+  "read_lowering",
   "reason_without_lowering",
   "register",
   "shape_vector",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from graftax.convert import AnnotatedFunction, ConvertOptions, Program, convert_program
+from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Split, convert_program, split_program
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
@@ -158,6 +158,40 @@ class SavedModel:
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
     return convert_program(self.program(entry, *specs, **named_specs), options)
+
+  def split(
+    self,
+    entry: str | Signature | RestoredFunction | None = None,
+    /,
+    *specs: Any,
+    options: ConvertOptions | Any = None,
+    **named_specs: Any,
+  ) -> Split:
+    """Splits a signature or a restored function into its work for the host and a numeric part in JAX.
+
+    The parts run without TensorFlow: the host's parts process strings, tables and encoded images in NumPy.
+    Regular expressions need the extra `text` of graftax-convert, images the extra `image`.
+
+    Args:
+      entry: as for `convert`.
+      *specs: as for `convert`.
+      options: choices for the conversion of the numeric part. Anything else is the spec of an input named `options`.
+      **named_specs: as for `convert`.
+
+    Returns:
+      `(head, body, params, tail)`: `tail(jax.jit(body)(params, *head(**inputs)))` are the outputs of the entry. Inputs
+      that are text can be `str`, `bytes`, or lists of them; outputs that are text are arrays of `bytes`. `body` takes
+      all transforms; it compiles again if the head returns other shapes.
+
+    Raises:
+      UnsupportedOpError: some ops are implemented neither for the host nor in JAX, or some tables cannot be read; one
+        error lists all.
+      ConversionError: a host op stands between two numeric parts with variables.
+      Others: as `convert` does.
+    """
+    if options is not None and not isinstance(options, ConvertOptions):
+      named_specs["options"], options = options, None
+    return split_program(self.program(entry, *specs, **named_specs), options)
 
   def program(
     self, entry: str | Signature | RestoredFunction | None = None, /, *specs: Any, **named_specs: Any

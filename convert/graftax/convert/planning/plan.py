@@ -5,7 +5,7 @@ when each value can be freed.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -27,6 +27,7 @@ from graftax.graphdef_ir import (
   FunctionRef,
   Node,
   OpArg,
+  OpSignature,
   OpSignatures,
   Tensor,
   TensorRef,
@@ -35,9 +36,12 @@ from graftax.graphdef_ir import (
   traits_of,
 )
 from graftax.graphdef_ir.errors import DanglingInputError, UnknownOpError
-from graftax.ops_jax import Context, Kernel, Value, bind, context_kernel, lowering
+from graftax.ops_jax import Context, Kernel, Lowering, Value, bind, context_kernel, lowering
 
-__all__ = ["Plan", "Planner", "Step"]
+__all__ = ["FindLowering", "Plan", "Planner", "Step"]
+
+# Returns the implementation of a node, or None if there is none.
+FindLowering = Callable[[Node, OpSignature | None], Lowering | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +109,19 @@ class Planner:
     signatures: OpSignatures,
     options: ConvertOptions,
     gradients: Mapping[str, CustomGradient] | None = None,
+    find_lowering: FindLowering | None = None,
   ):
+    """Creates the planner of one program.
+
+    Args:
+      library: the functions that nodes call.
+      signatures: signatures of all ops.
+      options: options of the conversion.
+      gradients: the custom gradients of the program.
+      find_lowering: finds the implementation of each node; by default JAX's, and with the option `fallback` that which
+        TensorFlow compiles.
+    """
+    self.find_lowering = find_lowering or self._jax_lowering
     self.library = library
     self.signatures = signatures
     self.options = options
@@ -124,6 +140,12 @@ class Planner:
     if name not in self._plans:
       self._plans[name] = self._build(self.library[name])
     return self._plans[name]
+
+  def _jax_lowering(self, node: Node, signature: OpSignature | None) -> Lowering | None:
+    found = lowering(node.op)
+    if found is None and signature is not None and self.options.fallback:
+      return compiled_lowering(node, signature)
+    return found
 
   def _build(self, function: Function) -> Plan:
     return _Builder(attach_custom_gradients(function, self.gradients, self._all_functions), self).build()
@@ -159,6 +181,7 @@ class _Builder:
     self.library = planner.library
     self.options = planner.options
     self.effects = planner.effects
+    self.find_lowering = planner.find_lowering
     self.gradients = planner.gradients
     self.slots = _Slots(function.name)
     self.num_slots = 0
@@ -261,9 +284,8 @@ class _Builder:
       return _custom_gradient_kernel(gradient)
     if node.op in self.library:
       return _call_kernel(node.op)
-    signature, entry = self.signatures.get(node.op), lowering(node.op)
-    if entry is None and signature is not None and self.options.fallback:
-      entry = compiled_lowering(node, signature)
+    signature = self.signatures.get(node.op)
+    entry = self.find_lowering(node, signature)
     if entry is None:
       raise AssertionError(f"internal: {node.op} passed the support check without a lowering.")
     return bind(node, signature, entry, self.function.name)

@@ -313,7 +313,8 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
   if value is None or isinstance(value, CompositeTensor) or (isinstance(value, str | bytes) and not is_text):
     raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
   try:
-    shape = np.shape(value)
+    # NumPy's own string types do not hold all bytes.
+    shape = np.shape(np.array(value, object) if is_text else value)
   except (TypeError, ValueError) as e:
     raise InputError(f"{where}: got a {type(value).__name__}; expected an array like {spec}.") from e
   if strict_shape_check and not spec.shape.is_compatible_with(shape):

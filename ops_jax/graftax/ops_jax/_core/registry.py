@@ -19,7 +19,7 @@ from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.values import STATIC_MARKER, UNCONVERTED_MARKER
 
-__all__ = ["InputParameter", "Lowering", "lowering", "register", "supported_ops"]
+__all__ = ["InputParameter", "Lowering", "lowering", "read_lowering", "register", "supported_ops"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,6 +175,25 @@ def lowering(op: str, *, int64_pairs: bool = False) -> Lowering | None:
   _load_lowerings()
   registration = (_PAIR_REGISTRATIONS if int64_pairs else _REGISTRATIONS).get(op)
   return None if registration is None else _read_signature(registration)
+
+
+def read_lowering(function: Callable[..., Any], *, ignores: Iterable[str] = ()) -> Lowering:
+  """Returns a function as a lowering without registering it, for registries of other implementations of ops.
+
+  Args:
+    function: a function whose signature is that of a lowering; see the docstring of this module.
+    ignores: attributes that the function does not need.
+
+  Raises:
+    RegistrationError: the signature is not that of a lowering.
+
+  Example:
+    >>> def scale(x, *, factor: float):
+    ...   return x * factor
+    >>> read_lowering(scale, ignores=("T",)).attrs
+    {'factor': <class 'float'>}
+  """
+  return _read_signature(_Registration(function, frozenset(ignores), False, frozenset()))
 
 
 def supported_ops() -> frozenset[str]:

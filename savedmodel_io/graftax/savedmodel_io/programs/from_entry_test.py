@@ -228,5 +228,5 @@ def test_a_tf1_model_with_odd_names_and_a_table_converts(tmp_path):
 
 
 def test_the_checked_in_text_model_names_its_tables():
-  with pytest.raises(NotImplementedError, match="'words' is filled from a text file"):
+  with pytest.raises(NotImplementedError, match="table 'words' has string keys"):
     load(_DATA / "module").convert("look_up")

@@ -1,6 +1,7 @@
 """Lookup tables of a SavedModel, as constants."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,9 @@ from graftax.convert import (
   graph_filled_tables,
   known_values,
   table_capture,
+  table_dtypes,
 )
-from graftax.graphdef_ir import Function, Node, PartialShape, inline_calls, traits_of
+from graftax.graphdef_ir import DType, Function, Graph, Node, PartialShape, Tensor, inline_calls, traits_of
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource
@@ -55,7 +57,8 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
   if isinstance(captures, UnavailableCapture):
     return captures
   initializer = _body(model, resource.initialize)
-  return filled_table(name, initializer, captures, model.graph.library, model.graph.signatures, op)
+  dtypes = (DType.STRING, DType.INT64) if maker is None else table_dtypes(maker)
+  return filled_table(name, initializer, captures, model.graph.library, model.graph.signatures, op, dtypes)
 
 
 def _body(model: "SavedModel", function: ConcreteFunction) -> Function:
@@ -92,7 +95,21 @@ def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, 
 
 def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Capture]:
   """Returns table node -> the table that a TF1 graph fills it with, for the nodes in `used`."""
-  return {name: table for name, table in graph_filled_tables(model.graph).items() if name in used}
+  return {name: table for name, table in graph_filled_tables(_with_asset_paths(model)).items() if name in used}
+
+
+def _with_asset_paths(model: "SavedModel") -> Graph:
+  """Returns the graph with the paths of the asset files in place of those that they had when the model was saved."""
+  paths = {asset.tensor.partition(":")[0]: asset.path for asset in model.assets.entries if asset.tensor}
+  if not paths:
+    return model.graph
+  nodes = [
+    replace(node, attrs={**node.attrs, "value": Tensor.from_numpy(np.array(str(paths[node.name]).encode(), object))})
+    if node.op == "Const" and node.name in paths
+    else node
+    for node in model.graph.nodes
+  ]
+  return replace(model.graph, nodes=tuple(nodes))
 
 
 def _without_free_buckets(

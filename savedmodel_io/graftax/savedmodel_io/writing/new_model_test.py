@@ -17,7 +17,6 @@ from graftax.savedmodel_io.errors import (
   OutputExistsError,
   SaveInputError,
   TensorValueError,
-  UnsupportedSavedModelError,
   VariableValueError,
 )
 from graftax.testing.graph_builders import const, function, node, program
@@ -211,10 +210,13 @@ def test_bad_input_raises_before_anything_is_written(tmp_path, functions, option
   assert not list(tmp_path.iterdir())
 
 
-def test_a_program_with_a_table_filled_from_a_file_raises(tmp_path):
+def test_a_table_that_was_filled_from_a_file_is_written_with_its_contents(tmp_path):
   model = load(_DATA / "2026_11_21/module")
-  with pytest.raises(UnsupportedSavedModelError, match="'look_up': table 'words' is filled from a text file"):
-    write_saved_model(tmp_path / "m", {"f": model.program("look_up")})
+  write_saved_model(tmp_path / "m", {"look_up": model.program("look_up")})
+  tables = [program.captures[0] for program in (model.program("look_up"), load(tmp_path / "m").program("look_up"))]
+  assert len(tables[0].keys) > 1
+  np.testing.assert_array_equal(tables[1].keys, tables[0].keys)
+  np.testing.assert_array_equal(tables[1].values, tables[0].values)
 
 
 def test_only_a_saved_model_is_replaced_and_only_if_asked_for(tmp_path):

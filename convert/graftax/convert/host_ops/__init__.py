@@ -1,0 +1,26 @@
+"""TensorFlow ops for the host in NumPy: strings, tables, encoded files. They run what surrounds the numbers of a model.
+
+- `control_flow`: Calls, conditionals and loops, step by step: PartitionedCall, If, Case, While, For.
+- `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and the hash of TensorFlow's first version.
+- `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed.
+- `libraries`: Imports libraries that only some models need: regular expressions, images.
+- `rearranging`: Runs JAX's lowerings of ops that only move, repeat and compare elements on strings.
+- `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
+- `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
+- `strings`: Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, base64.
+- `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
+- `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
+- `unicode`: Unicode: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode.
+- `values`: Helpers for arrays of strings: dtype object with `bytes` as elements.
+"""
+
+# The modules that register host ops; the others are helpers.
+HOST_OPS = (
+  "control_flow",
+  "hashing",
+  "regex",
+  "strings",
+  "tables",
+  "tensor_lists",
+  "unicode",
+)

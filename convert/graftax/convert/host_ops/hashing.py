@@ -1,0 +1,159 @@
+"""Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from graftax.convert.host_ops.fingerprints import concatenated, fingerprint64, first_hash64, sip_hash64
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.values import string_array
+
+__all__ = [
+  "sparse_cross",
+  "sparse_cross_hashed",
+  "sparse_cross_v2",
+  "string_to_hash_bucket",
+  "string_to_hash_bucket_fast",
+  "string_to_hash_bucket_strong",
+]
+
+_MAX_INT64 = np.iinfo(np.int64).max
+
+
+@host_op("StringToHashBucketFast")
+def string_to_hash_bucket_fast(input_: np.ndarray, *, num_buckets: int) -> np.ndarray:
+  """Returns the bucket of each string by FarmHash's fingerprint, int64."""
+  return _buckets(fingerprint64(input_.reshape(-1).tolist()), num_buckets, input_.shape)
+
+
+@host_op("StringToHashBucketStrong")
+def string_to_hash_bucket_strong(input_: np.ndarray, *, num_buckets: int, key: tuple[int, ...]) -> np.ndarray:
+  """Returns the bucket of each string by SipHash, int64."""
+  return _buckets(sip_hash64(input_.reshape(-1).tolist(), _key(key)), num_buckets, input_.shape)
+
+
+@host_op("StringToHashBucket")
+def string_to_hash_bucket(string_tensor: np.ndarray, *, num_buckets: int) -> np.ndarray:
+  """Returns the bucket of each string by the hash of TensorFlow's first version, int64."""
+  return _buckets(first_hash64(string_tensor.reshape(-1).tolist()), num_buckets, string_tensor.shape)
+
+
+def _key(words: Sequence[int]) -> tuple[int, int]:
+  first, second = (int(word) % 2**64 for word in words)
+  return first, second
+
+
+def _buckets(hashes: np.ndarray, num_buckets: int, shape: tuple[int, ...]) -> np.ndarray:
+  return (hashes % np.uint64(num_buckets)).astype(np.int64).reshape(shape)
+
+
+@host_op("SparseCrossHashed", ignores=("N", "sparse_types", "dense_types"))
+def sparse_cross_hashed(
+  indices: list[np.ndarray],
+  values: list[np.ndarray],
+  shapes: list[np.ndarray],
+  dense_inputs: list[np.ndarray],
+  num_buckets: np.ndarray,
+  strong_hash: np.ndarray,
+  salt: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the buckets of all combinations of features of each row, as a sparse matrix."""
+  key = _key(np.reshape(salt, -1).tolist()) if bool(strong_hash) else None
+  columns = _columns(indices, values, shapes, dense_inputs)
+  hashed = [[_fingerprints(_feature_bytes(row), key) for row in column] for column in columns]
+  return _crossed_hashes(hashed, int(num_buckets))
+
+
+@host_op("SparseCross", ignores=("N", "sparse_types", "dense_types", "out_type", "internal_type"))
+def sparse_cross(
+  indices: list[np.ndarray],
+  values: list[np.ndarray],
+  shapes: list[np.ndarray],
+  dense_inputs: list[np.ndarray],
+  *,
+  hashed_output: bool,
+  num_buckets: int,
+  hash_key: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns all combinations of features of each row as a sparse matrix: as buckets, or as text joined with `_X_`."""
+  columns = _columns(indices, values, shapes, dense_inputs)
+  if not hashed_output:
+    return _crossed_text(columns, b"_X_")
+  start = np.full(1, hash_key % 2**64, np.uint64)
+  batch = len(columns[0]) if columns else 0
+  hashed = [[start] * batch, *([_feature_numbers(row) for row in column] for column in columns)]
+  return _crossed_hashes(hashed, num_buckets)
+
+
+@host_op("SparseCrossV2", ignores=("N", "sparse_types", "dense_types"))
+def sparse_cross_v2(
+  indices: list[np.ndarray],
+  values: list[np.ndarray],
+  shapes: list[np.ndarray],
+  dense_inputs: list[np.ndarray],
+  sep: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns all combinations of features of each row as text, as a sparse matrix."""
+  return _crossed_text(_columns(indices, values, shapes, dense_inputs), np.reshape(np.asarray(sep, object), -1)[0])
+
+
+def _columns(
+  indices: Sequence[np.ndarray], values: Sequence[np.ndarray], shapes: Sequence[np.ndarray], dense: Sequence[np.ndarray]
+) -> list[list[np.ndarray]]:
+  """Returns the features of each row, for each column; sparse columns come first."""
+  columns = []
+  for where, items, shape in zip(indices, values, shapes, strict=True):
+    bounds = np.searchsorted(where[:, 0], np.arange(int(shape[0]) + 1))
+    columns.append([items[start:stop] for start, stop in zip(bounds[:-1], bounds[1:], strict=True)])
+  return [*columns, *(list(array) for array in dense)]
+
+
+def _feature_bytes(row: np.ndarray) -> list[bytes]:
+  """Returns what SparseCrossHashed hashes: strings, and of each integer the low four bytes."""
+  if row.dtype == object:
+    return row.tolist()
+  return [number.tobytes() for number in row.astype(np.int64).astype("<i4")]
+
+
+def _feature_numbers(row: np.ndarray) -> np.ndarray:
+  """Returns what SparseCross combines: fingerprints of strings, and integers themselves."""
+  return fingerprint64(row.tolist()) if row.dtype == object else row.astype(np.int64).view(np.uint64)
+
+
+def _fingerprints(strings: Sequence[bytes], key: tuple[int, int] | None) -> np.ndarray:
+  return fingerprint64(strings) if key is None else sip_hash64(strings, key)
+
+
+def _crossed_hashes(
+  columns: Sequence[Sequence[np.ndarray]], num_buckets: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  rows = []
+  for features in zip(*columns, strict=True):
+    crossed = features[0]
+    for column in features[1:]:
+      crossed = concatenated(np.repeat(crossed, len(column)), np.tile(column, len(crossed)))
+    rows.append((crossed % np.uint64(num_buckets or _MAX_INT64)).astype(np.int64))
+  return *_positions(rows), np.concatenate([np.zeros(0, np.int64), *rows]), _shape(rows)
+
+
+def _crossed_text(
+  columns: Sequence[Sequence[np.ndarray]], separator: bytes
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  def text(row: np.ndarray) -> list[bytes]:
+    return row.tolist() if row.dtype == object else [str(number).encode() for number in row.tolist()]
+
+  rows = [
+    [separator.join(parts) for parts in itertools.product(*map(text, features))]
+    for features in zip(*columns, strict=True)
+  ]
+  return *_positions(rows), string_array(item for row in rows for item in row), _shape(rows)
+
+
+def _positions(rows: Sequence[Sequence[object] | np.ndarray]) -> tuple[np.ndarray]:
+  positions = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
+  return (np.array(positions, np.int64).reshape(-1, 2),)
+
+
+def _shape(rows: Sequence[Sequence[object] | np.ndarray]) -> np.ndarray:
+  return np.array([len(rows), max(map(len, rows), default=0)], np.int64)

@@ -1,0 +1,118 @@
+"""Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch, StaticRegexFullMatch."""
+
+import functools
+import re
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.host_ops.libraries import import_library
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.values import map_strings, scalar_string
+from graftax.ops_jax import InvalidInputError
+
+__all__ = ["regex_full_match", "regex_replace", "static_regex_full_match", "static_regex_replace"]
+
+_REWRITE = re.compile(rb"\\([0-9\\])|\\|[^\\]+", re.DOTALL)
+
+# Any in this module: google-re2 ships no type information.
+
+
+@host_op("StaticRegexReplace")
+def static_regex_replace(
+  input_: np.ndarray, *, pattern: bytes, rewrite: bytes, replace_global: bool = True
+) -> np.ndarray:
+  r"""Returns the strings with matches of a pattern replaced. In the rewrite, `\1` is the first group.
+
+  Raises:
+    InvalidInputError: the pattern or the rewrite is malformed.
+  """
+  compiled = _compile(pattern)
+  template = _template(rewrite, compiled)
+  return map_strings(lambda item: _replace(compiled, template, item, replace_global), input_)
+
+
+@host_op("RegexReplace")
+def regex_replace(
+  input_: np.ndarray, pattern: np.ndarray, rewrite: np.ndarray, *, replace_global: bool = True
+) -> np.ndarray:
+  """Returns the strings with matches of a pattern replaced; see `static_regex_replace`."""
+  return static_regex_replace(
+    input_,
+    pattern=scalar_string(pattern, "RegexReplace: pattern"),
+    rewrite=scalar_string(rewrite, "RegexReplace: rewrite"),
+    replace_global=replace_global,
+  )
+
+
+@host_op("StaticRegexFullMatch")
+def static_regex_full_match(input_: np.ndarray, *, pattern: bytes) -> np.ndarray:
+  """Returns whether the pattern matches each whole string."""
+  compiled = _compile(pattern)
+  return map_strings(lambda item: compiled.fullmatch(item) is not None, input_, np.bool_)
+
+
+@host_op("RegexFullMatch")
+def regex_full_match(input_: np.ndarray, pattern: np.ndarray) -> np.ndarray:
+  """Returns whether the pattern matches each whole string."""
+  return static_regex_full_match(input_, pattern=scalar_string(pattern, "RegexFullMatch: pattern"))
+
+
+@functools.lru_cache(maxsize=256)
+def _compile(pattern: bytes) -> Any:
+  re2 = import_library("re2", "google-re2", "text", "regular expressions")
+  options = re2.Options()
+  options.log_errors = False
+  try:
+    return re2.compile(pattern, options)
+  except re2.error as e:
+    raise InvalidInputError(f"regular expression {pattern!r}: {e}; expected RE2's syntax.") from e
+
+
+def _template(rewrite: bytes, compiled: Any) -> list[bytes | int]:
+  """Returns a rewrite as literal bytes and numbers of groups."""
+  parts: list[bytes | int] = []
+  for found in _REWRITE.finditer(rewrite):
+    escaped = found[1]
+    if found[0] == b"\\" or (escaped is not None and escaped != b"\\" and int(escaped) > compiled.groups):
+      raise InvalidInputError(
+        f"rewrite {rewrite!r}: a backslash must be followed by a backslash or the number of one of the "
+        f"{compiled.groups} groups of the pattern."
+      )
+    parts.append(found[0] if escaped is None else b"\\" if escaped == b"\\" else int(escaped))
+  return parts
+
+
+def _replace(compiled: Any, template: list[bytes | int], item: bytes, everywhere: bool) -> bytes:
+  """Returns `item` after RE2's GlobalReplace or Replace, which treat empty matches otherwise than Python's `sub`."""
+  parts: list[bytes] = []
+  position, last_end = 0, -1
+  while position <= len(item):
+    match = compiled.search(item, position)
+    if match is None:
+      break
+    start, end = match.span()
+    parts.append(item[position:start])
+    if start == end == last_end:
+      # An empty match right after another match does not count; RE2 copies one character.
+      step = _character_length(item, start)
+      parts.append(item[start : start + step])
+      position = start + max(step, 1)
+      continue
+    parts += (part if isinstance(part, bytes) else match[part] or b"" for part in template)
+    position = last_end = end
+    if not everywhere:
+      break
+  return b"".join(parts) + item[position:] if parts else item
+
+
+def _character_length(item: bytes, position: int) -> int:
+  """Returns the length in bytes of the UTF-8 character at a position; 1 if it is malformed, 0 at the end."""
+  for length in range(1, min(4, len(item) - position) + 1):
+    try:
+      # RE2 copies surrogates as characters.
+      item[position : position + length].decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+      continue
+    return length
+  return min(1, len(item) - position)

@@ -1,0 +1,98 @@
+"""The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
+
+Functions are written as lowerings of `graftax.ops_jax` are: positional parameters are the op's tensor inputs,
+keyword-only parameters its attributes, and a first parameter `ctx: Context` gives access to library functions. All
+inputs are known. Strings are arrays of dtype object that hold `bytes`.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from graftax.convert.host_ops.rearranging import on_numbers, rearranges
+from graftax.graphdef_ir import DType, GraftaxError, Node, OpSignature
+from graftax.ops_jax import Lowering, RegistrationError, lowering, read_lowering
+
+__all__ = ["handles_strings", "host_lowering", "host_op"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _HostOp:
+  """One registered function.
+
+  Attributes:
+    function: the function.
+    ignores: attributes that it does not need.
+    always: whether it is used in place of a JAX lowering for nodes without strings, too.
+  """
+
+  function: Callable[..., Any]
+  ignores: tuple[str, ...]
+  always: bool
+
+
+_HOST_OPS: dict[str, _HostOp] = {}
+_loaded = False
+
+
+def host_op(*op_names: str, ignores: Iterable[str] = (), always: bool = False) -> Callable[[_Function], _Function]:
+  """Returns a decorator that registers a function as the host's implementation of ops.
+
+  Args:
+    *op_names: TensorFlow's op names; all share the function.
+    ignores: attributes that the function does not need.
+    always: use it for all nodes of these ops. Otherwise it is used if a node has strings, or if JAX has no lowering.
+
+  Raises:
+    RegistrationError: an op is registered already.
+  """
+
+  def decorate(function: _Function) -> _Function:
+    for op in op_names:
+      if op in _HOST_OPS:
+        raise RegistrationError(f"host_op({op!r}): {_HOST_OPS[op].function.__qualname__} implements this op already.")
+      _HOST_OPS[op] = _HostOp(function, tuple(ignores), always)
+    return function
+
+  return decorate
+
+
+def host_lowering(node: Node, signature: OpSignature | None) -> Lowering | None:
+  """Returns what the host runs for a node: a host op, or JAX's lowering outside of `jit`; None if there is neither."""
+  _load()
+  found = _HOST_OPS.get(node.op)
+  in_jax = lowering(node.op)
+  has_strings = handles_strings(node, signature)
+  if found is not None and (found.always or in_jax is None or has_strings):
+    return read_lowering(found.function, ignores=found.ignores)
+  if has_strings and in_jax is not None and signature is not None:
+    return on_numbers(in_jax, node, signature) if rearranges(node.op) else None
+  return None if has_strings else in_jax
+
+
+def handles_strings(node: Node, signature: OpSignature | None) -> bool:
+  """Returns whether an input, an output or an attribute of a node says that it has strings."""
+  attrs = node.attrs.values()
+  if any(value is DType.STRING or (isinstance(value, tuple) and DType.STRING in value) for value in attrs):
+    return True
+  if signature is None:
+    return False
+  try:
+    attributes = signature.with_defaults(node.attrs)
+    return DType.STRING in {*signature.input_types(attributes), *signature.output_types(attributes)}
+  except GraftaxError:
+    return False
+
+
+def _load() -> None:
+  # Delayed until a model is split, as other conversions do not need these modules. The flag is set first, because the
+  # modules register their functions during the import.
+  global _loaded
+  if not _loaded:
+    _loaded = True
+    package = __name__.rpartition(".")[0]
+    for module in importlib.import_module(package).HOST_OPS:
+      importlib.import_module(f"{package}.{module}")

@@ -1,0 +1,334 @@
+"""Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, base64."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.unicode import decode_replacing
+from graftax.convert.host_ops.values import as_strings, map_strings, scalar_string, string_array
+from graftax.ops_jax import InvalidInputError
+
+__all__ = [
+  "as_string",
+  "decode_base64",
+  "encode_base64",
+  "reduce_join",
+  "string_join",
+  "string_length",
+  "string_lower",
+  "string_n_grams",
+  "string_split",
+  "string_split_v2",
+  "string_strip",
+  "string_to_number",
+  "string_upper",
+  "substr",
+]
+
+_HEXADECIMAL = re.compile(rb"[+-]?0[xX][0-9a-fA-F]+")
+_DECIMAL = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+
+
+@host_op("StringLower")
+def string_lower(input_: np.ndarray, *, encoding: str = "") -> np.ndarray:
+  """Returns the strings in lower case: ASCII letters, or with the encoding "utf-8" all letters.
+
+  Differs from TF: all letters of Python's version of Unicode are known, those of TensorFlow 2.21 up to Unicode 13.
+  """
+  return map_strings(_changes_case(bytes.lower, str.lower, encoding), input_)
+
+
+@host_op("StringUpper")
+def string_upper(input_: np.ndarray, *, encoding: str = "") -> np.ndarray:
+  """Returns the strings in upper case; see `string_lower`."""
+  return map_strings(_changes_case(bytes.upper, str.upper, encoding), input_)
+
+
+def _changes_case(
+  ascii_case: Callable[[bytes], bytes], full_case: Callable[[str], str], encoding: str
+) -> Callable[[bytes], bytes]:
+  if not encoding:
+    return ascii_case
+  # TensorFlow ends a string at its first zero byte here.
+  return lambda item: full_case(decode_replacing(item.partition(b"\0")[0])).encode()
+
+
+@host_op("StringStrip")
+def string_strip(input_: np.ndarray) -> np.ndarray:
+  """Returns the strings without ASCII whitespace at both ends."""
+  return map_strings(bytes.strip, input_)
+
+
+@host_op("StringLength")
+def string_length(input_: np.ndarray, *, unit: str = "BYTE") -> np.ndarray:
+  """Returns the number of bytes, or of UTF-8 characters, as int32."""
+  return map_strings(len if unit == "BYTE" else lambda item: sum(map(_starts_character, item)), input_, np.int32)
+
+
+def _starts_character(byte: int) -> bool:
+  """Returns whether a byte does not continue a UTF-8 character; invalid UTF-8 is not checked."""
+  return byte & 0xC0 != 0x80
+
+
+@host_op("Substr", ignores=("T",))
+def substr(input_: np.ndarray, pos: np.ndarray, len_: np.ndarray, *, unit: str = "BYTE") -> np.ndarray:
+  """Returns a part of each string. A negative position counts from the end.
+
+  Raises:
+    InvalidInputError: a position lies outside of its string.
+  """
+  cut = _substring_of_bytes if unit == "BYTE" else _substring_of_characters
+  shape = np.broadcast_shapes(input_.shape, np.shape(pos), np.shape(len_))
+  parts = (np.broadcast_to(part, shape).reshape(-1).tolist() for part in (input_, pos, len_))
+  return string_array((cut(*arguments) for arguments in zip(*parts, strict=True)), shape)
+
+
+def _substring_of_bytes(item: bytes, position: int, length: int) -> bytes:
+  start = _start(item, len(item), position)
+  return item[start : start + max(length, 0)]
+
+
+def _substring_of_characters(item: bytes, position: int, length: int) -> bytes:
+  starts = [i for i, byte in enumerate(item) if i == 0 or _starts_character(byte)] + [len(item)]
+  first = _start(item, len(starts) - 1, position)
+  return item[starts[first] : starts[min(first + max(length, 0), len(starts) - 1)]]
+
+
+def _start(item: bytes, length: int, position: int) -> int:
+  if not -length <= position <= length:
+    raise InvalidInputError(f"Substr: position {position} is out of range for the string {item!r} of length {length}.")
+  return position if position >= 0 else length + position
+
+
+@host_op("StringJoin", ignores=("N",))
+def string_join(inputs: list[np.ndarray], *, separator: bytes = b"") -> np.ndarray:
+  """Returns the elements of several arrays of one shape joined; scalars are joined with every element."""
+  shape = next((array.shape for array in inputs if array.ndim), ())
+  rows = [np.broadcast_to(array, shape).reshape(-1).tolist() for array in inputs]
+  return string_array((separator.join(parts) for parts in zip(*rows, strict=True)), shape)
+
+
+@host_op("ReduceJoin")
+def reduce_join(
+  inputs: np.ndarray, reduction_indices: np.ndarray, *, keep_dims: bool = False, separator: bytes = b""
+) -> np.ndarray:
+  """Returns the strings joined along some axes, first along the first of them."""
+  axes = [int(axis) % max(inputs.ndim, 1) for axis in np.reshape(reduction_indices, -1)]
+  kept = [axis for axis in range(inputs.ndim) if axis not in axes]
+  if not axes:
+    # TensorFlow joins nothing if no axes are given.
+    return inputs
+  # The first of the given axes is joined first.
+  axes.reverse()
+  moved = np.transpose(inputs, [*kept, *axes])
+  shape = tuple(inputs.shape[axis] for axis in kept)
+  rows = moved.reshape(int(np.prod(shape)), int(np.prod([inputs.shape[axis] for axis in axes])))
+  joined = string_array((separator.join(row) for row in rows.tolist()), shape)
+  return np.expand_dims(joined, tuple(sorted(axes))) if keep_dims else joined
+
+
+@host_op("StringSplitV2")
+def string_split_v2(
+  input_: np.ndarray, sep: np.ndarray, *, maxsplit: int = -1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the parts of each string as a sparse matrix: indices, values, shape. Without separator at whitespace."""
+  separator = scalar_string(sep, "StringSplitV2: sep")
+  return _as_sparse([_split(item, separator, maxsplit) for item in input_.tolist()])
+
+
+def _split(item: bytes, separator: bytes, maxsplit: int) -> list[bytes]:
+  if maxsplit == 0:
+    return [item]
+  if separator:
+    return item.split(separator, maxsplit)
+  parts = item.split(None, maxsplit)
+  if 0 < maxsplit == len(parts):
+    # Unlike Python, TensorFlow returns what follows the last split even if it is empty.
+    parts.append(b"")
+  return parts
+
+
+@host_op("StringSplit")
+def string_split(
+  input_: np.ndarray, delimiter: np.ndarray, *, skip_empty: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the parts of each string between any of the delimiter's bytes, or if it is empty, each byte."""
+  split_at = set(scalar_string(delimiter, "StringSplit: delimiter"))
+  rows = [_split_at_any(item, split_at) for item in input_.tolist()]
+  return _as_sparse([[part for part in row if part or not skip_empty] for row in rows])
+
+
+def _split_at_any(item: bytes, delimiters: set[int]) -> list[bytes]:
+  if not item or not delimiters:
+    return [bytes([byte]) for byte in item]
+  parts, start = [], 0
+  for position, byte in enumerate(item):
+    if byte in delimiters:
+      parts.append(item[start:position])
+      start = position + 1
+  return [*parts, item[start:]]
+
+
+def _as_sparse(rows: Sequence[Sequence[bytes]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  lengths = np.array([len(row) for row in rows], np.int64)
+  starts = np.cumsum(lengths) - lengths
+  columns = np.arange(lengths.sum()) - np.repeat(starts, lengths)
+  indices = np.stack([np.repeat(np.arange(len(rows)), lengths), columns], axis=1).astype(np.int64)
+  values = string_array(part for row in rows for part in row)
+  return indices, values, np.array([len(rows), lengths.max(initial=0)], np.int64)
+
+
+@host_op("AsString", ignores=("T",))
+def as_string(
+  input_: np.ndarray,
+  *,
+  precision: int = -1,
+  scientific: bool = False,
+  shortest: bool = False,
+  width: int = -1,
+  fill: bytes = b"",
+) -> np.ndarray:
+  """Returns numbers as text, formatted as C's `printf` does."""
+  if input_.dtype == object:
+    return input_
+  kind = {"b": "s", "i": "d", "u": "d"}.get(input_.dtype.kind) or ("e" if scientific else "g" if shortest else "f")
+  size = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
+  template = f"%{fill.decode()}{size}{kind}"
+  # C does not pad these with zeros.
+  not_finite = f"%{fill.decode().replace('0', '')}{size}{kind}"
+
+  def text(number: complex) -> bytes:
+    if isinstance(number, bool):
+      return (template % ("true" if number else "false")).encode()
+    if isinstance(number, complex):
+      return f"({template % number.real},{template % number.imag})".encode()
+    return ((template if np.isfinite(number) else not_finite) % number).encode()
+
+  # float16 and bfloat16 have no Python type of their own.
+  wide = input_.astype(np.float64) if input_.dtype.kind in "fV" else input_
+  return string_array((text(number) for number in wide.reshape(-1).tolist()), input_.shape)
+
+
+@host_op("StringToNumber")
+def string_to_number(string_tensor: np.ndarray, *, out_type: np.dtype) -> np.ndarray:
+  """Returns the numbers that strings spell.
+
+  Raises:
+    InvalidInputError: a string is not a number of that type.
+  """
+  parse = _parse_float if out_type.kind == "f" else _parse_integer
+  return map_strings(lambda item: parse(item, out_type), string_tensor, out_type)
+
+
+def _parse_float(item: bytes, dtype: np.dtype) -> float:
+  text = item.strip()
+  if _DECIMAL.fullmatch(text) or _NOT_FINITE.fullmatch(text):
+    # Through the text, since rounding to float64 first can change the last bit of a float32.
+    with np.errstate(over="ignore"):
+      return float(dtype.type(text.decode()))
+  if _HEXADECIMAL.fullmatch(text):
+    return float(int(text, 16))
+  raise InvalidInputError(f"StringToNumber: {item!r} is not a number; expected text such as '1.5' for {dtype}.")
+
+
+def _parse_integer(item: bytes, dtype: np.dtype) -> int:
+  text = item.strip()
+  value = int(text) if _INTEGER.fullmatch(text) else None
+  limits = np.iinfo(dtype)
+  if value is None or not limits.min <= value <= limits.max:
+    raise InvalidInputError(f"StringToNumber: {item!r} is not a number of {dtype}, {limits.min} to {limits.max}.")
+  return value
+
+
+@host_op("EncodeBase64")
+def encode_base64(input_: np.ndarray, *, pad: bool = False) -> np.ndarray:
+  """Returns strings in the base64 alphabet for URLs, with padding only if asked for."""
+  return map_strings(
+    lambda item: base64.urlsafe_b64encode(item) if pad else base64.urlsafe_b64encode(item).rstrip(b"="), input_
+  )
+
+
+@host_op("DecodeBase64")
+def decode_base64(input_: np.ndarray) -> np.ndarray:
+  """Returns the strings that base64 text for URLs encodes; padding is optional.
+
+  Raises:
+    InvalidInputError: a string is not base64.
+  """
+  return map_strings(_decode_base64, input_)
+
+
+def _decode_base64(item: bytes) -> bytes:
+  text = item.rstrip(b"=")
+  try:
+    if (item != text and (len(item) % 4 or len(item) - len(text) > 2)) or re.search(rb"[^A-Za-z0-9_-]", text):
+      raise ValueError("wrong padding, or characters outside of the alphabet of base64 for URLs")
+    return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+  except (binascii.Error, ValueError) as e:
+    raise InvalidInputError(f"DecodeBase64: {item!r} is not base64 for URLs: {e}.") from e
+
+
+@host_op("StringNGrams", ignores=("Tsplits",))
+def string_n_grams(
+  data: np.ndarray,
+  data_splits: np.ndarray,
+  *,
+  separator: bytes,
+  ngram_widths: tuple[int, ...],
+  left_pad: bytes,
+  right_pad: bytes,
+  pad_width: int,
+  preserve_short_sequences: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the n-grams of each row, all of the first width before those of the next, and their row splits."""
+  rows: list[list[bytes]] = []
+  for start, stop in zip(data_splits[:-1].tolist(), data_splits[1:].tolist(), strict=True):
+    tokens = data[start:stop].tolist()
+    grams = [
+      gram
+      for width in ngram_widths
+      for gram in _grams(tokens, width, separator, left_pad, right_pad, _padding(width, pad_width))
+    ]
+    if not grams and preserve_short_sequences and tokens:
+      # One n-gram of the whole row, with as much padding as it would have.
+      padding = max(pad_width, 0)
+      grams = list(_grams(tokens, len(tokens) + 2 * padding, separator, left_pad, right_pad, padding))
+    rows.append(grams)
+  splits = np.cumsum([0, *map(len, rows)]).astype(data_splits.dtype)
+  return string_array(gram for row in rows for gram in row), splits
+
+
+def _padding(width: int, pad_width: int) -> int:
+  return min(width - 1 if pad_width < 0 else pad_width, width - 1)
+
+
+def _grams(
+  tokens: Sequence[bytes], width: int, separator: bytes, left: bytes, right: bytes, padding: int
+) -> Iterator[bytes]:
+  padded = [left] * padding + [*tokens] + [right] * padding
+  for start in range(len(padded) - width + 1):
+    yield separator.join(padded[start : start + width])
+
+
+@host_op("StringFormat", ignores=("T",))
+def string_format(
+  inputs: list[np.ndarray], *, template: bytes = b"%s", placeholder: bytes = b"%s", summarize: int = 3
+) -> np.ndarray:
+  """Returns the template with scalars in place of the placeholders.
+
+  Raises:
+    InvalidInputError: a value is not a scalar; TensorFlow's summaries of arrays are not implemented.
+  """
+  del summarize
+  parts = template.split(placeholder)
+  if any(np.ndim(value) for value in inputs):
+    raise InvalidInputError("StringFormat: an input is an array; expected scalars.")
+  texts = [scalar_string(value if value.dtype == object else as_string(value), "StringFormat") for value in inputs]
+  joined = b"".join(text for pair in zip(parts, [*texts, b""], strict=True) for text in pair)
+  return as_strings(joined)

@@ -1,0 +1,68 @@
+"""Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport."""
+
+import functools
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.values import as_strings
+from graftax.convert.program import StringTable
+from graftax.ops_jax import LookupTable
+
+__all__ = ["lookup_table_export", "lookup_table_find", "lookup_table_size"]
+
+_Table = StringTable | LookupTable
+
+
+@host_op("LookupTableFind", "LookupTableFindV2", ignores=("Tin", "Tout"), always=True)
+def lookup_table_find(table_handle: _Table, keys: np.ndarray, default_value: np.ndarray) -> np.ndarray:
+  """Returns the value of each key, or the default value if the table does not have it."""
+  positions, values = _index(_Identified(table_handle)), table_handle.values
+  key_rank = table_handle.keys.ndim - 1
+  keys = np.asarray(keys)
+  batch = keys.shape[: keys.ndim - key_rank]
+  rows = keys.reshape(-1).tolist() if not key_rank else map(_hashable, keys.reshape(-1, *table_handle.keys.shape[1:]))
+  found = np.array([positions.get(key, -1) for key in rows], np.int64).reshape(batch)
+  default = np.asarray(as_strings(default_value) if values.dtype == object else default_value, values.dtype)
+  result = np.array(np.broadcast_to(default, (*batch, *values.shape[1:])))
+  result[found >= 0] = values[found[found >= 0]]
+  return result
+
+
+@host_op("LookupTableSize", "LookupTableSizeV2", always=True)
+def lookup_table_size(table_handle: _Table) -> np.ndarray:
+  """Returns the number of keys, an int64 scalar."""
+  return np.asarray(len(table_handle.keys), np.int64)
+
+
+@host_op("LookupTableExport", "LookupTableExportV2", ignores=("Tkeys", "Tvalues"), always=True)
+def lookup_table_export(table_handle: _Table) -> tuple[np.ndarray, np.ndarray]:
+  """Returns all keys and their values, in the order in which the table was filled."""
+  return table_handle.keys, table_handle.values
+
+
+class _Identified:
+  """A table, compared by identity: a `LookupTable` is compared by its name."""
+
+  def __init__(self, table: _Table):
+    self.table = table
+
+  def __hash__(self) -> int:
+    return id(self.table)
+
+  def __eq__(self, other: object) -> bool:
+    return isinstance(other, _Identified) and other.table is self.table
+
+
+@functools.lru_cache(maxsize=32)
+def _index(table: _Identified) -> dict[Hashable, int]:
+  """Returns key -> position. If a key occurs twice, as it cannot in TensorFlow, the first one counts."""
+  keys = table.table.keys
+  hashable: Any = keys.tolist() if keys.ndim == 1 else [_hashable(key) for key in keys]
+  return {key: position for position, key in reversed(list(enumerate(hashable)))}
+
+
+def _hashable(key: np.ndarray) -> Hashable:
+  return tuple(key.reshape(-1).tolist())

@@ -1,0 +1,50 @@
+"""Helpers for arrays of strings: dtype object with `bytes` as elements."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from graftax.ops_jax import InvalidInputError
+
+__all__ = ["as_strings", "map_strings", "scalar_string", "string_array"]
+
+# Any in this module: elements are numbers or bytes.
+
+
+def string_array(items: Iterable[bytes], shape: tuple[int, ...] | None = None) -> np.ndarray:
+  """Returns an array of strings; a vector if no shape is given."""
+  flat = list(items)
+  array = np.empty(len(flat), object)
+  array[:] = flat
+  return array if shape is None else array.reshape(shape)
+
+
+def map_strings(function: Callable[[bytes], Any], array: np.ndarray, dtype: Any = object) -> np.ndarray:
+  """Returns the results of a function for all elements, in an array of the same shape."""
+  flat = [function(item) for item in array.reshape(-1).tolist()]
+  if dtype is object:
+    return string_array(flat, array.shape)
+  return np.array(flat, dtype).reshape(array.shape)
+
+
+def as_strings(value: Any) -> np.ndarray:
+  """Returns a value as an array of strings; a scalar of NumPy's dtype object is a bare `bytes`."""
+  if isinstance(value, bytes):
+    array = np.empty((), object)
+    array[()] = value
+    return array
+  return np.asarray(value, object)
+
+
+def scalar_string(value: np.ndarray, what: str) -> bytes:
+  """Returns the element of an array with one string.
+
+  Raises:
+    InvalidInputError: it has more or fewer elements.
+  """
+  if np.size(value) != 1:
+    raise InvalidInputError(f"{what} has shape {list(np.shape(value))}; expected a scalar.")
+  item = as_strings(value).reshape(-1)[0]
+  assert isinstance(item, bytes), f"internal: a string tensor holds {item!r}."
+  return item

@@ -1,0 +1,119 @@
+"""Runs a program on the host: strings and tables in NumPy, numbers by JAX's lowerings outside of `jit`."""
+
+import collections
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert.evaluation.evaluate import Evaluator
+from graftax.convert.evaluation.frame import Frame
+from graftax.convert.evaluation.state import State
+from graftax.convert.host_ops.registry import host_lowering
+from graftax.convert.host_ops.values import as_strings
+from graftax.convert.options import ConvertOptions
+from graftax.convert.planning.effects import EffectAnalysis
+from graftax.convert.planning.plan import Plan, Planner
+from graftax.convert.program import Program, StringTable, UnavailableCapture
+from graftax.graphdef_ir import follow_calls, referenced_functions, traits_of
+from graftax.ops_jax import Int64Pair, Value
+
+__all__ = ["HostFunction", "host_obstacles", "plan_host_function"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HostFunction:
+  """A program that runs on the host, on NumPy arrays; strings are arrays of dtype object with `bytes`.
+
+  Attributes:
+    program: the program.
+    planner: plans the functions that it calls.
+    plan: the plan of its function.
+  """
+
+  program: Program
+  planner: Planner
+  plan: Plan
+
+  def __call__(self, flat: Sequence[Value]) -> list[Value]:
+    """Returns flat results for flat inputs, with 64-bit integers and floats as they are in TensorFlow."""
+    with jax.core.eval_context(), jax.enable_x64(True):
+      evaluator = Evaluator(self.planner, self.planner.options, State({}), None, policy=_HostPolicy())
+      values = [_as_numpy(value) for value in flat]
+      return list(evaluator.run(self.plan, [*values, *self.program.captures]))
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    return plan_host_function, (self.program,)
+
+
+def plan_host_function(program: Program) -> HostFunction:
+  """Returns a program, which `host_obstacles` does not refuse, as a host function."""
+  planner = Planner(
+    program.library, program.signatures, ConvertOptions(), program.gradients, find_lowering=host_lowering
+  )
+  return HostFunction(program, planner, planner.plan_root(program.function))
+
+
+class _HostPolicy:
+  """Runs every step on known values; results are known."""
+
+  names_scopes = False
+
+  def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
+    """Returns the outputs of `frame.step`."""
+    return [_as_numpy(value) for value in frame.step.kernel.run(frame, inputs)]
+
+
+def _as_numpy(value: Value) -> Value:
+  if isinstance(value, Int64Pair):
+    # The two halves of a 64-bit integer.
+    low, high = (np.asarray(half).astype(np.uint64) for half in (value.low, value.high))
+    return (low | (high << np.uint64(32))).astype(value.dtype)
+  if isinstance(value, jax.Array):
+    return np.asarray(value)
+  return as_strings(value) if isinstance(value, bytes) else value
+
+
+def host_obstacles(program: Program, names: Collection[str] | None = None) -> dict[str, list[tuple[str, str]]]:
+  """Returns what keeps nodes from running on the host: op or description of a capture -> (node, function).
+
+  Args:
+    program: the program.
+    names: names of nodes of its function; by default all.
+  """
+  if names is not None:
+    kept = tuple(node for node in program.function.nodes if node.name in names)
+    program = dataclasses.replace(program, function=dataclasses.replace(program.function, nodes=kept))
+  found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+  for function, node in _reached_nodes(program):
+    if node.op == "Const" or node.op in program.library or traits_of(node.op).is_alias:
+      continue
+    if host_lowering(node, program.signatures.get(node.op)) is None:
+      found[node.op].append((node.name, function))
+  start = len(program.function.parameters) - len(program.captures)
+  for parameter, capture in zip(program.function.parameters[start:], program.captures, strict=True):
+    if isinstance(capture, UnavailableCapture) and not isinstance(capture, StringTable):
+      readers = [n.name for n in program.function.nodes if any(ref.node == parameter.name for ref in n.inputs)]
+      if readers:
+        found[capture.what] += ((name, program.function.name) for name in readers)
+  return dict(sorted(found.items()))
+
+
+def _reached_nodes(program: Program) -> Iterator[tuple[str, Any]]:
+  """Yields the name of a function and a node of it, for the program's function and all that it calls."""
+  library, effects = program.library, EffectAnalysis(program.library, program.signatures)
+
+  def nodes_of(name: str) -> Iterator[Any]:
+    if name == program.function.name:
+      return iter(program.function.nodes)
+    needed = effects.needed_nodes(library[name])
+    return (node for node in library[name].nodes if node.name in needed)
+
+  def callees(name: str) -> Iterator[str]:
+    return (called for node in nodes_of(name) for called in referenced_functions(node, library))
+
+  for name in follow_calls([program.function.name], callees):
+    for node in nodes_of(name):
+      yield name, node

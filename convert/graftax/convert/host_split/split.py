@@ -1,0 +1,242 @@
+"""Splits a program into a part for the host, a numeric part in JAX, and a part for the host after it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from graftax.convert.annotated import AnnotatedFunction
+from graftax.convert.conversion import convert_program
+from graftax.convert.host_split.carriers import KnownArray, PackedStrings
+from graftax.convert.host_split.host_function import HostFunction, host_obstacles, plan_host_function
+from graftax.convert.host_split.segment_sizes import with_segment_sizes
+from graftax.convert.host_split.stages import Stages, find_stages
+from graftax.convert.options import ConvertOptions
+from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
+from graftax.convert.program import Program
+from graftax.convert.structures.nested import InputStructure, OutputStructure, flatten_call
+from graftax.convert.subgraph import cut, inlined
+from graftax.convert.variable import Variable
+from graftax.graphdef_ir import DType, Function, Result, TensorRef, ancestors
+from graftax.ops_jax import UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
+
+__all__ = ["Body", "Head", "Split", "Tail", "split_program"]
+
+# Any in this module: arguments and results are the caller's own nested structures.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Head:
+  """The host's part of a program before its numbers.
+
+  Attributes:
+    function: computes the tensors that the body takes.
+    inputs: the structure of the arguments.
+    name: the name of the program, for messages.
+    known: for each result, whether shapes in the body depend on its value.
+  """
+
+  function: HostFunction
+  inputs: InputStructure
+  name: str
+  known: tuple[bool, ...]
+
+  def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """Returns the arguments of the body after `params`.
+
+    Strings are `str`, `bytes`, or lists or arrays of them.
+
+    Raises:
+      InputError: the arguments do not fit the signature.
+      InvalidInputError: a value is malformed, as it would be in TensorFlow.
+    """
+    with jax.enable_x64(True):
+      flat = flatten_call(
+        self.inputs, args, kwargs, function=self.name, strict_shape_check=True, strict_dtype_check=False
+      )
+    return tuple(map(_for_body, self.function(flat), self.known))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Body:
+  """The numeric part of a program: a JAX function, for any transform.
+
+  Attributes:
+    function: the converted part.
+    num_inputs: the number of its inputs; what else the head returns is passed on to the tail.
+  """
+
+  function: AnnotatedFunction
+  num_inputs: int
+
+  def __call__(self, params: Mapping[str, Any], /, *tensors: Any, rng: Any = None) -> tuple[tuple[Any, ...], Any]:
+    """Returns `(results, new_params)` for the results of the head."""
+    values = [tensor.value if isinstance(tensor, KnownArray) else _as_jax(tensor) for tensor in tensors]
+    results, new_params = self.function.fn.run(params, values[: self.num_inputs], rng)  # type: ignore[attr-defined]
+    return (*results, *tensors[self.num_inputs :]), new_params
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Tail:
+  """The host's part of a program after its numbers.
+
+  Attributes:
+    function: computes the results that only the host can compute.
+    outputs: the structure of the program's results.
+    sources: for each flat result, whether `function` computes it, and its position among the results of `function` or
+      of the body.
+    dtypes: the dtypes of the body's results in TensorFlow.
+  """
+
+  function: HostFunction
+  outputs: OutputStructure
+  sources: tuple[tuple[bool, int], ...]
+  dtypes: tuple[DType, ...]
+
+  def __call__(self, result: tuple[Sequence[Any], Any]) -> Any:
+    """Returns the program's results for `(results, new_params)` of the body. Strings are arrays of `bytes`."""
+    values, _ = result
+    made: list[Value] = []
+    if any(on_host for on_host, _ in self.sources):
+      made = self.function([_for_host(value, dtype) for value, dtype in zip(values, self.dtypes, strict=True)])
+    flat = [made[i] if on_host else _for_caller(values[i]) for on_host, i in self.sources]
+    return self.outputs.pack(flat)
+
+
+class Split(NamedTuple):
+  """The parts of a program: `tail(jax.jit(body)(params, *head(...)))` are its results.
+
+  Attributes:
+    head: the host's part before the numbers: strings, tables, encoded images.
+    body: the numeric part, `body(params, *tensors, rng=None) -> (results, new_params)`.
+    params: the parameters, by variable name.
+    tail: the host's part after the numbers.
+  """
+
+  head: Head
+  body: Body
+  params: dict[str, Variable]
+  tail: Tail
+
+
+def split_program(program: Program, options: ConvertOptions | None = None) -> Split:
+  """Splits a program into a head and a tail for the host and a body in JAX, which run without TensorFlow.
+
+  The head computes what JAX cannot: strings, tables of strings, encoded files. It also computes integers on which
+  shapes depend, so that the body has static shapes for each of its results. The tail computes what depends on the
+  body and cannot be computed in JAX, such as the names of classes.
+
+  Args:
+    program: the program.
+    options: options of the conversion of the body; by default the current ones.
+
+  Raises:
+    UnsupportedOpError: some ops are implemented neither for the host nor in JAX, or some tables cannot be read; one
+      error lists all.
+    ConversionError: a host op stands between two parts with variables.
+    ControlFlowError: TF1 control flow in the program does not form conditionals and loops.
+  """
+  functional = with_functional_control_flow(program)
+  flat = with_segment_sizes(dataclasses.replace(functional, function=inlined(functional)))
+  stages = find_stages(flat, flat.function)
+  _check(flat, stages)
+  first, last = _first_part(flat, stages), _last_part(flat, stages)
+  fed, fetched = [str(ref) for ref in stages.to_body], [str(ref) for ref in stages.to_tail]
+  function, params = convert_program(cut(flat, fed, fetched), options)
+  head = Head(
+    plan_host_function(first),
+    program.inputs,
+    program.name,
+    tuple(ref in stages.known for ref in (*stages.to_body, *stages.past_body)),
+  )
+  return Split(head, Body(function, len(fed)), params, _tail(flat, stages, last))
+
+
+def _first_part(flat: Program, stages: Stages) -> Program:
+  """Returns the program of the head: what its results need, without side effects."""
+  refs = [*stages.to_body, *stages.past_body]
+  results = tuple(Result(str(ref), ref, DType.INVALID) for ref in refs)
+  nodes = {node.name: node for node in flat.function.nodes}
+  needed = ancestors(nodes, [ref.node for ref in refs], control=False)
+  function = _without_control(dataclasses.replace(flat.function, results=results), needed)
+  return dataclasses.replace(flat, function=function, outputs=OutputStructure(()))
+
+
+def _last_part(flat: Program, stages: Stages) -> Program:
+  """Returns the program of the tail, whose inputs are the results of the body."""
+  fed = [str(ref) for ref in (*stages.to_tail, *stages.past_body)]
+  part = cut(flat, fed, list(dict.fromkeys(str(ref) for ref in _made_last(flat, stages))))
+  needed = ancestors(
+    {n.name: n for n in part.function.nodes}, [r.ref.node for r in part.function.results], control=False
+  )
+  return dataclasses.replace(part, function=_without_control(part.function, needed))
+
+
+def _without_control(function: Function, needed: set[str]) -> Function:
+  """Returns a function of some of its nodes, without control edges and with them the effects of others."""
+  nodes = tuple(dataclasses.replace(n, control_inputs=()) for n in function.nodes if n.name in needed)
+  return dataclasses.replace(function, nodes=nodes, control_results=())
+
+
+def _made_last(flat: Program, stages: Stages) -> list[TensorRef]:
+  """Returns the results that the tail computes: those that the body does not pass on."""
+  passed = {*stages.to_tail, *stages.past_body}
+  return [result.ref for result in flat.function.results if result.ref not in passed]
+
+
+def _tail(flat: Program, stages: Stages, last: Program) -> Tail:
+  order = [*stages.to_tail, *stages.past_body]
+  passed = {ref: (False, position) for position, ref in enumerate(order)}
+  made = {str(ref): (True, i) for i, ref in enumerate(dict.fromkeys(_made_last(flat, stages)))}
+  sources = tuple(passed.get(result.ref) or made[str(result.ref)] for result in flat.function.results)
+  dtypes = tuple(parameter.dtype.base for parameter in last.function.parameters[: len(order)])
+  return Tail(plan_host_function(last), flat.outputs, sources, dtypes)
+
+
+def _check(flat: Program, stages: Stages) -> None:
+  """Raises one error that lists all that keeps nodes from running on the host."""
+  found = host_obstacles(flat, stages.on_host)
+  if found:
+    lines = [f"  {what} x{len(places)}: {places[0][0]!r} in {places[0][1]!r}" for what, places in found.items()]
+    raise UnsupportedOpError(
+      "\n".join(
+        [
+          f"{flat.name!r} cannot be split, because its host part needs what graftax does not implement:",
+          *lines,
+          "Convert what comes after it with graftax.convert.convert_subgraph, and run the rest in TensorFlow.",
+        ]
+      )
+    )
+
+
+def _for_body(value: Value, known: bool) -> Any:
+  """Returns a tensor of the host in the form in which it passes through `jit`."""
+  if value.dtype == object:
+    return PackedStrings.pack(value)
+  if known:
+    return KnownArray(value)
+  if not fits_jax_dtype(value):
+    return as_int64_pair(value)
+  return value.astype(canonical_dtype(value.dtype), copy=False)
+
+
+def _as_jax(tensor: Any) -> Any:
+  # Traced even outside of `jit`, where shapes would otherwise depend on it.
+  return jax.numpy.asarray(tensor) if isinstance(tensor, np.ndarray | np.generic) else tensor
+
+
+def _for_host(value: Any, dtype: DType) -> Value:
+  """Returns a tensor that the body returned, with the dtype that it has in TensorFlow if that is an integer type."""
+  if isinstance(value, PackedStrings):
+    return value.unpack()
+  array = value.value if isinstance(value, KnownArray) else value
+  is_integer = isinstance(array, jax.Array | np.ndarray) and array.dtype.kind in "iu"
+  return np.asarray(array).astype(dtype.numpy) if is_integer and dtype.numpy.kind in "iu" else array
+
+
+def _for_caller(value: Any) -> Any:
+  if isinstance(value, PackedStrings):
+    return value.unpack()
+  return value.value if isinstance(value, KnownArray) else value

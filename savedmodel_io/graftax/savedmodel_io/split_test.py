@@ -1,0 +1,171 @@
+"""Models with strings, tables and hashes that TensorFlow saves: split without TensorFlow, against what it computes."""
+
+import functools
+import shutil
+
+import jax
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from graftax.convert import InputError
+from graftax.graphdef_ir import UnsupportedError
+from graftax.savedmodel_io import load
+
+TEXTS = ["the quick brown fox", "hello, WORLD! the éa", "", "foo bar unknown the quick fox the the the the the"]
+
+
+def _random(seed, *shape):
+  return tf.Variable(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
+
+
+class TextModels(tf.Module):
+  def __init__(self, vocabulary):
+    super().__init__()
+    words = tf.lookup.TextFileInitializer(
+      vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+    )
+    self.words = tf.lookup.StaticVocabularyTable(words, 3)
+    names = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1, 2], tf.int64), tf.constant(["bad", "so so", "good"]))
+    self.names = tf.lookup.StaticHashTable(names, "?")
+    genres = tf.lookup.KeyValueTensorInitializer(tf.constant(["drama", "news"]), tf.constant([1, 2]))
+    self.genres = tf.lookup.StaticHashTable(genres, 0)
+    self.buckets, self.embedding = _random(0, 1000, 8), _random(1, 20, 8)
+    self.kernel, self.genre_weights, self.cross_weights = _random(2, 8, 3), _random(3, 3, 4), _random(4, 50, 4)
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+  def hashed(self, text):
+    """Embeds hash buckets of words, as the NNLM modules of TF-Hub do."""
+    words = tf.compat.v1.string_split(tf.strings.regex_replace(text, r"[[:punct:]]", " "))
+    buckets = tf.SparseTensor(words.indices, tf.strings.to_hash_bucket_fast(words.values, 1000), words.dense_shape)
+    embedded = tf.nn.safe_embedding_lookup_sparse(self.buckets, buckets, combiner="sqrtn")
+    return {"embedded": embedded, "logits": embedded @ self.kernel}
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+  def tokens(self, text):
+    """Looks up words in a vocabulary and names the class, as a small BERT classifier would."""
+    words = tf.strings.split(tf.strings.lower(text))
+    ids = self.words.lookup(words).to_tensor()[:, :8]
+    lengths = tf.minimum(words.row_lengths(), 8)
+    mask = tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32)
+    pooled = tf.reduce_sum(tf.gather(self.embedding, ids) * mask[..., None], 1)
+    logits = pooled @ self.kernel
+    return {
+      "logits": logits,
+      "label": self.names.lookup(tf.argmax(logits, -1)),
+      "echo": tf.strings.join(["<", text, ">"]),
+      "lengths": lengths,
+    }
+
+  @tf.function(
+    input_signature=[
+      tf.TensorSpec([None], tf.string, name="genre"),
+      tf.TensorSpec([None], tf.int64, name="hour"),
+      tf.TensorSpec([None], tf.float32, name="price"),
+    ]
+  )
+  def recommend(self, genre, hour, price):
+    """Scores with a looked-up feature, and with a hashed cross of two features."""
+    crossed = tf.sparse.cross_hashed([genre[:, None], hour[:, None]], num_buckets=50)
+    cross = tf.nn.embedding_lookup_sparse(self.cross_weights, crossed, None, combiner="sum")
+    wide = tf.gather(self.genre_weights, self.genres.lookup(genre))
+    return {"score": tf.reduce_sum(wide + cross, -1) * price}
+
+
+INPUTS = {
+  "hashed": {"text": TEXTS},
+  "tokens": {"text": TEXTS},
+  "recommend": {
+    "genre": ["drama", "news", "opera"],
+    "hour": np.array([1, 2, 23]),
+    "price": np.array([1, 2, 0.5], np.float32),
+  },
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("split")
+  vocabulary = folder / "vocabulary.txt"
+  vocabulary.write_text("[PAD]\nthe\nquick\r\nfox\nhello,\nworld!\néa\n")
+  module = TextModels(str(vocabulary))
+  signatures = {name: getattr(module, name) for name in INPUTS}
+  tf.saved_model.save(module, str(folder / "model"), signatures=signatures)
+  vocabulary.unlink()
+  return folder / "model"
+
+
+@functools.cache
+def _loaded(path):
+  return load(path), tf.saved_model.load(str(path))
+
+
+def _check(path, name, inputs):
+  """Compares the parts, composed, with what TensorFlow computes; returns the parts."""
+  ours, theirs = _loaded(path)
+  parts = ours.split(name)
+  head, body, params, tail = parts
+  got = tail(jax.jit(body)(params, *head(**inputs)))
+  expected = theirs.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
+  assert got.keys() == expected.keys()
+  for key, value in expected.items():
+    theirs = value.numpy()
+    if theirs.dtype == object:
+      assert got[key].tolist() == theirs.tolist()
+    else:
+      assert np.shape(got[key]) == theirs.shape
+      np.testing.assert_allclose(got[key], theirs, rtol=1e-5, atol=1e-6)
+  return parts
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_the_parts_compute_what_tensorflow_computes(saved, name):
+  head, body, params, _ = _check(saved, name, INPUTS[name])
+  tensors = head(**INPUTS[name])
+  trained = {key: value for key, value in params.items() if np.issubdtype(value.dtype, np.floating)}
+
+  def loss(trained):
+    results, _ = body({**params, **trained}, *tensors)
+    return sum(jax.numpy.sum(r) for r in results if hasattr(r, "dtype") and r.dtype == np.float32)
+
+  gradients = jax.grad(loss)(trained)
+  assert any(np.any(gradient) for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("texts", [[""], ["a"], ["the fox"] * 5, ["x y z " * 30, b"\xff \xe2\x82"]])
+def test_other_batches(saved, texts):
+  _check(saved, "hashed", {"text": texts})
+  _check(saved, "tokens", {"text": texts})
+
+
+def test_text_comes_as_lists_arrays_and_bytes(saved):
+  head, _, _, _ = load(saved).split("tokens")
+  lists, arrays, raw = head(text=TEXTS), head(text=np.array(TEXTS)), head(text=[text.encode() for text in TEXTS])
+  np.testing.assert_array_equal(lists[0], arrays[0])
+  np.testing.assert_array_equal(lists[0], raw[0])
+  with pytest.raises(InputError, match="expected text"):
+    head(text=[1, 2])
+
+
+def test_a_missing_vocabulary_is_named(saved, tmp_path):
+  copy = shutil.copytree(saved, tmp_path / "model")
+  next(copy.glob("assets/*")).unlink()
+  with pytest.raises(
+    UnsupportedError, match=r"table '.*' cannot be filled: its file '.*vocabulary.txt' cannot be read"
+  ):
+    load(copy).split("tokens")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"output_sequence_length": 6}, {"ngrams": 2, "output_mode": "tf_idf"}])
+def test_a_keras_classifier_with_text_vectorization(tmp_path, options):
+  # Slow because of Keras; finds what its layer does besides the ops above: padding, counts, inverse frequencies.
+  keras = pytest.importorskip("keras")
+  vectorize = keras.layers.TextVectorization(max_tokens=20, **options)
+  vectorize.adapt(TEXTS)
+  inputs = keras.Input((1,), dtype="string", name="text")
+  tokens = vectorize(inputs)
+  if "ngrams" not in options:
+    tokens = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(20, 4)(tokens))
+  keras.Model(inputs, keras.layers.Dense(2)(tokens)).export(str(tmp_path / "model"), verbose=False)
+  _check(tmp_path / "model", "serving_default", {"text": [[text] for text in TEXTS]})
