@@ -218,7 +218,7 @@ def test_name_scopes_show_in_the_jaxpr():
   assert "encoder/layer_0" in jax.jit(fn).lower(X).as_text(debug_info=True)
 
 
-@pytest.mark.parametrize("dtype", [tf.int32, np.int32, jnp.int32, "int32"])
+@pytest.mark.parametrize("dtype", [tf.int32, np.int32, np.dtype("int32"), jnp.int32, "int32"])
 def test_dtypes_may_be_arguments(dtype):
   function = tf.function(lambda x, dtype=tf.float32: tf.cast(x, dtype))
   fn, params = gc.convert(function, X, dtype=dtype)
@@ -226,5 +226,19 @@ def test_dtypes_may_be_arguments(dtype):
     result, _ = fn(params, X * 3, **options)
     np.testing.assert_array_equal(result, function(X * 3, dtype))
     assert result.dtype == np.int32
-  with pytest.raises(gc.InputError, match="'dtype': got .*fixed value"):
-    fn(params, X, dtype=np.int16)
+  for other in (np.int16, np.dtype("int16"), tf.int16, "int16"):
+    with pytest.raises(gc.InputError, match="'dtype': got .*fixed value"):
+      fn(params, X, dtype=other)
+
+
+def test_the_function_gets_the_dtype_that_was_passed():
+  got = []
+
+  @tf.function
+  def function(x, dtypes):
+    got.append(dtypes)
+    return tf.cast(x, dtypes[0])
+
+  dtypes = (np.int32, np.dtype("float64"), tf.int32)
+  gc.convert(function, X, dtypes)
+  assert [[type(dtype) for dtype in found] for found in got] == [[type(dtype) for dtype in dtypes]]

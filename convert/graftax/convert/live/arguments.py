@@ -12,11 +12,12 @@ from graftax.convert.structures.composite import CompositeTensor, IndexedSlices,
 from graftax.convert.structures.nested import VariableArgument
 from graftax.graphdef_ir import TensorSpec
 
-__all__ = ["keras_arguments", "marked_variable", "traceable", "with_captured_variables"]
+__all__ = ["keras_arguments", "marked_argument", "traceable", "with_marked_arguments"]
 
 # Any in this module: TensorFlow ships no type information.
 
-_MARK = "\0graftax variable "
+_VARIABLE = "\0graftax variable "
+_DTYPE = "\0graftax dtype "
 
 
 def traceable(tf: Any, argument: Any) -> Any:
@@ -28,23 +29,30 @@ def traceable(tf: Any, argument: Any) -> Any:
   return tree.map_structure(lambda leaf: _traceable(tf, leaf), argument)
 
 
-def with_captured_variables(tf: Any, function: Any, arguments: Any) -> tuple[Any, Any]:
-  """Returns a function that closes over the `tf.Variable`s among the arguments of `function`, and its arguments.
+def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, Any]:
+  """Returns a function that closes over some arguments of `function`, and its arguments, with marks in place of them.
 
-  Each variable then becomes a parameter, as captured variables do. A mark keeps its position among the arguments, so
-  the signature does not change; `marked_variable` recognizes the mark.
+  Those are `tf.Variable`s, each of which then becomes a parameter, as captured variables do, and dtypes of NumPy, which
+  TensorFlow does not keep in the signature of a function. A mark keeps the position of an argument, so the signature
+  does not change; `marked_argument` recognizes the mark.
 
   Args:
     tf: TensorFlow.
     function: a Python callable or `tf.function`.
     arguments: `(args, kwargs)`, as `traceable` returns them.
   """
-  variables = {id(leaf): leaf for leaf in tree.flatten(arguments) if isinstance(leaf, tf.Variable)}
-  if not variables:
+  marks: dict[int, str] = {}
+  by_mark: dict[str, Any] = {}
+  for leaf in tree.flatten(arguments):
+    dtype = _dtype_argument(leaf)
+    name = leaf.name if isinstance(leaf, tf.Variable) else None if dtype is None else dtype.name
+    if name is not None:
+      # Marks are strings because TensorFlow keeps strings in the signature of a function.
+      kind = _VARIABLE if dtype is None else _DTYPE
+      mark = marks.setdefault(id(leaf), f"{kind}{len(marks)}/{name}")
+      by_mark[mark] = leaf
+  if not marks:
     return function, arguments
-  # Marks are strings because TensorFlow keeps strings in the signature of a function.
-  marks = {key: f"{_MARK}{i}/{variable.name}" for i, (key, variable) in enumerate(variables.items())}
-  by_mark = {marks[key]: variable for key, variable in variables.items()}
 
   def call(*args: Any, **kwargs: Any) -> Any:
     args, kwargs = tree.map_structure(
@@ -57,11 +65,23 @@ def with_captured_variables(tf: Any, function: Any, arguments: Any) -> tuple[Any
   return call, tree.map_structure(lambda leaf: marks.get(id(leaf), leaf), arguments)
 
 
-def marked_variable(leaf: Any) -> VariableArgument | None:
-  """Returns the `VariableArgument` of a leaf of a signature that is a mark; None for any other leaf."""
-  if not isinstance(leaf, str) or not leaf.startswith(_MARK):
+def marked_argument(leaf: Any) -> Any:
+  """Returns what a leaf of a signature is a mark of: a `VariableArgument` or a dtype; any other leaf as it is."""
+  if isinstance(leaf, str) and leaf.startswith(_VARIABLE):
+    return VariableArgument(leaf.removeprefix(_VARIABLE).partition("/")[2])
+  if isinstance(leaf, str) and leaf.startswith(_DTYPE):
+    return np.dtype(leaf.removeprefix(_DTYPE).partition("/")[2])
+  return leaf
+
+
+def _dtype_argument(leaf: Any) -> "np.dtype[Any] | None":
+  """Returns the dtype that an argument such as `numpy.int32`, `jax.numpy.int32` or `numpy.dtype("int32")` is."""
+  if isinstance(leaf, np.dtype):
+    return leaf
+  if not isinstance(leaf, type):
     return None
-  return VariableArgument(leaf.removeprefix(_MARK).partition("/")[2])
+  dtype = np.dtype(leaf) if issubclass(leaf, np.generic) else getattr(leaf, "dtype", None)
+  return dtype if isinstance(dtype, np.dtype) else None
 
 
 def keras_arguments(function: Any) -> tuple[Any, ...]:
@@ -86,7 +106,7 @@ def _traceable(tf: Any, leaf: Any) -> Any:
   if isinstance(leaf, TensorSpec):
     return tf.TensorSpec(leaf.shape.dims, leaf.dtype.value, leaf.name)
   if isinstance(leaf, type):
-    return leaf  # such as numpy.int32, whose `shape` and `dtype` are those of its instances
+    return leaf  # `shape` and `dtype` of numpy.int32 are those of its instances
   if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
     return tf.TensorSpec(leaf.shape, _dtype(tf, leaf))
   if isinstance(leaf, float | complex):

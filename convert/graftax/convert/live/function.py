@@ -8,7 +8,7 @@ from typing import Any
 from graftax.convert._tensorflow import import_tensorflow
 from graftax.convert.errors import ConversionError
 from graftax.convert.gc_pause import without_garbage_collection
-from graftax.convert.live.arguments import keras_arguments, traceable, with_captured_variables
+from graftax.convert.live.arguments import keras_arguments, traceable, with_marked_arguments
 from graftax.convert.live.captures import read_captures
 from graftax.convert.live.gradients import trace_gradients
 from graftax.convert.live.graph_variables import read_graph_variables
@@ -60,7 +60,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     return function, None
   if not args and not kwargs:
     args = keras_arguments(function)
-  traced, (specs, named_specs) = with_captured_variables(tf, function, traceable(tf, (tuple(args), dict(kwargs))))
+  traced, (specs, named_specs) = with_marked_arguments(tf, function, traceable(tf, (tuple(args), dict(kwargs))))
   if hasattr(traced, "get_concrete_function"):
     return traced.get_concrete_function(*specs, **named_specs), function
   try:

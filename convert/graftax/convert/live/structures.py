@@ -7,7 +7,7 @@ from typing import Any
 import tree
 
 from graftax.convert.errors import ConversionError
-from graftax.convert.live.arguments import marked_variable
+from graftax.convert.live.arguments import marked_argument
 from graftax.convert.structures.composite import IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorSpec
@@ -102,7 +102,7 @@ def _leaf(tf: Any, leaf: Any, concrete: Any, verb: str) -> Any:
       f"{_name(concrete)}: {verb} a {type(leaf).__name__}, a structure that only TensorFlow can flatten; expected "
       f"tuples, named tuples, lists, dicts or attrs classes. Wrap the function in one that does."
     )
-  return marked_variable(leaf) or leaf
+  return marked_argument(leaf)
 
 
 def _ragged(parts: list[TensorSpec]) -> Any:

@@ -410,9 +410,10 @@ def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
       f"{where}: got a traced value, but the function was converted with the fixed value {_short(traced_with)}. Under "
       f"jax.jit, name the argument in static_argnames, or bind it with functools.partial."
     )
-  # Classes of NumPy such as numpy.int32 equal the dtypes of TensorFlow.
-  comparable = value is not None and (isinstance(value, type) or _compares_by_value(value))
-  if np.ndim(value) or not (comparable and value == traced_with):
+  # Classes of NumPy such as numpy.int32 equal dtypes; their `ndim` is that of their instances.
+  is_class = isinstance(value, type)
+  comparable = value is not None and (is_class or _compares_by_value(value))
+  if (not is_class and np.ndim(value)) or not (comparable and value == traced_with):
     raise InputError(
       f"{where}: got {_short(value)}, but the function was converted with the fixed value {_short(traced_with)}. "
       f"Convert it again with the new value, or with an array to make it an input."
