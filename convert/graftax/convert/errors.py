@@ -32,10 +32,6 @@ class InputError(GraftaxError, ValueError):
   """A converted function was called with arguments that do not fit its signature."""
 
 
-class LibraryNotFoundError(GraftaxError, ImportError):
-  """A library that the host's part of a model needs is not installed."""
-
-
 class MissingInputError(InputError):
   """A converted function was called without an argument that it needs, such as `rng=` for random ops."""
 
