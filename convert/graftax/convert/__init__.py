@@ -29,6 +29,7 @@ from graftax.convert.errors import (
 )
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.host_split.split import Split, split_program
+from graftax.convert.optional_library import optional_library
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -93,6 +94,7 @@ __all__ = [
   "keyword_structure",
   "known_values",
   "named_tuple_class",
+  "optional_library",
   "override_config",
   "preflight",
   "split_program",

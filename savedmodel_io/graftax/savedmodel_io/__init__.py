@@ -7,7 +7,8 @@ these and from Keras files.
 `save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
 
-`nest`, `unnest` and `rename` bring parameters into the form that other programs take.
+`nest`, `unnest` and `rename` bring parameters into the form that other programs take. `read_safetensors`,
+`write_safetensors`, `read_orbax` and `write_orbax` are for files of other libraries.
 
 `JaxModule`, `ExportManager` and the names around them are those of orbax.export. They use TensorFlow if it is imported.
 """
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.export.jax_module import JaxModule
   from graftax.savedmodel_io.export.serving_config import ServingConfig
   from graftax.savedmodel_io.keras_files.read import is_keras_file, read_weights
+  from graftax.savedmodel_io.parameters.orbax_checkpoints import read_orbax, write_orbax
+  from graftax.savedmodel_io.parameters.safetensors_files import read_safetensors, write_safetensors
   from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
   from graftax.savedmodel_io.writing.jax_function import JaxFunction
   from graftax.savedmodel_io.writing.new_model import write_saved_model
@@ -89,6 +92,8 @@ __all__ = [
   "partition_rules",
   "read_checkpoint",
   "read_weights",
+  "read_orbax",
+  "read_safetensors",
   "remove_signature_defaults",
   "rename",
   "save",
@@ -96,6 +101,8 @@ __all__ = [
   "unnest",
   "with_default_args",
   "write_checkpoint",
+  "write_orbax",
+  "write_safetensors",
   "write_saved_model",
 ]
 
@@ -118,11 +125,15 @@ _LAZY = {
   "make_auto_batching_function": "export.batching",
   "maybe_enable_dtensor_export_on": "export.dtensor",
   "read_weights": "keras_files.read",
+  "read_orbax": "parameters.orbax_checkpoints",
+  "read_safetensors": "parameters.safetensors_files",
   "remove_signature_defaults": "export.input_specs",
   "save": "writing.save",
   "shutdown_dtensor": "export.dtensor",
   "with_default_args": "export.batching",
   "write_checkpoint": "writing.checkpoint",
+  "write_orbax": "parameters.orbax_checkpoints",
+  "write_safetensors": "parameters.safetensors_files",
   "write_saved_model": "writing.new_model",
 }
 

@@ -18,6 +18,7 @@ __all__ = [
   "MissingShardError",
   "NotASavedModelError",
   "OutputExistsError",
+  "ParameterFileError",
   "ParameterNameError",
   "SaveInputError",
   "SavedModelError",
@@ -130,6 +131,10 @@ class CastError(SavedModelError, TypeError):
 
 class ShardingError(SavedModelError, ValueError):
   """Variables cannot be placed on devices as asked."""
+
+
+class ParameterFileError(SavedModelError, ValueError):
+  """A file or folder of parameters is damaged or of another kind, or cannot hold them."""
 
 
 class ParameterNameError(SavedModelError, ValueError):

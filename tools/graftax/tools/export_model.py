@@ -16,13 +16,12 @@ from graftax.convert import AnnotatedFunction, MissingInputError, Variable
 from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.hub_io import load
 from graftax.ops_jax import InconclusiveError
-from graftax.savedmodel_io import SavedModel
+from graftax.savedmodel_io import SavedModel, write_safetensors
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.tools.console import progress, remarks
 from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
-from graftax.tools.safetensors_file import write_safetensors
 from graftax.tools.shape_options import example_size, input_shapes
 from graftax.xla_call_module import PlatformError
 
@@ -92,7 +91,7 @@ def export_model(
       (folder / PROGRAM_FILE).write_bytes(program)
       (folder / _MANIFEST_FILE).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
       (folder / _CODE_FILE).write_text(code, encoding="utf-8")
-      write_safetensors(folder / PARAMETERS_FILE, parameters, {"format": "jax"})
+      write_safetensors(folder / PARAMETERS_FILE, parameters, metadata={"format": "jax"})
       sizes = {name: (folder / name).stat().st_size for name in (PROGRAM_FILE, PARAMETERS_FILE)}
   return ExportedModel(out, code, sizes)
 

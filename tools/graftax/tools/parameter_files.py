@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graftax.savedmodel_io import read_safetensors
+from graftax.savedmodel_io.errors import ParameterFileError
 from graftax.tools.errors import ArrayFileError
 
 __all__ = ["SUFFIXES", "nested", "read_parameters"]
@@ -62,12 +64,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
-  import jax
-  from safetensors import SafetensorError
-  from safetensors.flax import load_file  # the one for NumPy lacks dtypes
-
   try:
-    with jax.enable_x64(True):  # otherwise JAX truncates integers of 64 bits silently
-      return {name: np.asarray(array) for name, array in load_file(path).items()}
-  except (SafetensorError, OSError) as e:
-    raise ArrayFileError(f"--params {path}: not a safetensors file ({e}).") from e
+    return read_safetensors(path)
+  except ParameterFileError as e:
+    raise ArrayFileError(f"--params {e}") from e

@@ -5,7 +5,8 @@ from functools import cache
 from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.modules.variables import call, initial_values, library, refuse_trained, variable_specs
+from graftax.convert.modules.variables import call, initial_values, refuse_trained, variable_specs
+from graftax.convert.optional_library import optional_library
 from graftax.ops_jax import Value
 
 __all__ = ["equinox_module"]
@@ -39,7 +40,7 @@ def equinox_module(
 
 @cache
 def _module_class() -> tuple[Any, Any]:
-  with library("equinox_module", "equinox"):
+  with optional_library("equinox_module", "graftax-convert[equinox]"):
     import equinox as eqx
 
   class ConvertedFunction(eqx.Module):

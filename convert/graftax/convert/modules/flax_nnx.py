@@ -5,7 +5,8 @@ from functools import cache
 from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.modules.variables import call, initial_values, library, variable_specs
+from graftax.convert.modules.variables import call, initial_values, variable_specs
+from graftax.convert.optional_library import optional_library
 
 __all__ = ["nnx_module"]
 
@@ -34,7 +35,7 @@ def nnx_module(fn: AnnotatedFunction, params: Mapping[str, Any], eval_fn: Annota
 
 @cache
 def _module_class() -> Any:
-  with library("nnx_module", "flax"):
+  with optional_library("nnx_module", "graftax-convert[flax]"):
     from flax import nnx
 
   class ConvertedFunction(nnx.Module):

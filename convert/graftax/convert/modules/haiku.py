@@ -5,7 +5,8 @@ from functools import cache, partial
 from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.modules.variables import call, initial_values, library, refuse_trained, variable_specs
+from graftax.convert.modules.variables import call, initial_values, refuse_trained, variable_specs
+from graftax.convert.optional_library import optional_library
 
 __all__ = ["haiku_module"]
 
@@ -36,7 +37,7 @@ def haiku_module(fn: AnnotatedFunction, params: Mapping[str, Any], name: str | N
 
 @cache
 def _module_class() -> Any:
-  with library("haiku_module", "haiku"):
+  with optional_library("haiku_module", "graftax-convert[haiku]"):
     import haiku as hk
 
   class ConvertedFunction(hk.Module):

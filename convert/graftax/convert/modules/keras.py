@@ -8,7 +8,8 @@ import jax
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import LibraryNotFoundError, ParameterError
-from graftax.convert.modules.variables import call, initial_values, library, variable_specs
+from graftax.convert.modules.variables import call, initial_values, variable_specs
+from graftax.convert.optional_library import optional_library
 
 __all__ = ["keras_layer"]
 
@@ -50,7 +51,7 @@ def keras_layer(
 
 @cache
 def _layer_class() -> Any:
-  with library("keras_layer", "keras"):
+  with optional_library("keras_layer", "graftax-convert[keras]"):
     import keras
 
   backend = keras.backend.backend()

@@ -1,30 +1,20 @@
 """What the modules of all libraries do with a converted function: initial values, and calls."""
 
-import contextlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
 import tree
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.errors import LibraryNotFoundError, ParameterError, VariableWriteError
+from graftax.convert.errors import ParameterError, VariableWriteError
 from graftax.convert.structures.nested import is_spec
 from graftax.convert.variable import VariableSpec
 from graftax.ops_jax import Value, to_jax_exactly
 
-__all__ = ["call", "initial_values", "library", "refuse_trained", "variable_specs"]
+__all__ = ["call", "initial_values", "refuse_trained", "variable_specs"]
 
 # Any in this module: the caller's arguments and results.
-
-
-@contextlib.contextmanager
-def library(what: str, extra: str) -> Iterator[None]:
-  """Raises a `LibraryNotFoundError` if an import in the block fails because the library is not installed."""
-  try:
-    yield
-  except ModuleNotFoundError as e:
-    raise LibraryNotFoundError(f"{what} needs {e.name}; pip install 'graftax-convert[{extra}]'.") from e
 
 
 def variable_specs(*functions: AnnotatedFunction | None) -> dict[str, VariableSpec]:

@@ -1,5 +1,9 @@
-"""Parameters in the shapes that other programs take them in.
+"""Parameters in the shapes and files that other programs take.
 
 - `nesting`: dicts of parameters by name as nested dicts, and back.
 - `renaming`: parameters under other names, with a report of what fits.
+- `safetensors_files`: parameters in safetensors files.
+- `orbax_checkpoints`: parameters in checkpoints of Orbax.
+- `values`: parameters that these can hold.
+- `placement`: the dtype and the devices of parameters that are read from these.
 """

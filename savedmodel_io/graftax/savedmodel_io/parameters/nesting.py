@@ -5,7 +5,7 @@ from typing import Any
 
 from graftax.savedmodel_io.errors import ParameterNameError
 
-__all__ = ["nest", "unnest"]
+__all__ = ["flat", "nest", "unnest"]
 
 # Any in this module: values are passed on as they are.
 
@@ -63,6 +63,11 @@ def unnest(tree: Mapping[str, Any]) -> dict[str, Any]:
   params: dict[str, Any] = {}
   _add_values(tree, (), params)
   return params
+
+
+def flat(params: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns parameters by name: nested dicts as `unnest` does, and others, whose names may hold slashes, unchanged."""
+  return unnest(params) if any(isinstance(value, Mapping) for value in params.values()) else dict(params)
 
 
 def _add_values(node: Mapping[str, Any], parents: tuple[str, ...], params: dict[str, Any]) -> None:

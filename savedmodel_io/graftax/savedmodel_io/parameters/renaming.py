@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graftax.savedmodel_io.errors import ParameterNameError
-from graftax.savedmodel_io.parameters.nesting import unnest
+from graftax.savedmodel_io.parameters.nesting import flat
 
 __all__ = ["Renaming", "rename"]
 
@@ -90,7 +90,7 @@ def rename(
   rows = {row for row, _ in filter(None, matches.values())}
   matched = {name: match[1] for name, match in matches.items() if match is not None and match[1] is not None}
   old_names = _old_names(matched)
-  expected = None if like is None else {name: tuple(np.shape(leaf)) for name, leaf in _by_name(like).items()}
+  expected = None if like is None else {name: tuple(np.shape(leaf)) for name, leaf in flat(like).items()}
   values = {new: params[old] for new, old in old_names.items()}
   have = {new: tuple(np.shape(value)) for new, value in values.items()}
   mismatched = {
@@ -108,11 +108,6 @@ def rename(
     mismatched=mismatched,
   )
   return {new: value for new, value in values.items() if new not in mismatched}, report
-
-
-def _by_name(like: Mapping[str, Any]) -> Mapping[str, Any]:
-  is_nested = any(isinstance(value, Mapping) for value in like.values())
-  return unnest(like) if is_nested else like
 
 
 def _new_name(name: str, params: Mapping[str, Any], table: Mapping[str, str | None]) -> tuple[str, str | None] | None:

@@ -11,9 +11,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDev
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.errors import ShardingError
 from graftax.savedmodel_io.objects.spec_text import listed
-from graftax.savedmodel_io.parameters.nesting import unnest
+from graftax.savedmodel_io.parameters.nesting import flat
 
-__all__ = ["ChooseSharding", "device_dtype", "partition_rules", "place", "sharding_choice"]
+__all__ = ["ChooseSharding", "check_fit", "device_dtype", "partition_rules", "place", "sharding_choice"]
 
 # Any in this module: a sharding as the caller of `load` gives it, which is checked here.
 
@@ -94,7 +94,7 @@ def sharding_choice(sharding: Any, names: Iterable[str]) -> ChooseSharding | Non
 
 
 def _by_name(tree: Mapping[str, Any], names: tuple[str, ...]) -> ChooseSharding:
-  shardings = unnest(tree) if any(isinstance(value, Mapping) for value in tree.values()) else dict(tree)
+  shardings = flat(tree)
   for name in shardings:
     if name not in names:
       raise ShardingError(f"sharding names the variable {name!r}; {listed(name, names)}")
@@ -147,7 +147,7 @@ def place(
   Raises:
     ShardingError: the sharding does not fit the shape.
   """
-  _check_fit(name, shape, sharding)
+  check_fit(name, shape, sharding)
   devices: dict[tuple[tuple[int, int], ...], list[jax.Device]] = {}
   for device, index in sharding.addressable_devices_indices_map(shape).items():
     box = tuple(
@@ -163,7 +163,8 @@ def place(
   return jax.make_array_from_single_device_arrays(shape, sharding, arrays, dtype=dtype)
 
 
-def _check_fit(name: str, shape: tuple[int, ...], sharding: Sharding) -> None:
+def check_fit(name: str, shape: tuple[int, ...], sharding: Sharding) -> None:
+  """Raises a `ShardingError` if a sharding does not fit the shape of a variable."""
   try:
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
       raise ValueError(f"{sharding.spec} has {len(sharding.spec)} dimensions")

@@ -15,7 +15,19 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from graftax.convert import split_trainable
-from graftax.savedmodel_io import CheckpointReader, load, nest, partition_rules, save, unnest, write_checkpoint
+from graftax.savedmodel_io import (
+  CheckpointReader,
+  load,
+  nest,
+  partition_rules,
+  read_orbax,
+  read_safetensors,
+  save,
+  unnest,
+  write_checkpoint,
+  write_orbax,
+  write_safetensors,
+)
 from graftax.savedmodel_io.checkpoint import bundle_reader, pieces
 from graftax.savedmodel_io.errors import DamagedCheckpointError, ShardingError
 from graftax.testing.child_process import Child, serve
@@ -183,6 +195,7 @@ def _check_eight_devices(folder: str) -> None:
     assert {shard.data.shape for shard in params["embedding"].addressable_shards} == {(1024, 256)}
   _check_shardings_under_jit(folder, mesh)
   _check_partitioned(mesh)
+  _check_files_of_other_libraries(folder, mesh)
 
 
 def _check_shardings_under_jit(folder: str, mesh: jax.sharding.Mesh) -> None:
@@ -227,6 +240,21 @@ def _check_partitioned(mesh: jax.sharding.Mesh) -> None:
   box = rows.read_region("rows", (slice(1, 2), slice(0, 1)), verify=False, dtype=np.dtype(np.float16), copy=True)
   np.testing.assert_array_equal(box, rows["rows"][1:2, :1])
   assert num_bytes == [4]
+
+
+def _check_files_of_other_libraries(folder: str, mesh: jax.sharding.Mesh) -> None:
+  """Sharded parameters are written and come back with other shardings and in another dtype."""
+  choose = partition_rules(mesh, _RULES)
+  _, params = load(folder, sharding=choose).convert()
+  split = partition_rules(mesh, [("kernel", PartitionSpec("model", "data")), ("", PartitionSpec())])
+  for write, read in ((write_orbax, read_orbax), (write_safetensors, read_safetensors)):
+    path = f"{folder}-{write.__name__}"
+    write(path, params)
+    for sharding, dtype in ((choose, np.float32), (split, jnp.bfloat16)):
+      found = read(path, sharding=sharding, dtype=dtype)
+      for name, value in unnest(_values()).items():
+        assert found[name].sharding == sharding(name, value.shape)
+        np.testing.assert_array_equal(found[name], value.astype(dtype))
 
 
 def _count_bytes() -> list[int]:
