@@ -1,12 +1,14 @@
 """Models with strings, tables and hashes that TensorFlow saves: split without TensorFlow, against what it computes."""
 
 import functools
+import io
 import shutil
 
 import jax
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from graftax.convert import InputError
 from graftax.graphdef_ir import UnsupportedError
@@ -31,6 +33,7 @@ class TextModels(tf.Module):
     genres = tf.lookup.KeyValueTensorInitializer(tf.constant(["drama", "news"]), tf.constant([1, 2]))
     self.genres = tf.lookup.StaticHashTable(genres, 0)
     self.buckets, self.embedding = _random(0, 1000, 8), _random(1, 20, 8)
+    self.filters = _random(5, 3, 3, 3, 4)
     self.kernel, self.genre_weights, self.cross_weights = _random(2, 8, 3), _random(3, 3, 4), _random(4, 50, 4)
 
   @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
@@ -71,8 +74,28 @@ class TextModels(tf.Module):
     wide = tf.gather(self.genre_weights, self.genres.lookup(genre))
     return {"score": tf.reduce_sum(wide + cross, -1) * price}
 
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="image")])
+  def classify(self, image):
+    """Decodes and resizes images in a loop, and gathers the names of the classes."""
+
+    def decoded(contents):
+      pixels = tf.io.decode_jpeg(contents, channels=3, dct_method="INTEGER_ACCURATE")
+      return tf.image.resize(tf.cast(pixels, tf.float32), [16, 16]) / 255.0
+
+    pixels = tf.map_fn(decoded, image, fn_output_signature=tf.TensorSpec([16, 16, 3], tf.float32))
+    scores = tf.reduce_mean(tf.nn.conv2d(pixels, self.filters, 1, "SAME"), [1, 2])
+    return {"scores": scores, "class": tf.gather(tf.constant(["cat", "dog", "bird", "fish"]), tf.argmax(scores, -1))}
+
+
+def _jpeg(width, height):
+  file = io.BytesIO()
+  pixels = np.random.default_rng(width).integers(0, 256, (height, width, 3))
+  Image.fromarray(pixels.astype(np.uint8)).save(file, "JPEG")
+  return file.getvalue()
+
 
 INPUTS = {
+  "classify": {"image": [_jpeg(40, 30), _jpeg(20, 60)]},
   "hashed": {"text": TEXTS},
   "tokens": {"text": TEXTS},
   "recommend": {
@@ -118,7 +141,8 @@ def _check(path, name, inputs):
   return parts
 
 
-@pytest.mark.parametrize("name", INPUTS)
+# Slow: the loop over images compiles resizing for each size; finds what control flow on the host does to shapes.
+@pytest.mark.parametrize("name", [pytest.param("classify", marks=pytest.mark.slow), "hashed", "tokens", "recommend"])
 def test_the_parts_compute_what_tensorflow_computes(saved, name):
   head, body, params, _ = _check(saved, name, INPUTS[name])
   tensors = head(**INPUTS[name])
@@ -132,6 +156,8 @@ def test_the_parts_compute_what_tensorflow_computes(saved, name):
   assert any(np.any(gradient) for gradient in gradients.values())
 
 
+# Slow: every batch is compiled; finds sizes that are wrong for empty rows and single ones.
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [[""], ["a"], ["the fox"] * 5, ["x y z " * 30, b"\xff \xe2\x82"]])
 def test_other_batches(saved, texts):
   _check(saved, "hashed", {"text": texts})

@@ -1,8 +1,11 @@
 """TensorFlow ops for the host in NumPy: strings, tables, encoded files. They run what surrounds the numbers of a model.
 
 - `control_flow`: Calls, conditionals and loops, step by step: PartitionedCall, If, Case, While, For.
+- `examples`: Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample.
+- `files`: Files and bytes: ReadFile, DecodeRaw, DecodeCompressed, DecodeWav.
 - `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and the hash of TensorFlow's first version.
 - `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed.
+- `images`: Encoded images, with Pillow: DecodeJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
 - `libraries`: Imports libraries that only some models need: regular expressions, images.
 - `rearranging`: Runs JAX's lowerings of ops that only move, repeat and compare elements on strings.
 - `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
@@ -12,12 +15,16 @@
 - `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
 - `unicode`: Unicode: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode.
 - `values`: Helpers for arrays of strings: dtype object with `bytes` as elements.
+- `wire_format`: Reads the wire format of protocol buffers, for messages whose schema is a few fields.
 """
 
 # The modules that register host ops; the others are helpers.
 HOST_OPS = (
   "control_flow",
+  "examples",
+  "files",
   "hashing",
+  "images",
   "regex",
   "strings",
   "tables",

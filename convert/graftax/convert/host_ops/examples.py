@@ -1,0 +1,229 @@
+"""Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.values import string_array
+from graftax.convert.host_ops.wire_format import WireError, fields, packed_floats, packed_integers
+from graftax.graphdef_ir import PartialShape
+from graftax.ops_jax import InvalidInputError
+
+__all__ = ["parse_example", "parse_example_v2", "parse_single_example"]
+
+# Of the message Feature: the number of the field for each kind of values.
+_KINDS = {1: np.dtype(object), 2: np.dtype(np.float32), 3: np.dtype(np.int64)}
+_Column = list[np.ndarray | None]
+
+
+@host_op("ParseExampleV2", ignores=("Tdense", "num_sparse"))
+def parse_example_v2(
+  serialized: np.ndarray,
+  names: np.ndarray,
+  sparse_keys: np.ndarray,
+  dense_keys: np.ndarray,
+  ragged_keys: np.ndarray,
+  dense_defaults: list[np.ndarray],
+  *,
+  sparse_types: tuple[np.dtype, ...],
+  ragged_value_types: tuple[np.dtype, ...],
+  ragged_split_types: tuple[np.dtype, ...],
+  dense_shapes: tuple[PartialShape, ...],
+) -> list[np.ndarray]:
+  """Returns the features of serialized examples: sparse indices, values and shapes; dense; ragged values and splits.
+
+  Raises:
+    InvalidInputError: a message is malformed, or lacks a feature, or has one of another type or size.
+  """
+  del names
+  examples = [_features(item) for item in serialized.reshape(-1).tolist()]
+  is_batch = serialized.ndim > 0
+  sparse = [_column(examples, key, dtype) for key, dtype in zip(sparse_keys.tolist(), sparse_types, strict=True)]
+  ragged = [_column(examples, key, dtype) for key, dtype in zip(ragged_keys.tolist(), ragged_value_types, strict=True)]
+  dense = zip(dense_keys.tolist(), dense_defaults, dense_shapes, strict=True)
+  return [
+    *(_indices(column, is_batch) for column in sparse),
+    *(_joined(column, dtype) for column, dtype in zip(sparse, sparse_types, strict=True)),
+    *(_sparse_shape(column, is_batch) for column in sparse),
+    *(_dense(examples, key, default, shape, is_batch) for key, default, shape in dense),
+    *(_joined(column, dtype) for column, dtype in zip(ragged, ragged_value_types, strict=True)),
+    *(_splits(column, dtype, is_batch) for column, dtype in zip(ragged, ragged_split_types, strict=True)),
+  ]
+
+
+@host_op("ParseExample", ignores=("Nsparse", "Ndense", "Tdense"))
+def parse_example(
+  serialized: np.ndarray,
+  names: np.ndarray,
+  sparse_keys: list[np.ndarray],
+  dense_keys: list[np.ndarray],
+  dense_defaults: list[np.ndarray],
+  *,
+  sparse_types: tuple[np.dtype, ...],
+  dense_shapes: tuple[PartialShape, ...],
+) -> list[np.ndarray]:
+  """Returns the features of serialized examples; see `parse_example_v2`."""
+  return parse_example_v2(
+    serialized,
+    names,
+    _keys(sparse_keys),
+    _keys(dense_keys),
+    string_array([]),
+    dense_defaults,
+    sparse_types=sparse_types,
+    ragged_value_types=(),
+    ragged_split_types=(),
+    dense_shapes=dense_shapes,
+  )
+
+
+@host_op("ParseSingleExample", ignores=("num_sparse", "Tdense"))
+def parse_single_example(
+  serialized: np.ndarray,
+  dense_defaults: list[np.ndarray],
+  *,
+  sparse_keys: tuple[bytes, ...],
+  dense_keys: tuple[bytes, ...],
+  sparse_types: tuple[np.dtype, ...],
+  dense_shapes: tuple[PartialShape, ...],
+) -> list[np.ndarray]:
+  """Returns the features of one serialized example; see `parse_example_v2`."""
+  return parse_example_v2(
+    serialized,
+    string_array([]),
+    string_array(sparse_keys),
+    string_array(dense_keys),
+    string_array([]),
+    dense_defaults,
+    sparse_types=sparse_types,
+    ragged_value_types=(),
+    ragged_split_types=(),
+    dense_shapes=dense_shapes,
+  )
+
+
+def _keys(keys: Sequence[np.ndarray]) -> np.ndarray:
+  return string_array(np.reshape(key, -1)[0] for key in keys)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Feature:
+  """The values of a feature; the dtype is None if the message names no kind of values."""
+
+  dtype: np.dtype | None
+  values: np.ndarray
+
+
+def _features(message: bytes) -> dict[bytes, _Feature]:
+  """Returns the features of one message by their names."""
+  try:
+    entries = [
+      dict(fields(_bytes(entry)))
+      for number, features in fields(message)
+      if number == 1
+      for key, entry in fields(_bytes(features))
+      if key == 1
+    ]
+    return {_bytes(entry.get(1, b"")): _feature(_bytes(entry.get(2, b""))) for entry in entries}
+  except WireError as e:
+    raise InvalidInputError(f"ParseExample: {message[:20]!r} is not a serialized tf.Example: {e}.") from e
+
+
+def _bytes(value: bytes | int) -> bytes:
+  if isinstance(value, int):
+    raise WireError("a number in place of a message")
+  return value
+
+
+def _feature(message: bytes) -> _Feature:
+  feature = _Feature(None, np.zeros(0))
+  for number, content in fields(message):
+    if number in _KINDS:
+      feature = _Feature(_KINDS[number], _values(number, _bytes(content)))
+  return feature
+
+
+def _values(kind: int, message: bytes) -> np.ndarray:
+  parts: Iterator[bytes | int] = (content for number, content in fields(message) if number == 1)
+  if kind == 1:
+    return string_array(_bytes(part) for part in parts)
+  read = packed_floats if kind == 2 else packed_integers
+  return np.concatenate([np.zeros(0, _KINDS[kind]), *(read(part) for part in parts)])
+
+
+def _column(examples: Sequence[dict[bytes, _Feature]], key: bytes, dtype: np.dtype) -> _Column:
+  """Returns the values of one feature in each example; None if an example does not have it."""
+  column: _Column = []
+  for example in examples:
+    feature = example.get(key)
+    if feature is None or feature.dtype is None:
+      column.append(None)
+    elif feature.dtype != dtype:
+      raise InvalidInputError(f"ParseExample: feature {key!r} holds {feature.dtype}; expected {dtype}.")
+    else:
+      column.append(feature.values)
+  return column
+
+
+def _lengths(column: _Column) -> list[int]:
+  return [0 if values is None else len(values) for values in column]
+
+
+def _indices(column: _Column, is_batch: bool) -> np.ndarray:
+  positions = [(row, i) for row, length in enumerate(_lengths(column)) for i in range(length)]
+  indices = np.array(positions, np.int64).reshape(-1, 2)
+  return indices if is_batch else indices[:, 1:]
+
+
+def _joined(column: _Column, dtype: np.dtype) -> np.ndarray:
+  return np.concatenate([np.zeros(0, dtype), *(values for values in column if values is not None)])
+
+
+def _sparse_shape(column: _Column, is_batch: bool) -> np.ndarray:
+  longest = max(_lengths(column), default=0)
+  return np.array([len(column), longest] if is_batch else [longest], np.int64)
+
+
+def _splits(column: _Column, dtype: np.dtype, is_batch: bool) -> np.ndarray:
+  return np.cumsum([0, *_lengths(column)]).astype(dtype) if is_batch else np.zeros(0, dtype)
+
+
+def _dense(
+  examples: Sequence[dict[bytes, _Feature]], key: bytes, default: np.ndarray, shape: PartialShape, is_batch: bool
+) -> np.ndarray:
+  sizes = shape.dims or ()
+  column = _column(examples, key, default.dtype)
+  if sizes and sizes[0] is None:
+    rows = _padded(column, key, default, tuple(int(size or 0) for size in sizes[1:]))
+  else:
+    rows = _sized(column, key, default, tuple(int(size or 0) for size in sizes))
+  return rows if is_batch else rows[0]
+
+
+def _sized(column: _Column, key: bytes, default: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+  rows = np.empty((len(column), *sizes), default.dtype)
+  for position, values in enumerate(column):
+    if values is None and not default.size and int(np.prod(sizes)):
+      raise InvalidInputError(f"ParseExample: example {position} does not have the required feature {key!r}.")
+    if values is not None and len(values) != int(np.prod(sizes)):
+      raise InvalidInputError(
+        f"ParseExample: feature {key!r} of example {position} has {len(values)} values; expected {list(sizes)}."
+      )
+    rows[position] = default.reshape(sizes) if values is None else values.reshape(sizes)
+  return rows
+
+
+def _padded(column: _Column, key: bytes, default: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+  """Returns rows of different lengths, filled with the default value."""
+  stride = int(np.prod(sizes))
+  lengths = _lengths(column)
+  if any(length % stride for length in lengths):
+    raise InvalidInputError(f"ParseExample: feature {key!r} has {lengths} values; expected multiples of {stride}.")
+  fill = default.reshape(-1)[0] if default.size else (b"" if default.dtype.hasobject else 0)
+  rows = np.full((len(column), max(lengths, default=0)), fill, default.dtype)
+  for position, values in enumerate(column):
+    if values is not None:
+      rows[position, : len(values)] = values
+  return rows.reshape(len(column), -1 if stride and rows.size else max(lengths, default=0) // max(stride, 1), *sizes)
