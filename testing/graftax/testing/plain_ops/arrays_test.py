@@ -151,6 +151,17 @@ def test_sorting(dtype):
   check_plain_ops(function, x, pairs)
 
 
+def test_sorting_of_complex_numbers_and_least_elements():
+  z = np.array([1 + 2j, 1 - 1j, 3j, 1 + 1j, -2, 3j - 1], np.complex64)
+  x = np.array([[3, 1, 2], [9, -4, 0], [5, 7, -1], [6, 8, 4]], np.float32)
+
+  def function(z, x):
+    least = [lax.approx_min_k(x, 2), lax.approx_min_k(x, 3, reduction_dimension=0)]
+    return lax.sort(z), lax.sort((z, x.ravel()[:6])), least, lax.approx_max_k(x, 2, reduction_dimension=0)
+
+  check_plain_ops(function, z, x)
+
+
 def test_searches_use_the_total_order_of_floats():
   x = np.array([-np.inf, -1, 0.0, 2, np.inf, np.nan], np.float32)
   y = np.array([np.nan, -0.0, 0.0, -1, 5, -np.inf, np.inf], np.float32)

@@ -88,6 +88,13 @@ def test_windows(reducer, window, dtype):
   check_plain_ops(run, x, rtol=2e-5, atol=1e-5)
 
 
+def test_extremes_of_pooled_images():
+  def pooled(x, reducer, initial):
+    return lax.reduce_window(x, initial, reducer, (1, 2, 2, 1), (1, 2, 1, 1), ((0, 0), (1, 0), (0, 1), (0, 0)))
+
+  check_plain_ops(lambda x: (pooled(x, lax.min, np.inf), pooled(x, lax.max, -np.inf), pooled(x, lax.add, 0.0)), _NAN)
+
+
 @pytest.mark.parametrize("size", [1, 7])
 def test_gradients_of_pooling_with_a_symbolic_batch(size):
   def pooled(x):
@@ -112,6 +119,12 @@ def test_products(dtype):
     )
 
   check_plain_ops(function, x, y, rtol=1e-2 if dtype is jnp.bfloat16 else 1e-5, atol=1e-4)
+
+
+def test_products_of_long_unsigned_integers():
+  x = np.arange(6, dtype=np.uint64).reshape(2, 3) * np.uint64(2**40 + 1)
+  with jax.enable_x64(True):
+    check_plain_ops(lambda x: x @ x.T, x)
 
 
 def test_products_of_short_integers_sum_in_wide_ones():
