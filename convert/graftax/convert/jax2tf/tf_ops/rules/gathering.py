@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Sequence, Set
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
@@ -95,16 +94,6 @@ def _rows(b: Builder, x: Tensor, axes: Sequence[int], rest: Sequence[int], where
 
 
 def _filled(b: Builder, x: Tensor, inside: Tensor, fill_value: Any) -> Tensor:
-  if fill_value is None:
-    fill_value = _default_fill(x.dtype)
+  # `jax.lax.gather` has replaced None by a value for the dtype.
   mask = reshape(b, inside, (*inside.shape, *(1 for _ in range(x.rank - inside.rank))))
   return select(b, mask, x, full(b, x, fill_value), x.shape)
-
-
-def _default_fill(dtype: "np.dtype[Any]") -> Any:
-  """Returns what JAX fills slices with: NaN, the least signed and the largest unsigned integer, or True."""
-  if jnp.issubdtype(dtype, np.inexact):
-    return np.nan
-  if dtype == np.bool_:
-    return True
-  return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
