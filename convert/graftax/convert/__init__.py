@@ -39,7 +39,7 @@ from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
-from graftax.ops_jax import LookupTable, ResourceHandle
+from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError
 
 # Only programs that write TensorFlow graphs need these.
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
   "AnnotatedFunction",
+  "BoundedArray",
   "Capture",
   "CapturedTensor",
   "CompositeTensor",
@@ -68,6 +69,7 @@ __all__ = [
   "Program",
   "RaggedTensor",
   "ResourceHandle",
+  "SizeBoundError",
   "SparseTensor",
   "Split",
   "StringTable",

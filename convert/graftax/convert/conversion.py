@@ -22,7 +22,7 @@ from graftax.convert.program import Program
 from graftax.convert.structures.nested import flatten_call
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec
 from graftax.graphdef_ir import FunctionLibrary, follow_calls, referenced_functions
-from graftax.ops_jax import Value, as_int64_pair, materialize, to_jax_exactly
+from graftax.ops_jax import BoundedArray, Value, as_int64_pair, materialize, to_jax_exactly
 
 __all__ = ["convert_program"]
 
@@ -198,6 +198,9 @@ def _as_key(rng: Any, function: str) -> jax.Array:
 
 
 def _as_output(value: Value) -> Value:
+  if isinstance(value, BoundedArray):
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+    return value if is_traced else value.cut()
   if isinstance(value, np.ndarray) and value.dtype == object:
     value = materialize(value)
   return to_jax_exactly(value) if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object else value

@@ -47,6 +47,13 @@ class ConvertOptions(LoweringOptions):
   def __post_init__(self) -> None:
     if self.fallback not in (None, "tensorflow"):
       raise ValueError(f"Option 'fallback' is None or 'tensorflow'; got {self.fallback!r}.")
+    sizes = self.max_sizes
+    if sizes is not None and not (isinstance(sizes, Mapping) and all(map(_is_size, sizes.values()))):
+      raise ValueError(f"Option 'max_sizes' maps names of nodes or ops to integers of at least 0; got {sizes!r}.")
+
+
+def _is_size(value: Any) -> bool:
+  return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _with_inherited(doc: str | None, inherited: str | None) -> str:

@@ -7,6 +7,7 @@ from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, Pure
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
   RegistrationError,
+  SizeBoundError,
   StaticInputError,
   UnsupportedAttrError,
   UnsupportedOpError,
@@ -28,12 +29,15 @@ from graftax.ops_jax._core.values import (
   namespace,
   shape_vector,
 )
+from graftax.ops_jax.bounded.rules import ops_with_bounded_sizes
+from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
 from graftax.ops_jax.state.lookup_tables import LookupTable
 
 __all__ = [
   "KNOWN_SIZE_LIMIT",
   "Array",
+  "BoundedArray",
   "Context",
   "CountedLoop",
   "InconclusiveError",
@@ -47,6 +51,7 @@ __all__ = [
   "LoweringOptions",
   "PureFunction",
   "RegistrationError",
+  "SizeBoundError",
   "ResourceHandle",
   "Static",
   "StaticInputError",
@@ -64,6 +69,7 @@ __all__ = [
   "lowering",
   "materialize",
   "namespace",
+  "ops_with_bounded_sizes",
   "read_lowering",
   "reason_without_lowering",
   "register",

@@ -1,4 +1,4 @@
-"""Loops whose bodies need values or shapes: they run step by step outside of transforms, and are refused inside."""
+"""Loops whose bodies need values or shapes: they run step by step outside of transforms; inside, sizes need bounds."""
 
 import jax
 import numpy as np
@@ -64,7 +64,8 @@ def test_sizes_that_depend_on_data_are_tensorflows(name):
   np.testing.assert_allclose(fn(params, X)[0], function(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", _FUNCTIONS)
+# Under jit, an array that only shrinks has a bound.
+@pytest.mark.parametrize("name", ["greedy_suppression", "nested"])
 def test_they_are_refused_under_jit(name):
   fn, params = gc.convert(tf.function(_FUNCTIONS[name]), X)
   with pytest.raises(UnsupportedError):

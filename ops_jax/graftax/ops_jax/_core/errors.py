@@ -6,6 +6,7 @@ __all__ = [
   "InvalidInputError",
   "RegistrationError",
   "ShapeChangeError",
+  "SizeBoundError",
   "StaticInputError",
   "UnsupportedAttrError",
   "UnsupportedOpError",
@@ -30,6 +31,10 @@ class ShapeChangeError(UnsupportedError):
 
 class InvalidInputError(GraftaxError, ValueError):
   """An op received values of a wrong shape, rank or range; TensorFlow raises for them too."""
+
+
+class SizeBoundError(GraftaxError, ValueError):
+  """An array has more elements than the bound of its size allows."""
 
 
 class RegistrationError(GraftaxError, ValueError):

@@ -29,37 +29,61 @@ _MAX_ENTRIES = 16
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Affine:
-  """An integer `base + offset`.
+  """An integer `sum(factor * base for base, factor in terms) + offset`.
 
   Attributes:
-    base: a traced scalar, or None for a known integer.
+    terms: traced scalars with their factors, which are not 0.
     offset: a known integer or symbolic dimension.
   """
 
-  base: jax.Array | None
+  terms: tuple[tuple[jax.Array, int], ...]
   offset: Any
+
+  @property
+  def is_known(self) -> bool:
+    """Whether the integer is known while tracing."""
+    return not self.terms
 
   def value(self) -> Any:
     """Returns the integer: known, or a traced scalar."""
-    if self.base is None:
+    total: Any = None
+    for base, factor in self.terms:
+      term = base if factor == 1 else base * factor
+      total = term if total is None else total + term.astype(total.dtype)
+    if total is None:
       return self.offset
-    return self.base if isinstance(self.offset, int) and self.offset == 0 else self.base + self.offset
+    return total if isinstance(self.offset, int) and self.offset == 0 else total + self.offset
 
-  def shifted(self, offset: Any) -> "Affine":
-    """Returns the integer plus a known one."""
-    return Affine(self.base, self.offset + offset)
+  def plus(self, other: "Affine", factor: int = 1) -> "Affine":
+    """Returns the integer plus `factor` times another."""
+    terms = [*self.terms]
+    for base, own in other.terms:
+      place = next((i for i, (known, _) in enumerate(terms) if known is base), None)
+      if place is None:
+        terms.append((base, factor * own))
+      else:
+        terms[place] = (base, terms[place][1] + factor * own)
+    return Affine(tuple(term for term in terms if term[1]), self.offset + factor * other.offset)
 
   def distance(self, other: "Affine") -> Any | None:
     """Returns `other - self`, or None if it is not known."""
-    return other.offset - self.offset if self.base is other.base else None
+    difference = other.plus(self, -1)
+    return difference.offset if difference.is_known else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Range:
-  """An interval of integers, ends included; an infinite end means that no bound is known."""
+  """An interval of integers, ends included; an infinite end means that no bound is known.
+
+  Attributes:
+    low: the least integer.
+    high: the greatest integer.
+    is_certain: whether it always holds. The bound of a size that the user gave holds unless a check fails.
+  """
 
   low: float
   high: float
+  is_certain: bool = True
 
 
 _ANY = _Range(-np.inf, np.inf)
@@ -112,7 +136,7 @@ class IntegerFacts:
   def entries(self, vector: Array) -> tuple[Affine, ...]:
     """Returns one `Affine` for each element of a vector, or the only one of a scalar."""
     entries = self._find_entries(vector)
-    return tuple(Affine(vector[i], 0) for i in range(vector.shape[0])) if entries is None else entries
+    return tuple(Affine(((vector[i], 1),), 0) for i in range(vector.shape[0])) if entries is None else entries
 
   def materialized(self, value: Value, dtype: Any = np.int32) -> Value:
     """Returns `materialize(value, dtype)`, and notes its dimensions, which can serve as positions in a slice."""
@@ -121,46 +145,118 @@ class IntegerFacts:
       self._note_entries(result, self.entries(value))
     return result
 
-  def note_concatenated(self, result: Array, values: Sequence[Array]) -> None:
-    """Notes that the vector `result` consists of the vectors or scalars `values`."""
-    if not _is_index(result):
-      return
+  def note_concatenated(self, result: Array, values: Sequence[Array], max_rank: int = 1) -> Array:
+    """Returns `result`, whose elements are those of `values` in the same order; known if its entries are."""
+    if not _is_index(result, max_rank):
+      return result
     parts = [self._find_entries(value) for value in values]
-    if all(part is not None for part in parts):
-      self._note_entries(result, tuple(entry for part in parts if part is not None for entry in part))
+    if any(part is None for part in parts):
+      return result
+    return self.with_entries(result, tuple(entry for part in parts if part is not None for entry in part))
 
-  def note_shifted(self, result: Array, x: Array, y: Array, sign: int = 1) -> None:
-    """Notes that `result` is `x + sign * y`, if one of these is known."""
+  def note_interleaved(self, result: Array, values: Sequence[Array]) -> Array:
+    """Returns the matrix `result`, whose columns are the vectors `values`; known if its entries are."""
+    if not _is_index(result, max_rank=2):
+      return result
+    parts = [self._find_entries(value) for value in values]
+    if any(part is None for part in parts):
+      return result
+    columns = [part for part in parts if part is not None]
+    return self.with_entries(result, tuple(entry for row in zip(*columns, strict=True) for entry in row))
+
+  def combined(self, result: Array, x: Array, y: Array, sign: int = 1) -> Array:
+    """Returns `result`, which is `x + sign * y`; known if its entries are."""
     if not _is_index(result):
-      return
-    if is_known(x) and not is_known(y) and sign == 1:
+      return result
+    first, second = self._broadcast_entries(x, result.shape), self._broadcast_entries(y, result.shape)
+    if first is None or second is None:
+      return result
+    return self.with_entries(result, tuple(a.plus(b, sign) for a, b in zip(first, second, strict=True)))
+
+  def scaled(self, result: Array, x: Array, y: Array) -> Array:
+    """Returns `result`, which is `x * y`, and notes its entries if one factor is known."""
+    if not _is_index(result):
+      return result
+    if is_known(x):
       x, y = y, x
-    if is_known(x) or not is_known(y) or x.shape != result.shape:
-      return
-    entries = self._find_entries(x)
-    if entries is not None:
-      offsets = np.broadcast_to(np.asarray(y), result.shape).reshape(-1)
-      shifts = [o if jax.export.is_symbolic_dim(o) else int(o) for o in offsets]
-      self._note_entries(result, tuple(e.shifted(sign * shift) for e, shift in zip(entries, shifts, strict=True)))
+    entries = self._broadcast_entries(x, result.shape)
+    if entries is None or not is_known(y) or is_symbolic(y):
+      return result
+    factors = np.broadcast_to(np.asarray(y), result.shape).reshape(-1).tolist()
+    zero = Affine((), 0)
+    return self.with_entries(result, tuple(zero.plus(e, factor) for e, factor in zip(entries, factors, strict=True)))
+
+  def product(self, result: Array, x: Array) -> Array:
+    """Returns the scalar `result`, the product of the vector `x`, and notes its factors if at most one is traced."""
+    entries = self._find_entries(x) if _is_index(result) and result.ndim == 0 else None
+    if entries is None or any(not isinstance(entry.offset, int) for entry in entries):
+      return result
+    traced = [entry for entry in entries if not entry.is_known]
+    if len(traced) > 1:
+      return result
+    factor = int(np.prod([entry.offset for entry in entries if entry.is_known], dtype=np.int64))
+    return self.with_entries(result, (Affine((), 0).plus(traced[0] if traced else Affine((), 1), factor),))
+
+  def selected(self, result: Array, vector: Array, positions: Sequence[int]) -> Array:
+    """Returns `result`, whose elements are those of a vector at known positions; known if these entries are."""
+    entries = self._entries_by_array(vector)
+    if entries is None or not _is_index(result):
+      return result
+    return self.with_entries(result, tuple(entries[position] for position in positions))
+
+  def with_entries(self, result: Array, entries: tuple[Affine, ...]) -> Array:
+    """Returns `result`, whose elements are `entries`; as a known array if they are."""
+    if is_known(result):
+      return result
+    if all(entry.is_known and isinstance(entry.offset, int) for entry in entries):
+      # Integers wrap, as in TensorFlow.
+      wrapped = np.asarray([entry.offset % 2**64 for entry in entries], np.uint64)
+      return wrapped.astype(result.dtype).reshape(result.shape)
+    self._note_entries(result, entries)
+    return result
+
+  def note_range(self, x: Array, low: int, high: int, *, is_certain: bool = True) -> None:
+    """Notes that a traced scalar lies between two integers, ends included."""
+    if not is_known(x):
+      self._ranges.set(x, _Range(low, high, is_certain))
+
+  def matrix_entries(self, matrix: Array) -> tuple[tuple[Affine, ...], ...]:
+    """Returns one `Affine` for each element of a matrix, by row."""
+    num_rows, num_columns = matrix.shape
+    entries = self._find_entries(matrix)
+    if entries is None:
+      flat = matrix.reshape(-1)
+      entries = tuple(Affine(((flat[i], 1),), 0) for i in range(num_rows * num_columns))
+    return tuple(entries[i * num_columns : (i + 1) * num_columns] for i in range(num_rows))
+
+  def is_never_negative(self, entry: Affine) -> bool:
+    """Returns whether an integer is known to be at least 0."""
+    range_ = self._range_of(entry)
+    return range_.low >= 0 and range_.is_certain
+
+  def greatest(self, entry: Affine) -> tuple[int, bool] | None:
+    """Returns the greatest value that an integer can have, and whether that always holds; None if it is not known."""
+    range_ = self._range_of(entry)
+    return (int(range_.high), range_.is_certain) if np.isfinite(range_.high) else None
 
   def minimum(self, result: Array, x: Array, y: Array) -> Array:
     """Returns `result`, which is `min(x, y)`; as a known value if only one value is possible."""
     if not all(map(_is_integer_scalar, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
-    return self._within(result, _Range(min(a.low, b.low), min(a.high, b.high)))
+    return self._within(result, _Range(min(a.low, b.low), min(a.high, b.high), a.is_certain and b.is_certain))
 
   def maximum(self, result: Array, x: Array, y: Array) -> Array:
     """Returns `result`, which is `max(x, y)`; as a known value if only one value is possible."""
     if not all(map(_is_integer_scalar, (result, x, y))):
       return result
     a, b = self._range(x), self._range(y)
-    return self._within(result, _Range(max(a.low, b.low), max(a.high, b.high)))
+    return self._within(result, _Range(max(a.low, b.low), max(a.high, b.high), a.is_certain and b.is_certain))
 
   def cast(self, result: Array, x: Array) -> Array:
     """Returns `result`, which is `x` in another dtype; as a known value if only one value is possible."""
     if jnp.issubdtype(x.dtype, jnp.signedinteger):
-      self.note_concatenated(result, [x])
+      result = self.note_concatenated(result, [x])
     if not (_is_integer_scalar(result) and _is_integer_scalar(x)):
       return result
     range_, limits = self._range(x), np.iinfo(result.dtype)
@@ -170,11 +266,21 @@ class IntegerFacts:
   def _find_entries(self, x: Array) -> tuple[Affine, ...] | None:
     if is_known(x):
       flat = np.asarray(x).reshape(-1)
-      return tuple(Affine(None, item if jax.export.is_symbolic_dim(item) else int(item)) for item in flat)
-    entries = self._entries.get(x)
+      return tuple(Affine((), item if jax.export.is_symbolic_dim(item) else int(item)) for item in flat)
+    entries = self._entries_by_array(x)
     if entries is None and x.ndim == 0:
-      return (Affine(x, 0),)
+      return (Affine(((x, 1),), 0),)
     return entries
+
+  def _entries_by_array(self, x: Array) -> tuple[Affine, ...] | None:
+    return self._entries.get(x)
+
+  def _broadcast_entries(self, x: Array, shape: tuple[int, ...]) -> tuple[Affine, ...] | None:
+    if is_known(x) and not jnp.issubdtype(x.dtype, jnp.integer) and not is_symbolic(x):
+      return None
+    entries = self._find_entries(x)
+    count = shape[0] if shape else 1
+    return entries * count if entries is not None and len(entries) == 1 else entries
 
   def _note_entries(self, result: Array, entries: tuple[Affine, ...]) -> None:
     self._entries.set(result, entries)
@@ -182,12 +288,27 @@ class IntegerFacts:
   def _range(self, x: Array) -> _Range:
     if is_known(x):
       return _Range(int(x), int(x))
-    return self._ranges.get(x) or _ANY
+    noted = self._ranges.get(x)
+    if noted is not None:
+      return noted
+    entries = self._entries_by_array(x)
+    return _ANY if entries is None else self._range_of(entries[0])
+
+  def _range_of(self, entry: Affine) -> _Range:
+    if not isinstance(entry.offset, int):
+      return _ANY
+    low = high = float(entry.offset)
+    is_certain = True
+    for base, factor in entry.terms:
+      range_ = self._ranges.get(base) or _ANY
+      ends = sorted((range_.low * factor, range_.high * factor))
+      low, high, is_certain = low + ends[0], high + ends[1], is_certain and range_.is_certain
+    return _Range(low, high, is_certain)
 
   def _within(self, result: Array, range_: _Range) -> Array:
     if is_known(result):
       return result
-    if range_.low == range_.high:
+    if range_.low == range_.high and range_.is_certain:
       return np.asarray(range_.low, result.dtype)
     if range_ != _ANY:
       self._ranges.set(result, range_)
@@ -196,6 +317,12 @@ class IntegerFacts:
 
 class _NoFacts(IntegerFacts):
   """Records no facts."""
+
+  def with_entries(self, result: Array, entries: tuple[Affine, ...]) -> Array:
+    return result
+
+  def note_range(self, x: Array, low: int, high: int, *, is_certain: bool = True) -> None:
+    pass
 
   def _note_entries(self, result: Array, entries: tuple[Affine, ...]) -> None:
     pass
@@ -208,8 +335,8 @@ NO_FACTS: IntegerFacts = _NoFacts()
 """For lowerings that are called outside an evaluation."""
 
 
-def _is_index(x: Value) -> bool:
-  if is_known(x) or x.ndim > 1 or not jnp.issubdtype(x.dtype, jnp.signedinteger):
+def _is_index(x: Value, max_rank: int = 1) -> bool:
+  if is_known(x) or x.ndim > max_rank or not jnp.issubdtype(x.dtype, jnp.signedinteger):
     return False
   return all(isinstance(size, int) and size <= _MAX_ENTRIES for size in x.shape)
 

@@ -22,6 +22,7 @@ from graftax.ops_jax._core.registry import lowering as registered_lowering
 from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_function, group_lists
 from graftax.ops_jax._core.static_inputs import decode_static
 from graftax.ops_jax._core.symbolic_inputs import resolve_symbols
+from graftax.ops_jax.bounded.dispatch import carry_bounded
 from graftax.ops_jax.int64_pairs.dispatch import DispatchInt64Pairs, data_positions, has_int64, needs_all_bits
 
 __all__ = ["Kernel", "bind", "context_kernel"]
@@ -83,6 +84,9 @@ def bind(node: Node, signature: OpSignature | None, lowering: Lowering, function
   where = f"{node.op} node {node.name!r} (function {function_name!r})"
   attrs = dict(node.attrs) if signature is None else signature.with_defaults(node.attrs)
   outer: list[Stage] = []
+  carry = carry_bounded(node, where, attrs, signature)
+  if carry is not None:
+    outer.append(carry)
   promote = promote_floats(signature, attrs)
   if promote is not None:
     outer.append(promote)

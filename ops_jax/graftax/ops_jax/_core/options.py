@@ -1,6 +1,7 @@
 """Options that change what lowerings produce."""
 
 import dataclasses
+from collections.abc import Mapping
 
 __all__ = ["LoweringOptions"]
 
@@ -26,6 +27,10 @@ class LoweringOptions:
       than the bound, its floating-point results and variables are NaN, signed integers are the least and unsigned ones
       the greatest of their dtype, and booleans are true; with `enable_checkify_for_asserts`, a check fails. Lists that
       grow in the loop get room for as many elements as it may write, counted without gaps.
+    max_sizes: bounds for sizes that depend on traced data, by node name or op name; a node's name goes first. A size
+      without a bound that follows from shapes needs one under `jit`, and a smaller bound than that saves memory. Data
+      that exceeds it is reported: by a check with `enable_checkify_for_asserts`; by `BoundedArray.overflowed` of
+      results of bounded size; and by NaN, extreme integers or true in results that were computed from it.
   """
 
   resize_bilinear_precision: str = "highest"
@@ -35,3 +40,4 @@ class LoweringOptions:
   infer_cumulative_reduction_from_jax2tf: bool = True
   xlacallmodule_strict_checks: bool = True
   max_while_iterations: int | None = None
+  max_sizes: Mapping[str, int] | None = dataclasses.field(default=None, hash=False)

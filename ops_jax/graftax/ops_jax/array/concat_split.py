@@ -41,8 +41,9 @@ def pack(values: list[Array], *, T: np.dtype = INT32, axis: int = 0, facts: Inte
   # Known sizes have lost their declared dtype; floats keep the caller's precision.
   if result.dtype.kind in "iu":
     result = to_dtype(result, T)
-  facts.note_concatenated(result, values)
-  return result
+  if position and values[0].ndim == 1:
+    return facts.note_interleaved(result, values)
+  return facts.note_concatenated(result, values, max_rank=2)
 
 
 @register("Unpack", ignores=("T",), symbolic=True, data_inputs=("value",))
@@ -71,9 +72,7 @@ def concat_v2(values: list[Array], axis: Static[int], *, facts: IntegerFacts = N
   try:
     if namespace(*values) is np:
       return _normalized(np.concatenate(values, position))
-    result = jnp.concatenate(values, position)
-    facts.note_concatenated(result, values)
-    return result
+    return facts.note_concatenated(jnp.concatenate(values, position), values)
   except (TypeError, ValueError) as e:
     raise InvalidInputError(f"ConcatV2: shapes {[v.shape for v in values]} do not join along axis {axis}.") from e
 

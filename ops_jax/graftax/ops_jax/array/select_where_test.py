@@ -1,14 +1,12 @@
 """Selection by condition against TensorFlow."""
 
 import jax
-import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.ops_jax import StaticInputError
 from graftax.ops_jax.array.select_where import select_v2, where
-from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, ml_dtypes.bfloat16, np.complex64, np.bool_])
@@ -50,12 +48,6 @@ def test_positions_of_true_elements_match_tensorflow(x):
 def test_a_true_scalar_has_one_position_without_coordinates():
   assert where(np.array(True)).shape == (1, 0)
   assert where(np.array(False)).shape == (0, 0)
-
-
-def test_positions_need_a_known_input():
-  case = raw_op("Where", [np.array([True])])
-  with pytest.raises(StaticInputError, match="must be known while tracing"):
-    jax.jit(lambda x: case.kernel.run(None, [x]))(jnp.array([True]))
 
 
 def test_symbolic_dimensions_are_selected():

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import INT32, as_known
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, is_known, namespace, shape_vector
@@ -55,7 +56,7 @@ def rank(input: Array) -> np.ndarray:
 
 
 @register("Reshape", ignores=("T", "Tshape"), symbolic=True, data_inputs=("tensor",))
-def reshape(tensor: Array, shape: Static[tuple[int, ...]]) -> Array:
+def reshape(tensor: Array, shape: Static[tuple[int, ...]], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Reshapes an array in row-major order.
 
   Source op: `tf.raw_ops.Reshape`.
@@ -63,12 +64,15 @@ def reshape(tensor: Array, shape: Static[tuple[int, ...]]) -> Array:
   Args:
     tensor: any shape and dtype.
     shape: the new shape; one entry may be -1, which is inferred. Symbolic dimensions are allowed. Must be known.
+    facts: what is known of traced integers.
 
   Raises:
     InvalidInputError: the number of elements differs.
   """
   shape = _without_wildcard_beside_zero(tensor.shape, shape)
-  return _change_shape("Reshape", tensor, lambda xp: xp.reshape(tensor, shape), shape)
+  return facts.note_concatenated(
+    _change_shape("Reshape", tensor, lambda xp: xp.reshape(tensor, shape), shape), [tensor]
+  )
 
 
 def _without_wildcard_beside_zero(old: Sequence[Any], new: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -80,14 +84,14 @@ def _without_wildcard_beside_zero(old: Sequence[Any], new: tuple[Any, ...]) -> t
 
 
 @register("ExpandDims", ignores=("T", "Tdim"), symbolic=True, data_inputs=("input",))
-def expand_dims(input: Array, dim: Static[int]) -> Array:
+def expand_dims(input: Array, dim: Static[int], *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Inserts a dimension of size 1 at `dim`; a negative `dim` counts from the end of the result."""
   axis = canonical_axis("ExpandDims", dim, input.ndim + 1)
-  return namespace(input).expand_dims(input, axis)
+  return facts.note_concatenated(namespace(input).expand_dims(input, axis), [input])
 
 
 @register("Squeeze", ignores=("T",), symbolic=True, data_inputs=("input",))
-def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
+def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = (), facts: IntegerFacts = NO_FACTS) -> Array:
   """Removes dimensions of size 1.
 
   Source op: `tf.raw_ops.Squeeze`.
@@ -95,6 +99,7 @@ def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
   Args:
     input: any shape and dtype.
     squeeze_dims: the dimensions to remove; all of size 1 if empty.
+    facts: what is known of traced integers.
 
   Raises:
     InvalidInputError: a named dimension does not have size 1.
@@ -102,7 +107,8 @@ def squeeze(input: Array, *, squeeze_dims: tuple[int, ...] = ()) -> Array:
   axes = [canonical_axis("Squeeze", axis, input.ndim) for axis in squeeze_dims]
   if not axes:
     axes = [axis for axis, dim in enumerate(input.shape) if isinstance(dim, int) and dim == 1]
-  return _change_shape("Squeeze", input, lambda xp: xp.squeeze(input, tuple(set(axes))), squeeze_dims)
+  squeezed = _change_shape("Squeeze", input, lambda xp: xp.squeeze(input, tuple(set(axes))), squeeze_dims)
+  return facts.note_concatenated(squeezed, [input])
 
 
 @register("Transpose", ignores=("T", "Tperm"), symbolic=True, data_inputs=("x",))

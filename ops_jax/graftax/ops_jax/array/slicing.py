@@ -78,7 +78,10 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: 
   if any(map(_is_traced, starts)):
     return lax.dynamic_slice(input, _same_dtype(starts), sizes)
   ranges = [_Range(start, start + extent, 1, extent) for start, extent in zip(starts, sizes, strict=True)]
-  return _cut(input, ranges)
+  result = _cut(input, ranges)
+  if len(ranges) != 1 or not isinstance(ranges[0].stop, int):
+    return result
+  return facts.selected(result, input, ranges[0].positions())
 
 
 @register("StridedSlice", ignores=("T", "Index"), symbolic=True, data_inputs=("input",))
@@ -115,7 +118,12 @@ def strided_slice(
   out of range reads NaN (an extreme integer, true).
   """
   plan = _plan("StridedSlice", input.shape, begin, end, strides, facts, **masks)
-  return _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
+  result = _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
+  if not plan.ranges:
+    return facts.note_concatenated(result, [input])
+  if len(plan.ranges) != 1 or len(plan.shape) > 1 or not isinstance(plan.ranges[0].start, int):
+    return result
+  return facts.selected(result, input, plan.ranges[0].positions())
 
 
 @register("StridedSliceGrad", ignores=("T", "Index"))
@@ -186,6 +194,11 @@ class _Range:
   def lies_within(self, dim: Any) -> bool:
     """Returns whether the range is known to be inside a dimension; symbolic sizes cannot always be compared."""
     return all(jax.core.max_dim(position, dim) == dim for position in (self.start, self.stop))
+
+  def positions(self) -> range:
+    """Returns the positions of a known range, in the order of the result."""
+    positions = range(self.start, self.stop, self.step)
+    return positions[::-1] if self.is_reversed else positions
 
   def padding(self, dim: Any) -> tuple[Any, Any, int]:
     if isinstance(self.size, int) and self.size == 0:
@@ -271,7 +284,7 @@ def _range(
   if stride == 0:
     raise InvalidInputError(f"{op}: the stride of entry {i} is 0.")
   has_begin, has_end = not masks.get("begin_mask", 0) >> i & 1, not masks.get("end_mask", 0) >> i & 1
-  if (has_begin and begins[i].base is not None) or (has_end and ends[i].base is not None):
+  if (has_begin and not begins[i].is_known) or (has_end and not ends[i].is_known):
     distance = begins[i].distance(ends[i]) if has_begin and has_end and stride == 1 else None
     if distance is None:
       raise StaticInputError(

@@ -17,6 +17,8 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.bounded.forms import Form, form_of, in_form, joined_form
+from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.control_flow.operands import as_operand, truth
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair
 from graftax.ops_jax.lists.variants import conformed, is_variant, joined, shapes_of
@@ -97,6 +99,7 @@ class _Switch:
     structures: joined structures of results that are lists or optionals, by position.
     int64_pairs: results and variables that some branch returns as `Int64Pair`, with their dtypes.
     floats: the highest precision among the branches.
+    forms: for each array result, the form that holds it in every branch that was traced.
   """
 
   def __init__(self, ctx: Context, branches: Sequence[FunctionRef], args: Sequence[Value]):
@@ -109,6 +112,7 @@ class _Switch:
     self.structures: dict[int, Any] = {}
     self.int64_pairs: dict[Any, np.dtype] = {}
     self.floats: dict[Any, np.dtype] = {}
+    self.forms: dict[Any, Form] = {}
 
   def run(self, index: Array) -> tuple[Value, ...]:
     """Returns the results of the branch at `index`, which is in range, and assigns the variables that it writes."""
@@ -127,7 +131,8 @@ class _Switch:
     try:
       return self._traced(index)
     except TypeError:
-      if not self.structures and not self.int64_pairs and not self.floats:
+      is_bounded_now = any(any(form.is_traced) for form in self.forms.values())
+      if not self.structures and not self.int64_pairs and not self.floats and not is_bounded_now:
         raise
     # The contents of lists and optionals that the first branches leave empty, and all types, are known now.
     self.statics.clear()
@@ -155,12 +160,23 @@ class _Switch:
       self.int64_pairs[where] = value.dtype
     if where in self.int64_pairs:
       return as_int64_pair(value, self.int64_pairs[where])
-    value = as_operand(value)
+    value = as_operand(self._in_common_form(value, where))
     dtype = float_dtype(value)
     if dtype is None:
       return value
     self.floats[where] = promoted_dtype(dtype, self.floats.get(where, dtype))
     return value.astype(self.floats[where])
+
+  def _in_common_form(self, value: Value, where: int | ResourceHandle) -> Value:
+    """Returns an array with a bounded size if another branch returns one, or one of another size."""
+    if not is_bounded(value) and (isinstance(where, ResourceHandle) or not isinstance(value, Array)):
+      return value
+    own = form_of(value)
+    form = joined_form(self.forms.get(where, own), own)
+    if form is None:
+      return value
+    self.forms[where] = form
+    return in_form(value, form) if any(form.is_traced) else value
 
   def _in_common_structure(self, results: Sequence[Value]) -> list[Value]:
     """Returns a branch's results with lists and optionals in the common structure, which it extends."""

@@ -23,11 +23,14 @@ The logger "graftax.loops" says at level INFO what each loop became, and why.
 Outside of `jit` and other transforms, a loop whose body needs values or shapes that one compiled body cannot have runs
 one step after the other (`_Loop.step_by_step`), or is unrolled if it is counted, as in TensorFlow.
 
-JAX needs one structure for a loop variable in all iterations. Tensor lists, which may grow, get room for all of them in
-`loop_lists.py`. State that a loop body writes is an operand and a result of the JAX loop. State that it only reads is
-closed over, as are known values, so shapes stay known inside the body.
+JAX needs one structure for a loop variable in all iterations. An array whose size depends on data enters the loop with
+the bound that holds it after an iteration (`bounded/`); so does one that shrinks in a loop that is not counted. Tensor
+lists, which may grow, get room for all of them in `loop_lists.py`. State that a loop body writes is an operand and a
+result of the JAX loop. State that it only reads is closed over, as are known values, so shapes stay known inside the
+body.
 """
 
+import functools
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +47,8 @@ from graftax.ops_jax._core.errors import InvalidInputError, ShapeChangeError, St
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, is_known
+from graftax.ops_jax.bounded.forms import form_of, in_form, invalid_if, joined_form, limited
+from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair
@@ -212,6 +217,7 @@ class _Loop:
     self.ctx = ctx
     self.body = body
     self.initial = list(initial)
+    self.is_uncounted = counted is None
     counters = counted.counters if counted else {}
     self.carried = [
       i
@@ -331,15 +337,57 @@ class _Loop:
 
   def _need_types(self, results: Sequence[Value], values: Sequence[Value]) -> None:
     """Raises `_NeedsOtherTypes` if the body returns an `Int64Pair` or a wider dtype for a variable of another form."""
-    needed = {i: wider_form(results[i], value) for i, value in zip(self.carried, values, strict=True)}
+    needed = {
+      i: self._bounded_form(results[i], value) or wider_form(results[i], value)
+      for i, value in zip(self.carried, values, strict=True)
+    }
     found = {i: convert for i, convert in needed.items() if convert is not None}
     if found:
       raise _NeedsOtherTypes(found)
 
+  def _bounded_form(self, result: Value, value: Value) -> Callable[[Value], Value] | None:
+    """Returns a conversion of a loop variable to the bounded size that holds what the body returns, or None.
+
+    Raises:
+      ShapeChangeError: the bound grows with each iteration, and no option limits it.
+    """
+    if is_variant(value) or isinstance(value, Int64Pair) or isinstance(result, Int64Pair):
+      return None
+    if not is_bounded(result) and not is_bounded(value) and not self._shrinks(result, value):
+      return None
+    own = form_of(value)
+    form = joined_form(own, form_of(result))
+    if form is None:
+      return None
+    sizes = self.ctx.options.max_sizes or {}
+    limit = sizes.get(self.ctx.node_name, sizes.get("While"))
+    if limit is not None:
+      form = limited(form, limit)
+    elif is_bounded(value) and form.sizes != own.sizes:
+      raise ShapeChangeError(
+        f"{self.where}: a loop variable whose size depends on data has at most {list(own.sizes)} elements before an "
+        f"iteration and {list(form.sizes)} after it. Pass the largest size with the option "
+        f"max_sizes={{{self.ctx.node_name!r}: n}}, or call the function outside of transforms."
+      )
+    return None if is_bounded(value) and form == own else functools.partial(in_form, form=form)
+
+  def _shrinks(self, result: Value, value: Value) -> bool:
+    """Returns whether a loop of unknown length returns fewer elements for a variable, or more up to a given size."""
+    if not self.is_uncounted or self.is_concrete or is_variant(result):
+      return False
+    before, after = np.shape(value), np.shape(result)
+    if len(before) != len(after) or before == after or not all(isinstance(n, int) for n in (*before, *after)):
+      return False
+    sizes = self.ctx.options.max_sizes or {}
+    is_limited = self.ctx.node_name in sizes or "While" in sizes
+    return is_limited or all(new <= old for new, old in zip(after, before, strict=True))
+
   def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
     """Raises if an array grows or shrinks, which one compiled body cannot do."""
     for result, value in zip(results, values, strict=True):
-      if is_variant(value) or isinstance(value, Int64Pair) or np.shape(result) == np.shape(value):
+      if is_variant(value) or isinstance(value, Int64Pair) or is_bounded(value) or is_bounded(result):
+        continue
+      if np.shape(result) == np.shape(value):
         continue
       raise ShapeChangeError(
         f"{self.where}: a loop variable enters an iteration with shape "
@@ -384,7 +432,11 @@ class _Loop:
 def _valid_unless(condition: Value, carry: Any) -> Any:
   if is_known(condition) and not condition:
     return carry
-  return jax.tree.map(lambda leaf: _invalid_if(condition, leaf), carry)
+  return jax.tree.map(
+    lambda leaf: invalid_if(condition, leaf) if is_bounded(leaf) else _invalid_if(condition, leaf),
+    carry,
+    is_leaf=is_bounded,
+  )
 
 
 def _invalid_if(condition: Array, value: Array) -> Array:

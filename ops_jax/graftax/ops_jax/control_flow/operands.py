@@ -5,11 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.known import to_dtype
 from graftax.ops_jax._core.precision import float_dtype, promoted_dtype
 from graftax.ops_jax._core.values import Array, Value, is_known, materialize
+from graftax.ops_jax.bounded.forms import form_of, in_form
+from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, to_jax_exactly
 
 __all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
@@ -17,6 +20,8 @@ __all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
 
 def truth(value: Value) -> Array:
   """Returns a condition as a bool scalar: whether a scalar is not zero, or another array is not empty."""
+  if is_bounded(value):
+    return jnp.all(jnp.stack([n > 0 for n in value.lengths if n is not None])) & bool(value.padded.size)
   if np.ndim(value):
     return np.bool_(np.size(value) > 0)
   return np.bool_(value != 0) if is_known(value) else value != 0
@@ -33,7 +38,12 @@ def as_operand(value: Value) -> Value:
 
 
 def as_operand_like(value: Value, other: Value) -> Value:
-  """Returns a value as an operand in the form of `other`: an `Int64Pair` if that is one, and in its precision."""
+  """Returns a value as an operand in the form of `other`: an `Int64Pair` if that is one, and in its precision.
+
+  If `other` has a bounded size, so has the operand.
+  """
+  if is_bounded(other):
+    return as_operand(in_form(value, form_of(other)))
   if isinstance(other, Int64Pair):
     return as_int64_pair(value, other.dtype)
   value = as_operand(value)

@@ -19,13 +19,15 @@ __all__ = [
   "non_max_suppression_v4",
   "non_max_suppression_v5",
   "non_max_suppression_with_overlaps",
+  "overlap_with",
+  "select_boxes",
 ]
 
 # index of the chosen box -> its similarity to every box, `[num_boxes]`.
 _Similarity = Callable[[Array], Array]
 
 
-def _overlap_with(boxes: Array) -> _Similarity:
+def overlap_with(boxes: Array) -> _Similarity:
   """Computes intersection over union; boxes are two opposite corners, in any order."""
   top, bottom = jnp.minimum(boxes[:, 0], boxes[:, 2]), jnp.maximum(boxes[:, 0], boxes[:, 2])
   left, right = jnp.minimum(boxes[:, 1], boxes[:, 3]), jnp.maximum(boxes[:, 1], boxes[:, 3])
@@ -41,7 +43,7 @@ def _overlap_with(boxes: Array) -> _Similarity:
   return similarity
 
 
-def _select(
+def select_boxes(
   scores: Array, similarity: _Similarity, count: int, threshold: Any, score_threshold: Any, sigma: Any = None
 ) -> tuple[Array, Array, Array]:
   """Returns chosen boxes, best first: indices and scores `[count]`, padded with zeros, and their number.
@@ -84,13 +86,17 @@ def _select(
 
 def _cut(op: str, num_chosen: Array, *outputs: Array) -> list[Array]:
   """Returns `outputs` without their padding; they must not be traced."""
-  if isinstance(num_chosen, jax.core.Tracer):
+  _need_values(op, num_chosen)
+  return [output[: int(num_chosen)] for output in outputs]
+
+
+def _need_values(op: str, *inputs: Array) -> None:
+  # The kernel then selects boxes with a bounded size.
+  if any(isinstance(value, jax.core.Tracer) for value in inputs):
     raise StaticInputError(
       f"{op}: how many boxes are selected is only known when the program runs, and a compiled program has no arrays of "
-      "unknown size. Use NonMaxSuppressionV4 or V5 with pad_to_max_output_size=True (tf.image."
-      "non_max_suppression_padded), or CombinedNonMaxSuppression."
+      "unknown size."
     )
-  return [output[: int(num_chosen)] for output in outputs]
 
 
 @register("NonMaxSuppression")
@@ -128,8 +134,9 @@ def non_max_suppression_v3(
   Raises:
     StaticInputError: the boxes or scores are traced, so the size of the result is not known.
   """
+  _need_values("NonMaxSuppression", boxes, scores)
   boxes, scores = jnp.asarray(boxes), jnp.asarray(scores)
-  indices, _, num_chosen = _select(scores, _overlap_with(boxes), max_output_size, iou_threshold, score_threshold)
+  indices, _, num_chosen = select_boxes(scores, overlap_with(boxes), max_output_size, iou_threshold, score_threshold)
   return _cut("NonMaxSuppression", num_chosen, indices)[0]
 
 
@@ -152,8 +159,10 @@ def non_max_suppression_v4(
   Raises:
     StaticInputError: not padded, and the boxes or scores are traced.
   """
+  if not pad_to_max_output_size:
+    _need_values("NonMaxSuppressionV4", boxes, scores)
   boxes, scores = jnp.asarray(boxes), jnp.asarray(scores)
-  indices, _, num_chosen = _select(scores, _overlap_with(boxes), max_output_size, iou_threshold, score_threshold)
+  indices, _, num_chosen = select_boxes(scores, overlap_with(boxes), max_output_size, iou_threshold, score_threshold)
   if not pad_to_max_output_size:
     (indices,) = _cut("NonMaxSuppressionV4", num_chosen, indices)
   return indices, num_chosen
@@ -192,9 +201,11 @@ def non_max_suppression_v5(
   Raises:
     StaticInputError: not padded, and the boxes or scores are traced.
   """
+  if not pad_to_max_output_size:
+    _need_values("NonMaxSuppressionV5", boxes, scores)
   boxes, scores = jnp.asarray(boxes), jnp.asarray(scores)
-  indices, chosen_scores, num_chosen = _select(
-    scores, _overlap_with(boxes), max_output_size, iou_threshold, score_threshold, jnp.asarray(soft_nms_sigma)
+  indices, chosen_scores, num_chosen = select_boxes(
+    scores, overlap_with(boxes), max_output_size, iou_threshold, score_threshold, jnp.asarray(soft_nms_sigma)
   )
   if not pad_to_max_output_size:
     indices, chosen_scores = _cut("NonMaxSuppressionV5", num_chosen, indices, chosen_scores)
@@ -206,8 +217,9 @@ def non_max_suppression_with_overlaps(
   overlaps: Array, scores: Array, max_output_size: Static[int], overlap_threshold: Array, score_threshold: Array
 ) -> Array:
   """Computes `NonMaxSuppressionV3` from the overlap of each pair of boxes, `[num_boxes, num_boxes]`."""
+  _need_values("NonMaxSuppressionWithOverlaps", overlaps, scores)
   overlaps, scores = jnp.asarray(overlaps), jnp.asarray(scores)
-  indices, _, num_chosen = _select(
+  indices, _, num_chosen = select_boxes(
     scores, lambda i: overlaps[:, i], max_output_size, overlap_threshold, score_threshold
   )
   return _cut("NonMaxSuppressionWithOverlaps", num_chosen, indices)[0]
@@ -251,7 +263,7 @@ def combined_non_max_suppression(
   size = min(max_total_size, max_output_size_per_class * num_classes) if pad_per_class else max_total_size
 
   def of_class(boxes: Array, scores: Array) -> tuple[Array, Array]:
-    indices, chosen, count = _select(scores, _overlap_with(boxes), per_class, iou_threshold, score_threshold)
+    indices, chosen, count = select_boxes(scores, overlap_with(boxes), per_class, iou_threshold, score_threshold)
     return boxes[indices], jnp.where(jnp.arange(per_class) < count, chosen, -jnp.inf)
 
   def of_image(boxes: Array, scores: Array) -> tuple[Array, Array, Array, Array]:

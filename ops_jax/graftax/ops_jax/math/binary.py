@@ -57,23 +57,19 @@ def add(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns `x + y`; integers wrap. Known strings are joined."""
   if isinstance(x, FlowGradient) or isinstance(y, FlowGradient):
     return sum_of_variants([x, y], "Add")
-  result = keep_known(np.add, _add, x, y)
-  facts.note_shifted(result, x, y)
-  return result
+  return facts.combined(keep_known(np.add, _add, x, y), x, y)
 
 
 @register("Sub", ignores=("T",), symbolic=True)
 def sub(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns `x - y`; integers wrap."""
-  result = keep_known(np.subtract, _subtract, x, y)
-  facts.note_shifted(result, x, y, sign=-1)
-  return result
+  return facts.combined(keep_known(np.subtract, _subtract, x, y), x, y, sign=-1)
 
 
 @register("Mul", ignores=("T",), symbolic=True)
-def mul(x: Array, y: Array) -> Array:
+def mul(x: Array, y: Array, *, facts: IntegerFacts = NO_FACTS) -> Array:
   """Returns `x * y`; integers wrap."""
-  return keep_known(np.multiply, _multiply, x, y)
+  return facts.scaled(keep_known(np.multiply, _multiply, x, y), x, y)
 
 
 @register("AddN", "AccumulateNV2", ignores=("T", "N", "shape"), symbolic=True)

@@ -14,6 +14,7 @@ from jax import lax
 
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import INT64, keep_known, to_dtype
 from graftax.ops_jax._core.numeric import highest, lowest
 from graftax.ops_jax._core.registry import register
@@ -32,9 +33,16 @@ def sum_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims:
 
 
 @register("Prod", ignores=_IGNORES, symbolic=True)
-def prod(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
+def prod(
+  input: Array,
+  reduction_indices: Static[tuple[int, ...]],
+  *,
+  keep_dims: bool = False,
+  facts: IntegerFacts = NO_FACTS,
+) -> Array:
   """Multiplies over axes; 1 for no elements. Integers wrap."""
-  return _reduce("Prod", np.prod, jnp.prod, input, reduction_indices, keep_dims, dtype=True)
+  result = _reduce("Prod", np.prod, jnp.prod, input, reduction_indices, keep_dims, dtype=True)
+  return facts.product(result, input)
 
 
 @register("Max", ignores=_IGNORES, symbolic=True)

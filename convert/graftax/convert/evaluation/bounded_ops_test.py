@@ -1,0 +1,245 @@
+"""Every op with a rule for bounded sizes, under jit, against TensorFlow on the cut arrays, for all lengths."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+import graftax.convert as gc
+from graftax.ops_jax import BoundedArray, ops_with_bounded_sizes
+
+_N = 6
+_RNG = np.random.default_rng(0)
+_X = _RNG.uniform(0.1, 0.9, (_N, 4)).astype(np.float32)
+_W = _RNG.normal(size=(4, 3)).astype(np.float32)
+_IMAGES = _RNG.normal(size=(_N, 4, 4, 2)).astype(np.float32)
+_BOXES = np.sort(_RNG.uniform(0, 1, (_N, 2, 2)), axis=1).reshape(_N, 4).astype(np.float32)
+_raw = tf.raw_ops
+
+
+def _labels(rows):
+  return tf.cast(rows[:, 0] * 3, tf.int32)
+
+
+def _positions(rows):
+  return tf.range(tf.shape(rows)[0])
+
+
+def _places(rows):
+  return tf.stack([_positions(rows), _labels(rows)], 1)
+
+
+# For each op a function of the rows that are kept; `_X` itself has all of them.
+_CASES = {
+  "All": lambda x: _raw.All(input=x > 0.3, axis=[0]),
+  "Any": lambda x: _raw.Any(input=x > 0.8, axis=[0, 1]),
+  "ArgMax": lambda x: tf.argmax(x, 0),
+  "ArgMin": lambda x: tf.argmin(x, 0),
+  "AvgPool": lambda x: _raw.AvgPool(value=_image(x), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID"),
+  "BatchMatMul": lambda x: _raw.BatchMatMul(x=x[:, None, :], y=x[:, :, None]),
+  "BatchMatMulV2": lambda x: _raw.BatchMatMulV2(x=x[None], y=tf.constant(_W)[None]),
+  "BatchMatMulV3": lambda x: _raw.BatchMatMulV3(x=x[None], y=x[None], adj_x=True, Tout=tf.float32),
+  "BiasAdd": lambda x: tf.nn.bias_add(x, _W[:, 0]),
+  "BroadcastTo": lambda x: tf.broadcast_to(_X[0], [tf.shape(x)[0], 4]),
+  "CheckNumerics": lambda x: tf.debugging.check_numerics(x, "not finite"),
+  "Concat": lambda x: _raw.Concat(concat_dim=0, values=[x, _X, x]),
+  "ConcatV2": lambda x: (tf.concat([_X, x, x], 0), tf.concat([x, x], 1)),
+  "Conv2D": lambda x: tf.nn.conv2d(_image(x), tf.reshape(tf.cos(tf.range(24.0)), [2, 2, 2, 3]), 1, "SAME"),
+  "CropAndResize": lambda x: tf.image.crop_and_resize(_IMAGES[:1], x, tf.zeros_like(_labels(x)), [2, 2]),
+  "Cumprod": lambda x: tf.math.cumprod(x, 0, exclusive=True, reverse=True),
+  "Cumsum": lambda x: (tf.cumsum(x, 0), tf.cumsum(x, 0, reverse=True), tf.cumsum(x, 1)),
+  "DynamicPartition": lambda x: tf.dynamic_partition(x, _labels(x), 3),
+  "Einsum": lambda x: (tf.einsum("ni,ij->nj", x, _W), tf.einsum("ni,nj->ij", x, x), tf.einsum("ni,mi->nm", x, x)),
+  "EnsureShape": lambda x: tf.ensure_shape(x, [None, 4]),
+  "EuclideanNorm": lambda x: tf.math.reduce_euclidean_norm(x, 0),
+  "ExpandDims": lambda x: (tf.expand_dims(x, 0), tf.expand_dims(x, 1)),
+  "Fill": lambda x: tf.fill([2, tf.shape(x)[0]], 3.5),
+  "FusedBatchNormV3": lambda x: tf.compat.v1.nn.fused_batch_norm(
+    _image(x), [1.0, 2.0], [0.0, 1.0], [0.1, 0.2], [1.0, 2.0], is_training=False
+  )[0],
+  "Gather": lambda x: _raw.Gather(params=_X, indices=_labels(x)),
+  "GatherNd": lambda x: (tf.gather_nd(_X, _places(x)), tf.gather_nd(x, _places(x))),
+  "GatherV2": lambda x: (tf.gather(x, _positions(x)), tf.gather(_X, _labels(x), axis=1), tf.gather(x, [1, 0], axis=1)),
+  "MatMul": lambda x: (x @ _W, tf.matmul(x, x, transpose_a=True), tf.matmul(x, x, transpose_b=True)),
+  "Max": lambda x: (tf.reduce_max(x), tf.reduce_max(x, 0), tf.reduce_max(x, 1), tf.reduce_max(_labels(x))),
+  "MaxPool": lambda x: tf.nn.max_pool2d(_image(x), 2, 2, "SAME"),
+  "Mean": lambda x: (tf.reduce_mean(x), tf.reduce_mean(x, 0, keepdims=True), tf.reduce_mean(x, 1)),
+  "Min": lambda x: (tf.reduce_min(x), tf.reduce_min(x, 0), tf.reduce_min(_labels(x))),
+  "NonMaxSuppression": lambda x: _raw.NonMaxSuppression(boxes=x, scores=x[:, 0], max_output_size=3),
+  "NonMaxSuppressionV2": lambda x: _raw.NonMaxSuppressionV2(
+    boxes=x, scores=x[:, 0], max_output_size=tf.minimum(3, tf.shape(x)[0]), iou_threshold=0.1
+  ),
+  "NonMaxSuppressionV3": lambda x: tf.image.non_max_suppression(x, x[:, 1], 3, 0.2, 0.3),
+  "NonMaxSuppressionV4": lambda x: _raw.NonMaxSuppressionV4(
+    boxes=x, scores=x[:, 1], max_output_size=3, iou_threshold=0.2, score_threshold=0.3
+  ),
+  "NonMaxSuppressionV5": lambda x: tf.image.non_max_suppression_with_scores(x, x[:, 1], 4, 1.0, 0.1, 0.5),
+  "NonMaxSuppressionWithOverlaps": lambda x: tf.image.non_max_suppression_overlaps(
+    tf.matmul(x, x, transpose_b=True), x[:, 1], 3, 1.0
+  ),
+  "OneHot": lambda x: (tf.one_hot(_labels(x), 3), tf.one_hot(_labels(x), 3, axis=0)),
+  "Pack": lambda x: (tf.stack([x, x]), tf.stack([x, x * 2], 1)),
+  "Pad": lambda x: (tf.pad(x, [[1, 2], [0, 1]]), tf.pad(x, [[0, 8 - tf.shape(x)[0]], [0, 0]])),
+  "PadV2": lambda x: tf.pad(x, [[1, 2], [0, 1]], constant_values=5.0),
+  "Prod": lambda x: (tf.reduce_prod(x, 0), tf.reduce_prod(x)),
+  "Range": lambda x: (tf.range(tf.shape(x)[0]), tf.range(1, tf.size(x), 3), tf.range(tf.shape(x)[0], -1, -2)),
+  "Rank": lambda x: x * tf.cast(tf.raw_ops.Rank(input=x), tf.float32),
+  "Reshape": lambda x: (
+    tf.reshape(x, [-1]),
+    tf.reshape(tf.transpose(x), [-1]),
+    tf.reshape(x, [-1, 2, 2]),
+    tf.reshape(tf.transpose(x), [2, -1]),
+    tf.reshape(x, [4, -1]),
+    tf.reshape(x, [tf.shape(x)[0], -1]),
+    tf.reshape(x, [tf.size(x), 1]),
+  ),
+  "ResizeBilinear": lambda x: tf.compat.v1.image.resize_bilinear(_image(x), [3, 3]),
+  "ReverseV2": lambda x: (tf.reverse(x, [0]), tf.reverse(x, [0, 1])),
+  "ScatterNd": lambda x: (
+    tf.scatter_nd(_places(x), x[:, 0], [_N, 4]),
+    tf.scatter_nd(_labels(x)[:, None], x, [3, 4]),
+    tf.scatter_nd(_positions(x)[:, None], x, tf.shape(x)),
+  ),
+  "Select": lambda x: (_raw.Select(condition=x > 0.5, x=x, y=-x), _raw.Select(condition=x[:, 0] > 0.5, x=x, y=-x)),
+  "Shape": lambda x: tf.shape(x),
+  "ShapeN": lambda x: tf.shape_n([x, _X]),
+  "Size": lambda x: tf.size(x),
+  "Slice": lambda x: (
+    tf.slice(x, [0, 1], [-1, 2]),
+    tf.slice(_X, [0, 0], [tf.shape(x)[0], 4]),
+    tf.slice(x, [0, 0], [tf.shape(x)[0] // 2, -1]),
+  ),
+  "Softmax": lambda x: (tf.nn.softmax(x), tf.nn.softmax(tf.transpose(x))),
+  "LogSoftmax": lambda x: (tf.nn.log_softmax(x), tf.nn.log_softmax(tf.transpose(x))),
+  "SparseSoftmaxCrossEntropyWithLogits": lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(_labels(x), x),
+  "Split": lambda x: tf.split(x, 2, 1),
+  "SplitV": lambda x: tf.split(x, [1, 3], 1),
+  "Squeeze": lambda x: (tf.squeeze(x[:, :1], [1]), tf.squeeze(x[None], [0])),
+  "StridedSlice": lambda x: (
+    x[1:],
+    x[:-1],
+    x[::-1],
+    x[-2:],
+    x[1:4:2],
+    x[:2],
+    x[4:1:-1],
+    x[..., tf.newaxis],
+    x[:, 1],
+    x[: tf.shape(x)[0] // 2, ::2],
+    tf.constant(_X)[tf.shape(x)[0] :],
+  ),
+  "Sum": lambda x: (tf.reduce_sum(x), tf.reduce_sum(x, 0), tf.reduce_sum(x, 1), tf.reduce_sum(_labels(x))),
+  "TensorScatterAdd": lambda x: tf.tensor_scatter_nd_add(_X, _places(x), x[:, 1]),
+  "TensorScatterMax": lambda x: tf.tensor_scatter_nd_max(_X, _places(x), x[:, 1]),
+  "TensorScatterMin": lambda x: tf.tensor_scatter_nd_min(_X, _places(x), x[:, 1]),
+  "TensorScatterSub": lambda x: tf.tensor_scatter_nd_sub(x, _places(x), x[:, 1]),
+  "TensorScatterUpdate": lambda x: tf.tensor_scatter_nd_update(_X, _places(x), x[:, 1]),
+  "Tile": lambda x: (tf.tile(x, [3, 1]), tf.tile(x[:1], [tf.shape(x)[0], 2])),
+  "TopKV2": lambda x: (
+    tf.math.top_k(x, 2),
+    tf.math.top_k(x[:, 0], tf.shape(x)[0]),
+    tf.math.top_k(_labels(x), tf.minimum(3, tf.shape(x)[0])),
+    tf.sort(x[:, 0]),
+    tf.argsort(x, 0),
+  ),
+  "Transpose": lambda x: tf.transpose(x),
+  "Unique": lambda x: tf.unique(_labels(x)),
+  "UniqueV2": lambda x: _raw.UniqueV2(x=_labels(x), axis=tf.zeros([0], tf.int32)),
+  "UniqueWithCounts": lambda x: tf.unique_with_counts(_labels(x)),
+  "UniqueWithCountsV2": lambda x: _raw.UniqueWithCountsV2(x=_labels(x), axis=[0]),
+  "Unpack": lambda x: tf.unstack(x, axis=1),
+  "UnsortedSegmentMax": lambda x: tf.math.unsorted_segment_max(x, _labels(x), 3),
+  "UnsortedSegmentMin": lambda x: tf.math.unsorted_segment_min(x, _labels(x), 3),
+  "UnsortedSegmentProd": lambda x: tf.math.unsorted_segment_prod(x, _labels(x), 3),
+  "UnsortedSegmentSum": lambda x: (
+    tf.math.unsorted_segment_sum(x, _labels(x), 3),
+    tf.math.unsorted_segment_sum(x, _positions(x), tf.shape(x)[0]),
+    tf.math.unsorted_segment_mean(x, _labels(x), 3),
+  ),
+  "Where": lambda x: (tf.where(x > 0.5), tf.where(x[:, 0] > 0.5)),
+}
+
+
+def _image(rows):
+  return tf.reshape(tf.tile(rows, [1, 8]), [-1, 4, 4, 2])
+
+
+def _by_rows(function):
+  """Returns a function of rows and of which of them are kept."""
+
+  @functools.partial(tf.function, autograph=False)
+  def run(x, keep):
+    return tf.nest.flatten(function(tf.boolean_mask(x, keep)))
+
+  return run
+
+
+def assert_equals_tensorflow(function, *args_per_length):
+  """Compares a function under jit with TensorFlow, for several arguments of one shape."""
+  fn, params = gc.convert(function, *args_per_length[0])
+  compiled = jax.jit(fn)
+  compared = 0
+  for args in args_per_length:
+    try:
+      expected = [t.numpy() for t in tf.nest.flatten(function(*map(tf.constant, args)))]
+    except tf.errors.InvalidArgumentError:
+      continue  # the extremum of no elements, for example
+    results = jax.tree.leaves(compiled(params, *args)[0], is_leaf=lambda v: isinstance(v, BoundedArray))
+    for i, (result, value) in enumerate(zip(results, expected, strict=True)):
+      cut = np.asarray(result)
+      assert cut.shape == value.shape, (i, args[-1])
+      np.testing.assert_allclose(cut.astype(value.dtype), value, rtol=1e-5, atol=1e-6, err_msg=f"{i} {args[-1]}")
+    compared += 1
+  return compared
+
+
+_KEPT = [np.array([c == "1" for c in bits]) for bits in ("000000", "010000", "100101", "011110", "111111")]
+
+
+@pytest.mark.slow  # The only check of each rule at the lengths 0 and 1, and at the bound.
+@pytest.mark.parametrize("op", sorted(_CASES))
+def test_a_cut_array_gives_tensorflows_result(op):
+  x = _BOXES if op.startswith(("NonMax", "Crop")) else _X
+  assert assert_equals_tensorflow(_by_rows(_CASES[op]), *[(x, keep) for keep in _KEPT]) >= 2
+
+
+_WITHOUT_CASE = """
+  CheckNumericsV2 Conv3D DepthToSpace DepthwiseConv2dNative FusedBatchNorm FusedBatchNormV2 LRN MatrixDiagPart
+  ResizeNearestNeighbor ScatterNdNonAliasingAdd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProd SegmentProdV2
+  SegmentSum SegmentSumV2 SoftmaxCrossEntropyWithLogits SpaceToDepth TopK
+  ApproximateEqual Cast Igammac NextAfter PreventGradient
+"""
+
+_ELEMENTWISE = sorted(ops_with_bounded_sizes() - set(_CASES) - set(_WITHOUT_CASE.split()))
+
+
+def _applied(op, x):
+  """Returns an op of the rows and the first row, in the first dtype that it has a kernel for."""
+  names = [arg.name for arg in op_def_registry.get(op).input_arg]
+  for values in (x, x > 0.5, tf.cast(x * 9, tf.int32), tf.complex(x, x)):
+    other = values[:1] if values.dtype == tf.bool else values[:, :1] + values
+    arguments = [values, other, values][: len(names)]
+    try:
+      if op in ("AddN", "AccumulateNV2"):
+        shape = {"shape": [None, 4]} if op == "AccumulateNV2" else {}
+        return getattr(_raw, op)(inputs=[values, other], **shape)
+      return getattr(_raw, op)(**dict(zip(names, arguments, strict=True)))
+    except (TypeError, ValueError, NotImplementedError):
+      continue
+  return None
+
+
+@pytest.mark.slow  # The only check of all elementwise rules.
+@pytest.mark.parametrize("part", range(4))
+def test_elementwise_ops_give_tensorflows_results(part):
+  ops = _ELEMENTWISE[part::4]
+
+  def apply(x):
+    results = [_applied(op, x) for op in ops]
+    assert sum(result is None for result in results) <= len(ops) // 5
+    return [result for result in results if result is not None]
+
+  assert assert_equals_tensorflow(_by_rows(apply), *[(_X, keep) for keep in _KEPT]) == len(_KEPT)

@@ -1,0 +1,177 @@
+"""Sizes that depend on data under jit: results, derivatives, overflows and refusals, against TensorFlow."""
+
+import jax
+import numpy as np
+import pytest
+import tensorflow as tf
+from jax.experimental import checkify
+
+import graftax.convert as gc
+from graftax.convert.evaluation.bounded_ops_test import assert_equals_tensorflow
+from graftax.graphdef_ir.errors import UnsupportedError
+
+X = np.asarray([0.3, 2.5, 1.7, 0.1, 3.2, 0.9], np.float32)
+_INPUTS = [(x,) for x in (X, X * 0, X + 3, X[::-1].copy(), np.where(X == 2.5, X, 0))]
+
+
+def _chosen(x):
+  kept = tf.boolean_mask(x, x > 0.5)
+  rest = tf.boolean_mask(tf.gather(x, tf.where(x > 0.5)[:, 0]), kept > 1.0)
+  return kept, tf.reduce_mean(kept), tf.reduce_sum(rest), tf.shape(rest)
+
+
+def _two_sizes(x):
+  """Two arrays of different sizes, also broadcast against each other."""
+  a, b = tf.boolean_mask(x, x > 0.5), tf.boolean_mask(x, x < 2.0)
+  distances = tf.abs(a[:, tf.newaxis] - b[tf.newaxis])
+  return distances, tf.reshape(distances, [-1]), tf.reduce_sum(distances, 1), tf.concat([a, b, x], 0)
+
+
+def _scattered(x):
+  places = tf.where(x > 0.5)
+  found = tf.gather_nd(x, places)
+  return tf.scatter_nd(places, found * 2.0, [6]), tf.tensor_scatter_nd_update(x, places, found + 1.0)
+
+
+def _by_value(x):
+  values, places, counts = tf.unique_with_counts(tf.cast(x, tf.int32))
+  return values, places, counts, tf.math.unsorted_segment_sum(x, places, tf.size(values))
+
+
+def _padded_by_the_graph(x):
+  kept = tf.boolean_mask(x, x > 0.5)
+  size = tf.shape(kept)[0]
+  return tf.pad(kept, [[0, 8 - size]]), tf.concat([kept, tf.zeros([6 - size])], 0), tf.range(tf.minimum(size, 3))
+
+
+def _in_branches(x):
+  kept = tf.boolean_mask(x, x > 0.5)
+  same = tf.cond(tf.size(kept) > 3, lambda: kept * 2.0, lambda: x)
+  other = tf.cond(tf.reduce_sum(x) > 9.0, lambda: x[:2], lambda: tf.concat([x, kept], 0))
+  return same, other
+
+
+def _in_loops(x):
+  shrunk = tf.while_loop(
+    lambda y: tf.reduce_sum(y) > 3.0, lambda y: (y[1:] * 1.1,), [x], shape_invariants=[tf.TensorShape([None])]
+  )[0]
+  best = tf.while_loop(
+    lambda y: tf.size(y) > 1,
+    lambda y: (tf.boolean_mask(y, y > tf.reduce_mean(y)),),
+    [x + tf.range(6.0)],
+    shape_invariants=[tf.TensorShape([None])],
+  )[0]
+  return shrunk, best
+
+
+def _mapped(x):
+  def keep(row):
+    kept = tf.boolean_mask(row, row > 1.0)
+    return tf.pad(kept, [[0, 6 - tf.shape(kept)[0]]]), tf.size(kept)
+
+  return tf.map_fn(keep, tf.stack([x, x + 0.5, x - 3.0]), fn_output_signature=(tf.float32, tf.int32))
+
+
+@pytest.mark.parametrize(
+  "function",
+  [_chosen, _two_sizes, _scattered, _by_value, _padded_by_the_graph, _in_branches, _in_loops, _mapped],
+  ids=lambda function: function.__name__.strip("_"),
+)
+def test_results_under_jit_are_tensorflows(function):
+  assert assert_equals_tensorflow(tf.function(function, autograph=False), *_INPUTS) >= 4
+
+
+def test_the_graph_s_own_padding_makes_ordinary_arrays():
+  fn, params = gc.convert(tf.function(_padded_by_the_graph), X)
+  padded, joined, numbers = jax.eval_shape(fn, params, X)[0]
+  assert (padded.shape, joined.shape) == ((8,), (6,))
+  assert isinstance(numbers, gc.BoundedArray) and numbers.padded.shape == (3,)
+
+
+def test_outside_of_jit_results_are_cut():
+  fn, params = gc.convert(tf.function(_chosen), X)
+  kept = fn(params, X)[0][0]
+  assert isinstance(kept, jax.Array) and kept.shape == (4,)
+
+
+def test_a_batch_has_a_length_for_each_row():
+  fn, params = gc.convert(tf.function(lambda x: tf.boolean_mask(x, x > 0.5)), X)
+  batch = np.stack([X, X * 0, X + 1])
+  result = jax.vmap(lambda x: fn(params, x)[0])(batch)
+  np.testing.assert_array_equal(result.length, [4, 0, 6])
+  np.testing.assert_array_equal(result.overflowed, [False] * 3)
+
+
+def _loss(x, w):
+  kept = tf.boolean_mask(x, x > 0.5)
+  logs = tf.math.log(kept) * w / kept + tf.sqrt(kept - 0.5)
+  return tf.reduce_sum(logs) + tf.reduce_max(tf.concat([kept, [0.1]], 0)) + tf.reduce_sum(kept[:, None] @ w[None, None])
+
+
+@pytest.mark.parametrize("x", [X, X * 0, X + 3, X * 0 - 1], ids=["some", "none", "all", "negative"])
+def test_no_derivative_leaves_the_padding(x):
+  function = tf.function(_loss)
+  fn, params = gc.convert(function, x, np.float32(2.0))
+  gradients = jax.jit(jax.grad(lambda *args: fn(params, *args)[0], argnums=(0, 1)))(x, np.float32(2.0))
+  variables = tf.constant(x), tf.constant(2.0)
+  with tf.GradientTape() as tape:
+    tape.watch(variables)
+    result = function(*variables)
+  for gradient, expected in zip(gradients, tape.gradient(result, variables), strict=True):
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5)
+
+
+def _total_and_kept(x):
+  kept = tf.boolean_mask(x, x > 0.5)
+  return tf.reduce_sum(kept), kept, tf.cast(kept, tf.int32)
+
+
+def test_a_bound_that_is_too_small_shows_in_every_result():
+  with gc.override_config("max_sizes", {"Where": 3}):
+    fn, params = gc.convert(tf.function(_total_and_kept), X)
+  total, kept, numbers = jax.jit(fn)(params, X)[0]
+  assert np.isnan(total) and np.all(np.isnan(kept.padded))
+  assert kept.length == 4 and kept.overflowed and numbers.overflowed
+  with pytest.raises(gc.SizeBoundError, match=r"Dimension 0 of a result has size 4, but its bound is 3"):
+    kept.cut()
+  total, kept, _ = jax.jit(fn)(params, np.float32([0, 1, 2, 3, 0, 0]))[0]
+  assert total == 6 and not kept.overflowed
+  np.testing.assert_array_equal(kept, [1, 2, 3])
+
+
+def test_a_bound_that_is_too_small_fails_a_check():
+  with gc.override_config("max_sizes", {"Where": 3}), gc.override_config("enable_checkify_for_asserts", True):
+    fn, params = gc.convert(tf.function(_total_and_kept), X)
+  error, _ = jax.jit(checkify.checkify(lambda x: fn(params, x)[0]))(X)
+  with pytest.raises(checkify.JaxRuntimeError, match=r"boolean_mask/Where.*4 elements exceed the bound 3"):
+    error.throw()
+
+
+def test_a_size_without_bound_takes_one_from_the_option():
+  function = tf.function(lambda x: tf.repeat(x, tf.cast(x, tf.int32)))
+  fn, params = gc.convert(function, X)
+  with pytest.raises(UnsupportedError, match=r"no bound follows from shapes. Pass one with the option max_sizes="):
+    jax.jit(fn)(params, X)
+  with gc.override_config("max_sizes", {"Range": 5}):
+    fn, params = gc.convert(function, X)
+  np.testing.assert_array_equal(jax.jit(fn)(params, X)[0], function(X))
+  assert jax.jit(fn)(params, X + 3)[0].overflowed
+
+
+def test_an_op_without_a_rule_is_refused_by_name():
+  fn, params = gc.convert(tf.function(lambda x: tf.signal.fft(tf.cast(tf.boolean_mask(x, x > 0.5), tf.complex64))), X)
+  with pytest.raises(UnsupportedError, match=r"FFT node '\S+' \(function '\S+'\): an input has a size that depends on"):
+    jax.jit(fn)(params, X)
+  assert fn(params, X)[0].shape == (4,)
+
+
+def test_sizes_that_do_not_fit_each_other_are_marked():
+  """TensorFlow raises an error here."""
+  fn, params = gc.convert(tf.function(lambda x: tf.boolean_mask(x, x > 0.5) + tf.boolean_mask(x, x > 1.0)), X)
+  assert jax.jit(fn)(params, X)[0].overflowed
+  assert not jax.jit(fn)(params, X + 3)[0].overflowed
+
+
+def test_sizes_are_checked():
+  with pytest.raises(ValueError, match="'max_sizes' maps names of nodes or ops to integers"):
+    gc.ConvertOptions(max_sizes={"Where": -1})

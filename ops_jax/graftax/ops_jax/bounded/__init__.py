@@ -1,0 +1,41 @@
+"""Arrays whose sizes depend on data, under `jit`: padded to a bound, with their length.
+
+`Where`, `Unique`, `NonMaxSuppression`, `DynamicPartition`, and slices, ranges and fills of traced size make them if
+their inputs are traced. The bound follows from shapes (`Where` of n elements finds at most n), from arithmetic on
+sizes (`min(100, n)`), or from the option `max_sizes`. XLA calls this bounded dynamism. Outside of `jit` and other
+transformations sizes are known, and none of this runs.
+
+An op carries such arrays if it has a rule, which the stage `CarryBounded` of its kernels applies. An op without a rule
+raises `StaticInputError`. Most rules run the op's ordinary lowering on padded arrays, after they have put a neutral
+element in place of the padding:
+
+- `values`: The value: an array whose sizes depend on data, as a padded array with its lengths.
+- `rules`: How ops carry arrays of bounded size: a table of rules by op, and what every rule is given.
+- `dispatch`: The stage of a kernel that applies the rule of an op to arrays of bounded size.
+- `masks`: Masks, and how arrays of bounded size are aligned, filled and marked as invalid.
+- `concatenation`: Joining and splitting: Concat, ConcatV2, Pack, Unpack, Split, SplitV.
+- `contraction`: Products of matrices: MatMul, BatchMatMul, Einsum. Padding is 0, so it adds nothing to a sum of
+  products.
+- `creation`: Arrays of traced size: Range, Fill, BroadcastTo, Tile, OneHot.
+- `elementwise`: Elementwise ops, which broadcast: arithmetic, comparisons, activations, Cast, SelectV2.
+- `forms`: Forms of arrays of bounded size, so that they can be operands of loops and branches, whose structure is
+  fixed.
+- `indexing`: Gathers: Gather, GatherV2, GatherNd. Positions in the padding of `params` are out of range.
+- `positions`: Where arrays of bounded size come from: Where, DynamicPartition, Unique.
+- `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.
+- `rows`: Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images.
+- `scattering`: Scatters and segments: ScatterNd, TensorScatterUpdate, UnsortedSegmentSum, SegmentSum. Padding is
+  dropped.
+- `shapes`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape.
+- `slicing`: Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad, ReverseV2.
+- `sorting`: The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK.
+- `suppression`: NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a declared
+  maximum.
+
+Three invariants keep results exact. Padding has no meaning, so an op that combines elements along a bounded axis masks
+it first. An array without padding enters padded rows only through `masks.guarded`, so no derivative, not even NaN,
+leaves the padding. Where TensorFlow would raise because sizes do not fit, or a bound from `max_sizes` is too small, the
+length is greater than the bound, and what is computed from it is NaN, an extreme integer or true (`masks.poisoned`).
+
+A new rule is a function with the decorator `carries` or `makes` in one of these modules.
+"""

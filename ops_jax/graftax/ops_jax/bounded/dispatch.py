@@ -1,0 +1,92 @@
+"""The stage of a kernel that applies the rule of an op to arrays of bounded size."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import jax
+
+from graftax.graphdef_ir import AttrValue, Node, OpSignature
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.errors import StaticInputError
+from graftax.ops_jax._core.stages import Run
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.rules import Call, rule_of
+from graftax.ops_jax.bounded.values import BoundedArray
+
+__all__ = ["CarryBounded", "carry_bounded"]
+
+# Ops whose lowering hands its inputs to functions of the graph.
+_CALLS = frozenset(
+  "PartitionedCall StatefulPartitionedCall If StatelessIf XlaIf Case StatelessCase While StatelessWhile XlaWhile "
+  "IdentityN SymbolicGradient".split()
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CarryBounded:
+  """Applies the rule of an op if an input has a bounded size, or the result must have one.
+
+  Attributes:
+    node: the node.
+    where: description of the node, for messages.
+    attrs: the node's attributes and the op's defaults.
+    signature: the op's signature, or None.
+  """
+
+  node: Node
+  where: str
+  attrs: Mapping[str, AttrValue]
+  signature: OpSignature | None
+
+  def __str__(self) -> str:
+    return "sizes that depend on data: " + ("refused" if rule_of(self.node.op) is None else "bounded")
+
+  def wrap(self, run: Run) -> Run:
+    """See `Stage`.
+
+    Raises:
+      StaticInputError: from the returned function, if the op cannot carry an array of bounded size.
+    """
+    entry = rule_of(self.node.op)
+
+    def carry(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      for value in inputs:
+        if type(value) is BoundedArray:
+          return apply(context, _cut_concrete(inputs))
+      if entry is None or not entry.makes:
+        return run(context, inputs)
+      try:
+        return run(context, inputs)
+      except StaticInputError:
+        if not any(isinstance(value, jax.core.Tracer) for value in inputs):
+          raise
+      return tuple(entry.rule(self._call(context, run), inputs))
+
+    def apply(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      if not any(type(value) is BoundedArray for value in inputs):
+        return carry(context, inputs)
+      call = self._call(context, run)
+      if entry is None:
+        call.refuse("an input has a size that depends on data")
+      return tuple(entry.rule(call, inputs))
+
+    return carry
+
+  def _call(self, context: Context, run: Run) -> Call:
+    return Call(context, self.node, self.where, self.attrs, self.signature, run)
+
+
+def carry_bounded(
+  node: Node, where: str, attrs: Mapping[str, AttrValue], signature: OpSignature | None
+) -> CarryBounded | None:
+  """Returns the stage for a node with inputs, unless its lowering passes them on itself."""
+  return None if not node.inputs or node.op in _CALLS else CarryBounded(node, where, attrs, signature)
+
+
+def _cut_concrete(inputs: Sequence[Value]) -> list[Value]:
+  """Returns the inputs with those of bounded size cut whose sizes are not traced."""
+  return [value.cut() if type(value) is BoundedArray and not _is_traced(value) else value for value in inputs]
+
+
+def _is_traced(value: BoundedArray) -> bool:
+  return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))

@@ -1,0 +1,109 @@
+"""Gathers: Gather, GatherV2, GatherNd. Positions in the padding of `params` are out of range."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.axes import canonical_axis
+from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  common_length,
+  filled,
+  guarded,
+  joined_axis,
+  poisoned,
+  to_axis,
+  valid_mask,
+)
+from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
+
+__all__ = ["checked_coordinates", "gather", "gather_nd"]
+
+
+@carries("Gather", "GatherV2")
+def gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Gathers slices along an axis."""
+  params, indices, *axis_input = inputs
+  if any(map(is_bounded, axis_input)):
+    call.refuse("its axis has a size that depends on data")
+  p, i = as_bounded(params), as_bounded(indices)
+  axis = canonical_axis("Gather", call.static(axis_input[0], int, "axis") if axis_input else 0, p.padded.ndim)
+  batch_dims = int(call.attrs.get("batch_dims", 0) or 0)
+  batch_dims += i.padded.ndim if batch_dims < 0 else 0
+  p, i, batch = _with_common_batch(call, p, i, batch_dims)
+  lengths = [*batch, *p.lengths[batch_dims:axis], *i.lengths[batch_dims:], *p.lengths[axis + 1 :]]
+  positions = checked_positions(filled(i, 0), p.lengths[axis])
+  mask = valid_mask(i.padded.shape, i.lengths)
+  if mask is not None:
+    positions = jnp.where(mask, positions, 0)
+  result = _gathered(call, p, positions, axis_input)
+  result = guarded(result, valid_mask(result.shape, lengths))
+  gone = BoundedArray(p.padded, tuple(n if k == axis else None for k, n in enumerate(p.lengths)), p.may_overflow)
+  return [call.made(poisoned(result, any_overflow(gone)), lengths, p.may_overflow or i.may_overflow)]
+
+
+def _gathered(call: Call, p: BoundedArray, positions: Array, axis_input: Sequence[Value]) -> jax.Array:
+  result = call.run(call.context, [p.padded, positions, *axis_input])[0]
+  return jnp.asarray(result)
+
+
+def _with_common_batch(
+  call: Call, p: BoundedArray, i: BoundedArray, batch_dims: int
+) -> tuple[BoundedArray, BoundedArray, list[Any]]:
+  """Returns both inputs with the same padded batch dimensions, and the lengths of these."""
+  lengths = []
+  for axis in range(batch_dims):
+    parts = [(x.padded.shape[axis], x.lengths[axis]) for x in (p, i)]
+    common = joined_axis(call.facts, parts, broadcasts=False)
+    if common.length is None and common.is_bad is not None:
+      call.refuse("its inputs share a batch, whose size depends on data in one of them alone")
+    length, _ = common_length(common)
+    p, i = (
+      BoundedArray(
+        to_axis(x.padded, axis, x.lengths[axis], common, broadcasts=False),
+        (*x.lengths[:axis], length, *x.lengths[axis + 1 :]),
+        x.may_overflow or common.is_bad is not None,
+      )
+      for x in (p, i)
+    )
+    lengths.append(length)
+  return p, i, lengths
+
+
+def checked_positions(positions: Array, length: jax.Array | None) -> Array:
+  """Returns positions with those from a length on moved out of range."""
+  if length is None:
+    return positions
+  return jnp.where(positions < length.astype(positions.dtype), positions, jnp.asarray(-1, positions.dtype))
+
+
+@carries("GatherNd")
+def gather_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Gathers elements or slices at coordinates."""
+  p, i = map(as_bounded, inputs)
+  if i.lengths[-1] is not None:
+    call.refuse("the number of coordinates depends on data")
+  depth = i.padded.shape[-1]
+  lengths = [*i.lengths[:-1], *p.lengths[depth:]]
+  positions = checked_coordinates(filled(i, 0), p.lengths[:depth])
+  mask = valid_mask(i.padded.shape, i.lengths)
+  if mask is not None:
+    positions = jnp.where(mask, positions, 0)
+  result = call.run_one(p.padded, positions)
+  result = guarded(result, valid_mask(result.shape, lengths))
+  gone = BoundedArray(p.padded, (*p.lengths[:depth], *[None] * (p.padded.ndim - depth)), p.may_overflow)
+  return [call.made(poisoned(result, any_overflow(gone)), lengths, p.may_overflow or i.may_overflow)]
+
+
+def checked_coordinates(coordinates: Array, lengths: Sequence[jax.Array | None]) -> Array:
+  """Returns coordinates of which those from a length on are out of range."""
+  if all(length is None for length in lengths):
+    return coordinates
+  columns = [checked_positions(coordinates[..., k], length) for k, length in enumerate(lengths)]
+  return jnp.stack(columns, axis=-1).astype(np.result_type(coordinates.dtype))

@@ -1,0 +1,123 @@
+"""Where arrays of bounded size come from: Where, DynamicPartition, Unique."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.masks import along, as_bounded, guarded, row_mask, valid_mask
+from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+
+__all__ = ["dynamic_partition", "true_positions", "unique", "where"]
+
+
+def true_positions(call: Call, mask: jax.Array, source: BoundedArray) -> tuple[jax.Array, jax.Array, bool]:
+  """Returns the flat positions of true elements, first ones first, their number, and whether it may exceed the bound.
+
+  Args:
+    call: the run of the node.
+    mask: `[n]` bool.
+    source: where the mask comes from; if it overflowed, the number is not valid.
+  """
+  wanted = call.max_size()
+  bound = mask.size if wanted is None else min(wanted, mask.size)
+  count = jnp.sum(mask, dtype=jnp.int32)
+  if source.may_overflow:
+    count = jnp.where(source.overflowed, INVALID_LENGTH, count)
+  (positions,) = jnp.nonzero(mask, size=bound, fill_value=0)
+  return positions.astype(jnp.int32), count, source.may_overflow or bound < mask.size
+
+
+@makes("Where")
+def where(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns the positions of the elements that are true or not 0."""
+  x = as_bounded(inputs[0])
+  mask = x.padded != 0
+  valid = valid_mask(mask.shape, x.lengths)
+  mask = mask if valid is None else mask & valid
+  flat, count, may_overflow = true_positions(call, mask.reshape(-1), x)
+  coordinates = jnp.unravel_index(flat, mask.shape) if mask.ndim else ()
+  dtype = canonical_dtype(np.int64)
+  padded = jnp.stack([c.astype(dtype) for c in coordinates], -1) if coordinates else jnp.zeros((flat.size, 0), dtype)
+  return [call.made(padded, (count, None), may_overflow)]
+
+
+@makes("DynamicPartition")
+def dynamic_partition(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Splits the rows of `data` by label."""
+  data, labels = map(as_bounded, inputs)
+  rank = labels.padded.ndim
+  if rank != 1 or any(length is not None for length in data.lengths[rank:]):
+    if any(map(is_bounded, inputs)):
+      call.refuse("its rows have a size that depends on data in another than the first dimension")
+  rows = data.padded.reshape(math.prod(labels.padded.shape), *data.padded.shape[rank:])
+  flat = labels.padded.reshape(-1)
+  valid = valid_mask(labels.padded.shape, labels.lengths)
+  if rows.shape[0] != flat.shape[0]:
+    call.refuse("its inputs have different bounds")
+  num_partitions = int(call.attrs["num_partitions"])
+  overflow = BoundedArray(labels.padded, labels.lengths, labels.may_overflow or data.may_overflow)
+  results = []
+  for label in range(num_partitions):
+    mask = flat == label if valid is None else (flat == label) & valid.reshape(-1)
+    positions, count, may_overflow = true_positions(call, mask, overflow)
+    part = rows[positions]
+    part = guarded(part, along(row_mask(count, part.shape[0]), 0, part.ndim))
+    results.append(call.made(part, (count, *[None] * (part.ndim - 1)), may_overflow))
+  return results
+
+
+@makes("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+def unique(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns distinct elements in order of first occurrence, positions of all among them, and their counts."""
+  x = as_bounded(inputs[0])
+  if len(inputs) > 1 and tuple(call.static(inputs[1], tuple[int, ...], "axis")) not in ((), (0,), (-1,)):
+    call.refuse("it looks for distinct slices along an axis")
+  if x.padded.ndim != 1:
+    call.refuse("it looks for distinct slices of an array with several dimensions")
+  declared = call.attrs.get("out_idx")
+  dtype = canonical_dtype(np.int32 if declared is None else declared.numpy)
+  first, group, sizes, count = _groups(x)
+  wanted = call.max_size()
+  bound = x.padded.size if wanted is None else min(wanted, x.padded.size)
+  may_overflow = x.may_overflow or bound < x.padded.size
+  if x.may_overflow:
+    count = jnp.where(x.overflowed, INVALID_LENGTH, count)
+  mask = row_mask(count, bound)
+  values = guarded(x.padded[first[:bound]], mask)
+  results = [call.made(values, (count,), may_overflow), call.made(group.astype(dtype), x.lengths, x.may_overflow)]
+  if "WithCounts" in call.node.op:
+    results.append(call.made(sizes[:bound].astype(dtype), (count,), may_overflow))
+  return results
+
+
+def _groups(x: BoundedArray) -> tuple[jax.Array, jax.Array, jax.Array, Any]:
+  """Returns for each distinct element its first position, for each element its group, and each group's size.
+
+  Groups are in the order of their first elements; the padding forms none.
+  """
+  n = x.padded.size
+  length = np.int32(n) if x.lengths[0] is None else x.lengths[0]
+  is_valid = row_mask(length, n)
+  keys = x.padded.astype(jnp.int32) if x.dtype == bool else x.padded
+  place = jnp.arange(n, dtype=jnp.int32)
+  # Padding comes last; equal elements are in the order of their positions.
+  outside, ordered, order = jax.lax.sort((~is_valid, keys, place), num_keys=2, is_stable=True)
+  is_new = jnp.concatenate([jnp.ones(min(n, 1), bool), ordered[1:] != ordered[:-1]]) & ~outside
+  run = jnp.cumsum(is_new, dtype=jnp.int32) - 1
+  starts = jnp.where(is_new, order, n)  # first position of a run's element, at the start of the run
+  first_by_group = jnp.sort(starts)
+  rank_of_position = jnp.zeros(n + 1, jnp.int32).at[first_by_group].set(place, mode="drop")
+  start_of_run = jnp.full(n, n, jnp.int32).at[jnp.where(is_new, run, n)].set(order, mode="drop")
+  group_in_order = rank_of_position[start_of_run[jnp.maximum(run, 0)]] if n else run
+  group = jnp.zeros(n, jnp.int32).at[order].set(group_in_order)
+  group = jnp.where(is_valid, group, 0)
+  sizes = jnp.zeros(n, jnp.int32).at[jnp.where(is_valid, group, n)].add(1, mode="drop")
+  count = jnp.sum(is_new, dtype=jnp.int32)
+  return jnp.minimum(first_by_group, max(n - 1, 0)), group, sizes, count

@@ -1,0 +1,75 @@
+"""Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images."""
+
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.concatenation import fitted_except
+from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
+from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
+
+__all__ = ["rows"]
+
+# The positions of the inputs whose first dimension is the rows.
+_ROW_INPUTS: Mapping[str, tuple[int, ...]] = {
+  "AvgPool": (0,),
+  "BiasAdd": (0,),
+  "CheckNumerics": (0,),
+  "CheckNumericsV2": (0,),
+  "Conv2D": (0,),
+  "Conv3D": (0,),
+  "CropAndResize": (1, 2),
+  "DepthToSpace": (0,),
+  "DepthwiseConv2dNative": (0,),
+  "FusedBatchNorm": (0,),
+  "FusedBatchNormV2": (0,),
+  "FusedBatchNormV3": (0,),
+  "LRN": (0,),
+  "MatrixDiagPart": (0,),
+  "MaxPool": (0,),
+  "ResizeBilinear": (0,),
+  "ResizeNearestNeighbor": (0,),
+  "SoftmaxCrossEntropyWithLogits": (0, 1),
+  "SpaceToDepth": (0,),
+  "SparseSoftmaxCrossEntropyWithLogits": (0, 1),
+}
+
+
+@carries(*_ROW_INPUTS)
+def rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Runs the op on padded rows, of which the padding is 0."""
+  op = call.node.op
+  positions = _ROW_INPUTS[op]
+  if any(is_bounded(value) for i, value in enumerate(inputs) if i not in positions):
+    call.refuse("an input other than its rows has a size that depends on data")
+  if op.startswith("FusedBatchNorm") and call.attrs.get("is_training"):
+    call.refuse("it averages over rows, whose number depends on data (is_training=True)")
+  parts = [as_bounded(inputs[i]) for i in positions]
+  if any(length is not None for part in parts for length in part.lengths[1:]):
+    call.refuse("a size that depends on data is not that of the first dimension")
+  # Only the first dimension is common to all.
+  firsts = [
+    BoundedArray(part.padded.reshape(part.padded.shape[0], -1)[:, :0], part.lengths[:1] + (None,)) for part in parts
+  ]
+  common = fitted_except(call, firsts, 1)[0]
+  bound, length = common.padded.shape[0], common.lengths[0]
+  may_overflow = any(part.may_overflow for part in parts) or common.may_overflow
+  padded = list(inputs)
+  for i, part in zip(positions, parts, strict=True):
+    if part.padded.shape[0] != bound:
+      call.refuse("its inputs have different bounds")
+    padded[i] = filled(part, 0) if jnp.issubdtype(part.dtype, jnp.inexact) else filled(part, 0)
+  outputs = call.run(call.context, padded)
+  num_row_outputs = 1 if op.startswith("FusedBatchNorm") else len(outputs)
+  results: list[Value] = []
+  for i, output in enumerate(outputs):
+    if i >= num_row_outputs:
+      results.append(output)
+      continue
+    if output.shape[0] != bound:
+      call.refuse(f"its result has {output.shape[0]} rows instead of {bound}")
+    lengths = (length, *[None] * (output.ndim - 1))
+    results.append(call.made(guarded(output, valid_mask(output.shape, lengths)), lengths, may_overflow))
+  return results

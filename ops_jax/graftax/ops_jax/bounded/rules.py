@@ -1,0 +1,186 @@
+"""How ops carry arrays of bounded size: a table of rules by op, and what every rule is given."""
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import checkify
+
+from graftax.graphdef_ir import Node, OpSignature
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.errors import StaticInputError
+from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
+from graftax.ops_jax._core.stages import Run
+from graftax.ops_jax._core.static_inputs import static_value
+from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.bounded.values import BoundedArray
+
+__all__ = ["Call", "Rule", "carries", "makes", "ops_with_bounded_sizes", "rule_of"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+  """One run of a node of which an input, or the result, has a size that depends on data.
+
+  Attributes:
+    context: the program that contains the node.
+    node: the node.
+    where: op, node and function, for messages.
+    attrs: attributes with defaults.
+    signature: the op's signature.
+    run: the node's kernel for ordinary arrays.
+  """
+
+  context: Context
+  node: Node
+  where: str
+  attrs: Mapping[str, Any]  # Any: validation has found that the values have their types
+  signature: OpSignature | None
+  run: Run
+
+  @property
+  def facts(self) -> IntegerFacts:
+    """Facts about the traced integers of this evaluation."""
+    return self.context.facts
+
+  def run_one(self, *inputs: Value) -> Any:
+    """Returns the first output of the node's kernel."""
+    return self.run(self.context, inputs)[0]
+
+  def static(self, value: Value, kind: Any, name: str) -> Any:
+    """Returns an input that must be known while tracing."""
+    return static_value(value, kind, f"{self.where}: input {name!r}")
+
+  def refuse(self, why: str) -> NoReturn:
+    """Raises the error for a size that this node cannot carry."""
+    raise StaticInputError(
+      f"{self.where}: {why}. Under jit, sizes that depend on data are bounded, and this node cannot carry one exactly. "
+      f"Call the function outside of jit and other transformations, where sizes are known, or end it before this node."
+    )
+
+  def bound(self, size: Affine, natural: int | None = None) -> tuple[int, bool]:
+    """Returns a bound for a traced size, and whether the size may exceed it.
+
+    Args:
+      size: the size.
+      natural: a bound that follows from shapes.
+
+    Raises:
+      StaticInputError: no bound is known.
+    """
+    found = self.facts.greatest(size)
+    sure = [bound for bound in (natural, found[0] if found is not None and found[1] else None) if bound is not None]
+    wanted = self.max_size()
+    if wanted is not None and (not sure or wanted < min(sure)):
+      return wanted, True
+    if sure:
+      return max(min(sure), 0), False
+    if found is not None:
+      return max(found[0], 0), True
+    raise StaticInputError(
+      f"{self.where}: the size of the result depends on traced data, and no bound follows from shapes. Pass one with "
+      f"the option max_sizes={{{self.node.name!r}: n}}, or max_sizes={{{self.node.op!r}: n}} for all nodes of this op; "
+      f"or call the function outside of jit and other transformations."
+    )
+
+  def max_size(self) -> int | None:
+    """Returns the bound that the option `max_sizes` gives for this node, or None."""
+    sizes = self.context.options.max_sizes or {}
+    return sizes.get(self.node.name, sizes.get(self.node.op))
+
+  def made(
+    self, padded: Array, lengths: Sequence[jax.Array | None], may_overflow: bool = False
+  ) -> BoundedArray | jax.Array:
+    """Returns a result of bounded size, and notes the bounds of its lengths."""
+    if all(length is None for length in lengths):
+      return jnp.asarray(padded)
+    for length, size in zip(lengths, padded.shape, strict=True):
+      if length is not None:
+        self._note_length(length, size, may_overflow)
+    return BoundedArray(jnp.asarray(padded), tuple(lengths), may_overflow)
+
+  def _note_length(self, length: jax.Array, size: int, may_overflow: bool) -> None:
+    known = self.facts.greatest(Affine(((length, 1),), 0))
+    if known is None or known[0] > size:
+      self.facts.note_range(length, 0, size, is_certain=not may_overflow)
+    if may_overflow and self.context.options.enable_checkify_for_asserts:
+      checkify.check(
+        length <= size, self.where.replace("{", "{{").replace("}", "}}") + ": {n} elements exceed the bound {size}",
+        n=length, size=jnp.asarray(size),
+      )  # fmt: skip
+
+
+# Maps the flat inputs of a node to its flat outputs.
+Rule = Callable[[Call, Sequence[Value]], Sequence[Value]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Entry:
+  rule: Rule
+  makes: bool
+
+
+_RULES: dict[str, _Entry] = {}
+
+_MODULES = (
+  "concatenation",
+  "contraction",
+  "creation",
+  "elementwise",
+  "indexing",
+  "positions",
+  "reduction",
+  "rows",
+  "scattering",
+  "shapes",
+  "slicing",
+  "sorting",
+  "suppression",
+)
+
+
+def carries(*ops: str) -> Callable[[Rule], Rule]:
+  """Returns a decorator that makes a function the rule of ops for inputs of bounded size."""
+  return functools.partial(_add, ops, False)
+
+
+def makes(*ops: str) -> Callable[[Rule], Rule]:
+  """Returns a decorator like `carries`, for ops whose result also has a bounded size if certain inputs are traced.
+
+  The rule runs if the ordinary lowering raises `StaticInputError`.
+  """
+  return functools.partial(_add, ops, True)
+
+
+def _add(ops: tuple[str, ...], makes: bool, rule: Rule) -> Rule:
+  for op in ops:
+    assert op not in _RULES, f"internal: two rules for {op}"
+    _RULES[op] = _Entry(rule, makes)
+  return rule
+
+
+def rule_of(op: str) -> _Entry | None:
+  """Returns the rule of an op, or None if it cannot carry arrays of bounded size."""
+  _load()
+  return _RULES.get(op)
+
+
+def ops_with_bounded_sizes() -> frozenset[str]:
+  """Returns the names of the ops that carry arrays whose sizes depend on data, under `jit`.
+
+  Example:
+    >>> {"Where", "GatherV2", "Mean"} <= ops_with_bounded_sizes(), "FFT" in ops_with_bounded_sizes()
+    (True, False)
+  """
+  _load()
+  return frozenset(_RULES)
+
+
+@functools.cache
+def _load() -> None:
+  for module in _MODULES:
+    importlib.import_module(f"graftax.ops_jax.bounded.{module}")

@@ -1,0 +1,45 @@
+"""The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.integer_facts import Affine
+from graftax.ops_jax._core.numeric import lowest
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.creation import bounded_size
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, poisoned, valid_mask
+from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.shapes import size_entries
+from graftax.ops_jax.bounded.values import INVALID_LENGTH
+
+__all__ = ["top_k"]
+
+
+@makes("TopKV2", "TopK")
+def top_k(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns the largest elements of the last axis; invalid if there are fewer than wanted."""
+  x = as_bounded(inputs[0])
+  last = x.padded.ndim - 1
+  size = size_entries(call.facts, x)[last]
+  if call.node.op == "TopK":
+    wanted = Affine((), int(call.attrs["k"]))
+  else:
+    (wanted,) = call.facts.entries(inputs[1])
+  bound, length, may_overflow = bounded_size(call, wanted, x.padded.shape[last])
+  padded = filled(x, lowest(x.dtype), [last])
+  arguments = [padded] if call.node.op == "TopK" else [padded, np.int32(bound)]
+  results = call.run(call.context, arguments)
+  is_bad = any_overflow(x)
+  if size.distance(wanted) != 0 and not (size.is_known and wanted.is_known):
+    is_short = jnp.asarray(wanted.plus(size, -1).value()) > 0
+    is_bad = is_short if is_bad is None else is_bad | is_short
+  lengths = [*x.lengths[:last], length]
+  if length is not None and is_bad is not None:
+    lengths[last], may_overflow = jnp.where(is_bad, INVALID_LENGTH, length), True
+  outputs = []
+  for result in results:
+    result = guarded(poisoned(result, is_bad), valid_mask(result.shape, lengths))
+    outputs.append(call.made(result, lengths, may_overflow or x.may_overflow))
+  return outputs

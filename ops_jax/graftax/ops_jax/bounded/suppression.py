@@ -1,0 +1,84 @@
+"""NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a declared maximum."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.concatenation import fitted_except
+from graftax.ops_jax.bounded.creation import bounded_size
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, poisoned, row_mask
+from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray
+from graftax.ops_jax.image.non_max_suppression import overlap_with, select_boxes
+
+__all__ = ["non_max_suppression"]
+
+
+@makes(
+  "NonMaxSuppression",
+  "NonMaxSuppressionV2",
+  "NonMaxSuppressionV3",
+  "NonMaxSuppressionV4",
+  "NonMaxSuppressionV5",
+  "NonMaxSuppressionWithOverlaps",
+)
+def non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Selects boxes with high scores that overlap little."""
+  boxes, scores = _boxes_and_scores(call, inputs)
+  is_padded = bool(call.attrs.get("pad_to_max_output_size"))
+  bound, limit, may_overflow = _maximum(call, inputs[2], scores.padded.shape[0], is_padded)
+  # One step more tells whether a bound from `max_sizes` is too small.
+  count = bound + (may_overflow and not is_padded)
+  iou, threshold, sigma = _thresholds(call, inputs)
+  overlaps = boxes.padded
+  similarity = (lambda i: overlaps[:, i]) if "Overlaps" in call.node.op else overlap_with(filled(boxes, 0))
+  indices, chosen, number = select_boxes(filled(scores, -np.inf), similarity, count, iou, threshold, sigma)
+  if limit is not None:
+    number = jnp.where(limit == INVALID_LENGTH, INVALID_LENGTH, jnp.minimum(number, limit))
+  overflow = any_overflow(boxes, scores)
+  if overflow is not None:
+    number, may_overflow = jnp.where(overflow, INVALID_LENGTH, number), True
+  may_overflow = may_overflow or limit is not None
+  length = limit if is_padded else number
+  indices, chosen = indices[:bound], guarded(chosen[:bound], None if length is None else row_mask(length, bound))
+  results = [call.made(indices, (length,), may_overflow)]
+  if call.node.op == "NonMaxSuppressionV5":
+    results.append(call.made(chosen, (length,), may_overflow))
+  if call.node.op in ("NonMaxSuppressionV4", "NonMaxSuppressionV5"):
+    results.append(poisoned(number, overflow))
+  return results
+
+
+def _maximum(call: Call, value: Value, num_boxes: int, is_padded: bool) -> tuple[int, jax.Array | None, bool]:
+  """Returns the padded number of boxes, their declared maximum if it is traced, and whether more may be selected."""
+  (wanted,) = call.facts.entries(value)
+  if is_padded:
+    return bounded_size(call, wanted)
+  limit = None
+  if wanted.is_known:
+    bound = min(int(wanted.offset), num_boxes)
+  else:
+    found = call.facts.greatest(wanted)
+    bound = min(num_boxes, max(found[0], 0)) if found is not None and found[1] else num_boxes
+    limit = jnp.asarray(wanted.value(), jnp.int32)
+    limit = jnp.where(limit < 0, INVALID_LENGTH, limit)
+  option = call.max_size()
+  return (bound, limit, False) if option is None or option >= bound else (option, limit, True)
+
+
+def _boxes_and_scores(call: Call, inputs: Sequence[Value]) -> tuple[BoundedArray, BoundedArray]:
+  boxes, scores = map(as_bounded, inputs[:2])
+  column = BoundedArray(scores.padded[:, None], (*scores.lengths, None), scores.may_overflow)
+  flat, column = fitted_except(call, [boxes, column], 1)
+  return flat, BoundedArray(column.padded[:, 0], column.lengths[:1], column.may_overflow)
+
+
+def _thresholds(call: Call, inputs: Sequence[Value]) -> tuple[Value, Value, Value | None]:
+  """Returns the threshold of the overlap, that of the score, and the width of soft suppression."""
+  rest = list(inputs[3:])
+  iou = rest[0] if rest else jnp.float32(call.attrs.get("iou_threshold", 0.5))
+  threshold = rest[1] if len(rest) > 1 else jnp.float32(-jnp.inf)
+  return iou, threshold, jnp.asarray(rest[2]) if len(rest) > 2 else None
