@@ -5,4 +5,4 @@
 - `python -m graftax.tools.benchmarks`: time and memory beside TF2JAX.
 """
 
-__all__: list[str] = []
+__all__: "list[str]" = []  # quoted for the old Pythons that artifacts/golden runs on

@@ -20,6 +20,7 @@ __all__ = ["is_keras_file", "read_weights"]
 
 _H5_SUFFIXES = (".h5", ".hdf5")
 _ARCHIVE_SUFFIX = ".keras"
+_ARCHIVE_START = b"PK"
 
 
 def is_keras_file(path: str | os.PathLike[str]) -> bool:
@@ -57,7 +58,7 @@ def read_weights(path: str | os.PathLike[str], *, guard: bool = True) -> dict[st
 
 def _read_keras_file(path: str, *, guard: bool) -> dict[str, np.ndarray]:
   require_h5py(path)
-  if path.endswith(_H5_SUFFIXES):
+  if not _begins_as_archive(path):
     if guard:
       check_in_helper(path)
     with open_h5(path, path) as file:
@@ -67,6 +68,12 @@ def _read_keras_file(path: str, *, guard: bool) -> dict[str, np.ndarray]:
       check_in_helper(path)
     with open_h5(weights, path) as file:
       return _read_layout(file, config, path)
+
+
+def _begins_as_archive(path: str) -> bool:
+  # Keras before version 2.12 writes HDF5 whatever the suffix.
+  with open(path, "rb") as f:
+    return f.read(len(_ARCHIVE_START)) == _ARCHIVE_START
 
 
 def _read_layout(file: Group, config: Mapping[str, object], path: str) -> dict[str, np.ndarray]:
