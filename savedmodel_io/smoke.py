@@ -19,6 +19,8 @@ assert float(gradients["sequential/head/bias"][0]) == 3.0
 
 folder = Path(tempfile.mkdtemp(), "model")
 module = JaxModule({"w": jnp.ones(2)}, lambda params, x: x @ params["w"], trainable=True)
-ExportManager(module, [ServingConfig("serving_default", [jax.ShapeDtypeStruct((None, 2), jnp.float32)])]).save(folder)
+ExportManager(
+  module, [ServingConfig("serving_default", [jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 2"), jnp.float32)])]
+).save(folder)
 serve, params = load(folder).convert("serving_default")
 assert float(serve(params, inputs_0=jnp.ones((3, 2)))[0]["output_0"][0]) == 2.0

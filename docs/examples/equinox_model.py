@@ -19,7 +19,7 @@ def main(folder):
     return jax.vmap(eqx.combine(params, static))(x) * scale
 
   module = JaxModule(params, predict, trainable=True, input_polymorphic_shape=["batch, _", None])
-  spec = jax.ShapeDtypeStruct((None, 8), np.float32)
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8"), np.float32)
   scale = TensorSpecWithDefault(jax.ShapeDtypeStruct((), np.float32), 1.0)
   ExportManager(module, [ServingConfig("serving_default", [spec, scale])]).save(folder)
   rows = jax.random.normal(jax.random.key(1), (5, 8))

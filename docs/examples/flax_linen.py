@@ -33,7 +33,7 @@ def main(folder):
     trainable={"params": True, "batch_stats": False},
     input_polymorphic_shape={"classify": "batch, _", "features": "batch, _"},
   )
-  spec = jax.ShapeDtypeStruct((None, 8), np.float32)
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8"), np.float32)
   configs = [
     ServingConfig(["serving_default", "classify"], [spec], method_key="classify"),
     ServingConfig("features", [spec], method_key="features"),

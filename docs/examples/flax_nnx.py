@@ -29,7 +29,7 @@ def main(folder):
     return nnx.merge(structure, nnx.State(params))(x)
 
   module = JaxModule(nnx.to_pure_dict(state), classify, trainable=True, input_polymorphic_shape="batch, _")
-  spec = jax.ShapeDtypeStruct((None, 8), np.float32)
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8"), np.float32)
   ExportManager(module, [ServingConfig("serving_default", [spec])]).save(folder)
   images = jax.random.normal(jax.random.key(0), (5, 8))
   return images, module.jax_methods[JaxModule.DEFAULT_METHOD_KEY](images)

@@ -22,7 +22,7 @@ def main(folder):
   params = network.init(jax.random.key(1), sequences)
 
   module = JaxModule(params, network.apply, trainable=True, input_polymorphic_shape="batch, ...")
-  spec = jax.ShapeDtypeStruct((None, 7, 8), np.float32)
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 7, 8"), np.float32)
   ExportManager(module, [ServingConfig("serving_default", [spec])]).save(folder)
   return sequences, network.apply(params, sequences)["logits"]
 

@@ -13,7 +13,7 @@ from graftax.savedmodel_io import load
 
 
 def _module(path):
-  model, x = load(path), jax.ShapeDtypeStruct((None, 4), jnp.float32)
+  model, x = load(path), jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 4"), jnp.float32)
   train, params = model.convert("__call__", x, training=True)
   evaluate, eval_params = model.convert("__call__", x, training=False)
   return equinox_module(train, {**eval_params, **params}, evaluate)

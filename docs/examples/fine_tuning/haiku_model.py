@@ -14,7 +14,7 @@ from graftax.savedmodel_io import load
 
 
 def _network(path):
-  model, spec = load(path), jax.ShapeDtypeStruct((None, 4), jnp.float32)
+  model, spec = load(path), jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 4"), jnp.float32)
   functions = {training: model.convert("__call__", spec, training=training) for training in (True, False)}
 
   network = hk.transform_with_state(lambda x, training: haiku_module(*functions[training], name="model")(x))

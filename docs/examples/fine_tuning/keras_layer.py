@@ -16,7 +16,7 @@ from graftax.savedmodel_io import load
 
 
 def _model(path):
-  model, x = load(path), jax.ShapeDtypeStruct((None, 4), np.float32)
+  model, x = load(path), jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 4"), np.float32)
   train, params = model.convert("__call__", x, training=True)
   evaluate, eval_params = model.convert("__call__", x, training=False)
   layer = keras_layer(train, {**eval_params, **params}, evaluate, name="classifier")

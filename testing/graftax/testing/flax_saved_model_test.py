@@ -55,7 +55,7 @@ state = jax.jit(network.init)(jax.random.key(0), images[1])
 predict = lambda state, images: {"scores": network.apply(state, images)}
 save(
   sys.argv[1],
-  (predict, jax.ShapeDtypeStruct((None, 8, 8, 2), np.float32)),
+  (predict, jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8, 8, 2"), np.float32)),
   state,
   trainable={"params": True, "batch_stats": False},
 )

@@ -174,7 +174,7 @@ def _save_and_compare(console: Console, predict: AnnotatedFunction, params: dict
   def logits(params: dict[str, Any], images: jax.Array) -> dict[str, jax.Array]:
     return {"logits": predict(params, images=images)[0]["logits"]}
 
-  images = jax.ShapeDtypeStruct((None, *data.test_images.shape[1:]), np.float32)
+  images = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8, 8, 1"), np.float32)
   with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "turned_digits"
     saved = _timed(lambda: savedmodel_io.save(path, (logits, images), params))

@@ -130,7 +130,8 @@ def print_gradients(console: Console, data: Digits, logits: np.ndarray, norms: n
 
 
 def print_saving(console: Console, size_bytes: int, difference: float, duration_s: float) -> None:
-  code = 'savedmodel_io.save("turned_digits", (logits, ShapeDtypeStruct((None, 8, 8, 1), np.float32)), params)'
+  spec = 'ShapeDtypeStruct(symbolic_shape("batch, 8, 8, 1"), np.float32)'
+  code = f'savedmodel_io.save("turned_digits", (logits, {spec}), params)'
   _print_heading(console, 6, "Save it as a SavedModel, which TensorFlow serves and trains on", code)
   table = _facts()
   table.add_row("written", f"{filesize.decimal(size_bytes)} in {_ms(duration_s)}, with the gradients of two orders")

@@ -129,7 +129,9 @@ def test_parameters_are_described(tmp_path):
 
 def test_a_model_of_one_platform_says_to_name_it(tmp_path):
   save(
-    tmp_path / "m", (lambda params, x: x * params["w"], jax.ShapeDtypeStruct((None,), np.float32)), {"w": np.ones(())}
+    tmp_path / "m",
+    (lambda params, x: x * params["w"], jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch"), np.float32)),
+    {"w": np.ones(())},
   )
   with pytest.raises(ExportError, match="lowered for cpu") as e:
     _export(tmp_path / "m", tmp_path / "out", platforms=("cpu", "tpu"))

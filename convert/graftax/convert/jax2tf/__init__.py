@@ -6,7 +6,7 @@ Importing it does not import TensorFlow; the first call of a function that it re
 from graftax.convert.jax2tf.live.conversion import DisabledSafetyCheck, convert
 from graftax.convert.jax2tf.live.dtypes import dtype_of_val
 from graftax.convert.jax2tf.live.logical_devices import split_to_logical_devices
-from graftax.convert.jax2tf.polymorphic_shapes import PolyShape, eval_polymorphic_shape
+from graftax.convert.jax2tf.polymorphic_shapes import PolyShape, eval_polymorphic_shape, symbolic_args_specs
 from graftax.convert.jax2tf.tf_calls.call_tf import FunctionOfVariables, call_tf
 from graftax.convert.jax2tf.tf_calls.declared_results import UnspecifiedOutputShapeDtype
 from graftax.convert.jax2tf.tf_ops.registry import plain_op_primitives
@@ -22,4 +22,5 @@ __all__ = [
   "eval_polymorphic_shape",
   "plain_op_primitives",
   "split_to_logical_devices",
+  "symbolic_args_specs",
 ]

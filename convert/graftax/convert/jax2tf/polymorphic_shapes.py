@@ -10,7 +10,14 @@ import jax
 
 from graftax.convert.errors import ConversionError
 
-__all__ = ["PolyShape", "ShapeSpecs", "check_callable", "eval_polymorphic_shape", "symbolic_specs"]
+__all__ = [
+  "PolyShape",
+  "ShapeSpecs",
+  "check_callable",
+  "eval_polymorphic_shape",
+  "symbolic_args_specs",
+  "symbolic_specs",
+]
 
 # Any in this module: nested arguments of the caller.
 
@@ -72,8 +79,8 @@ def symbolic_specs(
   scope = jax.export.SymbolicScope(constraints)
   try:
     return (
-      jax.export.symbolic_args_specs(args, _as_text(for_args), scope=scope),
-      jax.export.symbolic_args_specs(dict(kwargs), _as_text(for_kwargs), scope=scope),
+      symbolic_args_specs(args, _as_text(for_args), scope),
+      symbolic_args_specs(dict(kwargs), _as_text(for_kwargs), scope),
     )
   except ValueError as e:
     unknown = [leaf.shape for leaf in jax.tree.leaves((args, kwargs)) if None in leaf.shape]
@@ -83,6 +90,50 @@ def symbolic_specs(
       f"{e} Arguments have unknown sizes: {', '.join(map(str, unknown))}. Name each of them with polymorphic_shapes, "
       f'for example "batch, ...", or give the tensors static shapes.'
     ) from e
+
+
+def symbolic_args_specs(args: Any, shapes_specs: Any, scope: jax.export.SymbolicScope) -> Any:
+  """Returns `jax.ShapeDtypeStruct`s with symbolic dimensions, as `jax.export.symbolic_args_specs` does.
+
+  That function refuses arguments with unknown sizes: `jax.ShapeDtypeStruct` since JAX 0.12, and other types before.
+
+  Args:
+    args: nested arrays, or anything with `shape` and `dtype`. Dimensions may be None if the specification names them.
+    shapes_specs: None if all shapes are static, one specification for all arguments, or specifications nested like the
+      upper part of `args`.
+    scope: of the dimensions.
+
+  Raises:
+    ValueError: a specification does not fit its argument, or cannot be parsed.
+
+  Example:
+    >>> import types
+    >>> import numpy as np
+    >>> open_spec = types.SimpleNamespace(shape=(None, 2), dtype=np.dtype(np.float32))
+    >>> symbolic_args_specs([open_spec], "n, _", jax.export.SymbolicScope())
+    [ShapeDtypeStruct(shape=(n, 2), dtype=float32)]
+  """
+  leaves, structure = jax.tree.flatten(args)
+  texts = jax.tree.broadcast(shapes_specs, args, is_leaf=_is_none)
+  specs = [
+    jax.ShapeDtypeStruct(jax.export.symbolic_shape(text, like=spec.shape, scope=scope), spec.dtype)
+    for text, spec in zip(jax.tree.leaves(texts, is_leaf=_is_none), map(_shape_and_dtype, leaves), strict=True)
+  ]
+  return structure.unflatten(specs)
+
+
+def _is_none(value: Any) -> bool:
+  return value is None
+
+
+def _shape_and_dtype(leaf: Any) -> Any:
+  """Returns the type of an array as JAX sees it, or a specification as it is."""
+  try:
+    return jax.typeof(leaf)
+  except TypeError:
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+      return leaf
+    raise
 
 
 def eval_polymorphic_shape(

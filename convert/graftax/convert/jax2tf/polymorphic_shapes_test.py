@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from graftax.convert import ConversionError, jax2tf
+from graftax.convert.jax2tf.live.arguments import ArgumentSpec
 from graftax.convert.jax2tf.polymorphic_shapes import symbolic_specs
 
 A, B = jax.ShapeDtypeStruct((2, 3), np.float32), jax.ShapeDtypeStruct((3, 4), np.float32)
@@ -62,7 +63,7 @@ def test_specifications_that_do_not_fit_raise(specs, constraints, message):
 
 @pytest.mark.parametrize("specs", [None, "b, ..."])
 def test_unknown_sizes_without_a_name_are_said(specs):
-  unknown = jax.ShapeDtypeStruct((None, None), np.float32)
+  unknown = ArgumentSpec((None, None), np.dtype(np.float32))
   with pytest.raises(ConversionError, match="unexpected placeholder") as raised:
     shapes(lambda a: a, (unknown,), {}, specs)
   assert "unknown sizes: (None, None). Name each of them with polymorphic_shapes" in str(raised.value)

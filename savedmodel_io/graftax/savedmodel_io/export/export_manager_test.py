@@ -11,7 +11,13 @@ from graftax.savedmodel_io.errors import OutputExistsError, SaveInputError
 from graftax.savedmodel_io.export import export_manager, jax_module, serving_programs
 
 _X = np.arange(6, dtype=np.float32).reshape(3, 2)
-_SPEC = jax.ShapeDtypeStruct((None, 2), np.float32)
+
+
+def _spec(shape: str) -> jax.ShapeDtypeStruct:
+  return jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape), np.float32)
+
+
+_SPEC = _spec("batch, 2")
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +63,10 @@ def test_variables_have_dotted_names_and_are_trained_as_asked(tmp_path):
 
 def test_sizes_that_a_signature_gives_are_fixed(tmp_path):
   module = JaxModule({"w": np.ones((2, 3), np.float32)}, lambda params, x: x @ params["w"], False, "b, _")
-  configs = [ServingConfig(f"batch_{size}", [jax.ShapeDtypeStruct((size, 2), np.float32)]) for size in (1, 8, None)]
+  configs = [ServingConfig(f"batch_{size}", [_spec(f"{size}, 2")]) for size in (1, 8, "n")]
   model = _saved(tmp_path, module, *configs)
   shapes = {name: signature.inputs["inputs_0"].shape.dims for name, signature in model.signatures.items()}
-  assert shapes == {"batch_1": (1, 2), "batch_8": (8, 2), "batch_None": (None, 2)}
+  assert shapes == {"batch_1": (1, 2), "batch_8": (8, 2), "batch_n": (None, 2)}
 
 
 def test_functions_are_traced_without_values(tmp_path, monkeypatch):

@@ -23,6 +23,9 @@ __all__ = [
 
 # Any in this module: TensorFlow ships no type information, and input signatures are pytrees of the caller.
 
+# JAX has no public name for it.
+_SymbolicSize = type(jax.export.symbolic_shape("n")[0])
+
 
 @dataclasses.dataclass
 class TensorSpecWithDefault:
@@ -31,7 +34,8 @@ class TensorSpecWithDefault:
   If one array of a nested argument has a default, all have. Arguments with defaults come after those without.
 
   Attributes:
-    tensor_spec: a `tf.TensorSpec`, or anything with `shape` and `dtype`.
+    tensor_spec: a `tf.TensorSpec`, or anything with `shape` and `dtype`. Dimensions that are None or symbolic
+      (`jax.export.symbolic_shape`) are open.
     default_val: its value if the caller leaves it out. It becomes a tensor if `tensor_spec` is one of TensorFlow, and
       else an array.
     is_primary: whether `make_auto_batching_function` takes the batch size from this input.
@@ -40,7 +44,7 @@ class TensorSpecWithDefault:
     SaveInputError: the default is None, or does not fit the shape and dtype. Floats may be rounded.
 
   Example:
-    >>> TensorSpecWithDefault(jax.ShapeDtypeStruct((None,), np.float32), [1, 2]).default_val
+    >>> TensorSpecWithDefault(jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch"), np.float32), [1, 2]).default_val
     array([1., 2.], dtype=float32)
   """
 
@@ -189,4 +193,10 @@ def _input_spec(spec: Any, name: str | None, where: str) -> InputSpec:
     np_dtype = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
   except TypeError as e:
     raise SaveInputError(f"{where} has the dtype {dtype!r:.80}, which is not one of NumPy") from e
-  return InputSpec(None if is_unknown else tuple(shape), np_dtype, getattr(spec, "name", None) or name or "")
+  sizes = None if is_unknown else tuple(_size(size) for size in shape)
+  return InputSpec(sizes, np_dtype, getattr(spec, "name", None) or name or "")
+
+
+def _size(size: Any) -> Any:
+  """Returns a dimension, or None if it is symbolic."""
+  return None if isinstance(size, _SymbolicSize) else size

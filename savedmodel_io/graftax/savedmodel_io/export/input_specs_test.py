@@ -10,7 +10,7 @@ from graftax.savedmodel_io import ServingConfig, TensorSpecWithDefault, remove_s
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export.input_specs import checked_signature, default_values, named_specs
 
-_SPEC = jax.ShapeDtypeStruct((None, 2), np.float32)
+_SPEC = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 2"), np.float32)
 
 
 def test_defaults_have_the_dtype_of_the_spec():
@@ -99,6 +99,14 @@ def test_two_inputs_of_one_name_raise():
 
   with pytest.raises(SaveInputError, match=r"several inputs are named \['x'\]"):
     named_specs([Named(), Named()], "here")
+
+
+def test_dimensions_are_open_by_none_and_by_symbol():
+  class _OpenSpec:
+    shape, dtype = (None, 2), np.dtype(np.float32)
+
+  specs = named_specs([_SPEC, _OpenSpec()], "here")
+  assert [spec.shape for spec in specs] == [(None, 2), (None, 2)]
 
 
 @pytest.mark.parametrize(

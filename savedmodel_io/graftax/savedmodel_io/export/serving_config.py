@@ -23,8 +23,9 @@ class ServingConfig:
   Attributes:
     signature_key: the name of the signature, or several names of the same one.
     input_signature: a spec for each input of `tf_preprocessor`, or of the method if there is none: `tf.TensorSpec`,
-      `TensorSpecWithDefault`, or anything with `shape` and `dtype`, nested as the input. None is the signature of
-      `tf_preprocessor`, which must be a `tf.function` with one.
+      `TensorSpecWithDefault`, or anything with `shape` and `dtype`, nested as the input. Dimensions that are None or
+      symbolic are open; `JaxModule`'s `input_polymorphic_shape` decides which of them are the same. None is the
+      signature of `tf_preprocessor`, which must be a `tf.function` with one.
     tf_preprocessor: a function of TensorFlow that computes the input of the method. If the method has several inputs,
       it returns a tuple of them.
     tf_postprocessor: a function of TensorFlow of the result of the method.
@@ -33,7 +34,8 @@ class ServingConfig:
 
   Example:
     >>> import numpy as np
-    >>> config = ServingConfig(["serving_default", "predict"], [jax.ShapeDtypeStruct((None, 2), np.float32)])
+    >>> rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 2"), np.float32)
+    >>> config = ServingConfig(["serving_default", "predict"], [rows])
     >>> config.get_signature_keys()
     ['serving_default', 'predict']
   """

@@ -49,7 +49,9 @@ def serving_programs(
   defaults = default_values(signature, where)
   specs = named_specs(signature, where)
   names, structure = [spec.name for spec in jax.tree.leaves(specs)], jax.tree.structure(specs)
-  inputs = _symbolic(method, [jax.tree.map(lambda spec: _array(spec, where), nested) for nested in specs], where)
+  for spec in jax.tree.leaves(specs):
+    _check_numeric(spec, where)
+  inputs = _symbolic(method, specs, where)
 
   def call(values: Mapping[str, Any], *inputs: Any) -> Any:
     return method.apply_fn(parameters.structure.rebuilt([values[name] for name in parameters.names]), *inputs)
@@ -70,12 +72,11 @@ def serving_programs(
   )
 
 
-def _array(spec: InputSpec, where: str) -> jax.ShapeDtypeStruct:
+def _check_numeric(spec: InputSpec, where: str) -> None:
   if spec.dtype == object or spec.dtype.kind in "SU":
     raise SaveInputError(f"{where}: input {spec.name!r} is text, which JAX does not have; pass a tf_preprocessor")
   if spec.shape is None:
     raise SaveInputError(f"{where}: the rank of input {spec.name!r} is not known; JAX needs the number of dimensions")
-  return jax.ShapeDtypeStruct(spec.shape, spec.dtype)
 
 
 def _symbolic(method: ModuleMethod, inputs: Sequence[Any], where: str) -> tuple[Any, ...]:
@@ -91,8 +92,8 @@ def _symbolic(method: ModuleMethod, inputs: Sequence[Any], where: str) -> tuple[
   return jax.tree.map(_with_given_sizes, named, tuple(inputs))
 
 
-def _with_given_sizes(named: jax.ShapeDtypeStruct, given: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-  sizes = zip(named.shape, given.shape, strict=True)
+def _with_given_sizes(named: jax.ShapeDtypeStruct | InputSpec, given: InputSpec) -> jax.ShapeDtypeStruct:
+  sizes = zip(named.shape or (), given.shape or (), strict=True)
   return jax.ShapeDtypeStruct(tuple(name if size is None else size for name, size in sizes), named.dtype)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.convert import Program
+from graftax.convert import Program, jax2tf
 from graftax.savedmodel_io.errors import SaveInputError
 
 __all__ = ["JaxFunction", "as_traces", "symbolic_arguments"]
@@ -24,14 +24,15 @@ class JaxFunction:
   Attributes:
     function: any JAX function of nested arrays, which returns nested arrays. Its first argument is `params`, if `save`
       is given any.
-    args: the other positional arguments, nested: arrays, or anything with `shape` and `dtype`. A dimension of None may
-      have any size; at the first position it is the same for all arguments, elsewhere each has its own. Dimensions may
-      also be symbolic (`jax.export.symbolic_shape`).
+    args: the other positional arguments, nested: arrays, or anything with `shape` and `dtype`. Dimensions may be
+      symbolic (`jax.export.symbolic_shape`; for several arguments, `jax.export.symbolic_args_specs`). A dimension of
+      None, as in a `tf.TensorSpec`, may have any size. At the first position it is the same for all arguments, and
+      elsewhere each has its own.
     kwargs: keyword arguments, likewise.
     polymorphic_shapes: names open dimensions as `jax.export.symbolic_args_specs` does: text such as `"batch, _, 3"` for
       all arguments, or a sequence of text or None, one for each of `args`; or a dict of text by the name of keyword
       arguments, with the key "args" for positional ones.
-    constraints: on these dimensions, such as `"length >= 2"`.
+    constraints: on these dimensions, such as `"length >= 2"`; those on symbolic dimensions are in their scope.
     takes_params: whether the first argument is `params`.
     with_gradient: whether TensorFlow can differentiate it. If not, trying to is an error.
   """
@@ -78,20 +79,21 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...
   args, kwargs = tuple(function.args), dict(function.kwargs)
   for argument in (*args, *kwargs.values()):
     if isinstance(argument, tuple) and None in argument and all(size is None or type(size) is int for size in argument):
+      shape = f'jax.export.symbolic_shape("{", ".join(_dimension_names(argument, iter(range(len(argument)))))}")'
       raise SaveInputError(
-        f"{what}: {argument} is a shape without a dtype; expected jax.ShapeDtypeStruct({argument}, np.float32), say"
+        f"{what}: {argument} is a shape without a dtype; expected jax.ShapeDtypeStruct({shape}, np.float32), say"
       )
   for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
     if not hasattr(leaf, "shape") and not isinstance(leaf, bool | int | float | complex):
       name = jax.tree_util.keystr(path[1:])
       raise SaveInputError(f"{what}: argument {name} is {leaf!r:.80}; expected an array, or jax.ShapeDtypeStruct")
-  if function.polymorphic_shapes is None and not _open_dimensions((args, kwargs)):
-    return args, kwargs
-  given = function.polymorphic_shapes
   try:
     scope = jax.export.SymbolicScope(tuple(function.constraints))
   except ValueError as e:
     raise SaveInputError(f"{what}: constraints={function.constraints!r}: {e}") from e
+  given = function.polymorphic_shapes
+  if given is None and not _open_dimensions((args, kwargs)):
+    return args, kwargs
   by_name = dict(given) if isinstance(given, Mapping) else {"args": given}
   for_args = by_name.pop("args", None)
   unknown = sorted(by_name.keys() - kwargs.keys())
@@ -102,12 +104,12 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...
     if for_args is None:
       args = _with_names(args, scope, numbers)
     else:
-      args = jax.export.symbolic_args_specs(args, _as_tuple(for_args), scope=scope)
+      args = jax2tf.symbolic_args_specs(args, _as_tuple(for_args), scope)
     for name, value in kwargs.items():
       if by_name.get(name) is None:
         kwargs[name] = _with_names(value, scope, numbers)
       else:
-        (kwargs[name],) = jax.export.symbolic_args_specs((value,), (by_name[name],), scope=scope)
+        (kwargs[name],) = jax2tf.symbolic_args_specs((value,), (by_name[name],), scope)
   except (ValueError, TypeError) as e:
     raise SaveInputError(f"{what}: polymorphic_shapes={given!r} does not fit its arguments: {e}") from e
   return args, kwargs
@@ -140,11 +142,15 @@ def _with_names(nested: Any, scope: jax.export.SymbolicScope, numbers: Iterator[
     shape = getattr(leaf, "shape", ())
     if None not in shape:
       return leaf
-    names = [
-      str(size) if size is not None else _BATCH if axis == 0 else f"dimension_{next(numbers)}"
-      for axis, size in enumerate(shape)
-    ]
-    symbols = jax.export.symbolic_shape(", ".join([*names, ""]), scope=scope)
+    symbols = jax.export.symbolic_shape(", ".join([*_dimension_names(shape, numbers), ""]), scope=scope)
     return jax.ShapeDtypeStruct(symbols, np.dtype(leaf.dtype))
 
   return jax.tree.map(named, nested)
+
+
+def _dimension_names(shape: Sequence[Any], numbers: Iterator[int]) -> list[str]:
+  """Returns the dimensions of a shape as text, with a name for each that is None."""
+  return [
+    str(size) if size is not None else _BATCH if axis == 0 else f"dimension_{next(numbers)}"
+    for axis, size in enumerate(shape)
+  ]

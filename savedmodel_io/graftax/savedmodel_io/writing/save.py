@@ -93,7 +93,7 @@ def save(
     >>> import jax, numpy as np
     >>> from graftax.savedmodel_io import load
     >>> target = os.path.join(tempfile.mkdtemp(), "model")
-    >>> x = jax.ShapeDtypeStruct((None, 2), np.float32)
+    >>> x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 2"), np.float32)
     >>> save(target, {"predict": (lambda params, x: x @ params["w"], x)}, {"w": np.ones((2, 3), np.float32)})
     >>> load(target).functions["predict"]
     <RestoredFunction predict(x): 1 trace>

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from graftax.savedmodel_io import JaxFunction, load, save
 
-_X = jax.ShapeDtypeStruct((None, 3), np.float32)
+_X = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 3"), np.float32)
 _SCALAR = jax.ShapeDtypeStruct((), np.float32)
 
 

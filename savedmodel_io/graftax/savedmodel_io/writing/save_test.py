@@ -1,6 +1,7 @@
 import functools
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import JaxFunction, load, save
 from graftax.savedmodel_io.errors import MissingFolderError, OutputExistsError, SaveInputError
 
-_X = jax.ShapeDtypeStruct((None, 3), np.float32)
+_X = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 3"), np.float32)
 _SCALAR = jax.ShapeDtypeStruct((), np.float32)
 
 
@@ -94,14 +95,20 @@ def test_arguments_keep_their_names_nesting_and_traces(tmp_path):
   np.testing.assert_array_equal(model.variables["unused"], [1, 1])
 
 
+@dataclass(frozen=True)
+class _OpenSpec:
+  """A spec that may have dimensions of None, like `tf.TensorSpec`."""
+
+  shape: tuple[int | None, ...]
+  dtype: type = np.float32
+
+
 def test_dimensions_are_open_by_none_by_name_and_by_symbol(tmp_path):
-  a, b = jax.ShapeDtypeStruct((None, 2), np.float32), jax.ShapeDtypeStruct((None, None), np.float32)
+  a, b = _OpenSpec((None, 2)), _OpenSpec((None, None))
   size = jax.export.symbolic_shape("n, 2")
   functions = {
     "none": (lambda a, b: (a.sum(-1) + b.sum(-1), b), a, b),
-    "named": JaxFunction(
-      lambda a, b: a @ b, [a, jax.ShapeDtypeStruct((2, None), np.float32)], polymorphic_shapes=["n, 2", "2, m"]
-    ),
+    "named": JaxFunction(lambda a, b: a @ b, [a, _OpenSpec((2, None))], polymorphic_shapes=["n, 2", "2, m"]),
     "symbol": (lambda a: a + 1, jax.ShapeDtypeStruct(size, np.float32)),
     "kwarg": JaxFunction(lambda *, a: a + 1, (), {"a": a}, polymorphic_shapes={"a": "2 * n, 2"}),
   }
@@ -158,7 +165,8 @@ class Net(nn.Module):
 
 net = Net()
 params = net.init(jax.random.key(0), np.ones((1, 8, 8, 1), np.float32))
-save(sys.argv[1], (lambda params, x: net.apply(params, x), jax.ShapeDtypeStruct((None, 8, 8, 1), np.float32)), params)
+images = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 8, 8, 1"), np.float32)
+save(sys.argv[1], (lambda params, x: net.apply(params, x), images), params)
 x = np.random.default_rng(0).normal(size=(5, 8, 8, 1)).astype(np.float32)
 np.savez(sys.argv[2], x=x, y=net.apply(params, x))
 """
@@ -185,7 +193,8 @@ from graftax.savedmodel_io import load, save
 mesh = jax.make_mesh((2, 2), ("a", "b"))
 w = jax.device_put(jnp.arange(24.0).reshape(4, 6), jax.NamedSharding(mesh, jax.P("a", "b")))
 calls = []
-save(sys.argv[1], (lambda p, x: x @ p["w"], jax.ShapeDtypeStruct((None, 4), np.float32)), {"w": w},
+rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 4"), np.float32)
+save(sys.argv[1], (lambda p, x: x @ p["w"], rows), {"w": w},
      progress=lambda *args: calls.append(args))
 assert calls[-1][0] == calls[-1][1] > 96, calls
 assert len(load(sys.argv[1]).checkpoint.entry("params/w/.ATTRIBUTES/VARIABLE_VALUE").slices) == 4
@@ -206,7 +215,7 @@ def _loss_of_rank_1(params):
 
 
 def _summed_over_devices(params, x):
-  mesh = jax.sharding.AbstractMesh((2,), ("i",))
+  mesh = jax.sharding.AbstractMesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
   return jax.shard_map(lambda x: jax.lax.psum(x, "i"), mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P())(x)
 
 

@@ -73,7 +73,9 @@ def _graftax(source: Path) -> Callable[[str], None]:
   from graftax.savedmodel_io import save
 
   params = _parameters(source)
-  return lambda target: save(target, (_predict, jax.ShapeDtypeStruct((None, _WIDTH), np.float32)), params)
+  return lambda target: save(
+    target, (_predict, jax.ShapeDtypeStruct(jax.export.symbolic_shape(f"batch, {_WIDTH}"), np.float32)), params
+  )
 
 
 def _copy(source: Path) -> Callable[[str], object]:

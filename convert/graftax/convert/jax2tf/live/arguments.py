@@ -1,6 +1,7 @@
 """Arguments of a converted function: pytrees of tensors, variables, arrays and numbers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.live.dtypes import jax_dtype
 
-__all__ = ["argument_key", "argument_spec", "as_tensor", "flatten"]
+__all__ = ["ArgumentSpec", "argument_key", "argument_spec", "as_tensor", "flatten"]
 
 # Any in this module: TensorFlow ships no type information.
 
@@ -38,8 +39,21 @@ def argument_key(tf: Any, leaf: Any) -> Any:
   return type(leaf), getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
 
 
-def argument_spec(tf: Any, leaf: Any) -> jax.ShapeDtypeStruct:
-  """Returns shape and dtype of an argument as JAX sees them; unknown dimensions of a tensor are None.
+@dataclass(frozen=True, slots=True)
+class ArgumentSpec:
+  """Shape and dtype of an argument, as JAX sees them.
+
+  Attributes:
+    shape: a dimension of None is not known. `jax.ShapeDtypeStruct` refuses None since JAX 0.12.
+    dtype: the dtype.
+  """
+
+  shape: tuple[int | None, ...]
+  dtype: np.dtype[Any]
+
+
+def argument_spec(tf: Any, leaf: Any) -> ArgumentSpec:
+  """Returns shape and dtype of an argument.
 
   Raises:
     TypeError: JAX cannot hold the argument.
@@ -47,14 +61,14 @@ def argument_spec(tf: Any, leaf: Any) -> jax.ShapeDtypeStruct:
   """
   if isinstance(leaf, tf.Tensor | tf.Variable):
     # Dimensions of TensorFlow 1 are objects.
-    return jax.ShapeDtypeStruct(tuple(getattr(dim, "value", dim) for dim in leaf.shape), jax_dtype(leaf.dtype))
+    return ArgumentSpec(tuple(getattr(dim, "value", dim) for dim in leaf.shape), jax_dtype(leaf.dtype))
   aval = jax.typeof(leaf)
   if not _is_number(aval.dtype) or isinstance(leaf, jax.core.Tracer):
     raise TypeError(
       f"Argument {leaf} of type {type(leaf)} of jax2tf.convert(f) should be NumPy array, scalar, tf.Variable, or "
       "tf.Tensor"
     )
-  return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+  return ArgumentSpec(aval.shape, aval.dtype)
 
 
 def as_tensor(tf: Any, leaf: Any, dtype: Any) -> Any:

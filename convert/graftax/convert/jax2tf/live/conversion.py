@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from graftax.convert._tensorflow import import_tensorflow, without_autograph
-from graftax.convert.jax2tf.live.arguments import argument_key, argument_spec, as_tensor, flatten
+from graftax.convert.jax2tf.live.arguments import ArgumentSpec, argument_key, argument_spec, as_tensor, flatten
 from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.lowerings import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
@@ -152,7 +152,7 @@ class _Conversions:
     tensors += [as_tensor(tf, variable.tensor(tf), tf.as_dtype(spec.dtype)) for variable, spec in captured]
     return function, tensors
 
-  def _make(self, structure: Any, specs: Sequence[jax.ShapeDtypeStruct]) -> LiveFunction:
+  def _make(self, structure: Any, specs: Sequence[ArgumentSpec]) -> LiveFunction:
     args, kwargs = structure.unflatten(specs)
     args, kwargs = symbolic_specs(self._function, args, kwargs, self._polymorphic_shapes, self._constraints)
     symbolic = jax.tree.leaves((args, kwargs))
@@ -166,7 +166,7 @@ class _Conversions:
       return self._by_specs[key]
 
 
-def _check_rank(position: int, named: jax.ShapeDtypeStruct, spec: jax.ShapeDtypeStruct) -> None:
+def _check_rank(position: int, named: jax.ShapeDtypeStruct, spec: ArgumentSpec) -> None:
   if len(named.shape) != len(spec.shape):
     raise ValueError(
       f"polymorphic_shapes: flat argument {position} has shape {spec.shape}, which does not fit the specification "
