@@ -1,6 +1,6 @@
 """Repository rule that installs a lock and declares one py_library per distribution."""
 
-load("//third_party/bazel:interpreter.bzl", "find_python", "run")
+load("//third_party/bazel:interpreter.bzl", "compile_reproducibly", "run")
 
 _HEADER = """\
 load("@rules_python//python:defs.bzl", "py_library")
@@ -36,11 +36,17 @@ def _make_venv(repository_ctx, lock):
     if existing and repository_ctx.path(existing + "/.locked-" + digest).exists:
         return existing
     venv = str(repository_ctx.path("venv"))
-    run(repository_ctx, [find_python(repository_ctx), "-m", "venv", venv], "making a venv")
+    run(repository_ctx, [repository_ctx.read(repository_ctx.attr._python), "-m", "venv", venv], "making a venv")
     repository_ctx.report_progress("installing " + str(lock))
-    pip = [venv + "/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [venv + "/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     pip += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "-r", str(lock)]
     run(repository_ctx, pip, "installing %s" % lock)
+    compile_reproducibly(repository_ctx, venv + "/bin/python", venv + "/lib")
+
+    # The hashes of installed commands, whose first lines name the venv, would differ between folders. With them, caches
+    # of other machines would never have a result.
+    records = ["find", venv + "/lib", "-path", "*.dist-info/RECORD", "-exec", "sed", "-i", "/^\\.\\.\\//d", "{}", "+"]
+    run(repository_ctx, records, "removing installed commands from the records")
     return venv
 
 def locked_names(lock_text):
@@ -79,7 +85,8 @@ pypi_closure = repository_rule(
     attrs = {
         "lock": attr.label(mandatory = True, allow_single_file = True),
         "requirements": attr.label(mandatory = True, allow_single_file = True),
+        "_python": attr.label(default = "@local_python//:path", allow_single_file = True),
         "_splitter": attr.label(default = "//third_party:import_roots.py", allow_single_file = True),
     },
-    environ = ["PATH", "PYTHON_BIN_PATH", "GRAFTAX_LOCKED_VENV", "GRAFTAX_LOCKS_BY_NAME"],
+    environ = ["GRAFTAX_LOCKED_VENV", "GRAFTAX_LOCKS_BY_NAME"],
 )

@@ -2,7 +2,7 @@
 
 load("//third_party/bazel:closure.bzl", "pypi_closure")
 load("//third_party/bazel:hub.bzl", "pypi_hub")
-load("//third_party/bazel:interpreter.bzl", "local_python")
+load("//third_party/bazel:interpreter.bzl", "local_python", "python_archive")
 
 VARIANTS = ["cpu", "cuda12", "cuda13", "tpu"]
 
@@ -25,6 +25,7 @@ def graftax_repositories(locks = None):
     """
     locks = locks or _own_locks()
     local_python(name = "local_python")
+    python_archive(name = "python_archive")
     for variant, (lock, requirements) in locks.items():
         pypi_closure(
             name = "pypi_" + variant,
