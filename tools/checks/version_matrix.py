@@ -23,8 +23,17 @@ from cleanroom import PACKAGES, ROOT, smoke_command
 _PYTHONS = ("3.11", "3.12", "3.13")
 # The oldest that the packages declare; of later minor versions, the newest patch is tried.
 _OLDEST_JAX = (0, 10, 0)
-_TEST_REQUIREMENTS = ("graftax-testing", "pytest", "hypothesis", "pytest-xdist", "flatbuffers")
+_TEST_REQUIREMENTS = (
+  "graftax-hub-io[kaggle]",
+  "graftax-testing",
+  "pytest",
+  "hypothesis",
+  "pytest-xdist",
+  "flatbuffers",
+)
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+# Packages import their modules when a name is first used.
+_USE_ALL_NAMES = "import graftax.{0}; [getattr(graftax.{0}, name) for name in graftax.{0}.__all__]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Row:
   """One line of the table.
 
   Attributes:
-    import_s: of the package and its dependencies, in a fresh process.
+    import_s: of all public names of the package, with their dependencies, in a fresh process.
     passed: whether all of it worked.
     result: the last line of the tests, or of the error.
   """
@@ -83,7 +92,8 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def _copy_tests(package: str, target: Path) -> None:
   """Copies the tests of a package and what they read, without its modules, so that only the wheel can be imported."""
   source = ROOT / package / "graftax" / package
-  tests = (*source.rglob("*_test.py"), *source.rglob("conftest.py"), *source.rglob("testdata/**/*"))
+  patterns = ("*_test.py", "conftest.py", "testdata/**/*", "examples/*")
+  tests = (path for pattern in patterns for path in source.rglob(pattern))
   copies = {path: target / "tests" / path.relative_to(source) for path in tests if path.is_file()}
   # conftest.py reads the modules of `testing` to decide which tests need TensorFlow.
   settings = (ROOT / "conftest.py", ROOT / "pyproject.toml", *ROOT.glob("testing/graftax/testing/*.py"))
@@ -139,10 +149,12 @@ def try_combination(package: str, python: Path, version: str, jax: str, wheels: 
       error = _last_line(installed.stderr)
       return Row(package, version, jax, wheel.stat().st_size, 0, install_s, 0.0, False, error)
     start = time.perf_counter()
-    _run([str(inside), "-I", "-c", f"import graftax.{package}"], folder)
+    imported = _run([str(inside), "-I", "-c", _USE_ALL_NAMES.format(package)], folder)
     import_s = time.perf_counter() - start
     num_dependencies = len(list(folder.glob("venv/lib/python3*/site-packages/*.dist-info"))) - 1
     passed, result = (_tests if tests else _smoke)(inside, package, folder)
+    if imported.returncode:
+      passed, result = False, _last_line(imported.stderr)
   return Row(package, version, jax, wheel.stat().st_size, num_dependencies, install_s, import_s, passed, result)
 
 
