@@ -112,6 +112,13 @@ bazel-analysis: bazel  ## analyse all targets under Bazel for each accelerator, 
 bazel-embedder: bazel  ## build and test a second workspace that depends on xla_call_module alone, with another version of JAX
 	cd examples/bazel_embedder && bazel-4 --max_idle_secs=30 test //...
 
+PYTHON_ARCHIVE ?=
+BAZEL7 ?= build/bazel7
+
+.PHONY: bazel7-test
+bazel7-test:  ## build and test the tree with Bazel 7 in a chroot of Debian sid, as root; PYTHON_ARCHIVE=python.tar.gz
+	tools/build_defs/bazel7_chroot.sh $(BAZEL7) $(PYTHON_ARCHIVE) $(if $(filter-out //...,$(BAZEL_TARGETS)),$(BAZEL_TARGETS))
+
 .PHONY: wheels
 wheels: $(READY)  ## build the wheels in dist/, reproducible byte for byte
 	rm -rf dist
@@ -147,11 +154,11 @@ closures: $(READY)  ## install the accelerators' locks one by one, import JAX an
 	$(BIN)/python third_party/locks/check_closures.py $(CLOSURES) $(if $(DEVICE),--device $(DEVICE) --wheels dist)
 
 .PHONY: gpu-test
-gpu-test: wheels  ## the smoke tests of all wheels on a GPU with CLOSURES=cuda13, or cuda12
+gpu-test: wheels  ## the smoke tests of all wheels and the tests of devices on a GPU, with CLOSURES=cuda13 or cuda12
 	$(MAKE) closures CLOSURES="$(or $(filter cuda%,$(CLOSURES)),cuda13)" DEVICE=cuda
 
 .PHONY: tpu-test
-tpu-test: wheels  ## the smoke tests of all wheels on a TPU
+tpu-test: wheels  ## the smoke tests of all wheels and the tests of devices on a TPU
 	$(MAKE) closures CLOSURES=tpu DEVICE=tpu
 
 MATRIX ?=

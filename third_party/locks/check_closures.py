@@ -4,12 +4,14 @@
     python third_party/locks/check_closures.py cuda13 --device cuda --wheels dist    # on a machine with the device
 
 pip checks hashes and requirements. JAX and the accelerator's plugin are imported, and all CUDA libraries of the wheels
-are loaded, which needs no GPU. With `--device` the wheels of graftax are installed too and their smoke tests run there.
+are loaded, which needs no GPU. With `--device` the wheels of graftax are installed too, and their smoke tests and the
+tests in graftax/testing/devices run there.
 Environments have several GB, so one exists at a time.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,6 +61,19 @@ def run_smoke_tests(python: Path, wheels: Path, device: str) -> None:
     _run(python, "-I", _CHECKS / "smoke_runner.py", package, smoke, "--absent", "tensorflow", JAX_PLATFORMS=device)
 
 
+def run_device_tests(python: Path, device: str, folder: Path) -> None:
+  """Runs the tests of accelerators on a device, from the installed wheels; they say which device it was."""
+  root = _HERE.parents[1]
+  for name in ("devices", "testdata"):
+    shutil.copytree(
+      root / "testing/graftax/testing" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+    )
+  for name in ("conftest.py", "pyproject.toml"):
+    shutil.copy(root / name, folder)
+  options = ["--ring=free", "-m", "accelerator", "-p", "no:cacheprovider", "-o", "pythonpath=", f"--rootdir={folder}"]
+  _run(python, "-m", "pytest", *options, folder / "devices", JAX_PLATFORMS=device)
+
+
 def check(variant: str, device: str | None, wheels: Path | None) -> None:
   """Installs one lock, checks it, and prints its size and the time that it took."""
   start = time.perf_counter()
@@ -69,6 +84,7 @@ def check(variant: str, device: str | None, wheels: Path | None) -> None:
     _run(python, "-I", _CHECKS / "system_cuda.py", "jax", *_PLUGINS[variant], JAX_PLATFORMS=device or "cpu")
     if device and wheels:
       run_smoke_tests(python, wheels, device)
+      run_device_tests(python, device, Path(folder, "tests"))
     print(f"{variant}: {_size_bytes(Path(folder)) / 1e9:.2f} GB, installed in {installed_s:.0f} s", flush=True)
 
 
