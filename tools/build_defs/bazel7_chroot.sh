@@ -25,9 +25,9 @@ inside() {
     mount --make-rprivate /
     mount --rbind /dev "$root/dev"
     mount -t proc proc "$root/proc"
-    mkdir -p "$root/certificates"
+    mkdir -p "$root/certificates" "$root/build"
     mount --bind -o ro /etc/ssl/certs "$root/certificates"
-    exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    exec chroot "$root" env -i HOME=/build PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
       ${PIP_INDEX_URL:+"PIP_INDEX_URL=$PIP_INDEX_URL"} PIP_CERT=/certificates/ca-certificates.crt \
       ${HTTPS_PROXY:+"HTTPS_PROXY=$HTTPS_PROXY"} ${HTTP_PROXY:+"HTTP_PROXY=$HTTP_PROXY"} bash -euc "$1"
   ' inside "$SID" "$1"
@@ -72,8 +72,8 @@ done
 inside "cd /src
   bazel --version
   echo '== analysis of all targets'
-  bazel --output_base=/root/by_name build ${flags[*]} --config=by_name //...
-  bazel --output_base=/root/by_name shutdown
+  bazel --output_base=/build/by_name build ${flags[*]} --config=by_name //...
+  bazel --output_base=/build/by_name shutdown
   echo '== examples/bazel_embedder'
   (cd examples/bazel_embedder; bazel test ${flags[*]} //...; bazel shutdown)
   echo '== tests: ${TARGETS[*]}'
