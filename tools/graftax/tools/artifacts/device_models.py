@@ -35,7 +35,7 @@ def main() -> None:
   module = tf.Module()
   module.parameters = _variables
   signatures = {}
-  goldens = {}
+  goldens: _Arrays = {}
   for name, function in functions.items():
     specs = {key: tf.TensorSpec(value.shape, value.dtype, key) for key, value in inputs[name].items()}
     signatures[name] = tf.function(function).get_concrete_function(**specs)
@@ -88,13 +88,13 @@ def _inputs(random: np.random.Generator) -> dict[str, _Arrays]:
     "convolution": {"x": normal(2, 8, 8, 3)},
     "attention": {"x": normal(2, 5, 8)},
     "recurrent": {"x": normal(2, 6, 4)},
-    "branches": {"x": normal(3), "n": np.int32(5)},
-    "indexing": {"x": normal(6, 4), "rows": np.int32([5, 0, 2, 2])},
+    "branches": {"x": normal(3), "n": np.array(5, np.int32)},
+    "indexing": {"x": normal(6, 4), "rows": np.array([5, 0, 2, 2], np.int32)},
     "sorting": {"x": normal(3, 7)},
     "spectral": {"x": normal(4, 8)},
     "linear_algebra": {"x": normal(3, 4, 4)},
-    "integers": {"a": np.int32([7, -7, 9, -9, 2**31 - 1]), "b": np.int32([2, 2, -4, -4, 3])},
-    "random": {"seed": np.int32([3, 14])},
+    "integers": {"a": np.array([7, -7, 9, -9, 2**31 - 1], np.int32), "b": np.array([2, 2, -4, -4, 3], np.int32)},
+    "random": {"seed": np.array([3, 14], np.int32)},
     "half": {"x": normal(4, 8)},
   }
 
