@@ -43,7 +43,7 @@ def main() -> None:
   tf.saved_model.save(module, str(folder / "model"), signatures)
   (folder / "model/fingerprint.pb").unlink()
   goldens |= _write_stablehlo(tf, folder / "module.mlirbc", random)
-  np.savez_compressed(folder / "goldens.npz", **goldens)
+  np.savez_compressed(folder / "goldens.npz", allow_pickle=False, **goldens)
 
 
 def _results(tf: Any, function: Any, inputs: Mapping[str, np.ndarray]) -> _Arrays:
