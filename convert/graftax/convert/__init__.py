@@ -33,7 +33,7 @@ from graftax.convert.optional_library import optional_library
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
-from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture
+from graftax.convert.program import Capture, Program, StringTable, StringVariable, UnavailableCapture
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
@@ -73,6 +73,7 @@ __all__ = [
   "SparseTensor",
   "Split",
   "StringTable",
+  "StringVariable",
   "TensorFlowNotFoundError",
   "UnsupportedPrimitiveError",
   "UnavailableCapture",

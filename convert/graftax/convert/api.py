@@ -9,6 +9,7 @@ from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.function import program_from_concrete_function
+from graftax.convert.options import ConvertOptions
 from graftax.convert.sources import program_from
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.variable import Variable
@@ -58,9 +59,10 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
 def convert_subgraph(
   tf_func: Any,
   /,
-  inputs: TensorNames,
+  inputs: TensorNames | None,
   outputs: TensorNames | None = None,
   *,
+  options: ConvertOptions | None = None,
   args: tuple[Any, ...] = (),
   kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[AnnotatedFunction, dict[str, Variable]]:
@@ -74,8 +76,9 @@ def convert_subgraph(
     tf_func: anything that `convert` accepts, or a `Program`, such as the result of `SavedModel.program`.
     inputs: names of the tensors (`"node"`, `"node:1"`) that become inputs: one name, a list for positional arguments,
       or a dict from argument name to tensor name. Nodes of called functions are named `call/node`. Inputs of the whole
-      function that are still needed must be among them.
+      function that are still needed must be among them. None keeps the inputs of the whole function.
     outputs: names of the tensors to return, in the same form; by default the results of the whole function.
+    options: the options of the conversion; by default the current ones.
     args: example arguments for the whole function, if it must be traced.
     kwargs: example arguments by keyword.
 
@@ -84,7 +87,7 @@ def convert_subgraph(
       for the whole function.
     UnsupportedOpError: the part has ops without a lowering.
   """
-  return convert_program(cut(program_from(tf_func, args, kwargs or {}), inputs, outputs))
+  return convert_program(cut(program_from(tf_func, args, kwargs or {}), inputs, outputs), options)
 
 
 @without_autograph

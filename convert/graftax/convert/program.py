@@ -11,7 +11,7 @@ from graftax.convert.variable import PlacedVariable, Variable
 from graftax.graphdef_ir import Function, FunctionLibrary, OpSignatures
 from graftax.ops_jax import ResourceHandle
 
-__all__ = ["Capture", "Program", "StringTable", "UnavailableCapture"]
+__all__ = ["Capture", "Program", "StringTable", "StringVariable", "UnavailableCapture"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +40,17 @@ class StringTable(UnavailableCapture):
   keys: np.ndarray
   values: np.ndarray
   maker: str = "HashTableV2"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class StringVariable(UnavailableCapture):
+  """A variable of strings, so JAX cannot hold it. The host's part of a split program reads it.
+
+  Attributes:
+    value: the strings, `bytes` in an array of dtype object.
+  """
+
+  value: np.ndarray
 
 
 Capture = ResourceHandle | np.ndarray | UnavailableCapture

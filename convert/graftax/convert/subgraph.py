@@ -53,7 +53,7 @@ def inlined(program: Program) -> Function:
   return inline_calls(attached(program.function), bodies, signatures=program.signatures)
 
 
-def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = None) -> Program:
+def cut(program: Program, inputs: TensorNames | None, outputs: TensorNames | None = None) -> Program:
   """Returns the part of a program that computes `outputs` from `inputs`.
 
   Nodes that only compute `inputs` do not run.
@@ -62,13 +62,13 @@ def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = Non
     program: the whole program.
     inputs: names of the tensors (`"node"`, `"node:1"`) that become inputs: one name, a list for positional arguments,
       or a dict from argument name to tensor name. Nodes of called functions are named `call/node`. Inputs of the
-      program that are still needed must be among them.
+      program that are still needed must be among them. None keeps the inputs of the program.
     outputs: names of the results, in the same form; None keeps the results of the program.
 
   Raises:
     ConversionError: the program does not have a tensor of that name, or an input is missing.
   """
-  feeds = [_parse(name, program) for name in _flat(inputs)]
+  feeds = _own_inputs(program) if inputs is None else [_parse(name, program) for name in _flat(inputs)]
   if len(set(feeds)) < len(feeds):
     raise ConversionError(f"{program.name}: an input is given twice in {inputs!r}; expected each tensor once.")
   fetches = None if outputs is None else [_parse(name, program) for name in _flat(outputs)]
@@ -85,9 +85,14 @@ def cut(program: Program, inputs: TensorNames, outputs: TensorNames | None = Non
     program,
     function=part,
     captures=captures,
-    inputs=_input_structure(inputs, feeds, specs),
+    inputs=program.inputs if inputs is None else _input_structure(inputs, feeds, specs),
     outputs=program.outputs if outputs is None else _output_structure(outputs, part.results),
   )
+
+
+def _own_inputs(program: Program) -> list[TensorRef]:
+  parameters = program.function.parameters
+  return [TensorRef(parameter.name) for parameter in parameters[: len(parameters) - len(program.captures)]]
 
 
 def _flat(names: TensorNames) -> list[str]:

@@ -121,3 +121,10 @@ def test_placeholders_of_old_graphs_take_any_shape(producer, is_scalar):
 
 def test_a_fed_tensor_takes_the_name_of_its_node():
   assert [p.name for p in cut(_program(), ["call/sum"]).function.parameters] == ["call/sum", "v"]
+
+
+def test_without_inputs_the_whole_functions_inputs_stay():
+  nodes = [node("double", "AddV2", "x", "x", T=DType.FLOAT), node("y", "Mul", "double", "x", T=DType.FLOAT)]
+  fn, _ = convert_subgraph(program(function("f", ["x"], nodes, ["y"])), None, ["double"])
+  assert list(fn.signature.parameters) == ["x"]
+  np.testing.assert_array_equal(fn({}, np.float32(3))[0][0], 6)

@@ -1,12 +1,20 @@
 """Loads SavedModels: `load(path)` and the `SavedModel` that it returns."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from graftax.convert import AnnotatedFunction, ConvertOptions, Program, Split, convert_program, split_program
+from graftax.convert import (
+  AnnotatedFunction,
+  ConvertOptions,
+  Program,
+  Split,
+  convert_program,
+  convert_subgraph,
+  split_program,
+)
 from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
@@ -129,6 +137,8 @@ class SavedModel:
     /,
     *specs: Any,
     options: ConvertOptions | Any = None,
+    inputs_at: str | Sequence[str] | Mapping[str, str] | None = None,
+    outputs_at: str | Sequence[str] | Mapping[str, str] | None = None,
     **named_specs: Any,
   ) -> tuple[AnnotatedFunction, dict[str, Any]]:
     """Converts a signature or a restored function to a JAX function with parameters.
@@ -140,6 +150,10 @@ class SavedModel:
       *specs: anything with shape and dtype, or Python values, as the function is called: they choose among the traces
         of a restored function, with the function's defaults for what is left out. Not needed if there is one trace.
       options: choices for the conversion. Anything else is the spec of an input named `options`.
+      inputs_at: names of tensors of the graph (`"node"`, `"node:1"`) that become the inputs, to convert a part of the
+        entry: one name, several for positional arguments, or a dict from argument name to tensor name. Nodes of called
+        functions are named `call/node`. Inputs of the entry that are still needed must be among them.
+      outputs_at: names of the tensors to return, in the same form.
       **named_specs: the same by keyword; for a signature they narrow the shapes of its inputs.
 
     Returns:
@@ -152,12 +166,16 @@ class SavedModel:
       UnknownSignatureError: the model has neither a signature nor a function of that name; the message lists them.
       AmbiguousFunctionError: the specs fit none of the function's traces, or none were given to choose among several.
       UnsupportedOpError: ops without a lowering; one error lists all.
-      ConversionError: the function captures something other than variables and constants.
+      ConversionError: the function captures something other than variables and constants, or it has no tensors of the
+        given names.
       DamagedCheckpointError: the checksum of a variable is wrong.
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
-    return convert_program(self.program(entry, *specs, **named_specs), options)
+    program = self.program(entry, *specs, **named_specs)
+    if inputs_at is None and outputs_at is None:
+      return convert_program(program, options)
+    return convert_subgraph(program, inputs_at, outputs_at, options=options)
 
   def split(
     self,

@@ -287,3 +287,17 @@ def test_a_loaded_model_given_to_convert_is_told_how_it_is_converted(module):
   for given in (module, module.signatures["serving_default"], module.functions["predict"]):
     with pytest.raises(ConversionError, match=r"model.convert\(.*model.program\(name\)"):
       convert(given)
+
+
+def test_a_part_between_named_tensors_is_converted():
+  model = load(_DATA / "keras_export")
+  inner = "StatefulPartitionedCall/sequential_1/norm_1/batchnorm/add_1"
+  whole, params = model.convert()
+  features = np.ones((2, *whole.structured_inputs[1]["features"].shape.dims[1:]), np.float32)
+  normalize, _ = model.convert(outputs_at={"normal": inner})
+  classify, _ = model.convert(inputs_at={"normal": inner}, outputs_at=None)
+  normal, _ = normalize(params, features=features)
+  results, _ = classify(params, **normal)
+  np.testing.assert_allclose(results["output_0"], whole(params, features=features)[0]["output_0"], rtol=1e-6)
+  with pytest.raises(ConversionError, match="has no tensors"):
+    model.convert(inputs_at="nothing")

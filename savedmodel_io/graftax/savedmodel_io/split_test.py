@@ -33,6 +33,7 @@ class TextModels(tf.Module):
     genres = tf.lookup.KeyValueTensorInitializer(tf.constant(["drama", "news"]), tf.constant([1, 2]))
     self.genres = tf.lookup.StaticHashTable(genres, 0)
     self.buckets, self.embedding = _random(0, 1000, 8), _random(1, 20, 8)
+    self.known = tf.Variable(["news", "sports"])
     self.filters = _random(5, 3, 3, 3, 4)
     self.kernel, self.genre_weights, self.cross_weights = _random(2, 8, 3), _random(3, 3, 4), _random(4, 50, 4)
 
@@ -86,6 +87,33 @@ class TextModels(tf.Module):
     scores = tf.reduce_mean(tf.nn.conv2d(pixels, self.filters, 1, "SAME"), [1, 2])
     return {"scores": scores, "class": tf.gather(tf.constant(["cat", "dog", "bird", "fish"]), tf.argmax(scores, -1))}
 
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+  def examples(self, examples):
+    """Parses examples as the models of tf.estimator do, and compares with a variable of strings."""
+    features = tf.io.parse_example(
+      examples,
+      {"x": tf.io.FixedLenFeature([8], tf.float32), "tags": tf.io.VarLenFeature(tf.string)},
+    )
+    tags = features["tags"]
+    ids = tf.SparseTensor(tags.indices, self.genres.lookup(tags.values), tags.dense_shape)
+    embedded = tf.nn.safe_embedding_lookup_sparse(self.embedding, ids, combiner="mean")
+    logits = (features["x"] + embedded) @ self.kernel
+    first = tf.sparse.to_dense(tags, default_value="")[:, :1]
+    return {
+      "logits": logits,
+      "is_known": tf.cast(tf.equal(first, self.known[None]), tf.float32) @ self.kernel[:2],
+      "classes": tf.tile(tf.constant([["a", "b", "c"]]), [tf.shape(examples)[0], 1]),
+      "best": tf.strings.as_string(tf.reduce_max(logits, 1), precision=2),
+    }
+
+
+def _example(x, tags):
+  feature = {
+    "x": tf.train.Feature(float_list=tf.train.FloatList(value=x)),
+    "tags": tf.train.Feature(bytes_list=tf.train.BytesList(value=tags)),
+  }
+  return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
 
 def _jpeg(width, height):
   file = io.BytesIO()
@@ -95,6 +123,7 @@ def _jpeg(width, height):
 
 
 INPUTS = {
+  "examples": {"examples": [_example(range(8), [b"news", b"drama"]), _example([0] * 8, []), _example([1] * 8, [b"?"])]},
   "classify": {"image": [_jpeg(40, 30), _jpeg(20, 60)]},
   "hashed": {"text": TEXTS},
   "tokens": {"text": TEXTS},
@@ -142,7 +171,9 @@ def _check(path, name, inputs):
 
 
 # Slow: the loop over images compiles resizing for each size; finds what control flow on the host does to shapes.
-@pytest.mark.parametrize("name", [pytest.param("classify", marks=pytest.mark.slow), "hashed", "tokens", "recommend"])
+@pytest.mark.parametrize(
+  "name", [pytest.param("classify", marks=pytest.mark.slow), "examples", "hashed", "tokens", "recommend"]
+)
 def test_the_parts_compute_what_tensorflow_computes(saved, name):
   head, body, params, _ = _check(saved, name, INPUTS[name])
   tensors = head(**INPUTS[name])

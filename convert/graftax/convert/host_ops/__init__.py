@@ -15,6 +15,7 @@
 - `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
 - `unicode`: Unicode: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode.
 - `values`: Helpers for arrays of strings: dtype object with `bytes` as elements.
+- `variables`: Variables of strings: ReadVariableOp.
 - `wire_format`: Reads the wire format of protocol buffers, for messages whose schema is a few fields.
 """
 
@@ -30,4 +31,5 @@ HOST_OPS = (
   "tables",
   "tensor_lists",
   "unicode",
+  "variables",
 )

@@ -122,14 +122,16 @@ def _message(found: Preflight, boundary: tuple[str, ...]) -> str:
     lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
   if boundary:
     lines.append(
-      "All of this is work for the host, which stays in TensorFlow or Python. Convert what comes after it, which takes "
-      "the values of these tensors (a dict in place of the list gives them names of your own), with\n"
+      "All of this is work for the host. SavedModel.split and graftax.convert.split_program run it without TensorFlow. "
+      "Or convert only what comes after it, which takes the values of these tensors (a dict in place of the list gives "
+      "them names of your own), with\n"
       f"  {part}, inputs={list(boundary)!r})"
     )
   else:
     lines.append(
       "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "
-      f"with {part}, inputs=[names of tensors])."
+      f"with {part}, inputs=[names of tensors]). SavedModel.split and graftax.convert.split_program run strings, "
+      f"tables and files on the host."
     )
     if missing and not found.not_compiled:
       lines.append("If TensorFlow is installed, the option fallback='tensorflow' has it compile ops on numbers.")

@@ -11,6 +11,7 @@ from graftax.convert import (
   ConversionError,
   CustomGradient,
   ResourceHandle,
+  StringVariable,
   UnavailableCapture,
   gradient_name,
 )
@@ -37,7 +38,7 @@ __all__ = ["convert_capture", "custom_gradients_of", "variable_capture"]
 def convert_capture(model: "SavedModel", capture: Any, function: str) -> Capture:
   match capture:
     case VariableCapture():
-      return variable_capture(model.variables.infos[capture.name])
+      return variable_capture(model, model.variables.infos[capture.name])
     case ConstantCapture():
       return capture.value.numpy()
     case AssetCapture():
@@ -49,9 +50,9 @@ def convert_capture(model: "SavedModel", capture: Any, function: str) -> Capture
   )
 
 
-def variable_capture(info: VariableInfo) -> Capture:
+def variable_capture(model: "SavedModel", info: VariableInfo) -> Capture:
   if info.dtype.base is DType.STRING:
-    return UnavailableCapture(f"variable {info.name!r} holds strings")
+    return StringVariable(f"variable {info.name!r} holds strings", np.asarray(model.variables[info.name], object))
   return ResourceHandle(info.name)
 
 

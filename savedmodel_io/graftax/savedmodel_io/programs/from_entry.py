@@ -166,7 +166,7 @@ def _program_from_graph_signature(
     function=_with_references(function, len(feeds), len(feeds) + len(names)),
     library=model.graph.library,
     signatures=model.graph.signatures,
-    captures=(*(variable_capture(infos[name]) for name in names.values()), *tables.values()),
+    captures=(*(variable_capture(model, infos[name]) for name in names.values()), *tables.values()),
     variables=_variables(model, (name for name in names.values() if infos[name].dtype.base is not DType.STRING)),
     inputs=inputs,
     outputs=outputs,
