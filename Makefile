@@ -79,7 +79,7 @@ test-all: $(READY)  ## every test: those of `make test` and `make test-slow`, in
 	@$(call pytest_rings,"slow or not slow")
 
 .PHONY: mutation-check
-mutation-check: $(READY)  ## break thirty places one at a time and report which command detects each (minutes)
+mutation-check: $(READY)  ## break places one at a time and report which command detects each (minutes)
 	$(BIN)/python tools/checks/mutation_check.py
 
 BAZEL_TARGETS ?= //...

@@ -72,7 +72,9 @@ def test_integers_overflow_divide_and_shift_as_in_jax(dtype):
       [x < y, x == y, x >= y, lax.div(x, jnp.asarray(3, dtype)), lax.shift_left(x, jnp.asarray(2, dtype))],
     )
 
-  check_plain_ops(function, *_integer_pairs(dtype))
+  x, y = _integer_pairs(dtype)
+  of_all_bits = np.full_like(x, 8 * x.dtype.itemsize)
+  check_plain_ops(function, np.append(x, x), np.append(y, of_all_bits))
 
 
 @pytest.mark.parametrize("dtype", _UNSIGNED)
@@ -82,7 +84,10 @@ def test_a_graph_of_one_negation_stays_unsigned_when_it_is_optimized(dtype):
 
 @pytest.mark.parametrize("dtype", [*_SIGNED, *_UNSIGNED, np.bool_, np.float16, jnp.bfloat16, np.complex64])
 def test_casts_of_floats_saturate(dtype):
-  check_plain_ops(lambda x: (x.astype(dtype), (x * 1e7).astype(dtype)), np.append(_FLOATS, np.float32([1e20, -1e20])))
+  info = np.iinfo(dtype if np.issubdtype(dtype, np.integer) else np.int8)
+  beside = np.add.outer([info.min, info.max], [-1, -0.5, 0, 0.5, 1]).ravel()
+  x = np.concatenate([_FLOATS, [1e20, -1e20], beside]).astype(np.float32)
+  check_plain_ops(lambda x: (x.astype(dtype), (x * 1e7).astype(dtype)), x)
 
 
 @pytest.mark.parametrize("dtype", [*_SIGNED, *_UNSIGNED])
