@@ -42,6 +42,7 @@ def load(
   dtype: Any = None,
   keep: str | Iterable[str] = (),
   sharding: Any = None,
+  progress: Callable[[int, int], None] | bool | None = None,
   offline: bool = False,
   limits: ArchiveLimits | None = None,
 ) -> HubModule:
@@ -67,6 +68,7 @@ def load(
     dtype: the type to read variables of real numbers in.
     keep: patterns of names of variables that keep their own type.
     sharding: the devices to place variables on, as for `graftax.savedmodel_io.load`.
+    progress: called while `convert` reads variables, as for `graftax.savedmodel_io.load`.
     offline: raise instead of downloading.
     limits: what archives may unpack to.
 
@@ -87,7 +89,9 @@ def load(
       >>> embed, params = module.convert()
   """
   text = os.fspath(handle)
-  read: _Read = partial(read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep, sharding=sharding)
+  read: _Read = partial(
+    read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep, sharding=sharding, progress=progress
+  )
   verify_now = sharding is None if verify is None else verify
   limits = ArchiveLimits() if limits is None else limits
   if os.path.isdir(text) or is_graph_file(text) or _can_only_be_a_path(handle):

@@ -36,6 +36,7 @@ from graftax.savedmodel_io.signatures import Signature, Signatures, init_op, rea
 from graftax.savedmodel_io.variables.casting import variable_cast
 from graftax.savedmodel_io.variables.graph_variables import read_graph_variables
 from graftax.savedmodel_io.variables.object_variables import read_object_variables
+from graftax.savedmodel_io.variables.progress import ReadProgress, read_progress
 from graftax.savedmodel_io.variables.variables import Variables
 
 __all__ = ["SavedModel", "load"]
@@ -72,6 +73,7 @@ class SavedModel:
   objects: ObjectGraph = field(repr=False)
   _meta_graph: schema.MetaGraphDef = field(repr=False)
   _checkpoint_keys: Mapping[int, Mapping[str, str]] = field(repr=False)
+  _progress: ReadProgress | None = field(repr=False)
 
   @cached_property
   def signatures(self) -> Signatures:
@@ -311,6 +313,7 @@ def load(
   dtype: Any = None,
   keep: str | Iterable[str] = (),
   sharding: Any = None,
+  progress: Callable[[int, int], None] | bool | None = None,
 ) -> SavedModel:
   """Loads a SavedModel, or another file with a graph, without TensorFlow.
 
@@ -335,6 +338,8 @@ def load(
       `partition_rules(mesh, rules)`. None in the place of a Sharding leaves a variable in the mapped file. From the
       file each process reads only what its devices hold, cast to `dtype`. Strings stay NumPy arrays, and integers of 64
       bits if `jax_enable_x64` is off.
+    progress: called while `convert` and `program` read the variables of a function, after each variable, with the
+      number of bytes read so far and the total. True shows a bar of tqdm.
 
   Raises:
     CastError: `dtype` is not a floating type, or `keep` is given without it.
@@ -380,6 +385,7 @@ def load(
     objects=objects,
     _meta_graph=meta_graph,
     _checkpoint_keys=keys,
+    _progress=read_progress(progress),
   )
 
 

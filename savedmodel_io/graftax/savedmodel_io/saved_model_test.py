@@ -301,3 +301,17 @@ def test_a_part_between_named_tensors_is_converted():
   np.testing.assert_allclose(results["output_0"], whole(params, features=features)[0]["output_0"], rtol=1e-6)
   with pytest.raises(ConversionError, match="has no tensors"):
     model.convert(inputs_at="nothing")
+
+
+def test_progress_counts_the_bytes_of_the_variables_of_a_function(capsys):
+  calls = []
+  model = load(_DATA / "keras_export", progress=lambda done, total: calls.append((done, total)))
+  assert not calls
+  _, params = model.convert()
+  total = sum(value.nbytes for value in params.values())
+  assert [size for _, size in calls] == [total] * len(params)
+  assert [done for done, _ in calls] == np.cumsum([value.nbytes for value in params.values()]).tolist()
+  load(_DATA / "keras_export").convert()
+  assert not capsys.readouterr().err
+  load(_DATA / "keras_export", progress=True).convert()
+  assert "reading variables: 100%" in capsys.readouterr().err

@@ -69,17 +69,20 @@ def export_model(
   """
   replaces = _MANIFEST_FILE if force else None
   check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
-  model = load(handle, tags or None)
+  bar = progress()
+  task = bar.add_task("", total=None)
+  model = load(handle, tags or None, progress=lambda done, total: bar.update(task, completed=done, total=total))
   if Path(model.path).resolve().is_relative_to(out.resolve()):
     raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
   signature = model.default_entry if signature is None else signature
   specs = model.signatures[signature].inputs
   arguments = input_shapes(specs, batch=batch, shapes=shapes, constraints=constraints)
   _note_narrowed("input", specs, arguments)
-  with progress() as bar:
-    task = bar.add_task(f"converting {signature}", total=None)
+  with bar:
+    bar.update(task, description=f"converting {signature}")
     fn, variables = model.convert(signature)
-    bar.update(task, description="exporting")
+    bar.remove_task(task)
+    task = bar.add_task("exporting", total=None)
     parameters = {name: _as_jax_holds_it(name, value) for name, value in variables.items()}
     exported = _export(fn, parameters, arguments, platforms)
     _note_narrowed("output", model.signatures[signature].outputs, _unflattened(exported)[1])

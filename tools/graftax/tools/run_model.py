@@ -37,13 +37,15 @@ def run_model(
     GraftaxError: the model or the inputs are not what they should be.
   """
   arrays = read_inputs(inputs)
-  model = load(handle, tags or None)
+  bar = progress()
+  task = bar.add_task("", total=None)
+  model = load(handle, tags or None, progress=lambda done, total: bar.update(task, completed=done, total=total))
   signature = model.default_entry if signature is None else signature
   specs = model.signatures[signature].inputs
   if output is not None:
     check_output_path(output, list(model.signatures[signature].outputs))
-  with progress() as bar:
-    bar.add_task(f"converting {signature}", total=None)
+  with bar:
+    bar.update(task, description=f"converting {signature}")
     fn, params = model.convert(signature)
   fitted = _fit(arrays, specs, frozenset(model.signatures[signature].defaults))
   outputs = _run(fn, params, [fitted] if batch_size is None else _batches(fitted, specs, batch_size), seed)

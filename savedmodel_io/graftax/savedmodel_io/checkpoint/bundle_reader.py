@@ -13,7 +13,7 @@ from graftax.graphdef_ir import DType, schema
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
 from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
-from graftax.savedmodel_io.checkpoint.pieces import cast_in_pieces, checksum_in_pieces, copy_in_pieces
+from graftax.savedmodel_io.checkpoint.pieces import PIECE_BYTES, cast_in_pieces, checksum_in_pieces, copy_in_pieces
 from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
 from graftax.savedmodel_io.checkpoint.table_reader import read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -137,7 +137,7 @@ class BundleReader:
     is_unverified = verify and entry not in self._verified
     dtype = stored_dtype if dtype is None else dtype
     if dtype == stored_dtype and not copy:
-      checksum = masked_crc32c(data) if is_unverified else 0
+      checksum = self._checksum(entry, data) if is_unverified else 0
     else:
       data, checksum = cast_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry), stored_dtype, dtype)
     if is_unverified:
@@ -150,6 +150,12 @@ class BundleReader:
       raise DamagedCheckpointError(f"{where}: shape {entry.shape} cannot be an array: {e}") from e
     array.flags.writeable = False
     return array
+
+  def _checksum(self, entry: TensorEntry, data: np.ndarray) -> int:
+    if data.size <= PIECE_BYTES:
+      return masked_crc32c(data)
+    # So that a large tensor is not in memory before it is used.
+    return checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry))
 
   def verify(self) -> None:
     """Checks the checksums of all tensors that were not read yet."""

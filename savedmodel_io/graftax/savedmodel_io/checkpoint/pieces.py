@@ -11,12 +11,12 @@ from numpy.lib.array_utils import byte_bounds
 
 from graftax.savedmodel_io.checkpoint.crc32c import crc32c, mask
 
-__all__ = ["Index", "block_indices", "cast_in_pieces", "checksum_in_pieces", "copy_in_pieces"]
+__all__ = ["PIECE_BYTES", "Index", "block_indices", "cast_in_pieces", "checksum_in_pieces", "copy_in_pieces"]
 
 Index = tuple[int | slice | EllipsisType, ...]
 
 # A multiple of the size of every number.
-_PIECE_BYTES = 1 << 22
+PIECE_BYTES = 1 << 22
 # JAX takes arrays that start at such an address as they are, if the device is the CPU.
 _ALIGNMENT = 64
 
@@ -63,10 +63,11 @@ def copy_in_pieces(mapped: np.ndarray, view: np.ndarray, dtype: np.dtype) -> np.
   if not view.size:
     return result
   start = mapped.ctypes.data
-  for index in block_indices(view.shape, _PIECE_BYTES // view.itemsize):
-    result[index] = view[index]
-    first, last = byte_bounds(view[index])
-    _release(mapped, first - start, last - start)
+  for index in block_indices(view.shape, PIECE_BYTES // view.itemsize):
+    piece = view[index]
+    first, last = (position - start for position in byte_bounds(piece))
+    result[index] = piece
+    _release(mapped, first, last)
   return result
 
 
@@ -98,8 +99,8 @@ def block_indices(shape: tuple[int, ...], max_size: int) -> Iterator[Index]:
 
 
 def _pieces(mapped: np.ndarray, start: int, stop: int) -> Iterator[np.ndarray]:
-  for first in range(start, stop, _PIECE_BYTES):
-    last = min(first + _PIECE_BYTES, stop)
+  for first in range(start, stop, PIECE_BYTES):
+    last = min(first + PIECE_BYTES, stop)
     yield mapped[first:last]
     _release(mapped, first, last)
 

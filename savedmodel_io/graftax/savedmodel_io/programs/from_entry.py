@@ -190,7 +190,16 @@ def _with_references(function: Function, start: int, stop: int) -> Function:
 
 
 def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable | PlacedVariable]:
-  return {name: _variable(model, name) for name in dict.fromkeys(names)}
+  unique = tuple(dict.fromkeys(names))
+  sizes = {name: model.variables.size_bytes(name) for name in unique}
+  variables: dict[str, Variable | PlacedVariable] = {}
+  num_bytes = 0
+  for name in unique:
+    variables[name] = _variable(model, name)
+    num_bytes += sizes[name]
+    if model._progress is not None:
+      model._progress(num_bytes, sum(sizes.values()))
+  return variables
 
 
 def _variable(model: "SavedModel", name: str) -> Variable | PlacedVariable:

@@ -2,6 +2,7 @@
 
 - `variables`: `VariableInfo`, and `Variables`, which reads values when they are asked for.
 - `casting`: which of them are cast while they are read.
+- `progress`: the progress of reading the variables of a function.
 - `sharding`: which devices they are placed on, and the part that each device reads.
 - `object_variables`: finds the variables of an object graph (TF2).
 - `graph_variables`: finds the variables of a graph, by its Saver's restore ops (TF1).

@@ -1,5 +1,6 @@
 """The variables of a SavedModel: names, tensors of the checkpoint, and values, which are read on access."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import EllipsisType
@@ -159,6 +160,12 @@ class Variables(Mapping[str, Any]):
       return () if info.initial_value is None else info.initial_value.numpy().shape
     shape = self._reader.shape(info.checkpoint_key)
     return shape if info.part is None else tuple(stop - start for start, stop in info.part.bounds(shape))
+
+  def size_bytes(self, name: str) -> int:
+    """Returns how many bytes the value has in the saved files; 0 for strings, and if nothing was saved."""
+    info = self.info(name)
+    is_number = info.has_value and info.dtype.base != DType.STRING
+    return math.prod(self._shape(info)) * info.dtype.base.numpy.itemsize if is_number else 0
 
   def __contains__(self, name: object) -> bool:
     return name in self.infos and self.infos[str(name)].has_value
