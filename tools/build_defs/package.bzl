@@ -39,7 +39,8 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         # `make bazel-test-tensorflow`.
         tags = ["manual"] if ring == "tensorflow" else [],
         main = "//tools/build_defs:run_pytest.py",
-        deps = deps + _TEST_RUNNER,
+        # A dependency of a package's tests may also be one of all tests of a ring.
+        deps = depset(deps + _TEST_RUNNER).to_list(),
     )
 
 def graftax_package(name, deps, test_deps = [], test_data = []):

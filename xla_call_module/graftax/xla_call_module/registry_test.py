@@ -26,6 +26,10 @@ def _defined_attributes() -> dict[str, set[str]]:
 
 # A name that old StableHLO has and the bindings do not.
 _WITHOUT_DEFINITION = {"stablehlo.func.call"}
+# Attributes since JAX 0.12 that lowerings know.
+_NEW_ATTRIBUTES = {"chlo.top_k": {"is_stable"}}
+# Attributes since JAX 0.12 with which an op does not lift.
+_REFUSED_ATTRIBUTES = {"stablehlo.collective_broadcast": {"has_dynamic_root"}}
 
 
 def test_lowerings_know_the_attributes_of_their_ops_and_no_others():
@@ -34,7 +38,8 @@ def test_lowerings_know_the_attributes_of_their_ops_and_no_others():
   checked = {name: rule for name, rule in registry.ops.items() if rule.attributes is not None}
   assert set(checked) - set(defined) == _WITHOUT_DEFINITION
   unknown = {name: missing for name, rule in checked.items() if (missing := defined.get(name, set()) - rule.attributes)}
-  assert not unknown
+  assert unknown in ({}, _REFUSED_ATTRIBUTES)
+  defined = {name: attributes | _NEW_ATTRIBUTES.get(name, set()) for name, attributes in defined.items()}
   # Ops that share a lowering share what it declares.
   union: dict[Any, set[str]] = {}
   for name, rule in checked.items():

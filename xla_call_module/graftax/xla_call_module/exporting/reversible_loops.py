@@ -121,14 +121,13 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 def _run_scan(
   operands: Sequence[Any],
   *,
-  num_consts: int,
-  num_carry: int,
   jaxpr: ClosedJaxpr,
   length: Any,
   reverse: bool,
   unroll: Any,
-  **_: Any,
+  **others: Any,
 ) -> Any:
+  num_consts, num_carry = lax_extras.scan_sizes(others)
   consts, init = operands[:num_consts], list(operands[num_consts : num_consts + num_carry])
 
   def step(carry: Any, row: Any) -> Any:

@@ -10,6 +10,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `loop_steps`: The body of a loop on flat arrays, and its derivative.
 - `monoids`: Associative functions with a neutral element, by name.
 - `reductions`: `lax.reduce` with any function, with derivatives.
+- `scan_equations`: The operands of `scan` equations.
 - `symbolic_dims`: Symbolic dimensions of `jax.export` as values.
 - `tangent_rules`: Functions with a given derivative.
 - `while_loops`: `lax.while_loop` with derivatives in every mode.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
   from graftax.xla_call_module.lax_extras.monoids import MONOIDS, identity, is_identity, reduce_monoid
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
+  from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
   from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
   from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
   from graftax.xla_call_module.lax_extras.while_loops import NUM_SLOTS, while_loop
@@ -58,6 +60,7 @@ __all__ = [
   "reduce_monoid",
   "reduce_window",
   "replaced",
+  "scan_sizes",
   "scatter",
   "select_and_scatter",
   "stack_dims",
@@ -66,8 +69,8 @@ __all__ = [
 
 # The modules that are fast to import come first.
 _HOMES = (
-    "arrays", "symbolic_dims", "monoids", "reductions", "windows", "gather_scatter", "closure_conversion",
-    "linear_calls", "tangent_rules", "while_loops",
+    "arrays", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "gather_scatter",
+    "closure_conversion", "linear_calls", "tangent_rules", "while_loops",
 )  # fmt: skip
 
 

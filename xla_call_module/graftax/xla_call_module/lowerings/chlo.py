@@ -67,6 +67,7 @@ def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -
   )
 
 
-@register("chlo.top_k", attributes=("k",))
+# lax.top_k is always stable.
+@register("chlo.top_k", attributes=("k",), ignores=("is_stable",))
 def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
   return lax.top_k(x, op.attrs["k"])

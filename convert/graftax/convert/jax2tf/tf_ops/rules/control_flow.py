@@ -11,6 +11,7 @@ from graftax.convert.jax2tf.tf_ops.registry import rule
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, reshape, select
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor, partial_shape
 from graftax.graphdef_ir import DType
+from graftax.xla_call_module import lax_extras
 
 # Any in this module: jaxprs.
 
@@ -137,18 +138,21 @@ def _where(b: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
   return select(b, mask, x, y, x.shape)
 
 
-@rule("scan", ignores=("_split_transpose", "linear", "unroll"), folds=False)
+@rule("scan", ignores=("_split_transpose", "ft_out", "linear", "unroll"), folds=False)
 def scan(
   b: Builder,
   *operands: Tensor,
-  num_consts: int,
-  num_carry: int,
   jaxpr: Any,
   length: Dim,
   reverse: bool,
   outs: Sequence[Any],
+  num_consts: int | None = None,
+  num_carry: int | None = None,
+  ft_in: Any = None,
 ) -> list[Tensor]:
   """Returns the carry after a step for each row, and the rows that the steps made, stacked."""
+  sizes = {"num_consts": num_consts, "num_carry": num_carry} if ft_in is None else {"ft_in": ft_in}
+  num_consts, num_carry = lax_extras.scan_sizes(sizes)
   known, consts = _split_known(operands[:num_consts])
   init = list(operands[num_consts : num_consts + num_carry])
   rows = list(operands[num_consts + num_carry :])

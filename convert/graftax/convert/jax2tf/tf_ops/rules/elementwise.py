@@ -175,6 +175,12 @@ def power(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   return binary(b, "Pow", x, cast(b, y, x.dtype) if y.dtype != x.dtype else y)
 
 
+@rule("one_minus_square")
+def one_minus_square(b: Builder, x: Tensor) -> Tensor:
+  """Returns `1 - x * x`, which the derivative of tanh is since JAX 0.12."""
+  return b.op("Sub", full(b, x, 1), b.op("Square", x, shape=x.shape), shape=x.shape)
+
+
 @rule("integer_pow")
 def integer_pow(b: Builder, x: Tensor, *, y: int) -> Tensor:
   """Returns a power with a known exponent, by repeated squaring."""

@@ -1,0 +1,23 @@
+"""The operands of `scan` equations."""
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["scan_sizes"]
+
+
+def scan_sizes(params: Mapping[str, Any]) -> tuple[int, int]:
+  """Returns `(num_consts, num_carry)`: how many of the first operands of a `scan` equation are which.
+
+  Example:
+    >>> import jax
+    >>> import numpy as np
+    >>> jaxpr = jax.make_jaxpr(lambda c, rows: jax.lax.scan(lambda c, row: (c + row, c), c, rows))(0.0, np.ones(3))
+    >>> scan_sizes(jaxpr.eqns[0].params)
+    (0, 1)
+  """
+  if "num_carry" in params:
+    return params["num_consts"], params["num_carry"]
+  # Since JAX 0.12 one parameter has a tree for the constants, one for the carry and one for the rows.
+  consts, carry, _ = params["ft_in"].unpack()
+  return len(tuple(consts.vals)), len(tuple(carry.vals))
