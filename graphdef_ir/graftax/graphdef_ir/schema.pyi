@@ -508,6 +508,50 @@ class SaverDef(Message):
   version: int
   def __init__(self, *, filename_tensor_name: str | None = ..., save_tensor_name: str | None = ..., restore_op_name: str | None = ..., max_to_keep: int | None = ..., sharded: bool | None = ..., keep_checkpoint_every_n_hours: float | None = ..., version: int | None = ...) -> None: ...
 
+class ChunkMetadata(Message):
+  @property
+  def chunks(self) -> RepeatedMessages[ChunkInfo]: ...
+  @property
+  def message(self) -> ChunkedMessage: ...
+  def __init__(self, *, chunks: Iterable[ChunkInfo] | None = ..., message: ChunkedMessage | None = ...) -> None: ...
+
+class ChunkInfo(Message):
+  UNSET: int
+  MESSAGE: int
+  BYTES: int
+  type: int
+  size: int
+  offset: int
+  def __init__(self, *, type: int | None = ..., size: int | None = ..., offset: int | None = ...) -> None: ...
+
+class ChunkedMessage(Message):
+  chunk_index: int
+  @property
+  def chunked_fields(self) -> RepeatedMessages[ChunkedField]: ...
+  def __init__(self, *, chunk_index: int | None = ..., chunked_fields: Iterable[ChunkedField] | None = ...) -> None: ...
+
+class ChunkedField(Message):
+  @property
+  def field_tag(self) -> RepeatedMessages[FieldIndex]: ...
+  @property
+  def message(self) -> ChunkedMessage: ...
+  def __init__(self, *, field_tag: Iterable[FieldIndex] | None = ..., message: ChunkedMessage | None = ...) -> None: ...
+
+class FieldIndex(Message):
+  class MapKey(Message):
+    s: str
+    boolean: bool
+    ui32: int
+    ui64: int
+    i32: int
+    i64: int
+    def __init__(self, *, s: str | None = ..., boolean: bool | None = ..., ui32: int | None = ..., ui64: int | None = ..., i32: int | None = ..., i64: int | None = ...) -> None: ...
+  field: int
+  @property
+  def map_key(self) -> FieldIndex.MapKey: ...
+  index: int
+  def __init__(self, *, field: int | None = ..., map_key: FieldIndex.MapKey | None = ..., index: int | None = ...) -> None: ...
+
 class StructuredValue(Message):
   @property
   def none_value(self) -> NoneValue: ...

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from google.protobuf.message import DecodeError
 
 from graftax.graphdef_ir import ParseError, parse_text_form, schema
+from graftax.savedmodel_io.chunked.merging import read_chunked_saved_model
 from graftax.savedmodel_io.errors import (
   DamagedSavedModelError,
   NotASavedModelError,
@@ -50,17 +51,18 @@ def is_saved_model_file(path: str) -> bool:
 
 def model_file(path: str | os.PathLike[str]) -> str:
   """Returns the name of the file by which a folder is known to be a SavedModel, and so may be replaced by one."""
-  return _TEXT if os.path.isfile(os.path.join(path, _TEXT)) else _BINARY
+  return next((name for name in (_TEXT, _CHUNKED) if os.path.isfile(os.path.join(path, name))), _BINARY)
 
 
 def read_saved_model(directory: str) -> schema.SavedModel:
-  """Returns the parsed `saved_model.pb` (or `.pbtxt`) of a folder.
+  """Returns the parsed `saved_model.pb` (or `.pbtxt`, or `.cpb`, which is in chunks) of a folder.
 
   Raises:
     SavedModelNotFoundError: the folder or the file is not there.
     NotASavedModelError: the file is something else.
     DamagedSavedModelError: the file is cut off or damaged.
-    UnsupportedSavedModelError: the file is of a later format version, or split into chunks.
+    UnsupportedSavedModelError: the file is of a later format version, or in chunks of a kind that TensorFlow does not
+      write.
   """
   binary, text, chunked = (os.path.join(directory, name) for name in (_BINARY, _TEXT, _CHUNKED))
   if os.path.isfile(binary):
@@ -68,10 +70,7 @@ def read_saved_model(directory: str) -> schema.SavedModel:
   elif os.path.isfile(text):
     path, model = text, _parse_text(text)
   elif os.path.isfile(chunked):
-    raise UnsupportedSavedModelError(
-      f"{chunked}: a SavedModel above 2 GB, split into chunks, is not supported; save it with the large constants as "
-      "variables"
-    )
+    path, model = chunked, read_chunked_saved_model(chunked)
   else:
     raise SavedModelNotFoundError(_describe_missing(directory))
   if not model.meta_graphs:

@@ -97,8 +97,8 @@ def test_a_later_schema_version_raises(tmp_path):
     read_saved_model(_write(tmp_path, model.SerializeToString()))
 
 
-def test_a_model_in_chunks_raises_with_its_name(tmp_path):
-  with pytest.raises(UnsupportedSavedModelError, match="above 2 GB"):
+def test_an_empty_model_in_chunks_is_damaged(tmp_path):
+  with pytest.raises(DamagedSavedModelError, match="saved_model.cpb: the file is empty"):
     read_saved_model(_write(tmp_path, b"", "saved_model.cpb"))
 
 
