@@ -3,34 +3,46 @@
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from graftax.graphdef_ir import TensorSpec
+from graftax.graphdef_ir import DType, TensorSpec
 from graftax.savedmodel_io.writing.atomic import check_new_file, new_file
 from graftax.tools.errors import ArrayFileError
+from graftax.tools.string_files import as_strings, holds_strings, read_strings
 
 __all__ = ["check_output_path", "fit_to_spec", "read_inputs", "save_outputs"]
 
 
-def read_inputs(arguments: Sequence[str]) -> dict[str, np.ndarray]:
+def read_inputs(arguments: Sequence[str], text: Collection[str] = ()) -> dict[str, np.ndarray]:
   """Returns arrays by input name.
 
   Args:
-    arguments: each `name=file.npy`, `name=file.npz:key`, or `file.npz`, whose keys are input names.
+    arguments: each `name=file.npy`, `name=file.npz:key`, or `file.npz`, whose keys are input names. For inputs of
+      strings also `name=file.txt`, whose lines are strings, or any other file, which is one string. Several such files
+      are joined.
+    text: names of the inputs of strings.
 
   Raises:
     ArrayFileError: a file is missing or was not written by NumPy, or an input is given twice.
   """
   found: dict[str, np.ndarray] = {}
+  strings: dict[str, list[bytes]] = {}
   for argument in arguments:
+    key, _, location = argument.partition("=")
+    if key in text and holds_strings(location):
+      strings.setdefault(key, []).extend(read_strings(location, argument))
+      continue
     for name, array in _read_argument(argument).items():
       if name in found:
         raise ArrayFileError(f"--input {argument}: input {name!r} is given twice.")
       found[name] = array
-  return found
+  twice = sorted(found.keys() & strings.keys())
+  if twice:
+    raise ArrayFileError(f"--input: {twice} are given as arrays and as files of strings.")
+  return {**found, **{name: np.array(items, object) for name, items in strings.items()}}
 
 
 def fit_to_spec(name: str, array: np.ndarray, spec: TensorSpec) -> tuple[np.ndarray, str | None]:
@@ -39,6 +51,8 @@ def fit_to_spec(name: str, array: np.ndarray, spec: TensorSpec) -> tuple[np.ndar
   Raises:
     ArrayFileError: another shape, or a dtype that would lose more than precision.
   """
+  if spec.dtype is DType.STRING:
+    return as_strings(name, array, spec), None
   if not spec.shape.is_compatible_with(array.shape):
     raise ArrayFileError(f"input {name!r}: the file holds shape {list(array.shape)}; expected {spec}.")
   wanted = spec.dtype.numpy
@@ -160,6 +174,13 @@ def _reason(path: Path, error: Exception) -> str:
 
 
 def _savable(value: np.ndarray) -> np.ndarray:
+  if value.dtype.hasobject:
+    # NumPy pickles Python objects, and its own strings of bytes end at the last byte that is not zero.
+    if any(item.endswith(b"\0") for item in value.reshape(-1).tolist()):
+      raise ArrayFileError(
+        "--output: a string of the outputs ends with a zero byte, which NumPy's strings do not hold."
+      )
+    return value.astype(np.bytes_)
   if value.dtype.kind != "V" and value.dtype.isbuiltin == 1:
     return value
   if "float" in value.dtype.name:

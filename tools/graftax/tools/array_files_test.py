@@ -33,6 +33,27 @@ def test_inputs_come_from_all_spellings(folder, arguments, names):
   assert {name: array.size for name, array in read_inputs(arguments).items()} == names
 
 
+def test_strings_come_from_lines_and_whole_files(folder):
+  (folder / "lines.txt").write_text("one\ntwo\n")
+  (folder / "image.jpg").write_bytes(b"\xff\xd8\n")
+  read = read_inputs(["text=lines.txt", "image=image.jpg", "x=x.npy"], text=["text", "image"])
+  vector, scalar, column = (TensorSpec(PartialShape(shape), DType.STRING) for shape in ((None,), (), (None, 1)))
+  assert fit_to_spec("text", read["text"], vector)[0].tolist() == [b"one", b"two"]
+  assert fit_to_spec("text", read["text"], column)[0].tolist() == [[b"one"], [b"two"]]
+  assert fit_to_spec("image", read["image"], scalar)[0].item() == b"\xff\xd8\n"
+  with pytest.raises(ArrayFileError, match=r"strings of shape \[2\]; expected string\[\]"):
+    fit_to_spec("text", read["text"], scalar)
+  with pytest.raises(ArrayFileError, match="the file holds int; expected strings"):
+    fit_to_spec("text", read["x"], vector)
+
+
+def test_strings_are_saved_unless_they_end_with_zero(folder):
+  save_outputs(folder / "s.npy", {"s": np.array([b"a", b""], object)})
+  assert np.load(folder / "s.npy").tolist() == [b"a", b""]
+  with pytest.raises(ArrayFileError, match="ends with a zero byte"):
+    save_outputs(folder / "t.npy", {"t": np.array([b"a\0"], object)})
+
+
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
@@ -70,7 +91,7 @@ def test_arrays_that_do_not_fit_raise():
     fit_to_spec("x", np.zeros((2, 2), np.float32), TensorSpec(PartialShape((None,)), DType.FLOAT))
   with pytest.raises(ArrayFileError, match="float64, which does not turn into int32"):
     fit_to_spec("x", np.zeros(2), TensorSpec(PartialShape((None,)), DType.INT32))
-  with pytest.raises(ArrayFileError, match="does not turn into string"):
+  with pytest.raises(ArrayFileError, match="the file holds float; expected strings"):
     fit_to_spec("x", np.zeros(2), TensorSpec(PartialShape((None,)), DType.STRING))
 
 

@@ -179,7 +179,8 @@ def run_command(
     list[str] | None,
     typer.Option(
       "--input", "-i", metavar="NAME=FILE",
-      help="An input from FILE.npy, from FILE.npz:KEY, or all inputs from one FILE.npz.",
+      help="An input from FILE.npy, from FILE.npz:KEY, or all inputs from one FILE.npz. Strings from the lines of "
+      "FILE.txt, or each from a whole file, such as an image.",
     ),
   ] = None,
   output: Annotated[
@@ -198,6 +199,10 @@ def run_command(
   - `graftax run my_model --input images=images.npy`
 
   - `graftax run my_model -i images=data.npz:x_test -o predictions.npz --batch-size 256`
+
+  - `graftax run my_text_model -i text=sentences.txt`
+
+  - `graftax run my_image_model -i image_bytes=cat.jpg -i image_bytes=dog.png`
   """
   from graftax.tools.run_model import run_model
 

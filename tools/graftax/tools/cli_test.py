@@ -18,6 +18,7 @@ from graftax.tools.cli import app
 from graftax.tools.examples.digits import load_digits, model_path
 
 _MODEL = str(model_path())
+_TEXT_MODEL = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21/module"
 _TF1_MODULE = Path(__file__).parents[3] / "hub_io/graftax/hub_io/testdata/2026_11_22/tf1_module"
 
 
@@ -123,6 +124,21 @@ def test_hub_modules_are_named_by_handle(tmp_path, monkeypatch):
     ran = _run("run", handle, "--tag", "train", "-i", f"default={tmp_path / 'x.npy'}", "-o", tmp_path / "y.npy")
     assert ran.exit_code == 0
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected["train.default"], rtol=1e-5, atol=1e-5)
+
+
+def test_run_takes_text_from_the_lines_of_files(tmp_path):
+  (tmp_path / "some.txt").write_text("red\nno such word\n")
+  (tmp_path / "more.txt").write_text("green")
+  np.save(tmp_path / "words.npy", np.array(["red", "no such word", "green"]))
+  command = ["run", _TEXT_MODEL, "--signature", "look_up"]
+  files = [f"words={tmp_path / name}" for name in ("some.txt", "more.txt")]
+  assert _run(*command, "-i", files[0], "-i", files[1], "-o", tmp_path / "y.npz").exit_code == 0
+  assert _run(*command, "-i", f"words={tmp_path / 'words.npy'}", "-o", tmp_path / "z.npz").exit_code == 0
+  with np.load(tmp_path / "y.npz") as outputs, np.load(tmp_path / "z.npz") as again:
+    assert outputs["line"].tolist() == [0, -1, 1]
+    assert {name: values.tolist() for name, values in outputs.items()} == {k: v.tolist() for k, v in again.items()}
+  missing = _run(*command, "-i", f"words={tmp_path / 'none.txt'}")
+  assert missing.exit_code == 1 and "cannot be read: No such file" in missing.output.replace("\n", " ")
 
 
 def test_run_writes_tensorflows_numbers(tmp_path, images):

@@ -1,16 +1,17 @@
 """`graftax run`: a signature applied to arrays from files."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from graftax.convert import AnnotatedFunction
-from graftax.graphdef_ir import TensorSpec
+from graftax.convert import Split
+from graftax.graphdef_ir import DType, TensorSpec
 from graftax.hub_io import load
+from graftax.savedmodel_io import SavedModel
 from graftax.tools.array_files import check_output_path, fit_to_spec, read_inputs, save_outputs
 from graftax.tools.console import progress, remarks, results
 from graftax.tools.errors import ArrayFileError
@@ -36,19 +37,19 @@ def run_model(
   Raises:
     GraftaxError: the model or the inputs are not what they should be.
   """
-  arrays = read_inputs(inputs)
   bar = progress()
   task = bar.add_task("", total=None)
   model = load(handle, tags or None, progress=lambda done, total: bar.update(task, completed=done, total=total))
   signature = model.default_entry if signature is None else signature
   specs = model.signatures[signature].inputs
+  arrays = read_inputs(inputs, [name for name, spec in specs.items() if _is_text(spec)])
   if output is not None:
     check_output_path(output, list(model.signatures[signature].outputs))
   with bar:
     bar.update(task, description=f"converting {signature}")
-    fn, params = model.convert(signature)
+    parts = _parts(model, signature)
   fitted = _fit(arrays, specs, frozenset(model.signatures[signature].defaults))
-  outputs = _run(fn, params, [fitted] if batch_size is None else _batches(fitted, specs, batch_size), seed)
+  outputs = _run(parts, [fitted] if batch_size is None else _batches(fitted, specs, batch_size), seed)
   if output is None:
     _show(outputs)
     return
@@ -56,6 +57,23 @@ def run_model(
     _note(note)
   shapes = ", ".join(f"{name} {value.dtype.name}{list(value.shape)}" for name, value in outputs.items())
   remarks().print(f"{output}: {shapes}", markup=False)
+
+
+def _is_text(spec: Any) -> bool:
+  return isinstance(spec, TensorSpec) and spec.dtype is DType.STRING
+
+
+def _parts(model: SavedModel, signature: str) -> "Split | _Parts":
+  """Returns a signature in parts for host and device; without strings, it is all for the device."""
+  entry = model.signatures[signature]
+  if any(map(_is_text, (*entry.inputs.values(), *entry.outputs.values()))):
+    return model.split(entry)
+  fn, params = model.convert(entry)
+
+  def body(params: Mapping[str, Any], inputs: Mapping[str, Any], *, rng: jax.Array) -> Any:
+    return fn(params, **{fn.rng_name: rng}, **inputs)
+
+  return _Parts(lambda **inputs: (inputs,), body, params, lambda result: result[0])
 
 
 def _fit(
@@ -79,6 +97,15 @@ def _fit(
   return fitted
 
 
+class _Parts(NamedTuple):
+  """A signature in the form of a `Split`, if nothing of it is for the host."""
+
+  head: Callable[..., tuple[Any, ...]]
+  body: Callable[..., Any]
+  params: Mapping[str, Any]
+  tail: Callable[[Any], Any]
+
+
 def _batches(
   arrays: Mapping[str, np.ndarray], specs: Mapping[str, TensorSpec], batch_size: int
 ) -> list[dict[str, np.ndarray]]:
@@ -93,28 +120,28 @@ def _batches(
   return [{name: array[start : start + batch_size] for name, array in arrays.items()} for start in starts]
 
 
-def _run(
-  fn: AnnotatedFunction, params: Mapping[str, Any], batches: Sequence[Mapping[str, np.ndarray]], seed: int
-) -> dict[str, np.ndarray]:
+def _run(parts: "Split | _Parts", batches: Sequence[Mapping[str, np.ndarray]], seed: int) -> dict[str, np.ndarray]:
   assigned: list[str] = []
+  head, body, params, tail = parts
 
   @jax.jit
-  def call(params: Mapping[str, Any], rng: jax.Array, inputs: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    outputs, new_params = fn(params, **{fn.rng_name: rng}, **inputs)
+  def call(params: Mapping[str, Any], rng: jax.Array, tensors: Sequence[Any]) -> Any:
+    results, new_params = body(params, *tensors, rng=rng)
     # Parameters that were not assigned come back as the very objects that were given.
     assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
-    return outputs
+    return results
 
   key = jax.random.key(seed)
   placed = jax.device_put({name: np.asarray(value) for name, value in params.items()})
-  parts = []
+  done = []
   with progress() as bar:
     for index, batch in enumerate(bar.track(batches, description="running")):
-      outputs = call(placed, jax.random.fold_in(key, index), dict(batch))
-      parts.append({name: np.asarray(value) for name, value in outputs.items()})
+      results = call(placed, jax.random.fold_in(key, index), head(**batch))
+      outputs = tail((results, {}))
+      done.append({name: np.asarray(value) for name, value in outputs.items()})
   if assigned:
     _note(f"the signature assigns the variables {assigned}; their new values are not kept")
-  return parts[0] if len(parts) == 1 else _concatenated(parts)
+  return done[0] if len(done) == 1 else _concatenated(done)
 
 
 def _concatenated(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
