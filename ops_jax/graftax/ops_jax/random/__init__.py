@@ -2,6 +2,8 @@
 
 - `candidate_samplers`: Classes drawn for sampled losses: UniformCandidateSampler, LogUniformCandidateSampler,
   FixedUnigramCandidateSampler.
+- `distorted_boxes`: Random crops that keep enough of an object: SampleDistortedBoundingBox,
+  SampleDistortedBoundingBoxV2.
 - `generator`: Random numbers from an explicit generator: the ops behind `tf.random.Generator`.
 - `philox`: TensorFlow's counter-based random generator Philox 4x32-10, computed with uint32 arrays only.
 - `rejection`: Gamma, Poisson and binomial numbers by rejection, drawn from Philox in TensorFlow's order.
@@ -18,6 +20,7 @@
 # The modules that register lowerings; the others are helpers.
 LOWERINGS = (
   "candidate_samplers",
+  "distorted_boxes",
   "generator",
   "stateful",
   "stateless",
