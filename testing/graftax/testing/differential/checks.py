@@ -11,7 +11,7 @@ import tree
 
 from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.circle import around
-from graftax.testing.differential.compare import Difference, compare, compare_flat
+from graftax.testing.differential.compare import Difference, compare, compare_flat, without_padding
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.oracle import Oracle, cotangent, is_real
 
@@ -252,6 +252,7 @@ def _trainable_names(subject: Subject) -> list[str]:
 def _compare_leaves(subject: Subject, outputs: Any, expected: Sequence[np.ndarray | None]) -> None:
   """Compares the result of a compiled call with flat results of TensorFlow, in which JAX drops None."""
   arrays = [leaf for leaf in expected if leaf is not None]
+  outputs = without_padding(outputs)
   compare_flat(jax.tree.leaves(outputs), _in_jax_order(outputs, arrays), subject.tolerance(), _numbered(arrays))
 
 

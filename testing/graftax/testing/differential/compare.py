@@ -7,13 +7,24 @@ import jax
 import numpy as np
 import tree
 
-__all__ = ["Difference", "compare", "compare_flat"]
+from graftax.ops_jax import BoundedArray
+
+__all__ = ["Difference", "compare", "compare_flat", "without_padding"]
 
 # `Any` in this module is a nested result.
 
 
 class Difference(AssertionError):
   """Raised if two results differ."""
+
+
+def without_padding(nested: Any) -> Any:
+  """Returns results of a compiled call with arrays of bounded size cut to their length."""
+  return jax.tree.map(
+    lambda leaf: leaf.cut() if isinstance(leaf, BoundedArray) else leaf,
+    nested,
+    is_leaf=lambda leaf: isinstance(leaf, BoundedArray),
+  )
 
 
 def compare(actual: Any, expected: Any, tolerance: tuple[float, float]) -> None:

@@ -1,0 +1,61 @@
+"""Formats rows as a table."""
+
+from collections.abc import Mapping, Sequence
+
+from graftax.testing.differential.runner import CheckResult
+from graftax.testing.zoo.check import CHECKS, Row
+
+__all__ = ["failures", "table"]
+
+_TITLES = {"value": "value", "jit": "jit", "batch": "batches", "grad": "gradient", "param_grad": "of weights"}
+
+
+def table(rows: Sequence[Row]) -> str:
+  """Returns a Markdown table with a row for each model, and the counts of what passed."""
+  others = list(dict.fromkeys(name for row in rows for name in row.others))
+  titles = ["model", "ops", "without lowering", *_TITLES.values(), "traces", "difference", *others]
+  lines = [_line(titles), _line(["---"] * len(titles))]
+  for row in rows:
+    cells = [f"{row.domain}: {row.name}", str(row.num_ops), " ".join(row.missing), *_signs(row)]
+    cells += [_trace(row), "" if row.difference is None else f"{row.difference:.1g}"]
+    lines.append(_line([*cells, *(_count(row.others[name]) for name in others)]))
+  totals = [f"{sum(r.passed for r in found)} of {len(found)}" for found in (_all(rows, check) for check in CHECKS)]
+  cells = [f"{len(rows)} models", str(sum(row.num_ops for row in rows)), "", *totals, "", ""]
+  other_totals = [[r for row in rows for r in row.others[name].values()] for name in others]
+  return "\n".join([*lines, _line([*cells, *(f"{sum(r.passed for r in t)} of {len(t)}" for t in other_totals)])])
+
+
+def failures(row: Row) -> str:
+  """Returns a line for each check that failed, and for a trace that says something else than `jit`."""
+  lines = [f"{row.name} {r.check}: {r.detail}" for r in row.results.values() if not r.passed]
+  if not row.trace_agrees:
+    lines.append(f"{row.name} trace does not agree with jit: {row.trace or 'no problem'}")
+  return "\n".join(lines)
+
+
+def _all(rows: Sequence[Row], check: str) -> list[CheckResult]:
+  return [row.results[check] for row in rows if check in row.results]
+
+
+def _signs(row: Row) -> list[str]:
+  return [_sign(row, check) for check in CHECKS]
+
+
+def _sign(row: Row, check: str) -> str:
+  if check in row.results:
+    return "yes" if row.results[check].passed else "FAILS"
+  return "not yet" if check == "jit" else ""
+
+
+def _trace(row: Row) -> str:
+  if row.trace is None:
+    return ""
+  return ("no" if row.trace else "yes") + ("" if row.trace_agrees else ", WRONG")
+
+
+def _count(results: Mapping[str, CheckResult]) -> str:
+  return f"{sum(r.passed for r in results.values())} of {len(results)}"
+
+
+def _line(cells: Sequence[str]) -> str:
+  return f"| {' | '.join(cells)} |"

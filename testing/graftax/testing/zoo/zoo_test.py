@@ -1,0 +1,47 @@
+"""The models of the zoo against TensorFlow, from SavedModels."""
+
+import pytest
+
+from graftax.testing.differential.case import ConversionCase
+from graftax.testing.differential.runner import CheckResult
+from graftax.testing.zoo.catalogue import DOMAINS, all_models
+from graftax.testing.zoo.check import Row, check_model
+from graftax.testing.zoo.layers import HOST
+from graftax.testing.zoo.report import failures, table
+
+pytestmark = pytest.mark.tensorflow
+
+_MODELS = all_models()
+# One model that trains, and one for the host.
+_FAST = ("message_passing", "nnlm_with_hash_buckets")
+
+
+@pytest.mark.filterwarnings("ignore")  # TensorFlow and Keras warn about the models themselves
+@pytest.mark.parametrize("name", _FAST)
+def test_small_models_equal_tensorflow(name: str):
+  _check(_MODELS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(set(_MODELS) - set(_FAST)))
+def test_models_equal_tensorflow(name: str):
+  _check(_MODELS[name], trace=True)
+
+
+def _check(model: ConversionCase, trace: bool = False) -> None:
+  row = check_model(model, trace=trace)
+  assert not failures(row)
+  assert bool(row.missing) == (model.checks == HOST)
+
+
+def test_every_domain_has_models():
+  assert {model.kind for model in _MODELS.values()} == set(DOMAINS)
+  assert len(_MODELS) >= 40
+
+
+def test_a_failed_check_and_a_wrong_trace_are_reported():
+  results = {check: CheckResult("net", "vision", check, check != "jit", "off") for check in ("value", "jit")}
+  row = Row("net", "vision", 3, (), results, 0.5, "", {})
+  assert failures(row) == "net jit: off\nnet trace does not agree with jit: no problem"
+  assert table([row]).splitlines()[2] == "| vision: net | 3 |  | yes | FAILS |  |  |  | yes, WRONG | 0.5 |"
