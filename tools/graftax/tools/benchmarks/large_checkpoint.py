@@ -8,6 +8,7 @@ extra memory is what the process needed at its peak beyond the arrays that it re
 """
 
 import argparse
+import mmap
 import os
 import socket
 import subprocess
@@ -94,9 +95,9 @@ def _held_bytes(array: Any) -> int:
   if hasattr(array, "addressable_shards"):
     return sum(shard.data.nbytes for shard in array.addressable_shards)
   base = array
-  while isinstance(base, np.ndarray) and base.base is not None:
+  while isinstance(base, np.ndarray):
     base = base.base
-  return array.nbytes if isinstance(base, np.ndarray) else 0
+  return 0 if isinstance(base, mmap.mmap) else array.nbytes
 
 
 def _read_bytes() -> int:
