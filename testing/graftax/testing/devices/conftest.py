@@ -18,11 +18,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     return
   import jax
 
-  # A run that failed because there is no such device has none to name.
+  # A run that failed because there is no such device has none to name. JAX raises either.
   try:
     device = jax.devices()[0]
-  except RuntimeError as e:
-    terminalreporter.write_line(f"no device: {e}")
+  except (AssertionError, RuntimeError) as e:
+    terminalreporter.write_line(f"no device: {e!r}")
     return
   counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(_outcomes.items()))
   terminalreporter.write_line(f"{counts} on {device} ({device.device_kind})")
