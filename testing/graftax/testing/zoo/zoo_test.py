@@ -12,8 +12,8 @@ from graftax.testing.zoo.report import failures, table
 pytestmark = pytest.mark.tensorflow
 
 _MODELS = all_models()
-# One model that trains, and one for the host.
-_FAST = ("message_passing", "nnlm_with_hash_buckets")
+# One model with a gradient, and one for the host.
+_FAST = ("generalized_advantages", "nnlm_with_hash_buckets")
 
 
 @pytest.mark.filterwarnings("ignore")  # TensorFlow and Keras warn about the models themselves
