@@ -119,6 +119,7 @@ before = kib("VmRSS")
 dtype = jnp.bfloat16 if sys.argv[3] == "cast" else None
 fn, params = load(sys.argv[2], dtype=dtype, keep="*bias" if dtype else ()).convert()
 assert sum(value.size for value in params.values()) > 1 << 24
+assert max(float(value.max()) for value in params.values()) == 7  # uses all values, so mapped pages are in memory
 print(kib("VmHWM") - before)
 """
 

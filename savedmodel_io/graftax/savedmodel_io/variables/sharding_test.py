@@ -345,6 +345,8 @@ def main() -> None:
     else:
       _check_one_of_two_processes(request["folder"], request["port"], request["process"])
     answer(None)
+    if request["check"] == "two":
+      jax.distributed.shutdown()  # waits for the other process, which dies if the first one is gone
   except BaseException:
     answer(traceback.format_exc())
   os._exit(0)
