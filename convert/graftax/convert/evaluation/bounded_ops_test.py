@@ -47,7 +47,8 @@ _CASES = {
   "CheckNumerics": lambda x: tf.debugging.check_numerics(x, "not finite"),
   "Concat": lambda x: _raw.Concat(concat_dim=0, values=[x, _X, x]),
   "ConcatV2": lambda x: (tf.concat([_X, x, x], 0), tf.concat([x, x], 1)),
-  "Conv2D": lambda x: tf.nn.conv2d(_image(x), tf.reshape(tf.cos(tf.range(24.0)), [2, 2, 2, 3]), 1, "SAME"),
+  # As many channels as before: for no images TensorFlow returns the shape of its input, whatever it infers.
+  "Conv2D": lambda x: tf.nn.conv2d(_image(x), tf.reshape(tf.cos(tf.range(16.0)), [2, 2, 2, 2]), 1, "SAME"),
   "CropAndResize": lambda x: tf.image.crop_and_resize(_IMAGES[:1], x, tf.zeros_like(_labels(x)), [2, 2]),
   "Cumprod": lambda x: tf.math.cumprod(x, 0, exclusive=True, reverse=True),
   "Cumsum": lambda x: (tf.cumsum(x, 0), tf.cumsum(x, 0, reverse=True), tf.cumsum(x, 1)),

@@ -1,6 +1,7 @@
 """All benchmarks, in the order in which they run."""
 
 from graftax.tools.benchmarks import (
+  bounded_sizes,
   call_tf_jit,
   checkpoint_load,
   checkpoint_write,
@@ -30,5 +31,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
   checkpoint_write.BENCHMARK,
   jax_to_tf_eager.BENCHMARK,
   call_tf_jit.BENCHMARK,
+  bounded_sizes.BENCHMARK,
   saved_model_write.BENCHMARK,
 )
