@@ -1,6 +1,9 @@
 """TensorFlow as the oracle: schema, op table, tensor encodings, and graphs of real functions."""
 
 import dataclasses
+import operator
+import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +85,9 @@ def _tensorflow_files() -> list[Any]:
 _TENSORFLOW_MESSAGES = {m.name: m for file in _tensorflow_files() for m in file.message_types_by_name.values()}
 _TENSORFLOW_ENUMS = {e.name: e for file in _tensorflow_files() for e in file.enum_types_by_name.values()}
 _MESSAGES = [name for name in schema.__all__ if hasattr(getattr(schema, name), "DESCRIPTOR") and name != "Message"]
+# TensorFlow's package has no Python module for these, only the C++ header that protoc wrote.
+_CHUNK_HEADER = pathlib.Path(tf.sysconfig.get_include(), "tensorflow/tools/proto_splitter/chunk.pb.h")
+_CHUNK_MESSAGES = ("ChunkMetadata", "ChunkInfo", "ChunkedMessage", "ChunkedField", "FieldIndex")
 
 
 def _describe(field: FieldDescriptor) -> tuple[object, ...]:
@@ -105,9 +111,23 @@ def _values(enum: Any) -> dict[str, int]:
   return {value.name: value.number for value in enum.values}
 
 
-@pytest.mark.parametrize("name", _MESSAGES)
+@pytest.mark.parametrize("name", [name for name in _MESSAGES if name not in _CHUNK_MESSAGES])
 def test_fields_have_tensorflows_numbers_and_types(name: str):
   _assert_same(getattr(schema, name).DESCRIPTOR, _TENSORFLOW_MESSAGES[name])
+
+
+def _numbers_in_header(cpp_name: str) -> dict[str, int]:
+  """Returns the numbers of a message's fields by their names without underscores, in lower case."""
+  body = _CHUNK_HEADER.read_text().split(f"class PROTOBUF_EXPORT {cpp_name} final", 1)[1]
+  body = body.split("class PROTOBUF_EXPORT ", 1)[0]
+  return {name.lower(): int(number) for name, number in re.findall(r"k(\w+)FieldNumber = (\d+)", body)}
+
+
+@pytest.mark.parametrize("name", [*_CHUNK_MESSAGES, "FieldIndex.MapKey"])
+def test_fields_of_chunked_models_have_tensorflows_numbers(name: str):
+  ours = operator.attrgetter(name)(schema).DESCRIPTOR.fields
+  theirs = _numbers_in_header(name.replace(".", "_"))
+  assert ours and {field.name.replace("_", ""): field.number for field in ours}.items() <= theirs.items()
 
 
 @pytest.mark.parametrize("name", ["DataType", "VariableSynchronization", "VariableAggregation"])

@@ -79,7 +79,7 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: 
     return lax.dynamic_slice(input, _same_dtype(starts), sizes)
   ranges = [_Range(start, start + extent, 1, extent) for start, extent in zip(starts, sizes, strict=True)]
   result = _cut(input, ranges)
-  if len(ranges) != 1 or not isinstance(ranges[0].stop, int):
+  if len(ranges) != 1 or not ranges[0].is_known:
     return result
   return facts.selected(result, input, ranges[0].positions())
 
@@ -121,7 +121,7 @@ def strided_slice(
   result = _cut(input, plan.ranges).reshape(plan.shape) if plan.reshapes else _cut(input, plan.ranges)
   if not plan.ranges:
     return facts.note_concatenated(result, [input])
-  if len(plan.ranges) != 1 or len(plan.shape) > 1 or not isinstance(plan.ranges[0].start, int):
+  if len(plan.ranges) != 1 or len(plan.shape) > 1 or not plan.ranges[0].is_known:
     return result
   return facts.selected(result, input, plan.ranges[0].positions())
 
@@ -187,6 +187,10 @@ class _Range:
   step: int
   size: Any
   is_reversed: bool = False
+
+  @property
+  def is_known(self) -> bool:
+    return isinstance(self.start, int) and isinstance(self.stop, int)
 
   def covers(self, dim: Any) -> bool:
     return not _is_traced(self.start) and self.start == 0 and self.step == 1 and self.size == dim

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +30,8 @@ def xla_call_module(
   *,
   version: int,
   module: bytes,
+  Tin: tuple[DType, ...],
   Tout: tuple[DType, ...],
-  Tin: tuple[DType, ...] = (),
   dim_args_spec: tuple[str, ...] = (),
   platforms: tuple[str, ...] = (),
   function_list: tuple[FunctionRef, ...] = (),
@@ -49,8 +48,8 @@ def xla_call_module(
     args: arguments of the module's `main`, without platform index, dimension arguments and tokens.
     version: the calling convention, 2 to 10.
     module: the serialized module.
-    Tout: dtypes of the results.
     Tin: dtypes of the arguments in the graph.
+    Tout: dtypes of the results.
     dim_args_spec: `"argument.axis"` of the dimensions that are arguments in old modules.
     platforms: platforms for which the module was lowered.
     function_list: TensorFlow functions that the module calls; lowered as any other function, with this program's state.
@@ -90,7 +89,7 @@ def _in_declared_precision(values: Sequence[Array], dtypes: Sequence[DType]) -> 
   declared = [dtype.base.numpy if dtype.base in FLOATS else None for dtype in dtypes]
   return [
     value if dtype is None or float_dtype(value) in (None, canonical_dtype(dtype)) else value.astype(dtype)
-    for value, dtype in itertools.zip_longest(values, declared[: len(values)])
+    for value, dtype in zip(values, declared, strict=True)
   ]
 
 

@@ -18,6 +18,7 @@ def _attrs(function, *specs, platforms=("cpu",)):
     "version": exported.calling_convention_version,
     "module": exported.mlir_module_serialized,
     "platforms": tuple(p.upper() for p in exported.platforms),
+    "Tin": tuple(DType.from_numpy(aval.dtype) for aval in exported.in_avals),
     "Tout": tuple(DType.from_numpy(aval.dtype) for aval in exported.out_avals),
   }
 
@@ -86,7 +87,8 @@ module @jit_f {
     return %0 : tensor<f32>
   }
 }"""
-  attrs = {"version": 2, "module": text, "Tout": (DType.FLOAT,), "function_list": (FunctionRef("f"),)}
+  dtypes = {"Tin": (DType.FLOAT,), "Tout": (DType.FLOAT,)}
+  attrs = {"version": 2, "module": text, **dtypes, "function_list": (FunctionRef("f"),)}
   for factor in (2.0, 3.0):
     context = NodeContext(functions={"f": lambda x, factor=factor: x * factor})
     assert xla_call_module(context, [jnp.float32(5)], **attrs)[0] == 5 * factor

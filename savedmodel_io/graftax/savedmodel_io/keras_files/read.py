@@ -21,6 +21,7 @@ __all__ = ["is_keras_file", "read_weights"]
 _H5_SUFFIXES = (".h5", ".hdf5")
 _ARCHIVE_SUFFIX = ".keras"
 _ARCHIVE_START = b"PK"
+_HDF5_START = b"\x89HDF"
 
 
 def is_keras_file(path: str | os.PathLike[str]) -> bool:
@@ -71,9 +72,10 @@ def _read_keras_file(path: str, *, guard: bool) -> dict[str, np.ndarray]:
 
 
 def _begins_as_archive(path: str) -> bool:
-  # Keras before version 2.12 writes HDF5 whatever the suffix.
+  # Keras before version 2.12 writes HDF5 whatever the suffix. Other content gets the error of its suffix.
   with open(path, "rb") as f:
-    return f.read(len(_ARCHIVE_START)) == _ARCHIVE_START
+    start = f.read(len(_HDF5_START))
+  return start.startswith(_ARCHIVE_START) or (path.endswith(".keras") and start != _HDF5_START)
 
 
 def _read_layout(file: Group, config: Mapping[str, object], path: str) -> dict[str, np.ndarray]:
