@@ -44,7 +44,11 @@ def with_default_args(
   """
   tf = import_tensorflow(where)
   signature = checked_signature(input_signature, where)
-  defaults = default_values(signature, where)
+  # TensorFlow saves a default only if it is a tensor.
+  defaults = [
+    value if value is inspect.Parameter.empty else jax.tree.map(tf.convert_to_tensor, value)
+    for value in default_values(signature, where)
+  ]
   specs = named_specs(signature, where)
 
   def call(*inputs: Any) -> Any:

@@ -240,6 +240,16 @@ def test_our_reader_uses_defaults(model_with_defaults):
   np.testing.assert_array_equal(fn(params, _X)[0], _X * 6 + 1)
 
 
+@pytest.mark.parametrize("spec", [tf.TensorSpec([], tf.float32), jax.ShapeDtypeStruct((), np.float32)])
+def test_defaults_are_saved_for_specs_of_both_libraries(spec, tmp_path):
+  module = JaxModule({"w": np.float32(3)}, lambda params, x: x * params["w"], trainable=True)
+  config = ServingConfig("s", [TensorSpecWithDefault(spec, 2)])
+  ExportManager(module, [config]).save(str(tmp_path / "model"))
+  fn, params = load(tmp_path / "model").convert("s")
+  (found,) = jax.tree.leaves(fn(params)[0])
+  assert found == 6
+
+
 def test_tensorflow_uses_defaults(model_with_defaults):
   np.testing.assert_array_equal(tf.saved_model.load(str(model_with_defaults))(tf.constant(_X)), _X * 6 + 1)
 

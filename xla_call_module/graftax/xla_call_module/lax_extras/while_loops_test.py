@@ -57,7 +57,12 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+_SLOW = {"reverse over forward", "mixed", "third", "third, reverse"}
+
+
+@pytest.mark.parametrize(
+  "name", [pytest.param(name, marks=pytest.mark.slow) if name in _SLOW else name for name in TRANSFORMS]
+)
 def test_derivatives_are_those_of_the_iterations_that_ran(name):
   transform = TRANSFORMS[name]
   n = _length(X, W)
