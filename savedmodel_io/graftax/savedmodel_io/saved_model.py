@@ -338,8 +338,8 @@ def load(
       `partition_rules(mesh, rules)`. None in the place of a Sharding leaves a variable in the mapped file. From the
       file each process reads only what its devices hold, cast to `dtype`. Strings stay NumPy arrays, and integers of 64
       bits if `jax_enable_x64` is off.
-    progress: called while `convert` and `program` read the variables of a function, after each variable, with the
-      number of bytes read so far and the total. True shows a bar of tqdm.
+    progress: called while `convert` and `program` read the variables of a function, after each variable and about every
+      4 MB of a large one, with the number of bytes read so far and the total. True shows a bar of tqdm.
 
   Raises:
     CastError: `dtype` is not a floating type, or `keep` is given without it.

@@ -14,6 +14,7 @@ from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
 from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
 from graftax.savedmodel_io.checkpoint.pieces import PIECE_BYTES, cast_in_pieces, checksum_in_pieces, copy_in_pieces
+from graftax.savedmodel_io.checkpoint.read_options import ReadOptions
 from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
 from graftax.savedmodel_io.checkpoint.table_reader import read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -69,42 +70,34 @@ class BundleReader:
     self.entries = MappingProxyType(entries)
     self._check_shards()
 
-  def read(self, entry: TensorEntry, *, verify: bool, dtype: np.dtype | None = None) -> np.ndarray:
+  def read(self, entry: TensorEntry, options: ReadOptions) -> np.ndarray:
     """Returns the tensor, read-only: a view of the mapped file if it is numeric and stored whole, otherwise a copy."""
     if not entry.slices:
-      return self._read_stored(entry, f"tensor {entry.key!r}", verify=verify, dtype=dtype)
-    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify, dtype=dtype)
+      return self._read_stored(entry, f"tensor {entry.key!r}", options)
+    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), options)
 
-  def read_region(
-    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None, copy: bool = False
-  ) -> np.ndarray:
-    """Returns the part of a tensor within (start, stop) per dimension; of its stored slices only those that overlap it
-    are read. Verifying reads all bytes of a slice, since each slice has one checksum. With `copy` no page of the mapped
-    file stays in memory."""
+  def read_region(self, entry: TensorEntry, bounds: Bounds, options: ReadOptions) -> np.ndarray:
+    """Returns the part of a tensor within (start, stop) per dimension. Only stored slices that overlap it are read."""
     stored_dtype = _numpy_dtype(entry, index_path(self._prefix))
     if not entry.slices:
-      return self._read_box(entry, f"tensor {entry.key!r}", bounds, verify=verify, dtype=dtype, copy=copy)
+      return self._read_box(entry, f"tensor {entry.key!r}", bounds, options)
 
     def read_slice(part: TensorSlice, box: Bounds) -> np.ndarray:
-      stored, what = self._stored_slice(entry, part), f"slice {part} of {entry.key!r}"
-      return self._read_box(stored, what, box, verify=verify, dtype=dtype, copy=copy)
+      return self._read_box(self._stored_slice(entry, part), f"slice {part} of {entry.key!r}", box, options)
 
-    return read_partitioned(
-      entry, bounds, stored_dtype if dtype is None else dtype, read_slice, index_path(self._prefix)
-    )
+    return read_partitioned(entry, bounds, options.result_dtype(stored_dtype), read_slice, index_path(self._prefix))
 
-  def _read_box(
-    self, entry: TensorEntry, what: str, bounds: Bounds, *, verify: bool, dtype: np.dtype | None, copy: bool
-  ) -> np.ndarray:
+  def _read_box(self, entry: TensorEntry, what: str, bounds: Bounds, options: ReadOptions) -> np.ndarray:
     """Returns a box of a tensor, or of a slice, that is stored in one place."""
     stored_dtype = _numpy_dtype(entry, what)
     is_whole = all(bound == (0, dim) for bound, dim in zip(bounds, entry.shape, strict=True))
-    if is_whole or entry.dtype == DType.STRING or not (copy or dtype not in (None, stored_dtype)):
-      return self._read_stored(entry, what, verify=verify, dtype=dtype, copy=copy)[box_index(bounds)]
-    if verify and entry not in self._verified:
-      self._verify_in_pieces(entry, what)
-    view = self._read_stored(entry, what, verify=False)[box_index(bounds)]
-    array = copy_in_pieces(self._shard(entry.shard), view, stored_dtype if dtype is None else dtype)
+    is_view = not options.copy and options.result_dtype(stored_dtype) == stored_dtype
+    if is_whole or is_view or entry.dtype == DType.STRING:
+      return self._read_stored(entry, what, options)[box_index(bounds)]
+    if options.verify and entry not in self._verified:
+      self._verify_in_pieces(entry, what, options)
+    view = self._read_stored(entry, what, ReadOptions(verify=False))[box_index(bounds)]
+    array = copy_in_pieces(self._shard(entry.shard), view, options.result_dtype(stored_dtype), options.report)
     array.flags.writeable = False
     return array
 
@@ -120,9 +113,8 @@ class BundleReader:
       )
     return stored
 
-  def _read_stored(
-    self, entry: TensorEntry, what: str, *, verify: bool, dtype: np.dtype | None = None, copy: bool = False
-  ) -> np.ndarray:
+  def _read_stored(self, entry: TensorEntry, what: str, options: ReadOptions) -> np.ndarray:
+    """Returns a tensor, or a slice, that is stored in one place."""
     path = shard_path(self._prefix, entry.shard, self._num_shards)
     where = f"{path}: {what} at byte {entry.offset_bytes}"
     stored_dtype = _numpy_dtype(entry, where)
@@ -131,15 +123,16 @@ class BundleReader:
       raise _short_shard(path, entry, self._shard(entry.shard).size)
     if entry.dtype == DType.STRING:
       strings, checksum = decode_string_tensor(data.tobytes(), entry.shape, where)
-      if verify:
+      if options.verify:
         _verify(checksum, entry, where)
       return strings
-    is_unverified = verify and entry not in self._verified
-    dtype = stored_dtype if dtype is None else dtype
-    if dtype == stored_dtype and not copy:
-      checksum = self._checksum(entry, data) if is_unverified else 0
+    dtype = options.result_dtype(stored_dtype)
+    is_unverified = options.verify and entry not in self._verified
+    if dtype == stored_dtype and not options.copy:
+      checksum = self._checksum(entry, data, options) if is_unverified else 0
     else:
-      data, checksum = cast_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry), stored_dtype, dtype)
+      mapped, bounds = self._shard(entry.shard), (entry.offset_bytes, _end(entry))
+      data, checksum = cast_in_pieces(mapped, *bounds, stored_dtype, dtype, options.report)
     if is_unverified:
       _verify(checksum, entry, where)
       self._verified.add(entry)
@@ -151,25 +144,26 @@ class BundleReader:
     array.flags.writeable = False
     return array
 
-  def _checksum(self, entry: TensorEntry, data: np.ndarray) -> int:
+  def _checksum(self, entry: TensorEntry, data: np.ndarray, options: ReadOptions) -> int:
     if data.size <= PIECE_BYTES:
       return masked_crc32c(data)
     # So that a large tensor is not in memory before it is used.
-    return checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry))
+    return checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry), options.report)
 
   def verify(self) -> None:
     """Checks the checksums of all tensors that were not read yet."""
+    options = ReadOptions(verify=True)
     for entry in (*self.entries.values(), *self._slices.values()):
       if entry.slices or entry in self._verified:
         continue
       if entry.dtype == DType.STRING:  # its checksum is not that of its bytes
-        self.read(entry, verify=True)
+        self.read(entry, options)
         continue
-      self._verify_in_pieces(entry, f"tensor {entry.key!r}")
+      self._verify_in_pieces(entry, f"tensor {entry.key!r}", options)
 
-  def _verify_in_pieces(self, entry: TensorEntry, what: str) -> None:
+  def _verify_in_pieces(self, entry: TensorEntry, what: str, options: ReadOptions) -> None:
     path = shard_path(self._prefix, entry.shard, self._num_shards)
-    checksum = checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry))
+    checksum = checksum_in_pieces(self._shard(entry.shard), entry.offset_bytes, _end(entry), options.report)
     _verify(checksum, entry, f"{path}: {what} at byte {entry.offset_bytes}")
     self._verified.add(entry)
 

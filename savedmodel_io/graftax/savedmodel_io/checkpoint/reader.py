@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.checkpoint.bundle_reader import BundleReader, index_path
+from graftax.savedmodel_io.checkpoint.read_options import ReadOptions, Report
 from graftax.savedmodel_io.checkpoint.state import has_checkpoint_state, latest_checkpoint
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.v1_reader import V1Reader, is_v1_checkpoint
@@ -101,20 +102,24 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     """Returns the element type of the tensor."""
     return self.entry(key).dtype
 
-  def read(self, key: str, *, verify: bool | None = None, dtype: np.dtype | None = None) -> np.ndarray:
+  def read(
+    self, key: str, *, verify: bool | None = None, dtype: np.dtype | None = None, report: Report | None = None
+  ) -> np.ndarray:
     """Returns the tensor, read-only; strings as an object array of `bytes`.
 
     Args:
       key: its key.
       verify: overrides the reader's setting.
       dtype: cast numbers to this type. The file is then read in pieces, so memory holds the result alone.
+      report: called with the number of bytes of each piece of a large tensor, when it was read.
 
     Raises:
       CheckpointKeyError: there is no such key.
       DamagedCheckpointError: a checksum or size is wrong.
       UnsupportedCheckpointError: the element type has no array form (variants).
     """
-    return self._reader.read(self.entry(key), verify=self._verify if verify is None else verify, dtype=dtype)
+    options = ReadOptions(self._verify if verify is None else verify, dtype, report=report)
+    return self._reader.read(self.entry(key), options)
 
   def read_region(
     self,
@@ -124,6 +129,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     verify: bool | None = None,
     dtype: np.dtype | None = None,
     copy: bool = False,
+    report: Report | None = None,
   ) -> np.ndarray:
     """Returns a box of the tensor; of a partitioned tensor only the stored slices that overlap it are read.
 
@@ -134,6 +140,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
         overlaps the box.
       dtype: cast numbers to this type.
       copy: return an array of its own, read in pieces, so that no part of the file stays in memory beside it.
+      report: as for `read`.
 
     Raises:
       ValueError: `region` does not fit the shape.
@@ -146,8 +153,8 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       )
     bounds = tuple(part.indices(dim)[:2] for part, dim in zip(region, entry.shape, strict=True))
     bounds = tuple((start, max(start, stop)) for start, stop in bounds)
-    verify = self._verify if verify is None else verify
-    return self._reader.read_region(entry, bounds, verify=verify, dtype=dtype, copy=copy)
+    options = ReadOptions(self._verify if verify is None else verify, dtype, copy, report)
+    return self._reader.read_region(entry, bounds, options)
 
   def __getitem__(self, key: str) -> np.ndarray:
     return self.read(key)

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from graftax.graphdef_ir import DType, Tensor, schema
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
+from graftax.savedmodel_io.checkpoint.read_options import ReadOptions
 from graftax.savedmodel_io.checkpoint.table_reader import is_table, read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, slice_key
@@ -72,19 +73,17 @@ class V1Reader:
       self._records.update(table)
     self.entries = MappingProxyType(dict(sorted(entries.items())))
 
-  def read(self, entry: TensorEntry, *, verify: bool, dtype: np.dtype | None = None) -> np.ndarray:
-    """Returns the tensor, a read-only copy. Tables are verified when they are opened, so `verify` changes nothing."""
-    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), verify=verify, dtype=dtype)
+  def read(self, entry: TensorEntry, options: ReadOptions) -> np.ndarray:
+    """Returns the tensor, a read-only copy. Tables are verified when they are opened, whatever `options` say."""
+    return self.read_region(entry, tuple((0, dim) for dim in entry.shape), options)
 
-  def read_region(
-    self, entry: TensorEntry, bounds: Bounds, *, verify: bool, dtype: np.dtype | None = None, copy: bool = False
-  ) -> np.ndarray:
+  def read_region(self, entry: TensorEntry, bounds: Bounds, options: ReadOptions) -> np.ndarray:
     """Returns the part of a tensor within (start, stop) per dimension, always a copy."""
     try:
       stored_dtype = entry.dtype.numpy
     except UnsupportedError as e:
       raise UnsupportedCheckpointError(f"{self._prefix}: {entry.key!r} has no array form: {e}") from e
-    dtype = stored_dtype if dtype is None else dtype
+    dtype = options.result_dtype(stored_dtype)
 
     def read_slice(part: TensorSlice, box: Bounds) -> np.ndarray:
       return self._read_slice(entry, part)[box_index(box)].astype(dtype, copy=False)

@@ -16,6 +16,7 @@ from graftax.convert import (
   keyword_structure,
 )
 from graftax.graphdef_ir import DType, Function, TensorRef
+from graftax.savedmodel_io.checkpoint.read_options import Report
 from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.spec_text import listed
@@ -23,6 +24,7 @@ from graftax.savedmodel_io.programs.closure import convert_capture, custom_gradi
 from graftax.savedmodel_io.programs.tables import graph_tables
 from graftax.savedmodel_io.programs.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
 from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.variables.progress import VariablesProgress
 
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
@@ -193,16 +195,14 @@ def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable 
   unique = tuple(dict.fromkeys(names))
   sizes = {name: model.variables.size_bytes(name) for name in unique}
   variables: dict[str, Variable | PlacedVariable] = {}
-  num_bytes = 0
+  progress = VariablesProgress(model._progress, sum(sizes.values()))
   for name in unique:
-    variables[name] = _variable(model, name)
-    num_bytes += sizes[name]
-    if model._progress is not None:
-      model._progress(num_bytes, sum(sizes.values()))
+    with progress.of_variable(sizes[name]) as report:
+      variables[name] = _variable(model, name, report)
   return variables
 
 
-def _variable(model: "SavedModel", name: str) -> Variable | PlacedVariable:
-  info, value = model.variables.infos[name], model.variables[name]
+def _variable(model: "SavedModel", name: str, report: Report | None) -> Variable | PlacedVariable:
+  info, value = model.variables.infos[name], model.variables.value(name, report)
   kind = PlacedVariable if isinstance(value, jax.Array) else Variable
   return kind(value, f"{info.tf_name}:0", info.trainable)

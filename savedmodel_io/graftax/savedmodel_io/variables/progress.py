@@ -1,11 +1,13 @@
 """The progress of reading the variables of a function, for `load(progress=)`."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graftax.convert import optional_library
+from graftax.savedmodel_io.checkpoint.read_options import Report
 
-__all__ = ["ReadProgress", "read_progress"]
+__all__ = ["ReadProgress", "VariablesProgress", "read_progress"]
 
 # Any in this module: a bar of tqdm, which ships no type information.
 
@@ -38,3 +40,36 @@ def read_progress(progress: ReadProgress | bool | None) -> ReadProgress | None:
       bar = None  # the next conversion shows a new one
 
   return show
+
+
+class VariablesProgress:
+  """Adds up what was read of several variables.
+
+  Args:
+    progress: what to call; None shows nothing.
+    total: the number of bytes of all of them.
+  """
+
+  def __init__(self, progress: ReadProgress | None, total: int):
+    self._progress = progress
+    self._total = total
+    self._before = 0
+
+  @contextlib.contextmanager
+  def of_variable(self, num_bytes: int) -> Iterator[Report | None]:
+    """Reports a variable of that size as read at the end of the block, and its pieces as they are given."""
+    if self._progress is None:
+      yield None
+      return
+    progress, before, num_read = self._progress, self._before, 0
+
+    def report(num_more: int) -> None:
+      nonlocal num_read
+      # The bytes of a variable may be read twice: for its checksum, and for the parts that devices hold.
+      num_read = min(num_read + num_more, num_bytes)
+      progress(before + num_read, self._total)
+
+    yield report
+    self._before += num_bytes
+    if num_read < num_bytes or not num_bytes:
+      progress(self._before, self._total)

@@ -1,5 +1,6 @@
 """Variables on devices. What needs several devices runs in child processes, where JAX makes eight of the CPU."""
 
+import mmap
 import os
 import re
 import socket
@@ -173,6 +174,49 @@ def test_parts_are_copied_as_numpy_slices_them(tmp_path, shape):
         np.testing.assert_array_equal(got, value[(*region, ...)].astype(dtype))
 
 
+@pytest.mark.parametrize(
+  "options", [{}, {"dtype": jnp.bfloat16}, {"sharding": "one"}, {"verify": True, "sharding": "one"}]
+)
+def test_progress_moves_within_large_variables(tmp_path, options):
+  calls = []
+  if options.get("sharding") == "one":
+    options = {**options, "sharding": _one_device()}
+  load(_write_model(tmp_path / "m"), **options, progress=lambda *call: calls.append(call)).convert()
+  sizes = {name: value.nbytes for name, value in unnest(_values()).items()}
+  done = [0, *(num_bytes for num_bytes, _ in calls)]
+  assert max(np.diff(done)) == pieces.PIECE_BYTES < sizes["embedding"]
+  assert min(np.diff(done)) > 0
+  assert done[-1] == sum(sizes.values())
+  assert {total for _, total in calls} == {sum(sizes.values())}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's account of what the disk has read is Linux's")
+@pytest.mark.parametrize(
+  ("name", "region", "most_bytes"),
+  [
+    ("embedding", (slice(0, 4096), slice(0, 256)), 1.05 * 4096 * 256 * 4),
+    ("dense/kernel", (slice(0, 256), slice(1024, 1536)), 256 * 2 * mmap.PAGESIZE),  # the pages of 2 KB of each row
+  ],
+)
+def test_the_disk_reads_no_more_than_the_pages_of_a_part(tmp_path, name, region, most_bytes):
+  reader = CheckpointReader(_write_model(tmp_path / "m") / "variables/variables")
+  with open(f"{reader.path_prefix}.data-00000-of-00001", "rb") as file:
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+  key = next(key for key in reader if reader.shape(key) == unnest(_values())[name].shape)
+  before = _disk_bytes()
+  part = reader.read_region(key, region, verify=False, copy=True)
+  assert _disk_bytes() - before <= most_bytes  # 0 if the file system is in memory
+  np.testing.assert_array_equal(part, unnest(_values())[name][region])
+
+
+def _disk_bytes() -> int:
+  """Returns how many bytes the disk has read for this process."""
+  found = re.search(r"^read_bytes: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)
+  assert found
+  return int(found[1])
+
+
 def test_eight_devices_read_their_own_part(tmp_path, monkeypatch):
   _set_num_devices(monkeypatch, 8)
   with Child(_THIS, {"check": "eight", "folder": str(_write_model(tmp_path / "m"))}, {}) as child:
@@ -262,17 +306,17 @@ def _count_bytes() -> list[int]:
   counted: list[int] = []
   copy, cast, checksum = pieces.copy_in_pieces, pieces.cast_in_pieces, pieces.checksum_in_pieces
 
-  def copy_and_count(mapped, view, dtype):
+  def copy_and_count(mapped, view, *rest):
     counted.append(view.nbytes)
-    return copy(mapped, view, dtype)
+    return copy(mapped, view, *rest)
 
-  def cast_and_count(mapped, start, stop, stored, dtype):
+  def cast_and_count(mapped, start, stop, *rest):
     counted.append(stop - start)
-    return cast(mapped, start, stop, stored, dtype)
+    return cast(mapped, start, stop, *rest)
 
-  def checksum_and_count(mapped, start, stop):
+  def checksum_and_count(mapped, start, stop, *rest):
     counted.append(stop - start)
-    return checksum(mapped, start, stop)
+    return checksum(mapped, start, stop, *rest)
 
   bundle_reader.copy_in_pieces, bundle_reader.cast_in_pieces = copy_and_count, cast_and_count
   bundle_reader.checksum_in_pieces = checksum_and_count

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from graftax.graphdef_ir import DType, PartialShape, Tensor
+from graftax.savedmodel_io.checkpoint.read_options import Report
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
@@ -114,20 +115,48 @@ class Variables(Mapping[str, Any]):
     info = self.info(name)
     return self._read(info, region, self._cast_dtype(info), verify=verify)
 
+  def value(self, name: str, report: Report | None = None) -> np.ndarray | jax.Array:
+    """Returns the value of a variable, as `variables[name]` does.
+
+    Args:
+      name: the variable.
+      report: called with the number of bytes of each piece of a large variable, when it was read.
+
+    Raises:
+      UnknownNameError: there is no such variable.
+      DamagedSavedModelError: nothing was saved for it.
+      DamagedCheckpointError: the checkpoint is damaged.
+      ShardingError: the sharding does not fit its shape.
+    """
+    info = self.info(name)
+    dtype = device_dtype(info.dtype.base, self._cast_dtype(info)) if info.has_value else None
+    shape = self._shape(info)
+    sharding = None if self._choose_sharding is None or dtype is None else self._choose_sharding(name, shape)
+    if sharding is None or dtype is None:
+      return self._read(info, None, self._cast_dtype(info), report=report)
+
+    def read_shard(region: tuple[slice, ...]) -> np.ndarray:
+      is_whole = all((part.start, part.stop) == (0, size) for part, size in zip(region, shape, strict=True))
+      verify = None if is_whole or self._verify_shards else False
+      return self._read(info, region, dtype, verify=verify, copy=True, report=report)
+
+    return place(name, shape, dtype, sharding, read_shard)
+
   def _read(
     self,
     info: VariableInfo,
     region: tuple[slice, ...] | None,
     dtype: np.dtype | None,
     *,
-    verify: bool | None,
+    verify: bool | None = None,
     copy: bool = False,
+    report: Report | None = None,
   ) -> np.ndarray:
     if info.checkpoint_key is not None and self._reader is not None:
       if region is None and info.part is None:
-        return self._reader.read(info.checkpoint_key, verify=verify, dtype=dtype)
+        return self._reader.read(info.checkpoint_key, verify=verify, dtype=dtype, report=report)
       box = _tensor_region(info, self._reader, region)
-      return self._reader.read_region(info.checkpoint_key, box, verify=verify, dtype=dtype, copy=copy)
+      return self._reader.read_region(info.checkpoint_key, box, verify=verify, dtype=dtype, copy=copy, report=report)
     if info.initial_value is not None:
       value = info.initial_value.numpy()
       value = value if dtype is None else value.astype(dtype, copy=False)
@@ -139,21 +168,7 @@ class Variables(Mapping[str, Any]):
     return None if self._cast is None else self._cast.target(info.name, info.dtype)
 
   def __getitem__(self, name: str) -> np.ndarray | jax.Array:
-    info = self.info(name)
-    dtype = device_dtype(info.dtype.base, self._cast_dtype(info)) if info.has_value else None
-    if self._choose_sharding is None or dtype is None:
-      return self.read(name)
-    shape = self._shape(info)
-    sharding = self._choose_sharding(name, shape)
-    if sharding is None:
-      return self.read(name)
-
-    def read_shard(region: tuple[slice, ...]) -> np.ndarray:
-      is_whole = all((part.start, part.stop) == (0, size) for part, size in zip(region, shape, strict=True))
-      verify = None if is_whole or self._verify_shards else False
-      return self._read(info, region, dtype, verify=verify, copy=True)
-
-    return place(name, shape, dtype, sharding, read_shard)
+    return self.value(name)
 
   def _shape(self, info: VariableInfo) -> tuple[int, ...]:
     if info.checkpoint_key is None or self._reader is None:
