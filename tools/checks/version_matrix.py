@@ -24,6 +24,8 @@ _PYTHONS = ("3.11", "3.12", "3.13")
 # The oldest that the packages declare; of later minor versions, the newest patch is tried.
 _OLDEST_JAX = (0, 10, 0)
 _TEST_REQUIREMENTS = (
+  "graftax-convert[equinox,flax,haiku,image,keras,text]",
+  "graftax-savedmodel-io[keras,orbax,progress,safetensors]",
   "graftax-hub-io[kaggle]",
   "graftax-testing",
   "pytest",
@@ -79,7 +81,8 @@ def jax_versions(python_version: str) -> list[str]:
 
 def choose_versions(listed: list[str]) -> list[str]:
   """Returns the oldest supported version of a list, and the newest patch of each minor version since."""
-  numbers = [tuple(map(int, v.split("."))) for v in listed if re.fullmatch(r"\d+\.\d+\.\d+", v)]
+  # JAX corrects single releases with a fourth number.
+  numbers = [tuple(map(int, v.split("."))) for v in listed if re.fullmatch(r"\d+(\.\d+){2,3}", v)]
   supported = sorted(n for n in numbers if n >= _OLDEST_JAX)
   newest = {n[:2]: n for n in supported}
   return [".".join(map(str, n)) for n in sorted({*supported[:1], *newest.values()})]

@@ -167,7 +167,7 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
   is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
   try:
     with jax.enable_x64(is_wide):
-      jax.eval_shape(lifted, *specs)
+      jax.eval_shape(lifted, *map(_canonical, specs))
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
     supported = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
@@ -207,6 +207,14 @@ def _spec(position: int, arg: Any) -> Any:
     return arg
   array = arguments.as_array(position, arg)
   return jax.ShapeDtypeStruct(jnp.shape(array), array.dtype)
+
+
+def _canonical(spec: Any) -> Any:
+  """Returns the spec with the dtype that an array of it has; JAX warns if its own functions have to narrow a spec."""
+  if isinstance(spec, _SCALARS):
+    return spec
+  dtype = jax.dtypes.canonicalize_dtype(spec.dtype, allow_extended_dtype=True)
+  return jax.ShapeDtypeStruct(spec.shape, dtype)
 
 
 def _static_specs(module: Module) -> list[jax.ShapeDtypeStruct]:

@@ -10,7 +10,8 @@ it is replaced by a call of the `lax` function, which has JAX's derivative.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -32,7 +33,8 @@ class _Entry:
   Attributes:
     name: the function in `jax.lax`.
     num_args: number of its arguments.
-    constants: a constant of the expansion, in float32 and in float64; the module must contain one of them.
+    constants: a constant of the expansion in float32 and one in float64, of each of JAX's algorithms; the module must
+      contain one of them.
     has_loop: whether the expansion contains a loop.
     ops: ops that the module must contain.
   """
@@ -48,18 +50,19 @@ class _Entry:
     return _function(self.name)
 
 
-_LOG_PI = (1.1447298526763916, 1.1447298858494002)
+# Of lgamma: the logarithm of pi, and the constant term of the polynomial with which JAX 0.12 computes it in float32.
+_LGAMMA = (1.1447298526763916, 1.1447298858494002, -0.21417342126369476)
 _TWELFTH = (0.0833333358168602, 0.08333333333333333)
 
 # A function precedes those that its expansion contains.
 _ENTRIES = (
-  _Entry("betainc", 3, _LOG_PI, True),
-  _Entry("igamma_grad_a", 2, _LOG_PI, True),
-  _Entry("igamma", 2, _LOG_PI, True),
-  _Entry("igammac", 2, _LOG_PI, True),
+  _Entry("betainc", 3, _LGAMMA, True),
+  _Entry("igamma_grad_a", 2, _LGAMMA, True),
+  _Entry("igamma", 2, _LGAMMA, True),
+  _Entry("igammac", 2, _LGAMMA, True),
   _Entry("polygamma", 2, _TWELFTH),
   _Entry("zeta", 2, _TWELFTH),
-  _Entry("lgamma", 1, _LOG_PI),
+  _Entry("lgamma", 1, _LGAMMA),
   _Entry("digamma", 1, (2.0149030685424805, 2.0149030205422647)),
   _Entry("erfc", 1, (1.1283791065216064, 49267.39426086359)),
   _Entry("erf_inv", 1, (2.832976818084717, 1.6536545626831027)),
@@ -250,6 +253,27 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
   return outermost.types, value[(0,) * value.ndim].tobytes()
 
 
+def _callee(module_ir: ir.ModuleIR, op: ir.Op) -> ir.Function:
+  return module_ir.functions[op.attrs["callee" if op.name == "func.call" else "decomposition"]]
+
+
+def _is_compared(function: ir.Function) -> list[bool]:
+  """Returns for each argument of a function whether it is something else than the size of an open dimension.
+
+  JAX passes all sizes of a module to each function. Those of the template may be fewer than those of the module.
+  """
+  return ["jax.global_constant" not in attrs for attrs in function.attrs]
+
+
+def _compared_operands(module_ir: ir.ModuleIR, op: ir.Op) -> Sequence[int]:
+  """Returns the operands of an op without the sizes of open dimensions: the ops that use the result determine these."""
+  if op.name == "stablehlo.dynamic_broadcast_in_dim":
+    return op.operands[:1]
+  if op.name == "func.call":
+    return tuple(itertools.compress(op.operands, _is_compared(_callee(module_ir, op))))
+  return op.operands
+
+
 class _Matcher:
   """Unifies the expression of a template with one of a module; `bound` maps the template's values to the module's."""
 
@@ -272,32 +296,37 @@ class _Matcher:
     if wanted not in self._template.defined or found not in self._defined:
       return False
     (left, i), (right, j) = self._template.defined[wanted], self._defined[found]
-    if i != j or left.name != right.name or left.types != right.types or len(left.operands) != len(right.operands):
+    if i != j or left.name != right.name or left.types != right.types or not self._same_attributes(left, right):
       return False
-    if not self._same_attributes(left, right):
-      return False
-    # The size operand of a dynamic broadcast is not compared: the ops that use the result determine the size.
-    num_read = 1 if left.name == "stablehlo.dynamic_broadcast_in_dim" else len(left.operands)
-    if not all(map(self.match, left.operands[:num_read], right.operands[:num_read])):
-      return False
-    if not all(map(self._match_regions, left.regions, right.regions)):
+    operands = _compared_operands(self._template.module_ir, left), _compared_operands(self._ir, right)
+    if not self._match_all(*operands) or not all(map(self._match_regions, left.regions, right.regions)):
       return False
     self.bound.update(zip(left.results, right.results, strict=True))
     return True
 
+  def _match_all(self, wanted: Sequence[int], found: Sequence[int]) -> bool:
+    return len(wanted) == len(found) and all(map(self.match, wanted, found))
+
   def _match_regions(self, left: ir.Region, right: ir.Region) -> bool:
-    if left.types != right.types or len(left.returns) != len(right.returns):
+    if left.types != right.types:
       return False
     self.bound.update(zip(left.args, right.args, strict=True))
-    return all(map(self.match, left.returns, right.returns))
+    return self._match_all(left.returns, right.returns)
+
+  def _match_callees(self, left: ir.Function, right: ir.Function) -> bool:
+    compared = _is_compared(left), _is_compared(right)
+    types = [tuple(itertools.compress(f.types, kept)) for f, kept in zip((left, right), compared, strict=True)]
+    if types[0] != types[1]:
+      return False
+    args = [itertools.compress(f.body.args, kept) for f, kept in zip((left, right), compared, strict=True)]
+    self.bound.update(zip(*args, strict=True))
+    return self._match_all(left.body.returns, right.body.returns)
 
   def _same_attributes(self, left: ir.Op, right: ir.Op) -> bool:
     if left.name == "stablehlo.constant":
       return left.attrs["value"].tobytes() == right.attrs["value"].tobytes()
     if left.name in ("func.call", "stablehlo.composite"):
-      key = "callee" if left.name == "func.call" else "decomposition"
-      callees = self._template.module_ir.functions[left.attrs[key]], self._ir.functions[right.attrs[key]]
-      return self._match_regions(callees[0].body, callees[1].body)
+      return self._match_callees(_callee(self._template.module_ir, left), _callee(self._ir, right))
     return {k: str(v) for k, v in left.attrs.items()} == {k: str(v) for k, v in right.attrs.items()}
 
 

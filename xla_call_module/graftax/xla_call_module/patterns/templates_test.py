@@ -40,6 +40,15 @@ def test_expanded_function_is_recovered_for_complex_numbers_and_open_dimensions(
   assert len(jaxpr.splitlines()) < 20
 
 
+def test_functions_of_static_and_of_several_open_shapes_are_recovered_in_one_module():
+  a, b = jax.export.symbolic_shape("a, b")
+  shapes = (a,), (3,), (2 * b,)
+  specs = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+  lifted = _lifted(lambda x, y, z: (lax.lgamma(x), lax.lgamma(y), lax.erf_inv(z)), *specs)
+  jaxpr = str(jax.make_jaxpr(lifted)(_X, _X, _X[:2]))
+  assert jaxpr.count("lgamma ") == 2 and jaxpr.count("erf_inv ") == 1
+
+
 def test_derivatives_of_sigmoid_and_softplus_at_zero_and_where_they_are_saturated():
   def function(x):
     return jax.nn.silu(x) + jax.nn.sigmoid(x * 2) + jax.nn.softplus(x) + jnp.logaddexp(x, x * 3)
