@@ -52,7 +52,7 @@ def _members(cls: type) -> list[str]:
   """Returns the public fields and methods that a graftax class declares itself."""
   fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
   members = []
-  for name in sorted({member for member in vars(cls) if not member.startswith("_")} | fields):
+  for name in sorted(member for member in vars(cls).keys() | fields if not member.startswith("_")):
     value = inspect.getattr_static(cls, name, None)
     function = getattr(value, "__func__", value)
     members.append(f"def {name}{_signature(function)}" if inspect.isfunction(function) else name)
