@@ -7,7 +7,8 @@ and datasets that claim to be large but hold nothing.
 import contextlib
 import importlib.util
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -40,26 +41,36 @@ def require_h5py(path: str) -> None:
 
 
 @contextlib.contextmanager
-def open_h5(source: str | BinaryIO, path: str) -> Iterator[Group]:
-  """Opens a file for reading. What h5py raises inside the block becomes a typed error.
+def open_h5(sources: Sequence[str | BinaryIO], path: str) -> Iterator[list[Group]]:
+  """Opens files for reading. What h5py raises inside the block becomes a typed error.
 
   Args:
-    source: the file, or its path.
-    path: what to call it in errors.
+    sources: the files, or their paths.
+    path: what to call them in errors.
 
   Raises:
     DamagedWeightsError: the file is damaged, or not an HDF5 file.
     UnsafeWeightsError: it refers to other files, or claims to hold more than it does.
   """
-  import h5py
-
   try:
-    with h5py.File(source, "r") as file:
-      yield file
+    with contextlib.ExitStack() as files:
+      yield [files.enter_context(_opened(source, path)) for source in sources]
   except (DamagedWeightsError, UnsafeWeightsError) as e:
     raise type(e)(f"{path}: {e}") from e
   except _DAMAGED as e:
     raise DamagedWeightsError(f"{path}: damaged, or not an HDF5 file ({type(e).__name__}: {e})") from e
+
+
+def _opened(source: str | BinaryIO, path: str) -> Any:
+  import h5py
+
+  try:
+    return h5py.File(source, "r")
+  except _DAMAGED as e:
+    if not isinstance(source, str) or source == path:
+      raise
+    name = os.path.basename(source)
+    raise DamagedWeightsError(f"{name}: damaged, or not an HDF5 file ({type(e).__name__}: {e})") from e
 
 
 def child(group: Group, name: str) -> Any:

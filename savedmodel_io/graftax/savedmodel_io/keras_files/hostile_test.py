@@ -279,6 +279,72 @@ def test_hostile_archives_are_refused(tmp_path, case):
   assert [entry.name for entry in tmp_path.iterdir()] == ["hostile.keras"]
 
 
+def _shard(*weights: str) -> bytes:
+  def write(file) -> None:
+    for weight in weights:
+      file[weight] = _VALUES
+
+  return _h5(write)
+
+
+_SHARDS = {
+  "a_00000.weights.h5": _shard("layers/dense/vars/0", "layers/my_layer/vars/0"),
+  "a_00001.weights.h5": _shard("layers/my_layer/vars/1", "optimizer/vars/0"),
+}
+_MAP = {
+  "/layers/dense/vars": "a_00000.weights.h5",
+  "/layers/my_layer/vars": ["a_00000.weights.h5", "a_00001.weights.h5"],
+  "/optimizer/vars": "a_00001.weights.h5",
+}
+
+
+def _write_shards(folder, weight_map=_MAP, content: bytes | None = None, **changed: bytes | None) -> None:
+  content = json.dumps({"weight_map": weight_map}).encode() if content is None else content
+  (folder / "a.weights.json").write_bytes(content)
+  for name, data in {**_SHARDS, **{f"a_0000{key[-1]}.weights.h5": value for key, value in changed.items()}}.items():
+    if data is not None:
+      (folder / name).write_bytes(data)
+
+
+def test_weights_in_several_files_are_put_together(tmp_path):
+  _write_shards(tmp_path)
+  assert sorted(read_weights(tmp_path / "a.weights.json")) == ["dense/kernel", "my_layer/0", "my_layer/1"]
+
+
+_HOSTILE_SHARDS = {
+  "not_json": ({"content": b"<html>"}, DamagedWeightsError, "not JSON"),
+  "not_text": ({"content": b"\xff"}, DamagedWeightsError, "not JSON"),
+  "deep": ({"content": b"[" * 200_000}, DamagedWeightsError, "RecursionError"),
+  "long": ({"content": b" " * ((1 << 26) + 1)}, UnsafeWeightsError, "67108865 bytes"),
+  "no_map": ({"content": b"[]"}, DamagedWeightsError, "no 'weight_map'"),
+  "empty_map": ({"weight_map": {}}, DamagedWeightsError, "no 'weight_map'"),
+  "number_for_a_file": ({"weight_map": {"/vars": 5}}, DamagedWeightsError, "expected names of files"),
+  "no_file": ({"weight_map": {"/vars": []}}, DamagedWeightsError, "expected names of files"),
+  "outside": ({"weight_map": {"/vars": "../a.h5"}}, UnsafeWeightsError, "beside it"),
+  "absolute": ({"weight_map": {"/vars": "/etc/hostname"}}, UnsafeWeightsError, "beside it"),
+  "the_folder": ({"weight_map": {"/vars": ".."}}, UnsafeWeightsError, "beside it"),
+  "many_files": ({"weight_map": {f"/{i}/vars": f"{i}.h5" for i in range(600)}}, UnsafeWeightsError, "names 600 files"),
+  "missing_file": ({"file_1": None}, DamagedWeightsError, "'a_00001.weights.h5' is missing"),
+  "cut_off": ({"file_1": _SHARDS["a_00001.weights.h5"][:600]}, DamagedWeightsError, "a_00001.weights.h5: damaged"),
+  "of_other_weights": ({"file_1": _SHARDS["a_00000.weights.h5"]}, DamagedWeightsError, "of other weights"),
+  "twice": ({"file_1": _shard("layers/my_layer/vars/0", "optimizer/vars/0")}, DamagedWeightsError, "in two files"),
+  "group_for_values": (
+    {"file_1": _shard("layers/my_layer/vars/1/x", "optimizer/vars/0")},
+    DamagedWeightsError,
+    "expected a dataset",
+  ),
+}
+
+
+@pytest.mark.parametrize("case", _HOSTILE_SHARDS)
+def test_hostile_weights_in_several_files_are_refused(tmp_path, case):
+  files, error, message = _HOSTILE_SHARDS[case]
+  _write_shards(tmp_path, **files)
+  with pytest.raises(error, match=message) as caught:
+    read_weights(tmp_path / "a.weights.json", guard=False)
+  assert str(caught.value).startswith(str(tmp_path / "a.weights.json"))
+
+
 @pytest.mark.parametrize(
   "config", [[], {"config": 5}, {"config": {"layers": 5}}, {"config": {"layers": [{"class_name": 3, "config": []}]}}]
 )

@@ -1,15 +1,17 @@
 """The layout of Keras 3, and of the `.keras` files of Keras 2.12 and later: groups as objects hold each other.
 
-The weights of an object are the datasets "0", "1", ... in its group `vars`.
+The weights of an object are the datasets "0", "1", ... in its group `vars`. Of sharded weights each file has some of
+the groups, and a group may be split over two files. So an object is here a list of groups: those at its path.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from graftax.savedmodel_io.errors import DamagedWeightsError
 from graftax.savedmodel_io.keras_files.h5_file import Group, Walk, children, name_attribute
 from graftax.savedmodel_io.keras_files.variable_names import snake_case, variable_names
 
@@ -27,41 +29,55 @@ _DENSE_SUFFIX = "_dense"
 # Any in this module: a Keras config is nested JSON of Keras's making.
 
 
-def read_nested_layout(file: Group, config: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+def read_nested_layout(files: Sequence[Group], config: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
   """Yields names and values of all weights, without those of the optimizer and of metrics.
 
-  A name consists of the names of the layers, as far as the file or `config` has them, and of the weight.
+  A name consists of the names of the layers, as far as the files or `config` have them, and of the weight.
 
   Args:
-    file: the file.
+    files: the file, or all files of sharded weights.
     config: the model's configuration in a `.keras` archive; {} if there is none.
   """
-  yield from _object(file, (), "", config, Walk(), 0)
+  yield from _object(files, (), "", config, Walk(), 0)
 
 
 def _object(
-  group: Group, path: tuple[str, ...], kind: str, config: Mapping[str, Any], walk: Walk, depth: int
+  groups: Sequence[Group], path: tuple[str, ...], kind: str, config: Mapping[str, Any], walk: Walk, depth: int
 ) -> Iterator[tuple[str, np.ndarray]]:
   """Yields the weights of an object and of what it holds."""
-  walk.enter(group, depth)
-  for key, value in children(group):
-    if not hasattr(value, "keys"):
-      continue
+  for group in groups:
+    walk.enter(group, depth)
+  for key, values in _subgroups(groups).items():
     if key == _WEIGHTS:
-      yield from _weights(value, path, kind, walk)
+      yield from _weights(values, path, kind, walk)
     elif key in _CONTAINERS:
       configs = _layer_configs(config)
-      for name, layer in children(value):
+      for name, layer in _subgroups(values).items():
         own = configs.get(name, {})
         label = _label(layer, own.get("name"), name)
         yield from _object(layer, (*path, label), name, own, walk, depth + 2)
     elif path or key.removeprefix("_") not in _TRAINING:
-      label = _label(value, None, key)
-      yield from _object(value, (*path, label), _kind(kind, key, label), {}, walk, depth + 1)
+      label = _label(values, None, key)
+      yield from _object(values, (*path, label), _kind(kind, key, label), {}, walk, depth + 1)
 
 
-def _weights(group: Group, path: tuple[str, ...], kind: str, walk: Walk) -> Iterator[tuple[str, np.ndarray]]:
-  arrays = {key: walk.read(value) for key, value in children(group)}
+def _subgroups(groups: Sequence[Group]) -> dict[str, list[Group]]:
+  """Returns what lies in the groups of an object, without datasets, in the order of the names."""
+  found: dict[str, list[Group]] = {}
+  for group in groups:
+    for key, value in children(group):
+      if hasattr(value, "keys"):
+        found.setdefault(key, []).append(value)
+  return dict(sorted(found.items()))
+
+
+def _weights(groups: Sequence[Group], path: tuple[str, ...], kind: str, walk: Walk) -> Iterator[tuple[str, np.ndarray]]:
+  arrays: dict[str, np.ndarray] = {}
+  for group in groups:
+    for key, value in children(group):
+      if key in arrays:
+        raise DamagedWeightsError(f"weight {key!r} of {group.name!r} is in two files")
+      arrays[key] = walk.read(value)
   if set(arrays) == {str(i) for i in range(len(arrays))}:
     names = dict(zip(sorted(arrays, key=int), variable_names(kind, len(arrays)), strict=True))
   else:
@@ -70,10 +86,10 @@ def _weights(group: Group, path: tuple[str, ...], kind: str, walk: Walk) -> Iter
     yield "/".join((*path, names[key])), array
 
 
-def _label(group: Group, configured: Any, key: str) -> str:
+def _label(groups: Sequence[Group], configured: Any, key: str) -> str:
   """Returns the name of a layer: the one that Keras 3.10 and later store, that of the configuration, or the group's."""
-  stored = name_attribute(group[_WEIGHTS]) if _WEIGHTS in group else None
-  return stored or (configured if isinstance(configured, str) else key)
+  stored = [name for group in groups if _WEIGHTS in group and (name := name_attribute(group[_WEIGHTS]))]
+  return stored[0] if stored else configured if isinstance(configured, str) else key
 
 
 def _kind(parent: str, key: str, label: str) -> str:

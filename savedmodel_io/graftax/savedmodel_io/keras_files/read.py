@@ -1,7 +1,7 @@
 """`read_weights`: parameters by name from any file that holds values."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,38 +14,41 @@ from graftax.savedmodel_io.keras_files.h5_file import Group, open_h5, require_h5
 from graftax.savedmodel_io.keras_files.keras_archive import open_keras_archive
 from graftax.savedmodel_io.keras_files.legacy_layout import is_legacy_layout, read_legacy_layout
 from graftax.savedmodel_io.keras_files.nested_layout import read_nested_layout
+from graftax.savedmodel_io.keras_files.sharded_weights import check_shards, read_weight_map
 from graftax.savedmodel_io.saved_model import load
 
 __all__ = ["is_keras_file", "read_weights"]
 
 _H5_SUFFIXES = (".h5", ".hdf5")
 _ARCHIVE_SUFFIX = ".keras"
+_SHARDED_SUFFIX = ".weights.json"
 _ARCHIVE_START = b"PK"
 _HDF5_START = b"\x89HDF"
 
 
 def is_keras_file(path: str | os.PathLike[str]) -> bool:
-  """Returns whether a path is that of a `.keras`, `.h5` or `.hdf5` file, by its name alone."""
-  return os.path.isfile(path) and os.fspath(path).endswith((*_H5_SUFFIXES, _ARCHIVE_SUFFIX))
+  """Returns whether a path is that of a `.keras`, `.h5`, `.hdf5` or `.weights.json` file, by its name alone."""
+  return os.path.isfile(path) and os.fspath(path).endswith((*_H5_SUFFIXES, _ARCHIVE_SUFFIX, _SHARDED_SUFFIX))
 
 
 def read_weights(path: str | os.PathLike[str], *, guard: bool = True) -> dict[str, np.ndarray]:
   """Returns the weights in a file, by name: a Keras file, a model, or a checkpoint.
 
   Names in `.h5` files of Keras 2, and of whole models of Keras 3, are those of the variables, such as
-  `"dense/kernel"`. `.keras` and `.weights.h5` files have the names of layers, but only number the weights. Weights of
-  Keras's own layers get their names, others keep their number, as in `"my_layer/0"`. The optimizer's state is left
-  out. `rename` brings weights under the names of another program and reports what fits.
+  `"dense/kernel"`. `.keras`, `.weights.h5` and `.weights.json` files have the names of layers, but only number the
+  weights. Weights of Keras's own layers get their names, others keep their number, as in `"my_layer/0"`. The state of
+  the optimizer is left out. `rename` brings weights under the names of another program and reports what fits.
 
   Args:
-    path: a `.keras`, `.h5` or `.hdf5` file, for which h5py must be installed (`graftax-savedmodel-io[keras]`); anything
-      that `load` reads, for its variables; or a checkpoint, or a folder with checkpoints.
+    path: a `.keras`, `.h5` or `.hdf5` file, or the `.weights.json` file of sharded weights, for which h5py must be
+      installed (`graftax-savedmodel-io[keras]`); anything that `load` reads, for its variables; or a checkpoint, or a
+      folder with checkpoints.
     guard: open Keras files in a helper process first, which takes half a second. The HDF5 library can crash or hang on
       damaged files; pass False only for files that you trust.
 
   Raises:
     H5pyNotInstalledError: h5py is not installed.
-    DamagedWeightsError: a Keras file is damaged, or something else.
+    DamagedWeightsError: a Keras file is damaged, or something else; or a file of sharded weights is missing.
     UnsafeWeightsError: a Keras file refers to other files, or claims to hold more than it does.
     SavedModelError, CheckpointError: what `load` and `read_checkpoint` raise.
   """
@@ -59,16 +62,29 @@ def read_weights(path: str | os.PathLike[str], *, guard: bool = True) -> dict[st
 
 def _read_keras_file(path: str, *, guard: bool) -> dict[str, np.ndarray]:
   require_h5py(path)
+  if path.endswith(_SHARDED_SUFFIX):
+    return _read_sharded(path, guard=guard)
   if not _begins_as_archive(path):
     if guard:
       check_in_helper(path)
-    with open_h5(path, path) as file:
-      return _read_layout(file, {}, path)
+    with open_h5([path], path) as files:
+      return _read_layout(files, {})
   with open_keras_archive(path) as (weights, config):
     if guard:
       check_in_helper(path)
-    with open_h5(weights, path) as file:
-      return _read_layout(file, config, path)
+    with open_h5([weights], path) as files:
+      return _read_layout(files, config)
+
+
+def _read_sharded(path: str, *, guard: bool) -> dict[str, np.ndarray]:
+  groups = read_weight_map(path)
+  shards = [os.path.join(os.path.dirname(path), name) for name in groups]
+  if guard:
+    for shard in shards:
+      check_in_helper(shard)
+  with open_h5(shards, path) as files:
+    check_shards(files, groups)
+    return _read_layout(files, {})
 
 
 def _begins_as_archive(path: str) -> bool:
@@ -78,14 +94,17 @@ def _begins_as_archive(path: str) -> bool:
   return start.startswith(_ARCHIVE_START) or (path.endswith(".keras") and start != _HDF5_START)
 
 
-def _read_layout(file: Group, config: Mapping[str, object], path: str) -> dict[str, np.ndarray]:
+def _read_layout(files: Sequence[Group], config: Mapping[str, object]) -> dict[str, np.ndarray]:
   found: Iterable[tuple[str, np.ndarray]]
-  found = read_legacy_layout(file) if is_legacy_layout(file) else read_nested_layout(file, config)
+  if len(files) == 1 and is_legacy_layout(files[0]):
+    found = read_legacy_layout(files[0])
+  else:
+    found = read_nested_layout(files, config)
   weights: dict[str, np.ndarray] = {}
   for name, array in found:
     if name in weights:
       raise DamagedWeightsError(f"two weights are called {name!r}")
     weights[name] = array
   if not weights:
-    raise DamagedWeightsError(f"an HDF5 file without weights of Keras; it holds {sorted(file)[:10]}")
+    raise DamagedWeightsError(f"an HDF5 file without weights of Keras; it holds {sorted(files[0])[:10]}")
   return weights

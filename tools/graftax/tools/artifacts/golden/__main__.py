@@ -1,6 +1,7 @@
 """Writes golden artifacts with the installed TensorFlow, 1.15 or any later one.
 
     PYTHONPATH=tools python -m graftax.tools.artifacts.golden savedmodel_io/graftax/savedmodel_io/testdata/golden/DATE
+    PYTHONPATH=tools python -m graftax.tools.artifacts.golden FOLDER --only functions custom_gradient
 
 Writes a folder for the version of TensorFlow below the given one, which must not have it yet: artifacts are never
 written again, because what an old TensorFlow wrote must stay readable. Without TensorFlow,
@@ -22,6 +23,7 @@ __all__ = ["main"]
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("folder", help="dated folder")
+  parser.add_argument("--only", nargs="+", metavar="NAME", help="artifacts to write; by default all")
   arguments = parser.parse_args()
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   import tensorflow as tf
@@ -32,7 +34,8 @@ def main() -> None:
     writers.update(modules.WRITERS)
     writers.update(stablehlo.WRITERS)
   writers.update(keras_models.WRITERS)
-  for name, write in writers.items():
+  for name in arguments.only or writers:
+    write = writers[name]
     try:
       write(tf, recorder, name)
     except Exception:  # releases differ in what they can write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,16 @@ _MODELS: dict[str, Any] = {
 }
 
 
+_SUFFIXES = {
+  "weights": ".weights.h5",
+  "sharded": ".weights.json",
+  "h5": ".h5",
+  "keras": ".keras",
+  "old": "_old.h5",
+}
+_SHARD_GIGABYTES = 150.0 / (1 << 30)  # less than half of the weights of the images model
+
+
 def _export(tf: Any, recorder: Any, name: str) -> None:
   """A SavedModel: `export` if Keras has it, else `save`."""
   keras = _keras(tf)
@@ -109,7 +120,8 @@ def _export(tf: Any, recorder: Any, name: str) -> None:
     model.save(recorder.path(name), save_format="tf")
     recorder.model(name, inputs, expected, structure="signature")
     return
-  model.export(recorder.path(name), **({"verbose": False} if _is_keras3(keras) else {}))
+  options = {"verbose": False} if "verbose" in inspect.signature(model.export).parameters else {}
+  model.export(recorder.path(name), **options)
   recorder.model(name, inputs, expected, structure="signature")
 
 
@@ -118,9 +130,12 @@ def _weights(tf: Any, recorder: Any, name: str) -> None:
   keras = _keras(tf)
   keras.backend.clear_session()
   model = _MODELS[name.split("_")[1]][0](keras)
-  suffix = {"weights": ".weights.h5", "h5": ".h5", "keras": ".keras", "old": "_old.h5"}[name.split("_")[2]]
+  suffix = _SUFFIXES[name.split("_")[2]]
   file = recorder.path(name + suffix)
-  model.save_weights(file) if suffix in (".weights.h5", "_old.h5") else model.save(file)
+  if suffix == ".weights.json":
+    model.save_weights(file, max_shard_size=_SHARD_GIGABYTES)
+  else:
+    model.save_weights(file) if suffix in (".weights.h5", "_old.h5") else model.save(file)
   how = "exact" if suffix in (".h5", "_old.h5") else "by value"
   names = [weight.path if _is_keras3(keras) else weight.name for weight in model.weights]
   names = [item[:-2] if item.endswith(":0") else item for item in names]
@@ -134,6 +149,7 @@ WRITERS = {
   "keras_embedding_exported": _export,
   "keras_images_saved": _export,
   "keras_images_weights": _weights,
+  "keras_images_sharded": _weights,
   "keras_images_h5": _weights,
   "keras_images_keras": _weights,
   "keras_images_old": _weights,
