@@ -18,8 +18,10 @@ from graftax.convert.generator_variables import generator_variables
 from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.convert.planning.preflight import check_program
+from graftax.convert.planning.size_bounds import check_max_sizes
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import flatten_call
+from graftax.convert.trace_state import is_outside_of_transformations
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec
 from graftax.graphdef_ir import FunctionLibrary, follow_calls, referenced_functions
 from graftax.ops_jax import BoundedArray, Value, as_int64_pair, materialize, to_jax_exactly
@@ -47,6 +49,7 @@ def convert_program(
   Raises:
     UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures; the message lists all of them.
     ControlFlowError: the TF1 control flow in the program does not form conditionals and loops.
+    ConversionError: a name in the option `max_sizes` is not that of a node or op that can use a bound.
   """
   call = _plan(program, options or current_options(), read_checks=options is None)
   return _annotate(call), _parameters(program, call.generators)
@@ -65,6 +68,7 @@ def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
   program = check_program(program, keep_asserts=options.enable_checkify_for_asserts, fallback=options.fallback)
+  check_max_sizes(program, options.max_sizes)
   planner = Planner(program.library, program.signatures, options, program.gradients)
   # The caller gets the values of the variables, so the function must not keep them alive.
   kept = dataclasses.replace(program, variables={name: _of_shape(v) for name, v in program.variables.items()})
@@ -115,8 +119,11 @@ class _Call:
     options = options or self._options_now()
     state = State(params, self.generators)
     key = None if rng is None else _as_key(rng, self.program.name)
-    evaluator = Evaluator(self.planner, options, state, key)
     is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, dict(params))))
+    if options.max_sizes and not is_traced and is_outside_of_transformations():
+      # Sizes are known. A loop that needs a bound runs step by step instead, so nothing can exceed one.
+      options = dataclasses.replace(options, max_sizes=None)
+    evaluator = Evaluator(self.planner, options, state, key)
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
       try:
         results = evaluator.run(self.plan, [*flat, *self.program.captures])

@@ -29,7 +29,7 @@ from graftax.ops_jax._core.values import (
   namespace,
   shape_vector,
 )
-from graftax.ops_jax.bounded.rules import ops_with_bounded_sizes
+from graftax.ops_jax.bounded.rules import ops_with_bounded_sizes, ops_with_max_size
 from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
 from graftax.ops_jax.state.lookup_tables import LookupTable
@@ -70,6 +70,7 @@ __all__ = [
   "materialize",
   "namespace",
   "ops_with_bounded_sizes",
+  "ops_with_max_size",
   "read_lowering",
   "reason_without_lowering",
   "register",

@@ -172,6 +172,51 @@ def test_sizes_that_do_not_fit_each_other_are_marked():
   assert not jax.jit(fn)(params, X + 3)[0].overflowed
 
 
+@pytest.mark.parametrize(
+  ("name", "message"),
+  [
+    ("Wher", r"'Wher': the graph has no such node or op; similar names are \['Where'"),
+    ("boolean_mask/Wheer", r"'boolean_mask/Wheer': the graph has no such node or op; .*'boolean_mask/Where'"),
+    ("Sum", r"'Sum': this op never uses a bound; similar names are"),
+    ("total", r"'total': this node is a Sum, which never uses a bound; similar names are"),
+    ("StatelessWhile", r"'StatelessWhile': loops are bounded by the name of the node, or all of them by 'While'; "),
+  ],
+)
+def test_a_name_that_bounds_nothing_is_refused_with_similar_ones(name, message):
+  def run(x):
+    halved = tf.while_loop(lambda y: y > 1.0, lambda y: (y / 2.0,), [x[0]])[0]
+    return tf.reduce_sum(tf.boolean_mask(x, x > halved), name="total")
+
+  function = tf.function(run)
+  for known in ("Where", "boolean_mask/Where", "While"):
+    with gc.override_config("max_sizes", {known: 6}):
+      fn, params = gc.convert(function, X)
+    np.testing.assert_allclose(jax.jit(fn)(params, X)[0], function(X), rtol=1e-6)
+  with gc.override_config("max_sizes", {"Where": 6, name: 6}), pytest.raises(gc.ConversionError, match=message):
+    gc.convert(function, X)
+
+
+def test_a_graph_without_bounds_refuses_every_name():
+  with (
+    gc.override_config("max_sizes", {"Where": 6}),
+    pytest.raises(gc.ConversionError, match="no op of the graph uses"),
+  ):
+    gc.convert(tf.function(lambda x: x + 1.0), X)
+
+
+def test_outside_of_jit_no_bound_is_used():
+  """Not in a loop either, which is otherwise compiled as a whole: nothing is cut, and nothing has to be reported."""
+
+  def mapped(x):
+    return tf.map_fn(lambda row: tf.reduce_sum(tf.boolean_mask(row, row > 0.5)), tf.stack([x, x + 1.0]))
+
+  with gc.override_config("max_sizes", {"Where": 1}):
+    fn, params = gc.convert(tf.function(mapped), X)
+  np.testing.assert_allclose(fn(params, X)[0], tf.function(mapped)(X), rtol=1e-6)
+  assert np.all(np.isnan(jax.jit(fn)(params, X)[0]))
+  assert np.all(np.isnan(jax.jit(lambda: fn(params, X)[0])())), "constants under jit"
+
+
 def test_sizes_are_checked():
   with pytest.raises(ValueError, match="'max_sizes' maps names of nodes or ops to integers"):
     gc.ConvertOptions(max_sizes={"Where": -1})

@@ -13,8 +13,9 @@ from graftax.convert.host_split.carriers import KnownArray, PackedStrings
 from graftax.convert.host_split.host_function import HostFunction, host_obstacles, plan_host_function
 from graftax.convert.host_split.segment_sizes import with_segment_sizes
 from graftax.convert.host_split.stages import Stages, find_stages
-from graftax.convert.options import ConvertOptions
+from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
+from graftax.convert.planning.size_bounds import check_max_sizes, names_with_max_size
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import InputStructure, OutputStructure, flatten_call
 from graftax.convert.subgraph import cut, inlined
@@ -135,7 +136,8 @@ def split_program(program: Program, options: ConvertOptions | None = None) -> Sp
   Raises:
     UnsupportedOpError: some ops are implemented neither for the host nor in JAX, or some tables cannot be read; one
       error lists all.
-    ConversionError: a host op stands between two parts with variables.
+    ConversionError: a host op stands between two parts with variables, or a name in the option `max_sizes` is not that
+      of a node or op that can use a bound.
     ControlFlowError: TF1 control flow in the program does not form conditionals and loops.
   """
   functional = with_functional_control_flow(program)
@@ -144,7 +146,8 @@ def split_program(program: Program, options: ConvertOptions | None = None) -> Sp
   _check(flat, stages)
   first, last = _first_part(flat, stages), _last_part(flat, stages)
   fed, fetched = [str(ref) for ref in stages.to_body], [str(ref) for ref in stages.to_tail]
-  function, params = convert_program(cut(flat, fed, fetched), options)
+  body = cut(flat, fed, fetched)
+  function, params = convert_program(body, _options_of_body(flat, body, options))
   head = Head(
     plan_host_function(first),
     program.inputs,
@@ -152,6 +155,17 @@ def split_program(program: Program, options: ConvertOptions | None = None) -> Sp
     tuple(ref in stages.known for ref in (*stages.to_body, *stages.past_body)),
   )
   return Split(head, Body(function, len(fed)), params, _tail(flat, stages, last))
+
+
+def _options_of_body(flat: Program, body: Program, options: ConvertOptions | None) -> ConvertOptions | None:
+  """Returns the options without bounds of sizes that only the host's parts have."""
+  sizes = (options or current_options()).max_sizes
+  if not sizes:
+    return options
+  check_max_sizes(flat, sizes)
+  kept = names_with_max_size(body)
+  own = {name: size for name, size in sizes.items() if name in kept}
+  return dataclasses.replace(options or current_options(), max_sizes=own)
 
 
 def _first_part(flat: Program, stages: Stages) -> Program:

@@ -27,7 +27,8 @@ class LoweringOptions:
       than the bound, its floating-point results and variables are NaN, signed integers are the least and unsigned ones
       the greatest of their dtype, and booleans are true; with `enable_checkify_for_asserts`, a check fails. Lists that
       grow in the loop get room for as many elements as it may write, counted without gaps.
-    max_sizes: bounds for sizes that depend on traced data, by node name or op name; a node's name goes first. A size
+    max_sizes: bounds for sizes that depend on traced data, by node name or op name; a node's name goes first, and
+      "While" is the name of all loops. Outside of `jit` and other transformations bounds are not used. A size
       without a bound that follows from shapes needs one under `jit`, and a smaller bound than that saves memory. Data
       that exceeds it is reported: by a check with `enable_checkify_for_asserts`; by `BoundedArray.overflowed` of
       results of bounded size; and by NaN, extreme integers or true in results that were computed from it.

@@ -19,7 +19,7 @@ from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.values import BoundedArray
 
-__all__ = ["Call", "Rule", "carries", "makes", "ops_with_bounded_sizes", "rule_of"]
+__all__ = ["Call", "Rule", "carries", "makes", "ops_with_bounded_sizes", "ops_with_max_size", "rule_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,8 +120,17 @@ Rule = Callable[[Call, Sequence[Value]], Sequence[Value]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
+  """A rule.
+
+  Attributes:
+    rule: the rule.
+    makes: whether the result also has a bounded size if certain inputs are traced.
+    has_max_size: whether the option `max_sizes` can bound the result.
+  """
+
   rule: Rule
   makes: bool
+  has_max_size: bool
 
 
 _RULES: dict[str, _Entry] = {}
@@ -145,21 +154,25 @@ _MODULES = (
 
 def carries(*ops: str) -> Callable[[Rule], Rule]:
   """Returns a decorator that makes a function the rule of ops for inputs of bounded size."""
-  return functools.partial(_add, ops, False)
+  return functools.partial(_add, ops, makes=False, has_max_size=False)
 
 
-def makes(*ops: str) -> Callable[[Rule], Rule]:
+def makes(*ops: str, has_max_size: bool = True) -> Callable[[Rule], Rule]:
   """Returns a decorator like `carries`, for ops whose result also has a bounded size if certain inputs are traced.
 
   The rule runs if the ordinary lowering raises `StaticInputError`.
+
+  Args:
+    *ops: names of the ops.
+    has_max_size: whether the option `max_sizes` can bound the results.
   """
-  return functools.partial(_add, ops, True)
+  return functools.partial(_add, ops, makes=True, has_max_size=has_max_size)
 
 
-def _add(ops: tuple[str, ...], makes: bool, rule: Rule) -> Rule:
+def _add(ops: tuple[str, ...], rule: Rule, *, makes: bool, has_max_size: bool) -> Rule:
   for op in ops:
     assert op not in _RULES, f"internal: two rules for {op}"
-    _RULES[op] = _Entry(rule, makes)
+    _RULES[op] = _Entry(rule, makes, has_max_size)
   return rule
 
 
@@ -178,6 +191,17 @@ def ops_with_bounded_sizes() -> frozenset[str]:
   """
   _load()
   return frozenset(_RULES)
+
+
+def ops_with_max_size() -> frozenset[str]:
+  """Returns the names of the ops whose results the option `max_sizes` can bound, besides loops.
+
+  Example:
+    >>> "Where" in ops_with_max_size(), "Sum" in ops_with_max_size()
+    (True, False)
+  """
+  _load()
+  return frozenset(op for op, entry in _RULES.items() if entry.has_max_size)
 
 
 @functools.cache

@@ -72,7 +72,7 @@ def rank(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [np.asarray(inputs[0].padded.ndim, np.int32)]
 
 
-@makes("Reshape")
+@makes("Reshape", has_max_size=False)
 def reshape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reshapes in row-major order; one entry of the new shape may be traced or -1, and follows from the others."""
   tensor, wanted = inputs

@@ -12,8 +12,8 @@ from graftax.convert.jax2tf.live.arguments import ArgumentSpec, argument_key, ar
 from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.lowerings import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
-from graftax.convert.jax2tf.trace_state import is_outside_of_transformations, trace_state
 from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
+from graftax.convert.trace_state import is_outside_of_transformations, trace_state
 
 __all__ = ["DisabledSafetyCheck", "convert"]
 

@@ -14,8 +14,8 @@ from graftax.convert.jax2tf.tf_calls.converted import ConvertedCall, convert_cal
 from graftax.convert.jax2tf.tf_calls.declared_results import DeclaredResults
 from graftax.convert.jax2tf.tf_calls.eager import run_eagerly
 from graftax.convert.jax2tf.tf_calls.flat_function import FlatFunction
-from graftax.convert.jax2tf.trace_state import is_outside_of_transformations
 from graftax.convert.options import current_options
+from graftax.convert.trace_state import is_outside_of_transformations
 
 __all__ = ["Calls"]
 
