@@ -2,5 +2,5 @@
 
 - `merging`: puts the chunks together.
 - `riegeli`: the file of records around the chunks.
-- `highway_hash`: the checksums in that file.
+- `highway_hash`: the checksums in that file; `compiled_highway_hash`: those of long chunks.
 """

@@ -3,7 +3,17 @@
 import struct
 from collections.abc import Sequence
 
-__all__ = ["highway_hash_64"]
+import numpy as np
+
+from graftax.savedmodel_io.chunked.compiled_highway_hash import (
+  BLOCK_BYTES,
+  ZIPPER_HIGH,
+  ZIPPER_LOW,
+  can_compile,
+  update_blocks,
+)
+
+__all__ = ["can_hash", "highway_hash_64"]
 
 _MASK = (1 << 64) - 1
 _LOW = (1 << 32) - 1
@@ -13,17 +23,26 @@ _KEY = (0x2F696C6567656952, 0x0A7364726F636572) * 2
 # The initial state, digits of pi.
 _MULTIPLIERS_0 = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3)
 _MULTIPLIERS_1 = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377)
-# Which byte of a pair of lanes becomes which.
-_ZIPPER_LOW = (3, 12, 2, 5, 14, 1, 15, 0)
-_ZIPPER_HIGH = (11, 4, 10, 13, 9, 6, 8, 7)
 _NUM_FINAL_ROUNDS = 4
+# What is shorter is hashed in Python, 4 MB in a second. Compiling takes half a second, once.
+_LEAST_COMPILED_BYTES = 1 << 20
+_MOST_BYTES_IN_PYTHON = 1 << 22
+
+
+def can_hash(num_bytes: int) -> bool:
+  """Returns whether data of that size is hashed in seconds."""
+  return num_bytes <= _MOST_BYTES_IN_PYTHON or can_compile()
 
 
 def highway_hash_64(data: bytes | memoryview) -> int:
   """Returns the checksum of bytes."""
   state = _State()
+  data = memoryview(data)
+  start = len(data) - len(data) % BLOCK_BYTES if len(data) >= _LEAST_COMPILED_BYTES and can_compile() else 0
+  if start:
+    state.update_blocks(data[:start])
   whole = len(data) - len(data) % _PACKET.size
-  for lanes in _PACKET.iter_unpack(data[:whole]):
+  for lanes in _PACKET.iter_unpack(data[start:whole]):
     state.update(lanes)
   rest = bytes(data[whole:])
   if rest:
@@ -52,6 +71,11 @@ class _State:
     _add_zipped(v0, v1)
     _add_zipped(v1, v0)
 
+  def update_blocks(self, data: memoryview) -> None:
+    """Mixes in a multiple of `BLOCK_BYTES`, in compiled code."""
+    state = update_blocks(np.array([self.v0, self.v1, self.mul0, self.mul1], np.uint64), data)
+    self.v0, self.v1, self.mul0, self.mul1 = state.tolist()
+
   def update_rest(self, rest: bytes) -> None:
     """Mixes in the last 1 to 31 bytes."""
     size = len(rest)
@@ -73,7 +97,7 @@ class _State:
 def _add_zipped(target: list[int], source: list[int]) -> None:
   for pair in (0, 2):
     both = source[pair].to_bytes(8, "little") + source[pair + 1].to_bytes(8, "little")
-    for lane, order in ((pair, _ZIPPER_LOW), (pair + 1, _ZIPPER_HIGH)):
+    for lane, order in ((pair, ZIPPER_LOW), (pair + 1, ZIPPER_HIGH)):
       target[lane] = (target[lane] + int.from_bytes(bytes([both[i] for i in order]), "little")) & _MASK
 
 

@@ -158,6 +158,15 @@ def _bomb() -> bytes:
   return bytes(writer._data)
 
 
+def _large_changed() -> bytes:
+  writer = Writer(b"\0")
+  info = writer.record(bytes(5 << 20))
+  writer.record(schema.ChunkMetadata(chunks=[info], message=_first()).SerializeToString())
+  data = writer._data
+  data[3 << 20] ^= 1
+  return bytes(data)
+
+
 def _changed(offset: int, value: bytes) -> bytes:
   data = bytearray(_metadata(_first(), b"\x08\x01"))
   data[offset : offset + len(value)] = value
@@ -172,6 +181,7 @@ _HOSTILE = {
   "cut_off": (lambda: _metadata(_first(), bytes(100_000))[:-9], "cut off"),
   "header_changed": (lambda: _changed(72, b"\xff"), "checksum of a header"),
   "data_changed": (lambda: _changed(104, b"\0\0"), "checksum of a chunk"),
+  "large_data_changed": (_large_changed, "checksum of a chunk"),
   "not_metadata": (lambda: _one_record(b"\xff\xff"), "damaged"),
   "no_such_chunk": (lambda: _metadata(schema.ChunkedMessage(chunk_index=7), b""), "chunk 7 of 1"),
   "chunk_twice": (lambda: _metadata(_first(chunked_fields=[_field(0, (_FIELD, 2))]), b""), "several places"),

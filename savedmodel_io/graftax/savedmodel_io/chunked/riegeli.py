@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import cramjam
 
 from graftax.savedmodel_io.checkpoint.varint import decode_varint
-from graftax.savedmodel_io.chunked.highway_hash import highway_hash_64
+from graftax.savedmodel_io.chunked.highway_hash import can_hash, highway_hash_64
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnsupportedSavedModelError
 
 __all__ = ["RecordFile", "is_riegeli"]
@@ -33,8 +33,6 @@ _DECOMPRESS = {
 # What is compressed may be this much larger, above the second number of bytes.
 _MOST_RATIO = 1 << 12
 _FREE_BYTES = 1 << 28
-# The checksum is computed in Python, 4 MB in a second.
-_MOST_CHECKED_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def is_riegeli(first_bytes: bytes) -> bool:
 class RecordFile:
   """The records of a file, each read when it is asked for.
 
-  Checksums of headers are verified, and those of chunks up to 4 MB.
+  Checksums of headers and of chunks are verified; if JAX cannot use the CPU, only those of chunks up to 4 MB.
 
   Attributes:
     positions: of each record: the position of its chunk plus its number in it.
@@ -124,7 +122,7 @@ class RecordFile:
 
   def _decode(self, chunk: _Chunk) -> list[memoryview]:
     data = self._bytes(chunk.begin, _HEADER.size, chunk.data_size)
-    if len(data) <= _MOST_CHECKED_BYTES and highway_hash_64(data) != chunk.data_hash:
+    if can_hash(len(data)) and highway_hash_64(data) != chunk.data_hash:
       raise self._damaged(chunk.begin, "the checksum of a chunk is wrong")
     try:
       compression = data[0]
