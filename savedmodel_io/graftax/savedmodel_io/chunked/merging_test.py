@@ -163,7 +163,7 @@ def _large_changed() -> bytes:
   info = writer.record(bytes(5 << 20))
   writer.record(schema.ChunkMetadata(chunks=[info], message=_first()).SerializeToString())
   data = writer._data
-  data[3 << 20] ^= 1
+  data[(3 << 20) + 1000] ^= 1  # behind the header of a block
   return bytes(data)
 
 
