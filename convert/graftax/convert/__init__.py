@@ -20,16 +20,13 @@ from graftax.convert.errors import (
   ConversionError,
   ForwardModeError,
   InputError,
-  LibraryNotFoundError,
   MissingInputError,
   ParameterError,
-  TensorFlowNotFoundError,
   UnsupportedPrimitiveError,
   VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.host_split.split import Split, split_program
-from graftax.convert.optional_library import optional_library
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
@@ -39,6 +36,7 @@ from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
+from graftax.graphdef_ir import LibraryNotFoundError
 from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError
 
 # Only programs that write TensorFlow graphs need these.
@@ -74,7 +72,6 @@ __all__ = [
   "Split",
   "StringTable",
   "StringVariable",
-  "TensorFlowNotFoundError",
   "UnsupportedPrimitiveError",
   "UnavailableCapture",
   "Variable",
@@ -97,7 +94,6 @@ __all__ = [
   "keyword_structure",
   "known_values",
   "named_tuple_class",
-  "optional_library",
   "override_config",
   "preflight",
   "split_program",

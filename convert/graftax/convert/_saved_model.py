@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graftax.convert.errors import ConversionError
 from graftax.convert.program import Program
+from graftax.graphdef_ir import optional_library
 
 # Any in this module: specs are anything with shape and dtype, and `graftax.savedmodel_io` is imported by name.
 
@@ -22,15 +22,10 @@ def program_from_saved_model(path: Path, args: tuple[Any, ...], kwargs: Mapping[
     kwargs: `signature`, the name of a signature or restored function, and `tags`; all others are specs by name.
 
   Raises:
-    ConversionError: graftax-savedmodel-io is not installed.
+    LibraryNotFoundError: graftax-savedmodel-io is not installed.
   """
-  try:
+  with optional_library(f"convert: reading the SavedModel {str(path)!r}", "graftax-savedmodel-io"):
     io: Any = importlib.import_module("graftax.savedmodel_io")
-  except ModuleNotFoundError as e:
-    raise ConversionError(
-      f"convert: reading the SavedModel {str(path)!r} needs the package graftax-savedmodel-io, which is not "
-      f"installed ({e})."
-    ) from e
   specs = dict(kwargs)
   name, tags = specs.pop("signature", _DEFAULT), specs.pop("tags", None)
   program: Program = io.load(path, tags).program(name, *args, **specs)

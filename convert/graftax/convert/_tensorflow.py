@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from graftax.convert.errors import TensorFlowNotFoundError
+from graftax.graphdef_ir import optional_library
 
 # Any: TensorFlow ships no type information.
 
@@ -29,15 +29,10 @@ def import_tensorflow(purpose: str, *, instead: str = "") -> Any:
     instead: what would work without it, for the message.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow cannot be imported.
+    LibraryNotFoundError: TensorFlow cannot be imported.
   """
-  try:
+  with optional_library(purpose, "tensorflow", instead=instead):
     return importlib.import_module("tensorflow")
-  except ImportError as e:
-    advice = f", or {instead}" if instead else ""
-    raise TensorFlowNotFoundError(
-      f"{purpose} needs TensorFlow, which cannot be imported ({e}). Install tensorflow or tensorflow-cpu{advice}."
-    ) from e
 
 
 def import_gradient_registry() -> Any:

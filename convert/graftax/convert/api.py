@@ -50,7 +50,7 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
   Raises:
     UnsupportedOpError: some ops have no lowering; the message lists all of them.
     ConversionError: `tf_func` cannot be converted, or the arguments do not fit it.
-    TensorFlowNotFoundError: TensorFlow is not installed, and `tf_func` is a live function.
+    LibraryNotFoundError: TensorFlow is not installed, and `tf_func` is a live function.
   """
   return convert_program(program_from(tf_func, args, kwargs))
 

@@ -8,10 +8,8 @@ __all__ = [
   "ConversionError",
   "ForwardModeError",
   "InputError",
-  "LibraryNotFoundError",
   "MissingInputError",
   "ParameterError",
-  "TensorFlowNotFoundError",
   "UnsupportedPrimitiveError",
   "VariableWriteError",
 ]
@@ -38,14 +36,6 @@ class MissingInputError(InputError):
 
 class ParameterError(GraftaxError, ValueError):
   """The parameters passed to a converted function do not have the names of its variables."""
-
-
-class TensorFlowNotFoundError(GraftaxError, ImportError):
-  """TensorFlow is needed for this operation and is not installed."""
-
-
-class LibraryNotFoundError(GraftaxError, ImportError):
-  """A library that is an extra of this package is needed and is not installed, or runs on another backend."""
 
 
 class VariableWriteError(GraftaxError, ValueError):

@@ -11,16 +11,18 @@ Modules, from the bottom up:
 - `graph`, `library`: nodes, functions, graphs;
 - `parse`, `text_form`, `serialize`: conversion from and to messages;
 - `traverse`, `validation`, `text`, `subgraph`: ordering, checking, printing and cutting graphs;
-- `passes`: rewrites of functions.
+- `passes`: rewrites of functions;
+- `optional_library`: imports of libraries that only some functions of this package and those above need.
 """
 
 from graftax.graphdef_ir import errors, schema
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
-from graftax.graphdef_ir.errors import GraftaxError, GraphError, ParseError, UnsupportedError
+from graftax.graphdef_ir.errors import GraftaxError, GraphError, LibraryNotFoundError, ParseError, UnsupportedError
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import OpTraits, traits_of
+from graftax.graphdef_ir.optional_library import optional_library
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
 from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
 from graftax.graphdef_ir.passes.call_inlining import inline_calls
@@ -62,6 +64,7 @@ __all__ = [
   "GraftaxError",
   "Graph",
   "GraphError",
+  "LibraryNotFoundError",
   "Node",
   "OpArg",
   "OpAttr",
@@ -95,6 +98,7 @@ __all__ = [
   "inline_calls",
   "node_to_proto",
   "op_signature",
+  "optional_library",
   "parse_function",
   "parse_graph",
   "parse_message",

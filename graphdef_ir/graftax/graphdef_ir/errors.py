@@ -2,7 +2,7 @@
 
 `GraftaxError` is the root of every graftax error. Below it are two families: `GraphError` (the graph or the call is
 wrong; also a `ValueError`) and `UnsupportedError` (valid TensorFlow that graftax does not handle; also a
-`NotImplementedError`).
+`NotImplementedError`). `LibraryNotFoundError` (a library has to be installed; also an `ImportError`) is in neither.
 
     >>> issubclass(CycleError, GraphError), issubclass(CycleError, ValueError)
     (True, True)
@@ -20,6 +20,7 @@ __all__ = [
   "GraftaxError",
   "GraphError",
   "IrreducibleControlFlowError",
+  "LibraryNotFoundError",
   "MissingAttributeError",
   "MissingFunctionError",
   "NoSuchNodeError",
@@ -38,6 +39,13 @@ __all__ = [
 
 class GraftaxError(Exception):
   """Root of all errors that graftax raises on purpose."""
+
+
+class LibraryNotFoundError(GraftaxError, ImportError):
+  """A library that only some functions need is not installed, or cannot be used as it is.
+
+  The message says what needs it and how to install it; `name` is the module that could not be imported.
+  """
 
 
 class GraphError(GraftaxError, ValueError):

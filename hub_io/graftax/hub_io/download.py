@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from graftax.graphdef_ir import optional_library
 from graftax.hub_io.archives import ArchiveLimits, extract_archive
-from graftax.hub_io.errors import DownloadError, KagglehubNotInstalledError
+from graftax.hub_io.errors import DownloadError
 from graftax.hub_io.handles import KaggleModel
 
 __all__ = ["download_archive", "download_from_kaggle"]
@@ -40,15 +41,11 @@ def download_from_kaggle(model: KaggleModel, *, force: bool) -> Path:
     force: download again even if kagglehub has a complete copy.
 
   Raises:
-    KagglehubNotInstalledError: kagglehub is not installed.
+    LibraryNotFoundError: kagglehub is not installed.
     DownloadError: Kaggle cannot be reached, or refuses.
   """
-  try:
+  with optional_library(f"{model}: not in Kaggle's cache, and downloading it", "graftax-hub-io[kaggle]"):
     import kagglehub
-  except ImportError as e:
-    raise KagglehubNotInstalledError(
-      f"{model}: not in Kaggle's cache, and downloading it takes kagglehub; pip install 'graftax-hub-io[kaggle]'."
-    ) from e
   try:
     return Path(kagglehub.model_download(str(model), force_download=force))
   except Exception as e:  # kagglehub raises its own errors and those of requests; all mean the same here

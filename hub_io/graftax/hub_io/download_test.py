@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graftax.graphdef_ir import LibraryNotFoundError
 from graftax.hub_io import download, load, tfhub_cache
 from graftax.hub_io.errors import (
   DamagedArchiveError,
   DamagedCacheWarning,
   DownloadError,
-  KagglehubNotInstalledError,
   ModuleNotCachedError,
   UnsafeArchiveError,
 )
@@ -274,5 +274,5 @@ def test_kaggles_errors_are_ours(kaggle_server):
 
 def test_without_kagglehub_the_error_says_what_to_install(monkeypatch):
   monkeypatch.setitem(sys.modules, "kagglehub", None)
-  with pytest.raises(KagglehubNotInstalledError, match=r"pip install 'graftax-hub-io\[kaggle\]'"):
+  with pytest.raises(LibraryNotFoundError, match=r"pip install 'graftax-hub-io\[kaggle\]'"):
     load(_KAGGLE)

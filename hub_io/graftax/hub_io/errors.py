@@ -12,7 +12,6 @@ __all__ = [
   "DownloadError",
   "HandleError",
   "HubError",
-  "KagglehubNotInstalledError",
   "ModuleNotCachedError",
   "UnsafeArchiveError",
   "UnsupportedModuleError",
@@ -33,10 +32,6 @@ class ModuleNotCachedError(HubError, FileNotFoundError):
 
 class DownloadError(HubError, OSError):
   """A server could not be reached, refused, or sent something else than the module."""
-
-
-class KagglehubNotInstalledError(HubError, ImportError):
-  """The module has to be downloaded from Kaggle, but kagglehub is not installed."""
 
 
 class ArchiveError(HubError, ValueError):

@@ -75,7 +75,7 @@ def load(
   Raises:
     HandleError: `handle` is neither a path that exists nor a handle.
     ModuleNotCachedError: with `offline`, if no cache has a readable copy.
-    KagglehubNotInstalledError: the model has to be downloaded from Kaggle.
+    LibraryNotFoundError: kagglehub is not installed, and the model has to be downloaded from Kaggle.
     DownloadError: the server cannot be reached, refuses, or sends something else.
     ArchiveError: an archive is damaged or unsafe; nothing of it is kept.
     UnknownTagsError: the module has no such variant; the message lists those it has.

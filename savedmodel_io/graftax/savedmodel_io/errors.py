@@ -13,7 +13,6 @@ __all__ = [
   "DamagedCheckpointError",
   "DamagedSavedModelError",
   "DamagedWeightsError",
-  "H5pyNotInstalledError",
   "MissingFolderError",
   "MissingShardError",
   "NotASavedModelError",
@@ -163,7 +162,3 @@ class DamagedWeightsError(WeightsError, ValueError):
 
 class UnsafeWeightsError(WeightsError, ValueError):
   """A file of weights refers to other files, or claims to hold more than is sensible."""
-
-
-class H5pyNotInstalledError(WeightsError, ImportError):
-  """Reading a Keras file needs h5py, which is not installed."""

@@ -12,6 +12,6 @@ def import_tensorflow() -> Any:
   """Returns the `tensorflow` module.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow cannot be imported.
+    LibraryNotFoundError: TensorFlow cannot be imported.
   """
   return convert.import_tensorflow("graftax.testing")

@@ -26,7 +26,7 @@ def run_call_module(
 
   Raises:
     tensorflow.errors.OpError: TensorFlow does not compile or run the module.
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    LibraryNotFoundError: TensorFlow is not installed.
   """
   tf = import_tensorflow()
   types = [tf.as_dtype(np.dtype(output.dtype)) for output in outputs]

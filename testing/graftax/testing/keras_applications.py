@@ -119,11 +119,12 @@ _BATCH_SIZE = 2
 
 def export_model(application: Application, folder: Path) -> None:
   """Writes `model/` (a SavedModel) and `expected.npz` (input, output, derivatives by TensorFlow) into `folder`."""
+  from graftax.graphdef_ir import optional_library
   from graftax.testing._tensorflow import import_tensorflow
 
   tf = import_tensorflow()
-  import keras
-
+  with optional_library("export_model", "graftax-testing[keras]"):
+    import keras
   keras.utils.set_random_seed(0)
   model = getattr(keras.applications, application.name)(
     weights=None,

@@ -19,8 +19,11 @@ def deserialize(data: bytes) -> Any:
   """
   try:
     return jax.export.deserialize(bytearray(data))
-  except ImportError:
-    raise
+  except ImportError as error:
+    raise ImportError(
+      f"reading a serialized jax.export.Exported needs {error.name}, which is not installed; pip install flatbuffers.",
+      name=error.name,
+    ) from error
   except Exception as error:
     raise errors.DecodeError(
       f"{len(data)} bytes are not a serialized jax.export.Exported that this JAX reads: {error}"

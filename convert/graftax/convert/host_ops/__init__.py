@@ -6,7 +6,6 @@
 - `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and the hash of TensorFlow's first version.
 - `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed.
 - `images`: Encoded images, with Pillow: DecodeJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
-- `libraries`: Imports libraries that only some models need: regular expressions, images.
 - `rearranging`: Runs JAX's lowerings of ops that only move, repeat and compare elements on strings.
 - `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.

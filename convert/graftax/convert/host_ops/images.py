@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert.host_ops.libraries import import_library
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import scalar_string
-from graftax.graphdef_ir import DType
+from graftax.graphdef_ir import DType, optional_library
 from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
 
 __all__ = ["decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png"]
@@ -98,11 +97,12 @@ def decode_image(
 
 def _open(op: str, contents: np.ndarray) -> Any:
   """Returns an image whose pixels are not decoded yet."""
-  library = import_library("PIL.Image", "pillow", "image", "encoded images")
+  with optional_library("the model's host part, which has encoded images,", "graftax-convert[image]"):
+    from PIL import Image
   data = scalar_string(contents, f"{op}: contents")
   try:
-    return library.open(io.BytesIO(data), formats=_FORMATS)
-  except library.DecompressionBombError as e:
+    return Image.open(io.BytesIO(data), formats=_FORMATS)
+  except Image.DecompressionBombError as e:
     raise InvalidInputError(f"{op}: {e}") from e
   except OSError as e:
     raise InvalidInputError(

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graftax.convert.host_ops.libraries import import_library
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import map_strings, scalar_string
+from graftax.graphdef_ir import optional_library
 from graftax.ops_jax import InvalidInputError
 
 __all__ = ["regex_full_match", "regex_replace", "static_regex_full_match", "static_regex_replace"]
@@ -60,7 +60,8 @@ def regex_full_match(input_: np.ndarray, pattern: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def _compile(pattern: bytes) -> Any:
-  re2 = import_library("re2", "google-re2", "text", "regular expressions")
+  with optional_library("the model's host part, which has regular expressions,", "graftax-convert[text]"):
+    import re2
   options = re2.Options()
   options.log_errors = False
   try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.modules.variables import call, initial_values, variable_specs
-from graftax.convert.optional_library import optional_library
+from graftax.graphdef_ir import optional_library
 
 __all__ = ["nnx_module"]
 

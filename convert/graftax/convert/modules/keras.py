@@ -7,9 +7,9 @@ from typing import Any
 import jax
 
 from graftax.convert.annotated import AnnotatedFunction
-from graftax.convert.errors import LibraryNotFoundError, ParameterError
+from graftax.convert.errors import ParameterError
 from graftax.convert.modules.variables import call, initial_values, variable_specs
-from graftax.convert.optional_library import optional_library
+from graftax.graphdef_ir import LibraryNotFoundError, optional_library
 
 __all__ = ["keras_layer"]
 

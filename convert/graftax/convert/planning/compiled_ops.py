@@ -36,7 +36,7 @@ def obstacle(node: Node, signature: OpSignature | None, library: FunctionLibrary
   """Returns why TensorFlow cannot compile a node to StableHLO; None if it probably can.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    LibraryNotFoundError: TensorFlow is not installed.
   """
   if signature is None or node.op not in _registered_ops():
     return "the installed TensorFlow does not have it"

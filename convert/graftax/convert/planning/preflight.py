@@ -48,7 +48,7 @@ def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | N
     fallback: the option of that name.
 
   Raises:
-    TensorFlowNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
+    LibraryNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
   program = with_functional_control_flow(program)

@@ -33,7 +33,7 @@ def with_default_args(
     where: what the function is for, for messages.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    LibraryNotFoundError: TensorFlow is not installed.
     SaveInputError: the input signature contradicts itself.
 
   Example:
@@ -74,7 +74,7 @@ def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
     inputs have several batch sizes, or another input has neither theirs nor 1.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    LibraryNotFoundError: TensorFlow is not installed.
     SaveInputError: no input is primary, one is a scalar, or the signature contradicts itself.
 
   Example:

@@ -50,7 +50,7 @@ class CallableSignatures:
       sess_config: a `tf.compat.v1.ConfigProto` for the session.
 
     Raises:
-      TensorFlowNotFoundError: TensorFlow is not installed.
+      LibraryNotFoundError: TensorFlow is not installed.
     """
     tf = import_tensorflow("CallableSignatures")
     sess = tf.compat.v1.Session(graph=tf.Graph(), config=sess_config)

@@ -70,7 +70,7 @@ def initialize_dtensor(reset_context: bool = False) -> None:
     reset_context: discard what TensorFlow has run so far. Tensors and variables that exist become unusable.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    LibraryNotFoundError: TensorFlow is not installed.
     DTensorError: TensorFlow was used before, or the number of DTensor clients is not that of JAX processes.
   """
   dtensor = import_dtensor(_PURPOSE)

@@ -61,7 +61,7 @@ class ExportManager:
     """Returns the `tf.Module` that is saved.
 
     Raises:
-      TensorFlowNotFoundError: TensorFlow is not installed.
+      LibraryNotFoundError: TensorFlow is not installed.
     """
     return self._live[0]
 
@@ -70,7 +70,7 @@ class ExportManager:
     """Returns signature name -> `tf.function`.
 
     Raises:
-      TensorFlowNotFoundError: TensorFlow is not installed.
+      LibraryNotFoundError: TensorFlow is not installed.
     """
     return dict(self._live[1])
 
@@ -110,7 +110,7 @@ class ExportManager:
 
     Raises:
       SaveInputError: an argument has the wrong type.
-      TensorFlowNotFoundError: TensorFlow is needed and not installed.
+      LibraryNotFoundError: TensorFlow is needed and not installed.
       ConversionError: TensorFlow cannot run a method. If TensorFlow writes the model, errors are those of
         `tf.saved_model.save` and `jax2tf.convert`.
       OutputExistsError: `model_path` is something other than a SavedModel, and TensorFlow is not used.
@@ -133,7 +133,7 @@ class ExportManager:
     """Returns `tf.saved_model.load(model_path, **kwargs)`.
 
     Raises:
-      TensorFlowNotFoundError: TensorFlow is not installed; `graftax.savedmodel_io.load` does not need it.
+      LibraryNotFoundError: TensorFlow is not installed; `graftax.savedmodel_io.load` does not need it.
     """
     return import_tensorflow("ExportManager.load").saved_model.load(os.fspath(model_path), **kwargs)
 

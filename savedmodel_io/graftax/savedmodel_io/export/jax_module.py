@@ -128,7 +128,7 @@ class JaxModule:
     """Returns key -> `tf.function` of the inputs, which reads the variables.
 
     Raises:
-      TensorFlowNotFoundError: TensorFlow is not installed.
+      LibraryNotFoundError: TensorFlow is not installed.
     """
     return dict(self._made_live().functions)
 
@@ -194,7 +194,7 @@ def module_variables(module: JaxModule) -> tuple[Any, ...]:
   """Returns the variables of a module in TensorFlow, in the order of the leaves of its parameters.
 
   Raises:
-    TensorFlowNotFoundError: TensorFlow is not installed.
+    LibraryNotFoundError: TensorFlow is not installed.
   """
   return module._made_live().variables
 

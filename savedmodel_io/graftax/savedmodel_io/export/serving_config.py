@@ -113,7 +113,7 @@ class ServingConfig:
 
     Raises:
       SaveInputError: see `get_infer_step`.
-      TensorFlowNotFoundError: there are processors and TensorFlow is not installed.
+      LibraryNotFoundError: there are processors and TensorFlow is not installed.
     """
     infer_step = self.get_infer_step(infer_step_fns)
     preprocessor = self._processor(self.tf_preprocessor, require_numpy)

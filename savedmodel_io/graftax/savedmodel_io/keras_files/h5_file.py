@@ -5,7 +5,6 @@ and datasets that claim to be large but hold nothing.
 """
 
 import contextlib
-import importlib.util
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -13,8 +12,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from graftax.graphdef_ir import DType
-from graftax.savedmodel_io.errors import DamagedWeightsError, H5pyNotInstalledError, UnsafeWeightsError
+from graftax.graphdef_ir import DType, optional_library
+from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
 
 __all__ = ["Group", "Walk", "attribute_texts", "child", "children", "name_attribute", "open_h5", "require_h5py"]
 
@@ -33,11 +32,9 @@ _MOST_ATTRIBUTE_BYTES = 1 << 20
 
 
 def require_h5py(path: str) -> None:
-  """Raises H5pyNotInstalledError, which names the file, if h5py is not installed."""
-  if importlib.util.find_spec("h5py") is None:
-    raise H5pyNotInstalledError(
-      f"{path}: reading HDF5 files needs h5py, which is not installed; pip install graftax-savedmodel-io[keras]"
-    )
+  """Raises LibraryNotFoundError, which names the file, if h5py is not installed."""
+  with optional_library(f"{path}: reading HDF5 files", "graftax-savedmodel-io[keras]"):
+    import h5py  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ def read_weights(path: str | os.PathLike[str], *, guard: bool = True) -> dict[st
       damaged files; pass False only for files that you trust.
 
   Raises:
-    H5pyNotInstalledError: h5py is not installed.
+    LibraryNotFoundError: h5py is not installed.
     DamagedWeightsError: a Keras file is damaged, or something else; or a file of sharded weights is missing.
     UnsafeWeightsError: a Keras file refers to other files, or claims to hold more than it does.
     SavedModelError, CheckpointError: what `load` and `read_checkpoint` raise.

@@ -12,7 +12,8 @@ import pytest
 from jax.sharding import SingleDeviceSharding
 from safetensors.numpy import load_file, save_file
 
-from graftax.convert import LibraryNotFoundError, Variable
+from graftax.convert import Variable
+from graftax.graphdef_ir import LibraryNotFoundError
 from graftax.savedmodel_io import (
   load,
   nest,

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.convert import optional_library
+from graftax.graphdef_ir import optional_library
 from graftax.savedmodel_io.errors import (
   CheckpointNotFoundError,
   OutputExistsError,

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from graftax.convert import optional_library
+from graftax.graphdef_ir import optional_library
 from graftax.savedmodel_io.checkpoint.read_options import Report
 
 __all__ = ["ReadProgress", "VariablesProgress", "read_progress"]

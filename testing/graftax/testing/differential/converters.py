@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graftax.graphdef_ir import optional_library
 from graftax.testing._tensorflow import import_tensorflow
 
 __all__ = ["CONVERTERS", "Converter"]
@@ -31,8 +32,8 @@ def _graftax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any],
 
 
 def _tf2jax(function: Any, specs: tuple[Any, ...]) -> tuple[Callable[..., Any], Mapping[str, Any]]:
-  import tf2jax
-
+  with optional_library("the converter tf2jax", "graftax-testing[tf2jax]"):
+    import tf2jax
   tf = import_tensorflow()
   if not hasattr(function, "get_concrete_function"):
     concrete = function
