@@ -30,7 +30,14 @@ from graftax.convert.host_split.split import Split, split_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
-from graftax.convert.program import Capture, Program, StringTable, StringVariable, UnavailableCapture
+from graftax.convert.program import (
+  Capture,
+  Program,
+  SentencePieceModel,
+  StringTable,
+  StringVariable,
+  UnavailableCapture,
+)
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
@@ -70,6 +77,7 @@ __all__ = [
   "SizeBoundError",
   "SparseTensor",
   "Split",
+  "SentencePieceModel",
   "StringTable",
   "StringVariable",
   "UnsupportedPrimitiveError",

@@ -11,7 +11,15 @@ from graftax.convert.variable import PlacedVariable, Variable
 from graftax.graphdef_ir import Function, FunctionLibrary, OpSignatures
 from graftax.ops_jax import ResourceHandle
 
-__all__ = ["Capture", "Program", "StringTable", "StringVariable", "UnavailableCapture"]
+__all__ = [
+  "Capture",
+  "HostCapture",
+  "Program",
+  "SentencePieceModel",
+  "StringTable",
+  "StringVariable",
+  "UnavailableCapture",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,8 +33,13 @@ class UnavailableCapture:
   what: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostCapture(UnavailableCapture):
+  """A capture that JAX cannot hold, but the host's part of a split program can."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class StringTable(UnavailableCapture):
+class StringTable(HostCapture):
   """A table whose keys or values are strings, so JAX cannot hold it. A SavedModel can.
 
   Attributes:
@@ -43,14 +56,25 @@ class StringTable(UnavailableCapture):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class StringVariable(UnavailableCapture):
-  """A variable of strings, so JAX cannot hold it. The host's part of a split program reads it.
+class StringVariable(HostCapture):
+  """A variable of strings, so JAX cannot hold it.
 
   Attributes:
     value: the strings, `bytes` in an array of dtype object.
   """
 
   value: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SentencePieceModel(HostCapture):
+  """A resource of TensorFlow Text that splits text into pieces.
+
+  Attributes:
+    data: the serialized model of SentencePiece.
+  """
+
+  data: bytes
 
 
 Capture = ResourceHandle | np.ndarray | UnavailableCapture

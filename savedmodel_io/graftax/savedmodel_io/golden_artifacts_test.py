@@ -28,6 +28,7 @@ def _artifacts() -> dict[str, tuple[Path, str, dict[str, Any]]]:
 
 _ARTIFACTS = _artifacts()
 _MODELS = [key for key, (_, _, entry) in _ARTIFACTS.items() if entry["kind"] == "model"]
+_TEXTS = [key for key, (_, _, entry) in _ARTIFACTS.items() if entry["kind"] == "text"]
 _WEIGHTS = [key for key, (_, _, entry) in _ARTIFACTS.items() if entry["kind"] == "weights"]
 
 
@@ -53,6 +54,24 @@ def test_a_model_computes_what_tensorflow_did(key):
     actual = np.asarray(actual)
     assert actual.shape == wanted.shape
     np.testing.assert_allclose(actual.astype(wanted.dtype), wanted, rtol=_TOLERANCE, atol=_TOLERANCE)
+
+
+# Strings and integers to the bit; TensorFlow Text wrote them.
+@pytest.mark.parametrize("key", _TEXTS)
+def test_a_split_model_of_text_computes_what_tensorflow_did(key):
+  folder, name, entry = _ARTIFACTS[key]
+  if name == "text_sentencepiece":
+    pytest.importorskip("sentencepiece")
+  given, expected = _values(folder, name)
+  head, body, params, tail = load(folder / entry["path"]).split()
+  outputs = tail(jax.jit(body)(params, *head(text=given["text"].tolist())))
+  assert sorted(outputs) == sorted(expected)
+  for key, wanted in expected.items():
+    actual = np.asarray(outputs[key])
+    if wanted.dtype.kind == "f":
+      np.testing.assert_allclose(actual, wanted, rtol=_TOLERANCE, atol=_TOLERANCE)
+    else:
+      np.testing.assert_array_equal(actual.astype(bytes) if wanted.dtype.kind == "S" else actual, wanted)
 
 
 @pytest.mark.parametrize("key", _some_slow(_WEIGHTS))

@@ -190,7 +190,8 @@ class SavedModel:
     """Splits a signature or a restored function into its work for the host and a numeric part in JAX.
 
     The parts run without TensorFlow: the host's parts process strings, tables and encoded images in NumPy.
-    Regular expressions need the extra `text` of graftax-convert, images the extra `image`.
+    Regular expressions and the tokenizers of TensorFlow Text need the extra `text` of graftax-convert, images the
+    extra `image`.
 
     Args:
       entry: as for `convert`.

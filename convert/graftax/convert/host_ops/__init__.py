@@ -2,13 +2,16 @@
 
 - `control_flow`: Calls, conditionals and loops, step by step: PartitionedCall, If, Case, While, For.
 - `examples`: Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample.
+- `fast_wordpiece`: Pieces of words from a vocabulary in a trie: FastWordpieceTokenizeWithOffsets.
 - `files`: Files and bytes: ReadFile, DecodeRaw, DecodeCompressed, DecodeWav.
 - `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and the hash of TensorFlow's first version.
 - `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed.
 - `images`: Encoded images, with Pillow: DecodeJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
+- `normalization`: Normalized text: CaseFoldUTF8, NormalizeUTF8.
 - `rearranging`: Runs JAX's lowerings of ops that only move, repeat and compare elements on strings.
 - `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
+- `sentencepiece`: Pieces of text by a SentencePiece model: SentencepieceTokenizeOp and others.
 - `strings`: Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, base64.
 - `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
 - `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
@@ -16,19 +19,24 @@
 - `values`: Helpers for arrays of strings: dtype object with `bytes` as elements.
 - `variables`: Variables of strings: ReadVariableOp.
 - `wire_format`: Reads the wire format of protocol buffers, for messages whose schema is a few fields.
+- `wordpiece`: Pieces of words from a vocabulary in a table: WordpieceTokenizeWithOffsets.
 """
 
 # The modules that register host ops; the others are helpers.
 HOST_OPS = (
   "control_flow",
   "examples",
+  "fast_wordpiece",
   "files",
   "hashing",
   "images",
+  "normalization",
   "regex",
+  "sentencepiece",
   "strings",
   "tables",
   "tensor_lists",
   "unicode",
   "variables",
+  "wordpiece",
 )

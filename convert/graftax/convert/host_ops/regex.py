@@ -1,4 +1,4 @@
-"""Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch, StaticRegexFullMatch."""
+"""Regular expressions with RE2's meaning: RegexReplace, RegexFullMatch, RegexSplitWithOffsets."""
 
 import functools
 import re
@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import map_strings, scalar_string
+from graftax.convert.host_ops.values import map_strings, scalar_string, string_array
 from graftax.graphdef_ir import optional_library
 from graftax.ops_jax import InvalidInputError
 
-__all__ = ["regex_full_match", "regex_replace", "static_regex_full_match", "static_regex_replace"]
+__all__ = [
+  "regex_full_match",
+  "regex_replace",
+  "regex_split_with_offsets",
+  "static_regex_full_match",
+  "static_regex_replace",
+]
 
 _REWRITE = re.compile(rb"\\([0-9\\])|\\|[^\\]+", re.DOTALL)
 
@@ -56,6 +62,41 @@ def static_regex_full_match(input_: np.ndarray, *, pattern: bytes) -> np.ndarray
 def regex_full_match(input_: np.ndarray, pattern: np.ndarray) -> np.ndarray:
   """Returns whether the pattern matches each whole string."""
   return static_regex_full_match(input_, pattern=scalar_string(pattern, "RegexFullMatch: pattern"))
+
+
+@host_op("RegexSplitWithOffsets")
+def regex_split_with_offsets(
+  input_: np.ndarray, delim_regex_pattern: np.ndarray, keep_delim_regex_pattern: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the parts of each string between delimiters: parts, starts and ends in bytes, row splits.
+
+  Delimiters that the second pattern matches as a whole are parts, too. As in TensorFlow Text, a string ends at its
+  first zero byte.
+
+  Raises:
+    InvalidInputError: a pattern is malformed, or a delimiter is empty.
+  """
+  delimiter = _compile(scalar_string(delim_regex_pattern, "RegexSplitWithOffsets: delim_regex_pattern"))
+  kept = scalar_string(keep_delim_regex_pattern, "RegexSplitWithOffsets: keep_delim_regex_pattern")
+  keep = _compile(kept) if kept else None
+  rows = [_parts(item.partition(b"\0")[0], delimiter, keep) for item in input_.tolist()]
+  parts = [part for row in rows for part in row]
+  starts, ends = (np.array([part[i] for part in parts], np.int64) for i in (1, 2))
+  return string_array(part[0] for part in parts), starts, ends, np.cumsum([0, *map(len, rows)]).astype(np.int64)
+
+
+def _parts(item: bytes, delimiter: Any, keep: Any) -> list[tuple[bytes, int, int]]:
+  parts: list[tuple[bytes, int, int]] = []
+  start = 0
+  for match in delimiter.finditer(item):
+    if match.start() == match.end():
+      raise InvalidInputError(f"RegexSplitWithOffsets: {delimiter.pattern!r} matches nothing in {item!r}.")
+    if start < match.start():
+      parts.append((item[start : match.start()], start, match.start()))
+    if keep is not None and keep.fullmatch(match[0]):
+      parts.append((match[0], *match.span()))
+    start = match.end()
+  return [*parts, (item[start:], start, len(item))] if start < len(item) else parts
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,13 +11,13 @@ from graftax.convert.host_ops.values import as_strings
 from graftax.convert.program import StringTable
 from graftax.ops_jax import LookupTable
 
-__all__ = ["lookup_table_export", "lookup_table_find", "lookup_table_size"]
+__all__ = ["Table", "lookup_table_export", "lookup_table_find", "lookup_table_size", "table_values"]
 
-_Table = StringTable | LookupTable
+Table = StringTable | LookupTable
 
 
 @host_op("LookupTableFind", "LookupTableFindV2", ignores=("Tin", "Tout"), always=True)
-def lookup_table_find(table_handle: _Table, keys: np.ndarray, default_value: np.ndarray) -> np.ndarray:
+def lookup_table_find(table_handle: Table, keys: np.ndarray, default_value: np.ndarray) -> np.ndarray:
   """Returns the value of each key, or the default value if the table does not have it."""
   positions, values = _index(_Identified(table_handle)), table_handle.values
   key_rank = table_handle.keys.ndim - 1
@@ -32,21 +32,26 @@ def lookup_table_find(table_handle: _Table, keys: np.ndarray, default_value: np.
 
 
 @host_op("LookupTableSize", "LookupTableSizeV2", always=True)
-def lookup_table_size(table_handle: _Table) -> np.ndarray:
+def lookup_table_size(table_handle: Table) -> np.ndarray:
   """Returns the number of keys, an int64 scalar."""
   return np.asarray(len(table_handle.keys), np.int64)
 
 
 @host_op("LookupTableExport", "LookupTableExportV2", ignores=("Tkeys", "Tvalues"), always=True)
-def lookup_table_export(table_handle: _Table) -> tuple[np.ndarray, np.ndarray]:
+def lookup_table_export(table_handle: Table) -> tuple[np.ndarray, np.ndarray]:
   """Returns all keys and their values, in the order in which the table was filled."""
   return table_handle.keys, table_handle.values
+
+
+def table_values(table: Table) -> dict[Hashable, int]:
+  """Returns the values of a table of integers by key."""
+  return _values(_Identified(table))
 
 
 class _Identified:
   """A table, compared by identity: a `LookupTable` is compared by its name."""
 
-  def __init__(self, table: _Table):
+  def __init__(self, table: Table):
     self.table = table
 
   def __hash__(self) -> int:
@@ -66,3 +71,9 @@ def _index(table: _Identified) -> dict[Hashable, int]:
 
 def _hashable(key: np.ndarray) -> Hashable:
   return tuple(key.reshape(-1).tolist())
+
+
+@functools.lru_cache(maxsize=32)
+def _values(table: _Identified) -> dict[Hashable, int]:
+  values = table.table.values.tolist()
+  return {key: values[position] for key, position in _index(table).items()}

@@ -8,7 +8,15 @@ from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import map_strings, string_array
 from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
 
-__all__ = ["decode_replacing", "unicode_decode", "unicode_decode_with_offsets", "unicode_encode", "unicode_transcode"]
+__all__ = [
+  "character_ends",
+  "code_points",
+  "decode_replacing",
+  "unicode_decode",
+  "unicode_decode_with_offsets",
+  "unicode_encode",
+  "unicode_transcode",
+]
 
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -36,6 +44,13 @@ _CODECS = {
 def decode_replacing(item: bytes) -> str:
   """Returns UTF-8 as text, with U+FFFD in place of each malformed sequence."""
   return item.decode("utf-8", "replace")
+
+
+def character_ends(item: bytes) -> list[int]:
+  """Returns the position after each character of UTF-8. A malformed sequence is a character."""
+  if item.isascii():
+    return list(range(1, len(item) + 1))
+  return [*(start for _, start in code_points(item) if start), len(item)]
 
 
 @host_op("UnicodeDecode")
@@ -148,7 +163,7 @@ def _codec(op: str, encoding: str) -> str:
 
 def _replaced(item: bytes, codec: str, errors: str, replacement: int, controls: bool) -> Iterator[tuple[int, int]]:
   """Yields the code points of a string and their positions, with errors handled as the op says."""
-  for point, start in _code_points(item, codec):
+  for point, start in code_points(item, codec):
     if point is not None and not (controls and point in _CONTROL_CHARACTERS):
       yield point, start
     elif errors == "strict":
@@ -157,7 +172,7 @@ def _replaced(item: bytes, codec: str, errors: str, replacement: int, controls: 
       yield replacement, start
 
 
-def _code_points(item: bytes, codec: str) -> Iterator[tuple[int | None, int]]:
+def code_points(item: bytes, codec: str = "utf-8") -> Iterator[tuple[int | None, int]]:
   """Yields `(code point, position)`; None in place of the code point for a malformed sequence."""
   position = 0
   while position < len(item):

@@ -16,7 +16,7 @@ from graftax.convert.host_ops.values import as_strings
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.plan import Plan, Planner
-from graftax.convert.program import Program, StringTable, StringVariable, UnavailableCapture
+from graftax.convert.program import HostCapture, Program, UnavailableCapture
 from graftax.graphdef_ir import follow_calls, referenced_functions, traits_of
 from graftax.ops_jax import Int64Pair, Value
 
@@ -94,7 +94,7 @@ def host_obstacles(program: Program, names: Collection[str] | None = None) -> di
       found[node.op].append((node.name, function))
   start = len(program.function.parameters) - len(program.captures)
   for parameter, capture in zip(program.function.parameters[start:], program.captures, strict=True):
-    if isinstance(capture, UnavailableCapture) and not isinstance(capture, StringTable | StringVariable):
+    if isinstance(capture, UnavailableCapture) and not isinstance(capture, HostCapture):
       readers = [n.name for n in program.function.nodes if any(ref.node == parameter.name for ref in n.inputs)]
       if readers:
         found[capture.what] += ((name, program.function.name) for name in readers)

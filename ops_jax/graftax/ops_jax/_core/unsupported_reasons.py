@@ -7,7 +7,10 @@ from graftax.ops_jax._core.registry import supported_ops
 __all__ = ["reason_without_lowering"]
 
 _SHAPE = "the size of its result depends on data, but JAX's shapes are static; compute it outside, or pad and mask"
-_HOST = "it is work for the host; run it in TensorFlow or Python and convert what comes after it"
+_HOST = (
+  "it is work for the host; SavedModel.split separates it from the numbers and runs it without TensorFlow, or run it "
+  "in TensorFlow or Python and convert what comes after it"
+)
 _PIPELINE = "it is part of an input pipeline; feed its elements as arguments of the converted function"
 _QUEUE = "TF1 queues and stages hold state of a running session; feed their outputs as inputs"
 _DEVICES = (
@@ -18,7 +21,7 @@ _QUANTIZED = (
   "it is a kernel of graphs quantized for old CPU runtimes; convert the float graph, or its fake quantization"
 )
 _GRADIENT = "it belongs to a gradient graph built by TensorFlow; convert the forward function and use jax.grad"
-_TREES = "decision forests are not lowered; keep this part in TensorFlow"
+_TREES = "decision forests are not lowered; keep this part in TensorFlow, or run the forest with the library ydf"
 
 # The first pattern that matches an op's whole name gives the reason, if the op has no lowering: some patterns are for
 # the rest of a family of which other ops are lowered.
@@ -43,7 +46,7 @@ _REASONS = tuple(
     (r"(LearnedUnigram|ThreadUnsafeUnigram)CandidateSampler", "it counts classes in the kernel's own memory, which no "
       "checkpoint holds; use UniformCandidateSampler or FixedUnigramCandidateSampler"),
     (r"SparseCross(V2|Hashed)", _HOST),
-    (r"BoostedTrees.*|.*TreeEnsemble.*|IsBoostedTrees.*", _TREES),
+    (r"BoostedTrees.*|.*TreeEnsemble.*|IsBoostedTrees.*|SimpleML.*", _TREES),
     (r"Quantized.*|_(Mkl)?(Fused)?Quantized.*|Requant.*|QuantizeDown.*", _QUANTIZED),
     (r"_?_Mkl.*|_Fused.*", "TensorFlow's optimizer creates it for one kind of CPU; save the graph without it"),
     (r".*Dataset.*|.*Iterator.*|.*OptionalFromDataset.*", _PIPELINE),
@@ -53,7 +56,7 @@ _REASONS = tuple(
     (r"(EditDistance|.*SetOperation|SetSize|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
       r"GenerateBoundingBoxProposals|ComputeAccidentalHits)", _SHAPE),
     (r"(Decode|Encode|Parse|Read|Write|Save|Restore|Serialize|Deserialize|String|Unicode|Regex|StaticRegex|ReduceJoin)"
-      r".*|.*(Summary|Checkpoint|File).*|AsString|Substr|ReduceJoin|.*Join|.*Session.*|.*HashBucket.*|"
+      r".*|(Fast)?Wordpiece.*|Sentencepiece.*|CaseFoldUTF8|NormalizeUTF8|.*(Summary|Checkpoint|File).*|AsString|Substr|ReduceJoin|.*Join|.*Session.*|.*HashBucket.*|"
       r"InitializeTable.*|LookupTable.*|.*HashTable.*", _HOST),
   )
 )  # fmt: skip

@@ -24,7 +24,7 @@ from graftax.savedmodel_io.objects.captures import (
   VariableCapture,
 )
 from graftax.savedmodel_io.objects.object_graph import CapturedTensorObject
-from graftax.savedmodel_io.programs.tables import restored_table
+from graftax.savedmodel_io.programs.tables import restored_resource
 from graftax.savedmodel_io.variables.variables import VariableInfo
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def convert_capture(model: "SavedModel", capture: Any, function: str) -> Capture
     case AssetCapture():
       return np.asarray(str(capture.path).encode(), object)
     case ResourceCapture():
-      return restored_table(model, capture.name)
+      return restored_resource(model, capture.name)
   raise ConversionError(
     f"function {function!r} captures {capture}, which is neither a variable nor a constant and has no JAX counterpart."
   )

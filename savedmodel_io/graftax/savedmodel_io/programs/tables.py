@@ -1,4 +1,4 @@
-"""Lookup tables of a SavedModel, as constants."""
+"""Lookup tables and other resources of a SavedModel, as constants."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -9,6 +9,7 @@ import numpy as np
 from graftax.convert import (
   Capture,
   ResourceHandle,
+  SentencePieceModel,
   UnavailableCapture,
   filled_table,
   graph_filled_tables,
@@ -24,7 +25,7 @@ from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource
 if TYPE_CHECKING:
   from graftax.savedmodel_io.saved_model import SavedModel
 
-__all__ = ["graph_tables", "restored_table"]
+__all__ = ["graph_tables", "restored_resource"]
 
 # What ops that make tables make, by their traits.
 _TABLES = ("table", "anonymous_table")
@@ -32,8 +33,8 @@ _TABLES = ("table", "anonymous_table")
 _NUM_MARKERS = 2
 
 
-def restored_table(model: "SavedModel", name: str) -> Capture:
-  """Returns a table that functions capture, with its contents after loading, or what is wrong with it.
+def restored_resource(model: "SavedModel", name: str) -> Capture:
+  """Returns a table or model that functions capture, with its contents after loading, or what is wrong with it.
 
   Args:
     model: a loaded model.
@@ -44,6 +45,10 @@ def restored_table(model: "SavedModel", name: str) -> Capture:
     return UnavailableCapture(f"object {name!r}, which is not a table,")
   creator = resource.create
   nodes = () if creator is None else _body(model, creator).nodes
+  for node in nodes:
+    data = node.attrs.get("model")
+    if node.op == "SentencepieceOp" and isinstance(data, bytes):
+      return SentencePieceModel(f"resource {name!r} is a SentencePiece model", data)
   maker = next((node for node in nodes if traits_of(node.op).makes in _TABLES), None)
   op = "" if maker is None else maker.op
   checkpointed = _checkpointed(model, resource)

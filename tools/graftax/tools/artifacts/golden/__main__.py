@@ -6,6 +6,8 @@
 Writes a folder for the version of TensorFlow below the given one, which must not have it yet: artifacts are never
 written again, because what an old TensorFlow wrote must stay readable. Without TensorFlow,
 `savedmodel_io/golden_artifacts_test.py` converts all of them and compares what they compute.
+
+With `--text`, it writes models of TensorFlow Text instead. tensorflow-text and sentencepiece must be installed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import os
 import traceback
 
-from graftax.tools.artifacts.golden import checkpoints, graphs, keras_models, modules, stablehlo
+from graftax.tools.artifacts.golden import checkpoints, graphs, keras_models, modules, stablehlo, text
 from graftax.tools.artifacts.golden.recorder import Recorder
 
 __all__ = ["main"]
@@ -24,6 +26,7 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("folder", help="dated folder")
   parser.add_argument("--only", nargs="+", metavar="NAME", help="artifacts to write; by default all")
+  parser.add_argument("--text", action="store_true", help="write models of TensorFlow Text")
   arguments = parser.parse_args()
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   import tensorflow as tf
@@ -34,6 +37,8 @@ def main() -> None:
     writers.update(modules.WRITERS)
     writers.update(stablehlo.WRITERS)
   writers.update(keras_models.WRITERS)
+  if arguments.text:
+    writers = text.WRITERS
   for name in arguments.only or writers:
     write = writers[name]
     try:

@@ -59,6 +59,12 @@ class Recorder:
     """Notes the values of a file of weights, by name."""
     self._add(name, "weights", {"out:" + key: _plain(value) for key, value in values.items()}, file, options)
 
+  def text(self, name: str, inputs: Any, outputs: Any) -> None:
+    """Notes what a model computes from text: arrays by name, with strings among them."""
+    arrays = {"in:" + key: _plain(value) for key, value in inputs.items()}
+    arrays.update({"out:" + key: _plain(value) for key, value in outputs.items()})
+    self._add(name, "text", arrays, "", {})
+
   def discard(self, name: str) -> None:
     """Removes what a writer that failed has left."""
     self._entries.pop(name, None)

@@ -1,0 +1,65 @@
+"""What the host cannot process: the error names the value and what would do."""
+
+import numpy as np
+import pytest
+
+from graftax.convert.host_ops.fast_wordpiece import fast_wordpiece_tokenize_with_offsets
+from graftax.convert.host_ops.files import decode_wav
+from graftax.convert.host_ops.images import decode_image
+from graftax.convert.host_ops.normalization import case_fold_utf8, normalize_utf8
+from graftax.convert.host_ops.regex import regex_split_with_offsets
+from graftax.convert.host_ops.sentencepiece import (
+  sentencepiece_op,
+  sentencepiece_tokenize_op,
+  sentencepiece_vocab_size_op,
+)
+from graftax.convert.host_ops.strings import string_to_number
+from graftax.convert.host_ops.unicode import unicode_decode
+from graftax.convert.host_ops.values import as_strings, string_array
+from graftax.graphdef_ir import GraftaxError
+
+_TEXT = string_array([b"bad \xff text"])
+_NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
+
+
+@pytest.mark.parametrize(
+  ("call", "message"),
+  [
+    (
+      lambda: unicode_decode(_TEXT, input_encoding="UTF-8", errors="strict"),
+      r"malformed text in b'bad \\xff text' at byte 4",
+    ),
+    (lambda: decode_image(as_strings(b"GIMP image")), r"b'GIMP im"),
+    (lambda: decode_wav(as_strings(b"OggS\0\0\0\0")), r"8 bytes that begin with b'OggS.* are not a WAV file"),
+    (lambda: string_to_number(_TEXT, out_type=np.dtype(np.float32)), r"b'bad \\xff text' is not a number"),
+    (lambda: normalize_utf8(_TEXT, normalization_form=b"NFX"), r"form 'NFX'; expected one of \['NFC', 'NFD'"),
+    (
+      lambda: regex_split_with_offsets(_TEXT, as_strings(b"x*"), as_strings(b"")),
+      r"b'x\*' matches nothing in b'bad \\xff text'",
+    ),
+    (
+      lambda: fast_wordpiece_tokenize_with_offsets(_TEXT, np.frombuffer(b"\xff" * 40, np.uint8)),
+      r"its model of 40 bytes cannot be read",
+    ),
+  ],
+)
+def test_bad_input_is_named(call, message):
+  with pytest.raises(GraftaxError, match=message):
+    call()
+
+
+def test_a_character_that_python_does_not_know_is_refused_only_if_its_normal_form_is_unknown():
+  assert normalize_utf8(_NOT_KNOWN_YET[:1], normalization_form=b"NFKC").tolist() == _NOT_KNOWN_YET[:1].tolist()
+  with pytest.raises(GraftaxError, match=r"U\+0897, which is not in Unicode 1[45]"):
+    case_fold_utf8(_NOT_KNOWN_YET)
+
+
+def test_models_of_sentencepiece_that_cannot_be_read_and_sampling_are_refused():
+  pytest.importorskip("sentencepiece")
+  with pytest.raises(GraftaxError, match="its model of 4 bytes cannot be read"):
+    sentencepiece_vocab_size_op(sentencepiece_op(model=b"junk"))
+  no, one = np.asarray(False), np.asarray(1.0, np.float32)
+  with pytest.raises(GraftaxError, match="nbest_size=-1 .* expected the best pieces"):
+    sentencepiece_tokenize_op(
+      sentencepiece_op(model=b"junk"), _TEXT, np.asarray(-1), one, no, no, no, out_type=np.dtype(np.int32)
+    )

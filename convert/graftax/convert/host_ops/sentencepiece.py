@@ -1,0 +1,197 @@
+"""Pieces of text by a SentencePiece model, with the library sentencepiece: SentencepieceTokenizeOp and others."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.values import string_array
+from graftax.convert.program import SentencePieceModel
+from graftax.graphdef_ir import optional_library
+from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
+
+__all__ = [
+  "sentencepiece_detokenize_op",
+  "sentencepiece_id_to_string_op",
+  "sentencepiece_op",
+  "sentencepiece_string_to_id_op",
+  "sentencepiece_tokenize_op",
+  "sentencepiece_tokenize_with_offsets_op",
+  "sentencepiece_vocab_size_op",
+]
+
+# Any in this module: the library is optional.
+
+_INT64 = np.dtype(np.int64)
+
+# A piece, its number, and the positions of its first byte and of the one after its last.
+_Piece = tuple[bytes, int, int, int]
+
+
+@host_op("SentencepieceOp", ignores=("container", "shared_name", "use_node_name_sharing"))
+def sentencepiece_op(*, model: bytes) -> SentencePieceModel:
+  """Returns the model that an attribute holds."""
+  return SentencePieceModel("a SentencePiece model", model)
+
+
+@host_op("SentencepieceTokenizeOp", ignores=("num_threads", "chunk_size"))
+def sentencepiece_tokenize_op(
+  sp_handle: SentencePieceModel,
+  input_: np.ndarray,
+  nbest_size: np.ndarray,
+  alpha: np.ndarray,
+  add_bos: np.ndarray,
+  add_eos: np.ndarray,
+  reverse: np.ndarray,
+  *,
+  out_type: np.dtype,
+  Tsplits: np.dtype = _INT64,
+  return_nbest: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the pieces of each text, or their numbers, and row splits; see `sentencepiece_tokenize_with_offsets_op`."""
+  values, splits, _, _ = sentencepiece_tokenize_with_offsets_op(
+    sp_handle, input_, nbest_size, alpha, add_bos, add_eos, reverse,
+    out_type=out_type, Tsplits=Tsplits, return_nbest=return_nbest,
+  )  # fmt: skip
+  return values, splits
+
+
+@host_op("SentencepieceTokenizeWithOffsetsOp")
+def sentencepiece_tokenize_with_offsets_op(
+  sp_handle: SentencePieceModel,
+  input_: np.ndarray,
+  nbest_size: np.ndarray,
+  alpha: np.ndarray,
+  add_bos: np.ndarray,
+  add_eos: np.ndarray,
+  reverse: np.ndarray,
+  *,
+  out_type: np.dtype,
+  Tsplits: np.dtype = _INT64,
+  return_nbest: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the pieces of each text, or their numbers, row splits, and the pieces' starts and ends in bytes.
+
+  Raises:
+    InvalidInputError: the model is malformed.
+    UnsupportedAttrError: the pieces are sampled, or several best ones are asked for.
+  """
+  del alpha
+  if return_nbest or not np.isin(nbest_size, (0, 1)).all():
+    raise UnsupportedAttrError(
+      f"SentencepieceTokenizeOp: nbest_size={np.asarray(nbest_size).tolist()!r} with return_nbest={return_nbest!r} is "
+      "not supported; expected the best pieces, nbest_size 0 or 1."
+    )
+  processor = _processor(sp_handle)
+  rows = [_pieces(processor, text) for text in input_.reshape(-1).tolist()]
+  if add_bos:
+    rows = [[_control(processor, processor.bos_id()), *row] for row in rows]
+  if add_eos:
+    rows = [[*row, _control(processor, processor.eos_id())] for row in rows]
+  pieces = [piece for row in rows for piece in (reversed(row) if reverse else row)]
+  splits = np.cumsum([0, *map(len, rows)]).astype(Tsplits)
+  starts, ends = (np.array([piece[i] for piece in pieces], np.int64) for i in (2, 3))
+  if out_type.kind == "O":
+    return string_array(piece[0] for piece in pieces), splits, starts, ends
+  return np.array([piece[1] for piece in pieces], out_type), splits, starts, ends
+
+
+def _pieces(processor: Any, text: bytes) -> list[_Piece]:
+  found = processor.encode(text, out_type="offset_mapping")
+  triples = zip(found["pieces"], found["ids"], found["offsets"], strict=True)
+  return [(piece, number, *offsets) for piece, number, offsets in triples]
+
+
+def _control(processor: Any, number: int) -> _Piece:
+  """Returns the piece at the start or the end, which has no place in the text.
+
+  Raises:
+    InvalidInputError: the model has no such piece.
+  """
+  _check_numbers(processor, [number])
+  return processor.id_to_piece(number).encode(), number, 0, 0
+
+
+@host_op("SentencepieceDetokenizeOp", ignores=("T", "Tsplits"))
+def sentencepiece_detokenize_op(
+  sp_handle: SentencePieceModel,
+  input_values: np.ndarray,
+  input_splits: np.ndarray,
+  add_bos: np.ndarray,
+  add_eos: np.ndarray,
+  reverse: np.ndarray,
+) -> np.ndarray:
+  """Returns the text that each row of pieces or numbers spells.
+
+  Raises:
+    InvalidInputError: a number is not one of a piece.
+  """
+  del add_bos, add_eos
+  processor = _processor(sp_handle)
+  bounds = zip(input_splits[:-1].tolist(), input_splits[1:].tolist(), strict=True)
+  rows = [input_values[start:stop].tolist() for start, stop in bounds]
+  return string_array(_spelled(processor, row[::-1] if reverse else row) for row in rows)
+
+
+def _spelled(processor: Any, row: Sequence[Any]) -> bytes:
+  if not row:
+    return b""
+  if not isinstance(row[0], bytes):
+    _check_numbers(processor, row)
+  text = processor.decode(row, out_type=bytes)
+  assert isinstance(text, bytes), f"internal: sentencepiece returned {text!r}."
+  return text
+
+
+@host_op("SentencepieceVocabSizeOp")
+def sentencepiece_vocab_size_op(sp_handle: SentencePieceModel) -> np.ndarray:
+  """Returns the number of pieces, an int32 scalar."""
+  return np.asarray(_processor(sp_handle).vocab_size(), np.int32)
+
+
+@host_op("SentencepieceIdToStringOp")
+def sentencepiece_id_to_string_op(sp_handle: SentencePieceModel, input_: np.ndarray) -> np.ndarray:
+  """Returns the pieces with the given numbers.
+
+  Raises:
+    InvalidInputError: a number is not one of a piece.
+  """
+  processor = _processor(sp_handle)
+  numbers = input_.reshape(-1).tolist()
+  _check_numbers(processor, numbers)
+  return string_array((processor.id_to_piece(number).encode() for number in numbers), input_.shape)
+
+
+@host_op("SentencepieceStringToIdOp")
+def sentencepiece_string_to_id_op(sp_handle: SentencePieceModel, input_: np.ndarray) -> np.ndarray:
+  """Returns the numbers of pieces; that of the unknown piece for what is not a piece."""
+  processor = _processor(sp_handle)
+  pieces = (item.decode("utf-8", "replace") for item in input_.reshape(-1).tolist())
+  return np.array([processor.piece_to_id(piece) for piece in pieces], np.int32).reshape(input_.shape)
+
+
+def _check_numbers(processor: Any, numbers: Sequence[int]) -> None:
+  size = processor.vocab_size()
+  wrong = [number for number in numbers if not 0 <= number < size]
+  if wrong:
+    raise InvalidInputError(f"SentencePiece: {wrong[0]} is not the number of a piece; the model has {size} pieces.")
+
+
+def _processor(model: SentencePieceModel) -> Any:
+  return _loaded(model.data)
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(data: bytes) -> Any:
+  with optional_library("the model's host part, which has tokenizers,", "graftax-convert[text]"):
+    import sentencepiece
+  processor = sentencepiece.SentencePieceProcessor()
+  try:
+    if not data:
+      raise ValueError("it is empty")
+    processor.load_from_serialized_proto(data)
+  except (RuntimeError, ValueError) as e:
+    raise InvalidInputError(f"SentencepieceOp: its model of {len(data)} bytes cannot be read: {e}") from e
+  return processor

@@ -1,0 +1,99 @@
+"""Pieces of words from a vocabulary in a table: WordpieceTokenizeWithOffsets."""
+
+import dataclasses
+from collections.abc import Hashable, Iterator, Mapping
+
+import numpy as np
+
+from graftax.convert.host_ops.registry import host_op
+from graftax.convert.host_ops.tables import Table, table_values
+from graftax.convert.host_ops.unicode import character_ends
+from graftax.convert.host_ops.values import string_array
+
+__all__ = ["Piece", "wordpiece_tokenize_with_offsets"]
+
+# What the op takes as the value of a word that is not in the vocabulary.
+_ABSENT = -1
+
+Piece = tuple[bytes, int, int]
+"""A piece, and the positions of its first byte and of the one after its last in the word."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Vocabulary:
+  """The vocabulary and the op's attributes."""
+
+  ids: Mapping[Hashable, int]
+  suffix_indicator: bytes
+  max_chars_per_token: int
+  unknown: bytes | None
+  split_unknown_characters: bool
+
+  def __contains__(self, piece: bytes) -> bool:
+    return self.ids.get(piece, _ABSENT) != _ABSENT
+
+  def marked(self, piece: bytes, start: int) -> bytes:
+    """Returns a piece as the vocabulary has it: with the indicator unless it begins the word."""
+    return self.suffix_indicator + piece if start else piece
+
+
+@host_op("WordpieceTokenizeWithOffsets")
+def wordpiece_tokenize_with_offsets(
+  input_values: np.ndarray,
+  vocab_lookup_table: Table,
+  *,
+  suffix_indicator: bytes,
+  max_bytes_per_word: int,
+  max_chars_per_token: int = 0,
+  use_unknown_token: bool,
+  unknown_token: bytes,
+  split_unknown_characters: bool = False,
+  output_row_partition_type: bytes = b"row_lengths",
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the longest pieces that make up each word: pieces, row lengths or splits, starts and ends in bytes."""
+  unknown = unknown_token if use_unknown_token else None
+  vocabulary = _Vocabulary(
+    table_values(vocab_lookup_table), suffix_indicator, max_chars_per_token, unknown, split_unknown_characters
+  )
+  rows = [_pieces_of(word, vocabulary, max_bytes_per_word) for word in input_values.reshape(-1).tolist()]
+  lengths = [len(row) for row in rows]
+  partition = lengths if output_row_partition_type == b"row_lengths" else np.cumsum([0, *lengths])
+  pieces = [piece for row in rows for piece in row]
+  starts, ends = (np.array([piece[i] for piece in pieces], np.int64) for i in (1, 2))
+  return string_array(text for text, _, _ in pieces), np.asarray(partition, np.int64), starts, ends
+
+
+def _pieces_of(word: bytes, vocabulary: _Vocabulary, max_bytes: int) -> list[Piece]:
+  if len(word) > max_bytes:
+    # TensorFlow gives the length of the unknown token as the end here, but that of the word below.
+    return [(word, 0, len(word)) if vocabulary.unknown is None else (vocabulary.unknown, 0, len(vocabulary.unknown))]
+  found = list(_greedy_pieces(word, vocabulary))
+  if None in found:
+    return [(word if vocabulary.unknown is None else vocabulary.unknown, 0, len(word))]
+  return [piece for piece in found if piece is not None]
+
+
+def _greedy_pieces(word: bytes, vocabulary: _Vocabulary) -> Iterator[Piece | None]:
+  """Yields the longest pieces from left to right; None if nothing in the vocabulary matches."""
+  ends = character_ends(word)
+  first = start = 0
+  while first < len(ends):
+    limit = first + vocabulary.max_chars_per_token if vocabulary.max_chars_per_token > 0 else len(ends)
+    last = next(
+      (
+        i
+        for i in reversed(range(first, min(limit, len(ends))))
+        if vocabulary.marked(word[start : ends[i]], start) in vocabulary
+      ),
+      None,
+    )
+    if last is not None:
+      yield vocabulary.marked(word[start : ends[last]], start), start, ends[last]
+    elif vocabulary.split_unknown_characters:
+      last = first
+      piece = word[start : ends[last]] if vocabulary.unknown is None else vocabulary.unknown
+      yield vocabulary.marked(piece, start), start, ends[last]
+    else:
+      yield None
+      return
+    first, start = last + 1, ends[last]
