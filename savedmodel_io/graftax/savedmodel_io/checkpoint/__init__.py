@@ -5,6 +5,6 @@
 - `table_reader`, `table_writer`: the sorted table that both formats use.
 - `read_options`: what a caller chooses for each tensor.
 - `tensor_entry`, `tensor_slice`, `partition`, `string_tensor`: one tensor, its slices, and how strings are stored.
-- `pieces`: reads mapped files without keeping their pages in memory, and without their neighbours.
+- `pieces`: reads mapped files without keeping their pages in memory.
 - `crc32c`, `varint`, `ordered_code`: checksums and number encodings.
 """

@@ -13,7 +13,13 @@ from graftax.graphdef_ir import DType, schema
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
 from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
-from graftax.savedmodel_io.checkpoint.pieces import PIECE_BYTES, cast_in_pieces, checksum_in_pieces, copy_in_pieces
+from graftax.savedmodel_io.checkpoint.pieces import (
+  PIECE_BYTES,
+  cast_in_pieces,
+  checksum_in_pieces,
+  copy_in_pieces,
+  read_ahead,
+)
 from graftax.savedmodel_io.checkpoint.read_options import ReadOptions
 from graftax.savedmodel_io.checkpoint.string_tensor import decode_string_tensor
 from graftax.savedmodel_io.checkpoint.table_reader import read_table
@@ -87,6 +93,12 @@ class BundleReader:
 
     return read_partitioned(entry, bounds, options.result_dtype(stored_dtype), read_slice, index_path(self._prefix))
 
+  def read_ahead(self, entry: TensorEntry, bounds: Bounds) -> None:
+    """Has the system read a part of a tensor in the background, if it is stored in one place."""
+    if not entry.slices and entry.dtype != DType.STRING:
+      view = self._read_stored(entry, f"tensor {entry.key!r}", ReadOptions(verify=False))[box_index(bounds)]
+      read_ahead(self._shard(entry.shard), view)
+
   def _read_box(self, entry: TensorEntry, what: str, bounds: Bounds, options: ReadOptions) -> np.ndarray:
     """Returns a box of a tensor, or of a slice, that is stored in one place."""
     stored_dtype = _numpy_dtype(entry, what)
@@ -122,6 +134,7 @@ class BundleReader:
     if data.size != entry.size_bytes:
       raise _short_shard(path, entry, self._shard(entry.shard).size)
     if entry.dtype == DType.STRING:
+      read_ahead(self._shard(entry.shard), data)
       strings, checksum = decode_string_tensor(data.tobytes(), entry.shape, where)
       if options.verify:
         _verify(checksum, entry, where)

@@ -1,10 +1,9 @@
-"""Reads a mapped file piece by piece: its pages do not stay in memory, and only those that are needed are read.
+"""Reads a mapped file piece by piece, so that its pages do not stay in memory.
 
-The system reads ahead of a page that is touched, by default 128 KiB and on some disks 8 MiB. If a process reads a part
-of each row of a matrix, that is most of the file. Here it is told which bytes come next instead.
+The system reads ahead of a page that is touched, by default 128 KiB and on some disks 8 MiB. For a process that needs a
+part of each row of a matrix, that is the whole file. `read_ahead` tells the system which pages will be needed.
 """
 
-import contextlib
 import math
 import mmap
 from collections.abc import Iterator
@@ -16,7 +15,15 @@ from numpy.lib.array_utils import byte_bounds
 from graftax.savedmodel_io.checkpoint.crc32c import crc32c, mask
 from graftax.savedmodel_io.checkpoint.read_options import Report
 
-__all__ = ["PIECE_BYTES", "Index", "block_indices", "cast_in_pieces", "checksum_in_pieces", "copy_in_pieces"]
+__all__ = [
+  "PIECE_BYTES",
+  "Index",
+  "block_indices",
+  "cast_in_pieces",
+  "checksum_in_pieces",
+  "copy_in_pieces",
+  "read_ahead",
+]
 
 Index = tuple[int | slice | EllipsisType, ...]
 
@@ -24,9 +31,8 @@ Index = tuple[int | slice | EllipsisType, ...]
 PIECE_BYTES = 1 << 22
 # JAX takes arrays that start at such an address as they are, if the device is the CPU.
 _ALIGNMENT = 64
-# The system may read less than it is advised to: no more at once than it would read ahead.
+# Of one advice, the system may read no more than it would read ahead.
 _ADVICE_BYTES = 1 << 17
-_CAN_ADVISE = all(hasattr(mmap, name) for name in ("MADV_RANDOM", "MADV_NORMAL", "MADV_WILLNEED", "MADV_DONTNEED"))
 
 
 def checksum_in_pieces(mapped: np.ndarray, start: int, stop: int, report: Report | None = None) -> int:
@@ -61,7 +67,7 @@ def cast_in_pieces(
 
 
 def copy_in_pieces(mapped: np.ndarray, view: np.ndarray, dtype: np.dtype, report: Report | None = None) -> np.ndarray:
-  """Returns a copy of a part of a mapped file, cast to a type; only the pages of the part are read.
+  """Returns a copy of a part of a mapped file, cast to a type.
 
   Args:
     mapped: the file, as uint8.
@@ -74,30 +80,45 @@ def copy_in_pieces(mapped: np.ndarray, view: np.ndarray, dtype: np.dtype, report
     return result
   for index in block_indices(view.shape, PIECE_BYTES // view.itemsize):
     piece = view[index]
-    first, last = _bounds(mapped, piece)
-    with _exact_reads(mapped, first, last):
-      for run in _runs(piece):
-        _read_soon(mapped, *_bounds(mapped, run))
-      result[index] = piece
-    _release(mapped, first, last)
+    result[index] = piece
+    first, last = byte_bounds(piece)
+    _release(mapped, first - mapped.ctypes.data, last - mapped.ctypes.data)
     if report is not None:
       report(piece.nbytes)
   return result
 
 
-def _bounds(mapped: np.ndarray, view: np.ndarray) -> tuple[int, int]:
-  """Returns the positions in the file between which a view lies."""
-  first, last = byte_bounds(view)
-  return first - mapped.ctypes.data, last - mapped.ctypes.data
+def read_ahead(mapped: np.ndarray, view: np.ndarray) -> None:
+  """Has the system read the pages of a part of a mapped file in the background.
+
+  When they are then used, it reads nothing around them.
+
+  Args:
+    mapped: the file, as uint8.
+    view: an array of any strides in it.
+  """
+  for first, stop in _runs(mapped, view) if view.size else ():
+    _advise(mapped, "MADV_WILLNEED", first, stop)
+    for start in range(first + _ADVICE_BYTES, stop, _ADVICE_BYTES):
+      _advise(mapped, "MADV_WILLNEED", start, min(start + _ADVICE_BYTES, stop))
 
 
-def _runs(view: np.ndarray) -> Iterator[np.ndarray]:
-  """Yields the parts of a view that are contiguous in memory."""
-  if view.ndim == 0 or view.flags.c_contiguous:
-    yield view
-    return
-  for part in view:
-    yield from _runs(part)
+def _runs(mapped: np.ndarray, view: np.ndarray) -> list[tuple[int, int]]:
+  """Returns (start, stop) of the pages of the file that a view needs, in order; adjacent pages are one run."""
+  size, num_outer = view.itemsize, view.ndim
+  while num_outer and view.strides[num_outer - 1] == size:
+    num_outer -= 1
+    size *= view.shape[num_outer]
+  starts = np.array([view.ctypes.data - mapped.ctypes.data])
+  for count, stride in zip(view.shape[:num_outer], view.strides[:num_outer], strict=True):
+    starts = (starts[:, None] + np.arange(count) * stride).ravel()
+  first_pages, stop_pages = starts // mmap.PAGESIZE, (starts + size - 1) // mmap.PAGESIZE + 1
+  is_apart = first_pages[1:] > stop_pages[:-1]
+  first_pages, stop_pages = first_pages[np.r_[True, is_apart]], stop_pages[np.r_[is_apart, True]]
+  return [
+    (first * mmap.PAGESIZE, stop * mmap.PAGESIZE)
+    for first, stop in zip(first_pages.tolist(), stop_pages.tolist(), strict=True)
+  ]
 
 
 def _aligned_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -128,32 +149,12 @@ def block_indices(shape: tuple[int, ...], max_size: int) -> Iterator[Index]:
 
 
 def _pieces(mapped: np.ndarray, start: int, stop: int, report: Report | None) -> Iterator[np.ndarray]:
-  with _exact_reads(mapped, start, stop):
-    _read_soon(mapped, start, min(start + PIECE_BYTES, stop))
-    for first in range(start, stop, PIECE_BYTES):
-      last = min(first + PIECE_BYTES, stop)
-      _read_soon(mapped, last, min(last + PIECE_BYTES, stop))  # while the caller uses this one
-      yield mapped[first:last]
-      _release(mapped, first, last)
-      if report is not None:
-        report(last - first)
-
-
-@contextlib.contextmanager
-def _exact_reads(mapped: np.ndarray, first: int, last: int) -> Iterator[None]:
-  """Keeps the system from reading ahead in a part of the file."""
-  _advise(mapped, "MADV_RANDOM", first, last)
-  try:
-    yield
-  finally:
-    _advise(mapped, "MADV_NORMAL", first, last)
-
-
-def _read_soon(mapped: np.ndarray, first: int, last: int) -> None:
-  """Has the system read bytes in the background."""
-  _advise(mapped, "MADV_WILLNEED", first, last)
-  for start in range(first + _ADVICE_BYTES, last, _ADVICE_BYTES):
-    _advise(mapped, "MADV_WILLNEED", start, min(start + _ADVICE_BYTES, last))
+  for first in range(start, stop, PIECE_BYTES):
+    last = min(first + PIECE_BYTES, stop)
+    yield mapped[first:last]
+    _release(mapped, first, last)
+    if report is not None:
+      report(last - first)
 
 
 def _release(mapped: np.ndarray, first: int, last: int) -> None:
@@ -162,6 +163,7 @@ def _release(mapped: np.ndarray, first: int, last: int) -> None:
 
 
 def _advise(mapped: np.ndarray, advice: str, first: int, last: int) -> None:
-  if _CAN_ADVISE and isinstance(mapped.base, mmap.mmap) and last > first:
+  last = min(last, mapped.size)  # the last page may be longer than the file
+  if isinstance(mapped.base, mmap.mmap) and hasattr(mmap, advice) and last > first:
     begin = first // mmap.PAGESIZE * mmap.PAGESIZE
     mapped.base.madvise(getattr(mmap, advice), begin, last - begin)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.checkpoint.bundle_reader import BundleReader, index_path
+from graftax.savedmodel_io.checkpoint.partition import Bounds
 from graftax.savedmodel_io.checkpoint.read_options import ReadOptions, Report
 from graftax.savedmodel_io.checkpoint.state import has_checkpoint_state, latest_checkpoint
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -145,16 +146,35 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     Raises:
       ValueError: `region` does not fit the shape.
     """
-    entry = self.entry(key)
-    if len(region) != len(entry.shape) or any(part.step not in (None, 1) for part in region):
+    options = ReadOptions(self._verify if verify is None else verify, dtype, copy, report)
+    return self._reader.read_region(self.entry(key), self._bounds(key, region), options)
+
+  def read_ahead(self, key: str, region: tuple[slice, ...]) -> None:
+    """Has the system read a box of a tensor in the background, so that the disk reads nothing around it.
+
+    Otherwise the system reads ahead of what is used, and the disk may read all rows for a part of each. Does nothing
+    for strings, partitioned tensors and checkpoints in format 1.
+
+    Args:
+      key: its key.
+      region: as for `read_region`.
+
+    Raises:
+      CheckpointKeyError: there is no such key.
+      ValueError: `region` does not fit the shape.
+    """
+    if isinstance(self._reader, BundleReader):
+      self._reader.read_ahead(self.entry(key), self._bounds(key, region))
+
+  def _bounds(self, key: str, region: tuple[slice, ...]) -> Bounds:
+    shape = self.shape(key)
+    if len(region) != len(shape) or any(part.step not in (None, 1) for part in region):
       raise ValueError(
-        f"{self._prefix}: region {region!r} does not fit shape {entry.shape} of {key!r}; expected one "
+        f"{self._prefix}: region {region!r} does not fit shape {shape} of {key!r}; expected one "
         "slice of step 1 per dimension"
       )
-    bounds = tuple(part.indices(dim)[:2] for part, dim in zip(region, entry.shape, strict=True))
-    bounds = tuple((start, max(start, stop)) for start, stop in bounds)
-    options = ReadOptions(self._verify if verify is None else verify, dtype, copy, report)
-    return self._reader.read_region(entry, bounds, options)
+    bounds = (part.indices(dim)[:2] for part, dim in zip(region, shape, strict=True))
+    return tuple((start, max(start, stop)) for start, stop in bounds)
 
   def __getitem__(self, key: str) -> np.ndarray:
     return self.read(key)

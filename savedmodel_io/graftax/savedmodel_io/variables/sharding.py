@@ -1,5 +1,6 @@
 """The devices that `load(sharding=)` places each variable on."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from graftax.graphdef_ir import DType
+from graftax.savedmodel_io.checkpoint.partition import Bounds
 from graftax.savedmodel_io.errors import ShardingError
 from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.parameters.nesting import flat
@@ -20,6 +22,10 @@ __all__ = ["ChooseSharding", "check_fit", "device_dtype", "partition_rules", "pl
 ChooseSharding = Callable[[str, tuple[int, ...]], Sharding | None]
 """Variable name and shape -> where it is placed, or None to leave it in the mapped file."""
 
+Region = tuple[slice, ...]
+
+# More might not fit the system's cache.
+_MOST_AHEAD_BYTES = 1 << 30
 _WIDE_INTEGERS = frozenset({DType.INT64, DType.UINT64})
 
 
@@ -133,7 +139,8 @@ def place(
   shape: tuple[int, ...],
   dtype: np.dtype,
   sharding: Sharding,
-  read: Callable[[tuple[slice, ...]], np.ndarray],
+  read: Callable[[Region], np.ndarray],
+  read_ahead: Callable[[Region], None] | None = None,
 ) -> jax.Array:
   """Returns a variable on its devices. Each box of it that a device of this process holds is read once.
 
@@ -143,24 +150,50 @@ def place(
     dtype: the type of what `read` returns.
     sharding: where it is placed.
     read: returns a box of the variable that nothing else refers to.
+    read_ahead: called with what will be read next, if other processes hold a part of the variable. Otherwise this one
+      reads all of it, and the system reads ahead by itself.
 
   Raises:
     ShardingError: the sharding does not fit the shape.
   """
   check_fit(name, shape, sharding)
-  devices: dict[tuple[tuple[int, int], ...], list[jax.Device]] = {}
+  devices: dict[Bounds, list[jax.Device]] = {}
   for device, index in sharding.addressable_devices_indices_map(shape).items():
     box = tuple(
       (part.start or 0, size if part.stop is None else part.stop) for part, size in zip(index, shape, strict=True)
     )
     devices.setdefault(box, []).append(device)
   arrays = []
-  for box, holders in devices.items():
-    value = read(tuple(slice(*bound) for bound in box))
+  next_boxes = _read_together(tuple(devices), dtype.itemsize)
+  for (box, holders), next_box in zip(devices.items(), next_boxes, strict=True):
+    if read_ahead is not None and next_box is not None and not sharding.is_fully_addressable:
+      read_ahead(_region(next_box))
+    value = read(_region(box))
     targets = [SingleDeviceSharding(device, memory_kind=sharding.memory_kind) for device in holders]
     # Waiting for each box keeps the memory of the host free of boxes that are on their way.
     arrays += jax.block_until_ready([jax.device_put(value, target) for target in targets])
   return jax.make_array_from_single_device_arrays(shape, sharding, arrays, dtype=dtype)
+
+
+def _read_together(boxes: tuple[Bounds, ...], itemsize: int) -> list[Bounds | None]:
+  """Returns what to read ahead before each of some disjoint boxes: for the first all of them, if they are one box.
+
+  Devices of a process often hold adjacent columns. Read together, they are fewer and longer parts of the file.
+  """
+  most = _MOST_AHEAD_BYTES // itemsize
+  sides = [list(zip(*bounds, strict=True)) for bounds in zip(*boxes, strict=True)]
+  joined = tuple((min(starts), max(stops)) for starts, stops in sides)
+  if _size(joined) == sum(map(_size, boxes)) <= most:
+    return [joined, *(None for _ in boxes[1:])]
+  return [box if _size(box) <= most else None for box in boxes]
+
+
+def _size(box: Bounds) -> int:
+  return math.prod(stop - start for start, stop in box)
+
+
+def _region(box: Bounds) -> Region:
+  return tuple(slice(*bound) for bound in box)
 
 
 def check_fit(name: str, shape: tuple[int, ...], sharding: Sharding) -> None:

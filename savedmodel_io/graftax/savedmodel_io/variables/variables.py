@@ -140,7 +140,11 @@ class Variables(Mapping[str, Any]):
       verify = None if is_whole or self._verify_shards else False
       return self._read(info, region, dtype, verify=verify, copy=True, report=report)
 
-    return place(name, shape, dtype, sharding, read_shard)
+    def read_ahead(region: tuple[slice, ...]) -> None:
+      if info.checkpoint_key is not None and self._reader is not None:
+        self._reader.read_ahead(info.checkpoint_key, _tensor_region(info, self._reader, region))
+
+    return place(name, shape, dtype, sharding, read_shard, read_ahead)
 
   def _read(
     self,
