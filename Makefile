@@ -146,20 +146,20 @@ release-check: $(READY)  ## fail if the tree is not ready to be released under a
 cleanroom: $(READY)  ## install each wheel in its own venv and run its smoke test (slow; `make test` runs a fast form)
 	$(BIN)/python tools/checks/cleanroom.py
 
-CLOSURES ?= cuda12 cuda13 tpu
+CLOSURES ?=
 DEVICE ?=
 
 .PHONY: closures
 closures: $(READY)  ## install the accelerators' locks one by one, import JAX and the plugins, and check them (gigabytes)
-	$(BIN)/python third_party/locks/check_closures.py $(CLOSURES) $(if $(DEVICE),--device $(DEVICE) --wheels dist)
+	$(BIN)/python third_party/locks/check_closures.py $(or $(CLOSURES),cuda12 cuda13 tpu) $(if $(DEVICE),--device $(DEVICE) --wheels dist)
 
 .PHONY: gpu-test
 gpu-test: wheels  ## the smoke tests of all wheels and the tests of devices on a GPU, with CLOSURES=cuda13 or cuda12
-	$(MAKE) closures CLOSURES="$(or $(filter cuda%,$(CLOSURES)),cuda13)" DEVICE=cuda
+	$(MAKE) closures CLOSURES="$(or $(filter cuda%,$(CLOSURES)),cuda13)" DEVICE=$(or $(DEVICE),cuda)
 
 .PHONY: tpu-test
 tpu-test: wheels  ## the smoke tests of all wheels and the tests of devices on a TPU
-	$(MAKE) closures CLOSURES=tpu DEVICE=tpu
+	$(MAKE) closures CLOSURES=tpu DEVICE=$(or $(DEVICE),tpu)
 
 MATRIX ?=
 

@@ -3,11 +3,14 @@
     python tools/checks/version_matrix.py --wheels dist xla_call_module
     python tools/checks/version_matrix.py --wheels dist --tests --python 3.13 --jax 0.12.0 graphdef_ir ops_jax
 
-Each combination has its own virtual environment, in which pip chooses the newest versions of everything else. Each runs
-the smoke test of a package, or with `--tests` the fast tests without TensorFlow, from the installed wheel.
+pip chooses the newest versions of everything else. The smoke test of a package runs in a virtual environment that has
+nothing but the package and its dependencies. With `--tests` the fast tests without TensorFlow run, from the installed
+wheels, in one environment for each combination.
 """
 
 import argparse
+import contextlib
+import functools
 import json
 import re
 import shutil
@@ -15,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,44 +125,80 @@ def _last_line(text: str) -> str:
   return (text.strip().splitlines() or ["no output"])[-1].strip("= ")
 
 
-def try_combination(package: str, python: Path, version: str, jax: str, wheels: Path, tests: bool) -> Row:
-  """Installs the wheel of a package with a version of JAX, and runs its tests."""
-  distribution = f"graftax-{package.replace('_', '-')}"
-  (wheel,) = wheels.glob(f"{distribution.replace('-', '_')}-*.whl")
+@dataclass(frozen=True, slots=True)
+class Environment:
+  """A virtual environment with wheels of graftax and a version of JAX.
+
+  Attributes:
+    folder: holds the environment, and the tests that run in it.
+    error: the last line of pip's, if it failed.
+  """
+
+  folder: Path
+  python: Path
+  version: str
+  jax: str
+  wheels: Path
+  install_s: float
+  error: str | None
+
+  @property
+  def num_dependencies(self) -> int:
+    return len(list(self.folder.glob("venv/lib/python3*/site-packages/*.dist-info"))) - 1
+
+
+@contextlib.contextmanager
+def installed(python: Path, version: str, jax: str, wheels: Path, requirements: list[str]) -> Iterator[Environment]:
+  """Yields a temporary environment in which pip has installed the requirements."""
   with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
     subprocess.run([str(python), "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     inside = folder / "venv/bin/python"
-    requirements = [
-      distribution,
-      *([f"jax=={jax}"] if tests or package != "graphdef_ir" else []),
-      *(_TEST_REQUIREMENTS if tests else ()),
-    ]
+    options = ["--quiet", "--only-binary", ":all:", "--find-links", str(wheels.resolve())]
     start = time.perf_counter()
-    command = [
-      *_PIP,
-      "--python",
-      str(inside),
-      "install",
-      "--quiet",
-      "--only-binary",
-      ":all:",
-      "--find-links",
-      str(wheels.resolve()),
-    ]
-    installed = _run([*command, *requirements], folder)
+    run = _run([*_PIP, "--python", str(inside), "install", *options, *requirements], folder)
     install_s = time.perf_counter() - start
-    if installed.returncode:
-      error = _last_line(installed.stderr)
-      return Row(package, version, jax, wheel.stat().st_size, 0, install_s, 0.0, False, error)
-    start = time.perf_counter()
-    imported = _run([str(inside), "-I", "-c", _USE_ALL_NAMES.format(package)], folder)
-    import_s = time.perf_counter() - start
-    num_dependencies = len(list(folder.glob("venv/lib/python3*/site-packages/*.dist-info"))) - 1
-    passed, result = (_tests if tests else _smoke)(inside, package, folder)
-    if imported.returncode:
-      passed, result = False, _last_line(imported.stderr)
-  return Row(package, version, jax, wheel.stat().st_size, num_dependencies, install_s, import_s, passed, result)
+    error = _last_line(run.stderr) if run.returncode else None
+    yield Environment(folder, inside, version, jax, wheels, install_s, error)
+
+
+def _distribution(package: str) -> str:
+  return f"graftax-{package.replace('_', '-')}"
+
+
+def try_package(package: str, environment: Environment, tests: bool) -> Row:
+  """Imports a package and runs its smoke test or its tests in an environment that has its wheel."""
+  (wheel,) = environment.wheels.glob(f"{_distribution(package).replace('-', '_')}-*.whl")
+  row = functools.partial(Row, package, environment.version, environment.jax, wheel.stat().st_size)
+  if environment.error is not None:
+    return row(0, environment.install_s, 0.0, False, environment.error)
+  folder = environment.folder / package
+  folder.mkdir()
+  start = time.perf_counter()
+  imported = _run([str(environment.python), "-I", "-c", _USE_ALL_NAMES.format(package)], folder)
+  import_s = time.perf_counter() - start
+  if imported.returncode:
+    passed, result = False, _last_line(imported.stderr)
+  else:
+    passed, result = (_tests if tests else _smoke)(environment.python, package, folder)
+  return row(environment.num_dependencies, environment.install_s, import_s, passed, result)
+
+
+def try_combination(
+  packages: Sequence[str], python: Path, version: str, jax: str, wheels: Path, tests: bool
+) -> Iterator[Row]:
+  """Tries packages with a version of JAX: each in an environment of its own, but their tests in one."""
+  pin = f"jax=={jax}"
+  if tests:
+    requirements = [*map(_distribution, packages), pin, *_TEST_REQUIREMENTS]
+    with installed(python, version, jax, wheels, requirements) as environment:
+      for package in packages:
+        yield try_package(package, environment, tests)
+    return
+  for package in packages:
+    requirements = [_distribution(package), *([pin] if package != "graphdef_ir" else [])]
+    with installed(python, version, jax, wheels, requirements) as environment:
+      yield try_package(package, environment, tests)
 
 
 def _line(row: Row) -> str:
@@ -187,8 +227,7 @@ def main() -> None:
   passed = True
   for version, python in pythons.items():
     for jax in arguments.jax or jax_versions(version):
-      for package in arguments.packages:
-        row = try_combination(package, python, version, jax, arguments.wheels, arguments.tests)
+      for row in try_combination(arguments.packages, python, version, jax, arguments.wheels, arguments.tests):
         print(_line(row), flush=True)
         passed &= row.passed
   sys.exit(not passed)
