@@ -130,7 +130,7 @@ def _only_concrete(tf_func: Any) -> Any:
   if len(concretes) != 1:
     signatures = "".join(f"\n  {concrete.structured_input_signature}" for concrete in concretes)
     raise ConversionError(
-      f"convert_from_restored: expected one concrete function, found {len(concretes)}:{signatures}\n"
+      f"Found {len(concretes)} concrete functions; convert_from_restored takes a function with one:{signatures}\n"
       f"Choose one with convert(fn, *args)."
     )
   return concretes[0]

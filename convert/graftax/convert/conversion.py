@@ -171,11 +171,11 @@ def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
     )
   missing = [name for name in program.variables if name not in params]
   unknown = [name for name in params if name not in program.variables]
-  if missing or unknown:
-    raise ParameterError(
-      f"{program.name}: parameters do not fit; missing {missing!r}, unknown {unknown!r}; expected "
-      f"{list(program.variables)!r}."
-    )
+  wrong = [
+    f"Some parameters are {what}, {names!r}." for what, names in (("missing", missing), ("unknown", unknown)) if names
+  ]
+  if wrong:
+    raise ParameterError(f"{program.name}: {' '.join(wrong)} Expected {list(program.variables)!r}.")
 
 
 def _blame_parameter_shapes(program: Program, params: Mapping[str, Value], error: Exception) -> None:
