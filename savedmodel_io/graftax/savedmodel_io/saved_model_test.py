@@ -1,7 +1,6 @@
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import hypothesis
@@ -229,13 +228,6 @@ dict(model.variables), dict(model.signatures), dict(model.functions), model.grap
 assert not any(name.partition(".")[0] in ("tensorflow", "keras") for name in sys.modules)
 """
   subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_tiny_model_loads_in_milliseconds():
-  load(_DATA / "module")
-  started = time.perf_counter()
-  load(_DATA / "module")
-  assert time.perf_counter() - started < 0.1
 
 
 def test_signatures_and_functions_are_shown_in_a_line_each(module):

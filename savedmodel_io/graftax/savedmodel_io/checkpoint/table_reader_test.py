@@ -1,5 +1,4 @@
 import struct
-import time
 
 import cramjam
 import hypothesis
@@ -72,10 +71,8 @@ def test_an_unknown_compression_is_named():
 
 def test_a_snappy_block_that_claims_too_much_raises_without_unpacking_it():
   bomb = encode_varint(1 << 40) + b"\x00" * 20
-  started = time.monotonic()
   with pytest.raises(DamagedCheckpointError, match="snappy data is damaged: 26 bytes cannot hold 1099511627776"):
     read_table(_with_index(_sealed(bomb, b"\x01"), [(0, len(bomb))]), "t")
-  assert time.monotonic() - started < 1
 
 
 def test_a_damaged_snappy_block_is_an_error():
