@@ -319,8 +319,8 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
     raise InputError(f"{where}: got a {type(value).__name__}; expected an array like {spec}.") from e
   if strict_shape_check and not spec.shape.is_compatible_with(shape):
     raise InputError(
-      f"{where}: incompatible input shape: got shape {list(shape)}; expected {spec.shape}. Pass an array of that shape, "
-      f"convert again with a spec that allows this one, or switch the check off with "
+      f"{where}: incompatible input shape: got shape {list(shape)}; expected {spec.shape}. Pass an array of that "
+      f"shape, convert again with a spec that allows this one, or switch the check off with "
       f"override_config('strict_shape_check', False)."
     )
   if is_text:
@@ -329,8 +329,8 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
   # With 64-bit types off, JAX has no arrays of some dtypes.
   if strict_dtype_check and dtype not in (spec.dtype.numpy, canonical_dtype(spec.dtype.numpy)):
     raise InputError(
-      f"{where}: incompatible input dtype: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the check "
-      f"off with override_config('strict_dtype_check', False)."
+      f"{where}: incompatible input dtype: got dtype {dtype}; expected {spec.dtype.tf_name}. Cast it, or switch the "
+      f"check off with override_config('strict_dtype_check', False)."
     )
   array = value if isinstance(value, jax.Array | Int64Pair) else _as_array(value, spec, where)
   return _of_kind(array, spec.dtype.base.numpy)
