@@ -17,6 +17,7 @@ from graftax.savedmodel_io.chunked.highway_hash import highway_hash_64
 from graftax.savedmodel_io.chunked.merging import read_chunked_saved_model
 from graftax.savedmodel_io.chunked.riegeli import RecordFile
 from graftax.savedmodel_io.errors import DamagedSavedModelError, SavedModelError, UnsupportedSavedModelError
+from graftax.testing.resource_limits import within_limits
 
 _DATA = Path(__file__).parents[1] / "testdata"
 _MODEL = _DATA / "2026_11_21/module"
@@ -209,7 +210,7 @@ _HOSTILE = {
 def test_hostile_files_in_chunks_are_refused(tmp_path, case):
   make, message = _HOSTILE[case]
   (tmp_path / "saved_model.cpb").write_bytes(make())
-  with pytest.raises(SavedModelError, match=message):
+  with within_limits(), pytest.raises(SavedModelError, match=message):
     load(tmp_path)
 
 

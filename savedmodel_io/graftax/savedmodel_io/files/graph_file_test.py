@@ -17,6 +17,7 @@ from graftax.savedmodel_io.errors import (
   UnknownTagsError,
   UnsupportedSavedModelError,
 )
+from graftax.testing.resource_limits import within_limits
 
 _FLOAT = {"T": schema.AttrValue(type=1)}
 _SIZES = schema.AttrValue(shape=schema.TensorShapeProto(dim=[schema.TensorShapeProto.Dim(size=2)]))
@@ -140,7 +141,7 @@ def test_a_training_graph_ends_with_its_loss(tmp_path):
 )
 def test_other_and_damaged_files_are_errors(tmp_path, name, data, message):
   (tmp_path / name).write_bytes(data)
-  with pytest.raises(NotASavedModelError, match=message):
+  with within_limits(), pytest.raises(NotASavedModelError, match=message):
     load(tmp_path / name)
 
 

@@ -15,6 +15,7 @@ from graftax.graphdef_ir import LibraryNotFoundError
 from graftax.savedmodel_io import read_weights
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError, WeightsError
 from graftax.savedmodel_io.keras_files import guard
+from graftax.testing.resource_limits import within_limits
 
 _VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -193,7 +194,7 @@ def test_hostile_hdf5_files_are_refused(tmp_path, case, suffix):
     other["layers/dense/vars/0"] = other["x"] = _VALUES  # what links lead to is there
   path = tmp_path / f"hostile{suffix}"
   path.write_bytes(data if suffix == ".h5" else _archive(data))
-  with pytest.raises(error, match=message) as caught:
+  with within_limits(), pytest.raises(error, match=message) as caught:
     read_weights(path, guard=False)
   assert str(caught.value).startswith(str(path))
 
@@ -276,7 +277,7 @@ def test_hostile_archives_are_refused(tmp_path, case):
   make, error, message = _HOSTILE_ARCHIVES[case]
   path = tmp_path / "hostile.keras"
   path.write_bytes(make())
-  with pytest.raises(error, match=message):
+  with within_limits(), pytest.raises(error, match=message):
     read_weights(path, guard=False)
   assert [entry.name for entry in tmp_path.iterdir()] == ["hostile.keras"]
 
@@ -342,7 +343,7 @@ _HOSTILE_SHARDS = {
 def test_hostile_weights_in_several_files_are_refused(tmp_path, case):
   files, error, message = _HOSTILE_SHARDS[case]
   _write_shards(tmp_path, **files)
-  with pytest.raises(error, match=message) as caught:
+  with within_limits(), pytest.raises(error, match=message) as caught:
     read_weights(tmp_path / "a.weights.json", guard=False)
   assert str(caught.value).startswith(str(tmp_path / "a.weights.json"))
 
