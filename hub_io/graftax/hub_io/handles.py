@@ -18,6 +18,10 @@ _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 # Versions of TF-Hub models are kept in its bucket as an archive or as a folder of this name.
 _UNCOMPRESSED = "/uncompressed"
 _EXPECTED = "OWNER/MODEL/FRAMEWORK/VARIATION[/VERSION]"
+_MOVED = (
+  "TF-Hub's models have moved to Kaggle, where they have other names. If you have the model from there, write its name "
+  "on Kaggle, to which {url} leads in a browser, such as 'google/yamnet/tensorFlow2/yamnet/1'."
+)
 _SLUG = r"[A-Za-z0-9_.][A-Za-z0-9_.-]*"
 _MODEL_NAME = re.compile(rf"({_SLUG})/({_SLUG})/({_SLUG})/({_SLUG})(?:/([0-9]{{1,9}}))?")
 _LONG_NAME = re.compile(r"/frameworks/([^/]+)/variations/([^/]+)(?:/versions/([0-9]{1,9}))?")
@@ -55,12 +59,14 @@ class Handle:
     kaggle: the model on Kaggle, if it is one.
     urls: the texts under which TF-Hub may have cached it.
     download_url: where its archive can be downloaded without kagglehub; None if only Kaggle has it.
+    hint: what else to write if it is not found; "" if there is nothing to say.
   """
 
   text: str
   kaggle: KaggleModel | None = None
   urls: tuple[str, ...] = ()
   download_url: str | None = None
+  hint: str = ""
 
 
 def parse_handle(text: str) -> Handle:
@@ -146,7 +152,10 @@ def _tfhub_handle(text: str, path: str, plain: str) -> Handle:
     raise HandleError(f"{text!r} does not name a model; expected {_TFHUB}PUBLISHER/MODEL/VERSION.")
   url = _TFHUB + path
   name = kaggle_name(path)
-  return Handle(text, None if name is None else _parse_name(name), _unique(text, plain, url), download_url=url)
+  urls = _unique(text, plain, url)
+  if name is None:
+    return Handle(text, urls=urls, download_url=url, hint=_MOVED.format(url=url))
+  return Handle(text, _parse_name(name), urls, download_url=url)
 
 
 def _unique(*texts: str) -> tuple[str, ...]:

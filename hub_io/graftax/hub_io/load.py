@@ -1,37 +1,24 @@
 """`load`: finds a module by its handle, in a folder, an archive, a cache or on a server, and reads it."""
 
-import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from filelock import FileLock
 
-from graftax.hub_io.archives import ArchiveLimits, extract_archive
-from graftax.hub_io.download import download_archive, download_from_kaggle
-from graftax.hub_io.errors import DamagedArchiveError, DamagedCacheWarning, ModuleNotCachedError
-from graftax.hub_io.handles import Handle, KaggleModel, parse_handle
-from graftax.hub_io.kaggle_cache import KaggleEntry, kaggle_cache_folder
+from graftax.hub_io.archives import ArchiveLimits
+from graftax.hub_io.errors import DamagedCacheWarning, ModuleNotCachedError
+from graftax.hub_io.handles import parse_handle
+from graftax.hub_io.kaggle_cache import kaggle_cache_folder
 from graftax.hub_io.module import HubModule, read_module
-from graftax.hub_io.tfhub_cache import TfHubEntry, tfhub_cache_folder
-from graftax.savedmodel_io import errors, is_graph_file
+from graftax.hub_io.sources import DAMAGE, ArchiveSource, Read, Source, sources_of
+from graftax.hub_io.tfhub_cache import tfhub_cache_folder
+from graftax.savedmodel_io import is_graph_file
 
 __all__ = ["load"]
-
-# What reading a module raises if its files are not those that were downloaded.
-_DAMAGE = (
-  errors.CheckpointNotFoundError,
-  errors.DamagedCheckpointError,
-  errors.DamagedSavedModelError,
-  errors.MissingShardError,
-  errors.NotASavedModelError,
-  errors.SavedModelNotFoundError,
-)
-
-_Read = Callable[[Path], HubModule]
 
 
 def load(
@@ -89,7 +76,7 @@ def load(
       >>> embed, params = module.convert()
   """
   text = os.fspath(handle)
-  read: _Read = partial(
+  read: Read = partial(
     read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep, sharding=sharding, progress=progress
   )
   verify_now = sharding is None if verify is None else verify
@@ -97,9 +84,9 @@ def load(
   if os.path.isdir(text) or is_graph_file(text) or _can_only_be_a_path(handle):
     return read(Path(text))
   if os.path.isfile(text):
-    sources: list[_Source] = [_LocalArchive(Path(text), limits)]
+    sources: list[Source] = [ArchiveSource(Path(text), limits)]
   else:
-    sources = _sources(parse_handle(text), limits)
+    sources = sources_of(parse_handle(text), limits)
   return _load_cached(text, sources, partial(_read_verified, read) if verify_now else read, offline=offline)
 
 
@@ -107,29 +94,14 @@ def _can_only_be_a_path(handle: str | os.PathLike[str]) -> bool:
   return not os.path.isfile(handle) and (not isinstance(handle, str) or handle.startswith(("/", ".", "~")))
 
 
-def _read_verified(read: _Read, folder: Path) -> HubModule:
+def _read_verified(read: Read, folder: Path) -> HubModule:
   module = read(folder)
   if module.checkpoint is not None:
     module.checkpoint.verify()
   return module
 
 
-class _Source(Protocol):
-  """A place of a module in a cache, and what puts it there."""
-
-  lock_file: Path
-
-  def find(self) -> Path | None:
-    """Returns where the module is, if it is there."""
-
-  def is_half_written(self) -> bool:
-    """Whether a download was interrupted."""
-
-  def fetch(self, check: _Read, *, force: bool) -> Path:
-    """Puts the module there, in place of a damaged one if `force`, and returns its folder."""
-
-
-def _load_cached(text: str, sources: list[_Source], read: _Read, *, offline: bool) -> HubModule:
+def _load_cached(text: str, sources: list[Source], read: Read, *, offline: bool) -> HubModule:
   """Reads the module from the first source that has it undamaged; else the first source fetches it."""
   problems = []
   for source in sources:
@@ -137,111 +109,26 @@ def _load_cached(text: str, sources: list[_Source], read: _Read, *, offline: boo
     try:
       if found is not None:
         return read(found)
-    except _DAMAGE as e:
+    except DAMAGE as e:
       problems.append(f"the copy in {found} is damaged ({e})")
     if source.is_half_written():
       problems.append(f"the copy beside {source.lock_file} is half-written")
-  if offline:
+  if offline and not sources[0].is_local:
     searched = f"{tfhub_cache_folder()} and {kaggle_cache_folder()}"
     why = "; ".join(problems) or f"it is neither in TF-Hub's nor in Kaggle's cache ({searched})"
-    raise ModuleNotCachedError(f"{text}: {why}; load it once without offline=True, or copy it there.")
+    advice = f"load it once without offline=True, or copy it there. {sources[0].hint}".rstrip()
+    raise ModuleNotCachedError(f"{text}: {why}; {advice}")
   if problems:
     warnings.warn(f"{text}: {'; '.join(problems)}; it is fetched again.", DamagedCacheWarning, stacklevel=3)
   return _fetch(sources[0], read)
 
 
-def _fetch(source: _Source, read: _Read) -> HubModule:
+def _fetch(source: Source, read: Read) -> HubModule:
   source.lock_file.parent.mkdir(parents=True, exist_ok=True)
   with FileLock(source.lock_file):
     found = source.find()
     try:
       # Another process may have fetched it while this one waited, or kagglehub has continued an interrupted download.
       return read(source.fetch(read, force=False) if found is None else found)
-    except _DAMAGE:
+    except DAMAGE:
       return read(source.fetch(read, force=True))
-
-
-class _LocalArchive:
-  """An archive on the disk. Its place in the cache is named after its bytes."""
-
-  def __init__(self, path: Path, limits: ArchiveLimits):
-    with open(path, "rb") as f:
-      digest = hashlib.file_digest(f, "sha256").hexdigest()
-    self._path = path
-    self._limits = limits
-    self._entry = TfHubEntry(f"sha256:{digest}")
-    self.lock_file = self._entry.lock_file
-
-  def find(self) -> Path | None:
-    return self._entry.find()
-
-  def is_half_written(self) -> bool:
-    return False
-
-  def fetch(self, check: _Read, *, force: bool) -> Path:
-    def fill(folder: Path) -> None:
-      with open(self._path, "rb") as f:
-        extract_archive(f, folder, name=str(self._path), limits=self._limits)
-      _check_module(folder, check, str(self._path))
-
-    return self._entry.replace(fill)
-
-
-class _TfHub:
-  """A handle in TF-Hub's cache, with the address of its archive if it can be downloaded."""
-
-  def __init__(self, handle: str, url: str, limits: ArchiveLimits):
-    self._url = url
-    self._limits = limits
-    self._entry = TfHubEntry(handle)
-    self.lock_file = self._entry.lock_file
-
-  def find(self) -> Path | None:
-    return self._entry.find()
-
-  def is_half_written(self) -> bool:
-    return False  # an entry gets its name when it is complete
-
-  def fetch(self, check: _Read, *, force: bool) -> Path:
-    def fill(folder: Path) -> None:
-      download_archive(self._url, folder, self._limits)
-      _check_module(folder, check, self._url)
-
-    self._entry.wait_for_tensorflow_hub()
-    found = self._entry.find()
-    return self._entry.replace(fill) if found is None or force else found
-
-
-class _Kaggle:
-  """A model in Kaggle's cache."""
-
-  def __init__(self, model: KaggleModel):
-    self._entry = KaggleEntry(model)
-    self.lock_file = self._entry.lock_file
-
-  def find(self) -> Path | None:
-    return self._entry.find()
-
-  def is_half_written(self) -> bool:
-    return self._entry.is_half_written()
-
-  def fetch(self, check: _Read, *, force: bool) -> Path:
-    return download_from_kaggle(self._entry.model, force=force)
-
-
-def _sources(handle: Handle, limits: ArchiveLimits) -> list[_Source]:
-  """Returns where to look for a module; the first source can fetch it."""
-  tfhub = [_TfHub(text, handle.download_url or text, limits) for text in handle.urls]
-  kaggle = [] if handle.kaggle is None else [_Kaggle(handle.kaggle)]
-  return [*tfhub, *kaggle] if handle.download_url is not None else [*kaggle, *tfhub]
-
-
-def _check_module(folder: Path, check: _Read, origin: str) -> None:
-  """Raises if what was unpacked cannot be read, so that it does not get into the cache."""
-  try:
-    check(folder)
-  except errors.UnknownTagsError:
-    pass  # the module has other variants
-  except _DAMAGE as e:
-    reason = str(e).replace(str(folder), "FOLDER")
-    raise DamagedArchiveError(f"{origin}: not an archive of a readable module: {reason}") from e

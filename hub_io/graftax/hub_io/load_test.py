@@ -39,7 +39,7 @@ def test_an_archive_is_unpacked_once(name, tmp_path):
   module = load(archive, {"train"})
   written = os.stat(Path(module.path, "saved_model.pb")).st_mtime_ns
   assert module.handle == str(archive)
-  assert load(str(archive)).variables["norm/gamma"].tolist() == [1, 2, 0.5]
+  assert load(str(archive), offline=True).variables["norm/gamma"].tolist() == [1, 2, 0.5]
   assert os.stat(Path(module.path, "saved_model.pb")).st_mtime_ns == written
 
 
@@ -97,6 +97,12 @@ def test_offline_an_undamaged_copy_elsewhere_is_read(caches):
 def test_offline_a_module_that_is_nowhere_raises(caches):
   with pytest.raises(ModuleNotCachedError, match=r"neither in TF-Hub's nor in Kaggle's cache \(.*tfhub and .*kaggle\)"):
     load(_URL, offline=True)
+  with pytest.raises(
+    ModuleNotCachedError, match=r"moved to Kaggle.* to which https://tfhub.dev/a/b/1 leads in a browser"
+  ):
+    load("https://tfhub.dev/a/b/1", offline=True)
+  with pytest.raises(ModuleNotCachedError, match=r"or copy it there\.$"):
+    load("https://tfhub.dev/google/yamnet/1", offline=True)
   (caches / "tfhub" / hashlib.sha1(_URL.encode()).hexdigest()).mkdir(parents=True)  # empty: not there for TF-Hub either
   with pytest.raises(ModuleNotCachedError, match="neither"):
     load(_URL, offline=True)
