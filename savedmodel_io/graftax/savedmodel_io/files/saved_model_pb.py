@@ -152,14 +152,13 @@ def _describe_missing(directory: str) -> str:
 
 def _file_hint(path: str) -> str:
   """Returns what reads a file that was given in place of a folder."""
-  suffix = os.path.splitext(path)[1]
-  if suffix in (".keras", ".h5", ".hdf5"):
+  if path.endswith((".keras", ".h5", ".hdf5", ".weights.json")):
     return (
       f" The weights of a Keras file are read with graftax.savedmodel_io.read_weights({path!r}). Its program is "
       "written as a SavedModel with keras.models.load_model(path).export(folder)."
     )
-  if suffix == ".index":
-    return _checkpoint_hint(path.removesuffix(suffix))
+  if path.endswith(".index"):
+    return _checkpoint_hint(path.removesuffix(".index"))
   return ""
 
 

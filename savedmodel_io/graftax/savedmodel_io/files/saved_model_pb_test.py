@@ -164,6 +164,7 @@ def test_any_bytes_are_an_error_or_a_model(tmp_path_factory, data, start):
     (["ckpt-7.index", "ckpt-7.data-00000-of-00001", "checkpoint"], ".", r"CheckpointReader\('.*ckpt-7'\)"),
     (["ckpt-7.index"], "ckpt-7.index", r"CheckpointReader\('.*ckpt-7'\)"),
     (["model.keras"], "model.keras", r"read_weights\('.*model.keras'\).*load_model\(path\).export\(folder\)"),
+    (["a.weights.json"], "a.weights.json", r"read_weights\('.*a.weights.json'\)"),
     (["3/saved_model.pb"], ".", r"There are SavedModels in \['.*3'\]"),
   ],
 )

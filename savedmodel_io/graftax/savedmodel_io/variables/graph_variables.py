@@ -124,7 +124,7 @@ def _restored_tensors(restore_op: str, nodes: _Nodes) -> dict[str, tuple[str, Te
 
 
 def _assignments(restore_op: str, nodes: _Nodes) -> Iterator[schema.NodeDef]:
-  """Returns the Assign nodes that the restore op waits for."""
+  """Yields the Assign nodes that the restore op waits for."""
   queue = [restore_op]
   seen = {restore_op}
   for name in queue:  # grows while it is walked
