@@ -21,14 +21,19 @@ element in place of the padding:
 - `forms`: Forms of arrays of bounded size, so that they can be operands of loops and branches, whose structure is
   fixed.
 - `indexing`: Gathers: Gather, GatherV2, GatherNd. Positions in the padding of `params` are out of range.
-- `positions`: Where arrays of bounded size come from: Where, DynamicPartition, Unique.
+- `positions`: Where arrays of bounded size come from: Where, DynamicPartition, ListDiff, Unique.
+- `ragged`: Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.
+- `rotation`: Reversal and rotation along axes of bounded size: ReverseV2, Roll.
 - `rows`: Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images.
-- `scattering`: Scatters and segments: ScatterNd, TensorScatterUpdate, UnsortedSegmentSum, SegmentSum. Padding is
+- `scattering`: Scatters: ScatterNd, TensorScatterUpdate, DynamicStitch, Bincount. Padding is dropped.
+- `segments`: Reductions of rows by segment: UnsortedSegmentSum, SegmentSum, SparseSegmentSum. Rows in the padding are
   dropped.
 - `shapes`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape.
-- `slicing`: Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad, ReverseV2.
+- `slicing`: Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad.
 - `sorting`: The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK.
+- `sparse_tensors`: Sparse tensors of which the number of elements depends on data: SparseToDense, SparseReorder,
+  SparseFillEmptyRows.
 - `suppression`: NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a declared
   maximum.
 

@@ -23,7 +23,7 @@ from graftax.ops_jax.bounded.masks import (
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
-__all__ = ["checked_coordinates", "gather", "gather_nd"]
+__all__ = ["checked_coordinates", "checked_positions", "gather", "gather_nd"]
 
 
 @carries("Gather", "GatherV2")

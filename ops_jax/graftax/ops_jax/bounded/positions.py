@@ -1,4 +1,4 @@
-"""Where arrays of bounded size come from: Where, DynamicPartition, Unique."""
+"""Where arrays of bounded size come from: Where, DynamicPartition, ListDiff, Unique."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from graftax.ops_jax.bounded.masks import along, as_bounded, guarded, row_mask, 
 from graftax.ops_jax.bounded.rules import Call, makes
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 
-__all__ = ["dynamic_partition", "true_positions", "unique", "where"]
+__all__ = ["dynamic_partition", "list_diff", "true_positions", "unique", "where"]
 
 
 def true_positions(call: Call, mask: jax.Array, source: BoundedArray) -> tuple[jax.Array, jax.Array, bool]:
@@ -71,6 +71,23 @@ def dynamic_partition(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     part = guarded(part, along(row_mask(count, part.shape[0]), 0, part.ndim))
     results.append(call.made(part, (count, *[None] * (part.ndim - 1)), may_overflow))
   return results
+
+
+@makes("ListDiff")
+def list_diff(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns the elements of one vector that another lacks, and their positions."""
+  x, y = map(as_bounded, inputs)
+  declared = call.attrs.get("out_idx")
+  dtype = canonical_dtype(np.int32 if declared is None else declared.numpy)
+  is_equal = x.padded[:, None] == y.padded[None]
+  valid = valid_mask(y.padded.shape, y.lengths)
+  kept = ~jnp.any(is_equal if valid is None else is_equal & valid, axis=1)
+  own = valid_mask(x.padded.shape, x.lengths)
+  positions, count, may_overflow = true_positions(call, kept if own is None else kept & own, x)
+  if y.may_overflow:
+    count, may_overflow = jnp.where(y.overflowed, INVALID_LENGTH, count), True
+  elements = guarded(x.padded[positions], row_mask(count, positions.size))
+  return [call.made(part, (count,), may_overflow) for part in (elements, positions.astype(dtype))]
 
 
 @makes("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")

@@ -13,6 +13,7 @@ from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import any_overflow, filled, guarded, poisoned, valid_mask
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
+from graftax.ops_jax.math.integer_mean import integer_mean
 
 __all__ = ["reduction"]
 
@@ -37,7 +38,7 @@ def reduction(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   reduced = [axis for axis in axes if x.lengths[axis] is not None]
   keep_dims = bool(call.attrs.get("keep_dims", False))
   if call.node.op == "Mean" and reduced:
-    result = _mean(call, x, axes, keep_dims)
+    result = _mean(x, axes, keep_dims)
   elif call.node.op == "Mean":
     result = call.run_one(x.padded, indices)
   else:
@@ -52,13 +53,13 @@ def _without(call: Call, x: BoundedArray, result: jax.Array, lengths: Sequence[A
   return call.made(poisoned(result, any_overflow(gone) if reduced else None), lengths, x.may_overflow)
 
 
-def _mean(call: Call, x: BoundedArray, axes: Sequence[int], keep_dims: bool) -> jax.Array:
-  if not jnp.issubdtype(x.dtype, jnp.inexact):
-    call.refuse("it averages integers along an axis whose size depends on data")
+def _mean(x: BoundedArray, axes: Sequence[int], keep_dims: bool) -> jax.Array:
   count: Any = 1
   for axis in axes:
     length = x.lengths[axis]
     count = count * (x.padded.shape[axis] if length is None else length)
+  if not jnp.issubdtype(x.dtype, jnp.inexact):
+    return integer_mean(filled(x, 0, axes), tuple(axes), keep_dims, count)
   precision = jnp.promote_types(x.dtype, jnp.float32)
   total = jnp.sum(filled(x, 0, axes).astype(precision), tuple(axes), keepdims=keep_dims)
   with jax.debug_nans(False):

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import jax.numpy as jnp
-
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.concatenation import fitted_except
 from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
@@ -60,7 +58,7 @@ def rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   for i, part in zip(positions, parts, strict=True):
     if part.padded.shape[0] != bound:
       call.refuse("its inputs have different bounds")
-    padded[i] = filled(part, 0) if jnp.issubdtype(part.dtype, jnp.inexact) else filled(part, 0)
+    padded[i] = filled(part, 0)
   outputs = call.run(call.context, padded)
   num_row_outputs = 1 if op.startswith("FusedBatchNorm") else len(outputs)
   results: list[Value] = []

@@ -142,12 +142,16 @@ _MODULES = (
   "elementwise",
   "indexing",
   "positions",
+  "ragged",
   "reduction",
+  "rotation",
   "rows",
   "scattering",
+  "segments",
   "shapes",
   "slicing",
   "sorting",
+  "sparse_tensors",
   "suppression",
 )
 

@@ -1,23 +1,22 @@
-"""Scatters and segments: ScatterNd, TensorScatterUpdate, UnsortedSegmentSum, SegmentSum. Padding is dropped."""
+"""Scatters: ScatterNd, TensorScatterUpdate, DynamicStitch, Bincount. Padding is dropped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax._core.integer_facts import Affine
+from graftax.ops_jax._core.precision import in_one_precision
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.concatenation import fitted_except
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.indexing import checked_coordinates
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, guarded, poisoned, valid_mask
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, poisoned, valid_mask
 from graftax.ops_jax.bounded.rules import Call, carries, makes
-from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
-from graftax.ops_jax.math import segment
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 
-__all__ = ["scatter_nd", "tensor_scatter", "unsorted_segment"]
+__all__ = ["dropped", "finished", "in_step", "scatter_nd", "tensor_scatter"]
 
 
 @makes("ScatterNd")
@@ -35,7 +34,7 @@ def scatter_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     sizes.append(bounded_size(call, entry, natural))
   bounds = np.asarray([bound for bound, _, _ in sizes], np.int32)
   lengths = [length for _, length, _ in sizes]
-  coordinates = _dropped(i, lengths[:depth])
+  coordinates = dropped(i, lengths[:depth])
   rest = [
     (slice(None),) * (i.padded.ndim - 1),
     tuple(slice(int(bound)) for bound in bounds[depth:]),
@@ -43,7 +42,7 @@ def scatter_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   padded = u.padded[rest[0] + rest[1]]
   result = call.run_one(coordinates, padded, bounds)
   may_overflow = any(may for _, _, may in sizes)
-  return [_finished(call, result, lengths, (i, u), may_overflow)]
+  return [finished(call, result, lengths, (i, u), may_overflow)]
 
 
 @carries(
@@ -61,18 +60,18 @@ def tensor_scatter(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   depth = i.padded.shape[-1]
   if any(length is not None for length in (*t.lengths[depth:], *u.lengths[i.padded.ndim - 1 :])):
     call.refuse("its updates are slices of a size that depends on data")
-  result = call.run_one(t.padded, _dropped(i, t.lengths[:depth]), u.padded)
-  return [_finished(call, result, t.lengths, (i, u), t.may_overflow)]
+  result = call.run_one(t.padded, dropped(i, t.lengths[:depth]), u.padded)
+  return [finished(call, result, t.lengths, (i, u), t.may_overflow)]
 
 
 def _with_common_positions(call: Call, i: BoundedArray, u: BoundedArray) -> tuple[BoundedArray, BoundedArray]:
   """Returns indices `[*positions, k]` and updates `[*positions, *rest]` with the same padded positions."""
   if i.lengths[-1] is not None:
     call.refuse("the number of coordinates depends on data")
-  return _in_step(call, i, u, i.padded.ndim - 1)
+  return in_step(call, i, u, i.padded.ndim - 1)
 
 
-def _in_step(call: Call, i: BoundedArray, u: BoundedArray, num_axes: int) -> tuple[BoundedArray, BoundedArray]:
+def in_step(call: Call, i: BoundedArray, u: BoundedArray, num_axes: int) -> tuple[BoundedArray, BoundedArray]:
   """Returns two arrays whose first axes have common padded sizes and lengths."""
   parts = []
   for x in (i, u):
@@ -87,62 +86,55 @@ def _in_step(call: Call, i: BoundedArray, u: BoundedArray, num_axes: int) -> tup
   return results[0], results[1]
 
 
-def _dropped(i: BoundedArray, limits: Sequence[jax.Array | None]) -> jax.Array:
+def dropped(i: BoundedArray, limits: Sequence[jax.Array | None]) -> jax.Array:
   """Returns coordinates of which those in the padding, and those beyond a length, are negative: they are dropped."""
   coordinates = checked_coordinates(i.padded, limits)
   mask = valid_mask(i.padded.shape, i.lengths)
   return coordinates if mask is None else jnp.where(mask, coordinates, -1)
 
 
-def _finished(
+def finished(
   call: Call, result: jax.Array, lengths: Sequence[Any], sources: Sequence[BoundedArray], may_overflow: bool
 ) -> Value:
+  """Returns the result of a scatter; invalid if the data of a source did not fit into its bound."""
   result = poisoned(result, any_overflow(*sources))
   return call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, may_overflow)
 
 
-@makes(
-  "UnsortedSegmentSum",
-  "UnsortedSegmentProd",
-  "UnsortedSegmentMax",
-  "UnsortedSegmentMin",
-  "SegmentSumV2",
-  "SegmentProdV2",
-  "SegmentMaxV2",
-  "SegmentMinV2",
-)
-def unsorted_segment(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Reduces the rows of each segment; the number of segments may be traced."""
-  data, ids, num_segments = inputs
-  bound, length, may_overflow = bounded_size(call, call.facts.entries(num_segments)[0])
-  rank = as_bounded(ids).padded.ndim
-  i, d = _in_step(call, as_bounded(ids), as_bounded(data), rank)
-  limits = i.padded if length is None else jnp.where(i.padded < length.astype(i.dtype), i.padded, -1)
-  mask = valid_mask(i.padded.shape, i.lengths)
-  labels = limits if mask is None else jnp.where(mask, limits, -1)
-  result = call.run_one(d.padded, labels, np.int32(bound))
-  return [_finished(call, result, (length, *d.lengths[rank:]), (i, d), may_overflow)]
+@makes("DynamicStitch", "ParallelDynamicStitch")
+def dynamic_stitch(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Collects rows at given positions; the number of rows is the bound, which positions without a row can exceed."""
+  num = len(inputs) // 2
+  parts = []
+  for indices, data in zip(inputs[:num], inputs[num:], strict=True):
+    rank = as_bounded(indices).padded.ndim
+    i, d = in_step(call, as_bounded(indices), as_bounded(data), rank)
+    if any(length is not None for length in d.lengths[rank:]):
+      call.refuse("its rows have a size that depends on data")
+    parts.append((filled(i, -1).reshape(-1), d.padded.reshape(-1, *d.padded.shape[rank:]), i, d))
+  positions = jnp.concatenate([part[0] for part in parts])
+  rows = jnp.concatenate(in_one_precision([part[1] for part in parts]))
+  count = (jnp.max(positions, initial=-1) + 1).astype(jnp.int32)
+  wanted = call.max_size()
+  bound = rows.shape[0] if wanted is None else wanted
+  # Of several rows with one position the last one stays.
+  order = jnp.arange(rows.shape[0], dtype=jnp.int32)
+  sources = jnp.full(bound, -1, jnp.int32).at[positions].max(order, mode="drop", wrap_negative_indices=False)
+  is_filled = (sources >= 0).reshape(-1, *[1] * (rows.ndim - 1))
+  result = jnp.where(is_filled, jnp.take(rows, jnp.maximum(sources, 0), axis=0, mode="clip"), jnp.zeros((), rows.dtype))
+  overflow = any_overflow(*[source for part in parts for source in part[2:]])
+  count = count if overflow is None else jnp.where(overflow, INVALID_LENGTH, count)
+  return [call.made(result, (count, *[None] * (rows.ndim - 1)), may_overflow=True)]
 
 
-_SORTED: dict[str, Callable[..., Any]] = {
-  "SegmentSum": segment.unsorted_segment_sum,
-  "SegmentMean": segment.unsorted_segment_sum,
-  "SegmentProd": segment.unsorted_segment_prod,
-}
-
-
-@makes(*_SORTED)
-def sorted_segment(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Reduces the rows of each segment, up to the last id."""
-  i, d = _in_step(call, as_bounded(inputs[1]), as_bounded(inputs[0]), 1)
-  mask = valid_mask(i.padded.shape, i.lengths)
-  labels = i.padded if mask is None else jnp.where(mask, i.padded, -1)
-  count = (jnp.max(labels, initial=-1) + 1).astype(jnp.int32)
-  bound, may_overflow = call.bound(Affine(((count, 1),), 0))
-  result = _SORTED[call.node.op](d.padded, labels, bound)
-  if call.node.op == "SegmentMean":
-    if not jnp.issubdtype(d.dtype, jnp.inexact):
-      call.refuse("it averages integers")
-    sizes = jnp.maximum(segment.unsorted_segment_sum(jnp.ones(labels.shape, d.dtype), labels, bound), 1)
-    result = result / sizes.reshape(-1, *[1] * (result.ndim - 1))
-  return [_finished(call, result, (count, *d.lengths[1:]), (i, d), may_overflow)]
+@makes("Bincount", "DenseBincount")
+def bin_count(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Counts values, whose number may be traced, in bins, whose number may be traced too."""
+  values, weights = as_bounded(inputs[0]), as_bounded(inputs[2])
+  rank = values.padded.ndim
+  bound, length, may_overflow = bounded_size(call, call.facts.entries(inputs[1])[0])
+  if weights.padded.size or any(n is not None for n in weights.lengths):
+    values, weights = in_step(call, values, weights, rank)
+  result = call.run_one(filled(values, -1), np.int32(bound), weights.padded)
+  lengths = (length,) if result.ndim == 1 else (values.lengths[0], length)
+  return [finished(call, result, lengths, (values, weights), may_overflow)]

@@ -1,4 +1,4 @@
-"""Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad, ReverseV2."""
+"""Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,18 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from graftax.ops_jax._core.axes import canonical_axes
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import along, any_overflow, as_bounded, guarded, poisoned, resized, valid_mask
-from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.rules import Call, makes
 from graftax.ops_jax.bounded.shapes import size_entries
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 
-__all__ = ["pad", "reverse", "slice_", "strided_slice"]
+__all__ = ["pad", "slice_", "strided_slice"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -256,19 +254,3 @@ def _padded_axis(x: jax.Array, axis: int, before: Any, size: Any, bound: int, va
   else:
     moved = jnp.take(x, jnp.clip(positions, 0, x.shape[axis] - 1), axis=axis, mode="clip")
   return jnp.where(is_own, moved, value)
-
-
-@carries("ReverseV2")
-def reverse(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Reverses axes."""
-  x, axes_value = inputs
-  if not is_bounded(x):
-    call.refuse("the number of its axes depends on data")
-  axes = canonical_axes("ReverseV2", call.static(axes_value, tuple[int, ...], "axis"), x.padded.ndim)
-  padded = lax.rev(x.padded, tuple(axis for axis in axes if x.lengths[axis] is None))
-  for axis in axes:
-    length, size = x.lengths[axis], padded.shape[axis]
-    if length is not None and size:
-      positions = jnp.clip(length - 1 - jnp.arange(size, dtype=jnp.int32), 0, size - 1)
-      padded = jnp.take(padded, positions, axis=axis, mode="clip")
-  return [call.made(guarded(padded, valid_mask(padded.shape, x.lengths)), x.lengths, x.may_overflow)]

@@ -9,12 +9,21 @@ import numpy as np
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.concatenation import fitted_except
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, poisoned, row_mask
-from graftax.ops_jax.bounded.rules import Call, makes
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  filled,
+  guarded,
+  poisoned,
+  row_mask,
+  valid_mask,
+)
+from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.scattering import in_step
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 from graftax.ops_jax.image.non_max_suppression import overlap_with, select_boxes
 
-__all__ = ["non_max_suppression"]
+__all__ = ["combined_non_max_suppression", "non_max_suppression"]
 
 
 @makes(
@@ -50,6 +59,25 @@ def non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   if call.node.op in ("NonMaxSuppressionV4", "NonMaxSuppressionV5"):
     results.append(poisoned(number, overflow))
   return results
+
+
+@carries("CombinedNonMaxSuppression")
+def combined_non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Selects boxes of all classes among a number of boxes, or of images, that depends on data."""
+  boxes, scores, *rest = inputs
+  if any(map(is_bounded, rest)):
+    call.refuse("an input other than boxes and scores has a size that depends on data")
+  b, s = in_step(call, as_bounded(boxes), as_bounded(scores), 2)
+  if any(length is not None for length in (*b.lengths[2:], *s.lengths[2:])):
+    call.refuse("the number of classes depends on data")
+  overflow = any_overflow(b, s)
+  results = call.run(call.context, [filled(b, 0), filled(s, -np.inf), *rest])
+  return [_of_images(call, poisoned(result, overflow), s) for result in results]
+
+
+def _of_images(call: Call, result: jax.Array, scores: BoundedArray) -> Value:
+  lengths = (scores.lengths[0], *[None] * (result.ndim - 1))
+  return call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, scores.may_overflow)
 
 
 def _maximum(call: Call, value: Value, num_boxes: int, is_padded: bool) -> tuple[int, jax.Array | None, bool]:

@@ -12,13 +12,15 @@ from graftax.ops_jax._core.values import Array
 __all__ = ["integer_mean"]
 
 
-def integer_mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> jax.Array:
+def integer_mean(x: Array, axes: tuple[int, ...], keep_dims: bool, num_elements: Any = None) -> jax.Array:
   """Computes means over axes, rounded towards 0, and 0 for no elements; the sum is exact up to 64 bits.
 
   Args:
     x: any shape, integer.
     axes: axes to reduce, not negative.
     keep_dims: keep them with size 1.
+    num_elements: how many elements are averaged, a scalar that may be traced, if some of those of `x` are padding of 0;
+      by default all are.
 
   Returns:
     The remaining axes, dtype of `x`.
@@ -35,6 +37,7 @@ def integer_mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> jax.Array:
     total = jnp.sum(x, axes, dtype=np.int64 if is_signed else np.uint64)
   else:
     total = None
+  count = count if num_elements is None else num_elements
   if total is None:
     mean = _mean_by_words(x, axes, count, is_signed)
   else:

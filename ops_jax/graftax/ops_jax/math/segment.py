@@ -29,6 +29,7 @@ __all__ = [
   "segment_prod_v2",
   "segment_sum",
   "segment_sum_v2",
+  "sorted_segments",
   "unsorted_segment_max",
   "unsorted_segment_min",
   "unsorted_segment_prod",
@@ -128,36 +129,54 @@ def segment_sum(data: Array, segment_ids: Static[np.ndarray]) -> Array:
     StaticInputError: `segment_ids` depends on traced data.
     InvalidInputError: they are negative or not sorted.
   """
-  return _segment_sum(*_sorted_rows("SegmentSum", data, segment_ids))
+  return sorted_segments("SegmentSum", *_sorted_rows("SegmentSum", data, segment_ids))
 
 
 @register("SegmentMean", ignores=_IGNORES)
 def segment_mean(data: Array, segment_ids: Static[np.ndarray]) -> Array:
   """Averages the rows of each segment, rounded towards 0 for integers; 0 without rows. See `segment_sum`."""
-  rows, ids, num_segments = _sorted_rows("SegmentMean", data, segment_ids)
-  total = _segment_sum(rows, ids, num_segments)
-  counts = np.maximum(np.bincount(ids, minlength=num_segments), 1).reshape(-1, *[1] * (rows.ndim - 1))
-  return lax.div(total, jnp.broadcast_to(jnp.asarray(counts).astype(total.dtype), total.shape))
+  return sorted_segments("SegmentMean", *_sorted_rows("SegmentMean", data, segment_ids))
 
 
 @register("SegmentProd", ignores=_IGNORES)
 def segment_prod(data: Array, segment_ids: Static[np.ndarray]) -> Array:
   """Multiplies the rows of each segment; 1 without rows. See `segment_sum`."""
-  return _segment_prod(*_sorted_rows("SegmentProd", data, segment_ids))
+  return sorted_segments("SegmentProd", *_sorted_rows("SegmentProd", data, segment_ids))
 
 
 @register("SegmentMax", ignores=_IGNORES)
 def segment_max(data: Array, segment_ids: Static[np.ndarray]) -> Array:
   """Returns the maxima of each segment's rows; 0 without rows. Equal maxima share the derivative. See `segment_sum`."""
-  rows, ids, num_segments = _sorted_rows("SegmentMax", data, segment_ids)
-  return _zero_where_empty(_segment_max(rows, ids, num_segments, lowest), ids)
+  return sorted_segments("SegmentMax", *_sorted_rows("SegmentMax", data, segment_ids))
 
 
 @register("SegmentMin", ignores=_IGNORES)
 def segment_min(data: Array, segment_ids: Static[np.ndarray]) -> Array:
   """Returns the minima of each segment's rows; 0 without rows. Equal minima share the derivative. See `segment_sum`."""
-  rows, ids, num_segments = _sorted_rows("SegmentMin", data, segment_ids)
-  return _zero_where_empty(_segment_min(rows, ids, num_segments, highest), ids)
+  return sorted_segments("SegmentMin", *_sorted_rows("SegmentMin", data, segment_ids))
+
+
+def sorted_segments(op: str, rows: Array, ids: Array, num_segments: int) -> Array:
+  """Computes an op for sorted ids with a given number of segments.
+
+  Args:
+    op: `SegmentSum`, `SegmentMean`, `SegmentProd`, `SegmentMax` or `SegmentMin`.
+    rows: `[n, *rest]`.
+    ids: `[n]`, integer, which may be traced; rows with a negative id are ignored.
+    num_segments: how many segments there are.
+  """
+  if op == "SegmentSum":
+    return _segment_sum(rows, ids, num_segments)
+  if op == "SegmentProd":
+    return _segment_prod(rows, ids, num_segments)
+  counts = _scatter(jnp.zeros(num_segments, np.int32), ids, "add", jnp.ones(ids.shape, np.int32))
+  counts = counts.reshape(-1, *[1] * (rows.ndim - 1))
+  if op == "SegmentMean":
+    total = _segment_sum(rows, ids, num_segments)
+    return lax.div(total, jnp.broadcast_to(jnp.maximum(counts, 1).astype(total.dtype), total.shape))
+  is_max = op == "SegmentMax"
+  extrema = (_segment_max if is_max else _segment_min)(rows, ids, num_segments, lowest if is_max else highest)
+  return jnp.where(counts == 0, jnp.zeros((), extrema.dtype), extrema)
 
 
 def _rows(op: str, data: Array, segment_ids: Array, num_segments: int) -> tuple[Array, Array, int]:
@@ -234,10 +253,3 @@ _scatter_max = with_partials(
 _scatter_min = with_partials(
   lambda rows, ids, initial: _scatter(initial, ids, "min", rows), _extremum_partial, None, None
 )
-
-
-def _zero_where_empty(segments: Array, ids: np.ndarray) -> Array:
-  is_empty = np.bincount(ids, minlength=segments.shape[0]) == 0
-  if not is_empty.any():
-    return segments
-  return jnp.where(is_empty.reshape(-1, *[1] * (segments.ndim - 1)), jnp.zeros_like(segments), segments)

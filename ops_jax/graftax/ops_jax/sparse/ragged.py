@@ -151,11 +151,18 @@ def ragged_tensor_to_tensor(
   for level, split in enumerate(splits):
     length = values.shape[0] if level + 1 == num_ragged else splits[level + 1].shape[0] - 1
     rows, places = _rows_and_places(split, length, xp)
-    columns = [column[rows] for column in columns] + [places]
+    columns = [_of_rows(column, rows) for column in columns] + [places]
   fill = jnp.broadcast_to(jnp.asarray(default_value, values.dtype), inner)
   dense = jnp.broadcast_to(fill, (*outer, *inner))
   dense = dense.at[tuple(jnp.asarray(c) for c in columns)].set(jnp.asarray(values), mode="drop")
   return dense[tuple(slice(0, n) if n != -1 else slice(None) for n in wanted)]
+
+
+def _of_rows(column: Array, rows: Array) -> Array:
+  """Returns the entries of a column at some rows; out of range for values after the last row, which are dropped."""
+  if is_known(column) and is_known(rows):
+    return column[rows]
+  return jnp.asarray(column).at[rows].get(mode="fill", fill_value=np.iinfo(np.int32).max)
 
 
 def _longest_row(splits: Array, level: int) -> int:

@@ -72,8 +72,10 @@ def test_to_tensor_of_deeper_rows():
 def test_a_bounded_shape_lets_splits_be_traced():
   inputs = [np.array([-1, 3]), np.arange(6.0), np.float64(0), [_SPLITS]]
   check_raw_op("RaggedTensorToTensor", inputs, {"row_partition_types": ["ROW_SPLITS"]}, vmap=["values"])
-  unbounded = raw_op("RaggedTensorToTensor", [np.array([-1, -1]), *inputs[1:]], {"row_partition_types": ["ROW_SPLITS"]})
-  with pytest.raises(StaticInputError, match="bounds it"):
+  _, values, default, splits = inputs
+  inputs = [np.array([-1, -1, -1]), values, default, [np.array([0, 1, 4]), *splits]]
+  unbounded = raw_op("RaggedTensorToTensor", inputs, {"row_partition_types": ["ROW_SPLITS"] * 2})
+  with pytest.raises(StaticInputError, match="a shape that bounds the rows"):
     jax.jit(unbounded.run)(*unbounded.dynamic_inputs)
 
 

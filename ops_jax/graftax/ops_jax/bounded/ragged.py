@@ -1,0 +1,90 @@
+"""Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.integer_facts import Affine
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.elementwise import broadcast_together
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  common_length,
+  guarded,
+  poisoned,
+  row_mask,
+  valid_mask,
+)
+from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, is_bounded
+
+__all__ = ["ragged_range", "ragged_tensor_to_tensor"]
+
+
+@makes("RaggedRange")
+def ragged_range(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns rows of integers, of which the number in all needs a bound from the option `max_sizes`."""
+  vectors = [value if is_bounded(value) or np.ndim(value) else jnp.reshape(value, 1) for value in inputs]
+  (starts, limits, deltas), (axis,) = broadcast_together(call, vectors)
+  if not jnp.issubdtype(starts.dtype, jnp.integer):
+    call.refuse("it counts in floating-point numbers")
+  length, may_be_invalid = common_length(axis)
+  starts, limits, deltas = (jnp.broadcast_to(end, axis.size) for end in (starts, limits, deltas))
+  splits, total = _splits(starts, limits, deltas, length)
+  overflow = any_overflow(*inputs)
+  for is_bad in (axis.is_bad, overflow):
+    total = total if is_bad is None else jnp.where(is_bad, INVALID_LENGTH, total)
+  bound, _ = call.bound(Affine(((total, 1),), 0))
+  places = jnp.arange(bound, dtype=jnp.int32)
+  rows = jnp.clip(jnp.searchsorted(splits, places, side="right") - 1, 0, max(axis.size - 1, 0))
+  numbers = starts[rows] + deltas[rows] * (places - splits[rows]).astype(starts.dtype)
+  declared = call.attrs.get("Tsplits")
+  splits = splits.astype(canonical_dtype(np.int64 if declared is None else declared.numpy))
+  return [
+    call.made(splits, (None if length is None else length + 1,), may_be_invalid or overflow is not None),
+    call.made(numbers, (total,), may_overflow=True),
+  ]
+
+
+def _splits(
+  starts: jax.Array, limits: jax.Array, deltas: jax.Array, length: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+  """Returns the row splits `[rows + 1]`, and their end, which is not valid if a step is 0."""
+  is_own = True if length is None else row_mask(length, starts.shape[0])
+  steps = jnp.where(deltas == 0, 1, deltas)
+  sizes = jnp.maximum(-(-((limits - starts) * jnp.sign(steps)) // jnp.abs(steps)), 0).astype(jnp.int32)
+  ends = jnp.cumsum(jnp.where(is_own, sizes, 0), dtype=jnp.int32)
+  splits = jnp.concatenate([jnp.zeros(1, jnp.int32), ends])
+  return splits, jnp.where(jnp.any((deltas == 0) & is_own), INVALID_LENGTH, splits[-1])
+
+
+@makes("RaggedTensorToTensor")
+def ragged_tensor_to_tensor(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Converts rows to a dense array, which has at most as many columns as there are values."""
+  shape, values, default, *partitions = inputs
+  kinds = tuple(call.attrs["row_partition_types"])
+  if any(map(is_bounded, (shape, default, *partitions))) or kinds not in (("ROW_SPLITS",), (b"ROW_SPLITS",)):
+    call.refuse(
+      "it has other row partitions than one of row splits, or their number depends on data; a shape that bounds the "
+      "rows, as in `ragged.to_tensor(shape=[None, 128])`, would do"
+    )
+  x, splits = as_bounded(values), jnp.asarray(partitions[0])
+  if any(length is not None for length in x.lengths[1:]):
+    call.refuse("its values have a size that depends on data in another than the first dimension")
+  wanted = np.asarray(call.static(shape, np.ndarray, "shape"))
+  sizes = [-1] * (x.padded.ndim + 1) if wanted.ndim == 0 else [int(size) for size in wanted]
+  length = None
+  may_overflow = False
+  if sizes[1] == -1:
+    longest = jnp.max(splits[1:] - splits[:-1], initial=0).astype(jnp.int32)
+    call.facts.note_range(longest, 0, x.padded.shape[0])
+    sizes[1], may_overflow = call.bound(Affine(((longest, 1),), 0), x.padded.shape[0])
+    length = longest
+  overflow = any_overflow(x)
+  result = poisoned(call.run_one(np.asarray(sizes, np.int32), x.padded, default, splits), overflow)
+  lengths = (None, length, *[None] * (result.ndim - 2))
+  return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, may_overflow)]

@@ -1,0 +1,118 @@
+"""Sparse tensors of which the number of elements depends on data: SparseToDense, SparseReorder, SparseFillEmptyRows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.values import Value
+from graftax.ops_jax.bounded.creation import bounded_size
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, resized, row_mask
+from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.scattering import dropped, finished, in_step
+from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+
+__all__ = [
+  "sparse_fill_empty_rows",
+  "sparse_reorder",
+  "sparse_reshape",
+  "sparse_tensor_dense_mat_mul",
+  "sparse_to_dense",
+]
+
+
+@makes("SparseToDense")
+def sparse_to_dense(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Writes values at coordinates; the shape may be traced."""
+  indices, shape, values, default = inputs
+  if is_bounded(shape):
+    call.refuse("the rank of its result depends on data")
+  i, v = as_bounded(indices), as_bounded(values)
+  if i.padded.ndim < 2:
+    i = BoundedArray(i.padded.reshape(-1, 1), (*(i.lengths or (None,)), None), i.may_overflow)
+  if v.padded.ndim:
+    i, v = in_step(call, i, v, 1)
+  sizes = [bounded_size(call, entry) for entry in call.facts.entries(shape)]
+  lengths = [length for _, length, _ in sizes]
+  bounds = np.asarray([bound for bound, _, _ in sizes], np.int32)
+  result = call.run_one(dropped(i, lengths), bounds, v.padded, default)
+  return [finished(call, result, lengths, (i, v), any(may for _, _, may in sizes))]
+
+
+@carries("SparseReorder")
+def sparse_reorder(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Sorts coordinates in row-major order; those in the padding come last."""
+  i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
+  last = filled(i, np.iinfo(np.dtype(i.dtype)).max, [0])
+  indices, values = call.run(call.context, [last, v.padded, inputs[2]])
+  may_overflow = i.may_overflow or v.may_overflow
+  values = guarded(values, None if v.lengths[0] is None else row_mask(v.lengths[0], values.shape[0]))
+  return [call.made(indices, i.lengths, may_overflow), call.made(values, v.lengths, may_overflow)]
+
+
+@carries("SparseReshape")
+def sparse_reshape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Converts coordinates to another shape."""
+  i = as_bounded(inputs[0])
+  if any(map(is_bounded, inputs[1:])):
+    call.refuse("the rank of a shape depends on data")
+  indices, shape = call.run(call.context, [filled(i, 0), *inputs[1:]])
+  return [call.made(indices, (i.lengths[0], None), i.may_overflow), shape]
+
+
+@carries("SparseTensorDenseMatMul")
+def sparse_tensor_dense_mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Multiplies a sparse matrix and a dense one."""
+  indices, values, shape, b = inputs
+  if is_bounded(b) or is_bounded(shape):
+    call.refuse("an input other than the sparse matrix has a size that depends on data")
+  i, v = in_step(call, as_bounded(indices), as_bounded(values), 1)
+  result = call.run_one(dropped(i, (None, None)), filled(v, 0), shape, b)
+  return [finished(call, result, (None, None), (i, v), False)]
+
+
+@makes("SparseFillEmptyRows")
+def sparse_fill_empty_rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Inserts one element at the start of every empty row; there are at most as many more as rows."""
+  shape = call.static(inputs[2], tuple[int, ...], "dense_shape")
+  num_rows = shape[0]
+  i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
+  n = i.padded.shape[0]
+  # Padding is in a row of its own, after all others.
+  rows = filled(i, num_rows, [0])[:, 0].astype(jnp.int32)
+  is_empty = jnp.zeros(num_rows, jnp.int32).at[rows].add(1, mode="drop") == 0
+  own = jnp.concatenate([rows, jnp.where(is_empty, jnp.arange(num_rows, dtype=jnp.int32), num_rows)])
+  order = jnp.argsort(own, stable=True)
+  places = jnp.zeros(order.size, jnp.int32).at[order].set(jnp.arange(order.size, dtype=jnp.int32))
+  fillers = jnp.zeros((num_rows, len(shape)), i.dtype).at[:, 0].set(jnp.arange(num_rows, dtype=i.dtype))
+  indices = jnp.concatenate([i.padded, fillers])[order]
+  values = jnp.concatenate([v.padded, jnp.full(num_rows, inputs[3], v.dtype)])[order]
+  count = jnp.sum(own < num_rows, dtype=jnp.int32)
+  return _filled_rows(call, (i, v), indices, values, is_empty, places[:n], count)
+
+
+def _filled_rows(
+  call: Call,
+  sources: tuple[BoundedArray, BoundedArray],
+  indices: jax.Array,
+  values: jax.Array,
+  is_empty: jax.Array,
+  places: jax.Array,
+  count: Any,
+) -> Sequence[Value]:
+  """Returns the results of `SparseFillEmptyRows` with their lengths."""
+  wanted = call.max_size()
+  bound = indices.shape[0] if wanted is None else min(wanted, indices.shape[0])
+  overflow = any_overflow(*sources)
+  may_overflow = overflow is not None or bound < indices.shape[0]
+  count = count if overflow is None else jnp.where(overflow, INVALID_LENGTH, count)
+  values = guarded(resized(values, 0, bound), row_mask(count, bound))
+  return [
+    call.made(resized(indices, 0, bound), (count, None), may_overflow),
+    call.made(values, (count,), may_overflow),
+    is_empty,
+    call.made(places.astype(canonical_dtype(np.int64)), sources[0].lengths[:1], overflow is not None),
+  ]
