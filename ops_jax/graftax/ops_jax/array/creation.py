@@ -49,10 +49,12 @@ def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
 
 @register("Empty", ignores=("init",))
 def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
-  """Returns zeros of the given shape and dtype, whether or not initialized values were asked for."""
+  """Returns zeros of the given shape and dtype, initialized or not; known if the array is small."""
   _refuse_negative("Empty", shape)
   if dtype.kind == "O":
     return np.full(shape, b"", object)
+  if is_small(shape):
+    return np.zeros(shape, dtype)
   return jnp.zeros(shape, canonical_dtype(dtype))
 
 

@@ -38,6 +38,8 @@ def test_large_fills_are_not_constants_of_the_program():
 
 def test_initialized_empty_is_zero():
   check_raw_op("Empty", [np.array([2, 0, 3], np.int32)], {"dtype": np.float32, "init": True})
+  check_raw_op("Empty", [np.array([70, 70], np.int32)], {"dtype": np.float32, "init": True})
+  assert isinstance(creation.empty((2,), dtype=np.dtype(np.int32)), np.ndarray)  # so that it can be a shape
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64, np.float16, ml_dtypes.bfloat16])

