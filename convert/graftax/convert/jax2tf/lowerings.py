@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from graftax.convert.errors import ConversionError
-from graftax.convert.jax2tf.module_nodes import Body, call_module, prevent_gradient
+from graftax.convert.jax2tf.module_nodes import Body, call_module, casts, prevent_gradient, tensor_specs
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import TensorRef
 
@@ -68,17 +68,28 @@ class StableHlo:
 
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     del prefix  # a module contains the functions that it calls
-    return call_module(self.module(traced), operands)
+    return _called(self.module(traced), traced, operands)
 
   def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     # Not a PreventGradient: JAX can still differentiate what the module computes.
     del prefix
-    return call_module(self.module(traced), operands, _LAST_DERIVATIVE)
+    return _called(self.module(traced), traced, operands, _LAST_DERIVATIVE)
 
   def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
     del order
     message = f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}"
     return prevent_gradient(body, message)
+
+
+def _called(
+  module: "CallModule", traced: TracedFunction, operands: Sequence[TensorRef], name: str = "XlaCallModule"
+) -> Body:
+  """Returns the node that runs the module of a function, between casts of integers below 8 bits."""
+  inputs, outputs = tensor_specs(traced.inputs, "input"), tensor_specs(traced.outputs, "output")
+  before, given = casts(operands, inputs, tensor_specs(module.inputs, "input"), "operand_bytes")
+  body = call_module(module, given, name)
+  after, results = casts(body.results, body.specs, outputs, "result_bits")
+  return Body((*before, *body.nodes, *after), results, outputs)
 
 
 @dataclasses.dataclass(frozen=True)

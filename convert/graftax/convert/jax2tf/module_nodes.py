@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 __all__ = [
   "Body",
   "call_module",
+  "casts",
   "function_names",
   "identities",
   "prevent_gradient",
   "register_gradient",
   "tensor_spec",
+  "tensor_specs",
 ]
 
 # Any in this module: dimensions may be symbolic.
@@ -55,7 +57,7 @@ def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str =
   Raises:
     ConversionError: TensorFlow does not have the dtype of a result.
   """
-  inputs, outputs = _specs(module.inputs, "input"), _specs(module.outputs, "output")
+  inputs, outputs = tensor_specs(module.inputs, "input"), tensor_specs(module.outputs, "output")
   attributes = dict(module.attributes)
   attrs: dict[str, AttrValue] = {
     "version": attributes.pop("version"),
@@ -67,6 +69,25 @@ def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str =
   attrs.update((name, _attribute(value)) for name, value in attributes.items())
   node = Node(name, "XlaCallModule", tuple(operands[i] for i in module.kept), attrs=attrs)
   return Body((node,), tuple(TensorRef(node.name, i) for i in range(len(outputs))), outputs)
+
+
+def casts(
+  refs: Sequence[TensorRef], before: Sequence[TensorSpec], after: Sequence[TensorSpec], name: str
+) -> tuple[tuple[Node, ...], tuple[TensorRef, ...]]:
+  """Returns nodes that convert tensors to other dtypes, and the converted tensors.
+
+  Args:
+    refs: the tensors.
+    before: their dtypes.
+    after: the dtypes of the results. A tensor that has its dtype already needs no node.
+    name: the beginning of the names of the nodes.
+  """
+  nodes = {
+    i: Node(f"{name}_{i}", "Cast", (ref,), attrs={"SrcT": old.dtype, "DstT": new.dtype})
+    for i, (ref, old, new) in enumerate(zip(refs, before, after, strict=True))
+    if old.dtype != new.dtype
+  }
+  return tuple(nodes.values()), tuple(TensorRef(nodes[i].name) if i in nodes else ref for i, ref in enumerate(refs))
 
 
 def register_gradient(body: Body, operands: Sequence[TensorRef], specs: Sequence[TensorSpec], name: str) -> Body:
@@ -119,6 +140,11 @@ def tensor_spec(spec: jax.ShapeDtypeStruct, name: str | None = None, *, where: s
   return TensorSpec(PartialShape(tuple(size if isinstance(size, int) else None for size in spec.shape)), dtype, name)
 
 
+def tensor_specs(specs: Sequence[jax.ShapeDtypeStruct], kind: str) -> tuple[TensorSpec, ...]:
+  """Returns the specs as TensorFlow has them; `kind` is what they are, for messages."""
+  return tuple(tensor_spec(spec, where=f"{kind} {i}") for i, spec in enumerate(specs))
+
+
 def function_names(wanted: Iterable[str]) -> tuple[str, ...]:
   """Returns the names as TensorFlow allows them for arguments of functions: lower case, and each only once."""
   names: dict[str, None] = {}
@@ -130,10 +156,6 @@ def function_names(wanted: Iterable[str]) -> tuple[str, ...]:
       unique = f"{name}_{number}"
     names[unique] = None
   return tuple(names)
-
-
-def _specs(specs: Sequence[jax.ShapeDtypeStruct], kind: str) -> tuple[TensorSpec, ...]:
-  return tuple(tensor_spec(spec, where=f"{kind} {i}") for i, spec in enumerate(specs))
 
 
 def _attribute(value: Any) -> AttrValue:

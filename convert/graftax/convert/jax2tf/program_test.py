@@ -54,6 +54,24 @@ def test_parameters_are_variables_named_by_path():
   assert not any(node.op == "Const" for node in program.function.nodes)
 
 
+@pytest.mark.parametrize("dtype", [jnp.int4, jnp.uint4])
+def test_modules_take_and_return_whole_bytes_for_shorter_integers(dtype):
+  x = jnp.arange(6).astype(dtype)
+  program = jax_program(lambda p, x: (x + p["one"], x.astype(np.float32) / 2), [x], params={"one": x[1]})
+  (module,) = [node for node in program.function.nodes if node.op == "XlaCallModule"]
+  whole = DType.INT8 if dtype == jnp.int4 else DType.UINT8
+  assert (module.attrs["Tin"], module.attrs["Tout"]) == ((whole, whole), (whole, DType.FLOAT))
+  total, half = back(program)[0](x)
+  assert total.dtype == dtype
+  np.testing.assert_array_equal(total.astype(int), np.arange(6) + 1)
+  np.testing.assert_array_equal(half, np.arange(6) / 2)
+
+
+def test_integers_that_tensorflow_cannot_cast_raise():
+  with pytest.raises(ConversionError, match="int2"):
+    jax_program(jnp.negative, [jax.ShapeDtypeStruct((3,), jnp.int2)])
+
+
 def test_value_and_gradients_are_those_of_the_function():
   program = jax_program(mlp, [X], params=PARAMS)
   _, fn, variables = back(program)

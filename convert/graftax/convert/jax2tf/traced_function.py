@@ -14,6 +14,7 @@ import numpy as np
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.argument_names import argument_names, result_names
+from graftax.convert.jax2tf.short_integers import in_whole_bytes, whole_bytes
 from graftax.convert.jax2tf.tf_calls.variable_reads import CapturedVariables
 from graftax.convert.live.variables import LiveVariable
 
@@ -89,6 +90,7 @@ class TracedFunction:
   ) -> "CallModule":
     """Returns the function as the attributes of an XlaCallModule node; see `export_call_module`.
 
+    Its arguments and results of integers below 8 bits are int8 or uint8; see `short_integers.py`.
     The result is kept, so a second call with equal arguments takes no time.
     """
     from graftax.xla_call_module.exporting import Target, export_call_module
@@ -98,8 +100,8 @@ class TracedFunction:
     if key not in self._modules:
       with jax.enable_x64(self.enable_x64):
         self._modules[key] = export_call_module(
-          _named(self, self.name, self.input_names),
-          self.inputs,
+          _named(in_whole_bytes(self, self.inputs), self.name, self.input_names),
+          [whole_bytes(spec) for spec in self.inputs],
           target=target,
           platforms=platforms,
           disabled_checks=disabled_checks,

@@ -39,6 +39,13 @@ def test_dtypes_of_padding_and_moving(dtype):
   check_plain_ops(function, _X.astype(dtype))
 
 
+@pytest.mark.parametrize("padding", [(-3, 5, 0), (6, -4, 0), (-2, 1, 3), (2, -4, 2)])
+def test_padding_that_removes_what_it_added(padding):
+  check_plain_ops(
+    lambda x: [lax.pad(x[:size], 7.0, (padding, (0, 1, 0))) for size in (2, 4)], _X[0, :, :2].repeat(2, 0)
+  )
+
+
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_padding_of_symbolic_sizes(size):
   def function(x):

@@ -1,5 +1,7 @@
 """Branches, loops, random bits and linear algebra as plain TensorFlow ops."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,10 +89,15 @@ def test_random_numbers_are_those_of_jax(partitionable):
     key = jax.random.key(seed)
     keys = jax.random.split(jax.random.wrap_key_data(key_data), 3)
     folded = jax.random.fold_in(key, seed + 5)
+    # As many keys as a key has words: a selection must not take one axis for the other.
+    chosen = jnp.where(jnp.arange(2) > seed + 7, keys[:2], keys[1:])
+    mapped = functools.partial(jax.vmap, jax.random.fold_in)
+    more = [mapped((0, None))(keys, 7), mapped((None, 0))(key, jnp.arange(3)), mapped((0, 0))(keys, jnp.arange(3))]
     return (
       [jax.random.bits(key, (5,)), jax.random.bits(key, (3, 3), np.uint8), jax.random.uniform(folded, (4,))],
       [jax.random.normal(keys[1], (2, 3)), jax.vmap(lambda k: jax.random.randint(k, (4,), 0, 100))(keys)],
       [jax.random.permutation(keys[0], 7), jax.random.bernoulli(keys[2], 0.3, (6,)), jax.random.key_data(keys)],
+      [jax.random.key_data(x) for x in (chosen, *more, keys.at[1].set(key))],
       [jax.random.categorical(key, jnp.arange(4.0)), jax.random.truncated_normal(key, -1, 1, (3,))],
     )
 
@@ -123,6 +130,16 @@ def test_linear_algebra():
     )
 
   check_plain_ops(function, x, y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("conjugate", [False, True])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_triangular_systems_of_complex_numbers(left, transpose, conjugate):
+  rng = np.random.default_rng(0)
+  a = (rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3)) + 3 * np.eye(3)).astype(np.complex64)
+  options = {"left_side": left, "lower": True, "transpose_a": transpose, "conjugate_a": conjugate}
+  check_plain_ops(lambda a: lax.linalg.triangular_solve(a, a[::-1], **options), a, rtol=1e-4, atol=1e-5)
 
 
 def test_64_bit_types():

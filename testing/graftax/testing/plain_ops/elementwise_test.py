@@ -1,5 +1,6 @@
 """Values of elementwise primitives as plain TensorFlow ops, at the edges of their dtypes."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -54,6 +55,21 @@ def test_special_functions():
   check_plain_ops(function, x, rtol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, jnp.bfloat16])
+def test_functions_that_tensorflow_computes_less_exactly(dtype):
+  inside = np.array([-1, -0.9999999, -1e-4, 1e-8, 0.5, 0.99, 0.9999999, 1], np.float64).astype(dtype)
+  wide = np.array([-np.inf, -300, -5, -1e-3, 0.3, 7, 12345, np.inf, np.nan], np.float64).astype(dtype)
+  with jax.enable_x64(True):
+    check_plain_ops(lax.erf_inv, inside, rtol=1e-6, atol=0)
+    check_plain_ops(lambda x: (lax.erf(x), lax.cbrt(x)), wide, rtol=1e-2 if inside.dtype.itemsize == 2 else 1e-6)
+
+
+@pytest.mark.parametrize(("exponent_bits", "mantissa_bits"), [(5, 10), (8, 7), (8, 23), (11, 52)])
+def test_reduced_precision_has_no_subnormal_numbers(exponent_bits, mantissa_bits):
+  x = np.array([6.2e-5, 5e-5, -1e-6, 0, -0.0, 1.2345678, 65519, 65520, -1e9, np.inf, np.nan], np.float32)
+  check_plain_ops(lambda x: lax.reduce_precision(x, exponent_bits, mantissa_bits), x, rtol=0, atol=0)
+
+
 def test_floats_of_two_operands_with_special_values():
   def function(x, y):
     compared = [x < y, x <= y, x > y, x >= y, x == y, x != y]
@@ -96,6 +112,17 @@ def test_casts_of_integers_wrap_around(dtype):
   check_plain_ops(lambda x: [x.astype(target) for target in targets], _integers(dtype))
 
 
+@pytest.mark.parametrize("dtype", [jnp.int4, jnp.uint4])
+def test_casts_of_integers_below_8_bits(dtype):
+  floats, integers = np.append(_FLOATS, [-7.9, 6.9, 99]).astype(np.float32), np.arange(-20, 20, dtype=np.int32)
+  check_plain_ops(lambda x, i: (x.astype(dtype).astype(np.float32), i.astype(dtype).astype(bool)), floats, integers)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex")  # JAX warns; the cast is what is tested
+def test_complex_numbers_become_bools_by_their_real_parts():
+  check_plain_ops(lambda z: lax.convert_element_type(z, bool), np.array([0, 1, 1j], np.complex64))
+
+
 def test_bools_and_selections():
   p = np.array([True, False, True, False])
   q = np.array([True, True, False, False])
@@ -104,7 +131,8 @@ def test_bools_and_selections():
     which = p.astype(np.int32) + q
     numbers = [jnp.full(4, n) for n in range(3)]
     logic = [p & q, p | q, p ^ q, ~p, lax.max(p, q), lax.min(p, q), p < q, p == q]
-    return logic, lax.select_n(which, *numbers), lax.select(p, numbers[1], numbers[2])
+    outside = lax.select_n(which * 4 - 3, *numbers)
+    return logic, lax.select_n(which, *numbers), outside, lax.select(p, numbers[1], numbers[2])
 
   check_plain_ops(function, p, q)
 

@@ -41,10 +41,17 @@ def test_nan_in_reductions():
   def function(x):
     return (
       [jnp.max(x, 1), jnp.min(x, 1), jnp.argmax(x, 1), jnp.argmin(x, 1), lax.cummax(x, 1), lax.cummin(x, 1), x.sum()],
-      [lax.cumlogsumexp(x[:, :1], 0)],
+      [lax.cumlogsumexp(x, axis, reverse=reverse) for axis in (0, 1) for reverse in (False, True)],
     )
 
   check_plain_ops(function, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
+def test_short_floats_accumulate_in_float32(dtype):
+  ones = np.ones(3000, dtype)
+  # An addition of 16 bits stops at 256 or 2048. JAX computes partial sums, and its error is below 2 percent.
+  check_plain_ops(lambda x: (lax.cumsum(x), lax.reduce_sum(x, (0,))), ones, rtol=2e-2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])

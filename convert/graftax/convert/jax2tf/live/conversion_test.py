@@ -78,6 +78,17 @@ def test_jax_arrays_are_arguments_and_random_keys_are_results():
   np.testing.assert_array_equal(found, jax.random.key_data(jax.random.split(jax.random.key(3))))
 
 
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_integers_of_4_bits_go_in_and_come_out(lowering):
+  x = jnp.arange(-8, 8).astype(jnp.int4)
+  converted = jax2tf.convert(lambda x: (x.reshape(2, 8), x.astype(np.float32)), lowering=lowering)
+  for call in converted, tf.function(converted, autograph=False):
+    short, floats = call(tf.constant(np.asarray(x)))
+    assert short.dtype.name == "int4"
+    np.testing.assert_array_equal(short.numpy().astype(int), np.arange(-8, 8).reshape(2, 8))
+    np.testing.assert_array_equal(floats, np.arange(-8, 8))
+
+
 def _errors():
   sine = jnp.sin
   return {

@@ -10,6 +10,7 @@ from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import function_nodes, open_shape
 from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo
 from graftax.convert.jax2tf.program_assembly import NO_GRADIENT
+from graftax.convert.jax2tf.short_integers import is_short_integer
 from graftax.convert.jax2tf.traced_function import TracedFunction
 
 __all__ = ["LiveFunction"]
@@ -81,7 +82,11 @@ class LiveFunction:
 
     That makes calls from eager code faster.
     """
-    settings = {"jit_compile": True} if isinstance(self.form, StableHlo) else {}
+    # XLA packs integers below 8 bits, so the casts around the module must not be compiled.
+    is_compiled = isinstance(self.form, StableHlo) and not any(
+      is_short_integer(spec.dtype) for spec in (*self.traced.inputs, *self.traced.outputs)
+    )
+    settings = {"jit_compile": True} if is_compiled else {}
     return self._concrete(tf, "compiled", lambda args: self._computed(tf, args), **settings)
 
   def _computed(self, tf: Any, args: Sequence[Any]) -> list[Any]:

@@ -27,12 +27,20 @@ def function_nodes(tf: Any, form: NodeForm, traced: TracedFunction, args: Sequen
     args: one tensor of the current graph for each input of the function.
   """
   if isinstance(form, StableHlo):
-    return _call_module_node(tf, form.module(traced), args)
+    module = form.module(traced)
+    results = _call_module_node(tf, module, _cast(tf, args, module.inputs))
+    return _cast(tf, results, traced.outputs)
   names = [f"operand_{i}" for i in range(len(args))]
   body = form.body(traced, [TensorRef(name) for name in names], unique_name(form, traced))
   message = graph_to_proto(Graph(body.nodes, FunctionLibrary(body.functions)))
   graph_def = tf.compat.v1.GraphDef.FromString(message.SerializeToString())
   return _imported(tf, graph_def, dict(zip(names, args, strict=True)), [str(ref) for ref in body.results])
+
+
+def _cast(tf: Any, tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+  """Returns the tensors with the dtypes of specs, which differ for integers below 8 bits only."""
+  pairs = zip(tensors, specs, strict=True)
+  return [x if x.dtype == tf.as_dtype(spec.dtype) else tf.cast(x, spec.dtype) for x, spec in pairs]
 
 
 def _call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list[Any]:

@@ -24,7 +24,7 @@ _NO_REF = TensorRef("unsupported")
 
 def run_jaxpr(b: Builder, closed: ClosedJaxpr, operands: Sequence[Tensor]) -> list[Tensor]:
   """Returns the results of a jaxpr for tensors, computed by new nodes."""
-  return run_open_jaxpr(b, closed.jaxpr, [_known(b, const) for const in closed.consts], operands)
+  return run_open_jaxpr(b, closed.jaxpr, [_known(b, const, const.dtype) for const in closed.consts], operands)
 
 
 def run_open_jaxpr(b: Builder, jaxpr: Jaxpr, consts: Sequence[Tensor], operands: Sequence[Tensor]) -> list[Tensor]:
@@ -32,7 +32,7 @@ def run_open_jaxpr(b: Builder, jaxpr: Jaxpr, consts: Sequence[Tensor], operands:
   values: dict[Any, Tensor] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
 
   def read(atom: Any) -> Tensor:
-    return b.constant(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+    return _known(b, atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
 
   for eqn in jaxpr.eqns:
     outer, b.scope = b.scope, eqn.primitive.name
@@ -77,7 +77,10 @@ def _folded(b: Builder, eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tenso
   return [b.constant(np.asarray(x)) for x in (found if eqn.primitive.multiple_results else [found])]
 
 
-def _known(b: Builder, const: Any) -> Tensor:
-  if jax.numpy.issubdtype(const.dtype, jax.dtypes.prng_key):
-    const = jax.random.key_data(const)
-  return b.constant(np.asarray(const))
+def _known(b: Builder, value: Any, dtype: Any) -> Tensor:
+  """Returns a constant of a jaxpr with the dtype that `physical_spec` gives it."""
+  if jax.numpy.issubdtype(dtype, jax.dtypes.prng_key):
+    return b.constant(np.asarray(jax.random.key_data(value)))
+  if dtype == jax.dtypes.float0:
+    return b.constant(np.zeros(np.shape(value), bool))
+  return b.constant(value, dtype)

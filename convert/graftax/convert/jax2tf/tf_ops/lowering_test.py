@@ -109,6 +109,37 @@ def test_a_derivative_without_a_form_raises_unless_it_is_left_out():
   assert not _program(once, _batch_of(2), gradient_order=0).gradients
 
 
+def test_loops_of_integers_of_a_symbolic_size_have_derivatives_of_two_orders():
+  def function(x):
+    def step(carry):
+      return carry[0] + 1, carry[1] * jnp.sin(x)
+
+    return lax.while_loop(lambda carry: (carry[0] < 3).any(), step, (jnp.zeros(x.shape, np.int32), x))
+
+  program = _program(function, _batch_of())
+  fn, _ = convert_program(program)
+  x = np.array([0.5, 0.7], np.float32)
+  found = jax.vjp(lambda x: fn({}, x)[0][1], x)[1](np.ones(2, np.float32))[0]
+  np.testing.assert_allclose(found, np.sin(x) ** 3 + 3 * x * np.sin(x) ** 2 * np.cos(x), rtol=1e-5)
+
+
+_TWO_BITS = jax.ShapeDtypeStruct((3,), jnp.int2)
+_SHORT_FLOATS = jax.ShapeDtypeStruct((3,), np.float16)
+
+
+@pytest.mark.parametrize(
+  ("function", "spec", "message"),
+  [
+    (lambda x: x.astype(np.float32), _TWO_BITS, "Cast for int2"),
+    (lambda x: lax.nextafter(x, x), _SHORT_FLOATS, "NextAfter for DT_HALF|NextAfter for float16"),
+    (lambda x: lax.reduce_precision(x, 4, 3), _SHORT_FLOATS, "4 exponent and 3 mantissa bits"),
+  ],
+)
+def test_dtypes_without_a_kernel_raise(function, spec, message):
+  with pytest.raises(UnsupportedPrimitiveError, match=message):
+    _program(function, spec)
+
+
 def test_prevented_gradients_are_there_if_asked_for():
   assert "PreventGradient" in _ops(_program(jnp.sin, _batch_of(2), with_gradient=False))
   assert "PreventGradient" not in _ops(_program(jnp.sin, _batch_of(2), gradient_order=0))

@@ -5,14 +5,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from graftax.convert.jax2tf.short_integers import CAST_BITS, is_short_integer
 from graftax.convert.jax2tf.tf_ops.builder import Builder, Input
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Shape, Tensor
 from graftax.graphdef_ir import DType, op_signature
 
 __all__ = [
+  "at_least_float32",
   "binary",
   "broadcast",
   "cast",
@@ -72,6 +76,11 @@ def _takes(op: str, dtype: "np.dtype[Any]") -> bool:
   return attr is None or has_kernel(op, {attr: DType.from_numpy(dtype)})
 
 
+def at_least_float32(b: Builder, x: Tensor) -> Tensor:
+  """Returns floats of 16 bits or less as float32, and other tensors unchanged."""
+  return cast(b, x, np.float32) if x.is_float and x.dtype.itemsize < 4 else x
+
+
 def cast(b: Builder, x: Tensor, dtype: Any) -> Tensor:
   """Returns a tensor as another dtype, as TensorFlow's Cast does."""
   dtype = np.dtype(dtype)
@@ -79,6 +88,11 @@ def cast(b: Builder, x: Tensor, dtype: Any) -> Tensor:
     return x
   if x.narrow is not None:
     return broadcast(b, cast(b, x.narrow, dtype), x.shape)
+  if is_short_integer(dtype) != is_short_integer(x.dtype) and np.int8 not in (dtype, x.dtype):
+    return cast(b, cast(b, x, np.int8), dtype)  # TensorFlow casts integers below 8 bits to and from other integers only
+  for either in (x.dtype, dtype):
+    if is_short_integer(either) and jnp.iinfo(either).bits not in CAST_BITS:
+      raise Unsupported(f"TensorFlow has no CPU kernel of Cast for {either}")
   return b.op("Cast", x, shape=x.shape, DstT=DType.from_numpy(dtype))
 
 
@@ -105,14 +119,14 @@ def lowest(dtype: "np.dtype[Any]") -> Any:
   """Returns the smallest value of a real dtype: negative infinity for floats."""
   if dtype == np.bool_:
     return np.False_
-  return np.iinfo(dtype).min if dtype.kind in "iu" else np.asarray(-np.inf, dtype)
+  return int(jnp.iinfo(dtype).min) if jnp.issubdtype(dtype, np.integer) else np.asarray(-np.inf, dtype)
 
 
 def highest(dtype: "np.dtype[Any]") -> Any:
   """Returns the largest value of a real dtype: infinity for floats."""
   if dtype == np.bool_:
     return np.True_
-  return np.iinfo(dtype).max if dtype.kind in "iu" else np.asarray(np.inf, dtype)
+  return int(jnp.iinfo(dtype).max) if jnp.issubdtype(dtype, np.integer) else np.asarray(np.inf, dtype)
 
 
 def reshape(b: Builder, x: Tensor, shape: Shape) -> Tensor:
@@ -152,17 +166,15 @@ def transpose(b: Builder, x: Tensor, permutation: Sequence[int]) -> Tensor:
 
 def pad(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], value: Any) -> Tensor:
   """Returns a tensor with elements added before and after it along each axis; negative numbers remove elements."""
-  low = [max(0, -before) for before, _ in padding]
-  shape = x.shape
-  if any(isinstance(n, int) and n < 0 for pair in padding for n in pair):
-    ends = [size - max(0, -after) for size, (_, after) in zip(shape, padding, strict=True)]
-    x = static_slice(b, x, low, ends)
   positive = [(max(0, before), max(0, after)) for before, after in padding]
-  if not any(n for pair in positive for n in pair):
-    return x
-  shape = tuple(size + before + after for size, (before, after) in zip(x.shape, positive, strict=True))
-  fill = value if isinstance(value, Tensor) else full(b, x, value)
-  return b.op("PadV2", x, np.array(positive, np.int32), fill, shape=shape)
+  if any(n for pair in positive for n in pair):
+    shape = tuple(size + before + after for size, (before, after) in zip(x.shape, positive, strict=True))
+    fill = value if isinstance(value, Tensor) else full(b, x, value)
+    x = b.op("PadV2", x, np.array(positive, np.int32), fill, shape=shape)
+  # Elements are removed last, because some of them may be those that were added.
+  starts = [max(0, -before) for before, _ in padding]
+  ends = [size - max(0, -after) for size, (_, after) in zip(x.shape, padding, strict=True)]
+  return static_slice(b, x, starts, ends) if any(n < 0 for pair in padding for n in pair) else x
 
 
 def static_slice(

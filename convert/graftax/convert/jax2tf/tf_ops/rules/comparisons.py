@@ -7,7 +7,16 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, highest, same_shape, select
+from graftax.convert.jax2tf.tf_ops.rules._common import (
+  binary,
+  cast,
+  compare,
+  full,
+  highest,
+  reshape,
+  same_shape,
+  select,
+)
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
@@ -42,18 +51,20 @@ for _primitive, _op in _OPS.items():
 
 @rule("select_n")
 def select_n(b: Builder, which: Tensor, *cases: Tensor, out: Any) -> Tensor:
-  """Returns, for each element, that of the case with the number `which`; the last one for larger numbers."""
+  """Returns, for each element, that of the case with the number `which`; of the nearest case if there is none."""
   shape = out.shape
   if which.narrow is not None and all(case.narrow is None and same_shape(case.shape, shape) for case in cases):
     which = which.narrow
+  if which.rank and which.rank < len(shape):  # random keys have one more axis, of their words
+    which = reshape(b, which, (*which.shape, *(1 for _ in range(len(shape) - which.rank))))
   if which.dtype == np.bool_:
     if len(cases) == 1:
       return cases[0]
     return select(b, which, cases[1], cases[0], shape)
-  if which.dtype != np.int32:
+  if which.dtype not in (np.int32, np.int64):
     raise Unsupported(f"a selector of dtype {which.dtype}")
   return functools.reduce(
-    lambda rest, i: select(b, compare(b, "Equal", which, i), cases[i], rest, shape),
+    lambda rest, i: select(b, compare(b, "LessEqual", which, i), cases[i], rest, shape),
     reversed(range(len(cases) - 1)),
     cases[-1],
   )

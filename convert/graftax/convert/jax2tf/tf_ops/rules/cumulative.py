@@ -4,7 +4,18 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import rule
-from graftax.convert.jax2tf.tf_ops.rules._common import highest, lowest, pad, static_slice
+from graftax.convert.jax2tf.tf_ops.rules._common import (
+  at_least_float32,
+  cast,
+  compare,
+  full,
+  highest,
+  is_nan,
+  lowest,
+  pad,
+  select,
+  static_slice,
+)
 from graftax.convert.jax2tf.tf_ops.rules.control_flow import loop
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
@@ -13,7 +24,8 @@ from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 def _running(primitive: str, op: str) -> None:
   @rule(primitive)
   def running(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    return b.op(op, x, np.int32(axis), shape=x.shape, reverse=reverse)
+    wide = at_least_float32(b, x)  # TensorFlow's kernels for 16 bits also accumulate in 16 bits
+    return cast(b, b.op(op, wide, np.int32(axis), shape=x.shape, reverse=reverse), x.dtype)
 
 
 _running("cumsum", "Cumsum")
@@ -22,8 +34,12 @@ _running("cumprod", "Cumprod")
 
 @rule("cumlogsumexp")
 def cumlogsumexp(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-  """Returns the logarithm of running sums of exponentials."""
-  return b.op("CumulativeLogsumexp", x, np.int32(axis), shape=x.shape, reverse=reverse)
+  """Returns the logarithm of running sums of exponentials. TensorFlow's kernel skips NaN."""
+  wide = at_least_float32(b, x)
+  found = b.op("CumulativeLogsumexp", wide, np.int32(axis), shape=x.shape, reverse=reverse)
+  num_nans = b.op("Cumsum", cast(b, is_nan(b, x), np.int32), np.int32(axis), shape=x.shape, reverse=reverse)
+  marked = compare(b, "Greater", num_nans, 0)
+  return cast(b, select(b, marked, full(b, found, np.nan), found, x.shape), x.dtype)
 
 
 @rule("cummax")

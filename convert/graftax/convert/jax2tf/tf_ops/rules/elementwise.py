@@ -2,14 +2,19 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import (
+  at_least_float32,
   binary,
   cast,
+  compare,
   full,
+  joint_shape,
+  select,
   through,
 )
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
@@ -29,8 +34,6 @@ _UNARY = {
   "cos": "Cos",
   "cosh": "Cosh",
   "digamma": "Digamma",
-  "erf": "Erf",
-  "erf_inv": "Erfinv",
   "erfc": "Erfc",
   "exp": "Exp",
   "expm1": "Expm1",
@@ -56,7 +59,6 @@ _BINARY = {
   "igamma_grad_a": "IgammaGradA",
   "igammac": "Igammac",
   "mul": "Mul",
-  "nextafter": "NextAfter",
   "polygamma": "Polygamma",
   "random_gamma_grad": "RandomGammaGrad",
   "sub": "Sub",
@@ -159,14 +161,38 @@ def sign(b: Builder, x: Tensor) -> Tensor:
 @rule("exp2")
 def exp2(b: Builder, x: Tensor) -> Tensor:
   """Returns two to the power of `x`."""
-  return b.op("Pow", full(b, x, 2), x, shape=x.shape)
+  wide = at_least_float32(b, x)
+  return cast(b, b.op("Pow", full(b, wide, 2), wide, shape=x.shape), x.dtype)
 
 
 @rule("cbrt")
 def cbrt(b: Builder, x: Tensor) -> Tensor:
   """Returns the real cube root."""
-  root = b.op("Pow", b.op("Abs", x, shape=x.shape), full(b, x, 1 / 3), shape=x.shape)
-  return b.op("Mul", b.op("Sign", x, shape=x.shape), root, shape=x.shape)
+  wide = at_least_float32(b, x)  # 1/3 has too few bits in 16 bits
+  root = b.op("Pow", b.op("Abs", wide, shape=x.shape), full(b, wide, 1 / 3), shape=x.shape)
+  return cast(b, b.op("Mul", b.op("Sign", wide, shape=x.shape), root, shape=x.shape), x.dtype)
+
+
+@rule("erf")
+def erf(b: Builder, x: Tensor) -> Tensor:
+  """Returns the error function."""
+  if x.dtype == np.float64:
+    # TensorFlow's kernel returns NaN for infinity. From 6 on the result is 1.
+    x = b.op("Minimum", b.op("Maximum", x, full(b, x, -6), shape=x.shape), full(b, x, 6), shape=x.shape)
+  return through(b, "Erf", [x])
+
+
+@rule("erf_inv")
+def erf_inv(b: Builder, x: Tensor) -> Tensor:
+  """Returns the inverse of the error function."""
+  # TensorFlow computes it from (x + 1) / 2, which leaves a float32 near 0 or 1 few correct bits.
+  return cast(b, b.op("Erfinv", cast(b, x, np.float64), shape=x.shape), x.dtype)
+
+
+@rule("nextafter")
+def nextafter(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the next float after `x` on the way to `y`."""
+  return b.op("NextAfter", x, y, shape=joint_shape(x, y))
 
 
 @rule("pow")
@@ -214,12 +240,15 @@ def round_(b: Builder, x: Tensor, *, rounding_method: Any) -> Tensor:
 @rule("reduce_precision")
 def reduce_precision(b: Builder, x: Tensor, *, exponent_bits: int, mantissa_bits: int) -> Tensor:
   """Returns the values rounded to fewer bits, if a dtype of TensorFlow has as many."""
-  own, narrow = _FLOAT_BITS.get(x.dtype.name), _BY_BITS.get((exponent_bits, mantissa_bits))
-  if own == (exponent_bits, mantissa_bits):
+  own, narrow = _FLOAT_BITS.get(x.dtype.name, (0, 0)), _BY_BITS.get((exponent_bits, mantissa_bits))
+  if own[0] <= exponent_bits and own[1] <= mantissa_bits:
     return x
-  if narrow is None or own is None or own[0] < exponent_bits or own[1] < mantissa_bits:
+  if narrow is None or own[0] < exponent_bits or own[1] < mantissa_bits:
     raise Unsupported(f"TensorFlow has no dtype of {exponent_bits} exponent and {mantissa_bits} mantissa bits")
-  return cast(b, cast(b, x, narrow), x.dtype)
+  found = cast(b, cast(b, x, narrow), x.dtype)
+  # XLA has no subnormal numbers here.
+  is_small = compare(b, "Less", b.op("Abs", found, shape=x.shape), float(jnp.finfo(narrow).tiny))
+  return select(b, is_small, b.op("Mul", found, full(b, x, 0), shape=x.shape), found, x.shape)
 
 
 @rule("regularized_incomplete_beta")

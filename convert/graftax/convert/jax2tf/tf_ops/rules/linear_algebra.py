@@ -37,14 +37,11 @@ def triangular_solve(
     a = b.op(
       "MatrixSetDiag", a, broadcast(b, b.constant(np.ones((1,) * (a.rank - 1), a.dtype)), a.shape[:-1]), shape=a.shape
     )
-  is_complex = a.dtype.kind == "c"
-  if conjugate_a and is_complex and not transpose_a:
-    a = b.op("Conj", a, shape=a.shape)
   if not left_side:  # x a = y is a^T x^T = y^T
     transpose_a = not transpose_a
     y = _swapped(b, y)
-  if transpose_a and is_complex and not (conjugate_a and left_side):
-    a = b.op("Conj", a, shape=a.shape)  # `adjoint` conjugates again
+  if a.dtype.kind == "c" and conjugate_a != transpose_a:  # `adjoint` transposes and conjugates
+    a = b.op("Conj", a, shape=a.shape)
   found = b.op("MatrixTriangularSolve", a, y, shape=y.shape, lower=lower, adjoint=transpose_a)
   return found if left_side else _swapped(b, found)
 

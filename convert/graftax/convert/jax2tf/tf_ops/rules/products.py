@@ -64,13 +64,10 @@ def _equation(x: Tensor, y: Tensor, dimension_numbers: Any) -> str:
 
 def _computed_in(out: "np.dtype[Any]", x: Tensor, y: Tensor) -> "np.dtype[Any]":
   """Returns the dtype of the product: that of the result or wider, and one that TensorFlow multiplies."""
-  import jax.numpy as jnp
-
-  if x.is_float:
+  dtype = out
+  if x.is_float and out.kind != "c":
     # TensorFlow's kernels for 16 bits also sum in 16 bits.
-    dtype = np.dtype(jnp.promote_types(jnp.promote_types(x.dtype, y.dtype), jnp.promote_types(out, np.float32)))
-  else:
-    dtype = out
+    dtype = np.dtype(np.float64 if np.float64 in (x.dtype, y.dtype, out) else np.float32)
   if has_kernel("Einsum", {"T": DType.from_numpy(dtype)}):
     return dtype
   # Integers wrap around, so the low bits of wider ones are the result.

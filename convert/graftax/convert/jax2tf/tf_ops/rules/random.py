@@ -10,10 +10,10 @@ from jax.extend import random as random_extension
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import full
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, full, reshape
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
-from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.convert.jax2tf.tf_ops.tensors import Shape, Tensor
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -87,8 +87,9 @@ def random_split(b: Builder, keys: Tensor, *, shape: Sequence[int]) -> Tensor:
 
 
 @rule("random_fold_in")
-def random_fold_in(b: Builder, keys: Tensor, data: Tensor) -> Tensor:
+def random_fold_in(b: Builder, keys: Tensor, data: Tensor, *, out: Any) -> Tensor:
   """Returns the words of keys made of keys and numbers."""
+  keys, data = _repeated(b, keys, out.shape), _repeated(b, data, out.shape[:-1])
   return _traced(b, None, lambda generator: generator.fold_in, [keys, data], [1, 0])
 
 
@@ -98,6 +99,11 @@ def random_bits(b: Builder, keys: Tensor, *, bit_width: int, shape: Sequence[Any
   return _traced(
     b, None, lambda generator: lambda key: generator.random_bits(key, bit_width, tuple(shape)), [keys], [1]
   )
+
+
+def _repeated(b: Builder, x: Tensor, shape: Shape) -> Tensor:
+  """Returns an array in a shape that it broadcasts to."""
+  return broadcast(b, reshape(b, x, (*(1 for _ in range(len(shape) - x.rank)), *x.shape)), shape)
 
 
 def _traced(

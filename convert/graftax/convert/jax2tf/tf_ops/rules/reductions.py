@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, is_nan, reshape, select
+from graftax.convert.jax2tf.tf_ops.rules._common import at_least_float32, cast, is_nan, reshape, select
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
@@ -43,7 +43,8 @@ def reduced(b: Builder, x: Tensor, axes: Sequence[int], primitive: str) -> Tenso
   if not axes:
     return x
   shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
-  return b.op(op, x, np.array(axes, np.int32), shape=shape)
+  wide = at_least_float32(b, x) if op in ("Sum", "Prod") else x
+  return cast(b, b.op(op, wide, np.array(axes, np.int32), shape=shape), x.dtype)
 
 
 def _of_bits(b: Builder, x: Tensor, axes: Sequence[int], reduce_bools: Callable[..., Tensor]) -> Tensor:

@@ -77,6 +77,8 @@ def _rows(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, numbers: Any, 
   """Returns a scatter as one to rows."""
   inserted = {*map(int, numbers.inserted_window_dims), *map(int, numbers.operand_batching_dims)}
   window_dims = [int(dim) for dim in numbers.update_window_dims]
+  num_words = x.rank - len(inserted) - len(window_dims)  # random keys have one more axis, of their words
+  window_dims += range(updates.rank - num_words, updates.rank)
   # The axes of windows: those of the operand, and where they are in the updates.
   of_window = dict(zip((axis for axis in range(x.rank) if axis not in inserted), window_dims, strict=True))
   indexed, num_short = _indexed_axes(x, {axis: updates.shape[dim] for axis, dim in of_window.items()}, numbers)
