@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from graftax.testing.differential.converters import CONVERTERS
-from graftax.testing.zoo.catalogue import DOMAINS, all_models
+from graftax.testing.zoo.catalogue import DOMAINS, all_models, installed_models
 from graftax.testing.zoo.check import Row, check_model
 from graftax.testing.zoo.report import failures, table
 
@@ -13,7 +13,10 @@ from graftax.testing.zoo.report import failures, table
 def main(arguments: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status: 1 if a check of graftax failed, 2 if no model was selected."""
   options = _parser().parse_args(arguments)
-  models = [model for name, model in all_models().items() if name in (options.model or [name])]
+  installed = installed_models()
+  for name in all_models().keys() - installed.keys():
+    print(f"{name}: left out, because tensorflow-text and sentencepiece are not installed", file=sys.stderr)
+  models = [model for name, model in installed.items() if name in (options.model or [name])]
   models = [model for model in models if model.kind in (options.domain or [model.kind])]
   if not models:
     print("no model matches --domain and --model", file=sys.stderr)

@@ -59,12 +59,14 @@ class Layers:
     rate: int = 1,
     activation: Callable[[Any], Any] | None = None,
     padding: str = "SAME",
+    bias: bool = True,
   ) -> Any:
-    """Returns a convolution with bias over one, two or three spatial axes."""
+    """Returns a convolution over one, two or three spatial axes."""
     axes = x.shape.rank - 2
     weights = self.weight(f"{name}/w", *[size] * axes, x.shape[-1], filters)
     y = self._tf.nn.convolution(x, weights, strides=stride, padding=padding, dilations=rate)
-    y += self.weight(f"{name}/b", filters, scale=0.1)
+    if bias:
+      y += self.weight(f"{name}/b", filters, scale=0.1)
     return y if activation is None else activation(y)
 
   def depthwise(self, name: str, x: Any, size: int = 3, stride: int = 1) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from graftax.testing.differential.runner import CheckResult
+from graftax.testing.zoo.catalogue import REFUSED
 from graftax.testing.zoo.check import CHECKS, Row
 
 __all__ = ["failures", "table"]
@@ -13,13 +14,16 @@ _TITLES = {"value": "value", "jit": "jit", "batch": "batches", "grad": "gradient
 def table(rows: Sequence[Row]) -> str:
   """Returns a Markdown table with a row for each model, and the counts of what passed."""
   others = list(dict.fromkeys(name for row in rows for name in row.others))
-  titles = ["model", "ops", "without lowering", *_TITLES.values(), "traces", "difference", *others]
+  titles = ["model", "ops", "without lowering", *_TITLES.values(), "split", "traces", "difference", *others]
   lines = [_line(titles), _line(["---"] * len(titles))]
   for row in rows:
-    cells = [f"{row.domain}: {row.name}", str(row.num_ops), " ".join(row.missing), *_signs(row)]
+    cells = [f"{row.domain}: {row.name}", str(row.num_ops), " ".join(row.missing), *_signs(row), _split(row)]
     cells += [_trace(row), "" if row.difference is None else f"{row.difference:.1g}"]
     lines.append(_line([*cells, *(_count(row.others[name]) for name in others)]))
-  totals = [f"{sum(r.passed for r in found)} of {len(found)}" for found in (_all(rows, check) for check in CHECKS)]
+  split = [row.split for row in rows if row.split is not None]
+  totals = [
+    f"{sum(r.passed for r in found)} of {len(found)}" for found in (*(_all(rows, check) for check in CHECKS), split)
+  ]
   cells = [f"{len(rows)} models", str(sum(row.num_ops for row in rows)), "", *totals, "", ""]
   other_totals = [[r for row in rows for r in row.others[name].values()] for name in others]
   return "\n".join([*lines, _line([*cells, *(f"{sum(r.passed for r in t)} of {len(t)}" for t in other_totals)])])
@@ -28,6 +32,8 @@ def table(rows: Sequence[Row]) -> str:
 def failures(row: Row) -> str:
   """Returns a line for each check that failed, and for a trace that says something else than `jit`."""
   lines = [f"{row.name} {r.check}: {r.detail}" for r in row.results.values() if not r.passed]
+  if row.split is not None and _split(row) == "FAILS":
+    lines.append(f"{row.name} split: {row.split.detail or 'it should be refused'}")
   if not row.trace_agrees:
     lines.append(f"{row.name} trace does not agree with jit: {row.trace or 'no problem'}")
   return "\n".join(lines)
@@ -45,6 +51,14 @@ def _sign(row: Row, check: str) -> str:
   if check in row.results:
     return "yes" if row.results[check].passed else "FAILS"
   return "not yet" if check == "jit" else ""
+
+
+def _split(row: Row) -> str:
+  if row.split is None:
+    return ""
+  if row.name in REFUSED:
+    return "refused" if row.split.detail.startswith("UnsupportedOpError") else "FAILS"
+  return "yes" if row.split.passed else "FAILS"
 
 
 def _trace(row: Row) -> str:

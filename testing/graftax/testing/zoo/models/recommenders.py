@@ -101,6 +101,16 @@ def recommender_with_string_lookup(tf):
   return function
 
 
+@define(_NUMBERS, checks=HOST)
+def gradient_boosted_trees(tf):
+  def score(numbers):
+    buckets = [tf.cast(column > 0.0, tf.int32) for column in tf.unstack(numbers, axis=1)]
+    handle = tf.raw_ops.BoostedTreesEnsembleResourceHandleOp(container="", shared_name="forest")
+    return tf.raw_ops.BoostedTreesPredict(tree_ensemble_handle=handle, bucketized_features=buckets, logits_dimension=1)
+
+  return tf.function(score)
+
+
 @define(integers(4, 6, high=20), integers(4, low=1, high=7), checks=_ALL, tolerance=_LOOSE)
 def session_recommender_with_gru(tf):
   layers = Layers()
