@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from graftax.convert import (
   AnnotatedFunction,
@@ -185,6 +185,7 @@ class SavedModel:
     /,
     *specs: Any,
     options: ConvertOptions | Any = None,
+    run_head_with: Literal["numpy", "tensorflow"] = "numpy",
     **named_specs: Any,
   ) -> Split:
     """Splits a signature or a restored function into its work for the host and a numeric part in JAX.
@@ -197,6 +198,8 @@ class SavedModel:
       entry: as for `convert`.
       *specs: as for `convert`.
       options: choices for the conversion of the numeric part. Anything else is the spec of an input named `options`.
+      run_head_with: what runs the head. "tensorflow" has all of TensorFlow's ops, and those of libraries such as
+        tensorflow_text if they are imported.
       **named_specs: as for `convert`.
 
     Returns:
@@ -208,11 +211,20 @@ class SavedModel:
       UnsupportedOpError: some ops are implemented neither for the host nor in JAX, or some tables cannot be read; one
         error lists all.
       ConversionError: a host op stands between two numeric parts with variables.
+      TensorFlowNotFoundError: `run_head_with` is "tensorflow", which is not installed.
       Others: as `convert` does.
     """
     if options is not None and not isinstance(options, ConvertOptions):
       named_specs["options"], options = options, None
-    return split_program(self.program(entry, *specs, **named_specs), options)
+    program = self.program(entry, *specs, **named_specs)
+    if run_head_with == "numpy":
+      return split_program(program, options)
+    if run_head_with != "tensorflow":
+      raise ValueError(f"split: run_head_with={run_head_with!r}; expected 'numpy' or 'tensorflow'.")
+    # Writing models is imported here, as programs that only read do not need it.
+    from graftax.savedmodel_io.programs.tensorflow_head import TensorFlowFunction
+
+    return split_program(program, options, make_head=TensorFlowFunction)
 
   def program(
     self, entry: str | Signature | RestoredFunction | None = None, /, *specs: Any, **named_specs: Any

@@ -204,6 +204,36 @@ def test_text_comes_as_lists_arrays_and_bytes(saved):
     head(text=[1, 2])
 
 
+@pytest.mark.parametrize("name", ["tokens", "recommend"])
+def test_tensorflow_runs_the_head_if_asked_to(saved, name):
+  model = _loaded(saved)[0]
+  heads = [model.split(name).head, model.split(name, run_head_with="tensorflow").head]
+  ours, theirs = ([np.asarray(leaf) for leaf in jax.tree.leaves(head(**INPUTS[name]))] for head in heads)
+  assert type(heads[1].function) is not type(heads[0].function)
+  assert len(ours) == len(theirs)
+  for got, want in zip(ours, theirs, strict=True):
+    np.testing.assert_array_equal(got, want, strict=True)
+
+
+def test_tensorflow_runs_what_the_head_cannot(tmp_path):
+  module = tf.Module()
+  module.scale = tf.Variable(2.0)
+  module.scripts = tf.function(
+    lambda x: (
+      tf.cast(tf.strings.unicode_script(tf.strings.unicode_decode(x, "UTF-8").flat_values), tf.float32) * module.scale
+    ),
+    input_signature=[tf.TensorSpec([None], tf.string, name="x")],
+  )
+  tf.saved_model.save(module, str(tmp_path))
+  model = load(tmp_path)
+  with pytest.raises(UnsupportedError, match="UnicodeScript x1"):
+    model.split("scripts")
+  head, body, params, tail = model.split("scripts", run_head_with="tensorflow")
+  np.testing.assert_array_equal(tail(body(params, *head(["aβ", "猫"]))), [50, 28, 34])
+  with pytest.raises(ValueError, match="run_head_with='tf'; expected 'numpy' or 'tensorflow'"):
+    model.split("scripts", run_head_with="tf")
+
+
 def test_a_missing_vocabulary_is_named(saved, tmp_path):
   copy = shutil.copytree(saved, tmp_path / "model")
   next(copy.glob("assets/*")).unlink()

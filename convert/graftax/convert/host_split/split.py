@@ -1,7 +1,7 @@
 """Splits a program into a part for the host, a numeric part in JAX, and a part for the host after it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,9 +23,12 @@ from graftax.convert.variable import Variable
 from graftax.graphdef_ir import DType, Function, Result, TensorRef, ancestors
 from graftax.ops_jax import UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
 
-__all__ = ["Body", "Head", "Split", "Tail", "split_program"]
+__all__ = ["Body", "Head", "HeadFunction", "Split", "Tail", "split_program"]
 
 # Any in this module: arguments and results are the caller's own nested structures.
+
+HeadFunction = Callable[[Sequence[Value]], Sequence[Value]]
+"""Computes the flat results of a head from its flat arguments; arrays of strings are of dtype object, with `bytes`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +42,7 @@ class Head:
     known: for each result, whether shapes in the body depend on its value.
   """
 
-  function: HostFunction
+  function: HeadFunction
   inputs: InputStructure
   name: str
   known: tuple[bool, ...]
@@ -122,7 +125,12 @@ class Split(NamedTuple):
   tail: Tail
 
 
-def split_program(program: Program, options: ConvertOptions | None = None) -> Split:
+def split_program(
+  program: Program,
+  options: ConvertOptions | None = None,
+  *,
+  make_head: Callable[[Program], HeadFunction] = plan_host_function,
+) -> Split:
   """Splits a program into a head and a tail for the host and a body in JAX, which run without TensorFlow.
 
   The head computes what JAX cannot: strings, tables of strings, encoded files. It also computes integers on which
@@ -132,6 +140,8 @@ def split_program(program: Program, options: ConvertOptions | None = None) -> Sp
   Args:
     program: the program.
     options: options of the conversion of the body; by default the current ones.
+    make_head: returns what computes the head, given as a program with flat arguments and results. By default it runs on
+      NumPy arrays.
 
   Raises:
     UnsupportedOpError: some ops are implemented neither for the host nor in JAX, or some tables cannot be read; one
@@ -143,13 +153,13 @@ def split_program(program: Program, options: ConvertOptions | None = None) -> Sp
   functional = with_functional_control_flow(program)
   flat = with_segment_sizes(dataclasses.replace(functional, function=inlined(functional)))
   stages = find_stages(flat, flat.function)
-  _check(flat, stages)
+  _check(flat, stages.on_host if make_head is plan_host_function else stages.on_host & stages.last)
   first, last = _first_part(flat, stages), _last_part(flat, stages)
   fed, fetched = [str(ref) for ref in stages.to_body], [str(ref) for ref in stages.to_tail]
   body = cut(flat, fed, fetched)
   function, params = convert_program(body, _options_of_body(flat, body, options))
   head = Head(
-    plan_host_function(first),
+    make_head(first),
     program.inputs,
     program.name,
     tuple(ref in stages.known for ref in (*stages.to_body, *stages.past_body)),
@@ -175,7 +185,8 @@ def _first_part(flat: Program, stages: Stages) -> Program:
   nodes = {node.name: node for node in flat.function.nodes}
   needed = ancestors(nodes, [ref.node for ref in refs], control=False)
   function = _without_control(dataclasses.replace(flat.function, results=results), needed)
-  return dataclasses.replace(flat, function=function, outputs=OutputStructure(()))
+  own = flat.function.parameters[: len(flat.function.parameters) - len(flat.captures)]
+  return cut(dataclasses.replace(flat, function=function), [p.name for p in own], [str(ref) for ref in refs])
 
 
 def _last_part(flat: Program, stages: Stages) -> Program:
@@ -209,9 +220,9 @@ def _tail(flat: Program, stages: Stages, last: Program) -> Tail:
   return Tail(plan_host_function(last), flat.outputs, sources, dtypes)
 
 
-def _check(flat: Program, stages: Stages) -> None:
+def _check(flat: Program, on_host: Collection[str]) -> None:
   """Raises one error that lists all that keeps nodes from running on the host."""
-  found = host_obstacles(flat, stages.on_host)
+  found = host_obstacles(flat, on_host)
   if found:
     lines = [f"  {what} x{len(places)}: {places[0][0]!r} in {places[0][1]!r}" for what, places in found.items()]
     raise UnsupportedOpError(
