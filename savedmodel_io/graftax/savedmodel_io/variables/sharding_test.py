@@ -41,7 +41,6 @@ _RULES = [
   ("embedding", PartitionSpec(("data", "model"))),
   ("bias", PartitionSpec()),
 ]
-_THIS = "graftax.savedmodel_io.variables.sharding_test"
 
 
 def _one_device() -> jax.sharding.Sharding:
@@ -225,7 +224,7 @@ def _disk_bytes() -> int:
 
 def test_eight_devices_read_their_own_part(tmp_path, monkeypatch):
   _set_num_devices(monkeypatch, 8)
-  with Child(_THIS, {"check": "eight", "folder": str(_write_model(tmp_path / "m"))}, {}) as child:
+  with Child(__name__, {"check": "eight", "folder": str(_write_model(tmp_path / "m"))}, {}) as child:
     _expect_passed(child)
 
 
@@ -339,7 +338,7 @@ def test_two_processes_read_the_parts_of_their_own_devices(tmp_path, monkeypatch
     probe.bind(("localhost", 0))
     port = probe.getsockname()[1]
   request = {"check": "two", "folder": str(folder), "port": port}
-  children = (Child(_THIS, {**request, "process": process}, {}) for process in range(2))
+  children = (Child(__name__, {**request, "process": process}, {}) for process in range(2))
   with next(children) as first, next(children) as second:
     _expect_passed(first)
     _expect_passed(second)
