@@ -215,9 +215,10 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
     error = MissingInputError if _binds_partially(signature, args, kwargs) else InputError
     unknown = [name for name in kwargs if name not in expected]
     hint = f", of which {unknown!r} are unknown" if unknown else ""
+    named_too = f" and {list(kwargs)!r}{hint}" if kwargs else ""
     raise error(
-      f"{function}{signature}: {e}; it was called with {len(args)} positional arguments and {list(kwargs)!r}{hint}, "
-      f"and takes {list(expected)!r}{_by_name(signature)}."
+      f"{function}{signature}: {e}; it was called with {len(args)} positional arguments{named_too}, and takes "
+      f"{list(expected)!r}{_by_name(signature)}."
     ) from None
   missing, unknown = [n for n in expected if n not in named], [n for n in named if n not in expected]
   if missing or unknown:

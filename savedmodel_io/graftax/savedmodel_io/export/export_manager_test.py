@@ -54,6 +54,17 @@ def test_the_written_model_computes_what_the_jax_function_computes(tmp_path):
   jax.tree.map(np.testing.assert_allclose, fn(params, _X)[0], dict(expected))
 
 
+def test_plain_ops_are_written_if_asked_for(tmp_path):
+  module = JaxModule(_params(), _apply, trainable=True, jax2tf_kwargs={"lowering": "tf_ops"})
+  model = _saved(tmp_path, module, ServingConfig("serving_default", [_SPEC]))
+  program = model.program("serving_default")
+  ops = {node.op for function in (program.function, *program.library.values()) for node in function.nodes}
+  assert "MatMul" in ops and "XlaCallModule" not in ops
+  fn, params = model.convert("serving_default")
+  expected = module.jax_methods[JaxModule.DEFAULT_METHOD_KEY](_X)
+  jax.tree.map(np.testing.assert_allclose, fn(params, inputs_0=_X)[0], dict(expected))
+
+
 def test_variables_have_dotted_names_and_are_trained_as_asked(tmp_path):
   module = JaxModule(_params(), _apply, trainable=True)
   model = _saved(tmp_path, module, ServingConfig("s", [_SPEC]))

@@ -39,8 +39,10 @@ class JaxModule:
       known may change: the first ones together, the others each for itself. If `apply_fn` is a mapping, None, or a
       mapping with the same keys.
     jax2tf_kwargs: further options of `graftax.convert.jax2tf.convert`; if `apply_fn` is a mapping, a mapping with the
-      same keys. `with_gradient` may be given if it agrees with `trainable`.
-    jit_compile: whether TensorFlow compiles the functions; a bool, or a mapping with the keys of `apply_fn`.
+      same keys. `with_gradient` may be given if it agrees with `trainable`. `lowering="tf_ops"` makes plain TensorFlow
+      ops.
+    jit_compile: whether TensorFlow compiles the functions; a bool, or a mapping with the keys of `apply_fn`. Pass False
+      if the SavedModel is for programs without XLA.
     name: the name of the module.
     pspecs: the `PartitionSpec` of each parameter. Parameters must be `jax.Array`s, and the module must be made inside
       `maybe_enable_dtensor_export_on(mesh)`; its variables are then DTensors.

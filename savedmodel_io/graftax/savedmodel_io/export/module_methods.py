@@ -18,6 +18,7 @@ _OPTIONS = (
   "native_serialization_platforms",
   "native_serialization_disabled_checks",
   "gradient_order",
+  "lowering",
 )
 
 # Any in this module: nested specifications of the caller.

@@ -115,6 +115,7 @@ def _program(
     gradient_order=options.get("gradient_order", _DEFAULT_GRADIENT_ORDER),
     platforms=options.get("native_serialization_platforms"),
     disabled_checks=options.get("native_serialization_disabled_checks", ()),
+    lowering=options.get("lowering", "stablehlo"),
   )
 
 
