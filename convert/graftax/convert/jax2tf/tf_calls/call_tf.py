@@ -55,7 +55,8 @@ def call_tf(
 
   Returns:
     A function of pytrees of arrays, positional and by keyword, that returns arrays in the structure of the TensorFlow
-    function's result. 64-bit results are narrowed if `jax_enable_x64` is off.
+    function's result. 64-bit results are narrowed if `jax_enable_x64` is off. Inside of a transformation, a result
+    whose size depends on data is a `BoundedArray`.
 
   Raises:
     ConversionError: `callable_tf` cannot be called or is a JAX function, or `variables` is something else. From calls:
@@ -64,6 +65,7 @@ def call_tf(
     VariableWriteError: from calls inside of a transformation: the function writes variables.
     MissingInputError: from calls inside of a transformation: the function draws random numbers.
     UnsupportedOpError: from calls inside of a transformation: ops cannot be converted; the message lists all of them.
+    StaticInputError: from calls inside of a transformation: a size depends on data and has no bound.
 
   Differs from TF: stateful random ops draw TensorFlow's numbers in eager calls only. Inside of transformations they
     raise an error, because compiled code would repeat the same numbers, or draw others in the backward pass than in the

@@ -79,10 +79,16 @@ def test_a_tensor_of_a_graph_is_an_error():
     f(_X)
 
 
-def test_a_size_that_depends_on_data_is_an_error_that_says_what_to_pass():
+def test_a_size_that_depends_on_data_is_bounded_by_the_shapes_of_arguments():
   f = jax2tf.call_tf(lambda x: tf.boolean_mask(x, x > 0))
   np.testing.assert_array_equal(f(_X), [0.5])
-  with pytest.raises(StaticInputError, match=r"(?s)call_tf: .*Where node.*tf.where\(mask, x, 0.0\)"):
+  np.testing.assert_array_equal(jax.jit(f)(_X).cut(), [0.5])
+
+
+def test_a_size_without_a_bound_is_an_error_that_says_what_to_pass():
+  f = jax2tf.call_tf(lambda x: tf.range(tf.cast(x[0], tf.int32)))
+  assert f(_X + 5).shape == (5 + int(_X[0]),)
+  with pytest.raises(StaticInputError, match=r"(?s)call_tf: .*Range.*tf.where\(mask, x, 0.0\)"):
     jax.jit(f)(_X)
 
 
