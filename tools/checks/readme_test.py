@@ -15,12 +15,16 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nThis prints:\n\n```\n(.*?)^``
 def test_examples_run_and_print_what_they_say(package, capsys, monkeypatch):
   monkeypatch.chdir(ROOT)  # some read files of the repository
   path = ROOT / package / "README.md"
-  text = path.read_text(encoding="utf-8")
+  run_examples(path.read_text(encoding="utf-8"), str(path), capsys)
+
+
+def run_examples(text: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+  """Runs the blocks of a text one after the other, and compares what they print."""
   namespace: dict[str, object] = {}
   for block in _BLOCK.finditer(text):
     # Errors name lines of the README.
     code = "\n" * text.count("\n", 0, block.start(1)) + block[1]
-    exec(compile(code, str(path), "exec"), namespace)
+    exec(compile(code, path, "exec"), namespace)
     printed = capsys.readouterr().out
     assert printed == (block[2] or "")
 
