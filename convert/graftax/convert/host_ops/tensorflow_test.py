@@ -1,6 +1,5 @@
 """Host ops against TensorFlow's kernels, on ten thousand strings of all planes of Unicode, also malformed."""
 
-import random
 import unicodedata
 
 import numpy as np
@@ -10,37 +9,13 @@ import tensorflow as tf
 from graftax.convert.host_split.host_function import host_obstacles, plan_host_function
 from graftax.convert.live.function import program_from_concrete_function
 from graftax.graphdef_ir import GraftaxError
+from graftax.testing.texts import random_texts
 
 _RAW = tf.raw_ops
 _NUM_TEXTS = 10_000
 
 
-def _point(generator, planes):
-  point = generator.choice([generator.randrange(0x20, 0x250), generator.randrange(planes[0], planes[1])])
-  return chr(point if not 0xD800 <= point < 0xE000 else 0xFFFD)
-
-
-def _text(generator, planes=(0x250, 0x110000)):
-  length = int(generator.expovariate(1 / 12))
-  kind = generator.random()
-  if kind < 0.3:
-    return "".join(generator.choice("abcXYZ ,.!? the fox\t\n0189") for _ in range(length)).encode()
-  if kind < 0.5:
-    return bytes(generator.randrange(256) for _ in range(length))
-  text = bytearray("".join(_point(generator, planes) for _ in range(length)).encode())
-  if kind < 0.7 and text:
-    text[generator.randrange(len(text))] = generator.randrange(256)
-  return bytes(text)
-
-
-def _texts():
-  generator = random.Random(0)
-  edges = [b"", b" ", b"\0", b"a\0b", b"\xff", "İIıiß ΣΑΣ ǅ".encode(), *(b"x" * n for n in range(0, 260, 7))]
-  texts = [_text(generator) for _ in range(_NUM_TEXTS - len(edges))] + edges
-  return tf.constant(np.array(texts, object))
-
-
-TEXTS = _texts()
+TEXTS = tf.constant(np.array(random_texts(_NUM_TEXTS), object))
 SOME = TEXTS[-2000:]
 WORDS = tf.constant(["héllo", "€é😀x", "wo"])
 FLOATS = tf.constant([0.0, -0.0, 1.5, -2.25, 1e10, 1e-10, np.pi, np.inf, -np.inf, np.nan, 1e38])
