@@ -11,7 +11,7 @@ import tensorflow as tf
 from PIL import Image
 
 from graftax.convert import InputError
-from graftax.graphdef_ir import UnsupportedError
+from graftax.graphdef_ir import GraftaxError, UnsupportedError
 from graftax.savedmodel_io import load
 
 TEXTS = ["the quick brown fox", "hello, WORLD! the éa", "", "foo bar unknown the quick fox the the the the the"]
@@ -241,6 +241,26 @@ def test_a_missing_vocabulary_is_named(saved, tmp_path):
     UnsupportedError, match=r"table '.*' cannot be filled: its file '.*vocabulary.txt' cannot be read"
   ):
     load(copy).split("tokens")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Keras warns about its own layers
+def test_keras_hashes_of_integers_are_split_off(tmp_path):
+  # Slow because of Keras; finds what its layers do before they hash, and whether the errors say what to do.
+  keras = pytest.importorskip("keras")
+  first, second = (keras.Input((1,), dtype="int64", name=name) for name in ("first", "second"))
+  hashed = keras.layers.Embedding(7, 3)(keras.layers.Hashing(7)(first))
+  keras.Model([first], hashed).export(str(tmp_path / "hashed"), verbose=False)
+  crossed = keras.layers.Embedding(9, 3)(keras.layers.HashedCrossing(9)((first, second)))
+  keras.Model([first, second], crossed).export(str(tmp_path / "crossed"), verbose=False)
+  values = np.array([[1], [-5], [2**40]])
+  _check(tmp_path / "hashed", "serving_default", {"first": values})
+  _check(tmp_path / "crossed", "serving_default", {"first": values, "second": values + 1})
+  with pytest.raises(UnsupportedError, match="SavedModel.split"):
+    load(tmp_path / "hashed").convert()
+  convert, params = load(tmp_path / "crossed").convert()
+  with pytest.raises(GraftaxError, match="must be known while tracing.*SavedModel.split"):
+    jax.jit(convert)(params, first=values, second=values)
 
 
 @pytest.mark.slow

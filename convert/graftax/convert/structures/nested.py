@@ -343,7 +343,10 @@ def _as_text(value: Any, spec: TensorSpec, where: str) -> np.ndarray:
   for index, item in np.ndenumerate(array):
     if not isinstance(item, str | bytes):
       raise InputError(f"{where}: got {_short(value)}; expected text, as str or bytes, like {spec}.")
-    array[index] = item.encode() if isinstance(item, str) else item
+    try:
+      array[index] = item.encode() if isinstance(item, str) else item
+    except UnicodeEncodeError as e:
+      raise InputError(f"{where}: {_short(item)} is not text that UTF-8 can encode: {e.reason}.") from e
   return array
 
 

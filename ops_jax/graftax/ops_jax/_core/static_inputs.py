@@ -70,7 +70,8 @@ def static_value(value: Value, static_type: Any, what: str) -> Any:
   if traced:
     raise StaticInputError(
       f"{what} must be known while tracing, but depends on traced data ({', '.join(str(t.aval) for t in traced)}). "
-      f"Pass it as a constant or a static argument, or compute it from shapes."
+      "Pass it as a constant or a static argument, or compute it from shapes. If it does not depend on weights, "
+      "SavedModel.split moves the op to the host."
     )
   try:
     return _decode(_as_array(value), static_type, what)
