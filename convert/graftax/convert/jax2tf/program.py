@@ -10,7 +10,7 @@ from graftax.convert.jax2tf.lowerings import LoweringName, node_form
 from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
 from graftax.convert.jax2tf.parameter_variables import parameter_variables
 from graftax.convert.jax2tf.program_assembly import ProgramAssembly
-from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
+from graftax.convert.jax2tf.traced_function import PLATFORMS, TracedFunction, trace
 from graftax.convert.program import Program
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.graphdef_ir import FunctionLibrary, OpSignatures
@@ -78,24 +78,14 @@ def jax_program(
     >>> list(variables), fn(variables, 2.0)[0].item()
     (['scale'], 6.0)
   """
-  if not isinstance(gradient_order, int) or gradient_order < 0:
-    raise ConversionError(f"gradient_order={gradient_order!r}; expected 0, 1, 2 or more.")
-  if platforms is not None and (isinstance(platforms, str) or not set(platforms) <= set(PLATFORMS)):
-    raise ConversionError(f"platforms={platforms!r}; expected None, or a sequence of some of {PLATFORMS}.")
-  if not callable(function):
-    raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
+  _check_options(function, gradient_order, platforms)
   form = node_form(lowering, target=target, platforms=platforms, disabled_checks=disabled_checks)
   name = name or _name_of(function)
   bound = () if params is None else (params,)
   layout = argument_layout(function, len(bound), args, kwargs or {}, name)
   results: list[Any] = []
   traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name)
-  if traced.captured:
-    names = [variable.name for variable in traced.captured]
-    raise ConversionError(
-      f"{name}: reads the TensorFlow variables {names!r} through call_tf, which only jax2tf.convert can capture. Use "
-      f"call_tf(f, variables='explicit'), and pass their values as params."
-    )
+  _refuse_captures(traced)
   variables = parameter_variables(params, traced.name) if bound else {}
   assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], form)
   order = gradient_order + bool(forward_mode) if with_gradient else None
@@ -115,6 +105,24 @@ def jax_program(
     inputs=InputStructure(args_specs, kwargs_specs, layout.signature),
     outputs=OutputStructure(assembly.output_specs),
   )
+
+
+def _check_options(function: Any, gradient_order: Any, platforms: Any) -> None:
+  if not isinstance(gradient_order, int) or gradient_order < 0:
+    raise ConversionError(f"gradient_order={gradient_order!r}; expected 0, 1, 2 or more.")
+  if platforms is not None and (isinstance(platforms, str) or not set(platforms) <= set(PLATFORMS)):
+    raise ConversionError(f"platforms={platforms!r}; expected None, or a sequence of some of {PLATFORMS}.")
+  if not callable(function):
+    raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
+
+
+def _refuse_captures(traced: TracedFunction) -> None:
+  if traced.captured:
+    names = [variable.name for variable in traced.captured]
+    raise ConversionError(
+      f"{traced.name}: reads the TensorFlow variables {names!r} through call_tf, which only jax2tf.convert can "
+      f"capture. Use call_tf(f, variables='explicit'), and pass their values as params."
+    )
 
 
 def _recording(function: Callable[..., Any], results: list[Any]) -> Callable[..., Any]:

@@ -167,10 +167,7 @@ def scan(
 
   def step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
     count, fixed = given[0], given[1:num_fixed]
-    position = count
-    if reverse:
-      last = inner.size(length - 1)
-      position = inner.op("Sub", last, count, shape=())
+    position = inner.op("Sub", inner.size(length - 1), count, shape=()) if reverse else count
     of_step = [inner.op("GatherV2", row, position, np.int32(0), shape=row.shape[1:]) for row in fixed[len(consts) :]]
     carry, made = given[num_fixed : num_fixed + num_carry], given[num_fixed + num_carry :]
     results = run_jaxpr(inner, jaxpr, [*_joined(known, fixed[: len(consts)]), *carry, *of_step])

@@ -1,7 +1,7 @@
 """`gather` as GatherV2: the axes along which slices have positions are made one axis."""
 
 import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,23 +60,24 @@ def gather(
   # The axes are now those of `starts`, the lengths that are not 1, and the axes without positions.
   windows = [axis for axis in axes if not (isinstance(slice_sizes[axis], int) and slice_sizes[axis] == 1)]
   by_axis = {axis: starts.rank - 1 + number for number, axis in enumerate([*windows, *rest])}
-  kept = [axis for axis in range(x.rank) if axis not in dropped]
-  num_words = len(kept) - len(numbers.offset_dims)
-  offset_dims = {*map(int, numbers.offset_dims), *range(len(out.shape) - num_words, len(out.shape))}
-  order = _result_order(len(out.shape), offset_dims, [by_axis.get(axis) for axis in kept])
+  of_slices = [by_axis.get(axis) for axis in range(x.rank) if axis not in dropped]
+  order = _result_order(len(out.shape), numbers.offset_dims, of_slices)
   return reshape(b, transpose(b, found, order), out.shape)
 
 
-def _result_order(rank: int, offset_dims: Set[int], of_slices: Sequence[int | None]) -> list[int]:
+def _result_order(rank: int, offset_dims: Sequence[int], of_slices: Sequence[int | None]) -> list[int]:
   """Returns the axes of the slices in the order of the result.
 
   Args:
     rank: of the result.
-    offset_dims: the axes of the result that are axes of slices; the others are axes of the positions, which come first.
+    offset_dims: the axes of the result that are axes of slices, without those of the words of random keys, which are
+      last. The others are axes of the positions.
     of_slices: where the axes of slices are, in their order; None for one of size 1 that is not there.
   """
+  num_words = len(of_slices) - len(offset_dims)
+  slice_dims = {*map(int, offset_dims), *range(rank - num_words, rank)}
   outer, slices = itertools.count(), iter(of_slices)
-  found = [next(slices) if position in offset_dims else next(outer) for position in range(rank)]
+  found = [next(slices) if position in slice_dims else next(outer) for position in range(rank)]
   return [axis for axis in found if axis is not None]
 
 
