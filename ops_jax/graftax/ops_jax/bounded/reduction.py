@@ -54,6 +54,7 @@ def _without(call: Call, x: BoundedArray, result: jax.Array, lengths: Sequence[A
 
 
 def _mean(x: BoundedArray, axes: Sequence[int], keep_dims: bool) -> jax.Array:
+  """Returns the mean of the valid elements along axes."""
   count: Any = 1
   for axis in axes:
     length = x.lengths[axis]

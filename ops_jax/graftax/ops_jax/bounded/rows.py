@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from graftax.ops_jax._core.values import Value
+import jax.numpy as jnp
+
+from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.concatenation import fitted_except
 from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
 from graftax.ops_jax.bounded.rules import Call, carries
@@ -45,29 +47,32 @@ def rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   if op.startswith("FusedBatchNorm") and call.attrs.get("is_training"):
     call.refuse("it averages over rows, whose number depends on data (is_training=True)")
   parts = [as_bounded(inputs[i]) for i in positions]
-  if any(length is not None for part in parts for length in part.lengths[1:]):
-    call.refuse("a size that depends on data is not that of the first dimension")
-  # Only the first dimension is common to all.
-  firsts = [
-    BoundedArray(part.padded.reshape(part.padded.shape[0], -1)[:, :0], part.lengths[:1] + (None,)) for part in parts
-  ]
-  common = fitted_except(call, firsts, 1)[0]
-  bound, length = common.padded.shape[0], common.lengths[0]
-  may_overflow = any(part.may_overflow for part in parts) or common.may_overflow
+  common = _common_rows(call, parts)
   padded = list(inputs)
   for i, part in zip(positions, parts, strict=True):
-    if part.padded.shape[0] != bound:
-      call.refuse("its inputs have different bounds")
     padded[i] = filled(part, 0)
   outputs = call.run(call.context, padded)
   num_row_outputs = 1 if op.startswith("FusedBatchNorm") else len(outputs)
-  results: list[Value] = []
-  for i, output in enumerate(outputs):
-    if i >= num_row_outputs:
-      results.append(output)
-      continue
-    if output.shape[0] != bound:
-      call.refuse(f"its result has {output.shape[0]} rows instead of {bound}")
-    lengths = (length, *[None] * (output.ndim - 1))
-    results.append(call.made(guarded(output, valid_mask(output.shape, lengths)), lengths, may_overflow))
-  return results
+  return [*(_of_rows(call, output, common) for output in outputs[:num_row_outputs]), *outputs[num_row_outputs:]]
+
+
+def _common_rows(call: Call, parts: Sequence[BoundedArray]) -> BoundedArray:
+  """Returns an array without elements, with the number of rows that is common to the inputs."""
+  if any(length is not None for part in parts for length in part.lengths[1:]):
+    call.refuse("a size that depends on data is not that of the first dimension")
+  bounds = {part.padded.shape[0] for part in parts}
+  if len(bounds) > 1:
+    call.refuse("its inputs have different bounds")
+  firsts = [
+    BoundedArray(jnp.zeros((*bounds, 0), part.dtype), (part.lengths[0], None), part.may_overflow) for part in parts
+  ]
+  common = fitted_except(call, firsts, 1)
+  return BoundedArray(common[0].padded, common[0].lengths, any(first.may_overflow for first in common))
+
+
+def _of_rows(call: Call, output: Array, common: BoundedArray) -> Value:
+  """Returns an output whose rows are those of the inputs, with their number."""
+  if output.shape[0] != common.padded.shape[0]:
+    call.refuse(f"its result has {output.shape[0]} rows instead of {common.padded.shape[0]}")
+  lengths = (common.lengths[0], *[None] * (output.ndim - 1))
+  return call.made(guarded(output, valid_mask(output.shape, lengths)), lengths, common.may_overflow)

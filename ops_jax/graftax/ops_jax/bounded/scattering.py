@@ -1,5 +1,6 @@
 """Scatters: ScatterNd, TensorScatterUpdate, DynamicStitch, Bincount. Padding is dropped."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,16 +74,15 @@ def _with_common_positions(call: Call, i: BoundedArray, u: BoundedArray) -> tupl
 
 def in_step(call: Call, i: BoundedArray, u: BoundedArray, num_axes: int) -> tuple[BoundedArray, BoundedArray]:
   """Returns two arrays whose first axes have common padded sizes and lengths."""
-  parts = []
+  flat = []
   for x in (i, u):
-    rest = x.padded.ndim - num_axes
-    flat = x.padded.reshape(*x.padded.shape[:num_axes], -1)
-    parts.append((x, rest, BoundedArray(flat, (*x.lengths[:num_axes], None), x.may_overflow)))
-  fitted = fitted_except(call, [flat for _, _, flat in parts], num_axes)
+    shape = x.padded.shape[:num_axes]
+    padded = x.padded.reshape(*shape, math.prod(x.padded.shape[num_axes:]))
+    flat.append(BoundedArray(padded, (*x.lengths[:num_axes], None), x.may_overflow))
   results = []
-  for (x, _, _), flat in zip(parts, fitted, strict=True):
-    padded = flat.padded.reshape(*flat.padded.shape[:num_axes], *x.padded.shape[num_axes:])
-    results.append(BoundedArray(padded, (*flat.lengths[:num_axes], *x.lengths[num_axes:]), flat.may_overflow))
+  for x, fitted in zip((i, u), fitted_except(call, flat, num_axes), strict=True):
+    padded = fitted.padded.reshape(*fitted.padded.shape[:num_axes], *x.padded.shape[num_axes:])
+    results.append(BoundedArray(padded, (*fitted.lengths[:num_axes], *x.lengths[num_axes:]), fitted.may_overflow))
   return results[0], results[1]
 
 
@@ -111,7 +111,7 @@ def dynamic_stitch(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     i, d = in_step(call, as_bounded(indices), as_bounded(data), rank)
     if any(length is not None for length in d.lengths[rank:]):
       call.refuse("its rows have a size that depends on data")
-    parts.append((filled(i, -1).reshape(-1), d.padded.reshape(-1, *d.padded.shape[rank:]), i, d))
+    parts.append((filled(i, -1).reshape(-1), d.padded.reshape(i.padded.size, *d.padded.shape[rank:]), i, d))
   positions = jnp.concatenate([part[0] for part in parts])
   rows = jnp.concatenate(in_one_precision([part[1] for part in parts]))
   count = (jnp.max(positions, initial=-1) + 1).astype(jnp.int32)

@@ -84,6 +84,7 @@ def slice_(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def _cut_box(cutter: _Cutter, axis: int, begin: Affine, size: Affine, dim: Affine) -> None:
+  """Keeps `size` positions from `begin` on, or the rest if `size` is -1."""
   call, rest = cutter.call, dim.plus(begin, -1)
   is_rest = size.is_known and size.offset == -1
   if is_rest and begin.is_known and begin.offset == 0:
@@ -162,6 +163,7 @@ def _cut_position(cutter: _Cutter, axis: int, entry: Affine, dim: Affine) -> Non
 
 
 def _cut_range(cutter: _Cutter, axis: int, begin: Affine | None, end: Affine | None, step: int, dim: Affine) -> None:
+  """Keeps the positions of a Python slice."""
   if begin is None and end is None and step == 1:
     return
   call, bound = cutter.call, cutter.padded.shape[axis]
@@ -245,6 +247,7 @@ def _invalid_if(call: Call, is_bad: Array, length: jax.Array) -> jax.Array:
 
 
 def _padded_axis(x: jax.Array, axis: int, before: Any, size: Any, bound: int, value: jax.Array) -> jax.Array:
+  """Returns `x` after `before` positions of the value along an axis, and followed by it up to `bound` positions."""
   positions = jnp.arange(bound, dtype=jnp.int32) - jnp.asarray(before, jnp.int32)
   is_own = along((positions >= 0) & (positions < size), axis, x.ndim)
   if not x.shape[axis]:

@@ -71,10 +71,7 @@ class BoundedArray:
     sizes = [None if n is None else int(n) for n in self.lengths]
     for axis, (size, bound) in enumerate(zip(sizes, self.padded.shape, strict=True)):
       if size is not None and size > bound:
-        found = "no valid size" if size == INVALID_LENGTH else f"size {size}"
-        raise SizeBoundError(
-          f"Dimension {axis} of a result has {found}, but its bound is {bound}. Pass a larger one in max_sizes."
-        )
+        raise SizeBoundError(_why_not(axis, size, bound))
     return self.padded[tuple(slice(size) for size in sizes)]
 
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -84,6 +81,15 @@ class BoundedArray:
 
 
 jax.tree_util.register_dataclass(BoundedArray, data_fields=["padded", "lengths"], meta_fields=["may_overflow"])
+
+
+def _why_not(axis: int, size: int, bound: int) -> str:
+  if size == INVALID_LENGTH:
+    return (
+      f"Dimension {axis} of a result has no valid size: the data exceeded a bound from max_sizes before, or had sizes "
+      f"for which TensorFlow raises an error. The option enable_checkify_for_asserts tells where."
+    )
+  return f"Dimension {axis} of a result has size {size}, but its bound is {bound}. Pass a larger one in max_sizes."
 
 
 def is_bounded(value: Any) -> bool:

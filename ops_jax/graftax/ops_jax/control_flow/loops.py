@@ -237,6 +237,12 @@ class _Loop:
     start = [*self.initial, *(self.ctx.read(handle) for handle in self.body.written), self.key]
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(start))
 
+  @property
+  def max_size(self) -> int | None:
+    """Returns the bound that the option `max_sizes` gives for the loop's variables, or None."""
+    sizes = self.ctx.options.max_sizes or {}
+    return sizes.get(self.ctx.node_name, sizes.get("While"))
+
   def log_form(self, form: str) -> None:
     """Logs what this loop becomes, and why."""
     _LOGGER.info("%s becomes %s", self.where, form)
@@ -359,10 +365,8 @@ class _Loop:
     form = joined_form(own, form_of(result))
     if form is None:
       return None
-    sizes = self.ctx.options.max_sizes or {}
-    limit = sizes.get(self.ctx.node_name, sizes.get("While"))
-    if limit is not None:
-      form = limited(form, limit)
+    if self.max_size is not None:
+      form = limited(form, self.max_size)
     elif is_bounded(value) and form.sizes != own.sizes:
       raise ShapeChangeError(
         f"{self.where}: a loop variable whose size depends on data has at most {list(own.sizes)} elements before an "
@@ -378,9 +382,7 @@ class _Loop:
     before, after = np.shape(value), np.shape(result)
     if len(before) != len(after) or before == after or not all(isinstance(n, int) for n in (*before, *after)):
       return False
-    sizes = self.ctx.options.max_sizes or {}
-    is_limited = self.ctx.node_name in sizes or "While" in sizes
-    return is_limited or all(new <= old for new, old in zip(after, before, strict=True))
+    return self.max_size is not None or all(new <= old for new, old in zip(after, before, strict=True))
 
   def _need_shapes(self, results: Sequence[Value], values: Sequence[Value]) -> None:
     """Raises if an array grows or shrinks, which one compiled body cannot do."""
