@@ -20,8 +20,7 @@ from pathlib import Path
 from cleanroom import PACKAGES, ROOT
 from mutations import MUTATIONS, Mutation
 
-# pytest's exit status if tests ran and some failed; 5 means that no test was collected.
-_TESTS_FAILED = 1
+# pytest's exit status if no test was collected.
 _NO_TESTS = 5
 _PYTEST = Path(sys.executable).with_name("pytest")
 _LEAST_SHARE_OF_MAKE_TEST = 0.9
@@ -69,11 +68,12 @@ def _found_by(tree: Path, mutation: Mutation, workers: int) -> tuple[str, str]:
   for name, arguments in _stages(tree, mutation, workers):
     command = [str(_PYTEST), "-q", "-x", "-p", "no:cacheprovider", *arguments]
     result = subprocess.run(command, cwd=tree, env=_environment(tree), capture_output=True, text=True)
-    if result.returncode not in (0, _TESTS_FAILED, _NO_TESTS):
-      return f"{name} (pytest ended with {result.returncode})", ""
-    if result.returncode == _TESTS_FAILED:
-      failed = re.search(r"^FAILED (\S+)", result.stdout, re.MULTILINE)
-      return name, failed[1] if failed else ""
+    # Not the exit status, which xdist sets to that of an interruption when it stops at the first failure.
+    failed = re.search(r"^FAILED (\S+)", result.stdout, re.MULTILINE)
+    if failed:
+      return name, failed[1]
+    if result.returncode not in (0, _NO_TESTS):
+      return f"error: pytest ended with {result.returncode} in {name}", ""
   return "not found", ""
 
 
