@@ -31,6 +31,7 @@ from graftax.savedmodel_io import (
 )
 from graftax.savedmodel_io.checkpoint import bundle_reader, pieces
 from graftax.savedmodel_io.errors import DamagedCheckpointError, ShardingError
+from graftax.savedmodel_io.variables.sharding import _read_together
 from graftax.testing.child_process import Child, serve
 
 _DATA = Path(__file__).parents[1] / "testdata"
@@ -206,6 +207,20 @@ def test_the_disk_reads_no_more_than_the_pages_of_a_part(tmp_path, name, region,
   part = reader.read_region(key, region, verify=False, copy=True)
   assert _disk_bytes() - before <= most_bytes  # 0 if the file system is in memory
   np.testing.assert_array_equal(part, unnest(_values())[name][region])
+
+
+@pytest.mark.parametrize(
+  ("boxes", "expected"),
+  [
+    ([((0, 4), (0, 2)), ((0, 4), (2, 4))], [((0, 4), (0, 4)), None]),  # columns that are adjacent
+    ([((0, 4), (0, 2)), ((0, 4), (4, 6))], [((0, 4), (0, 2)), ((0, 4), (4, 6))]),  # columns of others lie between
+    ([((0, 1 << 29),), ((1 << 29, 1 << 30),)], [None, None]),  # 2 GiB each
+    ([((0, 1 << 27),), ((1 << 27, 1 << 28),)], [((0, 1 << 28),), None]),
+    ([()], [()]),
+  ],
+)
+def test_adjacent_boxes_of_a_process_are_read_together_unless_they_are_huge(boxes, expected):
+  assert _read_together(tuple(boxes), itemsize=4) == expected
 
 
 def _forget(prefix: str) -> None:
