@@ -1,7 +1,8 @@
 """Pieces of words from a vocabulary in a table: WordpieceTokenizeWithOffsets."""
 
+import bisect
 import dataclasses
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,13 +11,13 @@ from graftax.convert.host_ops.tables import Table, table_values
 from graftax.convert.host_ops.unicode import character_ends
 from graftax.convert.host_ops.values import string_array
 
-__all__ = ["Piece", "wordpiece_tokenize_with_offsets"]
+__all__ = ["wordpiece_tokenize_with_offsets"]
 
 # What the op takes as the value of a word that is not in the vocabulary.
 _ABSENT = -1
 
-Piece = tuple[bytes, int, int]
-"""A piece, and the positions of its first byte and of the one after its last in the word."""
+# A piece, and the positions of its first byte and of the one after its last in the word.
+_Piece = tuple[bytes, int, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def wordpiece_tokenize_with_offsets(
   return string_array(text for text, _, _ in pieces), np.asarray(partition, np.int64), starts, ends
 
 
-def _pieces_of(word: bytes, vocabulary: _Vocabulary, max_bytes: int) -> list[Piece]:
+def _pieces_of(word: bytes, vocabulary: _Vocabulary, max_bytes: int) -> list[_Piece]:
   if len(word) > max_bytes:
     # TensorFlow gives the length of the unknown token as the end here, but that of the word below.
     return [(word, 0, len(word)) if vocabulary.unknown is None else (vocabulary.unknown, 0, len(vocabulary.unknown))]
@@ -73,27 +74,26 @@ def _pieces_of(word: bytes, vocabulary: _Vocabulary, max_bytes: int) -> list[Pie
   return [piece for piece in found if piece is not None]
 
 
-def _greedy_pieces(word: bytes, vocabulary: _Vocabulary) -> Iterator[Piece | None]:
+def _greedy_pieces(word: bytes, vocabulary: _Vocabulary) -> Iterator[_Piece | None]:
   """Yields the longest pieces from left to right; None if nothing in the vocabulary matches."""
-  ends = character_ends(word)
-  first = start = 0
-  while first < len(ends):
-    limit = first + vocabulary.max_chars_per_token if vocabulary.max_chars_per_token > 0 else len(ends)
-    last = next(
-      (
-        i
-        for i in reversed(range(first, min(limit, len(ends))))
-        if vocabulary.marked(word[start : ends[i]], start) in vocabulary
-      ),
-      None,
-    )
-    if last is not None:
-      yield vocabulary.marked(word[start : ends[last]], start), start, ends[last]
+  ends, start = character_ends(word), 0
+  while start < len(word):
+    following = ends[bisect.bisect_right(ends, start) :]
+    end = _longest(word, start, following, vocabulary)
+    if end is not None:
+      yield vocabulary.marked(word[start:end], start), start, end
     elif vocabulary.split_unknown_characters:
-      last = first
-      piece = word[start : ends[last]] if vocabulary.unknown is None else vocabulary.unknown
-      yield vocabulary.marked(piece, start), start, ends[last]
+      end = following[0]
+      piece = word[start:end] if vocabulary.unknown is None else vocabulary.unknown
+      yield vocabulary.marked(piece, start), start, end
     else:
       yield None
       return
-    first, start = last + 1, ends[last]
+    start = end
+
+
+def _longest(word: bytes, start: int, ends: Sequence[int], vocabulary: _Vocabulary) -> int | None:
+  """Returns the end of the longest piece at a position; None if none of the given ends is that of a piece."""
+  if vocabulary.max_chars_per_token > 0:
+    ends = ends[: vocabulary.max_chars_per_token]
+  return next((end for end in reversed(ends) if vocabulary.marked(word[start:end], start) in vocabulary), None)
