@@ -50,7 +50,7 @@ def _signs(row: Row) -> list[str]:
 def _sign(row: Row, check: str) -> str:
   if check in row.results:
     return "yes" if row.results[check].passed else "FAILS"
-  return "not yet" if check == "jit" else ""
+  return "no" if check == "jit" else ""
 
 
 def _split(row: Row) -> str:
