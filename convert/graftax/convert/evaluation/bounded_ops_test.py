@@ -17,6 +17,7 @@ _X = _RNG.uniform(0.1, 0.9, (_N, 4)).astype(np.float32)
 _W = _RNG.normal(size=(4, 3)).astype(np.float32)
 _IMAGES = _RNG.normal(size=(_N, 4, 4, 2)).astype(np.float32)
 _BOXES = np.sort(_RNG.uniform(0, 1, (_N, 2, 2)), axis=1).reshape(_N, 4).astype(np.float32)
+_TABLE = tf.Variable(_X)
 _raw = tf.raw_ops
 
 
@@ -202,6 +203,8 @@ _CASES = {
     tf.RaggedTensor.from_row_splits(x, [0, tf.shape(x)[0]], validate=False).to_tensor(shape=[None, 3, 4]),
   ),
   "ResizeNearestNeighbor": lambda x: tf.compat.v1.image.resize_nearest_neighbor(_image(x), [3, 3]),
+  "ResourceGather": lambda x: tf.gather(_TABLE, _labels(x)),
+  "ResourceGatherNd": lambda x: tf.gather_nd(_TABLE, _places(x)),
   "Roll": lambda x: (tf.roll(x, 1, 0), tf.roll(x, [-2, 1], [0, 1]), tf.roll(_labels(x), tf.shape(x)[0] // 2, 0)),
   "ScatterNdNonAliasingAdd": lambda x: _raw.ScatterNdNonAliasingAdd(input=_X, indices=_places(x), updates=x[:, 1]),
   "SegmentMax": lambda x: tf.math.segment_max(-x, _sorted_labels(x)),

@@ -20,7 +20,8 @@ element in place of the padding:
 - `elementwise`: Elementwise ops, which broadcast: arithmetic, comparisons, activations, Cast, SelectV2.
 - `forms`: Forms of arrays of bounded size, so that they can be operands of loops and branches, whose structure is
   fixed.
-- `indexing`: Gathers: Gather, GatherV2, GatherNd. Positions in the padding of `params` are out of range.
+- `indexing`: Gathers: Gather, GatherV2, GatherNd, ResourceGather. Positions in the padding of `params` are out of
+  range.
 - `positions`: Where arrays of bounded size come from: Where, DynamicPartition, ListDiff, Unique.
 - `ragged`: Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.

@@ -1,4 +1,4 @@
-"""Gathers: Gather, GatherV2, GatherNd. Positions in the padding of `params` are out of range."""
+"""Gathers: Gather, GatherV2, GatherNd, ResourceGather. Positions in the padding of `params` are out of range."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ from graftax.ops_jax.bounded.masks import (
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
-__all__ = ["checked_coordinates", "checked_positions", "gather", "gather_nd"]
+__all__ = ["checked_coordinates", "checked_positions", "gather", "gather_nd", "resource_gather"]
 
 
 @carries("Gather", "GatherV2")
@@ -99,6 +99,23 @@ def gather_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   result = guarded(result, valid_mask(result.shape, lengths))
   gone = BoundedArray(p.padded, (*p.lengths[:depth], *[None] * (p.padded.ndim - depth)), p.may_overflow)
   return [call.made(poisoned(result, any_overflow(gone)), lengths, p.may_overflow or i.may_overflow)]
+
+
+@carries("ResourceGather", "ResourceGatherNd")
+def resource_gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Gathers rows, or elements at coordinates, of a variable."""
+  variable, indices = inputs
+  if int(call.attrs.get("batch_dims", 0) or 0):
+    call.refuse("the variable and the positions share a batch")
+  i = as_bounded(indices)
+  lengths = i.lengths
+  if call.node.op == "ResourceGatherNd":
+    if lengths[-1] is not None:
+      call.refuse("the number of coordinates depends on data")
+    lengths = lengths[:-1]
+  result = jnp.asarray(call.run_one(variable, filled(i, 0)))
+  lengths = (*lengths, *[None] * (result.ndim - len(lengths)))
+  return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, i.may_overflow)]
 
 
 def checked_coordinates(coordinates: Array, lengths: Sequence[jax.Array | None]) -> Array:
