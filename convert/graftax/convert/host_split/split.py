@@ -230,7 +230,8 @@ def _check(flat: Program, on_host: Collection[str]) -> None:
         [
           f"{flat.name!r} cannot be split, because its host part needs what graftax does not implement:",
           *lines,
-          "Convert what comes after it with graftax.convert.convert_subgraph, and run the rest in TensorFlow.",
+          "If this is before the numbers, let TensorFlow run it: SavedModel.split(..., run_head_with='tensorflow'). Or "
+          "convert what comes after it with graftax.convert.convert_subgraph, and run the rest in TensorFlow.",
         ]
       )
     )

@@ -28,6 +28,9 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("CudnnRNNBackpropV3", "jax.grad"),
     ("SparseCrossV2", "host"),
     ("StringJoin", "host"),
+    ("SentencepieceTokenizeOp", "SavedModel.split"),
+    ("BoostedTreesPredict", "ydf"),
+    ("SimpleMLInferenceOpWithHandle", "ydf"),
   ],
 )
 def test_the_reason_fits(op, text):
