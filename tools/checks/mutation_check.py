@@ -2,8 +2,8 @@
 
 The places are in `mutations.toml`. Each is broken in a copy of the tree. Then the tests run in stages, each only if the
 stages before it noticed nothing: the test file beside the broken one, the files that the place names (`tests`), the
-rest of `make test`, and what only `make test-all` runs. The table names the command that found each place, and the
-first test that failed.
+rest of `make test`, and what only `make test-all` runs, of the named files first. The table names the command that found
+each place, and the first test that failed.
 """
 
 import argparse
@@ -86,6 +86,8 @@ def _stages(tree: Path, mutation: Mutation, workers: int) -> Iterator[tuple[str,
   parallel = ["-n", str(workers), "--dist", "loadfile"]
   for ring in ("free", "tensorflow"):
     yield f"make test: ring {ring}", ["-m", "not slow", f"--ring={ring}", *parallel]
+  if mutation.tests:
+    yield "make test-all: named", ["-m", "slow", *mutation.tests]
   for ring in ("free", "tensorflow"):
     yield f"make test-all: ring {ring}", ["-m", "slow", f"--ring={ring}", *parallel]
 
