@@ -2,8 +2,8 @@
 
 The places are in `mutations.toml`. Each is broken in a copy of the tree. Then the tests run in stages, each only if the
 stages before it noticed nothing: the test file beside the broken one, the files that the place names (`tests`), the
-rest of `make test`, and what only `make test-all` runs, of the named files first. The table names the command that found
-each place, and the first test that failed.
+rest of `make test`, and what only `make test-all` runs, of the named files first. The table names the command that
+found each place, and the first test that failed.
 """
 
 import argparse

@@ -158,7 +158,7 @@ def test_errors_of_wrong_calls_name_the_argument():
     fn(params)
   with pytest.raises(gc.ParameterError, match=r"called without parameters; expected .*\(params, \.\.\.\)"):
     fn(x=X)
-  with pytest.raises(gc.ParameterError, match=r"missing \['b'\], unknown \['c'\]"):
+  with pytest.raises(gc.ParameterError, match=r"are missing, \['b'\]. .*are unknown, \['c'\]"):
     fn({"w": params["w"], "w_1": params["w_1"], "c": 1.0}, X)
   with gc.override_config("strict_dtype_check", True), pytest.raises(gc.InputError, match="int32.*float32"):
     fn(params, X.astype(np.int32))

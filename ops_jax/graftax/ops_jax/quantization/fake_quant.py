@@ -25,10 +25,11 @@ def _nudged(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple
   xp = namespace(low, high)
   first, last = np.float32(narrow_range), np.float32(2**num_bits - 1)
   # XLA multiplies by the inverse of a constant, and turns a / (b / c) into (a * c) / b; either moves the range by a
-  # step. Barriers prevent both.
+  # step. A barrier prevents the first. It is gone before constants are simplified, so it does not prevent the second; a
+  # choice does, which changes nothing.
   count = last - first if xp is np else lax.optimization_barrier(jnp.asarray(last - first))
   step = (high - low) / count
-  step = step if xp is np else lax.optimization_barrier(step)
+  step = step if xp is np else jnp.where(jnp.isnan(step), np.float32(np.nan), step)
   zero = first - low / step
   zero = xp.clip(xp.floor(zero + np.float32(0.5)), first, last)
   return (first - zero) * step, (last - zero) * step, step
@@ -59,14 +60,17 @@ def _masks(x: Array, low: Array, high: Array, num_bits: int, narrow_range: bool)
 
 
 def _fake_quant(x: Any, low: Any, high: Any, num_bits: int, narrow_range: bool) -> Array:
+  # A known range stays known inside of the functions with a derivative.
+  ends = (low, high) if namespace(low, high) is np else None
+
   @jax.custom_jvp
   def quantize(x: Array, low: Array, high: Array) -> Array:
-    return _quantized(x, low, high, num_bits, narrow_range)
+    return _quantized(x, *(ends or (low, high)), num_bits, narrow_range)
 
   @quantize.defjvp
   def _jvp(primals: Any, tangents: Any) -> Any:
     x, low, high = primals
-    below, inside, above = _masks(x, low, high, num_bits, narrow_range)
+    below, inside, above = _masks(x, *(ends or (low, high)), num_bits, narrow_range)
     x_dot, low_dot, high_dot = tangents
     return quantize(*primals), inside * x_dot + below * low_dot + above * high_dot
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.graphdef_ir import GraftaxError
-from graftax.ops_jax import StaticInputError
+from graftax.ops_jax import BoundedArray, StaticInputError
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.cotangents import is_inexact, random_like
 from graftax.testing.generated.case import Case, CaseId
@@ -144,14 +144,23 @@ def _with_gradient(raw: RawOp, inexact: Sequence[bool]) -> Callable[..., Any]:
       for i, x in zip(wanted, points, strict=True):
         dynamic[i] = x
       outputs = raw.run(*dynamic)
-      return [jnp.asarray(y) for y, keep in zip(outputs, inexact, strict=True) if keep], outputs
+      return [_array(y) for y, keep in zip(outputs, inexact, strict=True) if keep], outputs
 
-    _, pull, outputs = jax.vjp(function, [jnp.asarray(inputs[i]) for i in wanted], has_aux=True)
+    primals, pull, outputs = jax.vjp(function, [jnp.asarray(inputs[i]) for i in wanted], has_aux=True)
     # TensorFlow's gradient of a complex function is the conjugate of JAX's.
-    (gradients,) = pull([jnp.conj(c) for c in cotangents])
+    (gradients,) = pull([_padded_to(y.shape, jnp.conj(c)) for y, c in zip(primals, cotangents, strict=True)])
     return outputs, [jnp.conj(g) for g in gradients]
 
   return run
+
+
+def _array(output: Any) -> jax.Array:
+  return output.padded if isinstance(output, BoundedArray) else jnp.asarray(output)
+
+
+def _padded_to(shape: tuple[int, ...], x: jax.Array) -> jax.Array:
+  """Returns the cotangent of an array with its padding, which has none."""
+  return x if x.shape == shape else jnp.pad(x, [(0, size - own) for size, own in zip(shape, x.shape, strict=True)])
 
 
 def _tensorflow_gradient(
