@@ -97,10 +97,12 @@ def machine() -> dict[str, Any]:
 
 
 def _ratios(benchmark: Benchmark, results: _Results) -> dict[str, float]:
-  return {
-    quantity: median(results[OURS], attribute) / median(results[benchmark.baseline], attribute)
-    for quantity, attribute in _QUANTITIES.items()
-  }
+  """Returns quantity -> ours relative to the baseline; NaN if the baseline is below what the clock resolves."""
+  ratios = {}
+  for quantity, attribute in _QUANTITIES.items():
+    ours, baseline = (median(results[name], attribute) for name in (OURS, benchmark.baseline))
+    ratios[quantity] = ours / baseline if baseline else float("nan")
+  return ratios
 
 
 def _case_ratios(benchmark: Benchmark, results: _Results) -> dict[str, float]:
