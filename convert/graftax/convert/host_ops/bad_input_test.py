@@ -14,10 +14,19 @@ from graftax.convert.host_ops.sentencepiece import (
   sentencepiece_vocab_size_op,
 )
 from graftax.convert.host_ops.strings import string_to_number
+from graftax.convert.host_ops.tensor_lists import (
+  TensorList,
+  tensor_list_gather,
+  tensor_list_scatter_v2,
+  tensor_list_set_item,
+  tensor_list_stack,
+)
 from graftax.convert.host_ops.unicode import unicode_decode
 from graftax.convert.host_ops.values import as_strings, string_array
-from graftax.graphdef_ir import GraftaxError
+from graftax.graphdef_ir import DType, GraftaxError
 
+_LIST = TensorList((as_strings(b"a"), as_strings(b"b")), ())
+_SCALAR_SHAPE = np.zeros(0, np.int32)
 _TEXT = string_array([b"bad \xff text"])
 _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
 
@@ -40,6 +49,22 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
     (
       lambda: fast_wordpiece_tokenize_with_offsets(_TEXT, np.frombuffer(b"\xff" * 40, np.uint8)),
       r"its model of 40 bytes cannot be read",
+    ),
+    (
+      lambda: tensor_list_gather(_LIST, np.array([1, -1]), _SCALAR_SHAPE, element_dtype=DType.STRING),
+      "TensorListGather: index -1 is out of range for 2 items",
+    ),
+    (
+      lambda: tensor_list_scatter_v2(_TEXT, np.array([-1]), _SCALAR_SHAPE, np.asarray(2)),
+      "TensorListScatterV2: index -1 is out of range for 2 items",
+    ),
+    (
+      lambda: tensor_list_set_item(_LIST, np.asarray(2), as_strings(b"c")),
+      "TensorListSetItem: index 2 is out of range for 2 items",
+    ),
+    (
+      lambda: tensor_list_stack(_LIST, _SCALAR_SHAPE, element_dtype=DType.STRING, num_elements=3),
+      "the list has 2 items; expected 3",
     ),
   ],
 )

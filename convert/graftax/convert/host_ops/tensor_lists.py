@@ -46,6 +46,11 @@ def _filled(source: TensorList, element_shape: np.ndarray, dtype: np.dtype) -> l
   return [zero if item is None else np.asarray(item) for item in source.items]
 
 
+def _check_index(op: str, index: int, num_items: int) -> None:
+  if not 0 <= index < num_items:
+    raise InvalidInputError(f"{op}: index {index} is out of range for {num_items} items.")
+
+
 @host_op("EmptyTensorList", ignores=_TYPES, always=True)
 def empty_tensor_list(element_shape: np.ndarray, max_num_elements: np.ndarray) -> TensorList:
   """Returns an empty list."""
@@ -71,13 +76,19 @@ def tensor_list_length(input_handle: TensorList) -> np.ndarray:
   return np.asarray(len(input_handle.items), np.int32)
 
 
-@host_op("TensorListSetItem", ignores=(*_TYPES, "resize_if_index_out_of_bounds"), always=True)
-def tensor_list_set_item(input_handle: TensorList, index: np.ndarray, item: np.ndarray) -> TensorList:
-  """Returns a list with one item replaced."""
+@host_op("TensorListSetItem", ignores=_TYPES, always=True)
+def tensor_list_set_item(
+  input_handle: TensorList, index: np.ndarray, item: np.ndarray, *, resize_if_index_out_of_bounds: bool = False
+) -> TensorList:
+  """Returns a list with one item replaced; longer if the index is beyond its end and the attribute allows that.
+
+  Raises:
+    InvalidInputError: the index is out of range.
+  """
   items, position = list(input_handle.items), int(index)
-  if not 0 <= position:
-    raise InvalidInputError(f"TensorListSetItem: index {position} of {len(items)} items.")
-  items += [None] * (position + 1 - len(items))
+  if resize_if_index_out_of_bounds:
+    items += [None] * (position + 1 - len(items))
+  _check_index("TensorListSetItem", position, len(items))
   items[position] = item
   return input_handle.with_items(items)
 
@@ -86,9 +97,12 @@ def tensor_list_set_item(input_handle: TensorList, index: np.ndarray, item: np.n
 def tensor_list_get_item(
   input_handle: TensorList, index: np.ndarray, element_shape: np.ndarray, *, element_dtype: DType
 ) -> np.ndarray:
-  """Returns one item."""
-  if not 0 <= int(index) < len(input_handle.items):
-    raise InvalidInputError(f"TensorListGetItem: index {int(index)} of {len(input_handle.items)} items.")
+  """Returns one item.
+
+  Raises:
+    InvalidInputError: the index is out of range, or the item was never set and its shape is unknown.
+  """
+  _check_index("TensorListGetItem", int(index), len(input_handle.items))
   item = input_handle.items[int(index)]
   if item is not None:
     return item
@@ -99,8 +113,15 @@ def tensor_list_get_item(
 def tensor_list_stack(
   input_handle: TensorList, element_shape: np.ndarray, *, element_dtype: DType, num_elements: int = -1
 ) -> np.ndarray:
-  """Returns the items as rows of one tensor."""
-  del num_elements
+  """Returns the items as rows of one tensor.
+
+  Raises:
+    InvalidInputError: the items differ in shape, or their number is not the declared one.
+  """
+  if num_elements not in (-1, len(input_handle.items)):
+    raise InvalidInputError(
+      f"TensorListStack: the list has {len(input_handle.items)} items; expected {num_elements} (num_elements)."
+    )
   items = _filled(input_handle, element_shape, element_dtype.numpy)
   if not items:
     shape = _shape(element_shape) or input_handle.shape or ()
@@ -112,7 +133,9 @@ def _stacked(items: Sequence[np.ndarray], dtype: DType) -> np.ndarray:
   stacked = np.empty((len(items), *items[0].shape), dtype.numpy)
   for row, item in enumerate(items):
     if item.shape != items[0].shape:
-      raise InvalidInputError(f"TensorListStack: items have shapes {items[0].shape} and {item.shape}.")
+      raise InvalidInputError(
+        f"TensorListStack: item {row} has shape {item.shape}; expected {items[0].shape}, that of item 0."
+      )
     stacked[row] = item
   return stacked
 
@@ -121,8 +144,14 @@ def _stacked(items: Sequence[np.ndarray], dtype: DType) -> np.ndarray:
 def tensor_list_gather(
   input_handle: TensorList, indices: np.ndarray, element_shape: np.ndarray, *, element_dtype: DType
 ) -> np.ndarray:
-  """Returns some of the items as rows of one tensor."""
-  picked = input_handle.with_items([input_handle.items[int(index)] for index in indices])
+  """Returns some of the items as rows of one tensor.
+
+  Raises:
+    InvalidInputError: an index is out of range, or the items differ in shape.
+  """
+  for index in indices.tolist():
+    _check_index("TensorListGather", index, len(input_handle.items))
+  picked = input_handle.with_items([input_handle.items[index] for index in indices.tolist()])
   return tensor_list_stack(picked, element_shape, element_dtype=element_dtype)
 
 
@@ -130,10 +159,17 @@ def tensor_list_gather(
 def tensor_list_scatter_v2(
   tensor: np.ndarray, indices: np.ndarray, element_shape: np.ndarray, num_elements: np.ndarray
 ) -> TensorList:
-  """Returns a list with the rows of a tensor at some positions."""
-  length = max(int(num_elements), int(np.max(indices, initial=-1)) + 1)
+  """Returns a list with the rows of a tensor at some positions.
+
+  Its length is `num_elements`, or if that is -1, as many as the positions need.
+
+  Raises:
+    InvalidInputError: an index is out of range.
+  """
+  length = int(num_elements) if num_elements != -1 else int(np.max(indices, initial=-1)) + 1
   items: list[np.ndarray | None] = [None] * length
   for index, row in zip(indices.tolist(), tensor, strict=True):
+    _check_index("TensorListScatterV2", index, length)
     items[index] = np.asarray(row, tensor.dtype)
   return TensorList(tuple(items), _shape(element_shape))
 
