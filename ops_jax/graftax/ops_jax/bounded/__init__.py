@@ -43,5 +43,7 @@ it first. An array without padding enters padded rows only through `masks.guarde
 leaves the padding. Where TensorFlow would raise because sizes do not fit, or a bound from `max_sizes` is too small, the
 length is greater than the bound, and what is computed from it is NaN, an extreme integer or true (`masks.poisoned`).
 
-A new rule is a function with the decorator `carries` or `makes` in one of these modules.
+A new rule is a function with the decorator `carries` or `makes` in one of these modules. A new module is added to this
+list, and to `_MODULES` in `rules`. Cases in `convert/evaluation/bounded_ops_test.py` compare each op with the same
+function outside of `jit`.
 """

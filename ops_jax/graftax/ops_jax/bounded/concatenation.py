@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.axes import canonical_axis
@@ -15,6 +14,7 @@ from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
   as_bounded,
+  checked_length,
   common_length,
   joined_axis,
   poisoned,
@@ -62,9 +62,7 @@ def concatenate(call: Call, parts: Sequence[BoundedArray], axis: int) -> Value:
     lengths[axis] = None
     result = poisoned(resized(result, axis, int(total.offset)), any_overflow(*parts))
     return call.made(result, lengths, may_overflow)
-  length = jnp.asarray(total.value(), jnp.int32)
-  if may_overflow:
-    length = jnp.where(any_overflow(*parts), np.int32(np.iinfo(np.int32).max), length)
+  length = checked_length(jnp.asarray(total.value(), jnp.int32), any_overflow(*parts))
   call.facts.with_entries(length, (total,))
   known = call.facts.greatest(total)
   if known is not None and known[1] and known[0] < bound:

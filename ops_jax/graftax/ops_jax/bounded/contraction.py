@@ -1,13 +1,13 @@
 """Products of matrices: MatMul, BatchMatMul, Einsum. Padding is 0, so it adds nothing to a sum of products."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import (
+  any_of,
   any_overflow,
   as_bounded,
   common_length,
@@ -69,7 +69,7 @@ def contract(
   """
   parts = [as_bounded(value) for value in inputs]
   lengths: dict[str, jax.Array | None] = {}
-  bad: list[Any] = []
+  bad: list[jax.Array | None] = []
   may_overflow = any(part.may_overflow for part in parts)
   for label in dict.fromkeys("".join(labels)):
     places = [(i, own.index(label)) for i, own in enumerate(labels) if label in own]
@@ -83,14 +83,11 @@ def contract(
       parts[i] = BoundedArray(padded, lengths_of_x, x.may_overflow)
     lengths[label], may_be_invalid = common_length(common)
     may_overflow = may_overflow or may_be_invalid
-    if common.is_bad is not None and (label not in result_labels or common.length is None):
+    if label not in result_labels or common.length is None:
       bad.append(common.is_bad)
     if label not in result_labels and common.length is not None:
-      summed = [BoundedArray(p.padded, p.lengths, p.may_overflow) for p in parts]
-      overflow = any_overflow(*summed)
-      bad += [] if overflow is None else [overflow]
+      bad.append(any_overflow(*parts))
   result = call.run_one(*[filled(part, 0) for part in parts])
   result_lengths = [lengths[label] for label in result_labels]
-  for is_bad in bad:
-    result = poisoned(result, is_bad)
+  result = poisoned(result, any_of(*bad))
   return call.made(guarded(result, valid_mask(np.shape(result), result_lengths)), result_lengths, may_overflow)

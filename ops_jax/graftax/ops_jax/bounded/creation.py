@@ -11,7 +11,7 @@ from graftax.ops_jax._core.axes import canonical_axis
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.bounded.elementwise import broadcast_together, with_axes
-from graftax.ops_jax.bounded.masks import as_bounded, guarded, valid_mask
+from graftax.ops_jax.bounded.masks import as_bounded, checked_length, guarded, valid_mask
 from graftax.ops_jax.bounded.rules import Call, carries, makes
 from graftax.ops_jax.bounded.shapes import size_entries
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
@@ -29,9 +29,9 @@ def bounded_size(call: Call, size: Affine, natural: int | None = None) -> tuple[
   bound, may_overflow = call.bound(size, natural)
   length = jnp.asarray(size.value(), jnp.int32)
   if not call.facts.is_never_negative(size):
-    length, may_overflow = jnp.where(length < 0, INVALID_LENGTH, length), True
+    length, may_overflow = checked_length(length, length < 0), True
     call.facts.note_range(length, 0, bound, is_certain=False)
-  elif len(size.terms) == 1 and size.offset == 0 and size.terms[0] == (size.terms[0][0], 1):
+  elif len(size.terms) == 1 and size.offset == 0 and size.terms[0][1] == 1:
     length = size.terms[0][0].astype(jnp.int32)
   call.facts.with_entries(length, (size,))
   return bound, length, may_overflow
@@ -129,13 +129,12 @@ def _product(
   if not known.is_known:
     assert length is not None and times is not None, "internal: a traced size has no length."
     # An invalid length stays invalid.
-    is_bad = (length == INVALID_LENGTH) | (times == INVALID_LENGTH)
-    return jnp.where(is_bad, INVALID_LENGTH, length * times)
+    return checked_length(length * times, (length == INVALID_LENGTH) | (times == INVALID_LENGTH))
   if known.offset == 1:
     return times if length is None else length
   traced = times if length is None else length
   assert traced is not None, "internal: a traced size has no length."
-  product = jnp.where(traced == INVALID_LENGTH, INVALID_LENGTH, traced * np.int32(known.offset))
+  product = checked_length(traced * np.int32(known.offset), traced == INVALID_LENGTH)
   call.facts.with_entries(product, (Affine((), 0).plus(other, int(known.offset)),))
   return product
 

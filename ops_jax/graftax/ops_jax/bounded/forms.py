@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import as_bounded, resized
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+from graftax.ops_jax.bounded.masks import as_bounded, checked_length, resized
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["Form", "form_of", "in_form", "invalid_if", "joined_form", "limited"]
 
@@ -70,5 +70,5 @@ def in_form(value: Value, form: Form) -> BoundedArray:
 
 def invalid_if(condition: jax.Array, value: BoundedArray) -> BoundedArray:
   """Returns the array; if the condition holds, with lengths that are not valid."""
-  lengths = tuple(n if n is None else jnp.where(condition, INVALID_LENGTH, n) for n in value.lengths)
+  lengths = tuple(n if n is None else checked_length(n, condition) for n in value.lengths)
   return BoundedArray(value.padded, lengths, may_overflow=True)

@@ -1,5 +1,6 @@
 """Gathers: Gather, GatherV2, GatherNd, ResourceGather. Positions in the padding of `params` are out of range."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from graftax.ops_jax.bounded.masks import (
   poisoned,
   to_axis,
   valid_mask,
+  with_lengths_along,
 )
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
@@ -38,19 +40,11 @@ def gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   batch_dims += i.padded.ndim if batch_dims < 0 else 0
   p, i, batch = _with_common_batch(call, p, i, batch_dims)
   lengths = [*batch, *p.lengths[batch_dims:axis], *i.lengths[batch_dims:], *p.lengths[axis + 1 :]]
-  positions = checked_positions(filled(i, 0), p.lengths[axis])
-  mask = valid_mask(i.padded.shape, i.lengths)
-  if mask is not None:
-    positions = jnp.where(mask, positions, 0)
-  result = _gathered(call, p, positions, axis_input)
+  positions = dataclasses.replace(i, padded=checked_positions(i.padded, p.lengths[axis]))
+  result = jnp.asarray(call.run_one(p.padded, filled(positions, 0), *axis_input))
   result = guarded(result, valid_mask(result.shape, lengths))
-  gone = BoundedArray(p.padded, tuple(n if k == axis else None for k, n in enumerate(p.lengths)), p.may_overflow)
-  return [call.made(poisoned(result, any_overflow(gone)), lengths, p.may_overflow or i.may_overflow)]
-
-
-def _gathered(call: Call, p: BoundedArray, positions: Array, axis_input: Sequence[Value]) -> jax.Array:
-  result = call.run(call.context, [p.padded, positions, *axis_input])[0]
-  return jnp.asarray(result)
+  overflow = any_overflow(with_lengths_along(p, [axis]))
+  return [call.made(poisoned(result, overflow), lengths, p.may_overflow or i.may_overflow)]
 
 
 def _with_common_batch(
@@ -91,14 +85,11 @@ def gather_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     call.refuse("the number of coordinates depends on data")
   depth = i.padded.shape[-1]
   lengths = [*i.lengths[:-1], *p.lengths[depth:]]
-  positions = checked_coordinates(filled(i, 0), p.lengths[:depth])
-  mask = valid_mask(i.padded.shape, i.lengths)
-  if mask is not None:
-    positions = jnp.where(mask, positions, 0)
-  result = call.run_one(p.padded, positions)
+  coordinates = dataclasses.replace(i, padded=checked_coordinates(i.padded, p.lengths[:depth]))
+  result = call.run_one(p.padded, filled(coordinates, 0))
   result = guarded(result, valid_mask(result.shape, lengths))
-  gone = BoundedArray(p.padded, (*p.lengths[:depth], *[None] * (p.padded.ndim - depth)), p.may_overflow)
-  return [call.made(poisoned(result, any_overflow(gone)), lengths, p.may_overflow or i.may_overflow)]
+  overflow = any_overflow(with_lengths_along(p, range(depth)))
+  return [call.made(poisoned(result, overflow), lengths, p.may_overflow or i.may_overflow)]
 
 
 @carries("ResourceGather", "ResourceGatherNd")

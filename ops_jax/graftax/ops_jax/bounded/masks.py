@@ -5,7 +5,9 @@ the padding with a neutral element first, and an array enters padded rows only t
 """
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
@@ -20,8 +22,10 @@ from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_boun
 __all__ = [
   "Axis",
   "along",
+  "any_of",
   "any_overflow",
   "as_bounded",
+  "checked_length",
   "common_length",
   "filled",
   "guarded",
@@ -31,6 +35,7 @@ __all__ = [
   "row_mask",
   "to_axis",
   "valid_mask",
+  "with_lengths_along",
 ]
 
 
@@ -40,6 +45,12 @@ def as_bounded(value: Value) -> BoundedArray:
     return value
   array = jnp.asarray(value)
   return BoundedArray(array, (None,) * array.ndim)
+
+
+def with_lengths_along(value: BoundedArray, axes: Collection[int]) -> BoundedArray:
+  """Returns an array with its lengths along some axes alone, to ask whether the data exceeded a bound there."""
+  lengths = tuple(length if axis in axes else None for axis, length in enumerate(value.lengths))
+  return BoundedArray(value.padded, lengths, value.may_overflow)
 
 
 def along(vector: Array, axis: int, rank: int) -> Array:
@@ -86,6 +97,12 @@ def guarded(x: Array, mask: jax.Array | None) -> Array:
   return jnp.where(mask, x, lax.stop_gradient(x))
 
 
+def any_of(*conditions: jax.Array | None) -> jax.Array | None:
+  """Returns whether any condition holds. None is a condition that cannot hold, also as the result."""
+  found = [condition for condition in conditions if condition is not None]
+  return functools.reduce(operator.or_, found) if found else None
+
+
 def any_overflow(*values: Value) -> jax.Array | None:
   """Returns whether the data of some value did not fit into its bound; None if that cannot happen."""
   found = [value.overflowed for value in values if is_bounded(value) and value.may_overflow]
@@ -97,6 +114,11 @@ def poisoned(x: Array, is_bad: jax.Array | None) -> Array:
   if is_bad is None:
     return x
   return jnp.where(is_bad, jnp.asarray(invalid(x.dtype), x.dtype), x)
+
+
+def checked_length(length: jax.Array, is_bad: jax.Array | None) -> jax.Array:
+  """Returns a length, or if the condition holds the one that is not valid."""
+  return length if is_bad is None else jnp.where(is_bad, INVALID_LENGTH, length)
 
 
 def resized(x: Array, axis: int, size: int) -> jax.Array:
@@ -174,6 +196,6 @@ def to_axis(x: jax.Array, axis: int, length: jax.Array | None, target: Axis, *, 
 
 def common_length(target: Axis) -> tuple[jax.Array | None, bool]:
   """Returns the length of a common axis, invalid if the sizes do not fit, and whether it can be."""
-  if target.length is None or target.is_bad is None:
-    return target.length, False
-  return jnp.where(target.is_bad, INVALID_LENGTH, target.length), True
+  if target.length is None:
+    return None, False
+  return checked_length(target.length, target.is_bad), target.is_bad is not None

@@ -10,9 +10,9 @@ import numpy as np
 
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import along, as_bounded, guarded, row_mask, valid_mask
+from graftax.ops_jax.bounded.masks import along, any_overflow, as_bounded, checked_length, guarded, row_mask, valid_mask
 from graftax.ops_jax.bounded.rules import Call, makes
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["dynamic_partition", "list_diff", "true_positions", "unique", "where"]
 
@@ -27,9 +27,7 @@ def true_positions(call: Call, mask: jax.Array, source: BoundedArray) -> tuple[j
   """
   wanted = call.max_size()
   bound = mask.size if wanted is None else min(wanted, mask.size)
-  count = jnp.sum(mask, dtype=jnp.int32)
-  if source.may_overflow:
-    count = jnp.where(source.overflowed, INVALID_LENGTH, count)
+  count = checked_length(jnp.sum(mask, dtype=jnp.int32), any_overflow(source))
   (positions,) = jnp.nonzero(mask, size=bound, fill_value=0)
   return positions.astype(jnp.int32), count, source.may_overflow or bound < mask.size
 
@@ -77,17 +75,16 @@ def dynamic_partition(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 def list_diff(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the elements of one vector that another lacks, and their positions."""
   x, y = map(as_bounded, inputs)
-  declared = call.attrs.get("out_idx")
-  dtype = canonical_dtype(np.int32 if declared is None else declared.numpy)
   is_equal = x.padded[:, None] == y.padded[None]
   valid = valid_mask(y.padded.shape, y.lengths)
   kept = ~jnp.any(is_equal if valid is None else is_equal & valid, axis=1)
   own = valid_mask(x.padded.shape, x.lengths)
   positions, count, may_overflow = true_positions(call, kept if own is None else kept & own, x)
-  if y.may_overflow:
-    count, may_overflow = jnp.where(y.overflowed, INVALID_LENGTH, count), True
+  count, may_overflow = checked_length(count, any_overflow(y)), may_overflow or y.may_overflow
   elements = guarded(x.padded[positions], row_mask(count, positions.size))
-  return [call.made(part, (count,), may_overflow) for part in (elements, positions.astype(dtype))]
+  return [
+    call.made(part, (count,), may_overflow) for part in (elements, positions.astype(call.dtype("out_idx", np.int32)))
+  ]
 
 
 @makes("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
@@ -98,14 +95,12 @@ def unique(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     call.refuse("it looks for distinct slices along an axis")
   if x.padded.ndim != 1:
     call.refuse("it looks for distinct slices of an array with several dimensions")
-  declared = call.attrs.get("out_idx")
-  dtype = canonical_dtype(np.int32 if declared is None else declared.numpy)
+  dtype = call.dtype("out_idx", np.int32)
   first, group, sizes, count = _groups(x)
   wanted = call.max_size()
   bound = x.padded.size if wanted is None else min(wanted, x.padded.size)
   may_overflow = x.may_overflow or bound < x.padded.size
-  if x.may_overflow:
-    count = jnp.where(x.overflowed, INVALID_LENGTH, count)
+  count = checked_length(count, any_overflow(x))
   mask = row_mask(count, bound)
   values = guarded(x.padded[first[:bound]], mask)
   results = [call.made(values, (count,), may_overflow), call.made(group.astype(dtype), x.lengths, x.may_overflow)]

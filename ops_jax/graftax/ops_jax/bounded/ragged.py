@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.integer_facts import Affine
-from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.elementwise import broadcast_together
 from graftax.ops_jax.bounded.masks import (
+  any_of,
   any_overflow,
   as_bounded,
+  checked_length,
   common_length,
   guarded,
   poisoned,
@@ -20,7 +21,7 @@ from graftax.ops_jax.bounded.masks import (
   valid_mask,
 )
 from graftax.ops_jax.bounded.rules import Call, makes
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, is_bounded
+from graftax.ops_jax.bounded.values import is_bounded
 
 __all__ = ["ragged_range", "ragged_tensor_to_tensor"]
 
@@ -36,14 +37,12 @@ def ragged_range(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   starts, limits, deltas = (jnp.broadcast_to(end, axis.size) for end in (starts, limits, deltas))
   splits, total = _splits(starts, limits, deltas, length)
   overflow = any_overflow(*inputs)
-  for is_bad in (axis.is_bad, overflow):
-    total = total if is_bad is None else jnp.where(is_bad, INVALID_LENGTH, total)
+  total = checked_length(total, any_of(axis.is_bad, overflow))
   bound, _ = call.bound(Affine(((total, 1),), 0))
   places = jnp.arange(bound, dtype=jnp.int32)
   rows = jnp.clip(jnp.searchsorted(splits, places, side="right") - 1, 0, max(axis.size - 1, 0))
   numbers = starts[rows] + deltas[rows] * (places - splits[rows]).astype(starts.dtype)
-  declared = call.attrs.get("Tsplits")
-  splits = splits.astype(canonical_dtype(np.int64 if declared is None else declared.numpy))
+  splits = splits.astype(call.dtype("Tsplits", np.int64))
   return [
     call.made(splits, (None if length is None else length + 1,), may_be_invalid or overflow is not None),
     call.made(numbers, (total,), may_overflow=True),
@@ -59,7 +58,7 @@ def _splits(
   sizes = jnp.maximum(-(-((limits - starts) * jnp.sign(steps)) // jnp.abs(steps)), 0).astype(jnp.int32)
   ends = jnp.cumsum(jnp.where(is_own, sizes, 0), dtype=jnp.int32)
   splits = jnp.concatenate([jnp.zeros(1, jnp.int32), ends])
-  return splits, jnp.where(jnp.any((deltas == 0) & is_own), INVALID_LENGTH, splits[-1])
+  return splits, checked_length(splits[-1], jnp.any((deltas == 0) & is_own))
 
 
 @makes("RaggedTensorToTensor")

@@ -10,7 +10,7 @@ import numpy as np
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.numeric import highest, lowest
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import any_overflow, filled, guarded, poisoned, valid_mask
+from graftax.ops_jax.bounded.masks import any_overflow, filled, guarded, poisoned, valid_mask, with_lengths_along
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 from graftax.ops_jax.math.integer_mean import integer_mean
@@ -49,8 +49,8 @@ def reduction(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 def _without(call: Call, x: BoundedArray, result: jax.Array, lengths: Sequence[Any], reduced: Sequence[int]) -> Value:
   """Returns a result that has combined the elements along some axes; invalid if the data exceeded the bound there."""
-  gone = BoundedArray(x.padded, tuple(n if i in reduced else None for i, n in enumerate(x.lengths)), x.may_overflow)
-  return call.made(poisoned(result, any_overflow(gone) if reduced else None), lengths, x.may_overflow)
+  overflow = any_overflow(with_lengths_along(x, reduced)) if reduced else None
+  return call.made(poisoned(result, overflow), lengths, x.may_overflow)
 
 
 def _mean(x: BoundedArray, axes: Sequence[int], keep_dims: bool) -> jax.Array:

@@ -8,12 +8,15 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import checkify
+from jax.typing import DTypeLike
 
 from graftax.graphdef_ir import Node, OpSignature
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
+from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Value
@@ -46,6 +49,11 @@ class Call:
   def facts(self) -> IntegerFacts:
     """Facts about the traced integers of this evaluation."""
     return self.context.facts
+
+  def dtype(self, attr: str, default: DTypeLike) -> np.dtype:
+    """Returns the dtype that an attribute gives a result, as JAX has it."""
+    declared = self.attrs.get(attr)
+    return canonical_dtype(default if declared is None else declared.numpy)
 
   def run_one(self, *inputs: Value) -> Any:
     """Returns the first output of the node's kernel."""

@@ -13,9 +13,17 @@ from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.concatenation import fitted_except
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.indexing import checked_coordinates
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, poisoned, valid_mask
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  checked_length,
+  filled,
+  guarded,
+  poisoned,
+  valid_mask,
+)
 from graftax.ops_jax.bounded.rules import Call, carries, makes
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["dropped", "finished", "in_step", "scatter_nd", "tensor_scatter"]
 
@@ -36,11 +44,7 @@ def scatter_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   bounds = np.asarray([bound for bound, _, _ in sizes], np.int32)
   lengths = [length for _, length, _ in sizes]
   coordinates = dropped(i, lengths[:depth])
-  rest = [
-    (slice(None),) * (i.padded.ndim - 1),
-    tuple(slice(int(bound)) for bound in bounds[depth:]),
-  ]
-  padded = u.padded[rest[0] + rest[1]]
+  padded = u.padded[(..., *(slice(int(bound)) for bound in bounds[depth:]))]
   result = call.run_one(coordinates, padded, bounds)
   may_overflow = any(may for _, _, may in sizes)
   return [finished(call, result, lengths, (i, u), may_overflow)]
@@ -123,7 +127,7 @@ def dynamic_stitch(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   is_filled = (sources >= 0).reshape(-1, *[1] * (rows.ndim - 1))
   result = jnp.where(is_filled, jnp.take(rows, jnp.maximum(sources, 0), axis=0, mode="clip"), jnp.zeros((), rows.dtype))
   overflow = any_overflow(*[source for part in parts for source in part[2:]])
-  count = count if overflow is None else jnp.where(overflow, INVALID_LENGTH, count)
+  count = checked_length(count, overflow)
   return [call.made(result, (count, *[None] * (rows.ndim - 1)), may_overflow=True)]
 
 

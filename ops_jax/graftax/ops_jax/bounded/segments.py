@@ -11,10 +11,9 @@ from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.indexing import checked_positions
-from graftax.ops_jax.bounded.masks import as_bounded, filled
+from graftax.ops_jax.bounded.masks import as_bounded, filled, with_lengths_along
 from graftax.ops_jax.bounded.rules import Call, makes
 from graftax.ops_jax.bounded.scattering import finished, in_step
-from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.math.segment import sorted_segments
 from graftax.ops_jax.sparse import segment as sparse_segment
 
@@ -71,7 +70,7 @@ def sparse_segments(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   data, indices, ids, *num_segments = inputs
   d = as_bounded(data)
   i, s = in_step(call, as_bounded(indices), as_bounded(ids), 1)
-  labels, length = filled(s, -1), None
+  labels = filled(s, -1)
   if num_segments:
     bound, length, may_overflow = bounded_size(call, call.facts.entries(num_segments[0])[0])
   else:
@@ -79,5 +78,5 @@ def sparse_segments(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   positions = checked_positions(filled(i, 0), d.lengths[0])
   reduce = _SPARSE[call.node.op.removesuffix("WithNumSegments")]
   result = reduce(d.padded, positions, labels, bound)
-  rows = BoundedArray(d.padded, (d.lengths[0], *[None] * (d.padded.ndim - 1)), d.may_overflow)
-  return [finished(call, result, (length, *d.lengths[1:]), (i, s, rows), may_overflow or d.may_overflow)]
+  sources = (i, s, with_lengths_along(d, [0]))
+  return [finished(call, result, (length, *d.lengths[1:]), sources, may_overflow or d.may_overflow)]

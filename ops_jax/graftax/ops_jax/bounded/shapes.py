@@ -10,9 +10,8 @@ import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
-from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, poisoned, resized
+from graftax.ops_jax.bounded.masks import any_of, any_overflow, as_bounded, poisoned, resized
 from graftax.ops_jax.bounded.rules import Call, carries, makes
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -29,11 +28,6 @@ def size_entries(facts: IntegerFacts, value: Value) -> tuple[Affine, ...]:
   )
 
 
-def _dtype(call: Call) -> np.dtype:
-  declared = call.attrs.get("out_type")
-  return canonical_dtype(np.int32 if declared is None else declared.numpy)
-
-
 @carries("Shape", "ShapeN")
 def shape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns shapes, of which some entries are traced."""
@@ -42,7 +36,7 @@ def shape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 def _shape_vector(call: Call, value: Value) -> Value:
   entries = size_entries(call.facts, value)
-  dtype = _dtype(call)
+  dtype = call.dtype("out_type", np.int32)
   if all(entry.is_known for entry in entries):
     return np.asarray([entry.offset for entry in entries], dtype)
   vector = jnp.stack([jnp.asarray(entry.value()).astype(dtype) for entry in entries])
@@ -53,13 +47,10 @@ def _shape_vector(call: Call, value: Value) -> Value:
 def size(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the number of elements."""
   (x,) = inputs
-  total = jnp.asarray(math.prod(entry.offset for entry in size_entries(call.facts, x) if entry.is_known), jnp.int32)
-  for length in x.lengths:
-    total = total if length is None else total * length
-  result = total.astype(_dtype(call))
+  factor = math.prod(dim for dim, length in zip(x.padded.shape, x.lengths, strict=True) if length is None)
   lengths = [length for length in x.lengths if length is not None]
+  result = math.prod(lengths, start=jnp.asarray(factor, jnp.int32)).astype(call.dtype("out_type", np.int32))
   if len(lengths) == 1:
-    factor = math.prod(entry.offset for entry in size_entries(call.facts, x) if entry.is_known)
     (entry,) = call.facts.entries(lengths[0])
     return [call.facts.with_entries(result, (Affine((), 0).plus(entry, factor),))]
   call.facts.note_range(result, 0, math.prod(x.padded.shape), is_certain=not x.may_overflow)
@@ -111,11 +102,8 @@ def _reshape_to_known(call: Call, x: BoundedArray, dims: Sequence[int]) -> Value
   """Returns an array of known shape; invalid if the number of elements differs."""
   count = _count(x)
   total = math.prod(dims)
-  flat = _flat(x)
-  flat = resized(flat, 0, total)
-  is_bad = count != total
-  overflow = any_overflow(x)
-  return poisoned(flat, is_bad if overflow is None else is_bad | overflow).reshape(dims)
+  flat = resized(_flat(x), 0, total)
+  return poisoned(flat, any_of(count != total, any_overflow(x))).reshape(dims)
 
 
 def _reshape_open(call: Call, x: BoundedArray, others: Sequence[Affine | None], axis: int) -> Value:
@@ -236,7 +224,7 @@ def squeeze(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   for axis in sorted(axes, reverse=True):
     length = x.lengths[axis]
     if length is not None:
-      is_bad = (length != 1) if is_bad is None else is_bad | (length != 1)
+      is_bad = any_of(is_bad, length != 1)
       padded = resized(padded, axis, 1)
     padded = jnp.squeeze(padded, axis)
   lengths = [length for axis, length in enumerate(x.lengths) if axis not in axes]
@@ -262,6 +250,6 @@ def ensure_shape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   lengths = list(x.lengths)
   for axis, (dim, length) in enumerate(zip(declared, x.lengths, strict=True)):
     if length is not None and isinstance(dim, int) and dim >= 0:
-      is_bad = (length != dim) if is_bad is None else is_bad | (length != dim)
+      is_bad = any_of(is_bad, length != dim)
       padded, lengths[axis] = resized(padded, axis, dim), None
   return [call.made(poisoned(padded, is_bad), lengths, x.may_overflow)]

@@ -11,10 +11,20 @@ import numpy as np
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.masks import along, any_overflow, as_bounded, guarded, poisoned, resized, valid_mask
+from graftax.ops_jax.bounded.masks import (
+  along,
+  any_of,
+  any_overflow,
+  as_bounded,
+  checked_length,
+  guarded,
+  poisoned,
+  resized,
+  valid_mask,
+)
 from graftax.ops_jax.bounded.rules import Call, makes
 from graftax.ops_jax.bounded.shapes import size_entries
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["pad", "slice_", "strided_slice"]
 
@@ -39,15 +49,12 @@ class _Cutter:
 
   def refuse_if(self, condition: Any) -> None:
     """Makes the result invalid if a condition holds."""
-    self.is_bad = condition if self.is_bad is None else self.is_bad | condition
+    self.is_bad = any_of(self.is_bad, condition)
 
   def take(self, axis: int, start: Any, size: int, step: int = 1) -> None:
     """Keeps `size` positions from `start` on, which may be traced; those out of range are padding."""
     dim = self.padded.shape[axis]
-    if isinstance(start, int) and start == 0 and step == 1:
-      self.padded = resized(self.padded, axis, size)
-      return
-    if not dim:
+    if not dim or (isinstance(start, int) and start == 0 and step == 1):
       self.padded = resized(self.padded, axis, size)
       return
     positions = jnp.asarray(start, jnp.int32) + np.arange(size, dtype=np.int32) * np.int32(step)
@@ -55,13 +62,9 @@ class _Cutter:
 
   def result(self, x: BoundedArray) -> Value:
     """Returns what is left of `x`."""
-    overflow = any_overflow(x)
-    is_bad = overflow if self.is_bad is None else self.is_bad if overflow is None else self.is_bad | overflow
     if all(length is None for length in self.lengths):
-      return poisoned(self.padded, is_bad)
-    lengths = [
-      n if n is None or self.is_bad is None else jnp.where(self.is_bad, INVALID_LENGTH, n) for n in self.lengths
-    ]
+      return poisoned(self.padded, any_of(self.is_bad, any_overflow(x)))
+    lengths = [n if n is None else checked_length(n, self.is_bad) for n in self.lengths]
     padded = guarded(self.padded, valid_mask(self.padded.shape, lengths))
     return self.call.made(padded, lengths, self.may_overflow or self.is_bad is not None)
 
@@ -225,14 +228,11 @@ def pad(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
       natural = padded.shape[axis] + before.offset + after.offset
     for entry in (before, after):
       if not call.facts.is_never_negative(entry):
-        negative = jnp.asarray(entry.value()) < 0
-        is_bad = negative if is_bad is None else is_bad | negative
+        is_bad = any_of(is_bad, jnp.asarray(entry.value()) < 0)
     bound, length, may = bounded_size(call, total, natural)
     padded = _padded_axis(padded, axis, before.value(), dim.value(), bound, value)
     lengths[axis], may_overflow = length, may_overflow or may
-  overflow = any_overflow(x)
-  if overflow is not None:
-    is_bad = overflow if is_bad is None else is_bad | overflow
+  is_bad = any_of(is_bad, any_overflow(x))
   if is_bad is not None and any(length is not None for length in lengths):
     lengths = [n if n is None else _invalid_if(call, is_bad, n) for n in lengths]
     may_overflow = True
@@ -241,7 +241,7 @@ def pad(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def _invalid_if(call: Call, is_bad: Array, length: jax.Array) -> jax.Array:
-  checked = jnp.where(is_bad, INVALID_LENGTH, length)
+  checked = checked_length(length, is_bad)
   call.facts.with_entries(checked, call.facts.entries(length))
   return checked
 

@@ -9,10 +9,18 @@ from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, poisoned, valid_mask
+from graftax.ops_jax.bounded.masks import (
+  any_of,
+  any_overflow,
+  as_bounded,
+  checked_length,
+  filled,
+  guarded,
+  poisoned,
+  valid_mask,
+)
 from graftax.ops_jax.bounded.rules import Call, makes
 from graftax.ops_jax.bounded.shapes import size_entries
-from graftax.ops_jax.bounded.values import INVALID_LENGTH
 
 __all__ = ["top_k"]
 
@@ -34,10 +42,10 @@ def top_k(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   is_bad = any_overflow(x)
   if size.distance(wanted) != 0 and not (size.is_known and wanted.is_known):
     is_short = jnp.asarray(wanted.plus(size, -1).value()) > 0
-    is_bad = is_short if is_bad is None else is_bad | is_short
+    is_bad = any_of(is_bad, is_short)
   lengths = [*x.lengths[:last], length]
   if length is not None and is_bad is not None:
-    lengths[last], may_overflow = jnp.where(is_bad, INVALID_LENGTH, length), True
+    lengths[last], may_overflow = checked_length(length, is_bad), True
   outputs = []
   for result in results:
     result = guarded(poisoned(result, is_bad), valid_mask(result.shape, lengths))

@@ -10,10 +10,10 @@ import numpy as np
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, guarded, resized, row_mask
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, filled, guarded, resized, row_mask
 from graftax.ops_jax.bounded.rules import Call, carries, makes
 from graftax.ops_jax.bounded.scattering import dropped, finished, in_step
-from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
+from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = [
   "sparse_fill_empty_rows",
@@ -108,7 +108,7 @@ def _filled_rows(
   bound = indices.shape[0] if wanted is None else min(wanted, indices.shape[0])
   overflow = any_overflow(*sources)
   may_overflow = overflow is not None or bound < indices.shape[0]
-  count = count if overflow is None else jnp.where(overflow, INVALID_LENGTH, count)
+  count = checked_length(count, overflow)
   values = guarded(resized(values, 0, bound), row_mask(count, bound))
   return [
     call.made(resized(indices, 0, bound), (count, None), may_overflow),

@@ -12,6 +12,7 @@ from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
   as_bounded,
+  checked_length,
   filled,
   guarded,
   poisoned,
@@ -48,9 +49,8 @@ def non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   if limit is not None:
     number = jnp.where(limit == INVALID_LENGTH, INVALID_LENGTH, jnp.minimum(number, limit))
   overflow = any_overflow(boxes, scores)
-  if overflow is not None:
-    number, may_overflow = jnp.where(overflow, INVALID_LENGTH, number), True
-  may_overflow = may_overflow or limit is not None
+  number = checked_length(number, overflow)
+  may_overflow = may_overflow or overflow is not None or limit is not None
   length = limit if is_padded else number
   indices, chosen = indices[:bound], guarded(chosen[:bound], None if length is None else row_mask(length, bound))
   results = [call.made(indices, (length,), may_overflow)]
@@ -92,7 +92,7 @@ def _maximum(call: Call, value: Value, num_boxes: int, is_padded: bool) -> tuple
     found = call.facts.greatest(wanted)
     bound = min(num_boxes, max(found[0], 0)) if found is not None and found[1] else num_boxes
     limit = jnp.asarray(wanted.value(), jnp.int32)
-    limit = jnp.where(limit < 0, INVALID_LENGTH, limit)
+    limit = checked_length(limit, limit < 0)
   option = call.max_size()
   return (bound, limit, False) if option is None or option >= bound else (option, limit, True)
 
