@@ -4,7 +4,7 @@
 - `examples`: Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample.
 - `fast_wordpiece`: Pieces of words from a vocabulary in a trie: FastWordpieceTokenizeWithOffsets.
 - `files`: Files and bytes: ReadFile, DecodeRaw, DecodeCompressed, DecodeWav.
-- `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and the hash of TensorFlow's first version.
+- `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and TensorFlow's Hash64, which is MurmurHash64A.
 - `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed.
 - `images`: Encoded images, with Pillow: DecodeJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
 - `normalization`: Normalized text: CaseFoldUTF8, NormalizeUTF8.

@@ -1,4 +1,4 @@
-"""Hashes of strings: FarmHash's Fingerprint64, SipHash, and the hash of TensorFlow's first version.
+"""Hashes of strings: FarmHash's Fingerprint64, SipHash, and TensorFlow's Hash64, which is MurmurHash64A.
 
 Each hash is computed for all strings of one length at once, in NumPy's uint64, whose products wrap around.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-__all__ = ["concatenated", "fingerprint64", "first_hash64", "sip_hash64"]
+__all__ = ["fingerprint_cat64", "fingerprint64", "murmur_hash64", "sip_hash64"]
 
 _K0, _K1, _K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.uint64(0x9AE16A3B2F90404F)
 _MURMUR = np.uint64(0xC6A4A7935BD1E995)
@@ -24,12 +24,12 @@ def sip_hash64(strings: Sequence[bytes], key: tuple[int, int]) -> np.ndarray:
   return _by_length(strings, lambda data: _sip_hash(data, key))
 
 
-def first_hash64(strings: Sequence[bytes], seed: int = 0xDECAFCAFFE) -> np.ndarray:
+def murmur_hash64(strings: Sequence[bytes], seed: int = 0xDECAFCAFFE) -> np.ndarray:
   """Returns TensorFlow's `Hash64` of each string, uint64: MurmurHash64A."""
   return _by_length(strings, lambda data: _murmur_hash(data, seed))
 
 
-def concatenated(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def fingerprint_cat64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
   """Returns the fingerprint of two fingerprints, as TensorFlow's `FingerprintCat64` combines them."""
   result = first ^ _MURMUR ^ (_shift_mix(second * _MURMUR) * _MURMUR)
   return _shift_mix(_shift_mix(result * _MURMUR) * _MURMUR)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graftax.convert.host_ops.fingerprints import concatenated, fingerprint64, first_hash64, sip_hash64
+from graftax.convert.host_ops.fingerprints import fingerprint64, fingerprint_cat64, murmur_hash64, sip_hash64
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import string_array
 
@@ -35,8 +35,8 @@ def string_to_hash_bucket_strong(input_: np.ndarray, *, num_buckets: int, key: t
 
 @host_op("StringToHashBucket")
 def string_to_hash_bucket(string_tensor: np.ndarray, *, num_buckets: int) -> np.ndarray:
-  """Returns the bucket of each string by the hash of TensorFlow's first version, int64."""
-  return _buckets(first_hash64(string_tensor.reshape(-1).tolist()), num_buckets, string_tensor.shape)
+  """Returns the bucket of each string by `Hash64` of TensorFlow, which is MurmurHash64A, int64."""
+  return _buckets(murmur_hash64(string_tensor.reshape(-1).tolist()), num_buckets, string_tensor.shape)
 
 
 def _key(words: Sequence[int]) -> tuple[int, int]:
@@ -132,7 +132,7 @@ def _crossed_hashes(
   for features in zip(*columns, strict=True):
     crossed = features[0]
     for column in features[1:]:
-      crossed = concatenated(np.repeat(crossed, len(column)), np.tile(column, len(crossed)))
+      crossed = fingerprint_cat64(np.repeat(crossed, len(column)), np.tile(column, len(crossed)))
     rows.append((crossed % np.uint64(num_buckets or _MAX_INT64)).astype(np.int64))
   return *_positions(rows), np.concatenate([np.zeros(0, np.int64), *rows]), _shape(rows)
 

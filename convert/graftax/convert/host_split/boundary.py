@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from graftax.convert.host_ops.registry import handles_strings
-from graftax.convert.host_split.stages import find_stages, holds_numbers
+from graftax.convert.host_split.parts import find_parts, holds_numbers
 from graftax.convert.program import Program
 from graftax.convert.subgraph import inlined
 from graftax.graphdef_ir import GraftaxError, Node
@@ -28,14 +28,14 @@ def host_boundary(program: Program, missing: Mapping[str, list[tuple[str, str]]]
   """
   try:
     flat = dataclasses.replace(program, function=inlined(program))
-    stages = find_stages(flat, flat.function)
+    parts = find_parts(flat, flat.function)
   except GraftaxError:
     return ()
   nodes = {node.name: node for node in flat.function.nodes}
-  on_host = [nodes[name] for name in stages.on_host]
-  if stages.last or not on_host or not all(_is_host_work(node, program) for node in on_host if node.op in missing):
+  on_host = [nodes[name] for name in parts.on_host]
+  if parts.in_tail or not on_host or not all(_is_host_work(node, program) for node in on_host if node.op in missing):
     return ()
-  refs = dict.fromkeys((*stages.to_body, *stages.past_body))
+  refs = dict.fromkeys((*parts.to_body, *parts.past_body))
   if not all(ref.node not in nodes or holds_numbers(ref, nodes[ref.node], program.signatures) for ref in refs):
     return ()
   return (*(str(ref) for ref in refs if ref.node in nodes), *(str(ref) for ref in refs if ref.node not in nodes))

@@ -5,65 +5,67 @@ from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
-__all__ = ["narrowest_cut"]
+__all__ = ["minimum_vertex_cut"]
 
-_Place = TypeVar("_Place", bound=Hashable)
-# A place is passed from its entrance to its exit; these are the entrance of all starts and the exit of all ends.
+_Vertex = TypeVar("_Vertex", bound=Hashable)
+# Each vertex is an edge from its entrance to its exit. These are the source of all starts and the sink of all ends.
 _SOURCE, _SINK = (None, "source"), (None, "sink")
 
 
-def narrowest_cut(
-  starts: Sequence[_Place], following: Mapping[_Place, Sequence[_Place]], ends: AbstractSet[_Place]
-) -> tuple[_Place, ...]:
-  """Returns the smallest set of places that all paths from a start to an end pass; of several, that nearest the starts.
+def minimum_vertex_cut(
+  starts: Sequence[_Vertex], following: Mapping[_Vertex, Sequence[_Vertex]], ends: AbstractSet[_Vertex]
+) -> tuple[_Vertex, ...]:
+  """Returns the fewest vertices that all paths from a start to an end pass; of several sets, that nearest the starts.
 
   Args:
-    starts: first places of paths.
-    following: successors of each place, without cycles.
-    ends: last places of paths; can contain starts and places in the middle.
+    starts: first vertices of paths.
+    following: successors of each vertex, without cycles.
+    ends: last vertices of paths; can contain starts and vertices in the middle.
 
   Example:
-    >>> narrowest_cut(["a", "b"], {"a": ["c"], "b": ["c"], "c": ["d"]}, {"d"})
+    >>> minimum_vertex_cut(["a", "b"], {"a": ["c"], "b": ["c"], "c": ["d"]}, {"d"})
     ('c',)
-    >>> narrowest_cut(["a", "b"], {"a": ["c"], "b": ["c"]}, {"c", "a"})
+    >>> minimum_vertex_cut(["a", "b"], {"a": ["c"], "b": ["c"]}, {"c", "a"})
     ('a', 'b')
   """
-  # By Menger's theorem: every place has capacity 1, so the maximum flow is the size of the cut.
-  room: dict[Hashable, dict[Hashable, int]] = {_SOURCE: {}, _SINK: {}}
+  # By Menger's theorem: every vertex has capacity 1, so the maximum flow is the size of the cut.
+  residual: dict[Hashable, dict[Hashable, int]] = {_SOURCE: {}, _SINK: {}}
   unbounded = len(starts) + 1
 
-  def connect(origin: Hashable, target: Hashable, size: int) -> None:
-    room.setdefault(origin, {})[target] = size
-    room.setdefault(target, {}).setdefault(origin, 0)
+  def connect(origin: Hashable, target: Hashable, capacity: int) -> None:
+    residual.setdefault(origin, {})[target] = capacity
+    residual.setdefault(target, {}).setdefault(origin, 0)
 
-  places = list(dict.fromkeys([*starts, *following, *(place for targets in following.values() for place in targets)]))
-  for place in places:
-    connect((place, "in"), (place, "out"), 1)
-    for target in following.get(place, ()):
-      connect((place, "out"), (target, "in"), unbounded)
-    if place in ends:
-      connect((place, "out"), _SINK, unbounded)
-  for place in starts:
-    connect(_SOURCE, (place, "in"), unbounded)
-  came_from = _search(room)
-  while _SINK in came_from:
+  vertices = list(
+    dict.fromkeys([*starts, *following, *(vertex for targets in following.values() for vertex in targets)])
+  )
+  for vertex in vertices:
+    connect((vertex, "in"), (vertex, "out"), 1)
+    for target in following.get(vertex, ()):
+      connect((vertex, "out"), (target, "in"), unbounded)
+    if vertex in ends:
+      connect((vertex, "out"), _SINK, unbounded)
+  for vertex in starts:
+    connect(_SOURCE, (vertex, "in"), unbounded)
+  predecessors = _search(residual)
+  while _SINK in predecessors:
     step: Hashable = _SINK
     while step != _SOURCE:
-      room[came_from[step]][step] -= 1
-      room[step][came_from[step]] += 1
-      step = came_from[step]
-    came_from = _search(room)
-  return tuple(place for place in places if (place, "in") in came_from and (place, "out") not in came_from)
+      residual[predecessors[step]][step] -= 1
+      residual[step][predecessors[step]] += 1
+      step = predecessors[step]
+    predecessors = _search(residual)
+  return tuple(vertex for vertex in vertices if (vertex, "in") in predecessors and (vertex, "out") not in predecessors)
 
 
-def _search(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
+def _search(residual: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
   """Returns the nodes that can still be reached from the source, each with its predecessor."""
-  came_from: dict[Hashable, Hashable] = {_SOURCE: _SOURCE}
+  predecessors: dict[Hashable, Hashable] = {_SOURCE: _SOURCE}
   pending: deque[Hashable] = deque([_SOURCE])
-  while pending and _SINK not in came_from:
+  while pending and _SINK not in predecessors:
     step = pending.popleft()
-    for target, left in room[step].items():
-      if left > 0 and target not in came_from:
-        came_from[target] = step
+    for target, left in residual[step].items():
+      if left > 0 and target not in predecessors:
+        predecessors[target] = step
         pending.append(target)
-  return came_from
+  return predecessors

@@ -12,19 +12,17 @@ from graftax.graphdef_ir import DType, Node, Tensor, TensorRef
 
 __all__ = ["with_segment_sizes"]
 
-# Op -> (the op with the number of segments as its last input, position of the segment numbers, further attributes).
-_WITH_SIZE = {
-  "SparseSegmentMean": ("SparseSegmentMeanWithNumSegments", 2),
-  "SparseSegmentSqrtN": ("SparseSegmentSqrtNWithNumSegments", 2),
-  "SparseSegmentSum": ("SparseSegmentSumWithNumSegments", 2),
-}
+# With the suffix these are ops whose last input is the number of segments.
+_SEGMENT_REDUCTIONS = ("SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSum")
+_SUFFIX = "WithNumSegments"
+_SEGMENT_IDS = 2
 
 
 def with_segment_sizes(program: Program) -> Program:
   """Returns the program, whose calls are inlined, with such ops replaced."""
   nodes: list[Node] = []
   for node in program.function.nodes:
-    if node.op in _WITH_SIZE:
+    if node.op in _SEGMENT_REDUCTIONS:
       nodes += _with_size(node)
     else:
       nodes.append(node)
@@ -32,8 +30,7 @@ def with_segment_sizes(program: Program) -> Program:
 
 
 def _with_size(node: Node) -> list[Node]:
-  op, position = _WITH_SIZE[node.op]
-  segments = node.inputs[position]
+  segments = node.inputs[_SEGMENT_IDS]
   dtype = node.attrs.get("Tsegmentids", DType.INT32)
   assert isinstance(dtype, DType), f"internal: {node.name!r} has {dtype!r} for a dtype."
   prefix = f"{node.name}/num_segments"
@@ -59,7 +56,7 @@ def _with_size(node: Node) -> list[Node]:
     computed("size", "AddV2", ref("last"), ref("one"), T=dtype),
     dataclasses.replace(
       node,
-      op=op,
+      op=node.op + _SUFFIX,
       inputs=(*node.inputs, ref("size")),
       attrs={**node.attrs, "Tnumsegments": dtype},
     ),

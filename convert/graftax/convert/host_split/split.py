@@ -11,8 +11,8 @@ from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.conversion import convert_program
 from graftax.convert.host_split.carriers import KnownArray, PackedStrings
 from graftax.convert.host_split.host_function import HostFunction, host_obstacles, plan_host_function
+from graftax.convert.host_split.parts import Parts, find_parts
 from graftax.convert.host_split.segment_sizes import with_segment_sizes
-from graftax.convert.host_split.stages import Stages, find_stages
 from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.size_bounds import check_max_sizes, names_with_max_size
@@ -152,19 +152,19 @@ def split_program(
   """
   functional = with_functional_control_flow(program)
   flat = with_segment_sizes(dataclasses.replace(functional, function=inlined(functional)))
-  stages = find_stages(flat, flat.function)
-  _check(flat, stages.on_host if make_head is plan_host_function else stages.on_host & stages.last)
-  first, last = _first_part(flat, stages), _last_part(flat, stages)
-  fed, fetched = [str(ref) for ref in stages.to_body], [str(ref) for ref in stages.to_tail]
+  parts = find_parts(flat, flat.function)
+  _check(flat, parts.on_host if make_head is plan_host_function else parts.on_host & parts.in_tail)
+  head, tail = _head_program(flat, parts), _tail_program(flat, parts)
+  fed, fetched = [str(ref) for ref in parts.to_body], [str(ref) for ref in parts.to_tail]
   body = cut(flat, fed, fetched)
   function, params = convert_program(body, _options_of_body(flat, body, options))
-  head = Head(
-    make_head(first),
-    program.inputs,
-    program.name,
-    tuple(ref in stages.known for ref in (*stages.to_body, *stages.past_body)),
+  known = tuple(ref in parts.known for ref in (*parts.to_body, *parts.past_body))
+  return Split(
+    Head(make_head(head), program.inputs, program.name, known),
+    Body(function, len(fed)),
+    params,
+    _tail(flat, parts, tail),
   )
-  return Split(head, Body(function, len(fed)), params, _tail(flat, stages, last))
 
 
 def _options_of_body(flat: Program, body: Program, options: ConvertOptions | None) -> ConvertOptions | None:
@@ -178,9 +178,9 @@ def _options_of_body(flat: Program, body: Program, options: ConvertOptions | Non
   return dataclasses.replace(options or current_options(), max_sizes=own)
 
 
-def _first_part(flat: Program, stages: Stages) -> Program:
+def _head_program(flat: Program, parts: Parts) -> Program:
   """Returns the program of the head: what its results need, without side effects."""
-  refs = [*stages.to_body, *stages.past_body]
+  refs = [*parts.to_body, *parts.past_body]
   results = tuple(Result(str(ref), ref, DType.INVALID) for ref in refs)
   nodes = {node.name: node for node in flat.function.nodes}
   needed = ancestors(nodes, [ref.node for ref in refs], control=False)
@@ -189,10 +189,10 @@ def _first_part(flat: Program, stages: Stages) -> Program:
   return cut(dataclasses.replace(flat, function=function), [p.name for p in own], [str(ref) for ref in refs])
 
 
-def _last_part(flat: Program, stages: Stages) -> Program:
+def _tail_program(flat: Program, parts: Parts) -> Program:
   """Returns the program of the tail, whose inputs are the results of the body."""
-  fed = [str(ref) for ref in (*stages.to_tail, *stages.past_body)]
-  part = cut(flat, fed, list(dict.fromkeys(str(ref) for ref in _made_last(flat, stages))))
+  fed = [str(ref) for ref in (*parts.to_tail, *parts.past_body)]
+  part = cut(flat, fed, list(dict.fromkeys(str(ref) for ref in _made_by_tail(flat, parts))))
   needed = ancestors(
     {n.name: n for n in part.function.nodes}, [r.ref.node for r in part.function.results], control=False
   )
@@ -205,19 +205,19 @@ def _without_control(function: Function, needed: set[str]) -> Function:
   return dataclasses.replace(function, nodes=nodes, control_results=())
 
 
-def _made_last(flat: Program, stages: Stages) -> list[TensorRef]:
+def _made_by_tail(flat: Program, parts: Parts) -> list[TensorRef]:
   """Returns the results that the tail computes: those that the body does not pass on."""
-  passed = {*stages.to_tail, *stages.past_body}
+  passed = {*parts.to_tail, *parts.past_body}
   return [result.ref for result in flat.function.results if result.ref not in passed]
 
 
-def _tail(flat: Program, stages: Stages, last: Program) -> Tail:
-  order = [*stages.to_tail, *stages.past_body]
+def _tail(flat: Program, parts: Parts, program: Program) -> Tail:
+  order = [*parts.to_tail, *parts.past_body]
   passed = {ref: (False, position) for position, ref in enumerate(order)}
-  made = {str(ref): (True, i) for i, ref in enumerate(dict.fromkeys(_made_last(flat, stages)))}
+  made = {str(ref): (True, i) for i, ref in enumerate(dict.fromkeys(_made_by_tail(flat, parts)))}
   sources = tuple(passed.get(result.ref) or made[str(result.ref)] for result in flat.function.results)
-  dtypes = tuple(parameter.dtype.base for parameter in last.function.parameters[: len(order)])
-  return Tail(plan_host_function(last), flat.outputs, sources, dtypes)
+  dtypes = tuple(parameter.dtype.base for parameter in program.function.parameters[: len(order)])
+  return Tail(plan_host_function(program), flat.outputs, sources, dtypes)
 
 
 def _check(flat: Program, on_host: Collection[str]) -> None:

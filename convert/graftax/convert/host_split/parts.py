@@ -1,8 +1,9 @@
-"""Finds the stages of a function: the host's part before the numbers, the numeric part, and the host's part after them.
+"""Finds the parts of a function: the head on the host, the body of numbers, and the tail on the host.
 
 The host runs nodes without a JAX lowering, nodes with strings, and what reads a table of strings. Those that do not
-depend on weights come first, with all that they need, and the others last. Weights are variables, and constant matrices
-of floating-point numbers, as in a frozen graph. Nodes that depend on constants alone belong to every stage.
+depend on weights are in the head, with all that they need, and the others in the tail. Weights are variables, and
+constant matrices of floating-point numbers, as in a frozen graph. Nodes that depend on constants alone belong to every
+part.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ import numpy as np
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.host_ops.registry import handles_strings
-from graftax.convert.host_split.min_vertex_cut import narrowest_cut
+from graftax.convert.host_split.min_vertex_cut import minimum_vertex_cut
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.graphdef_ir import (
@@ -31,7 +32,7 @@ from graftax.graphdef_ir import (
 )
 from graftax.ops_jax import LookupTable, ResourceHandle, lowering
 
-__all__ = ["Stages", "find_stages", "holds_numbers", "static_refs"]
+__all__ = ["Parts", "find_parts", "holds_numbers", "static_refs"]
 
 _NOT_NUMBERS = frozenset({DType.STRING, DType.RESOURCE, DType.VARIANT})
 # Dtypes of indices, sizes and masks.
@@ -41,15 +42,15 @@ _SIZE_INPUTS = {"RaggedTensorToTensor": ("row_partition_tensors",), "StridedSlic
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Stages:
+class Parts:
   """Where a function is cut.
 
   Attributes:
-    to_body: tensors that the first part makes, or inputs of the function, that the numeric part reads.
-    known: those among them on whose values shapes in the numeric part depend.
-    past_body: tensors of the first part, or inputs of the function, that the last part reads or that are results.
-    to_tail: tensors of the numeric part that the last part reads or that are results.
-    last: the nodes of the last part.
+    to_body: tensors that the head makes, or inputs of the function, that the body reads.
+    known: those among them on whose values shapes in the body depend.
+    past_body: tensors of the head, or inputs of the function, that the tail reads or that are results.
+    to_tail: tensors of the body that the tail reads or that are results.
+    in_tail: the nodes of the tail.
     on_host: the nodes that only the host runs.
   """
 
@@ -57,39 +58,39 @@ class Stages:
   known: frozenset[TensorRef]
   past_body: tuple[TensorRef, ...]
   to_tail: tuple[TensorRef, ...]
-  last: frozenset[str]
+  in_tail: frozenset[str]
   on_host: frozenset[str]
 
 
-def find_stages(program: Program, function: Function) -> Stages:
-  """Returns the stages of a function.
+def find_parts(program: Program, function: Function) -> Parts:
+  """Returns the parts of a function.
 
   Args:
     program: the program, for its captures and library.
     function: its function, with all calls inlined.
 
   Raises:
-    ConversionError: the numeric part reads what the host makes of numbers.
+    ConversionError: the body reads what the host makes of numbers.
   """
   graph = _Graph(program, function)
-  last = graph.descendants(graph.on_host & graph.weighted) & graph.varying
-  _check_order(graph, last)
-  first = graph.ancestors(graph.on_host - last)
-  first |= _needed_on_host(graph, first, last)
-  body = graph.varying - first - last
-  given = {*first, *graph.inputs}
+  tail = graph.descendants(graph.on_host & graph.weighted) & graph.varying
+  _check_order(graph, tail)
+  head = graph.ancestors(graph.on_host - tail)
+  head |= _needed_on_host(graph, head, tail)
+  body = graph.varying - head - tail
+  given = {*head, *graph.inputs}
   read = [ref for name in graph.order if name in body for ref in graph.nodes[name].inputs if ref.node in given]
   crossing = tuple(dict.fromkeys(read))
   known = graph.known_refs(body, set(crossing))
-  to_body = (*(ref for ref in crossing if ref in known), *_narrowed(graph, crossing, known, body, last))
-  after = [ref for name in graph.order if name in last for ref in graph.nodes[name].inputs]
+  to_body = (*(ref for ref in crossing if ref in known), *_narrowed(graph, crossing, known, body, tail))
+  after = [ref for name in graph.order if name in tail for ref in graph.nodes[name].inputs]
   after += (result.ref for result in function.results)
-  return Stages(
+  return Parts(
     to_body=to_body,
     known=graph.known_refs(body, set(to_body)),
     past_body=tuple(dict.fromkeys(ref for ref in after if ref.node in given)),
     to_tail=tuple(dict.fromkeys(ref for ref in after if ref.node in body)),
-    last=frozenset(last),
+    in_tail=frozenset(tail),
     on_host=frozenset(graph.on_host),
   )
 
@@ -264,24 +265,25 @@ def static_refs(node: Node, signatures: OpSignatures) -> Iterator[TensorRef]:
     start += size
 
 
-def _check_order(graph: _Graph, last: Collection[str]) -> None:
-  reading = sorted(graph.variables & set(last))
+def _check_order(graph: _Graph, tail: Collection[str]) -> None:
+  reading = sorted(graph.variables & set(tail))
   if reading:
-    makers = [graph.nodes[name].op for name in graph.order if name in last and name in graph.on_host]
+    makers = [graph.nodes[name].op for name in graph.order if name in tail and name in graph.on_host]
     raise ConversionError(
-      f"{graph.program.name}: cannot be split into a host part, a numeric part and a host part: {reading[:3]!r} read "
-      f"variables and depend on host ops ({', '.join(dict.fromkeys(makers))}) that depend on variables themselves."
+      f"{graph.program.name}: cannot be split into head, body and tail: {reading[:3]!r} read variables and depend on "
+      f"host ops ({', '.join(dict.fromkeys(makers))}) that depend on variables themselves. Run these ops in "
+      f"TensorFlow, and convert the numbers before and after them, each with graftax.convert.convert_subgraph."
     )
 
 
-def _needed_on_host(graph: _Graph, first: Collection[str], last: Collection[str]) -> set[str]:
+def _needed_on_host(graph: _Graph, head: Collection[str], tail: Collection[str]) -> set[str]:
   """Returns nodes that the host runs because shapes depend on their values, or because they read no numbers."""
   moved: set[str] = set()
   for name in graph.order:
-    if name not in graph.varying or name in first or name in last:
+    if name not in graph.varying or name in head or name in tail:
       continue
     node = graph.nodes[name]
-    reads = [ref for ref in node.inputs if ref.node in first or ref.node in moved]
+    reads = [ref for ref in node.inputs if ref.node in head or ref.node in moved]
     sizes = [ref for ref in static_refs(node, graph.program.signatures) if graph.depends_on_values(ref)]
     if name not in graph.weighted:
       if sizes or not all(map(graph.is_number, reads)):
@@ -296,7 +298,7 @@ def _narrowed(
   crossing: tuple[TensorRef, ...],
   known: Collection[TensorRef],
   body: Collection[str],
-  last: Collection[str],
+  tail: Collection[str],
 ) -> tuple[TensorRef, ...]:
   """Returns as few tensors as possible, if the host also combines the integers that it computes.
 
@@ -321,7 +323,7 @@ def _narrowed(
         if ref in made:
           following.setdefault(ref, []).extend(refs)
   outside = [name for name in graph.nodes if name in body and name not in combining]
-  outside += last
+  outside += tail
   read = {ref for name in outside for ref in graph.nodes[name].inputs} | graph.results
-  cut = narrowest_cut(movable, following, read & set(made))
+  cut = minimum_vertex_cut(movable, following, read & set(made))
   return (*cut, *(ref for ref in starts if ref.node in graph.inputs))
