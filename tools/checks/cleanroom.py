@@ -1,4 +1,4 @@
-"""Install each wheel alone, with the dependencies it declares and nothing else, and run its smoke test.
+"""Installs each wheel alone, with the dependencies that it declares and nothing else, and runs its smoke test.
 
     python tools/checks/cleanroom.py            # every package, in a venv of its own, by pip
     python tools/checks/cleanroom.py ops_jax    # one
@@ -32,7 +32,7 @@ _ABSENT = {"graphdef_ir": ("tensorflow", "jax", "jaxlib")}
 
 
 def smoke_command(python: Path, package: str, paths: Iterable[Path] = ()) -> list[str]:
-  """Command line of the smoke test of one package under some interpreter, without TensorFlow."""
+  """Returns the command line of the smoke test of one package under an interpreter, without TensorFlow."""
   command = [str(python), "-I", *(["-S"] if paths else []), str(_RUNNER), package, str(ROOT / package / "smoke.py")]
   for library in _ABSENT.get(package, ("tensorflow",)):
     command += ["--absent", library]
@@ -53,10 +53,10 @@ def write_constraints(folder: Path) -> Path:
 
 
 def check_with_pip(package: str, wheels: Path, folder: Path) -> None:
-  """Make a venv, install the wheel of one package there and run its smoke test.
+  """Makes a virtual environment, installs the wheel of one package there and runs its smoke test.
 
   Raises:
-    subprocess.CalledProcessError: pip or the smoke test failed; they have said why.
+    subprocess.CalledProcessError: pip or the smoke test failed; the reason is in its output.
   """
   environment = folder / package
   venv.create(environment, with_pip=True)

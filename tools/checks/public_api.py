@@ -10,9 +10,9 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from cleanroom import ROOT
+
 # The address in the default repr of an object differs from run to run, and the module of a type may be a private one.
 _NOISE = re.compile(r" at 0x[0-9a-f]+|\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 

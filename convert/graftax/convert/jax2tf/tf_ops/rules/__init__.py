@@ -6,7 +6,7 @@
 - `casts`: conversions between dtypes.
 - `shaping`: reshape, broadcast, transpose, pad, concatenate, iota.
 - `slicing`: slices with known and unknown positions.
-- `gathering`: gather; `scattering`: the scatter primitives; `gather_numbers`: what both share.
+- `gathering`: gather; `scattering`: the scatter primitives; `_positions.py`: positions of slices, for both.
 - `products`: dot_general; `convolutions`: conv_general_dilated.
 - `windows`: reduce_window and the gradients of pooling.
 - `reductions`: reductions and positions of extremes; `cumulative`: running sums, products and extremes.
@@ -14,4 +14,5 @@
 - `control_flow`: while, scan and cond; `calls`: functions that are inlined.
 - `random`: random keys and bits.
 - `linear_algebra`: decompositions and solvers; `spectral`: Fourier transforms.
+- `_common.py`: functions that several modules use.
 """
