@@ -66,11 +66,11 @@ class JaxModule:
 
   _live: LiveMethods | None
 
-  # Any: __init__ checks the arguments.
   def __new__(cls, *args: Any, **kwargs: Any) -> "JaxModule":
     tf = imported_tensorflow()
-    is_live = tf is None or issubclass(cls, tf.Module)
-    return super().__new__(cls if is_live else tensorflow_module_class(cls, tf))
+    if tf is None or issubclass(cls, tf.Module):
+      return super().__new__(cls)
+    return super().__new__(tensorflow_module_class(cls, tf))
 
   def __init__(
     self,

@@ -97,7 +97,6 @@ def module_methods(
       raise SaveInputError(f"apply_fn has the key {key!r}; expected strings")
   shapes = _by_method("input_polymorphic_shape", input_polymorphic_shape, apply_fn)
   options = _by_method("jax2tf_kwargs", jax2tf_kwargs, apply_fn)
-  compiled = jit_compile
   if jit_compile is None or isinstance(jit_compile, Mapping):
     compiled = _by_method("jit_compile", jit_compile, apply_fn)
   else:

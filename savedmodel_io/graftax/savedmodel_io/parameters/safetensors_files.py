@@ -18,7 +18,7 @@ from graftax.savedmodel_io.errors import (
 from graftax.savedmodel_io.parameters.nesting import flat
 from graftax.savedmodel_io.parameters.placement import Placement, placements
 from graftax.savedmodel_io.parameters.values import array_of_numbers
-from graftax.savedmodel_io.variables.sharding import place
+from graftax.savedmodel_io.variables.sharding import is_whole, place
 from graftax.savedmodel_io.writing.atomic import check_new_file, new_file
 
 __all__ = ["read_safetensors", "write_safetensors"]
@@ -150,8 +150,7 @@ def _read(name: str, file: Any, part: Any, placement: Placement) -> np.ndarray |
     return file.get_tensor(name).astype(placement.dtype, copy=False)
 
   def read_box(region: tuple[slice, ...]) -> np.ndarray:
-    is_whole = all((box.start, box.stop) == (0, size) for box, size in zip(region, placement.shape, strict=True))
-    box = file.get_tensor(name) if is_whole else part[region]
+    box = file.get_tensor(name) if is_whole(region, placement.shape) else part[region]
     return box.astype(placement.dtype, copy=False)
 
   return place(name, placement.shape, placement.dtype, placement.sharding, read_box)

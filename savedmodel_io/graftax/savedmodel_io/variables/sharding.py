@@ -15,7 +15,7 @@ from graftax.savedmodel_io.errors import ShardingError
 from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.parameters.nesting import flat
 
-__all__ = ["ChooseSharding", "check_fit", "device_dtype", "partition_rules", "place", "sharding_choice"]
+__all__ = ["ChooseSharding", "check_fit", "device_dtype", "is_whole", "partition_rules", "place", "sharding_choice"]
 
 # Any in this module: a sharding as the caller of `load` gives it, which is checked here.
 
@@ -194,6 +194,11 @@ def _size(box: Bounds) -> int:
 
 def _region(box: Bounds) -> Region:
   return tuple(slice(*bound) for bound in box)
+
+
+def is_whole(region: Region, shape: tuple[int, ...]) -> bool:
+  """Returns whether a region with explicit bounds is all of an array."""
+  return all((part.start, part.stop) == (0, size) for part, size in zip(region, shape, strict=True))
 
 
 def check_fit(name: str, shape: tuple[int, ...], sharding: Sharding) -> None:

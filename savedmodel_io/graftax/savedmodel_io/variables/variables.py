@@ -16,7 +16,7 @@ from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownNameError
 from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.variables.casting import VariableCast
-from graftax.savedmodel_io.variables.sharding import device_dtype, place, sharding_choice
+from graftax.savedmodel_io.variables.sharding import device_dtype, is_whole, place, sharding_choice
 
 __all__ = ["VariableInfo", "Variables", "with_unique_names"]
 
@@ -136,8 +136,7 @@ class Variables(Mapping[str, Any]):
       return self._read(info, None, self._cast_dtype(info), report=report)
 
     def read_shard(region: tuple[slice, ...]) -> np.ndarray:
-      is_whole = all((part.start, part.stop) == (0, size) for part, size in zip(region, shape, strict=True))
-      verify = None if is_whole or self._verify_shards else False
+      verify = None if is_whole(region, shape) or self._verify_shards else False
       return self._read(info, region, dtype, verify=verify, copy=True, report=report)
 
     def read_ahead(region: tuple[slice, ...]) -> None:

@@ -90,7 +90,7 @@ class CapturedVariables:
   @staticmethod
   def current() -> "CapturedVariables | None":
     """Returns the object of the trace that is running in this thread, or None."""
-    stack: list[CapturedVariables] = getattr(_running, "stack", [])
+    stack: list[CapturedVariables] = getattr(_thread, "stack", [])
     return stack[-1] if stack else None
 
   @contextlib.contextmanager
@@ -111,15 +111,15 @@ class CapturedVariables:
 
   @contextlib.contextmanager
   def _running(self) -> Iterator[None]:
-    if not hasattr(_running, "stack"):
-      _running.stack = []
-    _running.stack.append(self)
+    if not hasattr(_thread, "stack"):
+      _thread.stack = []
+    _thread.stack.append(self)
     try:
       # Not the object itself: JAX's caches would keep it.
       with _trace_number(object()):
         yield
     finally:
-      _running.stack.pop()
+      _thread.stack.pop()
 
   def value(self, variable: LiveVariable, spec: jax.ShapeDtypeStruct) -> Any:
     """Returns the value of a variable."""
@@ -134,7 +134,8 @@ class CapturedVariables:
     return jnp.zeros(spec.shape, spec.dtype)
 
 
-_running = threading.local()
+# The traces that are running in a thread, the innermost last.
+_thread = threading.local()
 _trace_number = jax.make_user_context(None)
 
 

@@ -1,6 +1,7 @@
 """Symbolic dimensions: where a graph reads their sizes, and expressions of them as nodes."""
 
 import ast
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape
@@ -10,15 +11,19 @@ __all__ = ["SizeSource", "expression", "size_sources"]
 # Any in this module: symbolic dimensions, whose class is private in JAX.
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class SizeSource:
-  """Where the size of a named dimension can be read: along `axis` of argument `position`, `factor` times the size."""
+  """Where the size of a named dimension can be read.
 
-  __slots__ = ("axis", "factor", "position")
+  Attributes:
+    position: the argument.
+    axis: its axis.
+    factor: how many times the size of the dimension the size of this axis is.
+  """
 
-  def __init__(self, position: int, axis: int, factor: int):
-    self.position = position
-    self.axis = axis
-    self.factor = factor
+  position: int
+  axis: int
+  factor: int
 
 
 def size_sources(shapes: Sequence[Shape]) -> Mapping[str, SizeSource]:

@@ -204,5 +204,5 @@ def static_slice(
 def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
   """Returns whether two shapes are known to be equal."""
   return len(a) == len(b) and all(
-    m == n if isinstance(m, int) == isinstance(n, int) else False for m, n in zip(a, b, strict=True)
+    isinstance(m, int) == isinstance(n, int) and m == n for m, n in zip(a, b, strict=True)
   )

@@ -9,7 +9,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
-from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, compare, reshape, static_slice
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, compare, joint_shape, reshape, static_slice
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor
 
@@ -43,14 +43,17 @@ class IndexedAxes:
 
 
 def column(b: Builder, starts: Tensor, number: int) -> Tensor:
-  """Returns one coordinate of each position as int32, or as int64 where that is needed."""
+  """Returns one coordinate of each position as int32; as int64 if its dtype has numbers beyond int32.
+
+  Raises:
+    Unsupported: the positions are of dtype uint64.
+  """
   shape = starts.shape[:-1]
   limits = [*starts.shape[:-1], number + 1]
   found = reshape(b, static_slice(b, starts, [0] * len(shape) + [number], limits), shape)
-  wide = found.dtype == np.int64 or found.dtype in (np.uint32, np.uint64)
   if found.dtype == np.uint64:
     raise Unsupported("positions of dtype uint64")
-  return cast(b, found, np.int64 if wide else np.int32)
+  return cast(b, found, np.int64 if found.dtype in (np.int64, np.uint32) else np.int32)
 
 
 def coordinates(b: Builder, starts: Tensor, indexed: IndexedAxes) -> list[Tensor]:
@@ -122,7 +125,4 @@ def _op(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
   """Returns a sum or product; TensorFlow broadcasts the operands."""
   if x.value is not None and y.value is not None:
     return b.constant(x.value + y.value if op == "AddV2" else x.value * y.value, np.int32)
-  if not x.rank or not y.rank:
-    return b.op(op, x, y, shape=x.shape or y.shape)
-  shape = tuple(n if isinstance(m, int) and m == 1 else m for m, n in zip(x.shape, y.shape, strict=True))
-  return b.op(op, x, y, shape=shape)
+  return b.op(op, x, y, shape=joint_shape(x, y))
