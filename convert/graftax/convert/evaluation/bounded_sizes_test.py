@@ -9,6 +9,7 @@ from jax.experimental import checkify
 import graftax.convert as gc
 from graftax.convert.evaluation.bounded_ops_test import assert_equals_tensorflow
 from graftax.graphdef_ir.errors import UnsupportedError
+from graftax.ops_jax import InvalidInputError
 
 X = np.asarray([0.3, 2.5, 1.7, 0.1, 3.2, 0.9], np.float32)
 _INPUTS = [(x,) for x in (X, X * 0, X + 3, X[::-1].copy(), np.where(X == 2.5, X, 0))]
@@ -156,6 +157,12 @@ def test_a_size_without_bound_takes_one_from_the_option():
     fn, params = gc.convert(function, X)
   np.testing.assert_array_equal(jax.jit(fn)(params, X)[0], function(X))
   assert jax.jit(fn)(params, X + 3)[0].overflowed
+
+
+def test_a_step_of_0_is_invalid_and_not_just_refused():
+  fn, params = gc.convert(tf.function(lambda x: tf.range(0, tf.cast(x[0], tf.int32), 0)), X)
+  with pytest.raises(InvalidInputError, match=r"Range node 'range' .*: delta is 0"):
+    jax.jit(fn)(params, X)
 
 
 def test_an_op_without_a_rule_is_refused_by_name():

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axis
+from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.bounded.elementwise import broadcast_together, with_axes
@@ -48,7 +49,7 @@ def range_(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     call.refuse("it counts in floating-point numbers")
   step = call.static(inputs[2], int, "delta")
   if not step:
-    call.refuse("its step is 0")
+    raise InvalidInputError(f"{call.where}: delta is 0; expected another step.")
   distance = Affine((), 0).plus(limit.plus(start, -1), 1 if step > 0 else -1)
   if abs(step) == 1 and call.facts.is_never_negative(distance):
     bound, length, may_overflow = bounded_size(call, distance)
@@ -111,7 +112,7 @@ def tile(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
     bound, times, may = bounded_size(call, multiple)
     may_overflow = may_overflow or may
     size, length = padded.shape[axis], lengths[axis]
-    # Of the result, position i is position i modulo the length.
+    # Element i of the result is element i modulo the length.
     own: Any = size if length is None else jnp.maximum(length, 1)
     source = jnp.arange(bound * size, dtype=jnp.int32) % jnp.maximum(own, 1)
     padded = jnp.take(padded, jnp.minimum(source, max(size - 1, 0)), axis=axis, mode="clip") if size else padded

@@ -121,7 +121,7 @@ def dynamic_stitch(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   count = (jnp.max(positions, initial=-1) + 1).astype(jnp.int32)
   wanted = call.max_size()
   bound = rows.shape[0] if wanted is None else wanted
-  # Of several rows with one position the last one stays.
+  # If several rows have the same position, the last one stays.
   order = jnp.arange(rows.shape[0], dtype=jnp.int32)
   sources = jnp.full(bound, -1, jnp.int32).at[positions].max(order, mode="drop", wrap_negative_indices=False)
   is_filled = (sources >= 0).reshape(-1, *[1] * (rows.ndim - 1))
