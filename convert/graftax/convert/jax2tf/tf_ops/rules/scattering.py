@@ -23,6 +23,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   is_nan,
   pad,
   reshape,
+  same_shape,
   select,
   static_slice,
   transpose,
@@ -64,8 +65,10 @@ class _Rows:
     """Returns the operand, with a row for dropped updates."""
     return pad(b, self.operand, [(0, int(self.drops)), *((0, 0) for _ in self.operand.shape[1:])], 0)
 
-  def zeros_shape(self, b: Builder) -> Tensor:
-    return b.shape((self.operand.shape[0] + int(self.drops), *self.operand.shape[1:]))
+  @property
+  def padded_shape(self) -> Shape:
+    """The shape of the operand with a row for dropped updates."""
+    return (self.operand.shape[0] + int(self.drops), *self.operand.shape[1:])
 
   def restored(self, b: Builder, x: Tensor) -> Tensor:
     """Returns rows in the shape of the operand, without the row for dropped updates."""
@@ -110,7 +113,7 @@ def _indexed_axes(x: Tensor, lengths: Mapping[int, Dim], numbers: Any) -> tuple[
   """
   batch_dims = [int(axis) for axis in numbers.operand_batching_dims]
   given = [*batch_dims, *(int(axis) for axis in numbers.scatter_dims_to_operand_dims)]
-  short = [axis for axis, length in lengths.items() if axis not in given and not _equal(length, x.shape[axis])]
+  short = [axis for axis, length in lengths.items() if axis not in given and not same_shape([length], [x.shape[axis]])]
   axes = (*given, *short)
   if not axes:
     raise Unsupported("updates without positions")
@@ -141,10 +144,6 @@ def _positions(b: Builder, starts: Tensor, indexed: IndexedAxes, num_short: int,
   return select(b, mask, where, b.size(product(indexed.sizes)), where.shape), True
 
 
-def _equal(m: Any, n: Any) -> bool:
-  return isinstance(m, int) == isinstance(n, int) and bool(m == n)
-
-
 @rule("scatter_add", "scatter-add", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
 def scatter_add(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimension_numbers: Any, mode: Any) -> Tensor:
   """Returns the operand with updates added."""
@@ -161,12 +160,8 @@ def _added(b: Builder, op: str, x: Tensor, starts: Tensor, updates: Tensor, numb
   rows = _rows(b, x, starts, updates, numbers, mode)
   if x.dtype == np.bool_:
     raise Unsupported("sums of bools")
-  sums = b.op("ScatterNd", rows.positions, rows.updates, rows.zeros_shape(b), shape=_shape(rows))
+  sums = b.op("ScatterNd", rows.positions, rows.updates, b.shape(rows.padded_shape), shape=rows.padded_shape)
   return b.op(op, x, rows.restored(b, sums), shape=x.shape)
-
-
-def _shape(rows: _Rows) -> Shape:
-  return (rows.operand.shape[0] + int(rows.drops), *rows.operand.shape[1:])
 
 
 @rule("scatter_mul", "scatter-mul", ignores=(*_HINTS, "unique_indices", "update_jaxpr"))
@@ -174,8 +169,8 @@ def scatter_mul(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, *, dimen
   """Returns the operand multiplied by updates."""
   rows = _rows(b, x, starts, updates, dimension_numbers, mode)
   where = reshape(b, rows.positions, rows.positions.shape[:1])
-  number = b.size(_shape(rows)[0])
-  products = b.op("UnsortedSegmentProd", rows.updates, where, number, shape=_shape(rows))
+  number = b.size(rows.padded_shape[0])
+  products = b.op("UnsortedSegmentProd", rows.updates, where, number, shape=rows.padded_shape)
   return b.op("Mul", x, rows.restored(b, products), shape=x.shape)
 
 
@@ -200,7 +195,7 @@ def _extreme(b: Builder, op: str, rows: _Rows) -> Tensor:
   nans = is_nan(b, updates)
   numbers = select(b, nans, full(b, updates, np.inf if op.endswith("Min") else -np.inf), updates, updates.shape)
   found = b.op(op, operand, rows.positions, numbers, shape=operand.shape)
-  marks = b.op("ScatterNd", rows.positions, cast(b, nans, np.int32), rows.zeros_shape(b), shape=operand.shape)
+  marks = b.op("ScatterNd", rows.positions, cast(b, nans, np.int32), b.shape(rows.padded_shape), shape=operand.shape)
   marked = b.op("LogicalOr", compare(b, "Greater", marks, 0), is_nan(b, operand), shape=operand.shape)
   return rows.restored(b, select(b, marked, full(b, updates, np.nan), found, operand.shape))
 
