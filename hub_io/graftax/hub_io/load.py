@@ -42,8 +42,8 @@ def load(
   `DamagedCacheWarning`.
 
   Args:
-    handle: a folder or file that `graftax.savedmodel_io.load` reads, such as a folder with `saved_model.pb`; a .tar.gz
-      or .tar archive of one; a model on Kaggle, as `"google/yamnet/tensorFlow2/yamnet/1"` or by its address; the
+    handle: a folder or file that `graftax.savedmodel_io.load` reads, such as a folder with `saved_model.pb`; a .tar.gz,
+      .tgz or .tar archive of one; a model on Kaggle, as `"google/yamnet/tensorFlow2/yamnet/1"` or by its address; the
       address of a module on tfhub.dev or another server of modules; or a `gs://` address of an archive or of TF-Hub's
       bucket. A name on Kaggle without a version means the newest in the cache, or on Kaggle if the cache has none.
     tags: which variant of the module to read, such as `{"train", "batch_norm_fused"}`. By default the variant without

@@ -22,6 +22,7 @@ _MOST_BYTES = 1 << 16
 _FORMAT_FIELD = 1
 _FEATURES_FIELD = 2
 _SAVED_MODEL_FORMAT = 3
+_ADVICE = "Export the module again with tensorflow_hub, or use another version of it."
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,9 @@ def _raise_unreadable(path: str, values: list[tuple[int, Any]]) -> None:
   formats = [value for number, value in values if number == _FORMAT_FIELD]
   features = [value for number, value in values if number == _FEATURES_FIELD]
   if formats == [_SAVED_MODEL_FORMAT] and features:
-    raise UnsupportedModuleError(f"{path}: the module requires the features {features!r}; we know none.")
+    raise UnsupportedModuleError(f"{path}: the module requires the features {features!r}; expected none. {_ADVICE}")
   if formats and isinstance(formats[0], int):
-    raise UnsupportedModuleError(f"{path}: the module has format {formats[0]}; we read {_SAVED_MODEL_FORMAT}.")
+    raise UnsupportedModuleError(
+      f"{path}: the module has format {formats[0]}; expected {_SAVED_MODEL_FORMAT}, which is a SavedModel. {_ADVICE}"
+    )
   raise DamagedSavedModelError(f"{path}: not the description of a TF1 hub module; it holds the fields {values!r}.")

@@ -81,7 +81,7 @@ def test_a_module_of_tf2_is_called_by_its_signature_or_its_function():
 @pytest.mark.parametrize(
   ("description", "error", "message"),
   [
-    (b"\x08\x02", UnsupportedModuleError, "format 2; we read 3"),
+    (b"\x08\x02", UnsupportedModuleError, "format 2; expected 3"),
     (b"\x08\x03\x12\x05magic", UnsupportedModuleError, "features .b'magic'."),
     (b"", DamagedSavedModelError, "holds the fields"),
     (b"\x08", DamagedSavedModelError, "cannot be parsed"),

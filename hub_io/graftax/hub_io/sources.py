@@ -1,4 +1,4 @@
-"""Where a module is looked up, and what puts it there: an archive on the disk, TF-Hub's cache, Kaggle's cache."""
+"""The places in which a module is looked up and to which it is fetched: TF-Hub's cache and Kaggle's cache."""
 
 import hashlib
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Source(Protocol):
     """Returns where the module is, if it is there."""
 
   def is_half_written(self) -> bool:
-    """Whether a download was interrupted."""
+    """Returns whether a download was interrupted."""
 
   def fetch(self, check: Read, *, force: bool) -> Path:
     """Puts the module there, in place of a damaged one if `force`, and returns its folder."""

@@ -26,7 +26,7 @@ __all__ = ["TfHubEntry", "tfhub_cache_folder"]
 
 _FOLDER_VARIABLE = "TFHUB_CACHE_DIR"
 _DEFAULT_NAME = "tfhub_modules"
-# tensorflow_hub takes a lock for abandoned if nothing was downloaded for this long.
+# tensorflow_hub treats a lock as abandoned if nothing was downloaded for this long.
 _ABANDONED_S = 600.0
 _POLL_S = 0.5
 _MAX_ATTEMPTS = 5
@@ -56,7 +56,7 @@ class TfHubEntry:
 
   def find(self) -> Path | None:
     """Returns the folder if the cache has the module, in whatever state."""
-    # tensorflow_hub takes an empty folder for one that is not there.
+    # tensorflow_hub treats an empty folder as missing.
     return self.folder if self.folder.is_dir() and any(self.folder.iterdir()) else None
 
   def replace(self, fill: Callable[[Path], None]) -> Path:
