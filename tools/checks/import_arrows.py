@@ -96,7 +96,7 @@ class ArrowsContract(Contract):
     return None
 
   def _is_public_name(self, imported: str) -> bool:
-    """Returns whether `imported` is in `__all__` of a public module; grimp takes it for the submodule of that name."""
+    """Returns whether `imported` is in `__all__` of a public module; grimp reports it as a submodule."""
     parent, _, name = imported.rpartition(".")
     return parent in self.public_modules and name in _listed(parent)  # type: ignore[operator]
 

@@ -21,7 +21,7 @@ _TOOLKIT = re.compile(
   r"lib(?:cudart|cublas|cublasLt|cudnn\w*|cufft\w*|cufile|curand|cusolver\w*|cusparse|cupti|nccl|nvblas|nvJitLink|nvrtc"
   r"|nvrtc-builtins|nvshmem\w*|nvToolsExt|nvvm)\.so[.\d]*"
 )
-# What these lack without a driver on the machine is no fault of the environment.
+# Libraries of the driver; if the machine has no driver, the environment is complete without them.
 _DRIVER = re.compile(r"lib(?:cuda|nvidia-[\w-]+)\.so[.\d]*")
 
 

@@ -38,7 +38,7 @@ _SAVED_MODEL = {".index", ".data-00000-of-00001"}
 _NOT_OURS = re.compile(
   r"^(\.(?!ci\b|github\b|bazelrc$|gitignore$|ruff\.toml$)|bazel-|dist$|build$|__pycache__$|LICENSE$|testdata$)"
 )
-_PRIVATE_JAX = re.compile(r"\bjax\.(_src)\b")
+_PRIVATE_JAX = re.compile(r"\bjax\.(_src)\b|\bfrom jax import\b.*\b(_src)\b")
 _MACHINE_PATH = re.compile(r"(?<![\w./])/(?:work|root|home|tmp)/[\w.-]+")
 _REGISTRY_HOST = re.compile(r"files\.python(?:hosted)|pypi\.(?:org)|(?:--|extra-)index-url", re.IGNORECASE)
 _MLIR = ("jax.extend.mlir", "jax.interpreters.mlir")

@@ -1,4 +1,4 @@
-"""TensorFlow ops for the host in NumPy: strings, tables, encoded files. They run what surrounds the numbers of a model.
+"""TensorFlow ops for the host in NumPy: strings, tables, encoded files, in the head and the tail of a split model.
 
 - `control_flow`: Calls, conditionals and loops, step by step: PartitionedCall, If, Case, While, For.
 - `examples`: Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample.

@@ -13,7 +13,7 @@ from graftax.ops_jax import InvalidInputError
 
 __all__ = ["parse_example", "parse_example_v2", "parse_single_example"]
 
-# Of the message Feature: the number of the field for each kind of values.
+# The field number in the message Feature for each kind of values.
 _KINDS = {1: np.dtype(object), 2: np.dtype(np.float32), 3: np.dtype(np.int64)}
 _Column = list[np.ndarray | None]
 

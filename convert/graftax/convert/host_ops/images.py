@@ -115,7 +115,7 @@ def _first_frame(op: str, image: Any, channels: int, ratio: int = 1) -> np.ndarr
     raise UnsupportedAttrError(f"{op}: channels={channels!r}; expected 0, 1, 3 or 4.")
   try:
     if image.format == "JPEG":
-      # The decoder itself scales, and takes gray from the brightness.
+      # The decoder itself scales, and returns the brightness as gray.
       image.draft("L" if channels == 1 else image.mode, (image.width // ratio, image.height // ratio))
     return _pixels(op, image, channels)
   except (OSError, SyntaxError, ValueError) as e:

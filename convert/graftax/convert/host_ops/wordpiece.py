@@ -13,7 +13,7 @@ from graftax.convert.host_ops.values import string_array
 
 __all__ = ["wordpiece_tokenize_with_offsets"]
 
-# What the op takes as the value of a word that is not in the vocabulary.
+# The value in the table of a word that is not in the vocabulary.
 _ABSENT = -1
 
 # A piece, and the positions of its first byte and of the one after its last in the word.

@@ -12,11 +12,11 @@ import numpy as np
 __all__ = ["BLOCK_BYTES", "ZIPPER_HIGH", "ZIPPER_LOW", "can_compile", "update_blocks"]
 
 _PACKET_WORDS = 4
-# XLA makes one kernel of a loop only if it is over little memory. So a loop over blocks is around one over packets.
+# XLA compiles a loop to one kernel only if it reads little memory. So a loop over packets is nested in one over blocks.
 _BLOCK_PACKETS = 16
 BLOCK_BYTES = _BLOCK_PACKETS * _PACKET_WORDS * 8
 _SEGMENT_BLOCKS = 1 << 13
-# Which byte of a pair of lanes becomes which, in the first lane and in the second.
+# For each byte of the new first lane, and of the new second lane, its position among the 16 bytes of a pair of lanes.
 ZIPPER_LOW = (3, 12, 2, 5, 14, 1, 15, 0)
 ZIPPER_HIGH = (11, 4, 10, 13, 9, 6, 8, 7)
 

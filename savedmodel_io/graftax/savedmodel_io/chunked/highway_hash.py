@@ -24,7 +24,7 @@ _KEY = (0x2F696C6567656952, 0x0A7364726F636572) * 2
 _MULTIPLIERS_0 = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3)
 _MULTIPLIERS_1 = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377)
 _NUM_FINAL_ROUNDS = 4
-# What is shorter is hashed in Python, 4 MB in a second. Compiling takes half a second, once.
+# Shorter data is hashed in Python, at 4 MB per second. Compiling takes half a second, once per process.
 _LEAST_COMPILED_BYTES = 1 << 20
 _MOST_BYTES_IN_PYTHON = 1 << 22
 

@@ -30,7 +30,7 @@ _DECOMPRESS = {
   _ZSTD: cramjam.zstd.decompress_into,
   _SNAPPY: cramjam.snappy.decompress_raw_into,
 }
-# What is compressed may be this much larger, above the second number of bytes.
+# Data that decompresses to more than _FREE_BYTES may be at most _MOST_RATIO times as large as its compressed bytes.
 _MOST_RATIO = 1 << 12
 _FREE_BYTES = 1 << 28
 

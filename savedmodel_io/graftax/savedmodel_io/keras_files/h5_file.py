@@ -20,11 +20,11 @@ __all__ = ["Group", "Walk", "attribute_texts", "child", "children", "name_attrib
 # Any in this module: h5py ships no type information.
 Group = Any
 
-# Of HDF5 itself, and of objects that its damaged parts turn into.
+# What h5py raises for damaged files, and what the objects raise that it makes of their damaged parts.
 _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, AttributeError, MemoryError)
 _MOST_DEPTH = 64
 _MOST_GROUPS = 1 << 16
-# Compressed datasets above the second may be this much larger than what is stored of them.
+# Compressed datasets of more than _FREE_BYTES may be at most _MOST_RATIO times as large as their stored bytes.
 _MOST_RATIO = 100
 _FREE_BYTES = 1 << 28
 # HDF5 keeps attributes of up to 64 KiB beside their object, and so Keras writes no longer ones.

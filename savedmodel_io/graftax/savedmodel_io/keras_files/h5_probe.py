@@ -16,7 +16,7 @@ from typing import Any
 
 _MEMBER = "model.weights.h5"
 _MOST_OBJECTS = 1 << 18
-# Of memory beyond twice the size of the file.
+# The limit of memory, on top of twice the size of the file.
 _MOST_BYTES = 1 << 31
 
 

@@ -1,4 +1,4 @@
-"""Parameters in the shapes and files that other programs take.
+"""Parameters as nested dicts, under other names, and in files of other libraries.
 
 - `nesting`: dicts of parameters by name as nested dicts, and back.
 - `renaming`: parameters under other names, with a report of what fits.

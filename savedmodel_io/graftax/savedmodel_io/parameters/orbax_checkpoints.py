@@ -43,7 +43,7 @@ def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, over
   Raises:
     LibraryNotFoundError: orbax-checkpoint is not installed.
     TensorValueError: a value is not an array of numbers, or has no elements, which Orbax does not write.
-    ParameterNameError: names cannot be nested, or Orbax would take two of them for one.
+    ParameterNameError: names cannot be nested, or two of them have the same name in Orbax.
     OutputExistsError: there is something of that name that may not be replaced.
     MissingFolderError: the folder around it does not exist.
   """

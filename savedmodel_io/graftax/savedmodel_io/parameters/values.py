@@ -22,5 +22,5 @@ def array_of_numbers(name: str, value: Any) -> np.ndarray | jax.Array:
   if not is_array or jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) or value.dtype.kind in "OSU":
     text = " ".join(f"{value!r:.80}".split())
     raise TensorValueError(f"parameter {name!r} is {text}; expected an array of numbers.")
-  # `Variable` is a subclass, which not all libraries take.
+  # `Variable` is a subclass, which not all libraries accept.
   return value if isinstance(value, jax.Array) else np.asarray(value)

@@ -202,12 +202,12 @@ def with_unique_names(infos: Iterable[VariableInfo], first: Iterable[int] = ()) 
   """Returns the same variables, in the same order, each with a unique `name`.
 
   The first of several variables with one TensorFlow name keeps it, the next ones get `_1`, `_2`, ... as in TF2JAX,
-  passing over names that are taken. Variables without a name take their path. Which is first: one of `first` before
-  all others, then by order. So the names do not depend on the function that is converted.
+  passing over names that are taken. Variables without a name are named by their path. Variables in `first` are named
+  before all others, each group in the order of `infos`. So names do not depend on the function that is converted.
 
   Args:
     infos: the variables; their `name` is ignored.
-    first: node ids that come first among equals: variables that functions use, rather than copies that none does.
+    first: node ids of variables that functions use; copies that no function uses get the later names.
   """
   ordered = list(infos)
   preferred = frozenset(first)

@@ -16,7 +16,7 @@ _MAX_SIZE = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KnownIntegers:
-  """Some of the flat arguments of a call, in a form that can be compared, so that `jax.jit` takes it as static.
+  """Some of the flat arguments of a call, in a form that `jax.jit` accepts as a static argument.
 
   Attributes:
     arrays: position, dtype, shape and bytes of each.

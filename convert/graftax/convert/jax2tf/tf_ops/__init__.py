@@ -7,6 +7,6 @@
 - `builder`: adds nodes, constants and functions to a graph; fills in attributes.
 - `tensors`: `Tensor`, a value of the JAX function in the graph.
 - `symbols`: symbolic dimensions.
-- `cpu_kernels`: which dtypes TensorFlow's CPU kernels take.
+- `cpu_kernels`: which dtypes TensorFlow's CPU kernels accept.
 - `rules`: the rules, one module for each domain.
 """

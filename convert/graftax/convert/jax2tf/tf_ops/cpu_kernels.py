@@ -1,4 +1,4 @@
-"""Which element types TensorFlow's CPU kernels take, from `cpu_kernels.txt`."""
+"""Which dtypes TensorFlow's CPU kernels accept, from `cpu_kernels.txt`."""
 
 import functools
 from collections.abc import Mapping
