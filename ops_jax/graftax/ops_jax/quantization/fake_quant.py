@@ -16,7 +16,6 @@ __all__ = [
   "fake_quant_with_min_max_vars",
   "fake_quant_with_min_max_vars_gradient",
   "fake_quant_with_min_max_vars_per_channel",
-  "fake_quant_with_min_max_vars_per_channel_gradient",
 ]
 
 
@@ -152,6 +151,3 @@ def fake_quant_with_min_max_vars_gradient(
 ) -> tuple[Array, Array, Array]:
   """Computes the gradients of `FakeQuantWithMinMaxVars` with respect to `inputs`, `min` and `max`."""
   return _gradients(gradients, inputs, min, max, num_bits, narrow_range)
-
-
-fake_quant_with_min_max_vars_per_channel_gradient = fake_quant_with_min_max_vars_gradient

@@ -15,7 +15,7 @@ from graftax.savedmodel_io.checkpoint.varint import decode_varint
 from graftax.savedmodel_io.chunked.highway_hash import can_hash, highway_hash_64
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnsupportedSavedModelError
 
-__all__ = ["RecordFile", "is_riegeli"]
+__all__ = ["RecordFile"]
 
 _BLOCK_BYTES = 1 << 16
 _BLOCK_HEADER_BYTES = 24
@@ -23,7 +23,6 @@ _USABLE_BYTES = _BLOCK_BYTES - _BLOCK_HEADER_BYTES
 # Checksum, size of the data, checksum of the data, type and number of records, size of the records.
 _HEADER = struct.Struct("<5Q")
 _SIGNATURE, _METADATA, _PADDING, _SIMPLE, _TRANSPOSED = b"smprt"
-_FIRST_BYTES = bytes.fromhex("83af70d10d884a3f")
 _BROTLI, _ZSTD, _SNAPPY = b"bzs"
 _DECOMPRESS = {
   _BROTLI: cramjam.brotli.decompress_into,
@@ -42,11 +41,6 @@ class _Chunk:
   data_hash: int
   num_records: int
   decoded_size: int
-
-
-def is_riegeli(first_bytes: bytes) -> bool:
-  """Returns whether a file begins as the files of this format do."""
-  return first_bytes.startswith(_FIRST_BYTES)
 
 
 class RecordFile:

@@ -1,7 +1,6 @@
 """Reads the functions and resources of an object graph, each when it is first asked for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
 
 from graftax.graphdef_ir import Tensor
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnknownFunctionError, UnknownNameError
@@ -32,7 +31,6 @@ from graftax.savedmodel_io.objects.structured_value import decode_structure
 __all__ = ["FunctionReader", "Resources", "RestoredFunctions"]
 
 _SIGNATURES = "signatures"
-_Item = TypeVar("_Item")
 
 
 class FunctionReader:
