@@ -159,9 +159,21 @@ def test_a_size_without_bound_takes_one_from_the_option():
   assert jax.jit(fn)(params, X + 3)[0].overflowed
 
 
-def test_a_step_of_0_is_invalid_and_not_just_refused():
-  fn, params = gc.convert(tf.function(lambda x: tf.range(0, tf.cast(x[0], tf.int32), 0)), X)
-  with pytest.raises(InvalidInputError, match=r"Range node 'range' .*: delta is 0"):
+def _position_5_of_rows(x):
+  rows = tf.reshape(x, [2, -1])
+  return tf.boolean_mask(rows, rows[:, 0] > 0.5)[:, 5]
+
+
+@pytest.mark.parametrize(
+  ("function", "message"),
+  [
+    (lambda x: tf.range(0, tf.cast(x[0], tf.int32), 0), r"Range node 'range' .*: delta is 0"),
+    (_position_5_of_rows, r"StridedSlice node .*: position 5 is out of range for 3 elements"),
+  ],
+)
+def test_what_tensorflow_refuses_too_is_an_invalid_input(function, message):
+  fn, params = gc.convert(tf.function(function), tf.TensorSpec([None], tf.float32))
+  with pytest.raises(InvalidInputError, match=message):
     jax.jit(fn)(params, X)
 
 

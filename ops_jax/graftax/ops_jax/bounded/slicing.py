@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.creation import bounded_size
@@ -159,7 +160,7 @@ def _cut_position(cutter: _Cutter, axis: int, entry: Affine, dim: Affine) -> Non
   if not (isinstance(start, int) and isinstance(size, int)):
     cutter.refuse_if(jnp.asarray((start < 0) | (start >= size)))
   elif not 0 <= start < size:
-    cutter.call.refuse(f"position {position} is out of range")
+    raise InvalidInputError(f"{cutter.call.where}: position {position} is out of range for {size} elements.")
   cutter.take(axis, start, 1)
   cutter.padded = jnp.squeeze(resized(cutter.padded, axis, 1), axis)
   del cutter.lengths[axis]
