@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graftax.convert.host_ops import fast_wordpiece
 from graftax.convert.host_ops.fast_wordpiece import fast_wordpiece_tokenize_with_offsets
 from graftax.convert.host_ops.files import decode_wav
 from graftax.convert.host_ops.images import decode_image
@@ -71,6 +72,15 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
 def test_bad_input_is_named(call, message):
   with pytest.raises(GraftaxError, match=message):
     call()
+
+
+def test_a_trie_that_refers_to_units_beyond_its_end_is_damaged(monkeypatch):
+  trie = [0] * 128
+  trie[ord("a")] = 500 << 10 | 0x100 | ord("a")  # a piece, whose number is at 500 ^ ord("a")
+  model = fast_wordpiece._Model(trie, 0, 100, b"##", b"[UNK]", 0, (), False)
+  monkeypatch.setattr(fast_wordpiece, "_read_model", lambda data: model)
+  with pytest.raises(GraftaxError, match="the trie of 128 units refers to a unit beyond its end"):
+    fast_wordpiece_tokenize_with_offsets(string_array([b"a"]), np.zeros(0, np.uint8))
 
 
 def test_a_character_that_python_does_not_know_is_refused_only_if_its_normal_form_is_unknown():

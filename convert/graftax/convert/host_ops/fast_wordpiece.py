@@ -95,13 +95,19 @@ def fast_wordpiece_tokenize_with_offsets(
   """Returns the longest pieces of each word or text: pieces, their numbers, row splits, starts and ends in bytes.
 
   Raises:
-    InvalidInputError: the model cannot be read.
+    InvalidInputError: the model cannot be read, or its trie is damaged.
   """
   model = _read_model(wp_model.tobytes())
-  rows = [
-    [piece for start, word in _words(text, model) for piece in _pieces(word, start, model)]
-    for text in input_values.reshape(-1).tolist()
-  ]
+  try:
+    rows = [
+      [piece for start, word in _words(text, model) for piece in _pieces(word, start, model)]
+      for text in input_values.reshape(-1).tolist()
+    ]
+  except IndexError as e:
+    raise InvalidInputError(
+      f"FastWordpieceTokenizeWithOffsets: its model is damaged: the trie of {len(model.trie)} units refers to a unit "
+      "beyond its end; build the model again."
+    ) from e
   pieces = [piece for row in rows for piece in row]
   ids, starts, ends = (np.array([piece[i] for piece in pieces], np.int64) for i in (1, 2, 3))
   return string_array(p[0] for p in pieces), ids, np.cumsum([0, *map(len, rows)]).astype(np.int64), starts, ends
