@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import graftax.convert as gc
+from graftax.ops_jax import UnsupportedOpError
 
 tf1 = tf.compat.v1
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -76,3 +77,15 @@ def test_a_tf2_function_can_be_cut_out_of_its_graph():
   np.testing.assert_allclose(fn(1.0)[0], (np.exp(1) + 1) * 2, rtol=1e-6)
   fn = gc.convert_functional(graph_def, inputs=["PartitionedCall/power"], outputs=[concrete.outputs[0].name])
   np.testing.assert_allclose(fn(1.0)[0], 4.0)
+
+
+def test_a_table_without_its_initializer_is_told():
+  with tf.Graph().as_default() as graph:
+    keys = tf1.placeholder(tf.int64, [None], name="wanted")
+    filling = tf.lookup.KeyValueTensorInitializer([1, 2], [3, 4], tf.int64, tf.int64)
+    tf.identity(tf.lookup.StaticHashTable(filling, -1).lookup(keys), name="found")
+  frozen = tf1.graph_util.extract_sub_graph(graph.as_graph_def(), ["found"])
+  with pytest.raises(UnsupportedOpError, match=r"table 'hash_table' is not filled in this graph"):
+    gc.convert(frozen, inputs=["wanted"], outputs=["found"])
+  fn, params = gc.convert(graph.as_graph_def(), inputs=["wanted"], outputs=["found"])
+  np.testing.assert_array_equal(fn(params, np.int64([2, 5]))[0][0], [4, -1])

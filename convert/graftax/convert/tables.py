@@ -33,6 +33,9 @@ __all__ = [
   "with_tables",
 ]
 
+# Ops that make tables that only their initializer fills.
+_CONSTANT_TABLES = frozenset(["HashTable", "HashTableV2"])
+
 
 def table_capture(
   name: str, keys: np.ndarray, values: np.ndarray, maker: str = "HashTableV2"
@@ -76,7 +79,10 @@ def filled_table(
 
 
 def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
-  """Returns, by the name of the node that creates it, each table that nodes of the graph fill."""
+  """Returns, by the name of the node that creates it, each table that nodes of the graph fill.
+
+  Tables that only an initializer fills are among them even if the graph has none: nothing can be found in them.
+  """
   function = Function("graph", (), (), graph.nodes)
   makers = table_makers(function)
   fills = {maker.name: fills_of(maker, function) for maker in makers}
@@ -85,12 +91,15 @@ def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapt
       maker.name, maker.op, table_dtypes(maker), fills[maker.name], function, (), graph.library, graph.signatures
     )
     for maker in makers
-    if fills[maker.name]
+    if fills[maker.name] or maker.op in _CONSTANT_TABLES
   }
 
 
 def with_tables(program: Program) -> Program:
-  """Returns the program with each table that its function creates and fills turned into a capture."""
+  """Returns the program with each table that its function creates turned into a capture.
+
+  Tables that can change and that the function does not fill are left as they are.
+  """
   function = program.function
   makers = table_makers(function)
   fills = {maker.name: fills_of(maker, function) for maker in makers}
@@ -106,7 +115,7 @@ def with_tables(program: Program) -> Program:
       program.signatures,
     )
     for maker in makers
-    if fills[maker.name]
+    if fills[maker.name] or maker.op in _CONSTANT_TABLES
   }
   return capture_tables(program, tables, {node.name for nodes in fills.values() for node in nodes})
 
@@ -177,6 +186,11 @@ def _filled(
   library: FunctionLibrary,
   signatures: OpSignatures,
 ) -> LookupTable | UnavailableCapture:
+  if not fills:
+    return UnavailableCapture(
+      f"table {name!r} is not filled in this graph; a frozen graph has a table's initializer only if that was among "
+      "the nodes to keep"
+    )
   if len(fills) != 1:
     return UnavailableCapture(f"table {name!r} is filled from {len(fills)} places")
   # The table does not exist yet, so its handle is only a name.

@@ -135,9 +135,32 @@ def test_a_bound_that_is_too_small_shows_in_every_result():
   assert kept.length == 4 and kept.overflowed and numbers.overflowed
   with pytest.raises(gc.SizeBoundError, match=r"Dimension 0 of a result has size 4, but its bound is 3"):
     kept.cut()
+  gradient = jax.jit(jax.grad(lambda x: fn(params, x)[0][0]))
+  assert np.isnan(gradient(X)).any()
+  np.testing.assert_array_equal(gradient(np.float32([0, 1, 2, 3, 0, 0])), [0, 1, 1, 1, 0, 0])
   total, kept, _ = jax.jit(fn)(params, np.float32([0, 1, 2, 3, 0, 0]))[0]
   assert total == 6 and not kept.overflowed
   np.testing.assert_array_equal(kept, [1, 2, 3])
+
+
+@pytest.mark.parametrize("look_up", [tf.gather, tf.nn.embedding_lookup])
+def test_a_bound_that_is_too_small_shows_in_derivatives_of_what_is_looked_up(look_up):
+  table = tf.Variable(np.arange(8, dtype=np.float32).reshape(4, 2), name="table")
+  rows = np.int32([0, 3, 1, 3])
+  function = tf.function(lambda rows: tf.reduce_sum(look_up(table, tf.boolean_mask(rows, rows > 0)) ** 2))
+  for bound, expected in ((3, 2 * table.numpy() * [[0], [1], [0], [2]]), (2, np.full([4, 2], np.nan))):
+    with gc.override_config("max_sizes", {"Where": bound}):
+      fn, params = gc.convert(function, rows)
+    gradient = jax.jit(jax.grad(lambda params, rows, fn=fn: fn(params, rows)[0]))(params, rows)
+    np.testing.assert_array_equal(gradient["table"], expected)
+
+
+def test_a_row_of_a_batch_can_be_cut():
+  fn, params = gc.convert(tf.function(lambda x: tf.boolean_mask(x, x > 0.5)), X)
+  result = jax.vmap(lambda x: fn(params, x)[0])(np.stack([X, X + 3]))
+  with pytest.raises(ValueError, match=r"batched by vmap"):
+    result.cut()
+  np.testing.assert_array_equal(jax.tree.map(lambda leaf: leaf[0], result).cut(), X[X > 0.5])
 
 
 def test_a_bound_that_is_too_small_fails_a_check():

@@ -10,6 +10,8 @@ import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axis
 from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.array.gather import gather_nd as dense_gather_nd
+from graftax.ops_jax.array.gather import gather_v2
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
   as_bounded,
@@ -21,6 +23,7 @@ from graftax.ops_jax.bounded.masks import (
   to_axis,
   valid_mask,
   with_lengths_along,
+  with_poisoned_derivative,
 )
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
@@ -41,6 +44,7 @@ def gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   p, i, batch = _with_common_batch(call, p, i, batch_dims)
   lengths = [*batch, *p.lengths[batch_dims:axis], *i.lengths[batch_dims:], *p.lengths[axis + 1 :]]
   positions = dataclasses.replace(i, padded=checked_positions(i.padded, p.lengths[axis]))
+  p = dataclasses.replace(p, padded=with_poisoned_derivative(p.padded, any_overflow(i)))
   result = jnp.asarray(call.run_one(p.padded, filled(positions, 0), *axis_input))
   result = guarded(result, valid_mask(result.shape, lengths))
   overflow = any_overflow(with_lengths_along(p, [axis]))
@@ -86,6 +90,7 @@ def gather_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   depth = i.padded.shape[-1]
   lengths = [*i.lengths[:-1], *p.lengths[depth:]]
   coordinates = dataclasses.replace(i, padded=checked_coordinates(i.padded, p.lengths[:depth]))
+  p = dataclasses.replace(p, padded=with_poisoned_derivative(p.padded, any_overflow(i)))
   result = call.run_one(p.padded, filled(coordinates, 0))
   result = guarded(result, valid_mask(result.shape, lengths))
   overflow = any_overflow(with_lengths_along(p, range(depth)))
@@ -99,12 +104,15 @@ def resource_gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   if int(call.attrs.get("batch_dims", 0) or 0):
     call.refuse("the variable and the positions share a batch")
   i = as_bounded(indices)
-  lengths = i.lengths
+  positions, lengths = filled(i, 0), i.lengths
+  value = with_poisoned_derivative(call.context.read(variable), any_overflow(i))
   if call.node.op == "ResourceGatherNd":
     if lengths[-1] is not None:
       call.refuse("the number of coordinates depends on data")
     lengths = lengths[:-1]
-  result = jnp.asarray(call.run_one(variable, filled(i, 0)))
+    result = jnp.asarray(dense_gather_nd(value, positions))
+  else:
+    result = jnp.asarray(gather_v2(value, positions, 0))
   lengths = (*lengths, *[None] * (result.ndim - len(lengths)))
   return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, i.may_overflow)]
 

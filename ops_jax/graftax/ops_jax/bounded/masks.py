@@ -36,6 +36,7 @@ __all__ = [
   "to_axis",
   "valid_mask",
   "with_lengths_along",
+  "with_poisoned_derivative",
 ]
 
 
@@ -110,10 +111,50 @@ def any_overflow(*values: Value) -> jax.Array | None:
 
 
 def poisoned(x: Array, is_bad: jax.Array | None) -> Array:
-  """Returns `x`, or if the condition holds NaN, the least signed or greatest unsigned integers, or true."""
+  """Returns `x`, or if the condition holds NaN, the least signed or greatest unsigned integers, or true.
+
+  If it holds, derivatives are NaN, too.
+  """
   if is_bad is None:
     return x
+  return _poisoned_float(x, is_bad) if jnp.issubdtype(x.dtype, jnp.inexact) else _marked(x, is_bad)
+
+
+def with_poisoned_derivative(x: Array, is_bad: jax.Array | None) -> Array:
+  """Returns `x`, whose derivatives are NaN if the condition holds.
+
+  Gathers at positions out of range pass no derivative to what they gather from, so that it would be zero.
+  """
+  return x if is_bad is None or not jnp.issubdtype(x.dtype, jnp.inexact) else _same_float(x, is_bad)
+
+
+def _marked(x: Array, is_bad: jax.Array) -> Array:
   return jnp.where(is_bad, jnp.asarray(invalid(x.dtype), x.dtype), x)
+
+
+def _poisoned_tangent(x: Array, is_bad: jax.Array, tangent: Array) -> Array:
+  # A product, because a derivative of `where` would be zero if the condition holds.
+  return tangent * _marked(jnp.ones_like(x), is_bad)
+
+
+@jax.custom_jvp
+def _poisoned_float(x: Array, is_bad: jax.Array) -> Array:
+  return _marked(x, is_bad)
+
+
+@_poisoned_float.defjvp
+def _poisoned_float_jvp(primals: tuple[Array, jax.Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+  return _poisoned_float(*primals), _poisoned_tangent(*primals, tangents[0])
+
+
+@jax.custom_jvp
+def _same_float(x: Array, is_bad: jax.Array) -> Array:
+  return x
+
+
+@_same_float.defjvp
+def _same_float_jvp(primals: tuple[Array, jax.Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+  return _same_float(*primals), _poisoned_tangent(*primals, tangents[0])
 
 
 def checked_length(length: jax.Array, is_bad: jax.Array | None) -> jax.Array:

@@ -67,7 +67,13 @@ class BoundedArray:
 
     Raises:
       SizeBoundError: the data did not fit into a bound.
+      ValueError: the array is batched by `vmap`, and its rows have sizes of their own.
     """
+    if any(np.ndim(n) for n in self.lengths if n is not None):
+      raise ValueError(
+        "This BoundedArray is batched by vmap, so its sizes differ from row to row; cut one of them, "
+        "jax.tree.map(lambda leaf: leaf[i], result).cut()."
+      )
     sizes = [None if n is None else int(n) for n in self.lengths]
     for axis, (size, bound) in enumerate(zip(sizes, self.padded.shape, strict=True)):
       if size is not None and size > bound:

@@ -44,10 +44,10 @@ from jax.experimental import checkify
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import InvalidInputError, ShapeChangeError, StaticInputError, UnsupportedOpError
-from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, is_known
 from graftax.ops_jax.bounded.forms import form_of, in_form, invalid_if, joined_form, limited
+from graftax.ops_jax.bounded.masks import poisoned
 from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
@@ -445,4 +445,4 @@ def _invalid_if(condition: Array, value: Array) -> Array:
   """Returns `value`; if the condition holds, the result of a gather out of range: NaN, an extreme integer, or true."""
   if jnp.issubdtype(value.dtype, jax.dtypes.extended):
     return value
-  return jnp.where(condition, jnp.full_like(value, invalid(value.dtype)), value)
+  return poisoned(value, condition)
