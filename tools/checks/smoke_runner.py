@@ -25,7 +25,11 @@ def hide(*libraries: str) -> None:
 
 
 def import_all(package_name: str) -> int:
-  """Imports a package with all its modules, checks the names in `__all__`, and returns the number of modules."""
+  """Imports a package with all its modules, checks the names in `__all__`, and returns the number of modules.
+
+  Raises:
+    AttributeError: `__all__` lists a name that the module does not have.
+  """
   package = importlib.import_module(package_name)
   found = (m.name for m in pkgutil.walk_packages(package.__path__, package_name + "."))
   names = [package_name, *(name for name in found if not name.endswith(".__main__"))]

@@ -44,7 +44,7 @@ class KaggleEntry:
     return None if wanted is None else found.get(wanted)
 
   def is_half_written(self) -> bool:
-    """Whether kagglehub began to write this version and did not complete it."""
+    """Returns whether kagglehub began to write this version and did not complete it."""
     version = self.model.version
     return self.find() is None and version is not None and any((v / str(version)).exists() for v in self._variations())
 

@@ -83,7 +83,12 @@ def decode_gif(contents: np.ndarray) -> np.ndarray:
 def decode_image(
   contents: np.ndarray, *, channels: int = 0, dtype: DType = DType.UINT8, expand_animations: bool = True
 ) -> np.ndarray:
-  """Returns `[height, width, channels]` of an image, or `[frames, height, width, 3]` of a GIF."""
+  """Returns `[height, width, channels]` of an image, or `[frames, height, width, 3]` of a GIF.
+
+  Raises:
+    InvalidInputError: it is not an image of a known format, or it is damaged.
+    UnsupportedAttrError: the dtype is neither uint8 nor float.
+  """
   image = _open("DecodeImage", contents)
   if dtype not in (DType.UINT8, DType.FLOAT):
     raise UnsupportedAttrError(f"DecodeImage: dtype={dtype.tf_name} is not supported; expected uint8 or float.")

@@ -184,7 +184,11 @@ def tensor_list_push_back(input_handle: TensorList, tensor: np.ndarray) -> Tenso
 def tensor_list_pop_back(
   input_handle: TensorList, element_shape: np.ndarray, *, element_dtype: DType
 ) -> tuple[TensorList, np.ndarray]:
-  """Returns a list without its last item, and that item."""
+  """Returns a list without its last item, and that item.
+
+  Raises:
+    InvalidInputError: the list is empty.
+  """
   if not input_handle.items:
     raise InvalidInputError("TensorListPopBack: the list is empty.")
   last = _filled(input_handle, element_shape, element_dtype.numpy)[-1]

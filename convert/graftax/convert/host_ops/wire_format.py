@@ -40,14 +40,22 @@ def fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
 
 
 def packed_floats(content: bytes | int) -> np.ndarray:
-  """Returns the float32 numbers of one field, packed or single."""
+  """Returns the float32 numbers of one field, packed or single.
+
+  Raises:
+    WireError: the field holds numbers of another kind.
+  """
   if isinstance(content, int) or len(content) % 4:
     raise WireError("a list of floats has another kind of numbers")
   return np.frombuffer(content, "<f4").astype(np.float32)
 
 
 def packed_integers(content: bytes | int) -> np.ndarray:
-  """Returns the int64 numbers of one field, packed or single."""
+  """Returns the int64 numbers of one field, packed or single.
+
+  Raises:
+    WireError: a number is cut off.
+  """
   if isinstance(content, int):
     return np.array([content], np.uint64).view(np.int64)
   numbers, position = [], 0

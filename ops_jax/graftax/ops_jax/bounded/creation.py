@@ -40,7 +40,11 @@ def bounded_size(call: Call, size: Affine, natural: int | None = None) -> tuple[
 
 @makes("Range")
 def range_(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Returns integers from a start to a limit."""
+  """Returns integers from a start to a limit.
+
+  Raises:
+    InvalidInputError: the step is 0.
+  """
   if any(map(is_bounded, inputs)) or any(np.ndim(value) for value in inputs if is_known(value)):
     call.refuse("its inputs are not scalars")
   start, limit = (call.facts.entries(value)[0] for value in inputs[:2])

@@ -26,6 +26,10 @@ def read_legacy_layout(file: Group) -> Iterator[tuple[str, np.ndarray]]:
   """Yields names, without ":0", and values of all weights, without those of the optimizer.
 
   A name that several layers have, such as "kernel:0", gets the name of the layer before it.
+
+  Raises:
+    DamagedWeightsError: a list of names or a weight is missing.
+    UnsafeWeightsError: the file refers to other files, or claims to hold more than it does.
   """
   model = child(file, _MODEL) if _MODEL in file else file
   layers = attribute_texts(model, _LAYERS)

@@ -37,6 +37,10 @@ def read_nested_layout(files: Sequence[Group], config: Mapping[str, Any]) -> Ite
   Args:
     files: the file, or all files of sharded weights.
     config: the model's configuration in a `.keras` archive; {} if there is none.
+
+  Raises:
+    DamagedWeightsError: a weight is not a dataset of numbers, or is in two files.
+    UnsafeWeightsError: a file refers to other files, has too many groups, or claims to hold more than it does.
   """
   yield from _object(files, (), "", config, Walk(), 0)
 

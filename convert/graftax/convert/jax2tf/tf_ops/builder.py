@@ -50,6 +50,7 @@ class Library:
   functions: dict[str, Function] = dataclasses.field(default_factory=dict)
 
   def unique_name(self, kind: str) -> str:
+    """Returns the name of the next function; `kind` is a word in it."""
     return f"{self.prefix}_{kind}_{len(self.functions)}"
 
 

@@ -22,6 +22,7 @@ class Refusals:
   found: dict[tuple[str, str], list[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(list))
 
   def add(self, eqn: JaxprEqn, reason: str) -> None:
+    """Notes an equation, and why it has no form."""
     self.found[eqn.primitive.name, reason].append(source_info_util.summarize(eqn.source_info))
 
   def error(self, name: str) -> UnsupportedPrimitiveError:

@@ -82,7 +82,11 @@ def at_least_float32(b: Builder, x: Tensor) -> Tensor:
 
 
 def cast(b: Builder, x: Tensor, dtype: Any) -> Tensor:
-  """Returns a tensor as another dtype, as TensorFlow's Cast does."""
+  """Returns a tensor as another dtype, as TensorFlow's Cast does.
+
+  Raises:
+    Unsupported: TensorFlow does not cast to or from one of the dtypes.
+  """
   dtype = np.dtype(dtype)
   if x.dtype == dtype:
     return x
