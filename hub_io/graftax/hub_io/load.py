@@ -20,6 +20,9 @@ from graftax.savedmodel_io import is_graph_file
 
 __all__ = ["load"]
 
+# Not archives: savedmodel_io's error says how such files are read.
+_KERAS_SUFFIXES = (".keras", ".h5", ".hdf5", ".weights.json")
+
 
 def load(
   handle: str | os.PathLike[str],
@@ -90,7 +93,9 @@ def load(
 
 
 def _can_only_be_a_path(handle: str | os.PathLike[str]) -> bool:
-  return not os.path.isfile(handle) and (not isinstance(handle, str) or handle.startswith(("/", ".", "~")))
+  if os.path.isfile(handle):
+    return os.fspath(handle).endswith(_KERAS_SUFFIXES)
+  return not isinstance(handle, str) or handle.startswith(("/", ".", "~"))
 
 
 def _read_verified(read: Read, folder: Path) -> HubModule:

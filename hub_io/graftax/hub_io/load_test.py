@@ -156,3 +156,9 @@ def test_a_folder_that_exists_is_read_where_it_is(tmp_path, monkeypatch):
   assert load("a/b/tensorFlow2/c").path == "a/b/tensorFlow2/c"
   with pytest.raises(SavedModelNotFoundError, match="There are SavedModels in"):
     load("a/b/tensorFlow2")
+
+
+def test_a_keras_file_is_no_archive(tmp_path):
+  (tmp_path / "m.keras").write_bytes(b"PK")
+  with pytest.raises(SavedModelNotFoundError, match=r"The weights of a Keras file are read with"):
+    load(tmp_path / "m.keras")

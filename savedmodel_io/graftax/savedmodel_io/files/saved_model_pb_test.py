@@ -53,6 +53,9 @@ def test_a_missing_folder_or_file_says_what_is_there(tmp_path):
     read_saved_model(str(tmp_path))
   with pytest.raises(SavedModelNotFoundError, match="a file; expected the folder"):
     read_saved_model(str(tmp_path / "config.json"))
+  (tmp_path / "model.tar.gz").write_bytes(b"")
+  with pytest.raises(SavedModelNotFoundError, match=r"read with graftax.hub_io.load\(.*model.tar.gz"):
+    read_saved_model(str(tmp_path / "model.tar.gz"))
 
 
 @pytest.mark.parametrize("data", [b"\x89HDF\r\n\x1a\n", b"PK\x03\x04", b"", b"\n\x05\n\x01x\x12\x00", b"<html>"])
