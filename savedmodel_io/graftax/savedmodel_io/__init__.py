@@ -21,10 +21,10 @@ from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_chec
 from graftax.savedmodel_io.files.graph_file import is_graph_file
 from graftax.savedmodel_io.files.saved_model_pb import is_saved_model
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource, RestoredFunction
-from graftax.savedmodel_io.parameters.nesting import nest, unnest
 from graftax.savedmodel_io.parameters.renaming import Renaming, rename
 from graftax.savedmodel_io.saved_model import SavedModel, load
 from graftax.savedmodel_io.signatures import Signature
+from graftax.savedmodel_io.variables.nesting import nest, unnest
 from graftax.savedmodel_io.variables.sharding import partition_rules
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
 

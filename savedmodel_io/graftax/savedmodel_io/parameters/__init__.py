@@ -1,6 +1,5 @@
-"""Parameters as nested dicts, under other names, and in files of other libraries.
+"""Parameters under other names, and in files of other libraries.
 
-- `nesting`: dicts of parameters by name as nested dicts, and back.
 - `renaming`: parameters under other names, with a report of what fits.
 - `safetensors_files`: parameters in safetensors files.
 - `orbax_checkpoints`: parameters in checkpoints of Orbax.

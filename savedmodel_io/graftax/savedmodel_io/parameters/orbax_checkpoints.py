@@ -15,9 +15,9 @@ from graftax.savedmodel_io.errors import (
   ParameterNameError,
   TensorValueError,
 )
-from graftax.savedmodel_io.parameters.nesting import flat, nest
 from graftax.savedmodel_io.parameters.placement import Placement, placements
 from graftax.savedmodel_io.parameters.values import array_of_numbers
+from graftax.savedmodel_io.variables.nesting import flat, nest
 from graftax.savedmodel_io.variables.sharding import check_fit
 from graftax.savedmodel_io.writing.atomic import check_new_folder
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graftax.savedmodel_io.errors import ParameterNameError
-from graftax.savedmodel_io.parameters.nesting import flat
+from graftax.savedmodel_io.variables.nesting import flat
 
 __all__ = ["Renaming", "rename"]
 

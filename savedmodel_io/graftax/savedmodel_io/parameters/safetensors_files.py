@@ -15,9 +15,9 @@ from graftax.savedmodel_io.errors import (
   ParameterFileError,
   TensorValueError,
 )
-from graftax.savedmodel_io.parameters.nesting import flat
 from graftax.savedmodel_io.parameters.placement import Placement, placements
 from graftax.savedmodel_io.parameters.values import array_of_numbers
+from graftax.savedmodel_io.variables.nesting import flat
 from graftax.savedmodel_io.variables.sharding import is_whole, place
 from graftax.savedmodel_io.writing.atomic import check_new_file, new_file
 

@@ -13,7 +13,7 @@ from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.checkpoint.partition import Bounds
 from graftax.savedmodel_io.errors import ShardingError
 from graftax.savedmodel_io.objects.spec_text import listed
-from graftax.savedmodel_io.parameters.nesting import flat
+from graftax.savedmodel_io.variables.nesting import flat
 
 __all__ = ["ChooseSharding", "check_fit", "device_dtype", "is_whole", "partition_rules", "place", "sharding_choice"]
 
