@@ -143,6 +143,8 @@ def inspect_command(
 ) -> None:
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
 
+  `with split` stands for work for the host, such as text: `graftax run` and SavedModel.split take such a model.
+
   Of a checkpoint or a Keras file (.keras, .h5) it shows the weights.
 
   Reads no parameter's values, so it is quick for models of any size. With --trace it takes as long as jax.jit needs to

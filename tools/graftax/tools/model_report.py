@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graftax.convert import Preflight, Program, convert_program, preflight
+from graftax.convert import Preflight, Program, convert_program, preflight, split_program
 from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
 from graftax.savedmodel_io import RestoredFunction, SavedModel, Signature, VariableInfo
 from graftax.tools.abstract_trace import TraceResult, trace_program
@@ -46,11 +46,13 @@ class Verdict:
     unsupported_ops: ops it needs that have no lowering.
     problem: what else keeps it from being converted, or None.
     trace: what tracing on shapes found; None if it was not asked for or cannot be converted.
+    splits: whether what cannot be converted is work for the host, so that `SavedModel.split` takes it.
   """
 
   unsupported_ops: tuple[str, ...]
   problem: str | None
   trace: TraceResult | None = None
+  splits: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,6 +167,14 @@ def _graph_size(path: Path) -> int:
   return sum(file.stat().st_size for file in files)
 
 
+def _splits(program: Program) -> bool:
+  try:
+    split_program(program)
+  except GraftaxError:
+    return False
+  return True
+
+
 class _Survey:
   """Examines everything that can be called; ops of a function that several call count once."""
 
@@ -206,7 +216,7 @@ class _Survey:
       missing = tuple(found.unsupported_ops)
       self._missing.update(missing)
       if missing or found.unavailable:
-        return Verdict(missing, "; ".join(found.unavailable) or None), program
+        return Verdict(missing, "; ".join(found.unavailable) or None, splits=_splits(program)), program
       convert_program(found.program)
       return Verdict((), None, trace_program(found.program) if self._trace else None), program
     except GraftaxError as e:

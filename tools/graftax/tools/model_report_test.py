@@ -101,7 +101,7 @@ def test_each_trace_of_a_function_is_judged_by_itself():
   report = report_model(load(_DATA / "2026_11_22/text_and_shapes"))
   score = next(function for function in report.functions if function.path == "score")
   assert [(text, str(verdict_text(verdict))) for text, verdict in score.traces] == [
-    ("(float32[?], True) -> float32[?]", "no: table 'table' has string keys"),
+    ("(float32[?], True) -> float32[?]", "with split: table 'table' has string keys"),
     ("(float32[?], False) -> float32[?]", "yes"),
   ]
 

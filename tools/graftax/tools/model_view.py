@@ -147,11 +147,12 @@ def _tensor_lines(tensors: Sequence[TensorReport]) -> Text:
 
 
 def verdict_text(verdict: Verdict) -> Text:
-  """Returns `yes` or `no` with the reasons, and what tracing found."""
+  """Returns `yes`, `with split` or `no` with the reasons, and what tracing found."""
   reasons = [f"{', '.join(verdict.unsupported_ops)} without a lowering"] if verdict.unsupported_ops else []
   reasons += [verdict.problem] if verdict.problem is not None else []
   if reasons:
-    return Text(f"no: {'; '.join(reasons)}", "red")
+    answer, style = ("with split", "yellow") if verdict.splits else ("no", "red")
+    return Text(f"{answer}: {'; '.join(reasons)}", style)
   if verdict.trace is None:
     return Text("yes", "green")
   loops = [Text(f"loop {loop}", "dim") for loop in verdict.trace.loops]
