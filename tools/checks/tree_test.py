@@ -217,5 +217,13 @@ def test_no_path_of_a_machine_is_written_down():
   assert not _offences(_MACHINE_PATH)
 
 
+def test_no_path_of_a_machine_is_in_test_data():
+  # TensorFlow gives files that it generates such a name itself.
+  path = re.compile(rb"/(?:work|root|home)/[\w.-]+|/tmp/(?!__autograph_generated_file)[\w.-]+")
+  files = [file for package in PACKAGES for file in (ROOT / package).rglob("testdata/**/*") if file.is_file()]
+  assert files
+  assert not [str(file.relative_to(ROOT)) for file in files if path.search(file.read_bytes())]
+
+
 def test_no_registry_is_named():
   assert not _offences(_REGISTRY_HOST)
