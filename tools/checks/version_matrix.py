@@ -187,7 +187,7 @@ def try_package(package: str, environment: Environment, tests: bool) -> Row:
 def try_combination(
   packages: Sequence[str], python: Path, version: str, jax: str, wheels: Path, tests: bool
 ) -> Iterator[Row]:
-  """Tries packages with a version of JAX: each in an environment of its own, but their tests in one."""
+  """Yields the row of each package with a version of JAX. Tests share one environment; smoke tests have one each."""
   pin = f"jax=={jax}"
   if tests:
     requirements = [*map(_distribution, packages), pin, *_TEST_REQUIREMENTS]

@@ -1,7 +1,8 @@
 """Which model on Kaggle a tfhub.dev handle became.
 
 tfhub.dev redirects to Kaggle, where models have other names, and where the versions of each format are counted from 1.
-There is no rule: "google/imagenet/resnet_v2_50/feature_vector/5" is "google/resnet-v2/tensorFlow2/50-feature-vector/2".
+For example, "google/imagenet/resnet_v2_50/feature_vector/5" became
+"google/resnet-v2/tensorFlow2/50-feature-vector/2", which follows no rule.
 The table `kaggle_names.txt` has those whose redirect is published. Others are downloaded from tfhub.dev, as
 tensorflow_hub does.
 """

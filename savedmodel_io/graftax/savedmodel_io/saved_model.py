@@ -211,7 +211,7 @@ class SavedModel:
       UnsupportedOpError: some ops are implemented neither for the host nor in JAX, or some tables cannot be read; one
         error lists all.
       ConversionError: a host op stands between two numeric parts with variables.
-      TensorFlowNotFoundError: `run_head_with` is "tensorflow", which is not installed.
+      LibraryNotFoundError: `run_head_with` is "tensorflow", which is not installed.
       Others: as `convert` does.
     """
     if options is not None and not isinstance(options, ConvertOptions):

@@ -81,7 +81,7 @@ def sparse_fill_empty_rows(call: Call, inputs: Sequence[Value]) -> Sequence[Valu
   num_rows = shape[0]
   i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
   n = i.padded.shape[0]
-  # Padding is in a row of its own, after all others.
+  # Padding is sorted behind all rows.
   rows = filled(i, num_rows, [0])[:, 0].astype(jnp.int32)
   is_empty = jnp.zeros(num_rows, jnp.int32).at[rows].add(1, mode="drop") == 0
   own = jnp.concatenate([rows, jnp.where(is_empty, jnp.arange(num_rows, dtype=jnp.int32), num_rows)])

@@ -24,8 +24,8 @@ def _nudged(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple
   xp = namespace(low, high)
   first, last = np.float32(narrow_range), np.float32(2**num_bits - 1)
   # XLA multiplies by the inverse of a constant, and turns a / (b / c) into (a * c) / b; either moves the range by a
-  # step. A barrier prevents the first. It is gone before constants are simplified, so it does not prevent the second; a
-  # choice does, which changes nothing.
+  # step. A barrier prevents the first. XLA may remove barriers before the second, so a `where` that changes nothing
+  # prevents that.
   count = last - first if xp is np else lax.optimization_barrier(jnp.asarray(last - first))
   step = (high - low) / count
   step = step if xp is np else jnp.where(jnp.isnan(step), np.float32(np.nan), step)

@@ -18,7 +18,7 @@ class ReadOptions:
   Attributes:
     verify: check the checksum of every stored slice that is read. This reads all bytes of the slice.
     dtype: cast numbers to this type; None keeps the stored one.
-    copy: return an array of its own, so that no page of a mapped file stays in memory beside it.
+    copy: return a copy, so that no page of a mapped file stays in memory beside it.
     report: called while large tensors are read.
   """
 

@@ -140,7 +140,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       verify: overrides the reader's setting. Verifying reads the whole tensor, or the whole of each stored slice that
         overlaps the box.
       dtype: cast numbers to this type.
-      copy: return an array of its own, read in pieces, so that no part of the file stays in memory beside it.
+      copy: return a copy, read in pieces, so that no part of the file stays in memory beside it.
       report: as for `read`.
 
     Raises:

@@ -33,7 +33,7 @@ class TensorFlowFunction:
       program: the program; its arguments and results are flat.
 
     Raises:
-      TensorFlowNotFoundError: TensorFlow is not installed.
+      LibraryNotFoundError: TensorFlow is not installed.
       UnsupportedSavedModelError: the program captures a resource that cannot be saved.
     """
     self._program = program

@@ -133,7 +133,7 @@ def _relative(got: np.ndarray, want: np.ndarray) -> float:
     return float("nan")
   wide = np.complex128 if want.dtype.kind == "c" else np.float64
   got, want = got.astype(wide), want.astype(wide)
-  # NaN in the same places is no difference: TensorFlow's mean of an empty row is NaN.
+  # NaN equals NaN, because TensorFlow's mean of an empty row is NaN.
   different = ~((got == want) | (np.isnan(got) & np.isnan(want)))
   scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
   return float(np.abs(got[different] - want[different]).max(initial=0.0)) / scale

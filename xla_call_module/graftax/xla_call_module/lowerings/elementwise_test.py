@@ -7,8 +7,7 @@ import pytest
 from graftax.xla_call_module import Module, embed, lift
 
 _MATRIX = np.arange(6).reshape(2, 3) - 2
-# Without -1, because XLA's older emitters, which tests use, return 0 for (-1) ** -1.
-_ROW = np.array([3, 1, 2])
+_ROW = np.array([3, -1, 2])
 _LESS = "{comparison_direction = #chlo<comparison_direction LT>}"
 
 
@@ -34,9 +33,19 @@ def test_op_that_broadcasts_gives_what_xla_gives(op, kind, dtype):
     func.func public @main(%x: tensor<2x3x{kind}>, %y: tensor<3x{kind}>) -> tensor<2x3x{made}> {{
     %r = chlo.broadcast_{name} %x, %y {attributes} : (tensor<2x3x{kind}>, tensor<3x{kind}>) -> tensor<2x3x{made}>
     return %r : tensor<2x3x{made}> }} }}""")
-  x, y = _MATRIX.astype(dtype), _ROW.astype(dtype)
+  # XLA's older emitters, which tests use, return 0 for (-1) ** -1; the next test has negative exponents.
+  x, y = _MATRIX.astype(dtype), (abs(_ROW) if name == "power" else _ROW).astype(dtype)
   (got,), (want,) = lift(module)(x, y), embed(module)(x, y)
   np.testing.assert_array_equal(got, want, strict=True)
+
+
+def test_negative_exponents_of_integers_give_0_except_for_bases_1_and_minus_1():
+  module = Module.from_text("""module { func.func public @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+    %r = stablehlo.power %x, %y : tensor<4xi32>
+    return %r : tensor<4xi32> } }""")
+  bases = np.array([-2, -1, 1, 5], np.int32)
+  for exponent, expected in ((-1, [0, -1, 1, 0]), (-2, [0, 1, 1, 0])):
+    np.testing.assert_array_equal(lift(module)(bases, np.full(4, exponent, np.int32))[0], expected)
 
 
 _REAL_OPS = (

@@ -50,7 +50,7 @@ class _Entry:
     return _function(self.name)
 
 
-# Of lgamma: the logarithm of pi, and the constant term of the polynomial with which JAX 0.12 computes it in float32.
+# For lgamma: the logarithm of pi, and the constant term of the polynomial that JAX 0.12 evaluates in float32.
 _LGAMMA = (1.1447298526763916, 1.1447298858494002, -0.21417342126369476)
 _TWELFTH = (0.0833333358168602, 0.08333333333333333)
 
