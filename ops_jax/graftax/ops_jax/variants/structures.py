@@ -16,9 +16,9 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value, is_known, is_string, materialize
-from graftax.ops_jax.lists.optional_value import OptionalValue
-from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
-from graftax.ops_jax.lists.tensor_list_value import VARIANT, TensorList, larger
+from graftax.ops_jax.variants.optional_value import OptionalValue
+from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
+from graftax.ops_jax.variants.tensor_list_value import VARIANT, TensorList, larger
 
 __all__ = [
   "Constant",

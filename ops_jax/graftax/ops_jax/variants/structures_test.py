@@ -9,11 +9,11 @@ import pytest
 
 from graftax.graphdef_ir import DType
 from graftax.ops_jax import InvalidInputError
-from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
 from graftax.ops_jax.lists.tensor_list import empty_tensor_list, tensor_list_pop_back, tensor_list_push_back
-from graftax.ops_jax.lists.tensor_list_value import TensorList
-from graftax.ops_jax.lists.variants import conformed, joined, shapes_of
 from graftax.ops_jax.math.binary import add, add_n
+from graftax.ops_jax.variants.structures import conformed, joined, shapes_of
+from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
+from graftax.ops_jax.variants.tensor_list_value import TensorList
 
 _CONTEXT = types.SimpleNamespace(node_name="node", function_name="f")
 _ANY = np.int32(-1)

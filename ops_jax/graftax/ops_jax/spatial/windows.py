@@ -11,7 +11,7 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.nn.layouts import Layout, layout
+from graftax.ops_jax.spatial.layouts import Layout, layout
 
 __all__ = [
   "Conv2DAttrs",
@@ -196,6 +196,10 @@ def _padding_pairs(
         f"{2 * rank}, two per dimension."
       )
     return place.spatial(list(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True)))
+  if explicit_paddings:
+    raise InvalidInputError(
+      f"{op}: explicit_paddings={tuple(explicit_paddings)!r} with padding={padding!r}; expected none, or 'EXPLICIT'."
+    )
   if padding not in ("SAME", "VALID"):
     raise UnsupportedAttrError(f"{op}: padding={padding!r} is not supported; expected 'SAME', 'VALID' or 'EXPLICIT'.")
   # SAME puts the odd padding cell at the end, in TensorFlow as in JAX.

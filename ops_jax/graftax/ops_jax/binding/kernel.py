@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graftax.graphdef_ir import AttrValue, Node, OpSignature, traits_of
-from graftax.ops_jax._core.attributes import decode_attrs
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.precision import promote_floats
 from graftax.ops_jax._core.registry import Lowering
 from graftax.ops_jax._core.registry import lowering as registered_lowering
 from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_function, group_lists
 from graftax.ops_jax._core.static_inputs import decode_static
-from graftax.ops_jax._core.symbolic_inputs import resolve_symbols
+from graftax.ops_jax.binding.attributes import decode_attrs
+from graftax.ops_jax.binding.symbolic_inputs import resolve_symbols
 from graftax.ops_jax.bounded.dispatch import carry_bounded
 from graftax.ops_jax.int64_pairs.dispatch import DispatchInt64Pairs, data_positions, has_int64, needs_all_bits
 

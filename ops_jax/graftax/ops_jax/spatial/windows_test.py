@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
-from graftax.ops_jax.nn.layouts import layout
-from graftax.ops_jax.nn.windows import full_window, spatial_window, window_views
+from graftax.ops_jax.spatial.layouts import layout
+from graftax.ops_jax.spatial.windows import full_window, spatial_window, window_views
 
 _PLACE = layout("Test", "NHWC", 4)
 

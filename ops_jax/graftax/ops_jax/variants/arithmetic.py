@@ -9,10 +9,10 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.lists.optional_value import OptionalValue
-from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
-from graftax.ops_jax.lists.tensor_list_value import TensorList
-from graftax.ops_jax.lists.variants import Constant, OneOf, conformed, joined, shapes_of
+from graftax.ops_jax.variants.optional_value import OptionalValue
+from graftax.ops_jax.variants.structures import Constant, OneOf, conformed, joined, shapes_of
+from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
+from graftax.ops_jax.variants.tensor_list_value import TensorList
 
 __all__ = ["sum_of_variants", "zeros_of_variant"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
-from graftax.ops_jax.nn.layouts import layout
+from graftax.ops_jax.spatial.layouts import layout
 
 
 @pytest.mark.parametrize(
