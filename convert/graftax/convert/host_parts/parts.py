@@ -13,7 +13,7 @@ import numpy as np
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.host_ops.registry import handles_strings
-from graftax.convert.host_split.min_vertex_cut import minimum_vertex_cut
+from graftax.convert.host_parts.min_vertex_cut import minimum_vertex_cut
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program, UnavailableCapture
 from graftax.graphdef_ir import (

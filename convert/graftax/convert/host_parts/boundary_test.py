@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graftax.convert import UnavailableCapture, convert_program, convert_subgraph
-from graftax.convert.host_split.boundary import host_boundary
+from graftax.convert.host_parts.boundary import host_boundary
 from graftax.convert.planning.preflight import preflight
 from graftax.graphdef_ir import DType, Result, TensorRef
 from graftax.ops_jax import UnsupportedOpError

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from graftax.convert.host_ops.registry import handles_strings
-from graftax.convert.host_split.parts import find_parts, holds_numbers
+from graftax.convert.host_parts.parts import find_parts, holds_numbers
 from graftax.convert.program import Program
 from graftax.convert.subgraph import inlined
 from graftax.graphdef_ir import GraftaxError, Node

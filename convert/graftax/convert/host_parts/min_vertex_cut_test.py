@@ -1,7 +1,7 @@
 import itertools
 import random
 
-from graftax.convert.host_split.min_vertex_cut import minimum_vertex_cut
+from graftax.convert.host_parts.min_vertex_cut import minimum_vertex_cut
 
 
 def _reaches(start, following, ends, closed):
