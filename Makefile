@@ -13,6 +13,8 @@ UMBRELLA := tools/packaging/umbrella
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := third_party/locks/cpu.txt
+# The Pythons that the lock is for.
+PYTHONS := 3.11
 RELEASE_VENV := .venv-release
 RELEASE_LOCK := third_party/locks/release.txt
 hash = $(firstword $(shell { $(1); } | sha256sum))
@@ -24,14 +26,19 @@ RELEASE_READY := $(RELEASE_VENV)/.locked-$(call hash,cat $(RELEASE_LOCK))
 install_lock = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
 	  --require-hashes -r $(2)
 
+# $(call lane,TARGET,NAME,PYTHONS): makes a target in `.venv-NAME`, from the lock NAME and with the first of the Pythons that is
+# found, or with PYTHON if it was set.
+lane = python="$(if $(filter-out file,$(origin PYTHON)),$(PYTHON),$$(third_party/find_python.sh $(3)))"; \
+	  $(MAKE) $(1) VENV=.venv-$(2) LOCK=third_party/locks/$(2).txt PYTHONS="$(3)" PYTHON="$$python"
+
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 # Tests spend most of their time compiling small XLA programs, so runs (Bazel's too) share a compilation cache: a file of op
 # tests then takes a quarter of the time. The key holds program, versions and flags, so a hit never changes a result.
 JAX_CACHE := $(CURDIR)/.jax_cache
-test test-slow test-all bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
-test test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
-test test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
+test test-free test-slow test-all bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
+test test-free test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test test-free test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
 
 .PHONY: help
 help:  ## list the targets
@@ -39,7 +46,7 @@ help:  ## list the targets
 
 $(LOCKED): $(LOCK)
 	rm -rf $(VENV)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and f"Python 3.11 is needed, found {sys.version}; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHONS)".split() and f"Python $(subst $() , or ,$(PYTHONS)) is needed, found {sys.version}; set PYTHON=/path/to/python$(firstword $(PYTHONS))")'
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing the locked packages into $(VENV) (about 1.5 GB, a few minutes on first use)"
 	$(call install_lock,$(VENV),$(LOCK))
@@ -70,6 +77,18 @@ pytest_rings = status=0; for ring in free tensorflow; do echo "== tests, ring $$
 test: $(READY)  ## the fast tests: first those without TensorFlow, then those with it
 	@$(call pytest_rings,"not slow")
 
+.PHONY: test-free
+test-free: $(READY)  ## the fast tests without TensorFlow
+	$(BIN)/pytest --ring=free -m "not slow" -n $(WORKERS) --dist loadfile
+
+.PHONY: newest
+newest:  ## the fast tests on Python 3.13 or 3.12 with JAX 0.12, in .venv-newest
+	$(call lane,test,newest,3.13 3.12)
+
+.PHONY: floor
+floor:  ## the fast tests without TensorFlow with the oldest versions that the wheels declare, in .venv-floor
+	$(call lane,test-free,floor,3.11)
+
 .PHONY: test-slow
 test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the differential suite, generated cases
 	@$(call pytest_rings,"slow")
@@ -77,6 +96,23 @@ test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the
 .PHONY: test-all
 test-all: $(READY)  ## every test: those of `make test` and `make test-slow`, in one run for each ring
 	@$(call pytest_rings,"slow or not slow")
+
+LIBRARIES_VENV := .venv-jax-libraries
+LIBRARIES := testing/graftax/testing/jax_libraries
+LIBRARIES_READY := $(LIBRARIES_VENV)/.locked-$(call hash,cat $(LIBRARIES)/requirements.txt)
+# More interpreters whose TensorFlow runs the models: make jax-libraries TENSORFLOW="PYTHON ..."
+TENSORFLOW ?=
+
+$(LIBRARIES_READY): $(LIBRARIES)/requirements.txt
+	rm -rf $(LIBRARIES_VENV)
+	$(PYTHON) -m venv $(LIBRARIES_VENV)
+	$(LIBRARIES_VENV)/bin/python -m pip install --quiet --no-deps -r $<
+	touch $@
+
+.PHONY: jax-libraries
+jax-libraries: $(LIBRARIES_READY)  ## write programs of JAX libraries as SavedModels and run them in TensorFlow (an hour)
+	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) JAX_PLATFORMS=cpu $(LIBRARIES_VENV)/bin/python -m graftax.testing.jax_libraries \
+	  build/jax_libraries --tensorflow $(LIBRARIES_VENV)/bin/python $(TENSORFLOW)
 
 .PHONY: mutation-check
 mutation-check: $(READY)  ## break places one at a time and report which command detects each (minutes)
@@ -171,6 +207,12 @@ matrix: wheels  ## try the wheels on each Python and JAX, and print a table (an 
 applications: $(READY)  ## every model of keras.applications, including the large ones (an hour)
 	GRAFTAX_ALL_APPLICATIONS=1 $(BIN)/pytest --ring=tensorflow testing/graftax/testing/keras_applications_test.py
 
+HOSTILE_SEED ?= $(shell date +%j0)
+
+.PHONY: hostile-files
+hostile-files: $(READY)  ## read 5,000 hostile files with new seeds in watched processes
+	$(BIN)/python -m graftax.testing.hostile --cases 5000 --seed $(HOSTILE_SEED) --workers $(WORKERS) --shrink
+
 .PHONY: fix
 fix: $(READY)  ## format, and apply the linter's fixes
 	$(BIN)/ruff check --fix .
@@ -192,8 +234,8 @@ EMBEDDER := ../../examples/bazel_embedder
 
 .PHONY: lock
 lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; LOCK_OPTIONS=--keep changes little
-	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) cpu cuda12 cuda13 tpu release $(EMBEDDER)/requirements
+	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) cpu newest floor cuda12 cuda13 tpu release $(EMBEDDER)/requirements
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) $(RELEASE_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) .venv-newest .venv-floor $(RELEASE_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

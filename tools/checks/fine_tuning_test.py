@@ -18,13 +18,19 @@ _MODEL = ROOT / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_23/classif
 _RUN = """
 import json, os, runpy, sys
 sys.modules["tensorflow"] = None
+import jax
 import numpy as np
+from graftax.savedmodel_io import load
 model, folder, *paths = sys.argv[1:]
 results = {}
 for path in paths:
   name = os.path.basename(path)
   os.mkdir(f"{folder}/{name}")
   losses, statistics, outputs, restored = runpy.run_path(path)["main"](model, f"{folder}/{name}")
+  fn, params = load(f"{folder}/{name}/tuned").convert("__call__", training=False)
+  x = np.asarray(jax.random.normal(jax.random.key(0), (256, 4)) + 1)
+  tuned = np.asarray(fn(params, x)[0])
+  np.testing.assert_allclose(tuned, outputs, rtol=1e-4, atol=1e-4, err_msg=name)
   statistics = {str(key).replace("/", "."): np.asarray(value).tolist() for key, value in statistics.items()}
   results[name] = losses, statistics, np.asarray(outputs).tolist(), np.asarray(restored).tolist()
 print(json.dumps(results))
@@ -47,6 +53,15 @@ def test_losses_fall_statistics_update_and_what_was_saved_is_restored(tmp_path):
   np.testing.assert_allclose(results["flax_nnx.py"][0], results["equinox_model.py"][0], rtol=1e-4)
 
 
+@pytest.mark.slow  # 10 s
+def test_examples_run_without_arguments():
+  environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+  ran = subprocess.run([sys.executable, _EXAMPLES[0]], env=environment, capture_output=True, text=True)
+  assert ran.returncode == 0, ran.stderr
+  folder = ran.stdout.splitlines()[-1].removeprefix("SavedModel: ")
+  assert os.path.isfile(f"{folder}/saved_model.pb")
+
+
 @pytest.mark.parametrize("path", _EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_short(path):
-  assert len(path.read_text(encoding="utf-8").splitlines()) < 60
+  assert len(path.read_text(encoding="utf-8").splitlines()) < 65

@@ -1,8 +1,8 @@
-"""Tests of the layering contract on small import graphs."""
+"""Tests of the contracts between packages and between rooms on small import graphs."""
 
 import grimp
 import pytest
-from import_arrows import ArrowsContract, parse_arrows
+from import_arrows import ArrowsContract, RoomsContract, parse_arrows, parse_rooms
 from importlinter import ContractCheck
 
 _OPTIONS = {
@@ -62,3 +62,38 @@ def test_other_imports_break_it_and_say_why(importer, imported, message):
 
 def test_a_package_without_siblings_has_no_arrows():
   assert parse_arrows(["low ->", "high -> low"]) == {"low": frozenset(), "high": frozenset({"low"})}
+
+
+def _check_rooms(*imports: tuple[str, str], rooms: str = "low: top > left right > core") -> list[str]:
+  graph = grimp.ImportGraph()
+  for module in ("low", "low.top.x", "low.left.x", "low.right.x", "low.core", "low.core_test"):
+    graph.add_module(f"graftax.{module}")
+  for importer, imported in imports:
+    graph.add_import(
+      importer=f"graftax.low.{importer}", imported=f"graftax.low.{imported}", line_number=3, line_contents=""
+    )
+  contract = RoomsContract(name="rooms", session_options={}, contract_options={"rooms": [rooms]})
+  return contract.check(graph, verbose=False).metadata["problems"]
+
+
+def test_rooms_may_import_rooms_below_them():
+  assert _check_rooms(("top.x", "left.x"), ("top.x", "core"), ("right.x", "core"), ("core_test", "top.x")) == []
+
+
+@pytest.mark.parametrize(("importer", "imported"), [("core", "left.x"), ("left.x", "right.x")])
+def test_rooms_may_not_import_rooms_above_or_beside_them(importer, imported):
+  (problem,) = _check_rooms((importer, imported))
+  assert problem.startswith(f"graftax.low.{importer} (line 3) imports graftax.low.{imported}: ")
+
+
+def test_each_room_is_listed_and_each_listed_room_exists():
+  problems = _check_rooms(rooms="low: top > left wing > core")
+  assert [problem.partition(";")[0] for problem in problems] == [
+    "low: 'right' is not in the list of rooms in pyproject.toml",
+    "low: there is no room 'wing'",
+  ]
+
+
+def test_a_room_that_is_listed_twice_is_an_error():
+  with pytest.raises(ValueError, match="'left' is listed twice"):
+    parse_rooms("low: top > left > left")

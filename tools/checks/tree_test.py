@@ -158,6 +158,40 @@ def test_mlir_is_imported_in_one_module_or_one_folder_at_most(package):
   assert len(users) <= 1, users
 
 
+# Ways to ask which JAX is installed. A manifest may record the version.
+_JAX_PROBE = re.compile(
+  r"^(?!.*\"jax_version\":).*(?:\bjax(?:lib)?\.(?:__version__|version)\b|\bhasattr\((?:jax|jaxlib|jnp|lax)\b"
+  r"|\bgetattr\((?:jax|jaxlib|jnp|lax)\b[^,]*, *[\"'][^,]*,|\b[Uu]ntil jax(?:lib)?\s*[>=<])"
+)
+
+
+def _probes(text: str) -> list[str]:
+  """Returns the lines that ask which JAX is installed, or say that they differ by its version."""
+  return [line.strip() for line in text.splitlines() if _JAX_PROBE.search(line)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_differences_between_versions_of_jax_are_in_one_module(package):
+  found = {str(path.relative_to(ROOT)): _probes(path.read_text()) for path in _sources(package)}
+  assert {path: lines for path, lines in found.items() if lines and not path.endswith("/jax_versions.py")} == {}
+
+
+@pytest.mark.parametrize(
+  ("line", "asks"),
+  [
+    ("if jax.__version__ >= '0.11':", True),
+    ("new = jaxlib.version.__version_info__ > (0, 11)", True),
+    ("if hasattr(jax.lax, 'ragged_dot'):", True),
+    ("dot = getattr(lax, 'ragged_dot', None)", True),
+    ("x = 1  # Until jax>=0.11: a reason", True),
+    ("op = getattr(lax, name)", False),
+    ('"jax_version": jax.__version__,', False),
+  ],
+)
+def test_a_line_that_asks_for_the_version_of_jax_is_found(line, asks):
+  assert bool(_probes(line)) == asks
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_third_party_imports_are_declared(package):
   distributions = packages_distributions()
@@ -166,6 +200,8 @@ def test_third_party_imports_are_declared(package):
     declared.add("tensorflow-cpu")
   undeclared = set()
   for path in _sources(package):
+    if "jax_libraries/programs" in str(path):
+      continue  # run in an environment of their own, which requirements.in beside them describes
     for name in (
       {module.partition(".")[0] for module in _imported_modules(path)} - {"graftax"} - sys.stdlib_module_names
     ):

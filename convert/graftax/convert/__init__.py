@@ -28,10 +28,12 @@ from graftax.convert.errors import (
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.host_split.split import Split, split_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
-from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient, gradient_name
+from graftax.convert.planning.custom_gradient import gradient_name
 from graftax.convert.planning.preflight import Preflight, preflight
 from graftax.convert.program import (
   Capture,
+  CapturedTensor,
+  CustomGradient,
   Program,
   SentencePieceModel,
   StringTable,
@@ -43,7 +45,7 @@ from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
-from graftax.graphdef_ir import LibraryNotFoundError
+from graftax.graphdef_ir import LibraryNotFoundError, LimitExceededError, Limits
 from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError
 
 # Only programs that write TensorFlow graphs need these.
@@ -65,6 +67,8 @@ __all__ = [
   "InputError",
   "InputStructure",
   "LibraryNotFoundError",
+  "LimitExceededError",
+  "Limits",
   "LookupTable",
   "MissingInputError",
   "OutputStructure",

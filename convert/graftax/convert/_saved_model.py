@@ -19,7 +19,8 @@ def program_from_saved_model(path: Path, args: tuple[Any, ...], kwargs: Mapping[
   Args:
     path: its folder.
     args: specs that choose among the traces of a restored function.
-    kwargs: `signature`, the name of a signature or restored function, and `tags`; all others are specs by name.
+    kwargs: `signature`, the name of a signature or restored function, `tags`, and `allow_files_in`; all others are
+      specs by name.
 
   Raises:
     LibraryNotFoundError: graftax-savedmodel-io is not installed.
@@ -28,5 +29,6 @@ def program_from_saved_model(path: Path, args: tuple[Any, ...], kwargs: Mapping[
     io: Any = importlib.import_module("graftax.savedmodel_io")
   specs = dict(kwargs)
   name, tags = specs.pop("signature", _DEFAULT), specs.pop("tags", None)
-  program: Program = io.load(path, tags).program(name, *args, **specs)
+  allowed = specs.pop("allow_files_in", ())
+  program: Program = io.load(path, tags, allow_files_in=allowed).program(name, *args, **specs)
   return program

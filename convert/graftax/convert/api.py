@@ -10,6 +10,7 @@ from graftax.convert.conversion import convert_program
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.function import program_from_concrete_function
 from graftax.convert.options import ConvertOptions
+from graftax.convert.shown_names import shown
 from graftax.convert.sources import program_from
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.variable import Variable
@@ -39,8 +40,11 @@ def convert(tf_func: Any, /, *args: Any, **kwargs: Any) -> tuple[AnnotatedFuncti
       one of the parameters, under its name, as if the function captured it; pass None in its place to the JAX function.
     **kwargs: example arguments by keyword. For a graph, pass instead `inputs=` and `outputs=`, names of tensors (one, a
       list, or a dict from argument or result name to tensor name), and `variables=`, values by name, if it is not
-      frozen. For the path of a SavedModel, `signature=` is the name of a signature or function (by default
-      "serving_default"), and `tags=` selects a graph.
+      frozen. `extra_ops=`, an OpList message or its bytes, declares ops that TensorFlow does not have; a graph that
+      uses their results only as inputs of other ops needs none. For the path of a SavedModel, `signature=` is the name
+      of a signature or function (by default "serving_default"), and `tags=` selects a graph. For both,
+      `allow_files_in=` names folders whose files the model may read: by default a SavedModel reads those of its own
+      folder, and a graph none.
 
   Returns:
     `(fn, params)`. `fn(params, *args, rng=None, **kwargs)` returns `(outputs, new_params)`; `params` maps TensorFlow's
@@ -139,7 +143,7 @@ def _only_concrete(tf_func: Any) -> Any:
 def _functional(function: AnnotatedFunction, params: Mapping[str, Variable]) -> AnnotatedFunction:
   if params:
     raise ConversionError(
-      f"convert_functional: {function.name} has variables {list(params)!r}; use convert, which returns them as "
+      f"convert_functional: {function.name} has variables {shown(params)}; use convert, which returns them as "
       f"parameters."
     )
 

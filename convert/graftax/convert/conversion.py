@@ -17,16 +17,21 @@ from graftax.convert.gc_pause import without_garbage_collection
 from graftax.convert.generator_variables import generator_variables
 from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.plan import Plan, Planner
-from graftax.convert.planning.preflight import check_program
 from graftax.convert.planning.size_bounds import check_max_sizes
 from graftax.convert.program import Program
+from graftax.convert.recursion import recursion_as_limit
+from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import flatten_call
+from graftax.convert.support_check import check_program
 from graftax.convert.trace_state import is_outside_of_transformations
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec
-from graftax.graphdef_ir import FunctionLibrary, follow_calls, referenced_functions
-from graftax.ops_jax import BoundedArray, Value, as_int64_pair, materialize, to_jax_exactly
+from graftax.graphdef_ir import Budget, FunctionLibrary, follow_calls, referenced_functions
+from graftax.ops_jax import BoundedArray, Value, argument_bytes, as_int64_pair, materialize, to_jax_exactly
 
 __all__ = ["convert_program"]
+
+# How many variables a message describes.
+_MOST_SHAPES = 5
 
 # These options check calls, so they are read at each call, as in TF2JAX. The conversion fixes all others.
 _CALL_TIME_OPTIONS = ("strict_shape_check", "strict_dtype_check", "xlacallmodule_strict_checks")
@@ -67,14 +72,22 @@ def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
-  program = check_program(program, keep_asserts=options.enable_checkify_for_asserts, fallback=options.fallback)
+  with recursion_as_limit(program.name):
+    return _planned(program, options, read_checks)
+
+
+def _planned(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
+  found = check_program(program, keep_asserts=options.enable_checkify_for_asserts, fallback=options.fallback)
+  program = found.program
   check_max_sizes(program, options.max_sizes)
   planner = Planner(program.library, program.signatures, options, program.gradients)
   # The caller gets the values of the variables, so the function must not keep them alive.
   kept = dataclasses.replace(program, variables={name: _of_shape(v) for name, v in program.variables.items()})
   with without_garbage_collection():
     plan = planner.plan_root(program.function)
-  return _Call(kept, planner, plan, options, read_checks, generator_variables(program))
+  constants = [value for value in (*plan.constants.values(), *program.captures) if isinstance(value, np.ndarray)]
+  num_bytes = argument_bytes(constants)
+  return _Call(kept, planner, plan, options, read_checks, generator_variables(program), found.num_nodes, num_bytes)
 
 
 def _annotate(call: "_Call") -> AnnotatedFunction:
@@ -96,6 +109,8 @@ class _Call:
   options: ConvertOptions
   read_checks: bool
   generators: frozenset[str]
+  num_nodes: int
+  constant_bytes: int
 
   def __call__(self, params: Mapping[str, Value], /, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Value]]:
     _check_parameters(self.program, params)
@@ -119,14 +134,23 @@ class _Call:
     options = options or self._options_now()
     state = State(params, self.generators)
     key = None if rng is None else _as_key(rng, self.program.name)
-    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, dict(params))))
-    if options.max_sizes and not is_traced and is_outside_of_transformations():
+    leaves = jax.tree.leaves((flat, dict(params)))
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    runs_at_once = not is_traced and is_outside_of_transformations()
+    if options.max_sizes and runs_at_once:
       # Sizes are known. A loop that needs a bound runs step by step instead, so nothing can exceed one.
       options = dataclasses.replace(options, max_sizes=None)
-    evaluator = Evaluator(self.planner, options, state, key)
+    budget = Budget(
+      options.limits,
+      num_nodes=self.num_nodes,
+      argument_bytes=argument_bytes(leaves) + self.constant_bytes,
+      is_traced=not runs_at_once,
+    )
+    evaluator = Evaluator(self.planner, options, state, key, budget=budget)
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
       try:
-        results = evaluator.run(self.plan, [*flat, *self.program.captures])
+        with recursion_as_limit(self.program.name):
+          results = evaluator.run(self.plan, [*flat, *self.program.captures])
       except Exception as error:
         _blame_parameter_shapes(self.program, params, error)
         raise
@@ -172,10 +196,12 @@ def _check_parameters(program: Program, params: Mapping[str, Value]) -> None:
   missing = [name for name in program.variables if name not in params]
   unknown = [name for name in params if name not in program.variables]
   wrong = [
-    f"Some parameters are {what}, {names!r}." for what, names in (("missing", missing), ("unknown", unknown)) if names
+    f"Some parameters are {what}, {shown(names)}."
+    for what, names in (("missing", missing), ("unknown", unknown))
+    if names
   ]
   if wrong:
-    raise ParameterError(f"{program.name}: {' '.join(wrong)} Expected {list(program.variables)!r}.")
+    raise ParameterError(f"{program.name}: {' '.join(wrong)} Expected {shown(program.variables)}.")
 
 
 def _blame_parameter_shapes(program: Program, params: Mapping[str, Value], error: Exception) -> None:
@@ -188,8 +214,10 @@ def _blame_parameter_shapes(program: Program, params: Mapping[str, Value], error
     f"{name!r} is {list(seen)}, expected {list(expected)}" for name, seen, expected in shapes if seen != expected
   ]
   if wrong:
+    more = f"; and {len(wrong) - _MOST_SHAPES} more" if len(wrong) > _MOST_SHAPES else ""
     raise ParameterError(
-      f"{program.name}: shapes of parameters do not fit: {'; '.join(wrong)}. With them the program fails: {error}"
+      f"{program.name}: shapes of parameters do not fit: {'; '.join(wrong[:_MOST_SHAPES])}{more}. With them "
+      f"the program fails: {error}"
     ) from error
 
 

@@ -2,25 +2,23 @@
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.program import Program
+from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.tables import with_tables
 from graftax.convert.variable import Variable, variable_name
-from graftax.graphdef_ir import Function, Graph, Node, traits_of
+from graftax.graphdef_ir import Function, Graph, ModelFolder, Node, traits_of, validate_nodes
 
 __all__ = ["program_from_graph_def"]
 
 # Any in this module: values of variables are anything that `np.asarray` accepts.
-
-# How many names a message lists.
-_NUM_SHOWN = 10
 
 
 def program_from_graph_def(
@@ -30,6 +28,7 @@ def program_from_graph_def(
   *,
   variables: Mapping[str, Any] | None = None,
   name: str = "graph",
+  folder: ModelFolder | None = None,
 ) -> Program:
   """Returns a program that computes some tensors of a graph from others.
 
@@ -40,24 +39,30 @@ def program_from_graph_def(
     outputs: names of the tensors to fetch, in the same form.
     variables: values of the graph's variables by name; not needed if the graph is frozen.
     name: the name of the program, also used in messages.
+    folder: the files that the graph may read; by default none.
 
   Raises:
     ConversionError: inputs or outputs are not given, there are no such tensors, or a variable has no value.
+    GraphError: a node of the graph is not well-formed.
   """
   if inputs is None or outputs is None:
     raise ConversionError(
       f"{name}: pass inputs=[...] and outputs=[...], names of tensors of the graph. Its placeholders are "
-      f"{_shown([node.name for node in graph.nodes if _can_be_fed(node)])}; nothing reads "
-      f"{_shown(_ends(graph))}."
+      f"{shown([node.name for node in graph.nodes if _can_be_fed(node)])}; nothing reads "
+      f"{shown(_ends(graph))}."
     )
+  # The program holds only what the outputs need of it.
+  validate_nodes(graph)
   whole = Program(
     name=name,
     function=Function(name, (), (), graph.nodes),
     library=graph.library,
     signatures=graph.signatures,
+    is_validated=True,
     inputs=InputStructure((), {}, inspect.Signature()),
     outputs=OutputStructure(()),
     part_code=f"graftax.convert.convert(graph, outputs={_listed(outputs)!r}",
+    folder=ModelFolder.of(None) if folder is None else folder,
   )
   return _with_variables(cut(with_tables(whole), inputs, outputs), variables or {})
 
@@ -86,13 +91,8 @@ def _with_variables(program: Program, given: Mapping[str, Any]) -> Program:
   missing = [name for name in names if name not in given]
   if missing:
     raise ConversionError(
-      f"{program.name}: the graph is not frozen; pass variables={{name: array}} with values for {_shown(missing)}, or "
+      f"{program.name}: the graph is not frozen; pass variables={{name: array}} with values for {shown(missing)}, or "
       f"convert the SavedModel or hub module that holds them."
     )
   variables = {name: Variable(np.asarray(given[name]), f"{name}:0") for name in dict.fromkeys(names)}
   return dataclasses.replace(program, variables=variables)
-
-
-def _shown(names: Sequence[str]) -> str:
-  more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
-  return f"{list(names[:_NUM_SHOWN])!r}{more}"

@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from graftax.graphdef_ir import Limits
 from graftax.ops_jax import LoweringOptions
 
 __all__ = ["ConvertOptions", "current_options", "get_config", "override_config", "update_config"]
@@ -50,6 +51,10 @@ class ConvertOptions(LoweringOptions):
     sizes = self.max_sizes
     if sizes is not None and not (isinstance(sizes, Mapping) and all(map(_is_size, sizes.values()))):
       raise ValueError(f"Option 'max_sizes' maps names of nodes or ops to integers of at least 0; got {sizes!r}.")
+    if isinstance(self.allow_custom_calls, str) or not all(isinstance(name, str) for name in self.allow_custom_calls):
+      raise ValueError(f"Option 'allow_custom_calls' is a tuple of names; got {self.allow_custom_calls!r}.")
+    if not isinstance(self.limits, Limits):
+      raise ValueError(f"Option 'limits' is a graftax.convert.Limits; got {self.limits!r}.")
 
 
 def _is_size(value: Any) -> bool:

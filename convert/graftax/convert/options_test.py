@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from graftax.convert import ConvertOptions, current_options, get_config, override_config, update_config
+from graftax.convert import ConvertOptions, Limits, current_options, get_config, override_config, update_config
 
 
 def test_overrides_nest_and_end_with_their_block():
@@ -53,3 +53,10 @@ def test_help_describes_every_option():
   lines = ConvertOptions.__doc__.splitlines()
   for option in dataclasses.fields(ConvertOptions):
     assert sum(line.startswith(f"  {option.name}: ") for line in lines) == 1, option.name
+
+
+def test_limits_are_an_option():
+  with override_config("limits", Limits(steps=7)):
+    assert current_options().limits == Limits(steps=7)
+  with pytest.raises(ValueError, match=r"'limits' is a graftax.convert.Limits; got 7"):
+    update_config("limits", 7)

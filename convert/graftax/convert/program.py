@@ -5,20 +5,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from graftax.convert.planning.custom_gradient import CustomGradient
+from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.variable import PlacedVariable, Variable
-from graftax.graphdef_ir import Function, FunctionLibrary, OpSignatures
+from graftax.graphdef_ir import Function, FunctionLibrary, ModelFolder, OpSignatures, TensorRef, UnsafeFileError
 from graftax.ops_jax import ResourceHandle
 
 __all__ = [
   "Capture",
+  "CapturedTensor",
+  "CustomGradient",
   "HostCapture",
   "Program",
   "SentencePieceModel",
   "StringTable",
   "StringVariable",
   "UnavailableCapture",
+  "UnsafeCapture",
 ]
 
 
@@ -31,6 +34,17 @@ class UnavailableCapture:
   """
 
   what: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnsafeCapture(UnavailableCapture):
+  """A table in a file that the model may not read.
+
+  Attributes:
+    error: is raised if a node that must run reads the table.
+  """
+
+  error: UnsafeFileError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +94,40 @@ class SentencePieceModel(HostCapture):
 Capture = ResourceHandle | np.ndarray | UnavailableCapture
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
+class CapturedTensor:
+  """A tensor of the forward pass: output `ref` in the body of `function`.
+
+  Attributes:
+    function: name of the function in the library.
+    ref: the tensor.
+    copies: `(function, ref)` of the same tensor in each function of the library whose body is a copy.
+  """
+
+  function: str
+  ref: TensorRef
+  copies: tuple[tuple[str, TensorRef], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CustomGradient:
+  """The derivative of one IdentityN node.
+
+  Attributes:
+    function: name of the gradient function in the library; its parameters are the cotangents of the node's outputs
+      whose `takes` is true, then the captures.
+    takes: for each output of the node, whether the gradient function has a parameter for its cotangent.
+    results: for each input of the node, which result of the gradient function is its cotangent, or None for zero.
+    captures: the values that the gradient function closes over.
+  """
+
+  function: str
+  takes: tuple[bool, ...]
+  results: tuple[int | None, ...]
+  captures: tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Program:
   """A TensorFlow function with everything that it refers to.
 
@@ -100,6 +147,8 @@ class Program:
     inputs: the structure of its arguments.
     outputs: the structure of its results.
     part_code: the beginning of Python code that converts a part of it. Error messages that suggest this complete it.
+    folder: the files that nodes which run on the host may read; by default none.
+    is_validated: whether all nodes were validated when the graph was read. If not, the conversion does it.
   """
 
   name: str
@@ -113,3 +162,11 @@ class Program:
   inputs: InputStructure
   outputs: OutputStructure
   part_code: str = "graftax.convert.convert_subgraph(function"
+  folder: ModelFolder = ModelFolder()
+  is_validated: bool = False
+
+  def __repr__(self) -> str:
+    return (
+      f"Program({self.name!r}, {len(self.function.nodes)} nodes, {len(self.library)} functions, "
+      f"{len(self.variables)} variables {shown(self.variables)})"
+    )

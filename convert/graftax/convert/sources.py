@@ -11,9 +11,10 @@ from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
 from graftax.convert.from_graph_def import program_from_graph_def
 from graftax.convert.live.function import EXPECTED, program_from_concrete_function, trace
+from graftax.convert.options import current_options
 from graftax.convert.program import Program
 from graftax.convert.subgraph import cut
-from graftax.graphdef_ir import Graph, ParseError, graph_from_proto, parse_graph
+from graftax.graphdef_ir import Graph, ModelFolder, ParseError, graph_from_proto, parse_graph, read_regular_file
 
 __all__ = ["is_jax_function", "program_from"]
 
@@ -28,7 +29,7 @@ _OTHER_FILES = {
   "graftax.savedmodel_io.read_weights.",
 }
 
-_GRAPH_OPTIONS = ("inputs", "outputs", "variables")
+_GRAPH_OPTIONS = ("inputs", "outputs", "variables", "allow_files_in", "extra_ops")
 
 
 def program_from(source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
@@ -81,7 +82,7 @@ def _program_from_file(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, A
   if path.suffix == ".meta":
     return _program_from_meta_graph(path, args, kwargs)
   try:
-    data = path.read_bytes()
+    data = read_regular_file(path, f"convert: {str(path)!r}")
   except OSError as e:
     raise ConversionError(
       f"convert: cannot read {str(path)!r} ({e.strerror or e}); expected the folder of a SavedModel or a "
@@ -105,12 +106,33 @@ def _program_from_graph(source: Any, name: str, args: tuple[Any, ...], kwargs: M
     graph = source
   else:
     try:
-      graph = graph_from_proto(source) if _is_graph_def(source) else parse_graph(bytes(source))
+      extra_ops, limits = _op_list(kwargs.get("extra_ops")), current_options().limits
+      graph = (
+        graph_from_proto(source, extra_ops=extra_ops, limits=limits)
+        if _is_graph_def(source)
+        else parse_graph(bytes(source), extra_ops=extra_ops, limits=limits)
+      )
     except ParseError as e:
       what = next((hint for start, hint in _OTHER_FILES.items() if _begins_with(source, start)), "")
       raise ConversionError(f"convert: {name}: {e} Expected a serialized GraphDef. {what}".rstrip()) from e
   inputs, outputs = kwargs.get("inputs"), kwargs.get("outputs")
-  return program_from_graph_def(graph, inputs, outputs, variables=kwargs.get("variables"), name=Path(name).stem)
+  folder = ModelFolder.of(None, kwargs.get("allow_files_in", ()))
+  return program_from_graph_def(
+    graph, inputs, outputs, variables=kwargs.get("variables"), name=Path(name).stem, folder=folder
+  )
+
+
+def _op_list(extra_ops: Any) -> bytes | None:
+  """Returns an OpList message, ours or TensorFlow's, as bytes."""
+  if extra_ops is None or isinstance(extra_ops, bytes):
+    return extra_ops
+  if getattr(getattr(extra_ops, "DESCRIPTOR", None), "name", "") != "OpList":
+    raise ConversionError(
+      f"convert: extra_ops is a {type(extra_ops).__name__}; expected an OpList message or its bytes, as "
+      "graftax.graphdef_ir.schema.OpList(op=[...]) is."
+    )
+  data: bytes = extra_ops.SerializeToString()
+  return data
 
 
 def _begins_with(source: Any, start: bytes) -> bool:

@@ -11,8 +11,10 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.planning.custom_gradient import attach_custom_gradients
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program
+from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure, keyword_structure
 from graftax.graphdef_ir import (
+  DType,
   Function,
   GraftaxError,
   GraphError,
@@ -27,6 +29,7 @@ from graftax.graphdef_ir import (
   tensor_spec,
   traits_of,
 )
+from graftax.graphdef_ir.errors import UnknownOpError
 
 __all__ = ["TensorNames", "cut", "inlined"]
 
@@ -74,6 +77,7 @@ def cut(program: Program, inputs: TensorNames | None, outputs: TensorNames | Non
   fetches = None if outputs is None else [_parse(name, program) for name in _flat(outputs)]
   whole = _with_tensors(program, [*feeds, *(fetches or ())])
   specs = [_spec(ref, whole, program) for ref in feeds]
+  _check_types_of_inputs(feeds, specs, whole, program)
   fetched = _fetch(whole, fetches, program)
   fed = dict(zip(feeds, specs, strict=True))
   part = cut_function(fetched, fed, lambda cut_off: _kept(cut_off, fetched, feeds, program))
@@ -118,7 +122,7 @@ def _with_tensors(program: Program, refs: Sequence[TensorRef]) -> Function:
     missing = _missing(function, refs)
   if missing:
     known = [*(parameter.name for parameter in function.parameters), *(node.name for node in function.nodes)]
-    raise ConversionError(f"{program.name}: has no tensors {missing!r}{_similar(missing, known)}")
+    raise ConversionError(f"{program.name}: has no tensors {shown(missing)}{_similar(missing, known)}")
   return function
 
 
@@ -143,8 +147,35 @@ def _spec(ref: TensorRef, function: Function, program: Program) -> TensorSpec:
     return TensorSpec(parameter.shape, parameter.dtype, parameter.name)
   try:
     return tensor_spec(ref, function.node(ref.node), program.library, program.signatures)
+  except UnknownOpError:
+    return TensorSpec(PartialShape(None), _type_from_readers(ref, function, program), ref.node)
   except GraphError as e:
     raise ConversionError(f"{program.name}: {e}") from e
+
+
+def _check_types_of_inputs(
+  feeds: Sequence[TensorRef], specs: Sequence[TensorSpec], function: Function, program: Program
+) -> None:
+  wrong = [ref for ref, spec in zip(feeds, specs, strict=True) if spec.dtype is DType.INVALID]
+  if wrong:
+    raise ConversionError(
+      f"{program.name}: the element type of the input {str(wrong[0])!r} is unknown, because op "
+      f"{function.node(wrong[0].node).op!r} is not one of TensorFlow's. Pass its OpDef, as in convert(graph, "
+      f"extra_ops=OpList)."
+    )
+
+
+def _type_from_readers(ref: TensorRef, function: Function, program: Program) -> DType:
+  """Returns the element type that the readers of a tensor declare; INVALID if none does."""
+  for node in function.nodes:
+    signature = program.library.signature(node.op) or program.signatures.get(node.op)
+    if signature is None or ref not in node.inputs:
+      continue
+    try:
+      return signature.input_types(signature.with_defaults(node.attrs))[node.inputs.index(ref)]
+    except (GraphError, IndexError):
+      continue
+  return DType.INVALID
 
 
 def _fetch(function: Function, fetches: Sequence[TensorRef] | None, program: Program) -> Function:
@@ -181,7 +212,8 @@ def _check_fed(part: Function, num_inputs: int, whole: Function, program: Progra
   missing += (node.name for node in part.nodes if traits_of(node.op).makes == "placeholder")
   if missing:
     raise ConversionError(
-      f"{program.name}: the part between the given inputs and outputs also needs {missing!r}; add these to the inputs."
+      f"{program.name}: the part between the given inputs and outputs also needs {shown(missing)}; add these to "
+      "the inputs."
     )
 
 

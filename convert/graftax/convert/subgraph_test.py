@@ -6,6 +6,7 @@ import pytest
 from graftax.convert import ConversionError, convert, convert_program, convert_subgraph
 from graftax.convert.subgraph import cut
 from graftax.graphdef_ir import DType, FunctionRef, schema
+from graftax.ops_jax import register
 from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
@@ -128,3 +129,47 @@ def test_without_inputs_the_whole_functions_inputs_stay():
   fn, _ = convert_subgraph(program(function("f", ["x"], nodes, ["y"])), None, ["double"])
   assert list(fn.signature.parameters) == ["x"]
   np.testing.assert_array_equal(fn({}, np.float32(3))[0][0], 6)
+
+
+@pytest.fixture
+def custom_graph():
+  """A frozen graph with an op that is registered here and of which it has no declaration."""
+
+  @register("AcmeScale", ignores=("T",), override=True)
+  def acme_scale(x, y, *, factor: float):
+    """Returns the scaled sum, and the difference."""
+    return (x + y) * factor, x - y
+
+  graph = schema.GraphDef()
+  graph.node.add(name="x", op="Placeholder").attr["dtype"].type = DType.FLOAT
+  custom = graph.node.add(name="custom", op="AcmeScale", input=["x", "x"])
+  custom.attr["factor"].f, custom.attr["T"].type = 3, DType.FLOAT
+  graph.node.add(name="y", op="AddV2", input=["custom:1", "custom"]).attr["T"].type = DType.FLOAT
+  return graph.SerializeToString()
+
+
+def test_a_registered_op_of_a_frozen_graph_needs_no_declaration(custom_graph):
+  x = np.float32([1, 2])
+  fn, params = convert(custom_graph, inputs="x", outputs=["y", "custom", "custom:1"])
+  for got, want in zip(fn(params, x)[0], [6 * x, 6 * x, 0 * x], strict=True):
+    np.testing.assert_array_equal(got, want)
+  fn, params = convert(custom_graph, inputs=["custom", "custom:1"], outputs="y")
+  np.testing.assert_array_equal(fn(params, x, x)[0], 2 * x)
+
+
+def test_extra_ops_declare_what_the_graph_does_not(custom_graph):
+  graph = schema.GraphDef.FromString(custom_graph)
+  del graph.node[2]
+  with pytest.raises(ConversionError, match=r"input 'custom' is unknown.*'AcmeScale'.*extra_ops"):
+    convert(graph.SerializeToString(), inputs="custom", outputs="custom")
+  declared = schema.OpList()
+  op = declared.op.add(name="AcmeScale")
+  for name in ("x", "y"):
+    op.input_arg.add(name=name, type=DType.FLOAT)
+  for name in ("sum", "difference"):
+    op.output_arg.add(name=name, type=DType.FLOAT)
+  for extra_ops in (declared, declared.SerializeToString()):
+    fn, params = convert(graph.SerializeToString(), inputs="custom", outputs="custom", extra_ops=extra_ops)
+    np.testing.assert_array_equal(fn(params, np.float32([5]))[0], [5])
+  with pytest.raises(ConversionError, match="extra_ops is a list; expected an OpList"):
+    convert(graph.SerializeToString(), inputs="custom", outputs="custom", extra_ops=[])

@@ -2,11 +2,10 @@
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from graftax.graphdef_ir import DType, GraftaxError, Node
+from graftax.graphdef_ir import DType, GraftaxError, ModelFolder, Node, UnreadableFileError
 
 __all__ = ["TableFileError", "read_table_file"]
 
@@ -18,43 +17,66 @@ class TableFileError(GraftaxError, ValueError):
   """A file does not hold the table that the model describes."""
 
 
-def read_table_file(node: Node, file: np.ndarray, dtypes: tuple[DType, DType]) -> tuple[np.ndarray, np.ndarray]:
+def read_table_file(
+  node: Node, file: np.ndarray, dtypes: tuple[DType, DType], folder: ModelFolder
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns the keys and values of a table in a text file.
 
   Args:
     node: the node that fills the table, with the columns of keys and values.
     file: the path of the file, a string scalar.
     dtypes: the dtypes of keys and values.
+    folder: the files that may be read.
 
   Raises:
     TableFileError: the file cannot be read, is too short, or a line does not have the columns.
+    UnsafeFileError: it is not one that may be read.
   """
-  path = Path(np.asarray(file, object).reshape(-1)[0].decode())
-  attrs: dict[str, object] = {"vocab_size": -1, "delimiter": b"\t", "offset": 0, **node.attrs}
-  lines = _lines(path, attrs["vocab_size"], attrs["offset"])
+  path = _path(file)
+  size, offset = (_integer(node, name, default) for name, default in (("vocab_size", -1), ("offset", 0)))
+  delimiter = node.attrs.get("delimiter", b"\t")
+  if not isinstance(delimiter, bytes) or len(delimiter) != 1:
+    raise TableFileError(f"attribute 'delimiter' of {node.op} node {node.name!r} is {delimiter!r}; expected one byte.")
+  lines = _lines(path, size, offset, folder, f"{node.op} node {node.name!r}")
   keys, values = (
-    _column(lines, attrs[f"{kind}_index"], attrs["delimiter"], dtype, path)
+    _column(lines, _integer(node, f"{kind}_index", _WHOLE_LINE), delimiter, dtype, path)
     for kind, dtype in zip(("key", "value"), dtypes, strict=True)
   )
   _check_different(keys, values, path)
   return keys, values
 
 
-def _lines(path: Path, size: object, offset: object) -> list[bytes]:
-  assert isinstance(size, int) and isinstance(offset, int), f"internal: {size!r} lines after {offset!r}."
+def _path(file: np.ndarray) -> str:
+  names = np.asarray(file, object).reshape(-1).tolist()
+  if len(names) != 1 or not isinstance(names[0], bytes):
+    raise TableFileError(f"the path of its file is {names[:5]!r}; expected one string.")
+  return str(names[0].decode(errors="surrogateescape"))
+
+
+def _integer(node: Node, name: str, default: int) -> int:
+  value = node.attrs.get(name, default)
+  if not isinstance(value, int):
+    raise TableFileError(f"attribute {name!r} of {node.op} node {node.name!r} is {value!r}; expected an integer.")
+  return value
+
+
+def _lines(path: str, size: int, offset: int, folder: ModelFolder, what: str) -> list[bytes]:
+  if size < -1 or size == 0:
+    raise TableFileError(f"attribute 'vocab_size' of {what} is {size}; expected -1, for all lines, or at least 1.")
+  if offset < 0:
+    raise TableFileError(f"attribute 'offset' of {what} is {offset}; expected at least 0.")
   try:
-    with path.open("rb") as file:
+    with folder.open(path, what) as file:
       stop = None if size < 0 else offset + size
       lines = [line.removesuffix(b"\n").replace(b"\r", b"") for line in itertools.islice(file, offset, stop)]
-  except OSError as e:
-    raise TableFileError(f"its file {str(path)!r} cannot be read ({e.strerror}).") from e
+  except (FileNotFoundError, UnreadableFileError) as e:
+    raise TableFileError(f"its file {path!r} cannot be read ({e.strerror or e}).") from e
   if len(lines) < size:
-    raise TableFileError(f"its file {str(path)!r} has {len(lines)} lines; expected {size}.")
+    raise TableFileError(f"its file {path!r} has {len(lines)} lines; expected {size}.")
   return lines
 
 
-def _column(lines: Sequence[bytes], index: object, delimiter: object, dtype: DType, path: Path) -> np.ndarray:
-  assert isinstance(index, int) and isinstance(delimiter, bytes), f"internal: column {index!r}."
+def _column(lines: Sequence[bytes], index: int, delimiter: bytes, dtype: DType, path: str) -> np.ndarray:
   if index == _LINE_NUMBER:
     return np.arange(len(lines)).astype(dtype.numpy)
   try:
@@ -62,14 +84,14 @@ def _column(lines: Sequence[bytes], index: object, delimiter: object, dtype: DTy
     if dtype is not DType.STRING:
       return np.array([item.decode() for item in items]).astype(dtype.numpy)
   except (IndexError, ValueError) as e:
-    raise TableFileError(f"its file {str(path)!r} has a line without {dtype.tf_name} in column {index}: {e}") from e
+    raise TableFileError(f"its file {path!r} has a line without {dtype.tf_name} in column {index}: {e}") from e
   column = np.empty(len(items), object)
   column[:] = items
   return column
 
 
-def _check_different(keys: np.ndarray, values: np.ndarray, path: Path) -> None:
+def _check_different(keys: np.ndarray, values: np.ndarray, path: str) -> None:
   seen: dict[object, object] = {}
   for key, value in zip(keys.tolist(), values.tolist(), strict=True):
     if seen.setdefault(key, value) != value:
-      raise TableFileError(f"its file {str(path)!r} has the key {key!r} twice, with {seen[key]!r} and {value!r}.")
+      raise TableFileError(f"its file {path!r} has the key {key!r} twice, with {seen[key]!r} and {value!r}.")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from graftax.convert.evaluation.known_values import known_values
-from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture
+from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture, UnsafeCapture
 from graftax.convert.table_files import TableFileError, read_table_file
 from graftax.graphdef_ir import (
   DType,
@@ -14,13 +14,15 @@ from graftax.graphdef_ir import (
   FunctionLibrary,
   GraftaxError,
   Graph,
+  ModelFolder,
   Node,
   OpSignatures,
   Parameter,
   TensorRef,
+  UnsafeFileError,
   traits_of,
 )
-from graftax.ops_jax import LookupTable, ResourceHandle
+from graftax.ops_jax import InvalidInputError, LookupTable, ResourceHandle
 
 __all__ = [
   "capture_tables",
@@ -35,6 +37,7 @@ __all__ = [
 
 # Ops that make tables that only their initializer fills.
 _CONSTANT_TABLES = frozenset(["HashTable", "HashTableV2"])
+_NO_FILES = ModelFolder()
 
 
 def table_capture(
@@ -47,7 +50,14 @@ def table_capture(
     keys: `[n, ...]`.
     values: `[n, ...]`.
     maker: the op that makes the table.
+
+  Raises:
+    InvalidInputError: there are not as many keys as values.
   """
+  if not keys.ndim or not values.ndim or len(keys) != len(values):
+    raise InvalidInputError(
+      f"table {name!r}: keys of shape {keys.shape} and values of shape {values.shape}; expected as many keys as values."
+    )
   strings = [what for what, array in (("keys", keys), ("values", values)) if array.dtype == object]
   if strings:
     return StringTable(f"table {name!r} has string {' and '.join(strings)}", name, keys, values, maker)
@@ -62,6 +72,7 @@ def filled_table(
   signatures: OpSignatures,
   maker: str = "HashTableV2",
   dtypes: tuple[DType, DType] = (DType.STRING, DType.INT64),
+  folder: ModelFolder = _NO_FILES,
 ) -> LookupTable | UnavailableCapture:
   """Returns the table that a function fills, with the keys and values that the function computes or reads from a file.
 
@@ -73,22 +84,35 @@ def filled_table(
     signatures: signatures of all ops.
     maker: the op that makes the table.
     dtypes: the dtypes of keys and values, for a table that is filled from a file.
+    folder: the files that may be read.
   """
   fills = [node for node in initializer.nodes if traits_of(node.op).fills]
-  return _filled(name, maker, dtypes, fills, initializer, captures, library, signatures)
+  return _filled(name, maker, dtypes, fills, initializer, captures, library, signatures, folder)
 
 
-def graph_filled_tables(graph: Graph) -> dict[str, LookupTable | UnavailableCapture]:
+def graph_filled_tables(graph: Graph, folder: ModelFolder) -> dict[str, LookupTable | UnavailableCapture]:
   """Returns, by the name of the node that creates it, each table that nodes of the graph fill.
 
   Tables that only an initializer fills are among them even if the graph has none: nothing can be found in them.
+
+  Args:
+    graph: the graph.
+    folder: the files that may be read.
   """
   function = Function("graph", (), (), graph.nodes)
   makers = table_makers(function)
   fills = {maker.name: fills_of(maker, function) for maker in makers}
   return {
     maker.name: _filled(
-      maker.name, maker.op, table_dtypes(maker), fills[maker.name], function, (), graph.library, graph.signatures
+      maker.name,
+      maker.op,
+      table_dtypes(maker),
+      fills[maker.name],
+      function,
+      (),
+      graph.library,
+      graph.signatures,
+      folder,
     )
     for maker in makers
     if fills[maker.name] or maker.op in _CONSTANT_TABLES
@@ -113,6 +137,7 @@ def with_tables(program: Program) -> Program:
       program.captures,
       program.library,
       program.signatures,
+      program.folder,
     )
     for maker in makers
     if fills[maker.name] or maker.op in _CONSTANT_TABLES
@@ -185,6 +210,7 @@ def _filled(
   captures: Sequence[Capture],
   library: FunctionLibrary,
   signatures: OpSignatures,
+  folder: ModelFolder,
 ) -> LookupTable | UnavailableCapture:
   if not fills:
     return UnavailableCapture(
@@ -198,8 +224,10 @@ def _filled(
   try:
     contents = known_values(function, fills[0].inputs[1:], bound, library, signatures)
     if traits_of(fills[0].op).fills == "file":
-      contents = list(read_table_file(fills[0], contents[0], dtypes))
+      contents = list(read_table_file(fills[0], contents[0], dtypes, folder))
     return table_capture(name, contents[0], contents[1], maker)
+  except UnsafeFileError as e:
+    return UnsafeCapture(f"table {name!r} cannot be filled: {e}", UnsafeFileError(f"table {name!r}: {e}"))
   except TableFileError as e:
     return UnavailableCapture(f"table {name!r} cannot be filled: {e}")
   except GraftaxError as e:

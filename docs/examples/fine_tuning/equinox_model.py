@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -10,6 +11,8 @@ import optax
 
 from graftax.convert.modules import equinox_module
 from graftax.savedmodel_io import load
+
+_CLASSIFIER = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_23/classifier"
 
 
 def _module(path):
@@ -43,11 +46,13 @@ def main(path, folder):
 
   eqx.tree_serialise_leaves(f"{folder}/module.eqx", (module, state))
   restored, restored_state = eqx.tree_deserialise_leaves(f"{folder}/module.eqx", _module(path))
+  load(path).save(f"{folder}/tuned", (module, state), cast=True)
   logits, _ = eqx.nn.inference_mode(module)(state, x)
   restored_logits, _ = eqx.nn.inference_mode(restored)(restored_state, x)
   return losses, restored_state.get(restored.rest), logits, restored_logits
 
 
 if __name__ == "__main__":
-  losses, statistics, _, _ = main(sys.argv[1], tempfile.mkdtemp())
-  print(losses[0], losses[-1], statistics, sep="\n")
+  folder = tempfile.mkdtemp()
+  losses, statistics, _, _ = main(sys.argv[1] if len(sys.argv) > 1 else _CLASSIFIER, folder)
+  print(losses[0], losses[-1], statistics, f"SavedModel: {folder}/tuned", sep="\n")

@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,8 @@ from flax import nnx
 
 from graftax.convert.modules import nnx_module
 from graftax.savedmodel_io import load
+
+_CLASSIFIER = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_23/classifier"
 
 
 def _module(path):
@@ -45,10 +48,12 @@ def main(path, folder):
     restored = _module(path)
     nnx.update(restored, checkpointer.restore(f"{folder}/checkpoint", nnx.state(restored)))
   restored.eval()
+  load(path).save(f"{folder}/tuned", module, cast=True)
   statistics = nnx.to_pure_dict(nnx.state(restored, nnx.BatchStat))["variables"]
   return losses, statistics, module(x), restored(x)
 
 
 if __name__ == "__main__":
-  losses, statistics, _, _ = main(sys.argv[1], tempfile.mkdtemp())
-  print(losses[0], losses[-1], statistics, sep="\n")
+  folder = tempfile.mkdtemp()
+  losses, statistics, _, _ = main(sys.argv[1] if len(sys.argv) > 1 else _CLASSIFIER, folder)
+  print(losses[0], losses[-1], statistics, f"SavedModel: {folder}/tuned", sep="\n")

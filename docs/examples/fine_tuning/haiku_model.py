@@ -3,6 +3,7 @@
 import pickle
 import sys
 import tempfile
+from pathlib import Path
 
 import haiku as hk
 import jax
@@ -11,6 +12,8 @@ import optax
 
 from graftax.convert.modules import haiku_module
 from graftax.savedmodel_io import load
+
+_CLASSIFIER = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_23/classifier"
 
 
 def _network(path):
@@ -48,10 +51,12 @@ def main(path, folder):
     pickle.dump(jax.device_get((params, state)), file)
   with open(f"{folder}/params.pickle", "rb") as file:
     restored, restored_state = pickle.load(file)
+  load(path).save(f"{folder}/tuned", {**params["model"], **state["model"]}, cast=True)
   logits, _ = network.apply(params, state, x, False)
   return losses, restored_state["model"], logits, network.apply(restored, restored_state, x, False)[0]
 
 
 if __name__ == "__main__":
-  losses, statistics, _, _ = main(sys.argv[1], tempfile.mkdtemp())
-  print(losses[0], losses[-1], statistics, sep="\n")
+  folder = tempfile.mkdtemp()
+  losses, statistics, _, _ = main(sys.argv[1] if len(sys.argv) > 1 else _CLASSIFIER, folder)
+  print(losses[0], losses[-1], statistics, f"SavedModel: {folder}/tuned", sep="\n")

@@ -6,6 +6,7 @@ os.environ["KERAS_BACKEND"] = "jax"
 
 import sys
 import tempfile
+from pathlib import Path
 
 import jax
 import keras
@@ -13,6 +14,8 @@ import numpy as np
 
 from graftax.convert.modules import keras_layer
 from graftax.savedmodel_io import load
+
+_CLASSIFIER = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_23/classifier"
 
 
 def _model(path):
@@ -34,10 +37,12 @@ def main(path, folder):
   model.save_weights(f"{folder}/model.weights.h5")
   restored = _model(path)
   restored.load_weights(f"{folder}/model.weights.h5")
+  load(path).save(f"{folder}/tuned", model.get_layer("classifier"), cast=True)
   statistics = {weight.name: weight.numpy() for weight in restored.non_trainable_weights}
   return losses, statistics, model.predict(x, verbose=0), restored.predict(x, verbose=0)
 
 
 if __name__ == "__main__":
-  losses, statistics, _, _ = main(sys.argv[1], tempfile.mkdtemp())
-  print(losses[0], losses[-1], statistics, sep="\n")
+  folder = tempfile.mkdtemp()
+  losses, statistics, _, _ = main(sys.argv[1] if len(sys.argv) > 1 else _CLASSIFIER, folder)
+  print(losses[0], losses[-1], statistics, f"SavedModel: {folder}/tuned", sep="\n")

@@ -6,8 +6,10 @@
 
 Modules, from the bottom up:
 
-- `errors`, `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
-- `signatures`, `op_traits`: inputs, outputs and attributes of every op, and how to treat it;
+- `errors`, `budget` (limits for what a file asks for), `model_folder` (the files that a model may read);
+- `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
+- `signatures`, `op_traits`, `outside_access`: inputs, outputs and attributes of every op, how to treat it, and what it
+  reaches outside of its program;
 - `graph`, `library`: nodes, functions, graphs;
 - `parse`, `text_form`, `serialize`: conversion from and to messages;
 - `traverse`, `validation`, `text`, `subgraph`: ordering, checking, printing and cutting graphs;
@@ -17,12 +19,24 @@ Modules, from the bottom up:
 
 from graftax.graphdef_ir import errors, schema
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
+from graftax.graphdef_ir.budget import Budget, Limits
 from graftax.graphdef_ir.dtypes import DType
-from graftax.graphdef_ir.errors import GraftaxError, GraphError, LibraryNotFoundError, ParseError, UnsupportedError
+from graftax.graphdef_ir.errors import (
+  GraftaxError,
+  GraphError,
+  LibraryNotFoundError,
+  LimitExceededError,
+  ParseError,
+  UnreadableFileError,
+  UnsafeFileError,
+  UnsupportedError,
+)
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.model_folder import FolderPaths, ModelFolder, open_regular_file, read_regular_file
 from graftax.graphdef_ir.op_traits import OpTraits, traits_of
 from graftax.graphdef_ir.optional_library import optional_library
+from graftax.graphdef_ir.outside_access import outside_access
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
 from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
 from graftax.graphdef_ir.passes.call_inlining import inline_calls
@@ -51,13 +65,15 @@ from graftax.graphdef_ir.traverse import (
   referenced_functions,
   topological_order,
 )
-from graftax.graphdef_ir.validation import validate, validate_function
+from graftax.graphdef_ir.validation import validate, validate_function, validate_nodes, validate_reachable
 
 __all__ = [
   "UNRESOLVED_OUTPUT",
   "AttrPlaceholder",
   "AttrValue",
+  "Budget",
   "DType",
+  "FolderPaths",
   "Function",
   "FunctionLibrary",
   "FunctionRef",
@@ -65,6 +81,9 @@ __all__ = [
   "Graph",
   "GraphError",
   "LibraryNotFoundError",
+  "LimitExceededError",
+  "Limits",
+  "ModelFolder",
   "Node",
   "OpArg",
   "OpAttr",
@@ -79,6 +98,8 @@ __all__ = [
   "Tensor",
   "TensorRef",
   "TensorSpec",
+  "UnreadableFileError",
+  "UnsafeFileError",
   "UnsupportedError",
   "ancestors",
   "bind_attributes",
@@ -98,7 +119,9 @@ __all__ = [
   "inline_calls",
   "node_to_proto",
   "op_signature",
+  "open_regular_file",
   "optional_library",
+  "outside_access",
   "parse_function",
   "parse_graph",
   "parse_message",
@@ -106,6 +129,7 @@ __all__ = [
   "prune",
   "raise_control_flow",
   "reachable_functions",
+  "read_regular_file",
   "referenced_functions",
   "schema",
   "shape_to_proto",
@@ -115,4 +139,6 @@ __all__ = [
   "traits_of",
   "validate",
   "validate_function",
+  "validate_nodes",
+  "validate_reachable",
 ]

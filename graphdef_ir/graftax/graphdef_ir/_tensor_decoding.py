@@ -60,6 +60,11 @@ def decode_tensor(message: schema.TensorProto, dtype: DType, shape: tuple[int, .
     raise TensorError(f"{_describe(dtype, shape)}: {e}.") from e
 
 
+def num_listed(message: schema.TensorProto, dtype: DType) -> int:
+  """Returns how many numbers or strings `message` lists, if it has no raw bytes."""
+  return len(getattr(message, _VALUE_FIELDS.get(dtype.base, _NARROW_INTEGER_FIELD)))
+
+
 def _describe(dtype: DType, shape: tuple[int, ...]) -> str:
   return f"TensorProto ({dtype}{list(shape)})"
 

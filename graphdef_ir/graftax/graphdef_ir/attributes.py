@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from graftax.graphdef_ir import schema
+from graftax.graphdef_ir.budget import Budget
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import ParseError
 from graftax.graphdef_ir.shapes import PartialShape, shape_from_proto, shape_to_proto
@@ -64,22 +65,37 @@ class AttrDecoder:
   several times faster than decoding it, and keeps the garbage collector quiet.
   """
 
-  __slots__ = ("_known",)
+  __slots__ = ("_budget", "_graph_bytes", "_known")
 
-  def __init__(self) -> None:
+  def __init__(self, budget: Budget | None = None, graph_bytes: Callable[[], int] = lambda: 0) -> None:
+    """Creates a decoder.
+
+    Args:
+      budget: limits what constants of few values expand to.
+      graph_bytes: returns the size of the graph, which takes time.
+    """
     self._known: dict[bytes, AttrValue] = {}
+    self._budget = Budget.of(budget)
+    self._graph_bytes = graph_bytes
 
   def attrs(self, messages: Mapping[str, schema.AttrValue]) -> dict[str, AttrValue]:
-    """Returns what `attrs_from_proto` returns, with shared values."""
+    """Returns what `attrs_from_proto` returns, with shared values.
+
+    Raises:
+      ParseError: an attribute cannot be decoded; the message names it.
+      LimitExceededError: constants expand to more than the budget allows.
+    """
     decoded = {}
     for name in sorted(messages):
       message = messages[name]
       if _is_empty_note(name, message):
         continue
       try:
-        decoded[name] = (
-          self._small(message) if message.ByteSize() <= _MAX_REMEMBERED_BYTES else attr_from_proto(message)
-        )
+        size = message.ByteSize()
+        decoded[name] = value = self._small(message) if size <= _MAX_REMEMBERED_BYTES else attr_from_proto(message)
+        if isinstance(value, Tensor) and (expanded := value.expanded_bytes(size)):
+          where = f"{value!r} of few values, one of the graph's constants,"
+          self._budget.spend_unpacked_bytes(expanded, self._graph_bytes(), where)
       except ParseError as e:
         raise ParseError(f"attribute {name!r}: {e}") from e
     return decoded
@@ -110,8 +126,16 @@ def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -
 
 
 def _is_empty_note(name: str, message: schema.AttrValue) -> bool:
-  """Returns whether the attribute is an empty `_input_shapes`, as of functions without parameters."""
-  return name.startswith("_") and message.WhichOneof("value") is None
+  """Returns whether the attribute is a note of TensorFlow without meaning here.
+
+  It is an empty `_input_shapes`, as of functions without parameters, or one with the numbers below -1 by which Grappler
+  tells unknown sizes that are equal.
+  """
+  if not name.startswith("_"):
+    return False
+  kind = message.WhichOneof("value")
+  shapes = message.list.shape if kind == "list" else [message.shape] if kind == "shape" else ()
+  return kind is None or any(dim.size < -1 for shape in shapes for dim in shape.dim)
 
 
 def attr_from_proto(message: schema.AttrValue, depth: int = 0) -> AttrValue:

@@ -2,7 +2,9 @@
 
 `GraftaxError` is the root of every graftax error. Below it are two families: `GraphError` (the graph or the call is
 wrong; also a `ValueError`) and `UnsupportedError` (valid TensorFlow that graftax does not handle; also a
-`NotImplementedError`). `LibraryNotFoundError` (a library has to be installed; also an `ImportError`) is in neither.
+`NotImplementedError`). `LibraryNotFoundError` (a library has to be installed; also an `ImportError`),
+`LimitExceededError` (a file asks for too much memory or time; also a `ValueError`), `UnsafeFileError` (a model names a
+file that is not its own; also a `ValueError`) and `UnreadableFileError` (also an `OSError`) are in neither.
 
     >>> issubclass(CycleError, GraphError), issubclass(CycleError, ValueError)
     (True, True)
@@ -21,6 +23,7 @@ __all__ = [
   "GraphError",
   "IrreducibleControlFlowError",
   "LibraryNotFoundError",
+  "LimitExceededError",
   "MissingAttributeError",
   "MissingFunctionError",
   "NoSuchNodeError",
@@ -31,6 +34,8 @@ __all__ = [
   "TypeMismatchError",
   "UnboundAttributeError",
   "UnknownOpError",
+  "UnreadableFileError",
+  "UnsafeFileError",
   "UnsupportedDTypeError",
   "UnsupportedError",
   "UnsupportedFunctionError",
@@ -46,6 +51,30 @@ class LibraryNotFoundError(GraftaxError, ImportError):
 
   The message says what needs it and how to install it; `name` is the module that could not be imported.
   """
+
+
+class LimitExceededError(GraftaxError, ValueError):
+  """A file asks for more memory or time than the limits of its load or conversion allow; see `Limits`.
+
+  Attributes:
+    limit: the name of the limit, a field of `Limits`.
+    needed: the value that the limit would need to have.
+    allowed: the value that it has.
+  """
+
+  def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
+    super().__init__(message)
+    self.limit, self.needed, self.allowed = limit, needed, allowed
+
+
+class UnsafeFileError(GraftaxError, ValueError):
+  """A model names a file outside of its folder, or one that is not regular or too large; see `ModelFolder`."""
+
+
+class UnreadableFileError(GraftaxError, OSError):
+  """A file exists, but the system does not open or read it."""
+
+  __str__ = Exception.__str__  # OSError would show the number of the error alone once `errno` is set
 
 
 class GraphError(GraftaxError, ValueError):

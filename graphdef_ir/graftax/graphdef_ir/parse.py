@@ -8,15 +8,24 @@ Parsing ignores problems that it can: unknown ops, missing functions and danglin
 when they are needed. Damaged bytes and contradictory values raise at once.
 """
 
+import collections
 import dataclasses
-from collections.abc import Iterable
+import functools
+from collections.abc import Collection, Iterable
 from typing import Protocol, TypeVar
 
 from graftax.graphdef_ir import schema
 from graftax.graphdef_ir._function_names import BodyNames
 from graftax.graphdef_ir.attributes import AttrDecoder, attrs_from_proto
+from graftax.graphdef_ir.budget import Budget, Limits
 from graftax.graphdef_ir.dtypes import DType
-from graftax.graphdef_ir.errors import FunctionResultError, GraphError, ParseError, UnsupportedFunctionError
+from graftax.graphdef_ir.errors import (
+  DuplicateNameError,
+  FunctionResultError,
+  GraphError,
+  ParseError,
+  UnsupportedFunctionError,
+)
 from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, Source, TensorRef
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import traits_of
@@ -48,31 +57,46 @@ class SupportsSerialization(Protocol):
   def SerializeToString(self) -> bytes: ...
 
 
-def parse_graph(data: bytes, *, extra_ops: bytes | schema.OpList | None = None) -> Graph:
+def parse_graph(
+  data: bytes, *, extra_ops: bytes | schema.OpList | None = None, limits: Limits | Budget | None = None
+) -> Graph:
   """Returns the graph of a GraphDef, serialized or in text form.
 
   Args:
     data: the bytes, as in a frozen `.pb` or `.pbtxt` file.
     extra_ops: an OpList (serialized or not) that declares ops that TensorFlow does not have.
+    limits: what constants that list few values may expand to; by default `Limits()`.
 
   Raises:
+    LimitExceededError: they expand to more, here or when a function is first used.
     ParseError: the bytes are damaged, or are not a GraphDef.
   """
-  return graph_from_proto(parse_message(schema.GraphDef, data), extra_ops=extra_ops)
+  return graph_from_proto(parse_message(schema.GraphDef, data), extra_ops=extra_ops, limits=limits)
 
 
 def graph_from_proto(
-  message: schema.GraphDef | SupportsSerialization, *, extra_ops: bytes | schema.OpList | None = None
+  message: schema.GraphDef | SupportsSerialization,
+  *,
+  extra_ops: bytes | schema.OpList | None = None,
+  limits: Limits | Budget | None = None,
 ) -> Graph:
   """Returns the graph of a GraphDef message, ours or TensorFlow's. Do not change it: functions are read later.
 
+  Args:
+    message: the graph.
+    extra_ops: as in `parse_graph`.
+    limits: as in `parse_graph`.
+
   Raises:
+    LimitExceededError: constants expand to more than the limits allow.
     ParseError: the message contradicts itself.
+    DuplicateNameError: two nodes have the same name.
   """
   graph = _as_ours(schema.GraphDef, message)
   signatures = _signatures(extra_ops)
 
-  decoder = AttrDecoder()
+  _check_unique_names(graph.node)
+  decoder = AttrDecoder(Budget.of(limits), functools.cache(graph.ByteSize))
 
   def parse_member(function: schema.FunctionDef) -> Function:
     return _parse_function(function, signatures, library, decoder)
@@ -115,7 +139,7 @@ def function_from_proto(
   """
   function = _as_ours(schema.FunctionDef, message)
   library = FunctionLibrary() if library is None else library
-  return _parse_function(function, _signatures(extra_ops), library, AttrDecoder())
+  return _parse_function(function, _signatures(extra_ops), library, AttrDecoder(graph_bytes=function.ByteSize))
 
 
 def parse_message(message_type: type[_Message], data: bytes) -> _Message:
@@ -129,7 +153,27 @@ def parse_message(message_type: type[_Message], data: bytes) -> _Message:
   try:
     return message_type.FromString(data)
   except _DAMAGED as e:
-    raise ParseError(f"{message_type.__name__}: {len(data)} bytes cannot be parsed ({e}); the data is damaged.") from e
+    other = _other_message(message_type, data)
+    what = "the data is damaged" if other is None else f"the data is a {other}"
+    raise ParseError(f"{message_type.__name__}: {len(data)} bytes cannot be parsed ({e}); {what}.") from e
+
+
+def _other_message(expected: type[_Message], data: bytes) -> str | None:
+  """Returns what bytes are that were given in place of another message, and how to read them; None if unknown."""
+  model = None if expected is schema.SavedModel else _maybe_message(schema.SavedModel, data)
+  if model is not None and model.meta_graphs:
+    return "SavedModel, as in saved_model.pb; load its folder with graftax.savedmodel_io.load"
+  graph = None if expected is schema.MetaGraphDef else _maybe_message(schema.MetaGraphDef, data)
+  if graph is not None and graph.HasField("meta_info_def") and graph.HasField("graph_def"):
+    return "MetaGraphDef, as in .meta files; load it with graftax.savedmodel_io.load"
+  return None
+
+
+def _maybe_message(message_type: type[_Message], data: bytes) -> _Message | None:
+  try:
+    return parse_text_form(message_type, data) if is_text_form(message_type, data) else message_type.FromString(data)
+  except (ParseError, *_DAMAGED):
+    return None
 
 
 def _as_ours(message_type: type[_Message], message: _Message | SupportsSerialization) -> _Message:
@@ -144,6 +188,13 @@ def _signatures(extra_ops: bytes | schema.OpList | None) -> OpSignatures:
   return OpSignatures.from_op_list(
     parse_message(schema.OpList, extra_ops) if isinstance(extra_ops, bytes) else extra_ops
   )
+
+
+def _check_unique_names(messages: Collection[schema.NodeDef]) -> None:
+  counts = collections.Counter(message.name for message in messages)
+  if len(counts) < len(messages):
+    name, count = counts.most_common(1)[0]
+    raise DuplicateNameError(f"graph: {count} nodes are named {name!r}; expected unique names.")
 
 
 def _parse_nodes(messages: Iterable[schema.NodeDef], decoder: AttrDecoder) -> tuple[Node, ...]:

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.attributes import AttrPlaceholder, FunctionRef
+from graftax.graphdef_ir.budget import Limits
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import (
   FunctionResultError,
   GraphError,
+  LimitExceededError,
   OutputIndexError,
   ParseError,
   UnsupportedFunctionError,
@@ -266,6 +268,31 @@ def test_every_truncation_is_a_parse_error_or_a_smaller_graph():
     parse_graph(data[:-1])
 
 
+def test_sizes_that_grappler_numbers_are_left_out():
+  message = _graph_message()
+  shapes = message.node[3].attr["_input_shapes"].list.shape
+  shapes.add().dim.add(size=-7)
+  shapes.add().dim.add(size=3)
+  assert "_input_shapes" not in graph_from_proto(message).nodes[3].attrs
+  message.node[3].attr["shape"].shape.dim.add(size=-7)
+  with pytest.raises(ParseError, match="'shape'"):
+    graph_from_proto(message)
+
+
+@pytest.mark.parametrize("in_text_form", [False, True])
+def test_a_model_in_place_of_a_graph_is_recognised(in_text_form):
+  meta_graph = schema.MetaGraphDef(
+    meta_info_def=schema.MetaGraphDef.MetaInfoDef(tags=["serve"], tensorflow_version="2.21.0"),
+    graph_def=_graph_message(),
+  )
+  model = schema.SavedModel(saved_model_schema_version=1, meta_graphs=[meta_graph])
+  written = (lambda m: str(m).encode()) if in_text_form else (lambda m: m.SerializeToString())
+  with pytest.raises(ParseError, match=r"the data is a SavedModel, .*load its folder with graftax.savedmodel_io.load"):
+    parse_graph(written(model))
+  with pytest.raises(ParseError, match=r"the data is a MetaGraphDef, as in .meta files"):
+    parse_graph(written(meta_graph))
+
+
 def test_flipped_bytes_never_escape_as_other_errors():
   data = _graph_message().SerializeToString()
   generator = random.Random(0)
@@ -288,7 +315,7 @@ def _parse_everything(data: bytes) -> None:
       str(graph.library[name])
     format_graph(graph)
     validate(graph)
-  except (GraphError, UnsupportedFunctionError):
+  except (GraphError, LimitExceededError, UnsupportedFunctionError):
     pass
 
 
@@ -324,3 +351,33 @@ def test_a_library_with_thousands_of_functions_is_not_parsed_up_front():
   library = graph_from_proto(message).library
   assert isinstance(library, FunctionLibrary) and len(library) == 2000
   assert isinstance(library["f1999"], Function)
+
+
+def _constants(values: list[float], size: int, count: int) -> bytes:
+  tensor = schema.TensorProto(dtype=1, float_val=values, tensor_shape=schema.TensorShapeProto(dim=[{"size": size}]))
+  attrs = {"value": schema.AttrValue(tensor=tensor), "dtype": schema.AttrValue(type=1)}
+  nodes = [schema.NodeDef(name=f"c{i}", op="Const", attr=attrs) for i in range(count)]
+  return schema.GraphDef(node=nodes).SerializeToString()
+
+
+def test_constants_of_few_values_are_limited_together():
+  data = _constants([1, 2], 1 << 24, 20)
+  with pytest.raises(
+    LimitExceededError, match=r"Tensor\(float32\[16777216\]\) of few values, .* needs 335544320 bytes"
+  ):
+    parse_graph(data)
+  graph = parse_graph(data, limits=Limits(unpacked_free_bytes=1 << 31))
+  assert graph.nodes[0].attrs["value"].numpy()[[0, 1, -1]].tolist() == [1, 2, 2]
+
+
+def test_one_value_that_is_repeated_takes_no_memory():
+  graph = parse_graph(_constants([3], 1 << 28, 100))
+  assert graph.nodes[99].attrs["value"].numpy().strides == (0,)
+
+
+def test_constants_of_few_values_in_functions_are_limited_when_the_function_is_used():
+  function = schema.FunctionDef(signature=schema.OpDef(name="f"))
+  function.node_def.extend(schema.GraphDef.FromString(_constants([1, 2], 1 << 24, 20)).node)
+  graph = parse_graph(schema.GraphDef(library=schema.FunctionDefLibrary(function=[function])).SerializeToString())
+  with pytest.raises(LimitExceededError, match="of few values"):
+    graph.library["f"]

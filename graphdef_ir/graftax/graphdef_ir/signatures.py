@@ -296,5 +296,9 @@ def _unknown(name: str, known: list[str]) -> UnknownOpError:
   import difflib
 
   similar = difflib.get_close_matches(name, known, n=3)
-  hint = f"Did you mean {', '.join(similar)}?" if similar else "Pass the op's OpDef as an extra op."
+  hint = (
+    f"Did you mean {', '.join(similar)}?"
+    if similar
+    else "Pass the op's OpDef, as in parse_graph(data, extra_ops=OpList)."
+  )
   return UnknownOpError(f"op {name!r} has no known signature. {hint}")

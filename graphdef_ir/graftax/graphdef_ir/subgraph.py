@@ -116,7 +116,8 @@ def tensor_spec(ref: TensorRef, node: Node, library: FunctionLibrary, signatures
   signature = library.signature(node.op) or signatures.get(node.op)
   if signature is None:
     raise UnknownOpError(
-      f"subgraph: element type of {str(ref)!r}: op {node.op!r} has no known signature. Pass its OpDef as an extra op."
+      f"subgraph: element type of {str(ref)!r}: op {node.op!r} has no known signature. Pass its OpDef, as in "
+      "parse_graph(data, extra_ops=OpList)."
     )
   types = signature.output_types(node.attrs)
   if not 0 <= ref.index < len(types):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graftax.graphdef_ir import schema
-from graftax.graphdef_ir._tensor_decoding import decode_tensor
+from graftax.graphdef_ir._tensor_decoding import decode_tensor, num_listed
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import TensorError, UnsupportedDTypeError
 from graftax.graphdef_ir.shapes import shape_to_proto
@@ -84,6 +84,23 @@ class Tensor:
       view.flags.writeable = False
       return view
     return decode_tensor(self._source, self.dtype, self.shape)
+
+  def expanded_bytes(self, stored_bytes: int) -> int:
+    """Returns the size of the array that `numpy` makes if the message lists fewer values than that; otherwise 0.
+
+    One value that is repeated takes no memory.
+
+    Args:
+      stored_bytes: the size of the message.
+    """
+    if isinstance(self._source, np.ndarray):
+      return 0
+    try:
+      num_bytes = self.size * self.dtype.base.numpy.itemsize
+    except UnsupportedDTypeError:  # it has no array at all
+      return 0
+    # Not `tensor_content`, which would be copied.
+    return num_bytes if num_bytes > stored_bytes and num_listed(self._source, self.dtype) > 1 else 0
 
   def to_proto(self) -> schema.TensorProto:
     """Returns the message; shared with this tensor if it was created from one."""

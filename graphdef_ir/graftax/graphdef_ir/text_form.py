@@ -5,6 +5,7 @@ import re
 from typing import TypeVar
 
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import EncodeError
 
 from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.errors import ParseError
@@ -44,6 +45,7 @@ def parse_text_form(message_type: type[_Message], data: bytes) -> _Message:
   try:
     # ValueError and TypeError: values that do not fit their fields.
     text_format.Parse(data, message, allow_unknown_field=True)  # type: ignore[type-var]  # ours are duck-typed
-  except (text_format.ParseError, ValueError, TypeError, RecursionError) as e:
+    # Serialized messages have at most 100 levels, and what reads them relies on that.
+    return message_type.FromString(message.SerializeToString())
+  except (text_format.ParseError, schema.DecodeError, EncodeError, ValueError, TypeError, RecursionError) as e:
     raise ParseError(f"{message_type.__name__}: cannot be parsed as a message in text form: {e}") from e
-  return message

@@ -8,9 +8,11 @@ Each check is a function of its own, below, in the order in which they run. Unkn
 the graph reports them), unless a function body cannot be understood without their signature.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from graftax.graphdef_ir._call_checks import check_call
+from graftax.graphdef_ir._node_checks import doubtful_nodes
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import (
@@ -33,10 +35,16 @@ from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpAttr, OpSignature, OpSignatures
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.traverse import function_references, reachable_functions, topological_order
+from graftax.graphdef_ir.traverse import (
+  follow_calls,
+  function_references,
+  reachable_functions,
+  referenced_functions,
+  topological_order,
+)
 from graftax.graphdef_ir.type_runs import TypeRuns
 
-__all__ = ["validate", "validate_function"]
+__all__ = ["validate", "validate_function", "validate_nodes", "validate_reachable"]
 
 
 def validate(graph: Graph) -> None:
@@ -48,6 +56,46 @@ def validate(graph: Graph) -> None:
   _check_body(_Body.of_graph(graph))
   for name in reachable_functions(graph, graph.library):
     validate_function(graph.library[name], graph.library, graph.signatures)
+
+
+def validate_reachable(
+  function: Function, library: FunctionLibrary, signatures: OpSignatures, others: Iterable[str] = ()
+) -> None:
+  """Raises if the nodes of a function, or of one that it calls, are not well-formed.
+
+  Cycles and unknown ops are left to the conversion: planning orders the nodes of each function, and one error lists all
+  ops that have no lowering. The time is linear, about 2 us for each node.
+
+  Args:
+    function: the function.
+    library: the functions that it calls.
+    signatures: signatures of all ops.
+    others: names of further functions to check.
+
+  Raises:
+    GraphError: the subclass says what is wrong, and the message says where.
+  """
+  body = _Body.of_function(function, library, signatures, allows_unknown_ops=True)
+  called = _check_nodes(body)
+  _check_results(function, body)
+  _check_called([*called, *(name for name in others if name in library)], library, signatures)
+
+
+def validate_nodes(graph: Graph) -> None:
+  """Raises if the nodes of a graph, or of a function that it calls, are not well-formed; as `validate_reachable`."""
+  body = _Body.of_graph(graph, allows_unknown_ops=True)
+  _check_called(_check_nodes(body), graph.library, graph.signatures)
+
+
+def _check_called(names: Iterable[str], library: FunctionLibrary, signatures: OpSignatures) -> None:
+  def callees(name: str) -> Iterator[str]:
+    body = _Body.of_function(library[name], library, signatures, allows_unknown_ops=True)
+    found = _check_nodes(body)
+    _check_results(library[name], body)
+    return found
+
+  for _ in follow_calls(names, callees):
+    pass
 
 
 def validate_function(
@@ -75,18 +123,22 @@ class _Body:
   library: FunctionLibrary
   signatures: OpSignatures
   output_types: dict[str, TypeRuns | None]
+  allows_unknown_ops: bool
 
   @classmethod
-  def of_graph(cls, graph: Graph) -> "_Body":
+  def of_graph(cls, graph: Graph, *, allows_unknown_ops: bool = False) -> "_Body":
     nodes = {node.name: node for node in graph.nodes}
-    return cls("graph", nodes, graph.nodes, {}, graph.library, graph.signatures, {})
+    return cls("graph", nodes, graph.nodes, {}, graph.library, graph.signatures, {}, allows_unknown_ops)
 
   @classmethod
-  def of_function(cls, function: Function, library: FunctionLibrary, signatures: OpSignatures) -> "_Body":
+  def of_function(
+    cls, function: Function, library: FunctionLibrary, signatures: OpSignatures, *, allows_unknown_ops: bool = False
+  ) -> "_Body":
     nodes = {node.name: node for node in function.nodes}
     parameters = {parameter.name: parameter.dtype for parameter in function.parameters}
     _check_parameter_names(function)
-    return cls(f"function {function.name!r}", nodes, function.nodes, parameters, library, signatures, {})
+    where = f"function {function.name!r}"
+    return cls(where, nodes, function.nodes, parameters, library, signatures, {}, allows_unknown_ops)
 
   def signature(self, op: str) -> OpSignature | None:
     return self.library.signature(op) or self.signatures.get(op)
@@ -107,18 +159,40 @@ class _Body:
 
 
 def _check_body(body: _Body) -> None:
-  _check_names(body)
-  for node in body.sequence:
+  _check_nodes(body)
+  try:
+    topological_order(body.sequence)
+  except CycleError as e:
+    raise CycleError(f"{body.where}: {e}") from e
+
+
+def _check_nodes(body: _Body) -> Iterator[str]:
+  """Raises if a node is not well-formed; returns the names of the functions that nodes call."""
+  if len(body.nodes) < len(body.sequence) or "" in body.nodes or any(name in body.nodes for name in body.parameters):
+    _check_names(body)
+  called: dict[str, None] = {}
+  for node in doubtful_nodes(body.sequence, body.nodes, body.parameters, body.signature, _has_valid_attributes):
     signature = body.signature(node.op)
     _check_inputs_exist(node, body)
     _check_functions_exist(node, body)
     if signature is not None:
       _check_attributes(node, signature, body)
       _check_arity_and_types(node, signature, body)
+    check_call(node, body.library, body.at(node))
+    called.update(dict.fromkeys(referenced_functions(node, body.library)))
+  return iter(called)
+
+
+def _has_valid_attributes(node: Node, signature: OpSignature) -> bool:
   try:
-    topological_order(body.sequence)
-  except CycleError as e:
-    raise CycleError(f"{body.where}: {e}") from e
+    for attr in signature.attrs.values():
+      value = node.attrs.get(attr.name, attr.default)
+      if value is None or isinstance(value, AttrPlaceholder):
+        return False
+      _check_attribute_value(value, attr, "")
+  except AttributeValueError:
+    return False
+  return True
 
 
 def _check_names(body: _Body) -> None:
@@ -157,9 +231,11 @@ def _check_ref(ref: TensorRef, body: _Body, where: str, role: str) -> None:
     raise DanglingInputError(f"{where}: {role} {str(ref)!r} names none of the {len(body.nodes)} nodes.")
   producer = body.nodes[ref.node]
   if ref.index == UNRESOLVED_OUTPUT:
+    if body.allows_unknown_ops:
+      return
     raise UnknownOpError(
-      f"{where}: {role} from {ref.node!r}: the outputs of op {producer.op!r} are unknown. Pass its OpDef as an "
-      "extra op."
+      f"{where}: {role} from {ref.node!r}: the outputs of op {producer.op!r} are unknown. Pass its OpDef, as in "
+      "parse_graph(data, extra_ops=OpList)."
     )
   types = body.outputs_of(ref.node)
   if ref.index < 0 or (types is not None and ref.index >= len(types)):
@@ -200,6 +276,16 @@ def _check_attribute_value(value: AttrValue, attr: OpAttr, where: str) -> None:
     raise AttributeValueError(f"{where}: attribute {attr.name!r} is {value!r}; expected a value of type {attr.type}.")
   if attr.minimum is not None and measured < attr.minimum:
     raise AttributeValueError(f"{where}: attribute {attr.name!r} is {value!r}; expected at least {attr.minimum}.")
+  if attr.allowed is not None:
+    for item in value if isinstance(value, tuple) else (value,):
+      if item not in attr.allowed:
+        raise AttributeValueError(
+          f"{where}: attribute {attr.name!r} is {value!r}; expected one of {', '.join(map(_shown, attr.allowed))}."
+        )
+
+
+def _shown(value: AttrValue) -> str:
+  return str(value) if isinstance(value, DType) else repr(value)
 
 
 def _all_fit(values: Iterable[AttrValue], type_: str) -> bool:

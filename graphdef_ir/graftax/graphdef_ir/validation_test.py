@@ -24,7 +24,7 @@ from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, 
 from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
-from graftax.graphdef_ir.validation import validate, validate_function
+from graftax.graphdef_ir.validation import validate, validate_function, validate_reachable
 
 
 def _node(name: str, op: str, *inputs: str, after: tuple[str, ...] = (), **attrs: AttrValue) -> Node:
@@ -260,3 +260,44 @@ def test_functions(changes: dict[str, object], error: type[GraphError], message:
   validate_function(_negate())
   with pytest.raises(error, match=message):
     validate_function(_negate(**changes))
+
+
+def test_a_value_that_an_attribute_does_not_allow_names_those_that_it_does():
+  node = _node("y", "Neg", "x", T=DType.STRING)
+  with pytest.raises(AttributeValueError, match=r"'T' is .*STRING.*; expected one of .*float32"):
+    validate_reachable(Function("f", (Parameter("x", DType.STRING),), (), (node,)), FunctionLibrary(), OpSignatures())
+
+
+@pytest.mark.parametrize(
+  ("changes", "error"),
+  [
+    ({"Tin": (DType.FLOAT, DType.FLOAT)}, ArityError),
+    ({"Tin": (DType.INT32,)}, TypeMismatchError),
+    ({"Tout": ()}, ArityError),
+    ({"Tout": (DType.INT32,)}, TypeMismatchError),
+  ],
+)
+def test_a_call_fits_the_function_that_it_calls(changes, error):
+  inputs = ("x",) * len(changes.get("Tin", (1,)))
+  dtype = changes.get("Tin", (DType.FLOAT,))[0]
+  attrs = {"f": FunctionRef("negate"), "Tin": (DType.FLOAT,), "Tout": (DType.FLOAT,), **changes}
+  caller = Function("f", (Parameter("x", dtype),), (), (_node("call", "PartitionedCall", *inputs, **attrs),))
+  with pytest.raises(error, match="node 'call'.*'negate'"):
+    validate_reachable(caller, FunctionLibrary({"negate": _negate()}), OpSignatures())
+
+
+@pytest.mark.parametrize(
+  "node",
+  [
+    _node("y", "Neg", "x", "x", T=DType.FLOAT),
+    _node("y", "Neg", "gone", T=DType.FLOAT),
+    _node("y", "Neg", "x", T=DType.INT32),
+    _node("y", "Neg", "x:1", T=DType.FLOAT),
+    _node("y", "Neg", "x", T=1),
+  ],
+)
+def test_a_wrong_node_after_many_of_its_kind_is_found(node):
+  right = tuple(_node(f"y{i}", "Neg", "x", T=DType.FLOAT) for i in range(3))
+  function = Function("f", (Parameter("x", DType.FLOAT),), (), (*right, node))
+  with pytest.raises(GraphError, match="node 'y'"):
+    validate_reachable(function, FunctionLibrary(), OpSignatures())

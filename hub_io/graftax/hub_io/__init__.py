@@ -4,8 +4,8 @@
 a `graftax.savedmodel_io.SavedModel`.
 """
 
-from graftax.hub_io.archives import ArchiveLimits
+from graftax.graphdef_ir import LimitExceededError, Limits
 from graftax.hub_io.load import load
 from graftax.hub_io.module import HubModule
 
-__all__ = ["ArchiveLimits", "HubModule", "load"]
+__all__ = ["HubModule", "LimitExceededError", "Limits", "load"]

@@ -10,13 +10,13 @@ import os
 import shutil
 import tarfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from graftax.graphdef_ir import Budget, LimitExceededError, Limits
 from graftax.hub_io.errors import DamagedArchiveError, UnsafeArchiveError
 
-__all__ = ["ArchiveLimits", "extract_archive"]
+__all__ = ["extract_archive"]
 
 _GZIP = b"\x1f\x8b"
 _BLOCK_BYTES = tarfile.BLOCKSIZE
@@ -29,28 +29,7 @@ _MOST_NAME_BYTES = 255
 _MOST_DEPTH = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveLimits:
-  """What an archive may unpack to.
-
-  Attributes:
-    num_members: files and folders.
-    size_bytes: all of them together, with their headers.
-    ratio: how much larger than the archive it may be, above `free_bytes`. Trained weights compress to half of their
-      size at best; gzip compresses zeros to a thousandth.
-    free_bytes: size up to which `ratio` does not matter.
-  """
-
-  num_members: int = 4096
-  size_bytes: int = 1 << 36
-  ratio: int = 100
-  free_bytes: int = 1 << 28
-
-
-_DEFAULT_LIMITS = ArchiveLimits()
-
-
-def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: ArchiveLimits = _DEFAULT_LIMITS) -> None:
+def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Limits | None = None) -> None:
   """Unpacks a tar archive, compressed with gzip or not, into an existing, empty folder.
 
   After an error the folder may hold a part of the archive; nothing is written outside of it.
@@ -59,22 +38,24 @@ def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Archiv
     stream: the archive; it is read from start to end, so it may be a socket.
     folder: where to unpack.
     name: what to call the archive in errors.
-    limits: what it may unpack to.
+    limits: what it may unpack to, and how many files it may hold.
 
   Raises:
     DamagedArchiveError: the archive is cut off, damaged, or not an archive of this kind.
-    UnsafeArchiveError: it holds something else than files and folders below its own, or more than the limits allow.
+    UnsafeArchiveError: it holds something else than files and folders below its own.
+    LimitExceededError: it holds more than the limits allow.
   """
+  budget = Budget(limits)
   archive = _Counted(stream)
   first = archive.peek(len(_GZIP))
   plain = gzip.GzipFile(fileobj=archive) if first == _GZIP else archive
-  reader = _ForwardReader(plain, archive, name, limits)
+  reader = _ForwardReader(plain, archive, name, budget)
   try:
     with tarfile.TarFile(fileobj=reader, mode="r") as tar:
-      _extract_members(tar, reader, folder, name, limits)
+      _extract_members(tar, reader, folder, name, budget)
     reader.drain()
   except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError) as e:
-    if isinstance(e, UnsafeArchiveError | DamagedArchiveError):
+    if isinstance(e, UnsafeArchiveError | DamagedArchiveError | LimitExceededError):
       raise
     raise DamagedArchiveError(
       f"{name}: cannot be unpacked; it is cut off, damaged or not a tar archive ({type(e).__name__}: {e}); it begins "
@@ -82,20 +63,18 @@ def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Archiv
     ) from e
 
 
-def _extract_members(
-  tar: tarfile.TarFile, reader: "_ForwardReader", folder: Path, name: str, limits: ArchiveLimits
-) -> None:
+def _extract_members(tar: tarfile.TarFile, reader: "_ForwardReader", folder: Path, name: str, budget: Budget) -> None:
   kinds: dict[str, bool] = {}  # path within the archive -> whether it is a folder
   num_members = 0
   while (member := tar.next()) is not None:
     num_members += 1
-    if num_members > limits.num_members:
-      raise UnsafeArchiveError(f"{name}: holds more than {limits.num_members} files and folders.")
+    budget.check_archive_members(num_members, name)
     path = _checked_path(member, name)
     _check_kind(member, name)
     reader.check_size(member.size, member.name)
     if path:
       _add(kinds, path, member.isdir(), name)
+      budget.check_archive_members(len(kinds), name)
       _extract(tar, member, folder / path)
   if reader.last_read != bytes(_BLOCK_BYTES):
     raise DamagedArchiveError(
@@ -174,11 +153,11 @@ class _Counted(io.RawIOBase):
 class _ForwardReader(io.RawIOBase):
   """The unpacked bytes, for tarfile: they can be read in bounded pieces and skipped, but not read twice."""
 
-  def __init__(self, stream: io.RawIOBase | io.BufferedIOBase, archive: _Counted, name: str, limits: ArchiveLimits):
+  def __init__(self, stream: io.RawIOBase | io.BufferedIOBase, archive: _Counted, name: str, budget: Budget):
     self._stream = stream
     self._archive = archive
     self._name = name
-    self._limits = limits
+    self._budget = budget
     self._position = 0
     self.last_read = b""
 
@@ -196,7 +175,7 @@ class _ForwardReader(io.RawIOBase):
   def read(self, size: int = -1) -> bytes:
     if not 0 <= size <= _MOST_READ_AT_ONCE:
       raise UnsafeArchiveError(f"{self._name}: a header at byte {self._position} claims to be {size} bytes long.")
-    self.check_size(size, "a header")
+    self._budget.spend_unpacked_bytes(size, self._archive.num_read, f"{self._name}: byte {self._position}")
     pieces: list[bytes] = []
     missing = size
     while missing and (piece := self._stream.read(missing)):
@@ -215,13 +194,7 @@ class _ForwardReader(io.RawIOBase):
     """Raises if another `size` bytes go beyond the limits."""
     if size < 0:
       raise UnsafeArchiveError(f"{self._name}: {what!r} has the size {size}.")
-    if self._position + size > self._limits.size_bytes:
-      raise UnsafeArchiveError(
-        f"{self._name}: unpacks to more than {self._limits.size_bytes} bytes: {what!r} has {size} after the first "
-        f"{self._position}."
-      )
-    if self._position > max(self._limits.free_bytes, self._limits.ratio * self._archive.num_read):
-      raise UnsafeArchiveError(
-        f"{self._name}: unpacks to more than {self._limits.ratio} times its size: {self._position} bytes from "
-        f"{self._archive.num_read}."
-      )
+    # Not spent: what is read is counted, and the archive may hold less. The ratio is that of what was read.
+    Budget(self._budget.limits).spend_unpacked_bytes(
+      self._position + size, self._position + size, f"{self._name}: {what!r}"
+    )

@@ -1,8 +1,12 @@
 """Modules on servers, on the loopback interface: tfhub.dev's protocol and Kaggle's API with kagglehub."""
 
+import contextlib
+import functools
 import hashlib
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -13,18 +17,26 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import LibraryNotFoundError
-from graftax.hub_io import download, load, tfhub_cache
+from graftax.hub_io import download, tfhub_cache
+from graftax.hub_io import load as load_module
 from graftax.hub_io.errors import (
   DamagedArchiveError,
   DamagedCacheWarning,
+  DigestError,
   DownloadError,
+  HandleError,
   ModuleNotCachedError,
   UnsafeArchiveError,
+  UnsafeCacheError,
+  UnsafeCacheWarning,
 )
 
 _EXPECTED = Path(__file__).parent / "testdata/2026_11_22/tf2_module.npz"
 _KAGGLE = "owner/model/tensorFlow2/variation/3"
-_LOAD = "import sys; from graftax.hub_io import load; print(load(sys.argv[1]).path)"
+_LOAD = "import sys; from graftax.hub_io import load; print(load(sys.argv[1], allow_http=True).path)"
+
+# The servers of these tests speak plain http.
+load = functools.partial(load_module, allow_http=True)
 
 
 def _check(module) -> None:
@@ -131,12 +143,119 @@ def test_a_redirect_to_https_is_followed_and_back_to_http_is_not():
   import urllib.request
 
   def redirect(start: str, target: str) -> urllib.request.Request | None:
-    return download._HttpOnly().redirect_request(urllib.request.Request(start), None, 302, "Found", {}, target)
+    options = download.DownloadOptions(allow_hosts=("storage.example",))
+    return download._Redirects(options).redirect_request(urllib.request.Request(start), None, 302, "Found", {}, target)
 
   assert redirect("https://tfhub.dev/a", "https://storage.example/a").full_url == "https://storage.example/a"
   assert redirect("http://tfhub.dev/a", "https://storage.example/a").full_url == "https://storage.example/a"
   with pytest.raises(DownloadError, match="redirects to 'http://storage.example/a'; expected an https address"):
     redirect("https://tfhub.dev/a", "http://storage.example/a")
+
+
+def test_plain_http_needs_a_word(tfhub_server, caches):
+  handle = f"{tfhub_server.url}/publisher/model/1"
+  with pytest.raises(DownloadError, match=f"{handle}: not an https address.*pass allow_http=True"):
+    load_module(handle)
+  assert not tfhub_server.paths
+  _check(load(handle))
+
+
+def test_redirects_to_another_host_need_a_word_or_a_digest(tfhub_server):
+  archive = tfhub_server.answer("", b"")
+  elsewhere = tfhub_server.url.replace("localhost", "127.0.0.1") + "/other"
+  tfhub_server.answer = lambda path, body: archive if "other" in path else (302, {"Location": elsewhere}, b"")
+  handle = f"{tfhub_server.url}/publisher/model/1"
+  with pytest.raises(DownloadError, match=r"redirects to another host, .*127.0.0.1.*allow_hosts=\['127.0.0.1'\]"):
+    load(handle)
+  assert not any("other" in path for path in tfhub_server.paths)
+  _check(load(handle, allow_hosts=["127.0.0.1"]))
+  _check(load(handle, sha256=hashlib.sha256(archive[2]).hexdigest()))
+
+
+def test_a_redirect_on_the_same_host_is_followed(tfhub_server):
+  archive = tfhub_server.answer("", b"")
+  there = f"{tfhub_server.url}/other"
+  tfhub_server.answer = lambda path, body: archive if "other" in path else (302, {"Location": there}, b"")
+  _check(load(f"{tfhub_server.url}/publisher/model/1"))
+
+
+def test_a_digest_is_checked_before_anything_is_unpacked(tfhub_server, caches, monkeypatch):
+  archive = tfhub_server.answer("", b"")[2]
+  handle, digest = f"{tfhub_server.url}/publisher/model/1", hashlib.sha256(archive).hexdigest()
+  unpacked = []
+  extract = download.extract_archive
+  monkeypatch.setattr(download, "extract_archive", lambda *a, **k: (unpacked.append(1), extract(*a, **k)))
+  with pytest.raises(DigestError, match=f"its SHA-256 digest is {digest}; expected {'0' * 64}"):
+    load(handle, sha256="0" * 64)
+  assert not unpacked
+  assert not [path for path in (caches / "tfhub").iterdir() if path.suffix != ".graftax-lock"]
+  # A copy that was unpacked from an unknown archive does not count.
+  load(handle)
+  with pytest.raises(DigestError):
+    load(handle, sha256="0" * 64)
+  for given in (digest, digest.upper(), f"sha256:{digest}"):
+    _check(load(handle, sha256=given))
+  assert len(tfhub_server.paths) == 4  # the copy of that archive is in the cache
+  with pytest.raises(ValueError, match="expected the 64 hexadecimal digits"):
+    load(handle, sha256="abc")
+
+
+def test_the_digest_of_an_archive_on_the_disk_is_checked(tfhub_server, tmp_path):
+  archive = tfhub_server.answer("", b"")[2]
+  (tmp_path / "m.tar.gz").write_bytes(archive)
+  _check(load_module(tmp_path / "m.tar.gz", sha256=hashlib.sha256(archive).hexdigest()))
+  with pytest.raises(DigestError):
+    load_module(tmp_path / "m.tar.gz", sha256="0" * 64)
+  for handle in (tmp_path, _KAGGLE):
+    with pytest.raises(HandleError, match="sha256 is the digest of an archive"):
+      load_module(handle, sha256="0" * 64)
+
+
+def test_a_download_that_drips_ends_at_its_time_limit(caches):
+  listener = socket.create_server(("localhost", 0))
+
+  def drip():
+    connection, _ = listener.accept()
+    with connection, contextlib.suppress(OSError):
+      connection.recv(1 << 16)
+      connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff")
+      while True:
+        connection.sendall(b"a")
+        time.sleep(0.02)
+
+  thread = threading.Thread(target=drip, daemon=True)
+  thread.start()
+  begin = time.monotonic()
+  with listener, pytest.raises(DownloadError, match="takes longer than 0.5 s; pass a larger download_timeout_s"):
+    load(f"http://localhost:{listener.getsockname()[1]}/publisher/model/1", download_timeout_s=0.5)
+  assert time.monotonic() - begin < 10
+  thread.join(10)
+
+
+def test_only_their_owner_can_write_to_caches_that_are_made(tfhub_server, caches):
+  load(f"{tfhub_server.url}/publisher/model/1")
+  assert stat.S_IMODE((caches / "tfhub").stat().st_mode) == 0o700
+
+
+def test_a_cache_that_all_can_write_to_is_warned_of(tfhub_server, caches):
+  (caches / "tfhub").mkdir()
+  (caches / "tfhub").chmod(0o777)
+  with pytest.warns(UnsafeCacheWarning, match="all users of the machine can write .*chmod go-w"):
+    load(f"{tfhub_server.url}/publisher/model/1")
+
+
+def test_a_cache_of_another_user_among_temporary_files_is_refused(tfhub_server, tmp_path, monkeypatch):
+  monkeypatch.delenv("TFHUB_CACHE_DIR")
+  monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+  (tmp_path / "tfhub_modules").mkdir()
+  monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "tfhub_modules").stat().st_uid + 1)
+  if (tmp_path / "tfhub_modules").stat().st_uid == 0:  # run by root, whose folders are trusted
+    try:
+      os.chown(tmp_path / "tfhub_modules", 12345, -1)
+    except OSError:
+      pytest.skip("a sandbox in which root is the only user")
+  with pytest.raises(UnsafeCacheError, match="belongs to user .*TFHUB_CACHE_DIR"):
+    load(f"{tfhub_server.url}/publisher/model/1")
 
 
 def _slow_down(server) -> None:

@@ -9,11 +9,14 @@ __all__ = [
   "ArchiveError",
   "DamagedArchiveError",
   "DamagedCacheWarning",
+  "DigestError",
   "DownloadError",
   "HandleError",
   "HubError",
   "ModuleNotCachedError",
   "UnsafeArchiveError",
+  "UnsafeCacheError",
+  "UnsafeCacheWarning",
   "UnsupportedModuleError",
 ]
 
@@ -34,6 +37,14 @@ class DownloadError(HubError, OSError):
   """A server could not be reached, refused, or sent something else than the module."""
 
 
+class DigestError(HubError, ValueError):
+  """An archive does not have the SHA-256 digest that the caller expects. Nothing of it was unpacked."""
+
+
+class UnsafeCacheError(HubError, ValueError):
+  """The folder of a cache belongs to somebody else, who could put other modules there."""
+
+
 class ArchiveError(HubError, ValueError):
   """An archive could not be unpacked. Nothing of it is left on the disk."""
 
@@ -43,11 +54,15 @@ class DamagedArchiveError(ArchiveError):
 
 
 class UnsafeArchiveError(ArchiveError):
-  """The archive holds links, devices or paths outside of its folder, or unpacks to more than the limits allow."""
+  """The archive holds links, devices, paths outside of its folder, or sizes that cannot be."""
 
 
 class UnsupportedModuleError(HubError, NotImplementedError):
   """A TF1 hub module of a format, or with features, that we do not read."""
+
+
+class UnsafeCacheWarning(UserWarning):
+  """Other users of the machine can write to the folder of a cache, and so put other modules there."""
 
 
 class DamagedCacheWarning(UserWarning):

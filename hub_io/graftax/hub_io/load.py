@@ -9,8 +9,10 @@ from typing import Any
 
 from filelock import FileLock
 
-from graftax.hub_io.archives import ArchiveLimits
-from graftax.hub_io.errors import DamagedCacheWarning, ModuleNotCachedError
+from graftax.graphdef_ir import FolderPaths, Limits
+from graftax.hub_io.cache_folders import check_caches, make_private_folder
+from graftax.hub_io.download import DownloadOptions, checked_digest
+from graftax.hub_io.errors import DamagedCacheWarning, HandleError, ModuleNotCachedError
 from graftax.hub_io.handles import parse_handle
 from graftax.hub_io.kaggle_cache import kaggle_cache_folder
 from graftax.hub_io.module import HubModule, read_module
@@ -34,7 +36,13 @@ def load(
   sharding: Any = None,
   progress: Callable[[int, int], None] | bool | None = None,
   offline: bool = False,
-  limits: ArchiveLimits | None = None,
+  limits: Limits | None = None,
+  copy: bool = False,
+  allow_files_in: FolderPaths = (),
+  sha256: str | None = None,
+  allow_http: bool = False,
+  allow_hosts: Iterable[str] = (),
+  download_timeout_s: float = 3600.0,
 ) -> HubModule:
   """Loads a hub module without TensorFlow.
 
@@ -59,14 +67,28 @@ def load(
     sharding: the devices to place variables on, as for `graftax.savedmodel_io.load`.
     progress: called while `convert` reads variables, as for `graftax.savedmodel_io.load`.
     offline: raise instead of downloading.
-    limits: what archives may unpack to.
+    limits: what an archive may unpack to, and how much memory the module's files may ask for, as for
+      `graftax.savedmodel_io.load`.
+    copy: read variables into memory of their own, as for `graftax.savedmodel_io.load`.
+    allow_files_in: folders whose files the module may read besides its own, as for `graftax.savedmodel_io.load`.
+    sha256: the SHA-256 digest of the archive, as 64 hexadecimal digits. It is checked before anything is unpacked, and
+      only a copy in the cache that was unpacked from that archive is used.
+    allow_http: download over plain http, on which others can read and change what is sent. By default only over https.
+    allow_hosts: names of hosts to which the server may redirect. By default the handle's own, and for tfhub.dev those
+      that it redirects to. With `sha256` it may redirect to any, over https.
+    download_timeout_s: the time limit for a download as a whole, in seconds; each piece must come within 60. kagglehub
+      has limits of its own.
 
   Raises:
     HandleError: `handle` is neither a path that exists nor a handle.
     ModuleNotCachedError: with `offline`, if no cache has a readable copy.
     LibraryNotFoundError: kagglehub is not installed, and the model has to be downloaded from Kaggle.
-    DownloadError: the server cannot be reached, refuses, or sends something else.
+    DownloadError: the server cannot be reached, refuses, takes too long, or sends something else; or it would be asked
+      over plain http, or redirects to another host, and that was not allowed.
+    DigestError: the archive does not have the digest `sha256`.
+    UnsafeCacheError: the cache is in the folder for temporary files and belongs to another user.
     ArchiveError: an archive is damaged or unsafe; nothing of it is kept.
+    LimitExceededError: an archive or the module asks for more than `limits` allow; nothing of the archive is kept.
     UnknownTagsError: the module has no such variant; the message lists those it has.
     SavedModelError, CheckpointError: the module cannot be read.
 
@@ -79,16 +101,33 @@ def load(
   """
   text = os.fspath(handle)
   read: Read = partial(
-    read_module, handle=text, tags=tags, verify=verify, dtype=dtype, keep=keep, sharding=sharding, progress=progress
+    read_module,
+    handle=text,
+    tags=tags,
+    verify=verify,
+    dtype=dtype,
+    keep=keep,
+    sharding=sharding,
+    progress=progress,
+    limits=limits,
+    copy=copy,
+    allow_files_in=allow_files_in,
   )
+  digest = checked_digest(sha256)
   verify_now = sharding is None if verify is None else verify
-  limits = ArchiveLimits() if limits is None else limits
+  limits = Limits() if limits is None else limits
   if os.path.isdir(text) or is_graph_file(text) or _can_only_be_a_path(handle):
+    if digest is not None:
+      raise HandleError(f"{text!r}: sha256 is the digest of an archive, and this is none.")
     return read(Path(text))
   if os.path.isfile(text):
-    sources: list[Source] = [ArchiveSource(Path(text), limits)]
+    sources: list[Source] = [ArchiveSource(Path(text), limits, digest)]
   else:
-    sources = sources_of(parse_handle(text), limits)
+    download = DownloadOptions(
+      sha256=digest, allow_http=allow_http, allow_hosts=tuple(allow_hosts), timeout_s=download_timeout_s
+    )
+    sources = sources_of(parse_handle(text), limits, download)
+  check_caches()
   return _load_cached(text, sources, partial(_read_verified, read) if verify_now else read, offline=offline)
 
 
@@ -128,7 +167,8 @@ def _load_cached(text: str, sources: list[Source], read: Read, *, offline: bool)
 
 
 def _fetch(source: Source, read: Read) -> HubModule:
-  source.lock_file.parent.mkdir(parents=True, exist_ok=True)
+  make_private_folder(source.lock_file.parent)
+  # The file of the lock stays: deleting it while others wait for it would let two of them in.
   with FileLock(source.lock_file):
     found = source.find()
     try:

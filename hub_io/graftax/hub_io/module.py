@@ -9,6 +9,7 @@ from typing import Any
 from google.protobuf import empty_pb2, unknown_fields
 from google.protobuf.message import DecodeError
 
+from graftax.graphdef_ir import FolderPaths, ModelFolder
 from graftax.hub_io.errors import UnsupportedModuleError
 from graftax.savedmodel_io import SavedModel
 from graftax.savedmodel_io import load as load_saved_model
@@ -54,7 +55,7 @@ def read_module(
     SavedModelError, CheckpointError: what `graftax.savedmodel_io.load` raises.
     UnsupportedModuleError: a TF1 module of another format.
   """
-  is_tf1_hub = _is_tf1_hub(folder)
+  is_tf1_hub = _is_tf1_hub(folder, options.get("allow_files_in", ()))
   model = load_saved_model(folder, () if tags is None and is_tf1_hub else tags, **options)
   if is_tf1_hub and model.checkpoint is None and model.variables.infos:
     # Otherwise variables with constant initializers would silently have these values.
@@ -66,10 +67,10 @@ def read_module(
   return HubModule(**parts, handle=handle, is_tf1_hub=is_tf1_hub)
 
 
-def _is_tf1_hub(folder: str | os.PathLike[str]) -> bool:
+def _is_tf1_hub(folder: str | os.PathLike[str], allow_files_in: FolderPaths) -> bool:
   path = os.path.join(folder, _TF1_FILE)
   try:
-    with open(path, "rb") as f:
+    with ModelFolder.of(folder, allow_files_in).open(path, "the description of a TF1 hub module") as f:
       data = f.read(_MOST_BYTES)
   except (FileNotFoundError, NotADirectoryError):
     return False

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from graftax.hub_io.archives import ArchiveLimits, extract_archive
-from graftax.hub_io.download import download_archive, download_from_kaggle
-from graftax.hub_io.errors import DamagedArchiveError, DownloadError
+from graftax.graphdef_ir import Limits, open_regular_file
+from graftax.hub_io.archives import extract_archive
+from graftax.hub_io.download import DownloadOptions, check_digest, download_archive, download_from_kaggle
+from graftax.hub_io.errors import DamagedArchiveError, DownloadError, HandleError
 from graftax.hub_io.handles import Handle, KaggleModel
 from graftax.hub_io.kaggle_cache import KaggleEntry
 from graftax.hub_io.module import HubModule
@@ -53,9 +54,13 @@ class Source(Protocol):
     """Puts the module there, in place of a damaged one if `force`, and returns its folder."""
 
 
-def sources_of(handle: Handle, limits: ArchiveLimits) -> list[Source]:
+def sources_of(handle: Handle, limits: Limits, options: DownloadOptions) -> list[Source]:
   """Returns where to look for a module; the first source can fetch it."""
-  tfhub = [TfHubSource(text, handle.download_url or text, limits, handle.hint) for text in handle.urls]
+  tfhub = [TfHubSource(text, handle.download_url or text, limits, handle.hint, options) for text in handle.urls]
+  if options.sha256 is not None:
+    if handle.download_url is None:
+      raise HandleError(f"{handle.text!r}: sha256 is the digest of an archive, and Kaggle has this model in files.")
+    return list(tfhub[:1])  # a copy that is named by the handle is of an archive with an unknown digest
   kaggle = [] if handle.kaggle is None else [KaggleSource(handle.kaggle)]
   return [*tfhub, *kaggle] if handle.download_url is not None else [*kaggle, *tfhub]
 
@@ -66,9 +71,10 @@ class ArchiveSource:
   is_local = True
   hint = ""
 
-  def __init__(self, path: Path, limits: ArchiveLimits):
-    with open(path, "rb") as f:
+  def __init__(self, path: Path, limits: Limits, sha256: str | None = None):
+    with open_regular_file(path, "the archive of a module") as f:
       digest = hashlib.file_digest(f, "sha256").hexdigest()
+    check_digest(digest, sha256, str(path))
     self._path = path
     self._limits = limits
     self._entry = TfHubEntry(f"sha256:{digest}")
@@ -82,7 +88,7 @@ class ArchiveSource:
 
   def fetch(self, check: Read, *, force: bool) -> Path:
     def fill(folder: Path) -> None:
-      with open(self._path, "rb") as f:
+      with open_regular_file(self._path, "the archive of a module") as f:
         extract_archive(f, folder, name=str(self._path), limits=self._limits)
       _check_module(folder, check, str(self._path))
 
@@ -94,10 +100,12 @@ class TfHubSource:
 
   is_local = False
 
-  def __init__(self, handle: str, url: str, limits: ArchiveLimits, hint: str):
+  def __init__(self, handle: str, url: str, limits: Limits, hint: str, options: DownloadOptions):
     self._url = url
     self._limits = limits
-    self._entry = TfHubEntry(handle)
+    self._options = options
+    # An archive with a known digest has its place in the cache by that, as archives on the disk.
+    self._entry = TfHubEntry(handle if options.sha256 is None else f"sha256:{options.sha256}")
     self.lock_file = self._entry.lock_file
     self.hint = hint
 
@@ -110,7 +118,7 @@ class TfHubSource:
   def fetch(self, check: Read, *, force: bool) -> Path:
     def fill(folder: Path) -> None:
       try:
-        download_archive(self._url, folder, self._limits)
+        download_archive(self._url, folder, self._limits, self._options)
       except DownloadError as e:
         raise DownloadError(f"{e} {self.hint}".rstrip()) from e
       _check_module(folder, check, self._url)

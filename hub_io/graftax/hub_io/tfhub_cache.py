@@ -11,7 +11,6 @@ $TFHUB_CACHE_DIR/
 import contextlib
 import hashlib
 import os
-import shutil
 import socket
 import tempfile
 import time
@@ -20,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from graftax.hub_io.errors import DownloadError
-from graftax.savedmodel_io.writing.atomic import PARTIAL_SUFFIX, new_file, scratch_folder
+from graftax.savedmodel_io.writing.atomic import new_file, scratch_folder
 
 __all__ = ["TfHubEntry", "tfhub_cache_folder"]
 
@@ -67,8 +66,6 @@ class TfHubEntry:
     Raises:
       DownloadError: the folder cannot be renamed, or other processes replace it again and again.
     """
-    for abandoned in self.folder.parent.glob(f".{self.folder.name}.*{PARTIAL_SUFFIX}"):
-      shutil.rmtree(abandoned, ignore_errors=True)  # of a process that was killed
     with scratch_folder(self.folder) as scratch:
       fresh = scratch / "new"
       fresh.mkdir()

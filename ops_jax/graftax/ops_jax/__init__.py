@@ -13,15 +13,17 @@ from graftax.ops_jax._core.errors import (
   UnsupportedOpError,
 )
 from graftax.ops_jax._core.integer_facts import IntegerFacts
-from graftax.ops_jax._core.kernel import Kernel, bind, context_kernel
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, read_lowering, register, supported_ops
+from graftax.ops_jax._core.result_sizes import argument_bytes, check_results
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
 from graftax.ops_jax._core.values import (
   Array,
   Static,
+  StaticSize,
+  StaticSizes,
   Value,
   is_known,
   is_symbolic,
@@ -29,6 +31,7 @@ from graftax.ops_jax._core.values import (
   namespace,
   shape_vector,
 )
+from graftax.ops_jax.binding.kernel import Kernel, bind, context_kernel
 from graftax.ops_jax.bounded.rules import ops_with_bounded_sizes, ops_with_max_size
 from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
@@ -54,13 +57,17 @@ __all__ = [
   "SizeBoundError",
   "ResourceHandle",
   "Static",
+  "StaticSize",
+  "StaticSizes",
   "StaticInputError",
   "UnsupportedAttrError",
   "UnsupportedOpError",
   "Value",
   "Int64Pair",
+  "argument_bytes",
   "as_int64_pair",
   "bind",
+  "check_results",
   "context_kernel",
   "fits_jax_dtype",
   "canonical_dtype",

@@ -16,6 +16,7 @@ values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graftax.graphdef_ir import LimitExceededError, Limits
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader, read_checkpoint
 from graftax.savedmodel_io.checkpoint.state import checkpoint_paths, latest_checkpoint
 from graftax.savedmodel_io.files.graph_file import is_graph_file
@@ -63,6 +64,8 @@ __all__ = [
   "ExportManager",
   "JaxFunction",
   "JaxModule",
+  "LimitExceededError",
+  "Limits",
   "Mesh",
   "Renaming",
   "Resource",

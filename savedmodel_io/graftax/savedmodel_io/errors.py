@@ -28,6 +28,7 @@ __all__ = [
   "UnknownNameError",
   "UnknownSignatureError",
   "UnknownTagsError",
+  "UnsafeOpError",
   "UnsafeWeightsError",
   "UnsupportedCheckpointError",
   "UnsupportedSavedModelError",
@@ -41,7 +42,7 @@ class OutputExistsError(GraftaxError, FileExistsError):
 
 
 class MissingFolderError(GraftaxError, FileNotFoundError):
-  """The folder in which something is to be written does not exist."""
+  """The folder in which something is to be written does not exist and cannot be made."""
 
 
 class CheckpointError(GraftaxError):
@@ -118,6 +119,10 @@ class UnknownNameError(SavedModelError, KeyError):
   """The SavedModel has no variable or resource of that name."""
 
   __str__ = Exception.__str__
+
+
+class UnsafeOpError(SavedModelError, ValueError):
+  """A part of a model that TensorFlow is to run has ops that reach files, the network or code outside of it."""
 
 
 class AmbiguousFunctionError(SavedModelError, TypeError):

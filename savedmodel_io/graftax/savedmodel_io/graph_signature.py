@@ -7,6 +7,7 @@ from graftax.graphdef_ir import (
   DType,
   Graph,
   Node,
+  PartialShape,
   TensorRef,
   TensorSpec,
   ancestors,
@@ -87,7 +88,11 @@ def _is_training(node: Node) -> bool:
 def _values(node: Node, graph: Graph) -> dict[TensorRef, TensorSpec]:
   """Returns the outputs of a node that are numbers; none if they are references, as of ops that assign to variables."""
   signature = graph.library.signature(node.op) or graph.signatures.get(node.op)
-  if signature is None or any(output.is_ref for output in signature.outputs):
+  if signature is None:
+    # An op of a user, of which a graph by itself has no declaration.
+    ref = TensorRef(node.name)
+    return {ref: TensorSpec(PartialShape(None), DType.INVALID, node.name)}
+  if any(output.is_ref for output in signature.outputs):
     return {}
   refs = [TensorRef(node.name, index) for index in range(len(signature.output_types(node.attrs)))]
   specs = {ref: tensor_spec(ref, node, graph.library, graph.signatures) for ref in refs}

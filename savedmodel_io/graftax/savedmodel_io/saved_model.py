@@ -1,9 +1,9 @@
 """Loads SavedModels: `load(path)` and the `SavedModel` that it returns."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from graftax.convert import (
@@ -15,10 +15,21 @@ from graftax.convert import (
   convert_subgraph,
   split_program,
 )
-from graftax.graphdef_ir import GraftaxError, Graph, Tensor, graph_from_proto, schema
+from graftax.graphdef_ir import (
+  Budget,
+  FolderPaths,
+  GraftaxError,
+  Graph,
+  Limits,
+  ModelFolder,
+  Tensor,
+  graph_from_proto,
+  schema,
+)
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 from graftax.savedmodel_io.files.assets import Assets, read_assets
+from graftax.savedmodel_io.files.file_budget import FileBudget, spend_objects
 from graftax.savedmodel_io.files.fingerprint import Fingerprint, read_fingerprint
 from graftax.savedmodel_io.files.model_files import ModelFiles, ModelKind, read_model_files
 from graftax.savedmodel_io.graph_signature import graph_signatures
@@ -59,6 +70,7 @@ class SavedModel:
     checkpoint: the model's variables as a checkpoint; None if the model has none.
     variables: variable name -> array: memory-mapped, or on the devices that `load` was given.
     assets: file name -> path.
+    folder: the files that the model may read: those in its own folder, and in those that `load` was given.
     objects: the saved objects by attribute name; has no nodes in a TF1 model.
   """
 
@@ -70,10 +82,12 @@ class SavedModel:
   checkpoint: CheckpointReader | None = field(repr=False)
   variables: Variables = field(repr=False)
   assets: Assets = field(repr=False)
+  folder: ModelFolder = field(repr=False)
   objects: ObjectGraph = field(repr=False)
   _meta_graph: schema.MetaGraphDef = field(repr=False)
   _checkpoint_keys: Mapping[int, Mapping[str, str]] = field(repr=False)
   _progress: ReadProgress | None = field(repr=False)
+  _limits: Limits = field(repr=False)
 
   @cached_property
   def signatures(self) -> Signatures:
@@ -101,13 +115,15 @@ class SavedModel:
 
     Raises:
       ParseError: the graph contradicts itself.
+      LimitExceededError: its constants expand to more than the limits of the load allow.
     """
-    return graph_from_proto(self._meta_graph.graph_def, extra_ops=self._meta_graph.meta_info_def.stripped_op_list)
+    ops = self._meta_graph.meta_info_def.stripped_op_list
+    return graph_from_proto(self._meta_graph.graph_def, extra_ops=ops, limits=self._limits)
 
   @cached_property
   def fingerprint(self) -> Fingerprint | None:
     """The hashes that TensorFlow wrote beside the model; None if it wrote none."""
-    return read_fingerprint(self.path) if self.kind == "SavedModel" else None
+    return read_fingerprint(self.path, self.folder) if self.kind == "SavedModel" else None
 
   @property
   def is_tf1(self) -> bool:
@@ -186,6 +202,7 @@ class SavedModel:
     *specs: Any,
     options: ConvertOptions | Any = None,
     run_head_with: Literal["numpy", "tensorflow"] = "numpy",
+    allow_ops: Collection[str] = (),
     **named_specs: Any,
   ) -> Split:
     """Splits a signature or a restored function into its work for the host and a numeric part in JAX.
@@ -198,8 +215,11 @@ class SavedModel:
       entry: as for `convert`.
       *specs: as for `convert`.
       options: choices for the conversion of the numeric part. Anything else is the spec of an input named `options`.
-      run_head_with: what runs the head. "tensorflow" has all of TensorFlow's ops, and those of libraries such as
-        tensorflow_text if they are imported.
+      run_head_with: what runs the head. "tensorflow" has TensorFlow's ops, and those of libraries such as
+        tensorflow_text if they are imported. Ops that read or write files, connect to other processes or call Python
+        are refused, whichever files they name.
+      allow_ops: names of such ops that TensorFlow may run all the same, such as `["ReadFile"]`. They may then do
+        anything that this process may do.
       **named_specs: as for `convert`.
 
     Returns:
@@ -212,6 +232,8 @@ class SavedModel:
         error lists all.
       ConversionError: a host op stands between two numeric parts with variables.
       LibraryNotFoundError: `run_head_with` is "tensorflow", which is not installed.
+      UnsafeOpError: `run_head_with` is "tensorflow", and ops of the head reach outside of the model.
+      UnsafeFileError: a table or a node names a file that the model may not read; see `load`.
       Others: as `convert` does.
     """
     if options is not None and not isinstance(options, ConvertOptions):
@@ -224,7 +246,7 @@ class SavedModel:
     # Writing models is imported here, as programs that only read do not need it.
     from graftax.savedmodel_io.programs.tensorflow_head import TensorFlowFunction
 
-    return split_program(program, options, make_head=TensorFlowFunction)
+    return split_program(program, options, make_head=partial(TensorFlowFunction, allow_ops=frozenset(allow_ops)))
 
   def program(
     self, entry: str | Signature | RestoredFunction | None = None, /, *specs: Any, **named_specs: Any
@@ -244,7 +266,7 @@ class SavedModel:
   def save(
     self,
     path: str | os.PathLike[str],
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | Any = None,
     *,
     cast: bool = False,
     overwrite: bool = False,
@@ -258,10 +280,12 @@ class SavedModel:
     renamed when it is complete.
 
     Args:
-      path: the folder to write; the folder around it must exist. It may be the model's own, with `overwrite=True`:
-        this object then keeps the old values.
+      path: the folder to write; folders around it that do not exist are made. It may be the model's own, with
+        `overwrite=True`: this object then keeps the old values.
       params: variable name -> new value, such as the parameters of `convert` after some steps of training: numpy or JAX
-        arrays, or strings. A sharded `jax.Array` is written shard by shard and not gathered.
+        arrays, or strings. A sharded `jax.Array` is written shard by shard and not gathered. Also what
+        `graftax.convert.modules` made of the model: the module of flax.nnx, the layer of Keras, and of equinox the pair
+        `(module, state)`.
       cast: convert values of another precision to the variable's dtype: float to float, integer to integer, complex to
         complex. A value that does not fit is an error.
       overwrite: replace a SavedModel of that name. Other files and folders are never replaced.
@@ -273,7 +297,7 @@ class SavedModel:
       VariableValueError: a value has another shape or dtype than its variable, or the saved files have no place for it.
       TensorValueError: a value is not an array, or does not fit the dtype that it is cast to.
       OutputExistsError: something of that name exists and may not be replaced.
-      MissingFolderError: the folder around it does not exist.
+      MissingFolderError: a part of the path in front of the name is a file.
       CheckpointWriteError: the disk is full, or a file cannot be written for another reason.
       DamagedCheckpointError: a value that is copied is damaged.
 
@@ -287,9 +311,11 @@ class SavedModel:
       array([1.], dtype=float32)
     """
     # Most programs that read a model do not write it.
+    from graftax.savedmodel_io.writing.module_values import values_of_module
     from graftax.savedmodel_io.writing.saved_model_copy import copy_saved_model
 
-    copy_saved_model(self, path, params or {}, cast=cast, overwrite=overwrite, progress=progress)
+    values = values_of_module(params)
+    copy_saved_model(self, path, values, cast=cast, overwrite=overwrite, progress=progress)
 
   def concrete_function(self, name: str) -> ConcreteFunction:
     """Returns one concrete function, by its name in the graph's function library.
@@ -327,11 +353,15 @@ def load(
   keep: str | Iterable[str] = (),
   sharding: Any = None,
   progress: Callable[[int, int], None] | bool | None = None,
+  limits: Limits | None = None,
+  copy: bool = False,
+  allow_files_in: FolderPaths = (),
 ) -> SavedModel:
   """Loads a SavedModel, or another file with a graph, without TensorFlow.
 
   Reads the file and the checkpoint's index, matches every variable to the checkpoint and checks that all data is there.
-  Values, graph and functions are read when they are asked for.
+  Values, graph and functions are read when they are asked for. The model reads regular files of its own folder and no
+  others, whatever its graph, its records and its symbolic links name.
 
   Args:
     path: the folder of a SavedModel; a GraphDef, such as a frozen graph (`.pb` or `.pbtxt`); or the `.meta` file of a
@@ -353,8 +383,21 @@ def load(
       bits if `jax_enable_x64` is off.
     progress: called while `convert` and `program` read the variables of a function, after each variable and about every
       4 MB of a large one, with the number of bytes read so far and the total. True shows a bar of tqdm.
+    limits: how much memory the files may ask for beyond what they store. What the program itself may ask for is limited
+      by `ConvertOptions.limits`.
+    copy: read variables into memory of their own instead of mapping the files. By default they are views of the files:
+      nothing is read twice, processes share the memory, and what is not used is not read; of a model of 400 MB,
+      `convert` takes a quarter of the time and 7 MB of memory. But if a program then writes into these files, rather
+      than putting new ones in their place as `save` does, values change, and if it shortens them, the process ends with
+      SIGBUS. Pass True if that can happen, as with `rsync --inplace`.
+    allow_files_in: one folder or several whose files the model may read, too, such as those to which symbolic links
+      lead: `"~/.cache/huggingface/hub/models--NAME/blobs"`, expanded, for a snapshot in a cache of Hugging Face. The
+      environment variable `GRAFTAX_ALLOW_FILES_IN` names folders for all models.
 
   Raises:
+    LimitExceededError: the files ask for more; the message names the limit.
+    UnsafeFileError: a file is a link out of the model's folder, not a regular file, or too large. Files that nodes name
+      raise it when they are read.
     CastError: `dtype` is not a floating type, or `keep` is given without it.
     ShardingError: `sharding` is something else, or names a variable that the model does not have. `convert` raises it
       if a sharding does not fit the shape of a variable.
@@ -371,18 +414,21 @@ def load(
       SavedModelNotFoundError: no/such/folder: no such folder; expected the folder that holds saved_model.pb
   """
   cast = variable_cast(dtype, keep)
-  files = read_model_files(os.fspath(path), tags)
+  budget = Budget(limits)
+  files = read_model_files(os.fspath(path), tags, budget, allow_files_in)
   meta_graph = files.meta_graph
-  checkpoint = _open_checkpoint(files.checkpoint, verify=verify is not False)
+  file_budget = FileBudget(budget, files.path, files.size_bytes)
+  spend_objects(meta_graph, file_budget)
+  checkpoint = _open_checkpoint(files, budget, verify=verify is not False, copy=copy)
   try:
-    objects = read_object_graph(meta_graph.object_graph_def)
-    keys = match_checkpoint(objects, None if checkpoint is None else read_trackable_graph(checkpoint))
+    objects = read_object_graph(meta_graph.object_graph_def, file_budget)
+    keys = match_checkpoint(objects, None if checkpoint is None else read_trackable_graph(checkpoint, budget))
     if _has_functions(objects):
       infos = read_object_variables(objects, checkpoint, keys)
     else:
       infos = read_graph_variables(meta_graph, checkpoint)
     variables = Variables(infos, checkpoint, cast, sharding, verify_shards=verify is True)
-    assets = read_assets(meta_graph, files.path)
+    assets = read_assets(meta_graph, files.path, files.folder)
   except DamagedSavedModelError as e:
     raise DamagedSavedModelError(f"{files.path}: {e}") from e
   _check_complete(variables, checkpoint, files)
@@ -395,16 +441,21 @@ def load(
     checkpoint=checkpoint,
     variables=variables,
     assets=assets,
+    folder=files.folder,
     objects=objects,
     _meta_graph=meta_graph,
     _checkpoint_keys=keys,
     _progress=read_progress(progress),
+    _limits=budget.limits,
   )
 
 
-def _open_checkpoint(prefix: str | None, *, verify: bool) -> CheckpointReader | None:
+def _open_checkpoint(files: ModelFiles, budget: Budget, *, verify: bool, copy: bool) -> CheckpointReader | None:
   try:
-    return None if prefix is None else CheckpointReader(prefix, verify=verify)
+    prefix = files.checkpoint
+    if prefix is None:
+      return None
+    return CheckpointReader(prefix, verify=verify, limits=budget, copy=copy, folder=files.folder)
   except CheckpointNotFoundError:
     return None  # a model without variables; one with them fails in _check_complete
 

@@ -1,5 +1,6 @@
 """Models with strings, tables and hashes that TensorFlow saves: split without TensorFlow, against what it computes."""
 
+import dataclasses
 import functools
 import io
 import shutil
@@ -10,9 +11,20 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from graftax.convert import InputError
-from graftax.graphdef_ir import GraftaxError, UnsupportedError
+from graftax.convert import InputError, split_program
+from graftax.graphdef_ir import (
+  DType,
+  GraftaxError,
+  LibraryNotFoundError,
+  OpArg,
+  OpSignature,
+  OpSignatures,
+  UnsupportedError,
+)
 from graftax.savedmodel_io import load
+from graftax.savedmodel_io.errors import UnsafeOpError
+from graftax.savedmodel_io.programs.tensorflow_head import TensorFlowFunction
+from graftax.testing.graph_builders import function, node, program
 
 TEXTS = ["the quick brown fox", "hello, WORLD! the éa", "", "foo bar unknown the quick fox the the the the the"]
 
@@ -219,19 +231,90 @@ def test_tensorflow_runs_what_the_head_cannot(tmp_path):
   module = tf.Module()
   module.scale = tf.Variable(2.0)
   module.scripts = tf.function(
-    lambda x: (
-      tf.cast(tf.strings.unicode_script(tf.strings.unicode_decode(x, "UTF-8").flat_values), tf.float32) * module.scale
-    ),
+    lambda x: tf.cast(tf.strings.length(tf.io.decode_json_example(x)), tf.float32) * module.scale,
     input_signature=[tf.TensorSpec([None], tf.string, name="x")],
   )
   tf.saved_model.save(module, str(tmp_path))
   model = load(tmp_path)
-  with pytest.raises(UnsupportedError, match="UnicodeScript x1"):
+  with pytest.raises(UnsupportedError, match="DecodeJSONExample x1"):
     model.split("scripts")
   head, body, params, tail = model.split("scripts", run_head_with="tensorflow")
-  np.testing.assert_array_equal(tail(body(params, *head(["aβ", "猫"]))), [50, 28, 34])
+  texts = ['{"features": {}}', "{}"]
+  np.testing.assert_array_equal(tail(body(params, *head(texts))), module.scripts(tf.constant(texts)))
   with pytest.raises(ValueError, match="run_head_with='tf'; expected 'numpy' or 'tensorflow'"):
     model.split("scripts", run_head_with="tf")
+
+
+@pytest.mark.parametrize(
+  ("op", "function"),
+  [
+    ("ReadFile", lambda x: tf.strings.length(tf.io.read_file("/etc/hostname") + x)),
+    ("MatchingFiles", lambda x: tf.strings.length(tf.io.matching_files("/etc/host*")[:1] + x)),
+    ("PyFuncStateless", lambda x: tf.numpy_function(lambda y: y, [x], tf.string, stateful=False)),
+    ("EagerPyFunc", lambda x: tf.py_function(lambda y: y, [x], tf.string)),
+    ("ReadFile", lambda x: tf.map_fn(tf.io.read_file, x)),
+    (
+      "RestoreV2",
+      lambda x: tf.raw_ops.RestoreV2(prefix=x[0], tensor_names=["a"], shape_and_slices=[""], dtypes=[1])[0],
+    ),
+  ],
+)
+def test_a_head_that_tensorflow_runs_reaches_nothing_outside(tmp_path, op, function):
+  module = tf.Module()
+  module.scale = tf.Variable(2.0)
+  spec = tf.TensorSpec([None], tf.string)
+
+  def scaled(x):
+    y = function(x)
+    y = tf.strings.length(y) if y.dtype == tf.string else y
+    return tf.cast(y, tf.float32) * module.scale
+
+  module.f = tf.function(scaled, input_signature=[spec])
+  tf.saved_model.save(module, str(tmp_path / "model"))
+  model = load(tmp_path / "model")
+  with pytest.raises(UnsafeOpError, match=rf"(?s){op} x1 .*: .*pass allow_ops=\['{op}'\]"):
+    model.split("f", run_head_with="tensorflow")
+  split = model.split("f", run_head_with="tensorflow", allow_ops=[op])
+  if op in ("MatchingFiles", "ReadFile") and "map_fn" not in function.__code__.co_names:
+    results = split.tail(split.body(split.params, *split.head([""])))
+    np.testing.assert_array_equal(results, module.f(tf.constant([""])))
+
+
+def test_rows_of_a_variable_of_strings(tmp_path):
+  module = tf.Module()
+  module.names = tf.Variable(["a", "b", "c"])
+  module.f = tf.function(lambda i: module.names.sparse_read(i), input_signature=[tf.TensorSpec([None], tf.int32)])
+  tf.saved_model.save(module, str(tmp_path))
+  head, body, params, tail = load(tmp_path).split("f")
+  assert tail(body(params, *head(np.int32([2, 0])))).tolist() == [b"c", b"a"]
+  with pytest.raises(GraftaxError, match="out of range for 3 rows"):
+    tail(body(params, *head(np.int32([3]))))
+
+
+def test_a_head_with_ops_that_tensorflow_does_not_have_names_the_library():
+  text = OpArg("text", DType.STRING)
+  signatures = OpSignatures([OpSignature("TokensOfTheFuture", (text,), (OpArg("tokens", DType.STRING),))])
+  whole = program(function("f", ["text"], [node("tokens", "TokensOfTheFuture", "text")], ["tokens"]))
+  result, parameter = (
+    dataclasses.replace(part[0], dtype=DType.STRING) for part in (whole.function.results, whole.function.parameters)
+  )
+  whole = dataclasses.replace(
+    whole,
+    signatures=signatures,
+    function=dataclasses.replace(whole.function, results=(result,), parameters=(parameter,)),
+    inputs=dataclasses.replace(whole.inputs, args=(dataclasses.replace(whole.inputs.args[0], dtype=DType.STRING),)),
+  )
+  with pytest.raises(LibraryNotFoundError, match=r"TokensOfTheFuture.*Import the library .* tensorflow_text"):
+    split_program(whole, make_head=TensorFlowFunction)
+
+
+def test_values_that_tensorflow_refuses_in_a_head_are_invalid_inputs(tmp_path):
+  module = tf.Module()
+  module.parse = tf.function(lambda x: tf.strings.to_number(x), input_signature=[tf.TensorSpec([None], tf.string)])
+  tf.saved_model.save(module, str(tmp_path))
+  head = load(tmp_path).split("parse", run_head_with="tensorflow").head
+  with pytest.raises(InputError, match="StringToNumberOp could not correctly convert string: x"):
+    head(["x"])
 
 
 def test_a_missing_vocabulary_is_named(saved, tmp_path):

@@ -4,13 +4,14 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-__all__ = ["Child", "LostChildError", "serve"]
+__all__ = ["Child", "LostChildError", "SilentChildError", "serve"]
 
 # `Any` in this module is what JSON can hold.
 
@@ -20,6 +21,10 @@ _STARTUP_S = 300.0
 
 class LostChildError(Exception):
   """The child died, or did not answer in time. The message says which."""
+
+
+class SilentChildError(LostChildError):
+  """The child did not answer in time. It may still run."""
 
 
 class Child:
@@ -51,6 +56,11 @@ class Child:
     self._has_answered = False
     self._send(request)
 
+  @property
+  def pid(self) -> int:
+    """The number of the process."""
+    return self._process.pid
+
   def receive(self, timeout_s: float) -> Any:
     """Returns the next answer.
 
@@ -58,15 +68,18 @@ class Child:
       timeout_s: how long it may take. The first answer may take five minutes in any case.
 
     Raises:
-      LostChildError: the child has died, or the time is up.
+      SilentChildError: the time is up.
+      LostChildError: the child has died.
     """
     limit_s = timeout_s if self._has_answered else max(timeout_s, _STARTUP_S)
     try:
       line = self._lines.get(timeout=limit_s)
     except queue.Empty:
-      raise LostChildError(f"no answer within {limit_s:.0f} s") from None
+      raise SilentChildError(f"no answer within {limit_s:.0f} s") from None
     if line is None:
-      raise LostChildError("the process died")
+      status = self._process.wait()
+      how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+      raise LostChildError(f"the process died ({how})")
     self._has_answered = True
     return json.loads(line)
 

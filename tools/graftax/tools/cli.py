@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -82,6 +82,34 @@ OptionalSignatureName = Annotated[
 ]
 
 
+AllowFilesIn = Annotated[
+  list[str] | None,
+  typer.Option(
+    "--allow-files-in", metavar="FOLDER",
+    help="A folder whose files the model may read, besides its own: to which its symbolic links or tables lead.",
+  ),
+]  # fmt: skip
+Sha256 = Annotated[
+  str | None, typer.Option("--sha256", metavar="DIGEST", help="The SHA-256 digest that the archive must have.")
+]
+AllowHttp = Annotated[bool, typer.Option("--allow-http", help="Download over plain http, which others can change.")]
+AllowHost = Annotated[
+  list[str] | None,
+  typer.Option("--allow-host", metavar="HOST", help="A host to which the server of the module may redirect."),
+]
+
+
+def _load_options(
+  allow_files_in: list[str] | None, sha256: str | None, allow_http: bool, allow_hosts: list[str] | None
+) -> dict[str, object]:
+  return {
+    "allow_files_in": allow_files_in or (),
+    "sha256": sha256,
+    "allow_http": allow_http,
+    "allow_hosts": allow_hosts or (),
+  }
+
+
 def main() -> None:
   """Runs the command."""
   app()
@@ -140,6 +168,10 @@ def inspect_command(
       "--trace", help="Also trace on shapes alone: name the node and the size that stop it, and what each loop becomes."
     ),
   ] = False,
+  allow_files_in: AllowFilesIn = None,
+  sha256: Sha256 = None,
+  allow_http: AllowHttp = False,
+  allow_host: AllowHost = None,
 ) -> None:
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
 
@@ -163,8 +195,9 @@ def inspect_command(
 
   with progress() as bar:
     bar.add_task(f"reading {model}", total=None)
-    weights = report_weights(model)
-    report = weights or report_model(load(model, tags or None, verify=False), trace=trace)
+    weights = report_weights(model, allow_files_in or ())
+    options: Any = _load_options(allow_files_in, sha256, allow_http, allow_host)
+    report = weights or report_model(load(model, tags or None, verify=False, **options), trace=trace)
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
     return
@@ -195,6 +228,10 @@ def run_command(
     int | None, typer.Option(min=1, help="Examples to run at a time, if all at once need too much memory.")
   ] = None,
   seed: Annotated[int, typer.Option(help="For signatures that draw random numbers.")] = 0,
+  allow_files_in: AllowFilesIn = None,
+  sha256: Sha256 = None,
+  allow_http: AllowHttp = False,
+  allow_host: AllowHost = None,
 ) -> None:  # fmt: skip
   """Runs a signature with JAX on arrays from files.
 
@@ -208,7 +245,16 @@ def run_command(
   """
   from graftax.tools.run_model import run_model
 
-  run_model(model, inputs or (), output, signature=signature, tags=tags, batch_size=batch_size, seed=seed)
+  run_model(
+    model,
+    inputs or (),
+    output,
+    signature=signature,
+    tags=tags,
+    batch_size=batch_size,
+    seed=seed,
+    load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
+  )
 
 
 @app.command("convert")
@@ -235,6 +281,10 @@ def convert_command(
   platforms: Annotated[str, typer.Option(help="Platforms to run on, separated by commas.")] = "cpu,cuda,tpu",
   gradient: Annotated[bool, typer.Option("--gradient", help="Include the derivative, for jax.grad.")] = False,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it exists.")] = False,
+  allow_files_in: AllowFilesIn = None,
+  sha256: Sha256 = None,
+  allow_http: AllowHttp = False,
+  allow_host: AllowHost = None,
 ) -> None:  # fmt: skip
   """Writes a signature as a program that plain JAX loads, without graftax and without TensorFlow.
 
@@ -260,6 +310,7 @@ def convert_command(
     platforms=_platform_names(platforms),
     gradient=gradient,
     force=force,
+    load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
   typer.echo(exported.code, nl=False)
   sizes = ", ".join(f"{name} {filesize.decimal(size)}" for name, size in exported.size_bytes.items())

@@ -94,7 +94,7 @@ def test_inspect_json_holds_the_same():
   report = json.loads(_run("inspect", _MODEL, "--json").stdout)
   assert report["signatures"][1]["name"] == "serving_default"
   assert report["signatures"][1]["inputs"] == [{"name": "images", "dtype": "float32", "shape": [None, 8, 8, 1]}]
-  assert {"op": "Conv2D", "count": 2, "supported": True} in report["ops"]
+  assert {"op": "Conv2D", "count": 2, "supported": True, "on_host": False} in report["ops"]
   kernel = next(p for p in report["parameters"] if p["name"] == "digits/conv1/kernel")
   assert kernel["size_bytes"] == 576
   assert kernel["is_used"]
@@ -244,9 +244,7 @@ def test_convert_keeps_what_is_there_unless_forced(tmp_path):
     (["run", _MODEL, "-i", "images={tmp}/nothing.npy"], "no such file"),
     (["run", _MODEL, "-s", "serving", "-i", "images={tmp}/images.npy"], "no signature 'serving'; there are: 'serve'"),
     (["run", _MODEL, "-i", "images={tmp}/images.npy", "-o", "{tmp}/y.txt"], "unknown suffix '.txt'"),
-    (["run", _MODEL, "-i", "images={tmp}/images.npy", "-o", "{tmp}/nowhere/y.npz"], "nowhere: no such folder"),
     (["convert", "{tmp}/nowhere", "-o", "{tmp}/out"], "no such folder"),
-    (["convert", _MODEL, "-o", "{tmp}/nowhere/out"], "nowhere: no such folder"),
     (["convert", _MODEL, "-o", "{tmp}/out", "-s", "train"], "no signature 'train'"),
     (["convert", _MODEL, "-o", "{tmp}/out", "--shape", "images=1,2"], "does not fit the signature"),
     (["convert", _MODEL, "-o", "{tmp}/out", "--batch", "0"], "--batch '0': expected a number from 1"),
@@ -313,3 +311,19 @@ def test_paths_with_brackets_are_shown_as_they_are(tmp_path):
   folder.symlink_to(model_path())
   assert "[bold]model" in _run("inspect", folder).stdout
   assert "[red]nothing" in _run("inspect", tmp_path / "[red]nothing").stderr
+
+
+def test_files_elsewhere_need_an_option(tmp_path):
+  model = tmp_path / "model"
+  shutil.copytree(_MODEL, model)
+  (tmp_path / "blobs").mkdir()
+  shutil.move(model / "saved_model.pb", tmp_path / "blobs/0a1b")
+  (model / "saved_model.pb").symlink_to("../blobs/0a1b")
+  (tmp_path / "m.tar.gz").write_bytes(b"")
+  refused = _run("inspect", model)
+  assert refused.exit_code == 1 and "allow_files_in=" in refused.output
+  assert _run("inspect", model, "--allow-files-in", tmp_path / "blobs").exit_code == 0
+  wrong = _run("inspect", tmp_path / "m.tar.gz", "--sha256", "0" * 64)
+  assert wrong.exit_code == 1 and "its SHA-256 digest is" in wrong.output
+  plain = _run("inspect", "http://127.0.0.1:9/publisher/model/1")
+  assert plain.exit_code == 1 and "not an https address" in plain.output

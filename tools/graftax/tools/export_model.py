@@ -1,10 +1,11 @@
 """`graftax convert`: a signature as a jax.export artifact and its parameters as safetensors."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def export_model(
   platforms: Sequence[str],
   gradient: bool,
   force: bool,
+  load_options: Mapping[str, Any] | None = None,
 ) -> ExportedModel:
   """Writes a folder that JAX loads without graftax; see the command's help.
 
@@ -71,7 +73,12 @@ def export_model(
   check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
   bar = progress()
   task = bar.add_task("", total=None)
-  model = load(handle, tags or None, progress=lambda done, total: bar.update(task, completed=done, total=total))
+  model = load(
+    handle,
+    tags or None,
+    progress=lambda done, total: bar.update(task, completed=done, total=total),
+    **(load_options or {}),
+  )
   if Path(model.path).resolve().is_relative_to(out.resolve()):
     raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
   signature = model.default_entry if signature is None else signature
@@ -84,9 +91,10 @@ def export_model(
     bar.remove_task(task)
     task = bar.add_task("exporting", total=None)
     parameters = {name: _as_jax_holds_it(name, value) for name, value in variables.items()}
-    exported = _export(fn, parameters, arguments, platforms)
+    with _without_source_locations():
+      exported = _export(fn, parameters, arguments, platforms)
+      program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
     _note_narrowed("output", model.signatures[signature].outputs, _unflattened(exported)[1])
-    program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
     bar.update(task, description="writing parameters")
     manifest = _manifest(model, signature, exported, variables, gradient)
     code = loading_code(manifest)
@@ -97,6 +105,17 @@ def export_model(
       write_safetensors(folder / PARAMETERS_FILE, parameters, metadata={"format": "jax"})
       sizes = {name: (folder / name).stat().st_size for name in (PROGRAM_FILE, PARAMETERS_FILE)}
   return ExportedModel(out, code, sizes)
+
+
+@contextlib.contextmanager
+def _without_source_locations() -> Iterator[None]:
+  """Exports without the files and lines of this machine; the names of operations stay."""
+  limit = jax.config.jax_traceback_in_locations_limit
+  jax.config.update("jax_traceback_in_locations_limit", 0)
+  try:
+    yield
+  finally:
+    jax.config.update("jax_traceback_in_locations_limit", limit)
 
 
 def _export(

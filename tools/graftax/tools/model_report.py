@@ -43,7 +43,8 @@ class Verdict:
   """Whether a signature, or one trace of a function, can be converted.
 
   Attributes:
-    unsupported_ops: ops it needs that have no lowering.
+    unsupported_ops: ops it needs that have no lowering, first those that the host does not run either.
+    host_ops: those among them that the host runs in a split model.
     problem: what else keeps it from being converted, or None.
     trace: what tracing on shapes found; None if it was not asked for or cannot be converted.
     splits: whether what cannot be converted is work for the host, so that `SavedModel.split` takes it.
@@ -53,6 +54,7 @@ class Verdict:
   problem: str | None
   trace: TraceResult | None = None
   splits: bool = False
+  host_ops: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,11 +97,19 @@ class ParameterReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpReport:
-  """How often an op occurs in what signatures and functions need, and whether it has a lowering."""
+  """How often an op occurs in what signatures and functions need.
+
+  Attributes:
+    op: its name.
+    count: the number of nodes.
+    supported: whether JAX or the host runs it.
+    on_host: whether only the host runs it, in a split model.
+  """
 
   op: str
   count: int
   supported: bool
+  on_host: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -185,6 +195,7 @@ class _Survey:
     self._counted: dict[int, Function] = {}
     self._op_counts: Counter[str] = Counter()
     self._missing: set[str] = set()
+    self._on_host: set[str] = set()
     self.used: set[str] = set()
 
   def signature(self, signature: Signature) -> SignatureReport:
@@ -202,8 +213,11 @@ class _Survey:
     return FunctionReport(path, python_signature, traces)
 
   def ops(self) -> tuple[OpReport, ...]:
-    reports = [OpReport(op, count, op not in self._missing) for op, count in self._op_counts.items()]
-    return tuple(sorted(reports, key=lambda report: (report.supported, -report.count, report.op)))
+    reports = [
+      OpReport(op, count, op not in self._missing, op in self._on_host - self._missing)
+      for op, count in self._op_counts.items()
+    ]
+    return tuple(sorted(reports, key=lambda report: (report.supported, not report.on_host, -report.count, report.op)))
 
   def _examine(self, read: Callable[[], Program]) -> tuple[Verdict, Program | None]:
     """Judges one program as conversion does: by the same preflight, and then by planning it."""
@@ -213,10 +227,12 @@ class _Survey:
       program = read()
       found = preflight(program)
       self._count(found)
-      missing = tuple(found.unsupported_ops)
-      self._missing.update(missing)
+      missing = tuple(sorted(found.unsupported_ops, key=lambda op: (op in found.on_host, op)))
+      self._missing.update(set(missing) - found.on_host)
+      self._on_host.update(found.on_host)
       if missing or found.unavailable:
-        return Verdict(missing, "; ".join(found.unavailable) or None, splits=_splits(program)), program
+        problem, on_host = "; ".join(found.unavailable) or None, tuple(sorted(found.on_host))
+        return Verdict(missing, problem, splits=_splits(program), host_ops=on_host), program
       convert_program(found.program)
       return Verdict((), None, trace_program(found.program) if self._trace else None), program
     except GraftaxError as e:

@@ -69,6 +69,18 @@ def test_what_does_not_convert_is_named_beside_missing_ops():
   assert str(verdict_text(verdict)) == "no: StringLower without a lowering; table 'words' has string keys"
 
 
+def test_ops_of_the_host_are_not_blockers():
+  verdict = Verdict(("Odd", "StringLower"), None, splits=True, host_ops=("StringLower",))
+  assert str(verdict_text(verdict)) == "with split: Odd without a lowering; StringLower on the host"
+  report = report_model(load(next(_DATA.glob("golden/*_text/tensorflow_2.21.0/text_bert_uncased"))))
+  on_host = [op for op in report.ops if op.on_host]
+  assert on_host and all(op.supported for op in on_host)
+  assert not [op for op in report.ops if not op.supported]
+  console = Console(file=io.StringIO(), width=120)
+  print_report(report, console, num_rows=None)
+  assert "no lowering" not in console.file.getvalue() and "on the host  " in console.file.getvalue()
+
+
 @pytest.mark.parametrize("folder", _MODELS)
 def test_what_converts_is_what_convert_takes(folder):
   model = load(folder, verify=False)

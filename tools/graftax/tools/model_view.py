@@ -135,7 +135,12 @@ def _print_ops(ops: Sequence[OpReport], console: Console) -> None:
   missing = [op for op in ops if not op.supported]
   if missing:
     console.print(Text.assemble(("  no lowering  ", "bold red"), _counts(missing)))
-  console.print(Text.assemble(("  supported    ", "green"), _counts(op for op in ops if op.supported)))
+  on_host = [op for op in ops if op.on_host]
+  if on_host:
+    console.print(Text.assemble(("  on the host  ", "yellow"), _counts(on_host)))
+  console.print(
+    Text.assemble(("  supported    ", "green"), _counts(op for op in ops if op.supported and not op.on_host))
+  )
 
 
 def _counts(ops: Iterable[OpReport]) -> str:
@@ -148,7 +153,9 @@ def _tensor_lines(tensors: Sequence[TensorReport]) -> Text:
 
 def verdict_text(verdict: Verdict) -> Text:
   """Returns `yes`, `with split` or `no` with the reasons, and what tracing found."""
-  reasons = [f"{', '.join(verdict.unsupported_ops)} without a lowering"] if verdict.unsupported_ops else []
+  missing = [op for op in verdict.unsupported_ops if op not in verdict.host_ops]
+  reasons = [f"{', '.join(missing)} without a lowering"] if missing else []
+  reasons += [f"{', '.join(verdict.host_ops)} on the host"] if verdict.host_ops else []
   reasons += [verdict.problem] if verdict.problem is not None else []
   if reasons:
     answer, style = ("with split", "yellow") if verdict.splits else ("no", "red")

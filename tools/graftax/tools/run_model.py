@@ -31,6 +31,7 @@ def run_model(
   tags: Sequence[str] | None,
   batch_size: int | None,
   seed: int,
+  load_options: Mapping[str, Any] | None = None,
 ) -> None:
   """Runs a signature once over the inputs and writes or shows its outputs; see the command's help.
 
@@ -39,7 +40,12 @@ def run_model(
   """
   bar = progress()
   task = bar.add_task("", total=None)
-  model = load(handle, tags or None, progress=lambda done, total: bar.update(task, completed=done, total=total))
+  model = load(
+    handle,
+    tags or None,
+    progress=lambda done, total: bar.update(task, completed=done, total=total),
+    **(load_options or {}),
+  )
   signature = model.default_entry if signature is None else signature
   specs = model.signatures[signature].inputs
   arrays = read_inputs(inputs, [name for name, spec in specs.items() if _is_text(spec)])

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from graftax.graphdef_ir import DType
+from graftax.graphdef_ir import DType, FolderPaths
 from graftax.savedmodel_io import CheckpointReader, is_graph_file, is_keras_file, is_saved_model, read_weights
 from graftax.savedmodel_io.errors import CheckpointNotFoundError
 from graftax.tools.model_report import ParameterReport
@@ -34,19 +34,23 @@ class WeightsReport:
     return dataclasses.asdict(self)
 
 
-def report_weights(path: str) -> WeightsReport | None:
+def report_weights(path: str, allow_files_in: FolderPaths = ()) -> WeightsReport | None:
   """Returns a report on a checkpoint or a Keras file, or None if `path` is something else.
+
+  Args:
+    path: the file, or the path of the checkpoint.
+    allow_files_in: folders whose files may be read besides its own.
 
   Raises:
     CheckpointError, WeightsError: it is one, but cannot be read.
   """
   if is_keras_file(path):
-    weights = read_weights(path)
+    weights = read_weights(path, allow_files_in=allow_files_in)
     return _report(path, "Keras file", {name: (array.dtype.name, array.shape) for name, array in weights.items()})
   if is_graph_file(path) or is_saved_model(path) or path.endswith(_ARCHIVES):
     return None
   try:
-    reader = CheckpointReader(path, verify=False)
+    reader = CheckpointReader(path, verify=False, allow_files_in=allow_files_in)
   except CheckpointNotFoundError:
     return None
   entries = {key: (entry.dtype.tf_name, entry.shape) for key, entry in reader.entries.items()}

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from graftax.xla_call_module import _lazy
 
 if TYPE_CHECKING:
+  from graftax.xla_call_module.budget import Limits
   from graftax.xla_call_module.context import Record
   from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
   from graftax.xla_call_module.embedding import embed
   from graftax.xla_call_module.errors import (
     ArgumentError,
+    CustomCallError,
     DecodeError,
     DerivativeError,
     GuardError,
+    LimitExceededError,
     PlatformError,
     RefinementError,
     ShapeAssertionError,
@@ -34,12 +37,15 @@ if TYPE_CHECKING:
 __all__ = [
   "ArgumentError",
   "ArgumentSpec",
+  "CustomCallError",
   "DecodeError",
   "DerivativeError",
   "Explanation",
   "GradientDifference",
   "GuardError",
   "Lifted",
+  "LimitExceededError",
+  "Limits",
   "Module",
   "Obstacle",
   "PlatformError",
@@ -62,7 +68,7 @@ __all__ = [
 ]
 
 # `lifting` is first because it registers the built-in lowerings, so that a user's override is registered after them.
-_HOMES = ("lifting", "registry", "module", "errors", "context", "dispatch", "embedding", "gradient_check")
+_HOMES = ("lifting", "registry", "module", "errors", "budget", "context", "dispatch", "embedding", "gradient_check")
 
 
 def __getattr__(name: str) -> Any:

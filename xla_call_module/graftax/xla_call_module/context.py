@@ -1,15 +1,16 @@
 """State that is passed to every lowering: the decoded module, the options, and the records of dropped operations."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from graftax.xla_call_module import errors
+from graftax.xla_call_module.budget import Budget, Limits
 from graftax.xla_call_module.ir import ModuleIR, Op
 
-__all__ = ["Context", "Options", "Record", "check_choices"]
+__all__ = ["Context", "Options", "Record", "check_choices", "checked_limits", "checked_names"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,7 +26,23 @@ class Options:
   call_tf_function: Callable[..., Any] | None = None
   function_list: tuple[Any, ...] = ()
   custom_calls: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+  allow_custom_calls: frozenset[str] = frozenset()
   on_unsupported: Callable[..., Any] | None = None
+  limits: Limits = dataclasses.field(default_factory=Limits)
+
+
+def checked_names(names: Collection[str]) -> frozenset[str]:
+  """Returns the value of the option `allow_custom_calls`; raises TypeError if it is not a collection of names."""
+  if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    raise TypeError(f"allow_custom_calls={names!r}; expected a collection of target names.")
+  return frozenset(names)
+
+
+def checked_limits(limits: Limits | None) -> Limits:
+  """Returns the value of the option `limits`; raises TypeError if it is something else."""
+  if not isinstance(limits, (Limits, type(None))):
+    raise TypeError(f"limits={limits!r}; expected a graftax.xla_call_module.Limits.")
+  return limits or Limits()
 
 
 _CHOICES = {"gradient": ("auto", "saved", "primal"), "x64": ("error", "enable"), "loops": ("scan", "while")}
@@ -56,7 +73,8 @@ class Record:
 class Context:
   """State of one lifted module. `analyses` and `calls` are caches; `explain` shows `records`.
 
-  `without_x64` is true if the module has 64-bit values while 64-bit types are disabled; see `without_x64.py`.
+  `budget` counts the ops that one call evaluates. `without_x64` is true if the module has 64-bit values while 64-bit
+  types are disabled; see `without_x64.py`.
   """
 
   ir: ModuleIR
@@ -64,6 +82,7 @@ class Context:
   platform_index: int | None = None
   without_x64: bool = False
   records: dict[Any, Record] = dataclasses.field(default_factory=dict)
+  budget: Budget = dataclasses.field(default_factory=lambda: Budget(Limits()))
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
 

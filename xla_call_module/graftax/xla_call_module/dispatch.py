@@ -1,5 +1,6 @@
 """`call` and `explain`: lifts a module if possible, else embeds single ops, else embeds the whole module."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from graftax.xla_call_module import arguments, communication, embedding, errors, ir, preflight
-from graftax.xla_call_module.context import Record
-from graftax.xla_call_module.lifting import lift
+from graftax.xla_call_module.context import Options, Record, checked_limits, checked_names
+from graftax.xla_call_module.lifting import Lifted, lift
 from graftax.xla_call_module.module import Module, check_is_module
 
 __all__ = ["Explanation", "Obstacle", "call", "explain"]
@@ -60,8 +61,8 @@ class Explanation:
 class _Fallback:
   """Calls the caller's `on_unsupported` for each op that does not lift; without one, embeds the op and records it."""
 
-  def __init__(self, module: Module, first: Callable[..., Any] | None):
-    self.module, self.first = module, first
+  def __init__(self, module: Module, first: Callable[..., Any] | None, options: Options):
+    self.module, self.first, self.options = module, first, options
     self.obstacles: dict[tuple[str, str, str], Obstacle] = {}
 
   def __call__(self, op: ir.Op, error: errors.UnsupportedOpError, environment: dict[int, Any]) -> Any:
@@ -74,7 +75,7 @@ class _Fallback:
     try:
       if not communication.may_embed_alone(op):
         raise error
-      results = embedding.embed_op(self.module.data, op, environment)
+      results = embedding.embed_op(self.module.data, op, environment, self.options)
     except errors.StableHloError:
       self._note(op, reason, False)
       raise error from None
@@ -135,7 +136,7 @@ def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
 
 # Options that embedding does not support.
 _OPTIONS_OF_LIFT = ("mesh", "platform", "check_shapes", "call_tf_function", "custom_calls")
-_OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64")
+_OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64", "allow_custom_calls", "limits")
 # Bounds the cache for callers that pass a new `on_unsupported` on every call.
 _MAX_PLANS = 16
 
@@ -154,26 +155,31 @@ def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan
 
 def _key(args: Sequence[Any], options: dict[str, Any]) -> Any:
   custom_calls = options.get("custom_calls") or {}
-  kept = {**options, "custom_calls": frozenset(custom_calls.items())}
+  allowed = checked_names(options.get("allow_custom_calls", ()))
+  kept = {**options, "custom_calls": frozenset(custom_calls.items()), "allow_custom_calls": allowed}
   types = tuple(type(arg) if isinstance(arg, _SCALARS) else _spec(i, arg) for i, arg in enumerate(args))
   return types, frozenset(kept.items()), jax.config.jax_enable_x64
 
 
 def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
   specs = [_spec(i, arg) for i, arg in enumerate(args)] if args else _static_specs(module)
-  fallback = _Fallback(module, options.get("on_unsupported"))
-  lifted = lift(module, **{**options, "on_unsupported": fallback})
+  allowed = checked_names(options.get("allow_custom_calls", ()))
+  own = Options(allow_custom_calls=allowed, limits=checked_limits(options.get("limits")))
+  fallback = _Fallback(module, options.get("on_unsupported"), own)
+  lifted: Lifted | None = None
   # While 64-bit types are off, eval_shape would pass 32-bit arguments to a module that enables 64-bit types itself.
   is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
   try:
+    lifted = lift(module, **{**options, "on_unsupported": fallback})
     with jax.enable_x64(is_wide):
       jax.eval_shape(lifted, *map(_canonical, specs))
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
     supported = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
-    found = Explanation("embed", tuple(fallback.obstacles.values()), lifted.records, str(error))
+    found = Explanation(
+      "embed", tuple(fallback.obstacles.values()), () if lifted is None else lifted.records, str(error)
+    )
     try:
-      preflight.check_embeds(module.ir)
       return _Plan(embedding.embed(module, **supported), found)
     except errors.UnsupportedModuleError as refusal:
       return _Plan(_Refusing(refusal), dataclasses.replace(found, refusals=(str(refusal),)))
@@ -185,10 +191,10 @@ class _Refusing:
   """Placeholder that raises when called: the module can be neither lifted nor embedded."""
 
   def __init__(self, error: errors.UnsupportedModuleError):
-    self._message = str(error)
+    self._error = error
 
   def __call__(self, *args: Any) -> Any:
-    raise errors.UnsupportedModuleError(self._message)
+    raise copy.copy(self._error)  # without the traceback of an earlier call
 
 
 def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModuleError) -> None:

@@ -1,7 +1,7 @@
 """`embed`: wraps a module, or one op of it, as an opaque primitive; the fallback for ops that do not lift."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -11,8 +11,20 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from graftax.xla_call_module import arguments, attributes, errors, gradients, ir, mlir, platforms, preflight
-from graftax.xla_call_module.context import check_choices
+from graftax.xla_call_module import (
+  arguments,
+  attributes,
+  contracts,
+  costs,
+  errors,
+  gradients,
+  ir,
+  mlir,
+  platforms,
+  preflight,
+)
+from graftax.xla_call_module.budget import Limits
+from graftax.xla_call_module.context import Options, check_choices, checked_limits, checked_names
 from graftax.xla_call_module.module import Module, check_is_module
 
 __all__ = ["embed", "embed_op"]
@@ -21,8 +33,11 @@ __all__ = ["embed", "embed_op"]
 class _Embedded:
   """Parameter of the primitive: a module, specialized to argument types on demand. Compared by identity."""
 
-  def __init__(self, module: Module):
-    self.module = module
+  def __init__(self, module: Module, allow_custom_calls: frozenset[str], limits: Limits):
+    self.module, self.allow_custom_calls, self.limits = module, allow_custom_calls, limits
+    costs.check(module.ir, limits)
+    # The types of a polymorphic module are known after its refinement.
+    self.targets = preflight.check_embeds(module.ir, allow_custom_calls, is_refined=not module.is_polymorphic)
     self.jitted = jax.jit(lambda *args: _embed_p.bind(*args, embedded=self))
     self._texts: dict[Any, str] = {}
 
@@ -42,7 +57,12 @@ class _Embedded:
     for (argument, axis), kind in zip(module.dim_args, plain[len(leading) :], strict=False):
       leading.append((shapes[argument][0][axis], attributes.type_spelling((), kind.dtype)))
     types = [attributes.type_spelling(shape, dtype) for shape, dtype in shapes]
-    return mlir.specialize(module.data, types, leading=leading, kept=module.kept, refine=module.is_polymorphic)
+    text = mlir.specialize(module.data, types, leading=leading, kept=module.kept, refine=module.is_polymorphic)
+    if module.is_polymorphic:
+      refined = mlir.decode_text(text, self.limits)
+      costs.check(refined, self.limits)
+      preflight.check_embeds(refined, self.allow_custom_calls)
+    return text
 
   def result_specs(self, avals: Sequence[Any]) -> list[tuple[tuple[Any, ...], np.dtype]]:
     if all(None not in spec.shape for spec in self.module.outputs):
@@ -102,6 +122,7 @@ def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
 def _lower(context: Any, *operands: Any, embedded: _Embedded) -> Any:
   wanted = [platforms.canonical(name) for name in mlir.lowering_platforms(context)]
   text = embedded.text(context.avals_in, wanted[0] if wanted else None)
+  contracts.initialize(contracts.needs(embedded.targets))
   return mlir.inline_into_lowering(context, text, "embedded", operands)
 
 
@@ -111,7 +132,13 @@ mlir.register_lowering(_embed_p, _lower)
 
 
 def embed(
-  module: Module, *, gradient: str = "auto", check_platform: bool = True, x64: str = "error"
+  module: Module,
+  *,
+  gradient: str = "auto",
+  check_platform: bool = True,
+  x64: str = "error",
+  allow_custom_calls: Collection[str] = (),
+  limits: Limits | None = None,
 ) -> Callable[..., tuple[jax.Array, ...]]:
   """Returns the module as one opaque operation from flat arrays to a tuple of arrays.
 
@@ -125,6 +152,8 @@ def embed(
     check_platform: refuse to lower for a platform that the module was not lowered for.
     x64: what to do if an argument or a result has a 64-bit type while 64-bit types are disabled. "error" raises
       X64Error; "enable" traces and runs the module with 64-bit types enabled. Types inside the module are not changed.
+    allow_custom_calls: custom-call targets that are called although no rule says which types they accept; see `lift`.
+    limits: how much memory and time the module may ask for; by default `Limits()`.
 
   Raises:
     ValueError: the value of an option is not one of its choices.
@@ -132,18 +161,23 @@ def embed(
     DerivativeError: `gradient` is "saved" and the artifact has no gradient function.
     UnsupportedModuleError: XLA would crash on the module, wait forever, or compute a wrong result. That is so if a
       function calls itself, or if the module communicates with the exporting process or with other devices.
+    CustomCallError: a custom call has a target without a rule, or types that its target does not accept. If the module
+      is polymorphic, types are checked when it is called.
+    LimitExceededError: the module asks for more than `limits`; see `lift`.
   """
   check_is_module(module, "embed")
   check_choices(gradient=gradient, x64=x64)
-  preflight.check_embeds(module.ir)
-  embedded = _Embedded(module)
+  allowed = checked_names(allow_custom_calls)
+  embedded = _Embedded(module, allowed, checked_limits(limits))
 
   def primal(*args: Any) -> list[Any]:
     results = _embed_p.bind(*args, embedded=embedded)
     return platforms.checked(results, module.platforms) if check_platform and module.checks_platform else list(results)
 
   pullback = gradients.stored_pullback(
-    module, gradient, functools.partial(embed, check_platform=check_platform, x64=x64)
+    module,
+    gradient,
+    functools.partial(embed, check_platform=check_platform, x64=x64, allow_custom_calls=allowed, limits=limits),
   )
   if gradient == "saved" or pullback is not None:
     call = gradients.with_policy(primal, module, pullback, "saved")
@@ -157,7 +191,12 @@ def embed(
   return run
 
 
-def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -> list[Any]:
+def embed_op(
+  module_data: bytes | str,
+  op: ir.Op,
+  environment: dict[int, Any],
+  options: Options,
+) -> list[Any]:
   """Runs one op of a module as an opaque operation on values of the environment and returns its results.
 
   Raises:
@@ -171,7 +210,7 @@ def embed_op(module_data: bytes | str, op: ir.Op, environment: dict[int, Any]) -
     raise _not_alone(op, "it was inlined") from None
   if not all(number in environment for number in reads):
     raise _not_alone(op, "a value it reads was rewritten")
-  embedded = _Embedded(Module.from_text(text))
+  embedded = _Embedded(Module.from_text(text, limits=options.limits), options.allow_custom_calls, options.limits)
   return list(_embed_p.bind(*(jnp.asarray(environment[number]) for number in reads), embedded=embedded))
 
 

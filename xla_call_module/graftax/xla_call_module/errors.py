@@ -2,9 +2,11 @@
 
 __all__ = [
   "ArgumentError",
+  "CustomCallError",
   "DecodeError",
   "DerivativeError",
   "GuardError",
+  "LimitExceededError",
   "PlatformError",
   "RefinementError",
   "ShapeAssertionError",
@@ -28,6 +30,20 @@ class VersionError(DecodeError):
   """This package or the installed jaxlib cannot read the version of the artifact."""
 
 
+class LimitExceededError(StableHloError, ValueError):
+  """A module asks for more memory or time than `Limits` allows.
+
+  Attributes:
+    limit: the name of the limit, a field of `Limits`.
+    needed: the value that the limit would need to have.
+    allowed: the value that it has.
+  """
+
+  def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
+    super().__init__(message)
+    self.limit, self.needed, self.allowed = limit, needed, allowed
+
+
 class GuardError(StableHloError, RuntimeError):
   """The helper process that checks untrusted modules does not start; the module itself may be valid."""
 
@@ -44,6 +60,14 @@ class UnsupportedOpError(UnsupportedModuleError):
     self.op = op
     self.location = location
     self.reason = reason
+
+
+class CustomCallError(UnsupportedOpError, ValueError):
+  """A custom call has a target without a rule, or types and settings that the target does not accept; see `target`."""
+
+  def __init__(self, message: str, *, target: str = "", op: str = "", location: str = "", reason: str = ""):
+    super().__init__(message, op=op, location=location, reason=reason)
+    self.target = target
 
 
 class ArgumentError(StableHloError, TypeError, ValueError):

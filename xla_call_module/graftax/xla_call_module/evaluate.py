@@ -43,6 +43,8 @@ def region_function(context: Context, region: ir.Region, outer: Environment) -> 
 
 def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) -> None:
   """Evaluates ops in order and stores their results in the environment."""
+  if ops:
+    context.budget.spend_steps(len(ops), ops[0].place)
   for op in ops:
     if op.results and op.results[0] in environment:
       continue  # a recognized pattern has computed it already
@@ -64,6 +66,8 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
     except errors.StableHloError:
       raise
     except Exception as error:
+      if _is_of_module(error, rule, op, context):
+        raise _malformed(op, error) from error
       _annotate(error, op)
       raise
     _enter(context, op, result, environment)
@@ -99,10 +103,19 @@ def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
   if len(results) != len(op.results):
     raise _wrong_results(op, results)
   for kind, value in zip(op.types, results, strict=True):
+    if type(kind) is ir.TensorType and None in kind.shape:
+      _check_size(context, op, value)
     # While 64-bit types are disabled, 64-bit integers are `BoundedInt64` or `Int64Words`.
     is_64_bit_integer = context.without_x64 and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
     if type(kind) is ir.TensorType and not is_64_bit_integer and not _has_type(value, kind):
       raise _wrong_results(op, results)
+
+
+def _check_size(context: Context, op: ir.Op, value: Any) -> None:
+  """Checks the size of a result whose declared type does not tell it."""
+  shape: Any = getattr(value, "shape", (None,))
+  if all(isinstance(dim, int) for dim in shape):
+    context.budget.check_array(shape, value.dtype.itemsize, op.place)
 
 
 def _has_type(value: Any, kind: ir.TensorType) -> bool:
@@ -127,8 +140,41 @@ def _wrong_results(op: ir.Op, results: Sequence[Any]) -> errors.ArgumentError:
 
 
 def _annotate(error: Exception, op: ir.Op) -> None:
-  if not any(earlier.startswith("while lifting") for earlier in getattr(error, "__notes__", ())):
+  if not _is_annotated(error):
     error.add_note(f"while lifting {op.place}")
+
+
+def _is_annotated(error: Exception) -> bool:
+  return any(earlier.startswith("while lifting") for earlier in getattr(error, "__notes__", ()))
+
+
+# What Python, NumPy and JAX raise for operands, attributes and regions that an op may not have.
+_MALFORMED = (
+  ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, MemoryError, NotImplementedError,
+  RecursionError, TypeError, ValueError,
+)  # fmt: skip
+_OF_TRACING = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+
+
+def _is_of_module(error: Exception, rule: registry.Rule | None, op: ir.Op, context: Context) -> bool:
+  """Returns whether an error that a lowering raised comes from the module, and not from functions of the caller."""
+  if not isinstance(error, _MALFORMED) or isinstance(error, _OF_TRACING) or _is_annotated(error):
+    return False
+  target = str(op.attrs.get("call_target_name"))
+  if target in context.options.custom_calls or target == "tf.call_tf_function":
+    return False
+  inner = registry.custom_calls.get(target) or registry.composites.get(str(op.attrs.get("name"))) or rule
+  return inner is not None and inner.function.__module__.startswith(__package__ or "")
+
+
+def _malformed(op: ir.Op, error: Exception) -> errors.UnsupportedOpError:
+  reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+  return errors.UnsupportedOpError(
+    f"{op.place} does not lift, because its operands, attributes or regions do not fit it: {reason}",
+    op=op.name,
+    location=op.location,
+    reason=reason,
+  )
 
 
 def call_function(context: Context, name: str, arguments: Sequence[Any]) -> list[Any]:

@@ -49,7 +49,7 @@ def array_type(aval: Any) -> ir.TensorType:
 
 def check_name(check: Any) -> str:
   """Returns the name of a disabled safety check: "platform", "shape_assertions" or "custom_call:NAME"."""
-  target = check.is_custom_call() if hasattr(check, "is_custom_call") else None
+  target = check.is_custom_call()
   if target:
     return f"custom_call:{target}"
   return next((name for name in ("platform", "shape_assertions") if name in str(check)), str(check))

@@ -17,6 +17,8 @@ __all__ = [
   "TokenType",
   "TupleType",
   "Type",
+  "TypedFloat",
+  "TypedInt",
   "walk",
 ]
 
@@ -73,6 +75,18 @@ Type = TensorType | TokenType | TupleType | OpaqueType
 # Fields of ops, regions and functions are annotated `Any` instead of `Type`. Nearly all of them are TensorTypes; on any
 # other, `.shape` and `.dtype` raise AttributeError, so that no explicit check is needed at each use.
 _Types = tuple[Any, ...]
+
+
+class TypedInt(int):
+  """An integer in a dictionary attribute, such as a setting of a custom call. `spelling` is its MLIR type: "ui8"."""
+
+  spelling: str
+
+
+class TypedFloat(float):
+  """A float in a dictionary attribute; see `TypedInt`."""
+
+  spelling: str
 
 
 class Symbol(str):

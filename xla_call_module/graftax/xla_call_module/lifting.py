@@ -1,14 +1,16 @@
 """`lift`: converts a module to an ordinary JAX function."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from graftax.xla_call_module import arguments, errors, evaluate, gradients, lowerings, platforms, values, without_x64  # noqa: F401
-from graftax.xla_call_module.context import Context, Options, Record, check_choices
+from graftax.xla_call_module import arguments, costs, errors, evaluate, gradients, platforms, values, without_x64
+from graftax.xla_call_module import lowerings as lowerings  # registers the built-in lowerings
+from graftax.xla_call_module.budget import Limits
+from graftax.xla_call_module.context import Context, Options, Record, check_choices, checked_limits, checked_names
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import templates
 from graftax.xla_call_module.patterns.platform_cases import for_platform
@@ -27,6 +29,7 @@ class Lifted:
 
   def __init__(self, module: Module, options: Options, gradient: str):
     self.module, self.options = module, options
+    self._new_budget = costs.check(module.ir, options.limits)
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir)
@@ -64,6 +67,7 @@ class Lifted:
   def _evaluate(self, platform_index: int | None, *args: Any) -> list[jax.Array]:
     context = self._context(platform_index)
     main = context.ir.main
+    context.budget = self._new_budget()
     full = arguments.for_main(self.module, args, platform_index)
     results = evaluate.run_function(context, main, full)
     return [_output(context, value) for value in results if value is not values.TOKEN]
@@ -126,7 +130,9 @@ def lift(
   loops: str = "scan",
   call_tf_function: Callable[..., Sequence[Any]] | None = None,
   custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+  allow_custom_calls: Collection[str] = (),
   on_unsupported: Callable[..., Any] | None = None,
+  limits: Limits | None = None,
 ) -> Lifted:
   """Returns the module as a function from flat arrays to a tuple of arrays, made of ordinary JAX operations.
 
@@ -148,14 +154,19 @@ def lift(
     loops: "scan" converts loops of known length to `lax.scan`; "while" converts every loop to `lax.while_loop`.
     call_tf_function: called as `call_tf_function(function_list[i], *arrays)` for TF functions that the module calls.
     custom_calls: additional custom-call targets: name to `function(op, *operands)`, which returns results in order.
+    allow_custom_calls: custom-call targets that are called although no rule says which types they accept. A kernel
+      that a module calls with other types than it expects may read or overwrite memory of this process.
     on_unsupported: called as `on_unsupported(op, error, environment)` for an op that does not lift; returns its
       results. `environment` maps the numbers of values to values.
+    limits: how much memory and time the module may ask for; by default `Limits()`.
 
   Raises:
     TypeError: an option has a wrong type.
     ValueError: the value of an option is not one of its choices.
     ArgumentError: `module` is not a `Module`.
     PlatformError: `platform` is not one of the module's platforms.
+    LimitExceededError: the module asks for more than `limits`. Calls of the result raise it, too.
+    UnsupportedModuleError: a function of the module calls itself.
 
   Example:
     >>> import jax
@@ -180,6 +191,8 @@ def lift(
     call_tf_function=call_tf_function,
     function_list=module.function_list,
     custom_calls=dict(custom_calls or {}),
+    allow_custom_calls=checked_names(allow_custom_calls),
     on_unsupported=on_unsupported,
+    limits=checked_limits(limits),
   )
   return Lifted(module, options, gradient)

@@ -12,6 +12,7 @@ import numpy as np
 from graftax.xla_call_module import bytecode, errors, input_checks, ir, mlir
 from graftax.xla_call_module import exported as exported_fields
 from graftax.xla_call_module import subprocess_reader as guard_process
+from graftax.xla_call_module.budget import Limits
 from graftax.xla_call_module.ir import ModuleIR
 from graftax.xla_call_module.platforms import canonical
 
@@ -106,7 +107,13 @@ class Module:
   __repr__ = __str__
 
   @staticmethod
-  def from_text(text: str, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = False) -> "Module":
+  def from_text(
+    text: str,
+    *,
+    gradient: "Module | Callable[[], Module] | None" = None,
+    guard: bool = False,
+    limits: Limits | None = None,
+  ) -> "Module":
     """Returns a module from MLIR text of the StableHLO, CHLO, func and sdy dialects.
 
     Args:
@@ -114,6 +121,7 @@ class Module:
       gradient: the module of the gradient function, or a function that returns it.
       guard: parse the text in a helper process first, see `from_bytes`. Off by default, because text usually comes
         from your own program. Enable it for untrusted text, which could otherwise crash this process.
+      limits: how deep regions may be inside each other; by default `Limits()`. `lift` and `embed` check the others.
 
     Raises:
       ArgumentError: `text` is not a str.
@@ -123,11 +131,15 @@ class Module:
     input_checks.check_text(text)
     if guard:
       guard_process.check(text.encode(errors="surrogatepass"))
-    return _plain(text, mlir.decode_text(text), gradient)
+    return _plain(text, mlir.decode_text(text, limits), gradient)
 
   @staticmethod
   def from_bytes(
-    data: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True
+    data: bytes,
+    *,
+    gradient: "Module | Callable[[], Module] | None" = None,
+    guard: bool = True,
+    limits: Limits | None = None,
   ) -> "Module":
     """Returns a module from a StableHLO portable artifact, MLIR bytecode, or MLIR text in UTF-8.
 
@@ -136,6 +148,7 @@ class Module:
       gradient: the module of the gradient function, or a function that returns it.
       guard: parse the bytes in a helper process first. MLIR's reader can crash on damaged bytes; with the guard, it
         raises DecodeError instead. Disable it for bytes that you wrote yourself.
+      limits: see `from_text`.
 
     Raises:
       ArgumentError: `data` is not bytes.
@@ -145,17 +158,24 @@ class Module:
     """
     data = input_checks.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
-      return Module.from_text(input_checks.as_text(data), gradient=gradient, guard=guard)
-    return _plain(data, _decode(data, guard), gradient)
+      return Module.from_text(input_checks.as_text(data), gradient=gradient, guard=guard, limits=limits)
+    return _plain(data, _decode(data, guard, limits), gradient)
 
   @staticmethod
-  def from_hlo(hlo: bytes, *, gradient: "Module | Callable[[], Module] | None" = None, guard: bool = True) -> "Module":
+  def from_hlo(
+    hlo: bytes,
+    *,
+    gradient: "Module | Callable[[], Module] | None" = None,
+    guard: bool = True,
+    limits: Limits | None = None,
+  ) -> "Module":
     """Returns a module from a serialized `HloModuleProto`.
 
     Args:
       hlo: the bytes of the message.
       gradient: the module of the gradient function, or a function that returns it.
       guard: convert the bytes in a helper process first, see `from_bytes`.
+      limits: see `from_text`.
 
     Raises:
       ArgumentError: `hlo` is not bytes.
@@ -165,15 +185,16 @@ class Module:
     hlo = input_checks.as_bytes(hlo, "from_hlo")
     if guard:
       guard_process.check_hlo(hlo)
-    return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False)
+    return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False, limits=limits)
 
   @staticmethod
-  def from_exported(exported: Any, *, guard: bool = True) -> "Module":
+  def from_exported(exported: Any, *, guard: bool = True, limits: Limits | None = None) -> "Module":
     """Returns a module from a `jax.export.Exported` or from its serialized bytes, including its gradient if any.
 
     Args:
       exported: the `Exported`, or the bytes from its `serialize`.
       guard: read serialized bytes in a helper process first, see `from_bytes`.
+      limits: see `from_text`.
 
     Raises:
       ArgumentError: `exported` is neither an `Exported` nor bytes.
@@ -181,15 +202,15 @@ class Module:
       ImportError: serialized bytes were given and `flatbuffers` is not installed.
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
-      exported = exported_fields.deserialize(bytes(exported))
-      return _from_exported(exported, guard)
+      data = bytes(exported)
+      return _from_exported(exported_fields.deserialize(data), guard, limits, _Source(data))
     if not isinstance(exported, jax.export.Exported):
       raise errors.ArgumentError(
         f"Module.from_exported: got {input_checks.described(exported)}; expected what "
         "jax.export.export(jax.jit(function))(*args) returns, or its serialized bytes."
         f"{input_checks.reading_hint(exported)}"
       )
-    return _from_exported(exported, False)
+    return _from_exported(exported, False, limits)
 
   @staticmethod
   def from_call_module(
@@ -207,6 +228,7 @@ class Module:
     Tin: Any = None,
     gradient: "Module | Callable[[], Module] | None" = None,
     guard: bool = True,
+    limits: Limits | None = None,
   ) -> "Module":
     """Returns a module from the attributes of an XlaCallModule node, versions 2 to 10.
 
@@ -225,6 +247,7 @@ class Module:
       Tin: ignored.
       gradient: the node's gradient function as a module.
       guard: parse the module in a helper process first, see `from_bytes`.
+      limits: see `from_text`.
 
     Raises:
       ArgumentError: an attribute has a wrong type.
@@ -251,7 +274,7 @@ class Module:
     ):
       if isinstance(value, (str, bytes)):
         raise errors.ArgumentError(f"Module.from_call_module: {name}={value!r} is one string; expected a sequence.")
-    base = Module.from_bytes(module, guard=guard)
+    base = Module.from_bytes(module, guard=guard, limits=limits)
     names = tuple(canonical(_text(name)) for name in platforms)
     return _with_convention(
       base,
@@ -285,13 +308,13 @@ def check_is_module(module: Any, caller: str) -> None:
   raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
-def _decode(data: bytes, guard: bool) -> ModuleIR:
+def _decode(data: bytes, guard: bool, limits: Limits | None) -> ModuleIR:
   bytecode.check_structure(data)
   if bytecode.is_portable(data):
     bytecode.check_version(data, mlir.current_version())
   if guard:
     guard_process.check(data)
-  return mlir.decode_bytes(data)
+  return mlir.decode_bytes(data, limits)
 
 
 def _main(module_ir: ModuleIR) -> ir.Function:
@@ -359,9 +382,9 @@ def _dim_arg(spec: str | bytes) -> tuple[int, int]:
   return int(match[1]), int(match[2])
 
 
-def _from_exported(exported: Any, guard: bool) -> Module:
+def _from_exported(exported: Any, guard: bool, limits: Limits | None, source: "_Source | None" = None) -> Module:
   data = exported.mlir_module_serialized
-  module_ir = _decode(data, guard)
+  module_ir = _decode(data, guard, limits)
   main = _main(module_ir)
   inputs = _specs([exported_fields.array_type(aval) for aval in exported.in_avals], "argument")
   outputs = _specs([exported_fields.array_type(aval) for aval in exported.out_avals], "result")
@@ -384,22 +407,41 @@ def _from_exported(exported: Any, guard: bool) -> Module:
     disabled_checks=checks,
     kept=kept,
     has_platform_index=has_index,
-    stored_gradient=_GradientOf(exported, guard) if exported.has_vjp() else None,
+    stored_gradient=_GradientOf(exported, guard, limits, source) if exported.has_vjp() else None,
   )
 
 
-class _GradientOf:
-  """Creates the gradient's module on first use, because a live Exported can derive gradients of any order."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Source:
+  """The bytes of a serialized Exported, and how often its derivative was taken since."""
 
-  def __init__(self, exported: Any, guard: bool):
-    self._exported, self._guard = exported, guard
+  data: bytes
+  order: int = 0
+
+
+def _gradient_of(source: _Source, guard: bool, limits: Limits | None) -> "_GradientOf":
+  exported = exported_fields.deserialize(source.data)
+  for _ in range(source.order):
+    exported = exported.vjp()
+  return _GradientOf(exported, guard, limits, source)
+
+
+class _GradientOf:
+  """Creates the gradient's module on first use, because a live Exported can derive gradients of any order.
+
+  If the Exported was read from bytes, these are pickled.
+  """
+
+  def __init__(self, exported: Any, guard: bool, limits: Limits | None, source: "_Source | None" = None):
+    self._exported, self._guard, self._limits, self._source = exported, guard, limits, source
     self._lock = threading.Lock()
     self._made: Module | None = None
 
   def __call__(self) -> Module:
     with self._lock:
       if self._made is None:
-        self._made = _from_exported(self._derived(), self._guard)
+        source = None if self._source is None else dataclasses.replace(self._source, order=self._source.order + 1)
+        self._made = _from_exported(self._derived(), self._guard, self._limits, source)
       return self._made
 
   def _derived(self) -> Any:
@@ -416,6 +458,8 @@ class _GradientOf:
     return self
 
   def __reduce__(self) -> Any:
+    if self._source is not None:
+      return _gradient_of, (self._source, self._guard, self._limits)
     raise TypeError(
       "this Module derives its gradient from a jax.export.Exported on demand and cannot be pickled. Pickle"
       " dataclasses.replace(module, stored_gradient=None), which has no gradient, or send"

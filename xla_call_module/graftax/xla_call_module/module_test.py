@@ -233,6 +233,17 @@ def test_64_bit_argument_that_jax_cut_before_is_explained():
     jax.jit(lift(module, x64="enable"))(np.ones(2))
 
 
+def test_module_of_serialized_bytes_pickles_with_all_its_derivatives():
+  exported = jax.export.export(jax.jit(jax.lax.sin))(jax.ShapeDtypeStruct((), np.float32))
+  module = Module.from_exported(exported.serialize(vjp_order=2))
+  copied = pickle.loads(pickle.dumps(module))
+  gradient = pickle.loads(pickle.dumps(module.gradient))
+  third = jax.grad(jax.grad(lambda x: lift(copied, gradient="saved")(x)[0]))
+  np.testing.assert_allclose(third(1.0), -np.sin(1.0), rtol=1e-6)
+  np.testing.assert_allclose(lift(gradient)(1.0, 1.0)[0], np.cos(1.0), rtol=1e-6)
+  assert gradient.has_gradient and not gradient.gradient.has_gradient
+
+
 def test_module_of_a_live_exported_says_how_it_pickles():
   exported = jax.export.export(jax.jit(jax.lax.sin))(jax.ShapeDtypeStruct((), np.float32))
   module = Module.from_exported(exported)

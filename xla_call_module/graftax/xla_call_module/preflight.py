@@ -1,10 +1,10 @@
 """Checks whether a module can run in this process: platform, custom calls, and exchanges with other devices."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import jax
 
-from graftax.xla_call_module import analysis, communication, errors, ir
+from graftax.xla_call_module import analysis, communication, contracts, errors, ir
 from graftax.xla_call_module.context import Context, Options, Record
 from graftax.xla_call_module.module import Module
 from graftax.xla_call_module.platforms import canonical
@@ -55,13 +55,19 @@ def _is_registered(target: str, api_version: int) -> bool:
   return True
 
 
-def check_embeds(module_ir: ir.ModuleIR) -> None:
+def check_embeds(
+  module_ir: ir.ModuleIR, allow_custom_calls: Collection[str] = (), *, is_refined: bool = True
+) -> frozenset[str]:
   """Checks that XLA can run a module on one device without a crash, an endless wait or a wrong result.
+
+  Returns the targets of its custom calls. Their types are checked only if `is_refined`.
 
   XLA would run a collective over several devices with the data of one device, which gives a wrong result.
 
   Raises:
     UnsupportedModuleError: a function calls itself, or the module communicates with the host or with other devices.
+    CustomCallError: a custom call has a target without a rule that is not in `allow_custom_calls`, or types that its
+      target does not accept.
   """
   context = Context(module_ir, Options())
   for function in module_ir.functions.values():
@@ -75,6 +81,7 @@ def check_embeds(module_ir: ir.ModuleIR) -> None:
         _refuse(op, "runs separately on each device of a mesh; lift it with that mesh")
       if op.name in communication.COLLECTIVES and not communication.is_alone(module_ir, op):
         _refuse(op, f"communicates between devices in groups {communication.groups(op).tolist()!r}")
+  return contracts.check_module(module_ir, allow_custom_calls, is_refined=is_refined)
 
 
 def _refuse(op: ir.Op, what: str) -> None:

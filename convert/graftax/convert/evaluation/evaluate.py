@@ -17,10 +17,14 @@ from graftax.convert.evaluation.frame import Frame
 from graftax.convert.evaluation.state import State
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Plan, Planner
-from graftax.graphdef_ir import UnsupportedError
-from graftax.ops_jax import IntegerFacts, Value, is_known
+from graftax.graphdef_ir import Budget, UnsupportedError
+from graftax.ops_jax import IntegerFacts, Value, check_results, is_known
 
 __all__ = ["Evaluator", "Policy", "TraceAll"]
+
+
+# What a call of a function costs besides its steps, as a number of steps.
+_CALL_STEPS = 20
 
 
 class Policy(Protocol):
@@ -29,6 +33,9 @@ class Policy(Protocol):
   @property
   def names_scopes(self) -> bool:
     """Returns whether each step runs in the `jax.named_scope` of its node."""
+
+  def spend_steps(self, num_steps: int, budget: Budget, function: str) -> None:
+    """Counts steps that are about to run."""
 
   def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`."""
@@ -39,12 +46,19 @@ class TraceAll:
 
   names_scopes = True
 
+  def spend_steps(self, num_steps: int, budget: Budget, function: str) -> None:
+    """Counts steps that are about to run."""
+    budget.spend_steps(num_steps, f"function {function!r}")
+
   def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`."""
     kernel = frame.step.kernel
     if inputs and kernel.is_pure and all(map(is_known, inputs)):
-      return run_on_known(frame.step, frame, inputs)
-    return kernel.run(frame, inputs)
+      outputs = run_on_known(frame.step, frame, inputs)
+    else:
+      outputs = kernel.run(frame, inputs)
+    check_results(outputs, frame.budget, kernel.where)
+    return outputs
 
 
 _TRACE_ALL = TraceAll()
@@ -63,6 +77,7 @@ class Evaluator:
     callers: names of the library functions being evaluated, outermost first.
     policy: what to do with a step.
     facts: what lowerings find out about traced integers.
+    budget: what is left of the limits of the call.
   """
 
   planner: Planner
@@ -73,22 +88,32 @@ class Evaluator:
   callers: tuple[str, ...] = ()
   policy: Policy = _TRACE_ALL
   facts: IntegerFacts = dataclasses.field(default_factory=IntegerFacts)
+  budget: Budget = dataclasses.field(default_factory=Budget)
 
   def enter(self, function_name: str, path: str) -> "Evaluator":
     """Returns the evaluator for a function that is called from the node at `path`.
 
     Raises:
       UnsupportedError: the function is being called already.
+      LimitExceededError: too many functions call each other.
     """
     if function_name in self.callers:
       chain = " -> ".join((*self.callers, function_name))
       raise UnsupportedError(
         f"function {function_name!r} calls itself ({chain}); JAX does not support recursion. Write it as a loop."
       )
+    self.budget.check_depth(
+      len(self.callers) + 1, f"function {function_name!r}, called by {self.callers[-1] if self.callers else path!r},"
+    )
     return dataclasses.replace(self, path=path, callers=(*self.callers, function_name))
 
   def run(self, plan: Plan, args: Sequence[Value]) -> tuple[Value, ...]:
-    """Returns the plan's results for `args`, one per parameter."""
+    """Returns the plan's results for `args`, one per parameter.
+
+    Raises:
+      LimitExceededError: the call has evaluated too many nodes.
+    """
+    self.policy.spend_steps(_CALL_STEPS + len(plan.steps), self.budget, plan.name)
     slots: list[Value] = [None] * plan.num_slots
     for slot, constant in plan.constants.items():
       slots[slot] = constant

@@ -11,7 +11,7 @@ from graftax.convert.errors import MissingInputError
 from graftax.convert.evaluation.loop_walk import walk_loop
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Step
-from graftax.graphdef_ir import FunctionRef
+from graftax.graphdef_ir import Budget, FunctionRef, ModelFolder
 from graftax.ops_jax import (
   InconclusiveError,
   IntegerFacts,
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Frame"]
 
 _NOTE = "while evaluating"
+
+# What a branch or a loop body costs JAX besides its steps, as a number of steps.
+_REGION_STEPS = 100
 
 _CONSTRAINTS = (
   "JAX could not compare symbolic sizes. Say what is known of them, for example "
@@ -62,8 +65,16 @@ class Frame:
     return self.evaluator.options
 
   @property
+  def folder(self) -> ModelFolder:
+    return self.evaluator.planner.folder
+
+  @property
   def facts(self) -> IntegerFacts:
     return self.evaluator.facts
+
+  @property
+  def budget(self) -> Budget:
+    return self.evaluator.budget
 
   @property
   def key(self) -> jax.Array | None:
@@ -97,6 +108,7 @@ class Frame:
     def apply(
       values: Sequence[Value], call_args: Sequence[Value], key: jax.Array | None
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+      evaluator.budget.spend_steps(_REGION_STEPS, f"function {function.name!r}")
       state = evaluator.state.branch(dict(zip(written, values, strict=True)))
       inner = dataclasses.replace(evaluator, state=state, key=key)
       results = inner.run(plan, call_args)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-from graftax.convert.evaluation.folding import run_on_known
 from graftax.convert.planning.plan import Plan
-from graftax.graphdef_ir import FunctionRef, traits_of
+from graftax.graphdef_ir import Budget, FunctionRef, LimitExceededError, traits_of
 from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, LoopLength, Value, is_known
 
 if TYPE_CHECKING:
@@ -26,6 +25,12 @@ __all__ = ["KnownOnly", "walk_loop"]
 
 # Beyond this, walking the counter in Python costs more than a loop of unknown length does.
 _MAX_ITERATIONS = 50_000
+
+# The known loop variables of all iterations together have at most this size.
+_MAX_STATE_BYTES = 1 << 28
+
+# So many steps are skipped in the time in which one runs.
+_SKIPPED_STEPS = 8
 
 # A declared bound above this is ignored: the loop would become a scan of that many steps, most of which do nothing.
 _MAX_BOUND = 10_000
@@ -46,7 +51,17 @@ def walk_loop(
     body: the loop body.
     args: loop variables before the loop.
   """
-  loop = _PlannedLoop(evaluator, path, cond, body)
+  try:
+    # As in `run_on_known`, whose contexts take longer to enter than a counter takes to step.
+    with jax.core.eval_context(), jax.enable_x64(True):
+      return _loop_length(_PlannedLoop(evaluator, path, cond, body), args)
+  except LimitExceededError as e:
+    if e.limit != "walk_steps":
+      raise
+    return LoopLength(reason=f"counting iterations takes more than {e.allowed:,} steps, the limit walk_steps")
+
+
+def _loop_length(loop: "_PlannedLoop", args: Sequence[Value]) -> LoopLength:
   policy = KnownOnly()
   use = _use_of_bound(loop.cond, args)
   walk = _walk(loop, policy, [_as_known(value) for value in args], skip_unknown=use is not None)
@@ -57,7 +72,9 @@ def walk_loop(
   if not walk.is_finished:
     is_long = len(walk.states) > _MAX_ITERATIONS
     reason = (
-      f"it has more than {_MAX_ITERATIONS:,} iterations" if is_long else "its condition depends on a size that changes"
+      f"it has more than {_MAX_ITERATIONS:,} iterations"
+      if is_long
+      else "its condition depends on a size that changes, or its counters are large"
     )
     return LoopLength(reason=reason)
   return LoopLength(_counted(loop, walk.states, policy))
@@ -93,6 +110,10 @@ class KnownOnly:
     self.uncounted: set[str] = set()
     self.assumes_shapes = False
 
+  def spend_steps(self, num_steps: int, budget: Budget, function: str) -> None:
+    """Counts the call and its steps, most of which are skipped; beyond the limit, the loop is not counted."""
+    budget.spend_walk_steps(1 + num_steps // _SKIPPED_STEPS, f"function {function!r}")
+
   def run_step(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`, as far as they are known."""
     step = frame.step
@@ -116,10 +137,8 @@ class KnownOnly:
       can_run = step.kernel.is_pure and all(map(is_known, inputs))
     if not can_run:
       return [_UNKNOWN] * len(step.outputs)
-    return [
-      value if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT else _UNKNOWN
-      for value in run_on_known(step, frame, inputs)
-    ]
+    frame.budget.spend_walk_steps(1, step.kernel.where)
+    return [_as_counter(value) for value in step.kernel.run(frame, inputs)]
 
   def _conditional(self, frame: "Frame", inputs: Sequence[Value]) -> Sequence[Value]:
     condition, *args = inputs
@@ -230,13 +249,14 @@ def _walk(loop: _PlannedLoop, policy: KnownOnly, start: Sequence[Value], *, skip
     skip_unknown: whether to walk on if the condition is unknown, as if it were true.
   """
   states: list[Sequence[Value]] = []
-  is_known = True
+  is_known, num_bytes = True, 0
   for variables, holds in loop.iterations(policy, start):
     states.append(variables)
     is_known = is_known and holds is not None
     if holds is False:
       return _Walk(states, is_known, is_finished=True)
-    is_too_long = len(states) > (_MAX_ITERATIONS if is_known else _MAX_BOUND)
+    num_bytes += _known_bytes(variables)
+    is_too_long = len(states) > (_MAX_ITERATIONS if is_known else _MAX_BOUND) or num_bytes > _MAX_STATE_BYTES
     if is_too_long or not (is_known or skip_unknown) or (len(states) > 1 and loop.is_stuck(*states[-2:])):
       return _Walk(states, is_known, is_finished=False)
   raise AssertionError("internal: a loop ended although its condition holds.")
@@ -267,6 +287,17 @@ def _inner_loops_depend_on(
     without_counters, [_Unknown(np.shape(v), v.dtype) if i in counters else v for i, v in enumerate(states[0])]
   )
   return bool(without_counters.uncounted & policy.counted)
+
+
+def _as_counter(value: Value) -> Value:
+  """Returns a result that is known and small as a known value, any other as unknown."""
+  if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.size <= KNOWN_SIZE_LIMIT:
+    return np.asarray(value)
+  return value if is_known(value) and np.size(value) <= KNOWN_SIZE_LIMIT else _UNKNOWN
+
+
+def _known_bytes(variables: Sequence[Value]) -> int:
+  return sum(value.nbytes for value in variables if is_known(value))
 
 
 def _are_equal(x: Value, y: Value) -> bool:

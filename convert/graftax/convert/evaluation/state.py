@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.convert.errors import ParameterError
+from graftax.convert.shown_names import shown
 from graftax.ops_jax import Int64Pair, ResourceHandle, Value, as_int64_pair, to_jax_exactly
 
 __all__ = ["State"]
@@ -34,7 +35,7 @@ class State:
     if handle.name not in self._current:
       if handle.name not in self._given:
         raise ParameterError(
-          f"Variable {handle.name!r} is read, but has no value; the parameters are {sorted(self._given)!r}."
+          f"Variable {handle.name!r} is read, but has no value; the parameters are {shown(sorted(self._given))}."
         )
       self._current[handle.name] = self._as_jax(handle.name, self._given[handle.name])
     return self._current[handle.name]

@@ -5,19 +5,24 @@
 - `fast_wordpiece`: Pieces of words from a vocabulary in a trie: FastWordpieceTokenizeWithOffsets.
 - `files`: Files and bytes: ReadFile, DecodeRaw, DecodeCompressed, DecodeWav.
 - `fingerprints`: Hashes of strings: FarmHash's Fingerprint64, SipHash, and TensorFlow's Hash64, which is MurmurHash64A.
-- `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed.
-- `images`: Encoded images, with Pillow: DecodeJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
+- `hashing`: Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed, Fingerprint.
+- `images`: Encoded images, with Pillow: DecodeJpeg, DecodeAndCropJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage.
 - `normalization`: Normalized text: CaseFoldUTF8, NormalizeUTF8.
 - `rearranging`: Runs JAX's lowerings of ops that only move, repeat and compare elements on strings.
+- `records`: Numbers and fields in strings: DecodeCSV, DecodePaddedRaw, ParseTensor, SerializeTensor.
 - `regex`: Regular expressions with RE2's meaning: RegexReplace, StaticRegexReplace, RegexFullMatch.
 - `registry`: The registry of host ops: TensorFlow op name -> Python function on NumPy arrays.
+- `scripts`: The script of code points: UnicodeScript.
 - `sentencepiece`: Pieces of text by a SentencePiece model: SentencepieceTokenizeOp and others.
 - `strings`: Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, base64.
 - `tables`: Lookup tables with strings: LookupTableFind, LookupTableSize, LookupTableExport.
 - `tensor_lists`: Tensor lists, as lists of arrays: TensorListReserve, TensorListSetItem, TensorListStack and others.
+- `tokens`: Splits text at whitespace, between scripts and into bytes: ops of TensorFlow Text that need no vocabulary.
+- `trimming`: Trims rows of several tensors to one length: RoundRobinTrim, RoundRobinGenerateMasks of TensorFlow Text.
 - `unicode`: Unicode: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode.
 - `values`: Helpers for arrays of strings: dtype object with `bytes` as elements.
-- `variables`: Variables of strings: ReadVariableOp.
+- `variables`: Variables of strings: ReadVariableOp, ResourceGather.
+- `without_host_form`: Ops of strings, parsing, decoding and TensorFlow Text that the host does not run, and why.
 - `wire_format`: Reads the wire format of protocol buffers, for messages whose schema is a few fields.
 - `wordpiece`: Pieces of words from a vocabulary in a table: WordpieceTokenizeWithOffsets.
 """
@@ -31,11 +36,15 @@ HOST_OPS = (
   "hashing",
   "images",
   "normalization",
+  "records",
   "regex",
+  "scripts",
   "sentencepiece",
   "strings",
   "tables",
   "tensor_lists",
+  "tokens",
+  "trimming",
   "unicode",
   "variables",
   "wordpiece",

@@ -1,5 +1,7 @@
 """What the host cannot process: the error names the value and what would do."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -24,8 +26,10 @@ from graftax.convert.host_ops.tensor_lists import (
 )
 from graftax.convert.host_ops.unicode import unicode_decode
 from graftax.convert.host_ops.values import as_strings, string_array
-from graftax.graphdef_ir import DType, GraftaxError
+from graftax.convert.tables import table_capture
+from graftax.graphdef_ir import Budget, DType, GraftaxError
 
+_CTX = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
 _LIST = TensorList((as_strings(b"a"), as_strings(b"b")), ())
 _SCALAR_SHAPE = np.zeros(0, np.int32)
 _TEXT = string_array([b"bad \xff text"])
@@ -39,8 +43,8 @@ _NOT_KNOWN_YET = string_array(["\U000105ff".encode(), b"a\xe0\xa2\x97"])
       lambda: unicode_decode(_TEXT, input_encoding="UTF-8", errors="strict"),
       r"malformed text in b'bad \\xff text' at byte 4",
     ),
-    (lambda: decode_image(as_strings(b"GIMP image")), r"b'GIMP im"),
-    (lambda: decode_wav(as_strings(b"OggS\0\0\0\0")), r"8 bytes that begin with b'OggS.* are not a WAV file"),
+    (lambda: decode_image(_CTX, as_strings(b"GIMP image")), r"b'GIMP im"),
+    (lambda: decode_wav(_CTX, as_strings(b"OggS\0\0\0\0")), r"8 bytes that begin with b'OggS.* are not a WAV file"),
     (lambda: string_to_number(_TEXT, out_type=np.dtype(np.float32)), r"b'bad \\xff text' is not a number"),
     (lambda: normalize_utf8(_TEXT, normalization_form=b"NFX"), r"form 'NFX'; expected one of \['NFC', 'NFD'"),
     (
@@ -98,3 +102,10 @@ def test_models_of_sentencepiece_that_cannot_be_read_and_sampling_are_refused():
     sentencepiece_tokenize_op(
       sentencepiece_op(model=b"junk"), _TEXT, np.asarray(-1), one, no, no, no, out_type=np.dtype(np.int32)
     )
+
+
+def test_a_table_has_as_many_values_as_keys():
+  keys = np.array([b"a", b"b"], object)
+  for values in (np.zeros(0, np.int64), np.zeros(3, np.int64), np.int64(1)):
+    with pytest.raises(GraftaxError, match=r"table 't': keys of shape \(2,\) .*expected as many keys as values"):
+      table_capture("t", keys, np.asarray(values))

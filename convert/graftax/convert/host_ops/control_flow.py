@@ -54,6 +54,8 @@ def for_loop(
 ) -> tuple[Value, ...]:
   """Returns the loop variables after all iterations."""
   variables = tuple(input_)
+  if not int(delta):
+    raise InvalidInputError(f"For node {ctx.node_name!r} (function {ctx.function_name!r}): delta is 0.")
   for index in range(int(start), int(limit), int(delta)):
     variables = ctx.call(body, (np.asarray(index, np.int32), *variables))
   return variables

@@ -1,15 +1,16 @@
 """Serialized tf.Example messages: ParseExampleV2, ParseSingleExample, ParseExample."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import string_array
-from graftax.convert.host_ops.wire_format import WireError, fields, packed_floats, packed_integers
+from graftax.convert.host_ops.wire_format import WireError, fields, integers, packed_floats
 from graftax.graphdef_ir import PartialShape
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import Context, InvalidInputError
 
 __all__ = ["parse_example", "parse_example_v2", "parse_single_example"]
 
@@ -20,6 +21,7 @@ _Column = list[np.ndarray | None]
 
 @host_op("ParseExampleV2", ignores=("Tdense", "num_sparse"))
 def parse_example_v2(
+  ctx: Context,
   serialized: np.ndarray,
   names: np.ndarray,
   sparse_keys: np.ndarray,
@@ -36,6 +38,7 @@ def parse_example_v2(
 
   Raises:
     InvalidInputError: a message is malformed, or lacks a feature, or has one of another type or size.
+    LimitExceededError: dense features are larger than the limits of the call allow.
   """
   del names
   examples = [_features(item) for item in serialized.reshape(-1).tolist()]
@@ -47,7 +50,7 @@ def parse_example_v2(
     *(_indices(column, is_batch) for column in sparse),
     *(_joined(column, dtype) for column, dtype in zip(sparse, sparse_types, strict=True)),
     *(_sparse_shape(column, is_batch) for column in sparse),
-    *(_dense(examples, key, default, shape, is_batch) for key, default, shape in dense),
+    *(_dense(ctx, examples, key, default, shape, is_batch) for key, default, shape in dense),
     *(_joined(column, dtype) for column, dtype in zip(ragged, ragged_value_types, strict=True)),
     *(_splits(column, dtype, is_batch) for column, dtype in zip(ragged, ragged_split_types, strict=True)),
   ]
@@ -55,6 +58,7 @@ def parse_example_v2(
 
 @host_op("ParseExample", ignores=("Nsparse", "Ndense", "Tdense"))
 def parse_example(
+  ctx: Context,
   serialized: np.ndarray,
   names: np.ndarray,
   sparse_keys: list[np.ndarray],
@@ -66,6 +70,7 @@ def parse_example(
 ) -> list[np.ndarray]:
   """Returns the features of serialized examples; see `parse_example_v2`."""
   return parse_example_v2(
+    ctx,
     serialized,
     names,
     _keys(sparse_keys),
@@ -81,6 +86,7 @@ def parse_example(
 
 @host_op("ParseSingleExample", ignores=("num_sparse", "Tdense"))
 def parse_single_example(
+  ctx: Context,
   serialized: np.ndarray,
   dense_defaults: list[np.ndarray],
   *,
@@ -91,6 +97,7 @@ def parse_single_example(
 ) -> list[np.ndarray]:
   """Returns the features of one serialized example; see `parse_example_v2`."""
   return parse_example_v2(
+    ctx,
     serialized,
     string_array([]),
     string_array(sparse_keys),
@@ -149,8 +156,9 @@ def _values(kind: int, message: bytes) -> np.ndarray:
   parts: Iterator[bytes | int] = (content for number, content in fields(message) if number == 1)
   if kind == 1:
     return string_array(_bytes(part) for part in parts)
-  read = packed_floats if kind == 2 else packed_integers
-  return np.concatenate([np.zeros(0, _KINDS[kind]), *(read(part) for part in parts)])
+  if kind == 3:
+    return integers(parts)
+  return np.concatenate([np.zeros(0, _KINDS[kind]), *(packed_floats(part) for part in parts)])
 
 
 def _column(examples: Sequence[dict[bytes, _Feature]], key: bytes, dtype: np.dtype) -> _Column:
@@ -172,8 +180,10 @@ def _lengths(column: _Column) -> list[int]:
 
 
 def _indices(column: _Column, is_batch: bool) -> np.ndarray:
-  positions = [(row, i) for row, length in enumerate(_lengths(column)) for i in range(length)]
-  indices = np.array(positions, np.int64).reshape(-1, 2)
+  lengths = np.array(_lengths(column), np.int64)
+  rows = np.repeat(np.arange(len(lengths)), lengths)
+  starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+  indices = np.stack([rows, np.arange(len(rows)) - starts], axis=1)
   return indices if is_batch else indices[:, 1:]
 
 
@@ -191,10 +201,20 @@ def _splits(column: _Column, dtype: np.dtype, is_batch: bool) -> np.ndarray:
 
 
 def _dense(
-  examples: Sequence[dict[bytes, _Feature]], key: bytes, default: np.ndarray, shape: PartialShape, is_batch: bool
+  ctx: Context,
+  examples: Sequence[dict[bytes, _Feature]],
+  key: bytes,
+  default: np.ndarray,
+  shape: PartialShape,
+  is_batch: bool,
 ) -> np.ndarray:
   sizes = shape.dims or ()
   column = _column(examples, key, default.dtype)
+  needed = [int(size or 0) for size in sizes]
+  if sizes and sizes[0] is None:
+    needed = [max(_lengths(column), default=0)]
+  where = f"ParseExample node {ctx.node_name!r} (function {ctx.function_name!r}), feature {key!r},"
+  ctx.budget.check_array((len(column), *needed), default.dtype.itemsize, where)
   if sizes and sizes[0] is None:
     rows = _padded(column, key, default, tuple(int(size or 0) for size in sizes[1:]))
   else:
@@ -205,9 +225,9 @@ def _dense(
 def _sized(column: _Column, key: bytes, default: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
   rows = np.empty((len(column), *sizes), default.dtype)
   for position, values in enumerate(column):
-    if values is None and not default.size and int(np.prod(sizes)):
+    if values is None and default.size != math.prod(sizes):
       raise InvalidInputError(f"ParseExample: example {position} does not have the required feature {key!r}.")
-    if values is not None and len(values) != int(np.prod(sizes)):
+    if values is not None and len(values) != math.prod(sizes):
       raise InvalidInputError(
         f"ParseExample: feature {key!r} of example {position} has {len(values)} values; expected {list(sizes)}."
       )
@@ -217,9 +237,9 @@ def _sized(column: _Column, key: bytes, default: np.ndarray, sizes: tuple[int, .
 
 def _padded(column: _Column, key: bytes, default: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
   """Returns rows of different lengths, filled with the default value."""
-  stride = int(np.prod(sizes))
+  stride = math.prod(sizes)
   lengths = _lengths(column)
-  if any(length % stride for length in lengths):
+  if any(length % stride if stride else length for length in lengths):
     raise InvalidInputError(f"ParseExample: feature {key!r} has {lengths} values; expected multiples of {stride}.")
   fill = default.reshape(-1)[0] if default.size else (b"" if default.dtype.hasobject else 0)
   rows = np.full((len(column), max(lengths, default=0)), fill, default.dtype)

@@ -1,4 +1,4 @@
-"""Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed."""
+"""Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed, Fingerprint."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,9 +7,11 @@ import numpy as np
 
 from graftax.convert.host_ops.fingerprints import fingerprint64, fingerprint_cat64, murmur_hash64, sip_hash64
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import string_array
+from graftax.convert.host_ops.values import scalar_string, string_array
+from graftax.ops_jax import InvalidInputError
 
 __all__ = [
+  "fingerprint",
   "sparse_cross",
   "sparse_cross_hashed",
   "sparse_cross_v2",
@@ -157,3 +159,27 @@ def _positions(rows: Sequence[Sequence[object] | np.ndarray]) -> tuple[np.ndarra
 
 def _shape(rows: Sequence[Sequence[object] | np.ndarray]) -> np.ndarray:
   return np.array([len(rows), max(map(len, rows), default=0)], np.int64)
+
+
+@host_op("Fingerprint", ignores=("T",))
+def fingerprint(data: np.ndarray, method: np.ndarray) -> np.ndarray:
+  """Returns FarmHash's fingerprint of the bytes of each row, uint8 `[rows, 8]`.
+
+  Of rows with several strings it is that of the strings' fingerprints.
+
+  Raises:
+    InvalidInputError: the method is not "farmhash64", or the data are a scalar.
+  """
+  name = scalar_string(method, "Fingerprint: method")
+  if name != b"farmhash64" or data.ndim == 0:
+    raise InvalidInputError(
+      f"Fingerprint: method={name!r} of data of rank {data.ndim}; expected b'farmhash64' and at least one dimension."
+    )
+  if data.dtype == object:
+    data = data.reshape(len(data), -1)
+    hashes = fingerprint64(data.reshape(-1).tolist()).reshape(data.shape)
+    if data.shape[1] != 1:
+      hashes = fingerprint64([row.astype("<u8").tobytes() for row in hashes])
+  else:
+    hashes = fingerprint64([np.ascontiguousarray(row).tobytes() for row in data])
+  return np.ascontiguousarray(hashes.reshape(-1), "<u8").view(np.uint8).reshape(len(data), 8)

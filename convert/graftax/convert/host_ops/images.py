@@ -1,6 +1,7 @@
-"""Encoded images, with Pillow: DecodeJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage."""
+"""Encoded images, with Pillow: DecodeJpeg, DecodeAndCropJpeg, DecodePng, DecodeBmp, DecodeGif, DecodeImage."""
 
 import io
+import math
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,20 @@ import numpy as np
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import scalar_string
 from graftax.graphdef_ir import DType, optional_library
-from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
+from graftax.ops_jax import Context, InvalidInputError, UnsupportedAttrError
 
-__all__ = ["decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png"]
+__all__ = [
+  "decode_and_crop_jpeg",
+  "decode_bmp",
+  "decode_gif",
+  "decode_image",
+  "decode_jpeg",
+  "decode_png",
+  "extract_jpeg_shape",
+]
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG")
+_MOST_CHANNELS = 4
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 # The weights of red, green and blue with which libpng makes gray of them, in units of 1 / 32768.
 _PNG_GRAY = np.array([9797, 19234, 3737])
@@ -22,6 +32,7 @@ _PNG_GRAY = np.array([9797, 19234, 3737])
 
 @host_op("DecodeJpeg")
 def decode_jpeg(
+  ctx: Context,
   contents: np.ndarray,
   *,
   channels: int = 0,
@@ -36,6 +47,7 @@ def decode_jpeg(
   Raises:
     InvalidInputError: it is not an image of a known format, or it is damaged.
     UnsupportedAttrError: Pillow does not decode in the way that an attribute says.
+    LimitExceededError: its pixels take more memory than the limits of the call allow.
 
   Differs from TF: results are those of `dct_method="INTEGER_ACCURATE"` bit for bit. TensorFlow's default is the faster
   and less exact "INTEGER_FAST", which Pillow does not have: values differ by up to 5 at quality 75 and by 11 at 95.
@@ -45,14 +57,76 @@ def decode_jpeg(
       f"DecodeJpeg: fancy_upscaling={fancy_upscaling!r}, try_recover_truncated={try_recover_truncated!r}, "
       f"acceptable_fraction={acceptable_fraction!r}, dct_method={dct_method!r}; only the defaults are supported."
     )
-  image = _open("DecodeJpeg", contents)
+  if ratio not in (1, 2, 4, 8):
+    raise UnsupportedAttrError(f"DecodeJpeg: ratio={ratio!r}; expected 1, 2, 4 or 8.")
+  image = _open(ctx, "DecodeJpeg", contents)
   return _first_frame("DecodeJpeg", image, channels, ratio)
 
 
+@host_op("DecodeAndCropJpeg")
+def decode_and_crop_jpeg(
+  ctx: Context,
+  contents: np.ndarray,
+  crop_window: np.ndarray,
+  *,
+  channels: int = 0,
+  ratio: int = 1,
+  fancy_upscaling: bool = True,
+  try_recover_truncated: bool = False,
+  acceptable_fraction: float = 1.0,
+  dct_method: str = "",
+) -> np.ndarray:
+  """Returns a window of a JPEG, given as top, left, height and width; raises as `decode_jpeg` does.
+
+  Raises:
+    InvalidInputError: the window is not inside of the image.
+
+  Differs from TF: of images whose colors are stored at half of the resolution, as most are, TensorFlow computes the
+  colors of the first and last column of the window without the pixels beside it.
+  """
+  pixels = decode_jpeg(
+    ctx,
+    contents,
+    channels=channels,
+    ratio=ratio,
+    fancy_upscaling=fancy_upscaling,
+    try_recover_truncated=try_recover_truncated,
+    acceptable_fraction=acceptable_fraction,
+    dct_method=dct_method,
+  )
+  window = np.reshape(crop_window, -1).tolist()
+  top, left, height, width = window if len(window) == 4 else (-1,) * 4
+  fits = top >= 0 and left >= 0 and top + height <= pixels.shape[0] and left + width <= pixels.shape[1]
+  if not fits or height <= 0 or width <= 0:
+    raise InvalidInputError(
+      f"DecodeAndCropJpeg: crop_window={window!r}; expected [top, left, height, width] inside of an image of "
+      f"{pixels.shape[0]} x {pixels.shape[1]} pixels."
+    )
+  return pixels[top : top + height, left : left + width]
+
+
+@host_op("ExtractJpegShape")
+def extract_jpeg_shape(
+  ctx: Context,
+  contents: np.ndarray,
+  *,
+  output_type: np.dtype = np.dtype(np.int32),  # noqa: B008 -- the op's attribute; dtypes are immutable
+) -> np.ndarray:
+  """Returns height, width and channels of a JPEG.
+
+  Raises:
+    InvalidInputError: it is not a JPEG.
+  """
+  image = _open(ctx, "ExtractJpegShape", contents)
+  if image.format != "JPEG":
+    raise InvalidInputError(f"ExtractJpegShape: the image is in the format {image.format}; expected JPEG.")
+  return np.array([image.height, image.width, len(image.getbands())], output_type)
+
+
 @host_op("DecodePng")
-def decode_png(contents: np.ndarray, *, channels: int = 0, dtype: DType = DType.UINT8) -> np.ndarray:
+def decode_png(ctx: Context, contents: np.ndarray, *, channels: int = 0, dtype: DType = DType.UINT8) -> np.ndarray:
   """Returns `[height, width, channels]` of a PNG or one of the other formats; raises as `decode_jpeg` does."""
-  image = _open("DecodePng", contents)
+  image = _open(ctx, "DecodePng", contents, itemsize_bytes=1 if dtype is DType.UINT8 else 2)
   if dtype is not DType.UINT8:
     return _pixels_of_16_bits(image, channels)
   return _first_frame("DecodePng", image, channels)
@@ -68,51 +142,65 @@ def _pixels_of_16_bits(image: Any, channels: int) -> np.ndarray:
 
 
 @host_op("DecodeBmp")
-def decode_bmp(contents: np.ndarray, *, channels: int = 0) -> np.ndarray:
+def decode_bmp(ctx: Context, contents: np.ndarray, *, channels: int = 0) -> np.ndarray:
   """Returns `[height, width, channels]` uint8 of a BMP; raises as `decode_jpeg` does."""
-  return _first_frame("DecodeBmp", _open("DecodeBmp", contents), channels)
+  return _first_frame("DecodeBmp", _open(ctx, "DecodeBmp", contents), channels)
 
 
 @host_op("DecodeGif")
-def decode_gif(contents: np.ndarray) -> np.ndarray:
+def decode_gif(ctx: Context, contents: np.ndarray) -> np.ndarray:
   """Returns `[frames, height, width, 3]` uint8; raises as `decode_jpeg` does."""
-  return _frames("DecodeGif", _open("DecodeGif", contents))
+  return _frames("DecodeGif", _open(ctx, "DecodeGif", contents, all_frames=True))
 
 
 @host_op("DecodeImage")
 def decode_image(
-  contents: np.ndarray, *, channels: int = 0, dtype: DType = DType.UINT8, expand_animations: bool = True
+  ctx: Context,
+  contents: np.ndarray,
+  *,
+  channels: int = 0,
+  dtype: DType = DType.UINT8,
+  expand_animations: bool = True,
 ) -> np.ndarray:
   """Returns `[height, width, channels]` of an image, or `[frames, height, width, 3]` of a GIF.
 
   Raises:
     InvalidInputError: it is not an image of a known format, or it is damaged.
     UnsupportedAttrError: the dtype is neither uint8 nor float.
+    LimitExceededError: its pixels take more memory than the limits of the call allow.
   """
-  image = _open("DecodeImage", contents)
+  itemsize = 1 if dtype is DType.UINT8 else 4
+  image = _open(ctx, "DecodeImage", contents, all_frames=expand_animations, itemsize_bytes=itemsize)
   if dtype not in (DType.UINT8, DType.FLOAT):
     raise UnsupportedAttrError(f"DecodeImage: dtype={dtype.tf_name} is not supported; expected uint8 or float.")
   if image.format == "GIF":
-    frames = _frames("DecodeImage", image)
+    frames = _frames("DecodeImage", image, None if expand_animations else 1)
     pixels = frames if expand_animations else frames[0]
   else:
     pixels = _first_frame("DecodeImage", image, channels)
   return pixels if dtype is DType.UINT8 else pixels.astype(np.float32) * np.float32(1 / 255)
 
 
-def _open(op: str, contents: np.ndarray) -> Any:
-  """Returns an image whose pixels are not decoded yet."""
+def _open(ctx: Context, op: str, contents: np.ndarray, *, all_frames: bool = False, itemsize_bytes: int = 1) -> Any:
+  """Returns an image whose pixels are not decoded yet, after asking the budget for their memory."""
   with optional_library("the model's host part, which has encoded images,", "graftax-convert[image]"):
     from PIL import Image
   data = scalar_string(contents, f"{op}: contents")
   try:
-    return Image.open(io.BytesIO(data), formats=_FORMATS)
+    image = Image.open(io.BytesIO(data), formats=_FORMATS)
+    num_frames = getattr(image, "n_frames", 1) if all_frames else 1
   except Image.DecompressionBombError as e:
     raise InvalidInputError(f"{op}: {e}") from e
-  except OSError as e:
+  except Exception as e:  # Pillow passes on what its decoders raise, of many types
     raise InvalidInputError(
-      f"{op}: {len(data)} bytes that begin with {data[:8]!r} are not an image; expected one of {', '.join(_FORMATS)}."
+      f"{op}: {len(data)} bytes that begin with {data[:8]!r} are not an image ({type(e).__name__}: {e}); "
+      f"expected one of {', '.join(_FORMATS)}."
     ) from e
+  where = f"{op} node {ctx.node_name!r} (function {ctx.function_name!r})"
+  shape = (num_frames, image.height, image.width, _MOST_CHANNELS)
+  ctx.budget.check_array(shape, itemsize_bytes, where)
+  ctx.budget.spend_decoded_bytes(math.prod(shape) * itemsize_bytes, len(data), where)
+  return image
 
 
 def _first_frame(op: str, image: Any, channels: int, ratio: int = 1) -> np.ndarray:
@@ -123,8 +211,10 @@ def _first_frame(op: str, image: Any, channels: int, ratio: int = 1) -> np.ndarr
       # The decoder itself scales, and returns the brightness as gray.
       image.draft("L" if channels == 1 else image.mode, (image.width // ratio, image.height // ratio))
     return _pixels(op, image, channels)
-  except (OSError, SyntaxError, ValueError) as e:
-    raise InvalidInputError(f"{op}: the {image.format} image is damaged: {e}.") from e
+  except (InvalidInputError, UnsupportedAttrError):
+    raise
+  except Exception as e:  # as in _open
+    raise InvalidInputError(f"{op}: the {image.format} image is damaged: {type(e).__name__}: {e}.") from e
 
 
 def _pixels(op: str, image: Any, channels: int) -> np.ndarray:
@@ -157,17 +247,25 @@ def _with_channels(op: str, pixels: np.ndarray, channels: int, kind: str | None)
 
 
 def _png_gray(colors: np.ndarray) -> np.ndarray:
+  # By rows, because the products are several times as large as the colors.
+  rows = [_gray_row(row) for row in colors]
+  return np.stack(rows)[..., None] if rows else colors[..., :1]
+
+
+def _gray_row(colors: np.ndarray) -> np.ndarray:
   gray = (colors.astype(np.int64) @ _PNG_GRAY) >> 15
   is_gray = (colors == colors[..., :1]).all(axis=-1)
-  return np.where(is_gray, colors[..., 0], gray).astype(np.uint8)[..., None]
+  return np.where(is_gray, colors[..., 0], gray).astype(np.uint8)
 
 
-def _frames(op: str, image: Any) -> np.ndarray:
+def _frames(op: str, image: Any, num_frames: int | None = None) -> np.ndarray:
+  """Returns the first frames of an image; by default all."""
   try:
-    frames = []
-    for position in range(getattr(image, "n_frames", 1)):
+    count = getattr(image, "n_frames", 1) if num_frames is None else num_frames
+    frames = np.empty((count, image.height, image.width, 3), np.uint8)
+    for position in range(count):
       image.seek(position)
-      frames.append(np.asarray(image.convert("RGB")))
-    return np.stack(frames)
-  except (OSError, EOFError, ValueError) as e:
-    raise InvalidInputError(f"{op}: the {image.format} image is damaged: {e}.") from e
+      frames[position] = np.asarray(image.convert("RGB"))
+    return frames
+  except Exception as e:  # as in _open
+    raise InvalidInputError(f"{op}: the {image.format} image is damaged: {type(e).__name__}: {e}.") from e

@@ -14,7 +14,7 @@ from graftax.convert.host_ops.rearranging import on_numbers, rearranges
 from graftax.graphdef_ir import DType, GraftaxError, Node, OpSignature
 from graftax.ops_jax import Lowering, RegistrationError, lowering, read_lowering
 
-__all__ = ["handles_strings", "host_lowering", "host_op"]
+__all__ = ["handles_strings", "has_host_op", "host_lowering", "host_op"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -73,18 +73,34 @@ def host_lowering(node: Node, signature: OpSignature | None) -> Lowering | None:
   return None if has_strings else in_jax
 
 
+def has_host_op(op: str) -> bool:
+  """Returns whether an op has an implementation of its own for the host."""
+  _load()
+  return op in _HOST_OPS
+
+
 def handles_strings(node: Node, signature: OpSignature | None) -> bool:
   """Returns whether an input, an output or an attribute of a node says that it has strings."""
-  attrs = node.attrs.values()
-  if any(value is DType.STRING or (isinstance(value, tuple) and DType.STRING in value) for value in attrs):
+  if any(map(_names_strings, node.attrs.values())):
     return True
   if signature is None:
     return False
   try:
     attributes = signature.with_defaults(node.attrs)
-    return DType.STRING in {*signature.input_types(attributes), *signature.output_types(attributes)}
+    types = (*signature.input_types(attributes), *signature.output_types(attributes))
   except GraftaxError:
     return False
+  return _names_strings(types)
+
+
+def _names_strings(value: object) -> bool:
+  """Returns whether an attribute is the dtype of strings, or a list with it.
+
+  Equality is not enough: a DType equals its number, and lists of numbers are attributes too, such as the positions of
+  the variables that a loop only reads.
+  """
+  items = value if isinstance(value, tuple) else (value,)
+  return any(isinstance(item, DType) and item.base is DType.STRING for item in items)
 
 
 def _load() -> None:

@@ -27,6 +27,7 @@ __all__ = [
   "string_to_number",
   "string_upper",
   "substr",
+  "unsorted_segment_join",
 ]
 
 _HEXADECIMAL = re.compile(rb"[+-]?0[xX][0-9a-fA-F]+")
@@ -133,6 +134,34 @@ def reduce_join(
   return np.expand_dims(joined, tuple(sorted(axes))) if keep_dims else joined
 
 
+@host_op("UnsortedSegmentJoin", ignores=("Tindices", "Tnumsegments"))
+def unsorted_segment_join(
+  inputs: np.ndarray, segment_ids: np.ndarray, num_segments: np.ndarray, *, separator: bytes = b""
+) -> np.ndarray:
+  """Returns the strings of each segment joined in their order.
+
+  Raises:
+    InvalidInputError: a number is not from 0 to `num_segments` - 1, or the numbers do not have the first dimensions of
+      the strings.
+  """
+  count, rank = int(num_segments), segment_ids.ndim
+  if inputs.shape[:rank] != segment_ids.shape:
+    raise InvalidInputError(
+      f"UnsortedSegmentJoin: segment_ids has shape {list(segment_ids.shape)}; expected the first dimensions of "
+      f"{list(inputs.shape)}."
+    )
+  if count < 0 or np.any((segment_ids < 0) | (segment_ids >= count)):
+    raise InvalidInputError(f"UnsortedSegmentJoin: segment_ids are out of range for {count} segments.")
+  rows = inputs.reshape(segment_ids.size, -1)
+  segments: list[list[int]] = [[] for _ in range(count)]
+  for row, segment in enumerate(segment_ids.reshape(-1).tolist()):
+    segments[segment].append(row)
+  joined = (
+    separator.join(rows[row, column] for row in segment) for segment in segments for column in range(rows.shape[1])
+  )
+  return string_array(joined, (count, *inputs.shape[rank:]))
+
+
 @host_op("StringSplitV2")
 def string_split_v2(
   input_: np.ndarray, sep: np.ndarray, *, maxsplit: int = -1
@@ -181,7 +210,7 @@ def _as_sparse(rows: Sequence[Sequence[bytes]]) -> tuple[np.ndarray, np.ndarray,
   columns = np.arange(lengths.sum()) - np.repeat(starts, lengths)
   indices = np.stack([np.repeat(np.arange(len(rows)), lengths), columns], axis=1).astype(np.int64)
   values = string_array(part for row in rows for part in row)
-  return indices, values, np.array([len(rows), lengths.max(initial=0)], np.int64)
+  return indices, values, np.array([len(rows), max(map(len, rows), default=0)], np.int64)
 
 
 @host_op("AsString", ignores=("T",))

@@ -1,10 +1,10 @@
 """Reads the wire format of protocol buffers, for messages whose schema is a few fields."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-__all__ = ["WireError", "fields", "packed_floats", "packed_integers"]
+__all__ = ["WireError", "fields", "integers", "packed_floats"]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -50,19 +50,32 @@ def packed_floats(content: bytes | int) -> np.ndarray:
   return np.frombuffer(content, "<f4").astype(np.float32)
 
 
-def packed_integers(content: bytes | int) -> np.ndarray:
-  """Returns the int64 numbers of one field, packed or single.
+def integers(contents: Iterable[bytes | int]) -> np.ndarray:
+  """Returns the int64 numbers of fields, each packed or single.
 
   Raises:
     WireError: a number is cut off.
   """
-  if isinstance(content, int):
-    return np.array([content], np.uint64).view(np.int64)
+  parts: list[np.ndarray] = []
+  single: list[int] = []
+  for content in contents:
+    if isinstance(content, int):
+      single.append(content)
+      continue
+    parts += [np.array(single, np.uint64), _packed_integers(content)]
+    single = []
+  return np.concatenate([*parts, np.array(single, np.uint64)]).view(np.int64)
+
+
+def _packed_integers(content: bytes) -> np.ndarray:
+  first = np.frombuffer(content, np.uint8)
+  if not first.size or first.max() < 0x80:  # each number is one byte
+    return first.astype(np.uint64)
   numbers, position = [], 0
   while position < len(content):
     number, position = _varint(content, position)
     numbers.append(number)
-  return np.array(numbers, np.uint64).view(np.int64)
+  return np.array(numbers, np.uint64)
 
 
 def _varint(message: bytes, position: int) -> tuple[int, int]:

@@ -1,10 +1,7 @@
 """The split of a model into work for the host and a numeric part.
 
-- `boundary`: Finds the tensors at which a model's work for the host (text, files, images) ends and numbers begin.
 - `carriers`: What travels between the parts of a split program besides arrays: known values, and strings as bytes.
 - `host_function`: Runs a program on the host: strings and tables in NumPy, numbers by JAX's lowerings.
-- `min_vertex_cut`: Finds a minimum vertex cut of a directed graph without cycles.
-- `parts`: Finds the parts of a function: head, body and tail.
 - `segment_sizes`: Gives segment reductions their number of segments as an input, so that only it has to be known.
 - `split`: Splits a program into a part for the host, a numeric part in JAX, and a part for the host after it.
 """

@@ -13,17 +13,21 @@ from graftax.convert.evaluation.frame import Frame
 from graftax.convert.evaluation.state import State
 from graftax.convert.host_ops.registry import host_lowering
 from graftax.convert.host_ops.values import as_strings
-from graftax.convert.options import ConvertOptions
+from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.convert.program import HostCapture, Program, UnavailableCapture
-from graftax.graphdef_ir import follow_calls, referenced_functions, traits_of
-from graftax.ops_jax import Int64Pair, Value
+from graftax.convert.recursion import recursion_as_limit
+from graftax.graphdef_ir import Budget, Limits, follow_calls, referenced_functions, traits_of
+from graftax.ops_jax import Int64Pair, Value, argument_bytes, check_results
+
+# Strings of fewer bytes are not compared with the limits.
+_SMALL_BYTES = 1 << 16
 
 __all__ = ["HostFunction", "host_obstacles", "plan_host_function"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HostFunction:
   """A program that runs on the host, on NumPy arrays; strings are arrays of dtype object with `bytes`.
 
@@ -31,29 +35,49 @@ class HostFunction:
     program: the program.
     planner: plans the functions that it calls.
     plan: the plan of its function.
+    num_nodes: the number of nodes that a call runs if it calls each function once.
   """
 
   program: Program
   planner: Planner
   plan: Plan
+  num_nodes: int
+
+  def __repr__(self) -> str:
+    return f"HostFunction({self.program.name!r})"
 
   def __call__(self, flat: Sequence[Value]) -> list[Value]:
     """Returns flat results for flat inputs, with 64-bit integers and floats as they are in TensorFlow."""
     with jax.core.eval_context(), jax.enable_x64(True):
-      evaluator = Evaluator(self.planner, self.planner.options, State({}), None, policy=_HostPolicy())
       values = [_as_numpy(value) for value in flat]
-      return list(evaluator.run(self.plan, [*values, *self.program.captures]))
+      limits = self.planner.options.limits
+      budget = Budget(limits, num_nodes=self.num_nodes, argument_bytes=argument_bytes(values), is_traced=False)
+      evaluator = Evaluator(self.planner, self.planner.options, State({}), None, policy=_HostPolicy(), budget=budget)
+      with recursion_as_limit(self.program.name):
+        return list(evaluator.run(self.plan, [*values, *self.program.captures]))
 
   def __reduce__(self) -> tuple[Any, ...]:
-    return plan_host_function, (self.program,)
+    return plan_host_function, (self.program, self.planner.options.limits)
 
 
-def plan_host_function(program: Program) -> HostFunction:
-  """Returns a program, which `host_obstacles` does not refuse, as a host function."""
+def plan_host_function(program: Program, limits: Limits | None = None) -> HostFunction:
+  """Returns a program, which `host_obstacles` does not refuse, as a host function.
+
+  Args:
+    program: the program.
+    limits: how much memory and time a call may need; by default the option `limits`.
+  """
+  options = ConvertOptions(limits=current_options().limits if limits is None else limits)
   planner = Planner(
-    program.library, program.signatures, ConvertOptions(), program.gradients, find_lowering=host_lowering
+    program.library,
+    program.signatures,
+    options,
+    program.gradients,
+    find_lowering=host_lowering,
+    folder=program.folder,
   )
-  return HostFunction(program, planner, planner.plan_root(program.function))
+  num_nodes = sum(1 for _ in _reached_nodes(program))
+  return HostFunction(program, planner, planner.plan_root(program.function), num_nodes)
 
 
 class _HostPolicy:
@@ -61,9 +85,20 @@ class _HostPolicy:
 
   names_scopes = False
 
+  def spend_steps(self, num_steps: int, budget: Budget, function: str) -> None:
+    """Counts steps that are about to run."""
+    budget.spend_steps(num_steps, f"function {function!r}")
+
   def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`."""
-    return [_as_numpy(value) for value in frame.step.kernel.run(frame, inputs)]
+    outputs = [_as_numpy(value) for value in frame.step.kernel.run(frame, inputs)]
+    where = frame.step.kernel.where
+    check_results(outputs, frame.budget, where)
+    num_bytes = argument_bytes([value for value in outputs if isinstance(value, np.ndarray) and value.dtype == object])
+    if num_bytes > _SMALL_BYTES:
+      frame.budget.check_array((num_bytes,), 1, where)
+      frame.budget.spend_known_bytes(num_bytes, where)
+    return outputs
 
 
 def _as_numpy(value: Value) -> Value:

@@ -9,18 +9,21 @@ import numpy as np
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.conversion import convert_program
+from graftax.convert.host_ops.without_host_form import WITHOUT_HOST_FORM
+from graftax.convert.host_parts.parts import Parts, find_parts
 from graftax.convert.host_split.carriers import KnownArray, PackedStrings
 from graftax.convert.host_split.host_function import HostFunction, host_obstacles, plan_host_function
-from graftax.convert.host_split.parts import Parts, find_parts
 from graftax.convert.host_split.segment_sizes import with_segment_sizes
 from graftax.convert.options import ConvertOptions, current_options
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
+from graftax.convert.planning.preflight import check_files
 from graftax.convert.planning.size_bounds import check_max_sizes, names_with_max_size
 from graftax.convert.program import Program
+from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure, flatten_call
 from graftax.convert.subgraph import cut, inlined
 from graftax.convert.variable import Variable
-from graftax.graphdef_ir import DType, Function, Result, TensorRef, ancestors
+from graftax.graphdef_ir import DType, Function, Limits, Result, TensorRef, ancestors
 from graftax.ops_jax import UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
 
 __all__ = ["Body", "Head", "HeadFunction", "Split", "Tail", "split_program"]
@@ -31,7 +34,7 @@ HeadFunction = Callable[[Sequence[Value]], Sequence[Value]]
 """Computes the flat results of a head from its flat arguments; arrays of strings are of dtype object, with `bytes`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Head:
   """The host's part of a program before its numbers.
 
@@ -46,6 +49,9 @@ class Head:
   inputs: InputStructure
   name: str
   known: tuple[bool, ...]
+
+  def __repr__(self) -> str:
+    return f"Head({self.name!r}, {len(self.known)} results)"
 
   def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Returns the arguments of the body after `params`.
@@ -82,7 +88,7 @@ class Body:
     return (*results, *tensors[self.num_inputs :]), new_params
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tail:
   """The host's part of a program after its numbers.
 
@@ -98,6 +104,9 @@ class Tail:
   outputs: OutputStructure
   sources: tuple[tuple[bool, int], ...]
   dtypes: tuple[DType, ...]
+
+  def __repr__(self) -> str:
+    return f"Tail({len(self.dtypes)} tensors to {len(self.sources)} results)"
 
   def __call__(self, result: tuple[Sequence[Any], Any]) -> Any:
     """Returns the program's results for `(results, new_params)` of the body. Strings are arrays of `bytes`."""
@@ -124,6 +133,13 @@ class Split(NamedTuple):
   params: dict[str, Variable]
   tail: Tail
 
+  def __repr__(self) -> str:
+    body = self.body
+    return (
+      f"Split({self.head!r}, body of {body.num_inputs} arrays and {len(self.params)} parameters {shown(self.params)}, "
+      f"{self.tail!r})"
+    )
+
 
 def split_program(
   program: Program,
@@ -139,7 +155,8 @@ def split_program(
 
   Args:
     program: the program.
-    options: options of the conversion of the body; by default the current ones.
+    options: options of the conversion of the body; by default the current ones. Its `limits` are those of the head and
+      the tail, too.
     make_head: returns what computes the head, given as a program with flat arguments and results. By default it runs on
       NumPy arrays.
 
@@ -158,12 +175,18 @@ def split_program(
   fed, fetched = [str(ref) for ref in parts.to_body], [str(ref) for ref in parts.to_tail]
   body = cut(flat, fed, fetched)
   function, params = convert_program(body, _options_of_body(flat, body, options))
+  limits = (options or current_options()).limits
   known = tuple(ref in parts.known for ref in (*parts.to_body, *parts.past_body))
   return Split(
-    Head(make_head(head), program.inputs, program.name, known),
+    Head(
+      plan_host_function(head, limits) if make_head is plan_host_function else make_head(head),
+      program.inputs,
+      program.name,
+      known,
+    ),
     Body(function, len(fed)),
     params,
-    _tail(flat, parts, tail),
+    _tail(flat, parts, tail, limits),
   )
 
 
@@ -211,20 +234,24 @@ def _made_by_tail(flat: Program, parts: Parts) -> list[TensorRef]:
   return [result.ref for result in flat.function.results if result.ref not in passed]
 
 
-def _tail(flat: Program, parts: Parts, program: Program) -> Tail:
+def _tail(flat: Program, parts: Parts, program: Program, limits: Limits) -> Tail:
   order = [*parts.to_tail, *parts.past_body]
   passed = {ref: (False, position) for position, ref in enumerate(order)}
   made = {str(ref): (True, i) for i, ref in enumerate(dict.fromkeys(_made_by_tail(flat, parts)))}
   sources = tuple(passed.get(result.ref) or made[str(result.ref)] for result in flat.function.results)
   dtypes = tuple(parameter.dtype.base for parameter in program.function.parameters[: len(order)])
-  return Tail(plan_host_function(program), flat.outputs, sources, dtypes)
+  return Tail(plan_host_function(program, limits), flat.outputs, sources, dtypes)
 
 
 def _check(flat: Program, on_host: Collection[str]) -> None:
   """Raises one error that lists all that keeps nodes from running on the host."""
   found = host_obstacles(flat, on_host)
+  check_files(flat, found)
   if found:
-    lines = [f"  {what} x{len(places)}: {places[0][0]!r} in {places[0][1]!r}" for what, places in found.items()]
+    lines = []
+    for what, places in found.items():
+      reason = f" ({WITHOUT_HOST_FORM[what]})" if what in WITHOUT_HOST_FORM else ""
+      lines.append(f"  {what} x{len(places)}: {places[0][0]!r} in {places[0][1]!r}{reason}")
     raise UnsupportedOpError(
       "\n".join(
         [

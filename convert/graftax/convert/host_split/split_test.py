@@ -7,7 +7,14 @@ import jax
 import numpy as np
 import pytest
 
-from graftax.convert import ConversionError, StringTable, UnavailableCapture, split_program
+from graftax.convert import (
+  ConversionError,
+  ParameterError,
+  StringTable,
+  UnavailableCapture,
+  convert_program,
+  split_program,
+)
 from graftax.convert.host_split.carriers import KnownArray, PackedStrings
 from graftax.graphdef_ir import DType, Result, TensorRef
 from graftax.ops_jax import UnsupportedOpError
@@ -117,6 +124,24 @@ def test_a_host_op_between_two_numeric_parts_is_refused():
 def test_the_parts_can_be_pickled():
   head, body, params, tail = pickle.loads(pickle.dumps(split_program(_program(_look_up(), ["y"]))))
   np.testing.assert_array_equal(tail(body(params, *head(["c"])))[0], [4])
+
+
+def test_parts_and_errors_are_short_for_many_variables():
+  many = {f"w{i}": np.zeros(100, np.float32) for i in range(300)}
+  names = "".join(f" *{name}" for name in many).split()
+  reads = [node(f"read_{name}", "ReadVariableOp", name, dtype=DType.FLOAT) for name in many]
+  total = node("total", "AddN", *(f"read_{name}" for name in many), N=len(many), T=DType.FLOAT)
+  whole = program(function("f", ["x", *names], [*reads, total], ["total"]), variables=many)
+  parts = split_program(whole)
+  for part in (parts, *parts[:2], parts.tail, parts.head.function, whole):
+    assert len(repr(part)) < 1000, type(part)
+  fn, params = convert_program(whole)
+  unknown, shapes = {f"odd{i}": 0 for i in range(300)}, {f"w{i}": np.zeros(i + 1) for i in range(300)}
+  wrong = [{}, {**params, **unknown}, shapes]
+  for values in wrong:
+    with pytest.raises(ParameterError) as caught:
+      fn(values, np.float32(0))
+    assert len(str(caught.value)) < 3000
 
 
 def test_strings_survive_packing():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from graftax.convert.jax2tf.lowerings import NodeForm
 from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, register_gradient, tensor_spec
 from graftax.convert.jax2tf.traced_function import TracedFunction
-from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient
+from graftax.convert.program import CapturedTensor, CustomGradient
 from graftax.graphdef_ir import Function, Node, Parameter, Result, TensorRef, TensorSpec
 
 __all__ = ["GradientFunctions", "differentiable_body", "flat_function"]

@@ -99,6 +99,7 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, scope: jax.export.Symbolic
 
   Args:
     args: nested arrays, or anything with `shape` and `dtype`. Dimensions may be None if the specification names them.
+      None in place of an array stays None, whatever its specification is.
     shapes_specs: None if all shapes are static, one specification for all arguments, or specifications nested like the
       upper part of `args`.
     scope: of the dimensions.
@@ -113,13 +114,17 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, scope: jax.export.Symbolic
     >>> symbolic_args_specs([open_spec], "n, _", jax.export.SymbolicScope())
     [ShapeDtypeStruct(shape=(n, 2), dtype=float32)]
   """
-  leaves, structure = jax.tree.flatten(args)
-  texts = jax.tree.broadcast(shapes_specs, args, is_leaf=_is_none)
-  specs = [
-    jax.ShapeDtypeStruct(jax.export.symbolic_shape(text, like=spec.shape, scope=scope), spec.dtype)
-    for text, spec in zip(jax.tree.leaves(texts, is_leaf=_is_none), map(_shape_and_dtype, leaves), strict=True)
-  ]
-  return structure.unflatten(specs)
+  # None is an argument without arrays, and among the specifications a static shape.
+  leaves, structure = jax.tree.flatten(args, is_leaf=_is_none)
+  texts = jax.tree.leaves(jax.tree.broadcast(shapes_specs, args, is_leaf=_is_none), is_leaf=_is_none)
+  return structure.unflatten(
+    None if leaf is None else _symbolic_spec(_shape_and_dtype(leaf), text, scope)
+    for leaf, text in zip(leaves, texts, strict=True)
+  )
+
+
+def _symbolic_spec(spec: Any, text: str | None, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:
+  return jax.ShapeDtypeStruct(jax.export.symbolic_shape(text, like=spec.shape, scope=scope), spec.dtype)
 
 
 def _is_none(value: Any) -> bool:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from graftax.convert import ConversionError, jax2tf
+from graftax.convert import ConversionError, jax2tf, jax_program
 from graftax.convert.jax2tf.live.arguments import ArgumentSpec
 from graftax.convert.jax2tf.polymorphic_shapes import symbolic_specs
 
@@ -77,3 +77,28 @@ def test_poly_shape_is_a_deprecated_spelling():
   assert shapes(lambda a, b: a, (A, B), {}, shape)[0] == ("(b, 3)", "(b, 4)")
   with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="Invalid polymorphic shape element: None"):
     jax2tf.PolyShape(None)
+
+
+@pytest.mark.parametrize(
+  ("args", "specs", "want"),
+  [
+    ((A, None), "n, _", ("(n, 3)", None)),
+    ((A, None), ["n, _", None], ("(n, 3)", None)),
+    ((None, A), ["m, ...", "n, _"], (None, "(n, 3)")),
+    (({"x": A, "mask": None},), ["n, _"], ({"x": "(n, 3)", "mask": None},)),
+    (({"x": A, "mask": None},), [{"x": "n, _", "mask": None}], ({"x": "(n, 3)", "mask": None},)),
+    (((A, None, [None, B]),), [("n, _", None, [None, None])], (("(n, 3)", None, [None, "(3, 4)"]),)),
+  ],
+)
+def test_none_among_arguments_stays_none(args, specs, want):
+  # Before: "zip() argument 2 is shorter than argument 1".
+  assert shapes(lambda *args: args, args, {}, specs)[0] == want
+
+
+def test_symbolic_sizes_of_different_scopes_raise_with_the_arguments_and_what_to_write():
+  (a,), (b,) = jax.export.symbolic_shape("n"), jax.export.symbolic_shape("n")
+  specs = [jax.ShapeDtypeStruct((dim, 3), np.float32) for dim in (a, b)]
+  with pytest.raises(
+    ConversionError, match=r"'x' of shape \(n, 3\) and 'y' of shape \(n, 3\) .*symbolic_shape\(\"a, b"
+  ):
+    jax_program(lambda x, y: x + y, specs)

@@ -162,7 +162,8 @@ def trace(
     name: the name of the result; by default that of the function.
 
   Raises:
-    ConversionError: `function` cannot be called, or an argument is not an array.
+    ConversionError: `function` cannot be called, an argument is not an array, or symbolic dimensions have different
+      scopes.
   """
   if not callable(function):
     raise ConversionError(f"got a {type(function).__name__}, which cannot be called; expected a JAX function.")
@@ -170,6 +171,7 @@ def trace(
   leaves, in_tree = jax.tree.flatten((tuple(args), dict(kwargs or {})))
   names = argument_names(function, args, kwargs or {})
   specs = [array_spec(leaf, f"{name}: argument {where!r}") for leaf, where in zip(leaves, names, strict=True)]
+  _check_one_scope(name, specs, names)
   result_tree: Any = None
 
   def flat(*operands: Any) -> list[Any]:
@@ -202,6 +204,21 @@ def trace(
     output_names=result_names(result_tree),
     captured=tuple(variables.variables),
   )
+
+
+def _check_one_scope(name: str, specs: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
+  """Raises ConversionError if symbolic dimensions have different scopes, which JAX cannot compare."""
+  found: dict[int, tuple[str, Any]] = {}
+  for spec, where in zip(specs, names, strict=True):
+    for dim in filter(jax.export.is_symbolic_dim, spec.shape):
+      found.setdefault(id(dim.scope), (where, spec.shape))
+  if len(found) > 1:
+    arguments = " and ".join(f"{where!r} of shape {shape}" for where, shape in found.values())
+    raise ConversionError(
+      f"{name}: the sizes of the arguments {arguments} are in different scopes, so JAX takes equal names for different "
+      'sizes. Make all of them with one call, as in `a, b = jax.export.symbolic_shape("a, b")`, or pass the same '
+      "`scope=jax.export.SymbolicScope()` to each call."
+    )
 
 
 def array_spec(value: Any, where: str = "the argument") -> jax.ShapeDtypeStruct:

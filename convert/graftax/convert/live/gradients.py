@@ -11,8 +11,7 @@ from graftax.convert._tensorflow import import_gradient_registry, import_tensorf
 from graftax.convert.errors import ConversionError
 from graftax.convert.live.captures import read_capture
 from graftax.convert.live.variables import LiveVariables
-from graftax.convert.planning.custom_gradient import CapturedTensor, CustomGradient
-from graftax.convert.program import UnavailableCapture
+from graftax.convert.program import CapturedTensor, CustomGradient, UnavailableCapture
 from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,

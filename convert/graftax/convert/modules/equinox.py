@@ -66,4 +66,8 @@ def _module_class() -> tuple[Any, Any]:
       # `set` makes the old state unusable, and a call for inference may use it again.
       return outputs, state.set(self.rest, {**rest, **assigned}) if assigned else state
 
+    def variable_values(self, state: eqx.nn.State) -> dict[str, Value]:
+      """Returns variable name -> value, as `SavedModel.save` takes them."""
+      return {**self.params, **state.get(self.rest)}
+
   return eqx, ConvertedFunction

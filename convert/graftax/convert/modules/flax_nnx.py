@@ -7,6 +7,7 @@ from typing import Any
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.modules.variables import call, initial_values, variable_specs
 from graftax.graphdef_ir import optional_library
+from graftax.ops_jax import Value
 
 __all__ = ["nnx_module"]
 
@@ -49,10 +50,14 @@ def _module_class() -> Any:
       self.deterministic = False  # set by `train` and `eval`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-      values = {name: variable.get_value() for name, variable in self.variables.items()}
+      values = self.variable_values()
       outputs, assigned = call(self.eval_fn if self.deterministic else self.fn, values, args, kwargs)
       for name, value in assigned.items():
         self.variables[name].set_value(value)
       return outputs
+
+    def variable_values(self) -> dict[str, Value]:
+      """Returns variable name -> value, as `SavedModel.save` takes them."""
+      return {name: variable.get_value() for name, variable in self.variables.items()}
 
   return ConvertedFunction

@@ -89,11 +89,14 @@ def _layer_class() -> Any:
       args, kwargs = _arguments(fn, inputs)
       if self.seed_generator is not None:
         kwargs = {**kwargs, fn.rng_name: self.seed_generator.next()}
-      values = {name: weight.value for name, weight in self.weights_by_name.items()}
-      outputs, assigned = call(fn, values, args, kwargs)
+      outputs, assigned = call(fn, self.variable_values(), args, kwargs)
       for name, value in assigned.items():
         self.weights_by_name[name].assign(value)
       return outputs
+
+    def variable_values(self) -> dict[str, Any]:
+      """Returns variable name -> value, as `SavedModel.save` takes them."""
+      return {name: weight.value for name, weight in self.weights_by_name.items()}
 
   return ConvertedFunction
 

@@ -8,6 +8,7 @@ import tree
 
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ParameterError, VariableWriteError
+from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import is_spec
 from graftax.convert.variable import VariableSpec
 from graftax.ops_jax import Value, to_jax_exactly
@@ -42,7 +43,7 @@ def initial_values(specs: Mapping[str, VariableSpec], params: Mapping[str, Any])
   missing = [name for name in specs if name not in params]
   if missing:
     raise ParameterError(
-      f"params has no values for the variables {missing}; pass those of all functions, as in "
+      f"params has no values for the variables {shown(missing)}; pass those of all functions, as in "
       "{**eval_params, **params}."
     )
   return {

@@ -8,6 +8,6 @@
   call.
 - `parameter_uses`: Finds the nodes that read a function's parameters, in the function itself or in those that it calls.
 - `plan`: Plans a function: a flat list of steps over numbered slots, which each call runs in order.
-- `preflight`: Finds everything that prevents a conversion, before anything runs, and reports it in one error.
+- `preflight`: Finds everything that prevents a conversion, before anything runs.
 - `size_bounds`: Checks the names in the option `max_sizes`, so that a misspelled one does not go unnoticed.
 """

@@ -17,6 +17,7 @@ from graftax.graphdef_ir import (
   OpSignature,
   TensorRef,
   node_to_proto,
+  outside_access,
   referenced_functions,
 )
 from graftax.graphdef_ir.errors import GraphError
@@ -42,6 +43,9 @@ def obstacle(node: Node, signature: OpSignature | None, library: FunctionLibrary
     return "the installed TensorFlow does not have it"
   if signature.is_stateful:
     return "it has side effects or state"
+  access = outside_access(node, is_stateful=False)
+  if access is not None:
+    return f"it {access}"
   if next(referenced_functions(node, library), None) is not None:
     return "it calls functions"
   try:
@@ -170,6 +174,7 @@ def _compiled_hlo(tf: Any, function: Callable[..., Any], specs: Sequence[jax.Sha
 
 @functools.cache
 def _registered_ops() -> frozenset[str]:
+  import_tensorflow(_PURPOSE)
   return frozenset(kernel.op for kernel in import_kernel_registry().get_all_registered_kernels().kernel)
 
 

@@ -14,15 +14,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from graftax.convert.errors import ConversionError, ForwardModeError
+from graftax.convert.program import CapturedTensor, CustomGradient
 from graftax.graphdef_ir import Function, Node, TensorRef, function_references, traits_of
 from graftax.ops_jax import ResourceHandle, Value, is_known, materialize
 
 __all__ = [
-  "CapturedTensor",
-  "CustomGradient",
   "apply_custom_gradient",
   "attach_custom_gradients",
   "gradient_name",
@@ -34,39 +32,6 @@ _ADVICE = (
 )
 
 _OP_TYPE = "_gradient_op_type"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CapturedTensor:
-  """A tensor of the forward pass: output `ref` in the body of `function`.
-
-  Attributes:
-    function: name of the function in the library.
-    ref: the tensor.
-    copies: `(function, ref)` of the same tensor in each function of the library whose body is a copy.
-  """
-
-  function: str
-  ref: TensorRef
-  copies: tuple[tuple[str, TensorRef], ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CustomGradient:
-  """The derivative of one IdentityN node.
-
-  Attributes:
-    function: name of the gradient function in the library; its parameters are the cotangents of the node's outputs
-      whose `takes` is true, then the captures.
-    takes: for each output of the node, whether the gradient function has a parameter for its cotangent.
-    results: for each input of the node, which result of the gradient function is its cotangent, or None for zero.
-    captures: the values that the gradient function closes over.
-  """
-
-  function: str
-  takes: tuple[bool, ...]
-  results: tuple[int | None, ...]
-  captures: tuple[CapturedTensor | ResourceHandle | np.ndarray, ...]
 
 
 def gradient_name(node: Node) -> str | None:

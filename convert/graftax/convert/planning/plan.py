@@ -12,19 +12,17 @@ import numpy as np
 
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.compiled_ops import compiled_lowering
-from graftax.convert.planning.custom_gradient import (
-  CustomGradient,
-  apply_custom_gradient,
-  attach_custom_gradients,
-  gradient_of,
-)
+from graftax.convert.planning.custom_gradient import apply_custom_gradient, attach_custom_gradients, gradient_of
 from graftax.convert.planning.effects import EffectAnalysis
+from graftax.convert.program import CustomGradient
 from graftax.graphdef_ir import (
   UNRESOLVED_OUTPUT,
+  Budget,
   DType,
   Function,
   FunctionLibrary,
   FunctionRef,
+  ModelFolder,
   Node,
   OpArg,
   OpSignature,
@@ -35,8 +33,17 @@ from graftax.graphdef_ir import (
   topological_order,
   traits_of,
 )
-from graftax.graphdef_ir.errors import DanglingInputError, UnknownOpError
-from graftax.ops_jax import Context, Kernel, Lowering, Value, bind, context_kernel, lowering
+from graftax.graphdef_ir.errors import AttributeValueError, DanglingInputError, UnknownOpError
+from graftax.ops_jax import (
+  Context,
+  Kernel,
+  Lowering,
+  UnsupportedOpError,
+  Value,
+  bind,
+  context_kernel,
+  lowering,
+)
 
 __all__ = ["FindLowering", "Plan", "Planner", "Step"]
 
@@ -110,6 +117,7 @@ class Planner:
     options: ConvertOptions,
     gradients: Mapping[str, CustomGradient] | None = None,
     find_lowering: FindLowering | None = None,
+    folder: ModelFolder | None = None,
   ):
     """Creates the planner of one program.
 
@@ -120,7 +128,9 @@ class Planner:
       gradients: the custom gradients of the program.
       find_lowering: finds the implementation of each node; by default JAX's, and with the option `fallback` that which
         TensorFlow compiles.
+      folder: the files that nodes may read; by default none.
     """
+    self.folder = folder or ModelFolder()
     self.find_lowering = find_lowering or self._jax_lowering
     self.library = library
     self.signatures = signatures
@@ -287,7 +297,10 @@ class _Builder:
     signature = self.signatures.get(node.op)
     entry = self.find_lowering(node, signature)
     if entry is None:
-      raise AssertionError(f"internal: {node.op} passed the support check without a lowering.")
+      raise UnsupportedOpError(
+        f"node {node.name!r} (function {self.function.name!r}): op {node.op!r} is implemented neither in JAX nor for "
+        "the host. Register a lowering with @register, or leave the node out of what is converted."
+      )
     return bind(node, signature, entry, self.function.name)
 
 
@@ -307,8 +320,15 @@ def _custom_gradient_kernel(gradient: CustomGradient) -> Kernel:
 
 
 def _constant(node: Node, options: ConvertOptions) -> np.ndarray:
-  tensor = node.attrs["value"]
-  assert isinstance(tensor, Tensor), f"internal: {node.name!r} passed validation without a tensor."
+  tensor = node.attrs.get("value")
+  if not isinstance(tensor, Tensor) or tensor.dtype is not node.attrs.get("dtype", tensor.dtype):
+    raise AttributeValueError(
+      f"Const node {node.name!r}: its value is {tensor!r}; expected a tensor of type {node.attrs.get('dtype')!s}."
+    )
+  itemsize_bytes = 1 if tensor.dtype is DType.STRING else tensor.dtype.numpy.itemsize
+  if tensor.size * itemsize_bytes > options.limits.array_bytes > 2 * tensor.to_proto().ByteSize():
+    # Elements are repeated.
+    Budget(options.limits).check_array(tensor.shape, itemsize_bytes, f"Const node {node.name!r}")
   value = tensor.numpy()
   to_bfloat16 = (tensor.dtype is DType.FLOAT and options.force_const_float32_to_bfloat16) or (
     tensor.dtype is DType.DOUBLE and options.force_const_float64_to_bfloat16

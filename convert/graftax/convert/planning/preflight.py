@@ -1,22 +1,28 @@
-"""Finds everything that prevents a conversion, before anything runs, and reports it in one error."""
+"""Finds everything that prevents a conversion, before anything runs."""
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
-from graftax.convert.host_split.boundary import host_boundary
+from graftax.convert.host_ops.registry import host_lowering
 from graftax.convert.planning.compiled_ops import obstacle
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.parameter_uses import parameter_uses
-from graftax.convert.program import Program, UnavailableCapture
-from graftax.graphdef_ir import Function, FunctionLibrary, Node, OpSignatures, follow_calls, referenced_functions
-from graftax.ops_jax import UnsupportedOpError, lowering, reason_without_lowering
+from graftax.convert.program import Program, UnavailableCapture, UnsafeCapture
+from graftax.graphdef_ir import (
+  Function,
+  FunctionLibrary,
+  Node,
+  OpSignatures,
+  UnsafeFileError,
+  follow_calls,
+  referenced_functions,
+  validate_reachable,
+)
+from graftax.ops_jax import lowering
 
-__all__ = ["Preflight", "check_program", "preflight", "unavailable_uses"]
-
-# Number of places shown per op; the message counts the others.
-_NUM_EXAMPLES = 3
+__all__ = ["Preflight", "check_files", "preflight", "unavailable_uses"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,6 +34,7 @@ class Preflight:
     functions: the program's function and every function that it calls, each with the nodes that a call must run.
     unsupported_ops: maps op names to (node, function) of every needed node that has no lowering. With a fallback, ops
       that it compiles are left out.
+    on_host: the names among them of which the host runs every node, if the program is split.
     not_compiled: why TensorFlow does not compile an unsupported op; empty without the fallback.
     unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.
   """
@@ -36,7 +43,13 @@ class Preflight:
   functions: list[tuple[Function, list[Node]]]
   unsupported_ops: dict[str, list[tuple[str, str]]]
   unavailable: dict[str, list[tuple[str, str]]]
+  on_host: frozenset[str] = frozenset()
   not_compiled: dict[str, str] = dataclasses.field(default_factory=dict)
+
+  @property
+  def num_nodes(self) -> int:
+    """Returns the number of nodes that a call must run if it calls each function once."""
+    return sum(len(nodes) for _, nodes in self.functions)
 
 
 def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Preflight:
@@ -48,13 +61,17 @@ def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | N
     fallback: the option of that name.
 
   Raises:
+    GraphError: a node, or a function that is called, is not well-formed.
     LibraryNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
+  if not program.is_validated:
+    gradients = [gradient.function for gradient in program.gradients.values()]
+    validate_reachable(program.function, program.library, program.signatures, gradients)
   program = with_functional_control_flow(program)
   functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
   missing: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
-  not_compiled = {}
+  not_compiled, not_on_host = {}, set()
   for node, function in _nodes_without_lowering(functions, program.library):
     if fallback:
       reason = obstacle(node, program.signatures.get(node.op), program.library)
@@ -62,7 +79,16 @@ def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | N
         continue
       not_compiled[node.op] = reason
     missing[node.op].append((node.name, function))
-  return Preflight(program, functions, dict(sorted(missing.items())), unavailable_uses(program), not_compiled)
+    if host_lowering(node, program.signatures.get(node.op)) is None:
+      not_on_host.add(node.op)
+  return Preflight(
+    program,
+    functions,
+    dict(sorted(missing.items())),
+    unavailable_uses(program),
+    frozenset(missing) - not_on_host,
+    not_compiled,
+  )
 
 
 def _nodes_without_lowering(
@@ -89,58 +115,11 @@ def unavailable_uses(program: Program) -> dict[str, list[tuple[str, str]]]:
   }
 
 
-def check_program(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Program:
-  """Returns the program as it is planned, if JAX has everything that it needs.
-
-  Raises:
-    ControlFlowError: TF1 control flow in it does not form conditionals and loops.
-    UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures. The message lists all of them with
-      counts and places. If all of them are work for the host, it names the tensors from which on to convert.
-  """
-  found = preflight(program, keep_asserts=keep_asserts, fallback=fallback)
-  if found.unsupported_ops or found.unavailable:
-    boundary = host_boundary(found.program, found.unsupported_ops)
-    raise UnsupportedOpError(_message(found, boundary))
-  return found.program
-
-
-def _message(found: Preflight, boundary: tuple[str, ...]) -> str:
-  name, part = found.program.name, found.program.part_code
-  missing, unavailable = found.unsupported_ops, found.unavailable
-  lines = []
-  if missing:
-    lines.append(f"{name!r} needs {len(missing)} ops that have no JAX lowering:")
-    for op, places in missing.items():
-      lines.append(f"  {op} x{len(places)}: {_places(places)}")
-      reason = reason_without_lowering(op)
-      if reason:
-        lines.append(f"    because {reason}.")
-      if op in found.not_compiled:
-        lines.append(f"    TensorFlow does not compile it: {found.not_compiled[op]}.")
-  if unavailable:
-    lines.append(f"{name!r} uses what JAX cannot hold:")
-    lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
-  if boundary:
-    lines.append(
-      "All of this is work for the host. SavedModel.split and graftax.convert.split_program run it without TensorFlow. "
-      "Or convert only what comes after it, which takes the values of these tensors (a dict in place of the list gives "
-      "them names of your own), with\n"
-      f"  {part}, inputs={list(boundary)!r})"
-    )
-  else:
-    lines.append(
-      "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "
-      f"with {part}, inputs=[names of tensors]). SavedModel.split and graftax.convert.split_program run strings, "
-      f"tables and files on the host."
-    )
-    if missing and not found.not_compiled:
-      lines.append("If TensorFlow is installed, the option fallback='tensorflow' has it compile ops on numbers.")
-  return "\n".join(lines)
-
-
-def _places(places: list[tuple[str, str]]) -> str:
-  shown = ", ".join(f"{node!r} in {owner!r}" for node, owner in places[:_NUM_EXAMPLES])
-  return f"{shown}, and {len(places) - _NUM_EXAMPLES} more" if len(places) > _NUM_EXAMPLES else shown
+def check_files(program: Program, needed: Container[str]) -> None:
+  """Raises UnsafeFileError if one of the captures with the given descriptions is in a file that may not be read."""
+  for capture in program.captures:
+    if isinstance(capture, UnsafeCapture) and capture.what in needed:
+      raise UnsafeFileError(f"{program.name!r}: {capture.error}")
 
 
 def _reached_functions(

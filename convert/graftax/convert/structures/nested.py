@@ -334,7 +334,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
       f"check off with override_config('strict_dtype_check', False)."
     )
   array = value if isinstance(value, jax.Array | Int64Pair) else _as_array(value, spec, where)
-  return _of_kind(array, spec.dtype.base.numpy)
+  return _of_kind(array, spec.dtype.base.numpy, where)
 
 
 def _as_text(value: Any, spec: TensorSpec, where: str) -> np.ndarray:
@@ -356,24 +356,38 @@ def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
   if array.dtype.kind in "OSU":
     raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
   wanted = spec.dtype.base.numpy
-  stays_known = array.dtype.kind in "iub" and wanted.kind in "iub" and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE
-  if stays_known or not hasattr(value, "dtype"):
+  is_integral = array.dtype.kind in "iub" and wanted.kind in "iub"
+  if is_integral:
     _check_range(array, wanted, where)
-  if not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind"):
+  stays_known = is_integral and array.ndim <= 1 and array.size <= _MAX_KNOWN_SIZE
+  if is_integral or (not hasattr(value, "dtype") and np.can_cast(array.dtype, wanted, "same_kind")):
     array = array.astype(wanted)  # Python numbers have no dtype of their own.
   _check_fits(array, where)
-  return array.astype(wanted) if stays_known else jnp.asarray(array)
+  return array if stays_known else jnp.asarray(array)
 
 
-def _of_kind(array: Any, wanted: np.dtype[Any]) -> Any:
-  """Converts integers to the floats, and real numbers to the complex numbers, that the function expects.
+def _of_kind(array: Any, wanted: np.dtype[Any], where: str) -> Any:
+  """Converts booleans to integers, integers to floats, and real to complex numbers, as the function expects.
 
   Ops compute in the dtype of their inputs. Another precision is kept, and the function then runs in that precision.
+
+  Raises:
+    InputError: the conversion would lose a part of the values, such as the fraction of floats.
   """
-  for kind in (np.inexact, np.complexfloating):
-    if jnp.issubdtype(wanted, kind) and isinstance(array, jax.Array) and not jnp.issubdtype(array.dtype, kind):
-      return array.astype(canonical_dtype(wanted))
-  return array
+  if isinstance(array, Int64Pair) or jnp.issubdtype(array.dtype, jax.dtypes.extended):
+    return array
+  have, want = _kind(array.dtype), _kind(wanted)
+  if have > want:
+    raise InputError(
+      f"{where}: got {array.dtype}{list(array.shape)}; expected {wanted.name}, and TensorFlow does not convert it "
+      f"either. Cast it, as in x.astype({wanted.name!r})."
+    )
+  return array.astype(canonical_dtype(wanted)) if have < want and isinstance(array, jax.Array) else array
+
+
+def _kind(dtype: Any) -> int:
+  """Returns 0 for booleans, 1 for integers, 2 for floats and 3 for complex numbers, each of which hold those before."""
+  return sum(jnp.issubdtype(dtype, kind) for kind in (np.number, np.inexact, np.complexfloating))
 
 
 def _check_range(value: np.ndarray, wanted: np.dtype[Any], where: str) -> None:

@@ -96,6 +96,28 @@ def test_the_strict_dtype_check_works_on_tracers_and_without_64_bit_types():
     jax.jit(lambda x: _flatten(structure, x, strict_dtype=True)[0])(np.ones(3, np.float32))
 
 
+@pytest.mark.parametrize("given", [np.float32([1.5]), [1.5], np.complex64([1]), jax.numpy.ones(1)])
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT64, DType.BOOL])
+def test_floats_for_integers_raise(dtype, given):
+  structure = _structure(lambda x: None, TensorSpec(PartialShape((None,)), dtype))
+  with pytest.raises(InputError, match=r"got \w+\[1\]; expected \w+, and TensorFlow does not convert it.*astype"):
+    _flatten(structure, given)
+
+
+def test_other_kinds_of_numbers_are_converted_only_without_loss():
+  def flat(dtype, value):
+    return _flatten(_structure(lambda x: None, TensorSpec(PartialShape(None), dtype)), value)[0]
+
+  assert flat(DType.UINT8, np.full((2, 2), 7, np.int32)).dtype == np.uint8
+  assert flat(DType.INT32, jax.numpy.ones((2, 2), bool)).dtype == np.int32
+  assert flat(DType.FLOAT, np.ones((2, 2), np.uint8)).dtype == np.float32
+  assert flat(DType.FLOAT, np.ones((2, 2), np.float16)).dtype == np.float16
+  with pytest.raises(InputError, match="0 to 255"):
+    flat(DType.UINT8, np.full((2, 2), 256, np.int32))
+  with pytest.raises(InputError, match=r"complex64\[\]; expected float32"):
+    flat(DType.FLOAT, np.complex64(1j))
+
+
 def test_results_are_packed_around_fixed_leaves():
   nested = {"out": (SCALAR, None), "pair": Pair(SCALAR, 7)}
   assert OutputStructure(nested).pack([1, 2]) == {"out": (1, None), "pair": Pair(2, 7)}

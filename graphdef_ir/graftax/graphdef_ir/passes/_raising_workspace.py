@@ -77,7 +77,8 @@ class Workspace:
     if signature is None:
       raise UnknownOpError(
         f"function {self.function.name!r}, node {node.name!r}: op {node.op!r} has no known signature, so the type of "
-        f"{str(ref)!r}, which enters or leaves a conditional or loop, is unknown. Pass its OpDef as an extra op."
+        f"{str(ref)!r}, which enters or leaves a conditional or loop, is unknown. Pass its OpDef, as in "
+        "parse_graph(data, extra_ops=OpList)."
       )
     dtype = signature.output_types(node.attrs)[ref.index]
     makes_ref = reference != "read" and any(arg.is_ref for arg in signature.outputs)

@@ -13,13 +13,11 @@ From an op's name to a lowering:
 - `options`: `LoweringOptions`.
 - `unsupported_reasons`: reasons why ops have no lowering, and what to do instead.
 
-From a node to a kernel:
+From a node to a kernel, which `binding` puts together:
 
-- `kernel`: `bind` returns the `Kernel` of a node and its lowering.
-- `attributes`: decodes the node's attributes.
 - `stages`: the call of the lowering, and the grouping of list inputs before it.
 - `static_inputs`: decodes inputs that must be known while tracing.
-- `symbolic_inputs`: turns symbolic dimensions into arrays for lowerings that need arrays.
+- `result_sizes`: compares the sizes of results with the limits of the call.
 - `precision`: promotes inputs whose precision differs from the graph's.
 
 Helpers of lowerings:

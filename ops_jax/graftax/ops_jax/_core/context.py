@@ -7,7 +7,7 @@ from typing import Protocol
 import jax
 import numpy as np
 
-from graftax.graphdef_ir import FunctionRef
+from graftax.graphdef_ir import Budget, FunctionRef, ModelFolder
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.options import LoweringOptions
 from graftax.ops_jax._core.values import Value
@@ -95,8 +95,16 @@ class Context(Protocol):
     """Options that change what lowerings produce."""
 
   @property
+  def folder(self) -> ModelFolder:
+    """The files that the program may read."""
+
+  @property
   def facts(self) -> IntegerFacts:
     """Facts about the traced integers of this evaluation."""
+
+  @property
+  def budget(self) -> Budget:
+    """What is left of the limits of this call; to be asked before work that a number in the file decides on."""
 
   def read(self, handle: ResourceHandle) -> Value:
     """Returns the current value of a resource."""

@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
+from graftax.graphdef_ir import Limits
+
 __all__ = ["LoweringOptions"]
 
 
@@ -32,6 +34,10 @@ class LoweringOptions:
       without a bound that follows from shapes needs one under `jit`, and a smaller bound than that saves memory. Data
       that exceeds it is reported: by a check with `enable_checkify_for_asserts`; by `BoundedArray.overflowed` of
       results of bounded size; and by NaN, extreme integers or true in results that were computed from it.
+    allow_custom_calls: custom-call targets that StableHLO modules (`XlaCallModule`) may call although no rule says
+      which types they accept; see `graftax.xla_call_module.lift`.
+    limits: how much memory and time the program may ask for while it is converted and traced. A program that asks for
+      more raises LimitExceededError, which names the node and the limit to raise.
   """
 
   resize_bilinear_precision: str = "highest"
@@ -42,3 +48,5 @@ class LoweringOptions:
   xlacallmodule_strict_checks: bool = True
   max_while_iterations: int | None = None
   max_sizes: Mapping[str, int] | None = dataclasses.field(default=None, hash=False)
+  allow_custom_calls: tuple[str, ...] = ()
+  limits: Limits = dataclasses.field(default_factory=Limits)

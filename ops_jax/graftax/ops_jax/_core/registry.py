@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
-from graftax.ops_jax._core.values import STATIC_MARKER, UNCONVERTED_MARKER
+from graftax.ops_jax._core.values import SIZE_MARKER, STATIC_MARKER, UNCONVERTED_MARKER
 
 __all__ = ["InputParameter", "Lowering", "lowering", "read_lowering", "register", "supported_ops"]
 
@@ -30,11 +30,13 @@ class InputParameter:
     name: the op's input argument name.
     static_type: the type to decode a known value to, or None if the input may be traced.
     unconverted: whether symbolic dimensions are passed unchanged even if other inputs are traced.
+    is_size: whether it is a size, or several, of what the lowering makes.
   """
 
   name: str
   static_type: Any | None
   unconverted: bool = False
+  is_size: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -246,8 +248,9 @@ def _read_signature(registration: _Registration) -> Lowering:
     elif parameter.kind is parameter.VAR_KEYWORD and typing.get_origin(hint) is typing.Unpack:
       attrs.update(typing.get_type_hints(typing.get_args(hint)[0]))
     elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-      unconverted = UNCONVERTED_MARKER in getattr(hint, "__metadata__", ())
-      inputs.append(InputParameter(parameter.name.rstrip("_"), _static_type(hint), unconverted))
+      marks = getattr(hint, "__metadata__", ())
+      name = parameter.name.rstrip("_")
+      inputs.append(InputParameter(name, _static_type(hint), UNCONVERTED_MARKER in marks, SIZE_MARKER in marks))
     else:
       raise RegistrationError(f"{_describe(function)}: parameter {parameter} is neither an input nor an attribute.")
   unknown = registration.data_inputs - {parameter.name for parameter in inputs}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import op_signature
-from graftax.ops_jax._core.attributes import decode_attr
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.registry import lowering, register, supported_ops
+from graftax.ops_jax.binding.attributes import decode_attr
 
 # Inputs whose name differs from the op table, because several ops with different names share a lowering.
 _OTHER_INPUT_NAMES = {

@@ -11,6 +11,7 @@ import numpy as np
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.registry import Lowering
+from graftax.ops_jax._core.result_sizes import check_before_running, check_sizes
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value
 
@@ -23,10 +24,12 @@ class DecodeStatic:
 
   Attributes:
     inputs: `(position, input name, type)` of each static input.
+    sizes: positions of those that are sizes of what the lowering makes.
     where: the node, for messages.
   """
 
   inputs: tuple[tuple[int, str, Any], ...]
+  sizes: tuple[int, ...]
   where: str
 
   def __str__(self) -> str:
@@ -40,18 +43,27 @@ class DecodeStatic:
       decoded = list(inputs)
       for position, kind, what in decoders:
         decoded[position] = static_value(inputs[position], kind, what)
+      if self.sizes:
+        check(context, inputs, decoded)
       return run(context, decoded)
+
+    def check(context: Context, inputs: Sequence[Value], decoded: Sequence[Value]) -> None:
+      sizes = [size for i in self.sizes for size in (decoded[i] if isinstance(decoded[i], tuple) else (decoded[i],))]
+      product = check_sizes(sizes, context.budget, self.where)
+      check_before_running(lambda: run(context, decoded), inputs, product, context.budget, self.where)
 
     return decode
 
 
 def decode_static(lowering: Lowering, where: str) -> DecodeStatic | None:
   """Returns the stage for a lowering with static inputs, or None for any other lowering."""
-  inputs = []
+  inputs, sizes = [], []
   for position, parameter in enumerate(lowering.inputs):
     if parameter.static_type is not None:
       inputs.append((position, parameter.name, parameter.static_type))
-  return DecodeStatic(tuple(inputs), where) if inputs else None
+      if parameter.is_size:
+        sizes.append(position)
+  return DecodeStatic(tuple(inputs), tuple(sizes), where) if inputs else None
 
 
 def static_value(value: Value, static_type: Any, what: str) -> Any:

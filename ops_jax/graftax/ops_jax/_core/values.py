@@ -16,9 +16,12 @@ import numpy as np
 from graftax.xla_call_module.lax_extras import stack_dims
 
 __all__ = [
+  "SIZE_MARKER",
   "STATIC_MARKER",
   "UNCONVERTED_MARKER",
   "Array",
+  "StaticSize",
+  "StaticSizes",
   "Static",
   "Unconverted",
   "Value",
@@ -40,6 +43,10 @@ class _StaticMarker:
   """Distinguishes a `Static[...]` annotation from any other `Annotated`."""
 
 
+class _SizeMarker:
+  """Distinguishes a `StaticSize` or `StaticSizes` annotation from any other `Static`."""
+
+
 class _UnconvertedMarker:
   """Distinguishes an `Unconverted` annotation from any other `Annotated`."""
 
@@ -47,6 +54,12 @@ class _UnconvertedMarker:
 _T = TypeVar("_T")
 STATIC_MARKER = _StaticMarker()
 Static = Annotated[_T, STATIC_MARKER]
+
+SIZE_MARKER = _SizeMarker()
+# Static inputs whose product is the number of elements that the lowering makes, apart from the sizes of other inputs.
+# The kernel compares it with the limits before it calls the lowering.
+StaticSize = Annotated[int, STATIC_MARKER, SIZE_MARKER]
+StaticSizes = Annotated[tuple[int, ...], STATIC_MARKER, SIZE_MARKER]
 
 UNCONVERTED_MARKER = _UnconvertedMarker()
 # An input that is passed unchanged if it has symbolic dimensions, even if others are traced.

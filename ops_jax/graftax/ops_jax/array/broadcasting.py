@@ -8,13 +8,13 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, is_small
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known, shape_vector
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, is_known, shape_vector
 
 __all__ = ["broadcast_args", "broadcast_gradient_args", "broadcast_to"]
 
 
 @register("BroadcastTo", ignores=("T", "Tidx"), symbolic=True, data_inputs=("input",))
-def broadcast_to(input: Array, shape: Static[tuple[int, ...]]) -> Array:
+def broadcast_to(input: Array, shape: StaticSizes) -> Array:
   """Broadcasts `input` to a shape, by numpy's rules.
 
   Source op: `tf.raw_ops.BroadcastTo`.

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import INT32, as_known, is_small, to_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known, namespace
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, is_known, namespace
 
 __all__ = ["concat", "concat_offset", "concat_v2", "pack", "parallel_concat", "split", "split_v", "tile", "unpack"]
 
@@ -153,7 +153,7 @@ def split_v(value: Array, size_splits: Static[tuple[int, ...]], split_dim: Stati
 
 
 @register("Tile", ignores=("T", "Tmultiples"), symbolic=True, data_inputs=("input",))
-def tile(input: Array, multiples: Static[tuple[int, ...]]) -> Array:
+def tile(input: Array, multiples: StaticSizes) -> Array:
   """Repeats `input` `multiples[i]` times along dimension `i`.
 
   Raises:

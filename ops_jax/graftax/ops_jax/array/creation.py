@@ -10,9 +10,9 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, as_known, canonical_dtype, is_small, to_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known, is_symbolic
-from graftax.ops_jax.lists.variant_arithmetic import zeros_of_variant
-from graftax.ops_jax.lists.variants import is_variant
+from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, is_known, is_symbolic
+from graftax.ops_jax.variants.arithmetic import zeros_of_variant
+from graftax.ops_jax.variants.structures import is_variant
 
 __all__ = ["const", "empty", "fill", "lin_space", "one_hot", "ones_like", "range_", "zeros_like"]
 
@@ -24,7 +24,7 @@ def const(*, value: np.ndarray) -> np.ndarray:
 
 
 @register("Fill", ignores=("T", "index_type"), symbolic=True, data_inputs=("value",))
-def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
+def fill(dims: StaticSizes, value: Array) -> Array:
   """Returns an array filled with one value.
 
   Source op: `tf.raw_ops.Fill`.
@@ -48,7 +48,7 @@ def fill(dims: Static[tuple[int, ...]], value: Array) -> Array:
 
 
 @register("Empty", ignores=("init",))
-def empty(shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
+def empty(shape: StaticSizes, *, dtype: np.dtype) -> Array:
   """Returns zeros of the given shape and dtype, initialized or not; known if the array is small."""
   _refuse_negative("Empty", shape)
   if dtype.kind == "O":
@@ -128,7 +128,7 @@ def range_(
 
 
 @register("LinSpace", ignores=("T", "Tidx"))
-def lin_space(start: Array, stop: Array, num: Static[int]) -> Array:
+def lin_space(start: Array, stop: Array, num: StaticSize) -> Array:
   """Returns `num` evenly spaced numbers from `start` to `stop`, both included.
 
   Source op: `tf.raw_ops.LinSpace`.
@@ -152,7 +152,7 @@ def lin_space(start: Array, stop: Array, num: Static[int]) -> Array:
 
 
 @register("OneHot", ignores=("T", "TI"))
-def one_hot(indices: Array, depth: Static[int], on_value: Array, off_value: Array, *, axis: int = -1) -> Array:
+def one_hot(indices: Array, depth: StaticSize, on_value: Array, off_value: Array, *, axis: int = -1) -> Array:
   """Returns vectors that hold `on_value` at one position and `off_value` elsewhere.
 
   Source op: `tf.raw_ops.OneHot`.

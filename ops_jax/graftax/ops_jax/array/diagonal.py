@@ -15,7 +15,7 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known
+from graftax.ops_jax._core.values import Array, Static, StaticSize, is_known
 
 __all__ = [
   "diag",
@@ -89,8 +89,8 @@ def matrix_diag(diagonal: Array) -> Array:
 def matrix_diag_v2(
   diagonal: Array,
   k: Static[tuple[int, ...]],
-  num_rows: Static[int],
-  num_cols: Static[int],
+  num_rows: StaticSize,
+  num_cols: StaticSize,
   padding_value: Array,
 ) -> Array:
   """Computes `matrix_diag_v3` with diagonals aligned to the left."""
@@ -101,8 +101,8 @@ def matrix_diag_v2(
 def matrix_diag_v3(
   diagonal: Array,
   k: Static[tuple[int, ...]],
-  num_rows: Static[int],
-  num_cols: Static[int],
+  num_rows: StaticSize,
+  num_cols: StaticSize,
   padding_value: Array,
   *,
   align: str = "RIGHT_LEFT",
@@ -279,7 +279,7 @@ def _matrix(
     fewest_rows = fewest_cols = max(fewest_rows, fewest_cols)
   rows, cols = fewest_rows if num_rows == -1 else num_rows, fewest_cols if num_cols == -1 else num_cols
   if -1 in (num_rows, num_cols):
-    # Sizes that are inferred from the longest diagonal may leave other diagonals of the band outside the matrix.
+    # StaticSizes that are inferred from the longest diagonal may leave other diagonals of the band outside the matrix.
     _check_range(op, k)
     band = _Band(lowest, highest, rows, cols, align)
   else:

@@ -14,7 +14,7 @@ from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, as_known
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known, is_symbolic
+from graftax.ops_jax._core.values import Array, StaticSizes, is_known, is_symbolic
 from graftax.ops_jax.array.gather import check_bounds
 
 __all__ = [
@@ -33,9 +33,7 @@ _IGNORES = ("T", "Tindices")
 
 
 @register("ScatterNd", ignores=_IGNORES, symbolic=True)
-def scatter_nd(
-  indices: Array, updates: Array, shape: Static[tuple[int, ...]], *, bad_indices_policy: str = ""
-) -> Array:
+def scatter_nd(indices: Array, updates: Array, shape: StaticSizes, *, bad_indices_policy: str = "") -> Array:
   """Adds `updates` at given coordinates to an array of zeros.
 
   Source op: `tf.raw_ops.ScatterNd`.

@@ -17,7 +17,7 @@ from graftax.ops_jax._core.integer_facts import NO_FACTS, Affine, IntegerFacts
 from graftax.ops_jax._core.known import as_known
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, is_known
 
 __all__ = ["StridedSliceMasks", "slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
 
@@ -128,7 +128,7 @@ def strided_slice(
 
 @register("StridedSliceGrad", ignores=("T", "Index"))
 def strided_slice_grad(
-  shape: Static[tuple[int, ...]],
+  shape: StaticSizes,
   begin: Array,
   end: Array,
   strides: Static[tuple[int, ...]],

@@ -21,7 +21,7 @@ from graftax.ops_jax.bounded.forms import Form, form_of, in_form, joined_form
 from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.control_flow.operands import as_operand, truth
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair
-from graftax.ops_jax.lists.variants import conformed, is_variant, joined, shapes_of
+from graftax.ops_jax.variants.structures import conformed, is_variant, joined, shapes_of
 
 __all__ = ["case", "if_", "xla_if"]
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
-from graftax.ops_jax.lists.tensor_list_value import Size, TensorList, larger
-from graftax.ops_jax.lists.variants import OneOf, chosen, conformed, is_variant, joined, shapes_of, with_element
+from graftax.ops_jax.variants.structures import OneOf, chosen, conformed, is_variant, joined, shapes_of, with_element
+from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
+from graftax.ops_jax.variants.tensor_list_value import Size, TensorList, larger
 
 __all__ = ["LoopLists", "fit_lists"]
 

@@ -52,7 +52,7 @@ from graftax.ops_jax.bounded.values import is_bounded
 from graftax.ops_jax.control_flow.loop_lists import LoopLists, fit_lists
 from graftax.ops_jax.control_flow.operands import as_operand, as_operand_like, truth, wider_form
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair
-from graftax.ops_jax.lists.variants import is_variant
+from graftax.ops_jax.variants.structures import is_variant
 
 __all__ = ["for_loop", "while_"]
 
@@ -170,9 +170,15 @@ def for_loop(
 
   Raises:
     UnsupportedOpError: a bound depends on traced data.
+    InvalidInputError: `delta` is 0.
+    LimitExceededError: the values of the counter do not fit in memory.
   """
   if any(isinstance(bound, jax.core.Tracer) for bound in (start, limit, delta)):
     raise UnsupportedOpError(f"For node {ctx.node_name!r}: its bounds depend on traced data; make them constants.")
+  where = f"For node {ctx.node_name!r} (function {ctx.function_name!r})"
+  if not int(delta):
+    raise InvalidInputError(f"{where}: delta is 0; expected any other number.")
+  ctx.budget.check_array((len(range(int(start), int(limit), int(delta))),), 4, where)
   counter = np.arange(int(start), int(limit), int(delta), dtype=np.int32)
   args = [np.int32(int(start)), *input]
   pure = ctx.pure(body, args)

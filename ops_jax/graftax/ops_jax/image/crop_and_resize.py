@@ -9,7 +9,7 @@ import numpy as np
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.numeric import round_half_away
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 
 __all__ = ["crop_and_resize", "crop_and_resize_grad_boxes", "crop_and_resize_grad_image"]
 
@@ -65,7 +65,7 @@ def crop_and_resize(
   image: Array,
   boxes: Array,
   box_ind: Array,
-  crop_size: Static[tuple[int, ...]],
+  crop_size: StaticSizes,
   *,
   method: str = "bilinear",
   extrapolation_value: float = 0.0,
@@ -98,7 +98,7 @@ def crop_and_resize_grad_image(
   grads: Array,
   boxes: Array,
   box_ind: Array,
-  image_size: Static[tuple[int, ...]],
+  image_size: StaticSizes,
   *,
   T: np.dtype,
   method: str = "bilinear",

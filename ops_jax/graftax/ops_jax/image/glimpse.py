@@ -9,7 +9,7 @@ import numpy as np
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 
 __all__ = ["extract_glimpse", "extract_glimpse_v2"]
 
@@ -31,9 +31,7 @@ class _Attrs(TypedDict, total=False):
 
 
 @register("ExtractGlimpse")
-def extract_glimpse(
-  ctx: Context, input: Array, size: Static[tuple[int, ...]], offsets: Array, **attrs: Unpack[_Attrs]
-) -> Array:
+def extract_glimpse(ctx: Context, input: Array, size: StaticSizes, offsets: Array, **attrs: Unpack[_Attrs]) -> Array:
   """Returns a window of each image.
 
   Source op: `tf.raw_ops.ExtractGlimpse`.
@@ -62,9 +60,7 @@ def extract_glimpse(
 
 
 @register("ExtractGlimpseV2")
-def extract_glimpse_v2(
-  ctx: Context, input: Array, size: Static[tuple[int, ...]], offsets: Array, **attrs: Unpack[_Attrs]
-) -> Array:
+def extract_glimpse_v2(ctx: Context, input: Array, size: StaticSizes, offsets: Array, **attrs: Unpack[_Attrs]) -> Array:
   """Computes `ExtractGlimpse` with other places: offsets are those of the upper left corner in most cases.
 
   They are those of the center if they are both centered and normalized. If they are centered but not normalized, the

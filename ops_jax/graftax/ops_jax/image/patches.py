@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.nn.layouts import layout
-from graftax.ops_jax.nn.windows import spatial_window, window_views
+from graftax.ops_jax.spatial.layouts import layout
+from graftax.ops_jax.spatial.windows import spatial_window, window_views
 
 __all__ = ["extract_image_patches", "extract_volume_patches"]
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from graftax.ops_jax._core.errors import UnsupportedAttrError
 from graftax.ops_jax._core.numeric import round_half_away
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 
 __all__ = ["image_projective_transform_v2", "image_projective_transform_v3"]
 
@@ -83,7 +83,7 @@ def _inverse(transforms: Array) -> Array:
 def image_projective_transform_v3(
   images: Array,
   transforms: Array,
-  output_shape: Static[tuple[int, ...]],
+  output_shape: StaticSizes,
   fill_value: Array,
   *,
   interpolation: str,
@@ -149,7 +149,7 @@ def image_projective_transform_v3(
 def image_projective_transform_v2(
   images: Array,
   transforms: Array,
-  output_shape: Static[tuple[int, ...]],
+  output_shape: StaticSizes,
   *,
   interpolation: str,
   fill_mode: str = "CONSTANT",

@@ -14,7 +14,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 
 __all__ = [
   "resample",
@@ -214,7 +214,7 @@ def _resized_gradient(grads: Any, original_image: Any, side: _Side) -> Array:
 @register("ResizeBilinear", ignores=("T",))
 def resize_bilinear(
   images: Array,
-  size: Static[tuple[int, ...]],
+  size: StaticSizes,
   *,
   align_corners: bool = False,
   half_pixel_centers: bool = False,
@@ -253,7 +253,7 @@ def resize_bilinear_grad(
 
 @register("ResizeBicubic", ignores=("T",))
 def resize_bicubic(
-  images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
+  images: Array, size: StaticSizes, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
   """Resizes images; each pixel is mixed from the 16 around it. Arguments and result as for `ResizeBilinear`."""
   return _resized(images, size, _bicubic(align_corners, half_pixel_centers))
@@ -268,7 +268,7 @@ def resize_bicubic_grad(
 
 
 @register("ResizeArea", ignores=("T",))
-def resize_area(images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False) -> Array:
+def resize_area(images: Array, size: StaticSizes, *, align_corners: bool = False) -> Array:
   """Resizes images; each pixel is the mean of the area it covers. Otherwise as `ResizeBilinear`.
 
   Differs from TF: it has a derivative here. If an area is wider than 32 pixels or a size is symbolic, NaN and infinity
@@ -314,7 +314,7 @@ def _nearest(images: Any, size: tuple[Any, ...], align_corners: bool, half_pixel
 
 @register("ResizeNearestNeighbor", ignores=("T",))
 def resize_nearest_neighbor(
-  images: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
+  images: Array, size: StaticSizes, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
   """Resizes images; each pixel is copied from the nearest one.
 
@@ -334,7 +334,7 @@ def resize_nearest_neighbor(
 
 @register("ResizeNearestNeighborGrad", ignores=("T",))
 def resize_nearest_neighbor_grad(
-  grads: Array, size: Static[tuple[int, ...]], *, align_corners: bool = False, half_pixel_centers: bool = False
+  grads: Array, size: StaticSizes, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Array:
   """Computes the gradient of `ResizeNearestNeighbor` for images of `size`: `grads` summed at their source pixels."""
   grads = jnp.asarray(grads)

@@ -9,7 +9,7 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import UnsupportedAttrError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 from graftax.ops_jax.image.resize import resample
 
 __all__ = ["scale_and_translate", "scale_and_translate_grad"]
@@ -94,7 +94,7 @@ def _both_weights(
 @register("ScaleAndTranslate", ignores=("T",))
 def scale_and_translate(
   images: Array,
-  size: Static[tuple[int, ...]],
+  size: StaticSizes,
   scale: Array,
   translation: Array,
   *,

@@ -10,8 +10,8 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Unconverted, Value
-from graftax.ops_jax.lists.optional_value import OptionalValue
-from graftax.ops_jax.lists.variants import OneOf, array_dtype, as_held, is_variant, kind_of, only, released
+from graftax.ops_jax.variants.optional_value import OptionalValue
+from graftax.ops_jax.variants.structures import OneOf, array_dtype, as_held, is_variant, kind_of, only, released
 
 __all__ = [
   "optional_from_value",

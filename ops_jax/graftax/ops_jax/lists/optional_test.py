@@ -9,8 +9,8 @@ import pytest
 from graftax.graphdef_ir import DType, PartialShape
 from graftax.ops_jax import InvalidInputError
 from graftax.ops_jax.lists.optional import optional_from_value, optional_get_value, optional_has_value, optional_none
-from graftax.ops_jax.lists.tensor_list_value import TensorList
-from graftax.ops_jax.lists.variants import OneOf, conformed, joined, shapes_of
+from graftax.ops_jax.variants.structures import OneOf, conformed, joined, shapes_of
+from graftax.ops_jax.variants.tensor_list_value import TensorList
 
 _X = np.arange(3, dtype=np.float32)
 _CONTEXT = types.SimpleNamespace(node_name="get", function_name="f")

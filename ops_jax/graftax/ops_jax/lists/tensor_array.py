@@ -16,8 +16,7 @@ from graftax.graphdef_ir import PartialShape
 from graftax.ops_jax._core.context import Context, ResourceHandle
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value
-from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
+from graftax.ops_jax._core.values import Array, Static, StaticSize, Value
 from graftax.ops_jax.lists.tensor_list import (
   array_buffer,
   new_list,
@@ -29,8 +28,9 @@ from graftax.ops_jax.lists.tensor_list import (
   tensor_list_set_item,
   tensor_list_split,
 )
-from graftax.ops_jax.lists.tensor_list_value import Size, TensorList, larger
-from graftax.ops_jax.lists.variants import array_structure
+from graftax.ops_jax.variants.structures import array_structure
+from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
+from graftax.ops_jax.variants.tensor_list_value import Size, TensorList, larger
 
 __all__ = [
   "TensorArrayHandle",
@@ -75,7 +75,7 @@ class _Written:
 
 @register("TensorArrayV3", ignores=("clear_after_read", "identical_element_shapes", "tensor_array_name"))
 def tensor_array_v3(
-  ctx: Context, size: Static[int], *, dtype: np.dtype, element_shape: PartialShape, dynamic_size: bool = False
+  ctx: Context, size: StaticSize, *, dtype: np.dtype, element_shape: PartialShape, dynamic_size: bool = False
 ) -> tuple[TensorArrayHandle, TensorList]:
   """Returns handle and flow of a TensorArray of `size` zeros.
 

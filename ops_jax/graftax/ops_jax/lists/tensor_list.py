@@ -12,18 +12,9 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Unconverted, Value, shape_vector
+from graftax.ops_jax._core.values import Array, Static, StaticSize, Unconverted, Value, shape_vector
 from graftax.ops_jax.array.gather import positions_or_end
-from graftax.ops_jax.lists.tensor_list_value import (
-  VARIANT,
-  Size,
-  TensorList,
-  check_index,
-  declared_shape,
-  is_size,
-  larger,
-)
-from graftax.ops_jax.lists.variants import (
+from graftax.ops_jax.variants.structures import (
   Constant,
   array_dtype,
   as_held,
@@ -34,6 +25,15 @@ from graftax.ops_jax.lists.variants import (
   released,
   shapes_of,
   with_element,
+)
+from graftax.ops_jax.variants.tensor_list_value import (
+  VARIANT,
+  Size,
+  TensorList,
+  check_index,
+  declared_shape,
+  is_size,
+  larger,
 )
 
 __all__ = [
@@ -79,7 +79,7 @@ def empty_tensor_list(element_shape: Value, max_num_elements: Static[int], *, el
 
 
 @register("TensorListReserve", ignores=("shape_type",))
-def tensor_list_reserve(element_shape: Value, num_elements: Static[int], *, element_dtype: DType) -> TensorList:
+def tensor_list_reserve(element_shape: Value, num_elements: StaticSize, *, element_dtype: DType) -> TensorList:
   """Returns a list of `num_elements` zeros.
 
   Source op: `tf.raw_ops.TensorListReserve`.
@@ -239,7 +239,7 @@ def tensor_list_element_shape(input_handle: TensorList, *, shape_type: np.dtype)
 
 
 @register("TensorListResize")
-def tensor_list_resize(ctx: Context, input_handle: TensorList, size: Static[int]) -> TensorList:
+def tensor_list_resize(ctx: Context, input_handle: TensorList, size: StaticSize) -> TensorList:
   """Returns the list, truncated or padded with zeros to `size` elements.
 
   Source op: `tf.raw_ops.TensorListResize`.
@@ -277,9 +277,7 @@ def tensor_list_scatter(tensor: Array, indices: Array, element_shape: Value) -> 
 
 
 @register("TensorListScatterV2", ignores=_IGNORES)
-def tensor_list_scatter_v2(
-  tensor: Array, indices: Array, element_shape: Value, num_elements: Static[int]
-) -> TensorList:
+def tensor_list_scatter_v2(tensor: Array, indices: Array, element_shape: Value, num_elements: StaticSize) -> TensorList:
   """Returns a list of `num_elements` (-1: as the largest index needs) with slices of `[n, ...]` at `[n]` indices.
 
   Source op: `tf.raw_ops.TensorListScatterV2`.

@@ -19,9 +19,9 @@ from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import keep_known
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, is_known
-from graftax.ops_jax.lists.tensor_array_gradient import FlowGradient
-from graftax.ops_jax.lists.variant_arithmetic import sum_of_variants
-from graftax.ops_jax.lists.variants import is_variant
+from graftax.ops_jax.variants.arithmetic import sum_of_variants
+from graftax.ops_jax.variants.structures import is_variant
+from graftax.ops_jax.variants.tensor_array_gradient import FlowGradient
 
 __all__ = [
   "add",

@@ -9,13 +9,13 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known
+from graftax.ops_jax._core.values import Array, Static, StaticSize, is_known
 
 __all__ = ["bincount", "dense_bincount", "histogram_fixed_width", "ragged_bincount", "sparse_bincount"]
 
 
 @register("Bincount", ignores=("T",))
-def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
+def bincount(arr: Array, size: StaticSize, weights: Array) -> Array:
   """Counts how often, or with which total weight, each of `0 ... size-1` occurs.
 
   Source op: `tf.raw_ops.Bincount`.
@@ -38,7 +38,7 @@ def bincount(arr: Array, size: Static[int], weights: Array) -> Array:
 
 
 @register("DenseBincount", ignores=("T", "Tidx"))
-def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_output: bool = False) -> Array:
+def dense_bincount(input: Array, size: StaticSize, weights: Array, *, binary_output: bool = False) -> Array:
   """Computes `bincount` of a vector, or of each row of a matrix.
 
   Source op: `tf.raw_ops.DenseBincount`.
@@ -66,7 +66,7 @@ def dense_bincount(input: Array, size: Static[int], weights: Array, *, binary_ou
 
 
 @register("HistogramFixedWidth", ignores=("T",))
-def histogram_fixed_width(values: Array, value_range: Array, nbins: Static[int], *, dtype: np.dtype = INT32) -> Array:
+def histogram_fixed_width(values: Array, value_range: Array, nbins: StaticSize, *, dtype: np.dtype = INT32) -> Array:
   """Counts the values in each of `nbins` bins of equal width.
 
   Source op: `tf.raw_ops.HistogramFixedWidth`.
@@ -149,7 +149,7 @@ def sparse_bincount(
   indices: Array,
   values: Array,
   dense_shape: Static[tuple[int, ...]],
-  size: Static[int],
+  size: StaticSize,
   weights: Array,
   *,
   binary_output: bool = False,
@@ -176,7 +176,7 @@ def sparse_bincount(
 
 @register("RaggedBincount", ignores=("T", "Tidx"))
 def ragged_bincount(
-  splits: Array, values: Array, size: Static[int], weights: Array, *, binary_output: bool = False
+  splits: Array, values: Array, size: StaticSize, weights: Array, *, binary_output: bool = False
 ) -> Array:
   """Computes `bincount` of each row of a ragged matrix; otherwise as `DenseBincount`.
 

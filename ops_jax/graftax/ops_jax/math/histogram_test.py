@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax._core.errors import InvalidInputError
-from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects, raw_op
+from graftax.testing.raw_ops import NodeContext, check_raw_op, check_raw_op_rejects, raw_op
 
 _VALUES = np.array([1, 2, 2, 7, 0], np.int32)
 
@@ -65,7 +65,7 @@ def test_values_next_to_the_start_of_a_bin_match_tensorflow(dtype, nbins):
 def test_known_nan_has_no_bin():
   case = raw_op("HistogramFixedWidth", [np.float32([0, 1]), np.float32([0, 1]), np.int32(2)], static=("value_range",))
   with pytest.raises(InvalidInputError, match="NaN"):
-    case.kernel.run(None, [np.float32([np.nan]), np.float32([0, 1]), np.int32(2)])
+    case.kernel.run(NodeContext(), [np.float32([np.nan]), np.float32([0, 1]), np.int32(2)])
 
 
 @pytest.mark.parametrize("binary_output", [False, True])

@@ -17,7 +17,7 @@ from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.numeric import highest, highest_finite, lowest, lowest_finite
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known
+from graftax.ops_jax._core.values import Array, Static, StaticSize, is_known
 
 __all__ = [
   "segment_max",
@@ -40,7 +40,7 @@ _IGNORES = ("T", "Tindices", "Tnumsegments")
 
 
 @register("UnsortedSegmentSum", ignores=_IGNORES)
-def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Sums the rows of each segment.
 
   Source op: `tf.raw_ops.UnsortedSegmentSum`.
@@ -62,13 +62,13 @@ def unsorted_segment_sum(data: Array, segment_ids: Array, num_segments: Static[i
 
 
 @register("UnsortedSegmentProd", ignores=_IGNORES)
-def unsorted_segment_prod(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def unsorted_segment_prod(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Multiplies the rows of each segment; 1 without rows. See `unsorted_segment_sum`."""
   return _segment_prod(*_rows("UnsortedSegmentProd", data, segment_ids, num_segments))
 
 
 @register("UnsortedSegmentMax", ignores=_IGNORES)
-def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Returns the maxima of each segment's rows; the lowest finite number without rows. See `unsorted_segment_sum`.
 
   TensorFlow starts from the lowest finite number, so minus infinity is never the maximum. Equal maxima share the
@@ -78,7 +78,7 @@ def unsorted_segment_max(data: Array, segment_ids: Array, num_segments: Static[i
 
 
 @register("UnsortedSegmentMin", ignores=_IGNORES)
-def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Returns the minima of each segment's rows; the highest finite number without rows. See `unsorted_segment_sum`.
 
   TensorFlow starts from the highest finite number, so infinity is never the minimum. Equal minima share the derivative
@@ -88,25 +88,25 @@ def unsorted_segment_min(data: Array, segment_ids: Array, num_segments: Static[i
 
 
 @register("SegmentSumV2", ignores=_IGNORES)
-def segment_sum_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def segment_sum_v2(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Computes `unsorted_segment_sum` for sorted ids."""
   return unsorted_segment_sum(data, segment_ids, num_segments)
 
 
 @register("SegmentProdV2", ignores=_IGNORES)
-def segment_prod_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def segment_prod_v2(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Computes `unsorted_segment_prod` for sorted ids."""
   return unsorted_segment_prod(data, segment_ids, num_segments)
 
 
 @register("SegmentMaxV2", ignores=_IGNORES)
-def segment_max_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def segment_max_v2(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Computes `unsorted_segment_max` for sorted ids."""
   return unsorted_segment_max(data, segment_ids, num_segments)
 
 
 @register("SegmentMinV2", ignores=_IGNORES)
-def segment_min_v2(data: Array, segment_ids: Array, num_segments: Static[int]) -> Array:
+def segment_min_v2(data: Array, segment_ids: Array, num_segments: StaticSize) -> Array:
   """Computes `unsorted_segment_min` for sorted ids."""
   return unsorted_segment_min(data, segment_ids, num_segments)
 

@@ -17,15 +17,12 @@
 - `dilation`: Grayscale dilation (max pooling of the input plus a filter) and its gradients: Dilation2D.
 - `fractional_pooling`: Pooling over regions of random sizes: FractionalMaxPool, FractionalAvgPool and their gradients.
 - `fused`: Fused convolutions and matrix products with bias, normalization and activation: _FusedConv2D, _FusedMatMul.
-- `layouts`: Positions of batch, channel and spatial dimensions for TensorFlow's `data_format`.
 - `losses`: Losses: SoftmaxCrossEntropyWithLogits, SparseSoftmaxCrossEntropyWithLogits, L2Loss.
 - `lrn`: Local response normalization: LRN, LRNGrad.
 - `max_pooling`: Max pooling and its gradients: MaxPool, MaxPool3D, MaxPoolWithArgmax, MaxPoolGrad, MaxPoolGradGrad.
 - `rnn_cells`: Recurrent cells as single ops: LSTMBlockCell, BlockLSTM, GRUBlockCell.
 - `space_depth`: Spatial blocks moved into batch or channels and back: SpaceToBatchND, BatchToSpaceND, SpaceToDepth,
   DepthToSpace.
-- `windows`: Sliding windows: the attributes that describe them, padding in numbers, and the view of each cell of a
-  window.
 """
 
 # The modules that register lowerings; the others are helpers.

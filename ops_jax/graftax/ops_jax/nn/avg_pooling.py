@@ -11,8 +11,8 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
-from graftax.ops_jax.nn.windows import PoolAttrs, Window, full_window, window_views
+from graftax.ops_jax._core.values import Array, StaticSizes
+from graftax.ops_jax.spatial.windows import PoolAttrs, Window, full_window, window_views
 
 __all__ = ["MAX_UNROLLED_CELLS", "avg_pool", "avg_pool3d", "avg_pool3d_grad", "avg_pool_grad"]
 
@@ -96,7 +96,7 @@ def avg_pool3d(
 
 @register("AvgPoolGrad", ignores=("T", "data_format"))
 def avg_pool_grad(
-  orig_input_shape: Static[tuple[int, ...]],
+  orig_input_shape: StaticSizes,
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:
@@ -117,7 +117,7 @@ def avg_pool_grad(
 
 @register("AvgPool3DGrad", ignores=("T", "data_format"))
 def avg_pool3d_grad(
-  orig_input_shape: Static[tuple[int, ...]],
+  orig_input_shape: StaticSizes,
   grad: Array,
   **attrs: Unpack[PoolAttrs],
 ) -> Array:

@@ -11,7 +11,7 @@ from graftax.ops_jax._core.errors import UnsupportedAttrError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.nn.activations import relu, relu_grad
-from graftax.ops_jax.nn.layouts import layout
+from graftax.ops_jax.spatial.layouts import layout
 
 __all__ = [
   "batch_norm_with_global_normalization",

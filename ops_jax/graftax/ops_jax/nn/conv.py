@@ -10,8 +10,8 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.nn.depthwise import depthwise_convolve
-from graftax.ops_jax.nn.layouts import Layout
-from graftax.ops_jax.nn.windows import Conv2DAttrs, ConvAttrs, Window, layout_and_window
+from graftax.ops_jax.spatial.layouts import Layout
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, layout_and_window
 
 __all__ = ["conv", "conv2d", "conv3d", "convolve"]
 

@@ -9,11 +9,11 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 from graftax.ops_jax.nn.conv import convolve
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
-from graftax.ops_jax.nn.layouts import Layout, layout
-from graftax.ops_jax.nn.windows import Conv2DAttrs, ConvAttrs, Window, WindowAttrs, layout_and_window
+from graftax.ops_jax.spatial.layouts import Layout, layout
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, WindowAttrs, layout_and_window
 
 __all__ = [
   "conv2d_backprop_filter",
@@ -125,7 +125,7 @@ def _depthwise_filter_gradient(
 
 @register("Conv2DBackpropInput", ignores=("T", "use_cudnn_on_gpu"))
 def conv2d_backprop_input(
-  input_sizes: Static[tuple[int, ...]],
+  input_sizes: StaticSizes,
   filter: Array,
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
@@ -164,7 +164,7 @@ def conv2d_backprop_input_v2(
 @register("Conv2DBackpropFilter", ignores=("T", "use_cudnn_on_gpu"))
 def conv2d_backprop_filter(
   input: Array,
-  filter_sizes: Static[tuple[int, ...]],
+  filter_sizes: StaticSizes,
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:
@@ -197,7 +197,7 @@ def conv2d_backprop_filter_v2(
 
 @register("Conv3DBackpropInputV2", ignores=("T", "Tshape"))
 def conv3d_backprop_input_v2(
-  input_sizes: Static[tuple[int, ...]],
+  input_sizes: StaticSizes,
   filter: Array,
   out_backprop: Array,
   **attrs: Unpack[ConvAttrs],
@@ -220,7 +220,7 @@ def conv3d_backprop_input(
 @register("Conv3DBackpropFilterV2", ignores=("T",))
 def conv3d_backprop_filter_v2(
   input: Array,
-  filter_sizes: Static[tuple[int, ...]],
+  filter_sizes: StaticSizes,
   out_backprop: Array,
   **attrs: Unpack[ConvAttrs],
 ) -> Array:
@@ -241,7 +241,7 @@ def conv3d_backprop_filter(
 
 @register("DepthwiseConv2dNativeBackpropInput", ignores=("T",))
 def depthwise_conv2d_native_backprop_input(
-  input_sizes: Static[tuple[int, ...]],
+  input_sizes: StaticSizes,
   filter: Array,
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
@@ -260,7 +260,7 @@ def depthwise_conv2d_native_backprop_input(
 @register("DepthwiseConv2dNativeBackpropFilter", ignores=("T",))
 def depthwise_conv2d_native_backprop_filter(
   input: Array,
-  filter_sizes: Static[tuple[int, ...]],
+  filter_sizes: StaticSizes,
   out_backprop: Array,
   **attrs: Unpack[Conv2DAttrs],
 ) -> Array:

@@ -15,7 +15,7 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSize
 
 __all__ = [
   "cudnn_rnn",
@@ -267,9 +267,9 @@ def cudnn_rnn_v3(
 
 @register("CudnnRNNParamsSize", ignores=_UNUSED)
 def cudnn_rnn_params_size(
-  num_layers: Static[int],
-  num_units: Static[int],
-  input_size: Static[int],
+  num_layers: StaticSize,
+  num_units: StaticSize,
+  input_size: StaticSize,
   *,
   S: np.dtype,
   num_proj: int = 0,
@@ -282,9 +282,9 @@ def cudnn_rnn_params_size(
 
 @register("CudnnRNNParamsToCanonical", ignores=(*_UNUSED, "num_params"))
 def cudnn_rnn_params_to_canonical(
-  num_layers: Static[int],
-  num_units: Static[int],
-  input_size: Static[int],
+  num_layers: StaticSize,
+  num_units: StaticSize,
+  input_size: StaticSize,
   params: Array,
   **attrs: Unpack[_Attrs],
 ) -> tuple[Array, ...]:
@@ -302,9 +302,9 @@ def cudnn_rnn_params_to_canonical(
 
 @register("CudnnRNNParamsToCanonicalV2", ignores=(*_UNUSED, "num_params_weights", "num_params_biases"))
 def cudnn_rnn_params_to_canonical_v2(
-  num_layers: Static[int],
-  num_units: Static[int],
-  input_size: Static[int],
+  num_layers: StaticSize,
+  num_units: StaticSize,
+  input_size: StaticSize,
   params: Array,
   *,
   num_proj: int = 0,
@@ -317,9 +317,9 @@ def cudnn_rnn_params_to_canonical_v2(
 
 @register("CudnnRNNCanonicalToParams", ignores=(*_UNUSED, "num_params"))
 def cudnn_rnn_canonical_to_params(
-  num_layers: Static[int],
-  num_units: Static[int],
-  input_size: Static[int],
+  num_layers: StaticSize,
+  num_units: StaticSize,
+  input_size: StaticSize,
   weights: list[Array],
   biases: list[Array],
   **attrs: Unpack[_Attrs],
@@ -341,9 +341,9 @@ def cudnn_rnn_canonical_to_params(
 
 @register("CudnnRNNCanonicalToParamsV2", ignores=(*_UNUSED, "num_params_weights", "num_params_biases"))
 def cudnn_rnn_canonical_to_params_v2(
-  num_layers: Static[int],
-  num_units: Static[int],
-  input_size: Static[int],
+  num_layers: StaticSize,
+  num_units: StaticSize,
+  input_size: StaticSize,
   weights: list[Array],
   biases: list[Array],
   *,

@@ -8,8 +8,8 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
-from graftax.ops_jax.nn.layouts import Layout
-from graftax.ops_jax.nn.windows import Conv2DAttrs, Window, layout_and_window, window_views
+from graftax.ops_jax.spatial.layouts import Layout
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, Window, layout_and_window, window_views
 
 __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
 

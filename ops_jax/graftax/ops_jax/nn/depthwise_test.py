@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from graftax.ops_jax.nn.depthwise import depthwise_conv2d_native, depthwise_convolve, grouped_form, shifted_form
-from graftax.ops_jax.nn.layouts import layout
-from graftax.ops_jax.nn.windows import spatial_window
+from graftax.ops_jax.spatial.layouts import layout
+from graftax.ops_jax.spatial.windows import spatial_window
 from graftax.testing.raw_ops import check_raw_op, check_raw_op_rejects
 
 pytestmark = pytest.mark.tensorflow

@@ -16,7 +16,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, is_known
+from graftax.ops_jax._core.values import Array, StaticSizes, is_known
 from graftax.ops_jax.random import philox
 
 __all__ = [
@@ -117,7 +117,7 @@ def fractional_max_pool_grad(
 
 @register("FractionalAvgPoolGrad", ignores=("T",))
 def fractional_avg_pool_grad(
-  orig_input_tensor_shape: Static[tuple[int, ...]],
+  orig_input_tensor_shape: StaticSizes,
   out_backprop: Array,
   row_pooling_sequence: Array,
   col_pooling_sequence: Array,

@@ -10,7 +10,7 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import UnsupportedAttrError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, Static, StaticSizes
 from graftax.ops_jax.array.padding import mirror_pad
 from graftax.ops_jax.image.resize import resize_bilinear
 from graftax.ops_jax.linalg.matmul import mat_mul
@@ -18,7 +18,7 @@ from graftax.ops_jax.nn.activations import elu, leaky_relu, relu, relu6
 from graftax.ops_jax.nn.bias import bias_add
 from graftax.ops_jax.nn.conv import conv2d, conv3d
 from graftax.ops_jax.nn.depthwise import depthwise_conv2d_native
-from graftax.ops_jax.nn.windows import Conv2DAttrs, ConvAttrs
+from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs
 
 __all__ = [
   "fused_conv2d",
@@ -215,7 +215,7 @@ def fused_pad_conv2d(
 @register("FusedResizeAndPadConv2D", ignores=("T",))
 def fused_resize_and_pad_conv2d(
   input: Array,
-  size: Static[tuple[int, ...]],
+  size: StaticSizes,
   paddings: Static[np.ndarray],
   filter: Array,
   *,

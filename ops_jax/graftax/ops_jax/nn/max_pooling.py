@@ -19,10 +19,10 @@ from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, Static, StaticSizes
 from graftax.ops_jax.array.gather import check_bounds
 from graftax.ops_jax.nn.avg_pooling import MAX_UNROLLED_CELLS
-from graftax.ops_jax.nn.windows import PoolAttrs, Window, full_window, window_views
+from graftax.ops_jax.spatial.windows import PoolAttrs, Window, full_window, window_views
 
 __all__ = [
   "max_pool",
@@ -173,7 +173,7 @@ def max_pool(
 @register("MaxPoolV2", ignores=("T",))
 def max_pool_v2(
   input: Array,
-  ksize: Static[tuple[int, ...]],
+  ksize: StaticSizes,
   strides: Static[tuple[int, ...]],
   *,
   padding: str,
@@ -227,7 +227,7 @@ def max_pool_grad_v2(
   orig_input: Array,
   orig_output: Array,
   grad: Array,
-  ksize: Static[tuple[int, ...]],
+  ksize: StaticSizes,
   strides: Static[tuple[int, ...]],
   *,
   padding: str,
@@ -279,7 +279,7 @@ def max_pool_grad_grad_v2(
   orig_input: Array,
   orig_output: Array,
   grad: Array,
-  ksize: Static[tuple[int, ...]],
+  ksize: StaticSizes,
   strides: Static[tuple[int, ...]],
   *,
   padding: str,

@@ -14,7 +14,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import FLOAT32, INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value
 from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.random import philox, streams
 
@@ -67,7 +67,7 @@ def _register_draw(op: str, draw: str, default: np.dtype, doc: str) -> None:
     ctx: Context,
     resource: Value,
     algorithm: Static[int],
-    shape: Static[tuple[int, ...]],
+    shape: StaticSizes,
     *,
     dtype: np.dtype = default,
   ) -> Value:
@@ -86,7 +86,7 @@ def stateful_uniform_int(
   ctx: Context,
   resource: Value,
   algorithm: Static[int],
-  shape: Static[tuple[int, ...]],
+  shape: StaticSizes,
   minval: Array,
   maxval: Array,
   *,
@@ -147,7 +147,7 @@ def rng_read_and_skip(ctx: Context, resource: Value, alg: Static[int], delta: Ar
 
 
 @register("NonDeterministicInts", ignores=("shape_dtype",))
-def non_deterministic_ints(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype = INT64) -> Array:
+def non_deterministic_ints(ctx: Context, shape: StaticSizes, *, dtype: np.dtype = INT64) -> Array:
   """Returns integers over the whole range of a dtype, from the caller's `rng`.
 
   Source op: `tf.raw_ops.NonDeterministicInts`.

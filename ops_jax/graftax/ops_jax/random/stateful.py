@@ -14,7 +14,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSize, StaticSizes
 
 __all__ = [
   "multinomial",
@@ -36,7 +36,7 @@ def _truncated_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -
 
 
 def _register_distribution(op: str, draw: Callable[[jax.Array, tuple[int, ...], np.dtype], jax.Array]) -> None:
-  def distribution(ctx: Context, shape: Static[tuple[int, ...]], *, dtype: np.dtype) -> Array:
+  def distribution(ctx: Context, shape: StaticSizes, *, dtype: np.dtype) -> Array:
     """Draws random numbers: uniform in [0, 1), standard normal, or standard normal of magnitude below 2.
 
     Source ops: `tf.raw_ops.RandomUniform`, `RandomStandardNormal` and `TruncatedNormal`.
@@ -62,7 +62,7 @@ _register_distribution("TruncatedNormal", _truncated_normal)
 
 
 @register("RandomUniformInt", ignores=(*_SEEDS, "Tout"))
-def random_uniform_int(ctx: Context, shape: Static[tuple[int, ...]], minval: Array, maxval: Array) -> Array:
+def random_uniform_int(ctx: Context, shape: StaticSizes, minval: Array, maxval: Array) -> Array:
   """Returns integers in [minval, maxval).
 
   Source op: `tf.raw_ops.RandomUniformInt`.
@@ -102,7 +102,7 @@ def random_shuffle(ctx: Context, value: Array) -> Array:
 
 
 @register("Multinomial", ignores=_SEEDS)
-def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output_dtype: np.dtype = INT64) -> Array:
+def multinomial(ctx: Context, logits: Array, num_samples: StaticSize, *, output_dtype: np.dtype = INT64) -> Array:
   """Returns classes drawn with given log-probabilities.
 
   Source op: `tf.raw_ops.Multinomial`.
@@ -127,7 +127,7 @@ def multinomial(ctx: Context, logits: Array, num_samples: Static[int], *, output
 
 
 @register("RandomGamma", ignores=(*_SEEDS, "S"))
-def random_gamma(ctx: Context, shape: Static[tuple[int, ...]], alpha: Array) -> Array:
+def random_gamma(ctx: Context, shape: StaticSizes, alpha: Array) -> Array:
   """Returns gamma-distributed numbers, with the derivative with respect to `alpha` that TensorFlow has.
 
   Source op: `tf.raw_ops.RandomGamma`.
@@ -148,7 +148,7 @@ def random_gamma(ctx: Context, shape: Static[tuple[int, ...]], alpha: Array) -> 
 
 
 @register("RandomPoissonV2", ignores=("S", "R", "seed", "seed2"))
-def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *, dtype: np.dtype = INT64) -> Array:
+def random_poisson_v2(ctx: Context, shape: StaticSizes, rate: Array, *, dtype: np.dtype = INT64) -> Array:
   """Returns Poisson-distributed numbers.
 
   Source op: `tf.raw_ops.RandomPoissonV2`.
@@ -173,7 +173,7 @@ def random_poisson_v2(ctx: Context, shape: Static[tuple[int, ...]], rate: Array,
 
 
 @register("RandomPoisson", ignores=("S", "seed", "seed2"))
-def random_poisson(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *, dtype: np.dtype) -> Array:
+def random_poisson(ctx: Context, shape: StaticSizes, rate: Array, *, dtype: np.dtype) -> Array:
   """Returns Poisson-distributed numbers.
 
   Source op: `tf.raw_ops.RandomPoisson`.
@@ -195,7 +195,7 @@ def random_poisson(ctx: Context, shape: Static[tuple[int, ...]], rate: Array, *,
 @register("ParameterizedTruncatedNormal", ignores=_SEEDS)
 def parameterized_truncated_normal(
   ctx: Context,
-  shape: Static[tuple[int, ...]],
+  shape: StaticSizes,
   means: Array,
   stdevs: Array,
   minvals: Array,
@@ -241,7 +241,7 @@ def _per_batch(parameter: Array, shape: tuple[int, ...]) -> Array:
 
 
 @register("RandomCrop", ignores=_SEEDS)
-def random_crop(ctx: Context, image: Array, size: Static[tuple[int, ...]]) -> Array:
+def random_crop(ctx: Context, image: Array, size: StaticSizes) -> Array:
   """Returns a random window of an image.
 
   Source op: `tf.raw_ops.RandomCrop`.

@@ -9,7 +9,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value
 from graftax.ops_jax.int64_pairs import arithmetic, pairs
 from graftax.ops_jax.random import philox, streams, threefry
 
@@ -140,12 +140,10 @@ _FROM_KEY = (
 
 
 def _register_draw(draw: str, seed_op: str, key_op: str, doc: str) -> None:
-  def from_seed(shape: Static[tuple[int, ...]], seed: Array, *, dtype: np.dtype) -> Value:
+  def from_seed(shape: StaticSizes, seed: Array, *, dtype: np.dtype) -> Value:
     return getattr(streams, draw)(philox.from_seed(_checked_seed(seed)), shape, dtype)
 
-  def from_key(
-    shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype
-  ) -> Value:
+  def from_key(shape: StaticSizes, key: Array, counter: Array, alg: Static[int], *, dtype: np.dtype) -> Value:
     generator, draws = algorithm(key, counter, alg)
     return getattr(draws, draw)(generator, shape, dtype)
 
@@ -160,7 +158,7 @@ for _draw, _row in _DRAWS.items():
 
 @register("StatelessRandomUniformInt", ignores=("T", "Tseed"), int64_pairs="accept")
 def stateless_random_uniform_int(
-  shape: Static[tuple[int, ...]], seed: Array, minval: Array, maxval: Array, *, dtype: np.dtype
+  shape: StaticSizes, seed: Array, minval: Array, maxval: Array, *, dtype: np.dtype
 ) -> Value:
   """Returns integers in [minval, maxval), exactly those of TensorFlow.
 
@@ -183,7 +181,7 @@ def stateless_random_uniform_int(
 
 @register("StatelessRandomUniformIntV2", ignores=("Tshape",), int64_pairs="accept")
 def stateless_random_uniform_int_v2(
-  shape: Static[tuple[int, ...]],
+  shape: StaticSizes,
   key: Array,
   counter: Array,
   alg: Static[int],

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, Value
 from graftax.ops_jax.random import philox, rejection, streams
 from graftax.ops_jax.random.generator import take_generator
 from graftax.ops_jax.random.philox import Philox
@@ -32,7 +32,7 @@ __all__ = [
 
 
 @register("StatelessRandomGammaV2", ignores=("T", "Tseed"), int64_pairs="accept")
-def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha: Array, *, dtype: np.dtype) -> Array:
+def stateless_random_gamma_v2(shape: StaticSizes, seed: Array, alpha: Array, *, dtype: np.dtype) -> Array:
   """Returns gamma-distributed numbers, with the derivative with respect to `alpha`.
 
   Source op: `tf.raw_ops.StatelessRandomGammaV2`.
@@ -57,7 +57,7 @@ def stateless_random_gamma_v2(shape: Static[tuple[int, ...]], seed: Array, alpha
 
 @register("StatelessRandomGammaV3", ignores=("shape_dtype",), int64_pairs="accept")
 def stateless_random_gamma_v3(
-  shape: Static[tuple[int, ...]], key: Array, counter: Array, alg: Static[int], alpha: Array, *, dtype: np.dtype
+  shape: StaticSizes, key: Array, counter: Array, alg: Static[int], alpha: Array, *, dtype: np.dtype
 ) -> Array:
   """Returns gamma-distributed numbers, with the derivative with respect to `alpha`.
 
@@ -105,7 +105,7 @@ def _gamma(generator: Philox, shape: tuple[int, ...], alpha: Array, dtype: np.dt
 
 
 @register("StatelessRandomPoisson", ignores=("Rtype", "T", "Tseed"), int64_pairs="accept")
-def stateless_random_poisson(shape: Static[tuple[int, ...]], seed: Array, lam: Array, *, dtype: np.dtype) -> Array:
+def stateless_random_poisson(shape: StaticSizes, seed: Array, lam: Array, *, dtype: np.dtype) -> Array:
   """Returns Poisson-distributed numbers, exactly those of TensorFlow.
 
   Source op: `tf.raw_ops.StatelessRandomPoisson`.
@@ -149,7 +149,7 @@ def _collect(numbers: Array, shape: tuple[int, ...], parameter: Array) -> Array:
 
 @register("StatelessRandomBinomial", ignores=("S", "Tseed", "T"), int64_pairs="accept")
 def stateless_random_binomial(
-  shape: Static[tuple[int, ...]], seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = INT64
+  shape: StaticSizes, seed: Array, counts: Array, probs: Array, *, dtype: np.dtype = INT64
 ) -> Array:
   """Returns binomially distributed numbers, exactly those of TensorFlow.
 
@@ -175,7 +175,7 @@ def stateful_random_binomial(
   ctx: Context,
   resource: Value,
   algorithm: Static[int],
-  shape: Static[tuple[int, ...]],
+  shape: StaticSizes,
   counts: Array,
   probs: Array,
   *,
@@ -215,7 +215,7 @@ def _binomial(generator: Philox, shape: tuple[int, ...], counts: Array, probs: A
 
 @register("StatelessMultinomial", ignores=("T", "Tseed"), int64_pairs="accept")
 def stateless_multinomial(
-  logits: Array, num_samples: Static[int], seed: Array, *, output_dtype: np.dtype = INT64
+  logits: Array, num_samples: StaticSize, seed: Array, *, output_dtype: np.dtype = INT64
 ) -> Array:
   """Returns classes drawn with given log-probabilities, exactly those of TensorFlow.
 
@@ -247,7 +247,7 @@ def stateless_multinomial(
 
 @register("StatelessParameterizedTruncatedNormal", ignores=("S", "Tseed"), int64_pairs="accept")
 def stateless_parameterized_truncated_normal(
-  shape: Static[tuple[int, ...]],
+  shape: StaticSizes,
   seed: Array,
   means: Array,
   stddevs: Array,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, Static, StaticSizes
 
 __all__ = ["fftnd", "ifftnd", "irfftnd", "rfftnd"]
 
@@ -33,7 +33,7 @@ def _complex_transform(num_axes: int, *, inverse: bool) -> Callable[..., Array]:
 
 
 def _real_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
-  def transform(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
+  def transform(input: Array, fft_length: StaticSizes) -> Array:
     """Returns the Fourier transform of the last axes of real numbers, without the half that mirrors the other.
 
     Source ops: `tf.raw_ops.RFFT`, `RFFT2D` and `RFFT3D`.
@@ -54,7 +54,7 @@ def _real_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
 
 
 def _real_inverse_transform(axes: tuple[int, ...]) -> Callable[..., Array]:
-  def transform(input: Array, fft_length: Static[tuple[int, ...]]) -> Array:
+  def transform(input: Array, fft_length: StaticSizes) -> Array:
     """Returns the real inverse Fourier transform of the last axes, from one half of a mirrored spectrum.
 
     Source ops: `tf.raw_ops.IRFFT`, `IRFFT2D` and `IRFFT3D`.
@@ -83,7 +83,7 @@ for _num_axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
 
 
 @register("FFTND", ignores=("Tcomplex",))
-def fftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
+def fftnd(input: Array, fft_length: StaticSizes, axes: Static[tuple[int, ...]]) -> Array:
   """Computes the Fourier transform of some axes.
 
   Source op: `tf.raw_ops.FFTND`.
@@ -100,7 +100,7 @@ def fftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[
 
 
 @register("IFFTND", ignores=("Tcomplex",))
-def ifftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
+def ifftnd(input: Array, fft_length: StaticSizes, axes: Static[tuple[int, ...]]) -> Array:
   """Computes the inverse Fourier transform of some axes, divided by their lengths.
 
   Source op: `tf.raw_ops.IFFTND`.
@@ -117,7 +117,7 @@ def ifftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple
 
 
 @register("RFFTND", ignores=("Treal", "Tcomplex"))
-def rfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
+def rfftnd(input: Array, fft_length: StaticSizes, axes: Static[tuple[int, ...]]) -> Array:
   """Computes the Fourier transform of some axes of real numbers, without the mirrored half of the last of them.
 
   Source op: `tf.raw_ops.RFFTND`.
@@ -134,7 +134,7 @@ def rfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple
 
 
 @register("IRFFTND", ignores=("Treal", "Tcomplex"))
-def irfftnd(input: Array, fft_length: Static[tuple[int, ...]], axes: Static[tuple[int, ...]]) -> Array:
+def irfftnd(input: Array, fft_length: StaticSizes, axes: Static[tuple[int, ...]]) -> Array:
   """Computes the real inverse Fourier transform of some axes, from one half of a spectrum mirrored in the last of them.
 
   Source op: `tf.raw_ops.IRFFTND`.

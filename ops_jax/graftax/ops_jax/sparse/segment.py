@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, Static, StaticSize
 from graftax.ops_jax.array.gather import gather_v2
 from graftax.ops_jax.math.segment import unsorted_segment_sum
 
@@ -75,7 +75,7 @@ def sparse_segment_sqrt_n(data: Array, indices: Array, segment_ids: Static[np.nd
 
 @register("SparseSegmentSumWithNumSegments", ignores=_IGNORES)
 def sparse_segment_sum_with_num_segments(
-  data: Array, indices: Array, segment_ids: Array, num_segments: Static[int]
+  data: Array, indices: Array, segment_ids: Array, num_segments: StaticSize
 ) -> Array:
   """Computes `sparse_segment_sum` with a given, known number of segments; the ids may be traced."""
   return _reduce(data, indices, segment_ids, num_segments, _sum)
@@ -83,7 +83,7 @@ def sparse_segment_sum_with_num_segments(
 
 @register("SparseSegmentMeanWithNumSegments", ignores=_IGNORES)
 def sparse_segment_mean_with_num_segments(
-  data: Array, indices: Array, segment_ids: Array, num_segments: Static[int]
+  data: Array, indices: Array, segment_ids: Array, num_segments: StaticSize
 ) -> Array:
   """Computes `sparse_segment_mean` with a given, known number of segments; the ids may be traced."""
   return _reduce(data, indices, segment_ids, num_segments, _mean)
@@ -91,26 +91,26 @@ def sparse_segment_mean_with_num_segments(
 
 @register("SparseSegmentSqrtNWithNumSegments", ignores=_IGNORES)
 def sparse_segment_sqrt_n_with_num_segments(
-  data: Array, indices: Array, segment_ids: Array, num_segments: Static[int]
+  data: Array, indices: Array, segment_ids: Array, num_segments: StaticSize
 ) -> Array:
   """Computes `sparse_segment_sqrt_n` with a given, known number of segments; the ids may be traced."""
   return _reduce(data, indices, segment_ids, num_segments, _sqrt_n)
 
 
 @register("SparseSegmentSumGrad", ignores=_IGNORES)
-def sparse_segment_sum_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: Static[int]) -> Array:
+def sparse_segment_sum_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: StaticSize) -> Array:
   """Returns the gradient of `sparse_segment_sum` with respect to `data`, whose number of rows is `output_dim0`."""
   return _spread(grad, indices, segment_ids, output_dim0, _sum)
 
 
 @register("SparseSegmentMeanGrad", ignores=_IGNORES)
-def sparse_segment_mean_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: Static[int]) -> Array:
+def sparse_segment_mean_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: StaticSize) -> Array:
   """Returns the gradient of `sparse_segment_mean` with respect to `data`, whose number of rows is `output_dim0`."""
   return _spread(grad, indices, segment_ids, output_dim0, _mean)
 
 
 @register("SparseSegmentSqrtNGrad", ignores=_IGNORES)
-def sparse_segment_sqrt_n_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: Static[int]) -> Array:
+def sparse_segment_sqrt_n_grad(grad: Array, indices: Array, segment_ids: Array, output_dim0: StaticSize) -> Array:
   """Returns the gradient of `sparse_segment_sqrt_n` with respect to `data`, whose number of rows is `output_dim0`."""
   return _spread(grad, indices, segment_ids, output_dim0, _sqrt_n)
 

@@ -18,7 +18,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value, namespace
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value, namespace
 from graftax.ops_jax.array.gather import positions_or_end
 
 __all__ = [
@@ -61,7 +61,7 @@ def _to_int64(value: Array) -> Array:
 
 @register("SparseToDense", ignores=("T", "Tindices", "validate_indices"))
 def sparse_to_dense(
-  sparse_indices: Array, output_shape: Static[tuple[int, ...]], sparse_values: Array, default_value: Array
+  sparse_indices: Array, output_shape: StaticSizes, sparse_values: Array, default_value: Array
 ) -> Array:
   """Returns a dense tensor with values at coordinates, and one value elsewhere.
 

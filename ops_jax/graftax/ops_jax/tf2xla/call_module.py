@@ -1,6 +1,7 @@
 """StableHLO modules in TensorFlow graphs, as `jax2tf.convert` writes them."""
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.graphdef_ir import DType, FunctionRef, GraftaxError
+from graftax.graphdef_ir import DType, FunctionRef, GraftaxError, Limits
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.precision import FLOATS, float_dtype
@@ -18,6 +19,7 @@ from graftax.ops_jax._core.values import Array, Value, materialize
 # Importing this package takes as long as importing all lowerings, and few graphs contain a module, so the functions
 # that need it import it.
 if TYPE_CHECKING:
+  from graftax.xla_call_module import Limits as ModuleLimits
   from graftax.xla_call_module import Module
 
 __all__ = ["xla_call_module"]
@@ -68,8 +70,21 @@ def xla_call_module(
   from graftax.xla_call_module import call, lift
 
   with _graftax_errors():
-    parsed = _module(version, module, platforms, disabled_checks, dim_args_spec, function_list, has_token_input_output)
-  check_platform = ctx.options.xlacallmodule_strict_checks
+    parsed = _module(
+      version,
+      module,
+      platforms,
+      disabled_checks,
+      dim_args_spec,
+      function_list,
+      has_token_input_output,
+      ctx.options.limits,
+    )
+  options: dict[str, Any] = {
+    "check_platform": ctx.options.xlacallmodule_strict_checks,
+    "allow_custom_calls": ctx.options.allow_custom_calls,
+    "limits": _limits(ctx.options.limits),
+  }
 
   def call_tf_function(function: FunctionRef, *operands: Array) -> Sequence[Value]:
     return ctx.call(function, operands)
@@ -78,9 +93,9 @@ def xla_call_module(
   with _graftax_errors():
     if function_list:
       # Those functions depend on the program around them, so `call`, which reuses traces, would be wrong.
-      results: Sequence[Any] = lift(parsed, check_platform=check_platform, call_tf_function=call_tf_function)(*values)
+      results: Sequence[Any] = lift(parsed, call_tf_function=call_tf_function, **options)(*values)
     else:
-      results = call(parsed, *values, check_platform=check_platform)
+      results = call(parsed, *values, **options)
   return tuple(_result(value, dtype) for value, dtype in zip(results, Tout, strict=True))
 
 
@@ -125,6 +140,7 @@ def _module(
   dim_args_spec: tuple[str, ...],
   function_list: tuple[FunctionRef, ...],
   has_token_input_output: bool,
+  limits: Limits,
 ) -> "Module":
   from graftax.xla_call_module import Module
 
@@ -136,7 +152,15 @@ def _module(
     dim_args_spec=dim_args_spec,
     function_list=function_list,
     has_token_input_output=has_token_input_output,
+    limits=_limits(limits),
   )
+
+
+def _limits(limits: Limits) -> "ModuleLimits":
+  """Returns the limits of a conversion as those of a module, whose fields have the same names."""
+  from graftax.xla_call_module import Limits as ModuleLimits
+
+  return ModuleLimits(**{field.name: getattr(limits, field.name) for field in dataclasses.fields(ModuleLimits)})
 
 
 def _result(value: Array, dtype: DType) -> Array:

@@ -7,7 +7,7 @@ from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import UnsupportedOpError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, StaticSizes
 from graftax.ops_jax.tf2xla.computation import monoid, scalar_function, takes_the_second
 from graftax.ops_jax.tf2xla.proto_fields import integer_fields
 from graftax.xla_call_module.lax_extras import gather, index_vectors_last, scatter
@@ -19,7 +19,7 @@ __all__ = ["xla_gather", "xla_scatter"]
 def xla_gather(
   operand: Array,
   start_indices: Array,
-  slice_sizes: Static[tuple[int, ...]],
+  slice_sizes: StaticSizes,
   *,
   dimension_numbers: bytes,
   indices_are_sorted: bool,

@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value
 from graftax.ops_jax.int64_pairs import pairs
 from graftax.ops_jax.random import philox, threefry
 
@@ -20,7 +20,7 @@ _PHILOX, _THREEFRY, _AUTO_SELECT = 1, 2, 3
 
 @register("XlaRngBitGenerator", ignores=("Tshape",), int64_pairs="accept")
 def xla_rng_bit_generator(
-  algorithm: Static[int], initial_state: Array, shape: Static[tuple[int, ...]], *, dtype: np.dtype = _UINT64
+  algorithm: Static[int], initial_state: Array, shape: StaticSizes, *, dtype: np.dtype = _UINT64
 ) -> tuple[Value, Array]:
   """Returns random bits from one of XLA's generators, and its new state.
 

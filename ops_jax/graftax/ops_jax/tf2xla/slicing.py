@@ -7,7 +7,7 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, Value
+from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, Value
 
 __all__ = [
   "xla_broadcast_helper",
@@ -22,7 +22,7 @@ __all__ = [
 
 
 @register("XlaDynamicSlice", ignores=("T", "Tindices"))
-def xla_dynamic_slice(input: Array, start_indices: Array, size_indices: Static[tuple[int, ...]]) -> Array:
+def xla_dynamic_slice(input: Array, start_indices: Array, size_indices: StaticSizes) -> Array:
   """Returns a slice of fixed size at a computed position.
 
   Source op: `XlaDynamicSlice` (tf2xla).
@@ -62,9 +62,9 @@ def _indices(indices: Array) -> list[Any]:
 def xla_pad(
   input: Array,
   padding_value: Array,
-  padding_low: Static[tuple[int, ...]],
-  padding_high: Static[tuple[int, ...]],
-  padding_interior: Static[tuple[int, ...]],
+  padding_low: StaticSizes,
+  padding_high: StaticSizes,
+  padding_interior: StaticSizes,
 ) -> Array:
   """Pads an array around and between its cells.
 
@@ -153,7 +153,7 @@ def xla_set_bound(input: Value, bound: Value) -> Value:
 
 
 @register("XlaSetDynamicDimensionSize", ignores=("T",))
-def xla_set_dynamic_dimension_size(input: Array, dim_index: Static[int], size: Static[int]) -> Array:
+def xla_set_dynamic_dimension_size(input: Array, dim_index: Static[int], size: StaticSize) -> Array:
   """Returns the first `size` entries along a dimension.
 
   Source op: `XlaSetDynamicDimensionSize` (tf2xla).

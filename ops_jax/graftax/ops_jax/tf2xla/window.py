@@ -6,7 +6,7 @@ from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import UnsupportedOpError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static
+from graftax.ops_jax._core.values import Array, Static, StaticSizes
 from graftax.ops_jax.tf2xla.computation import monoid, scalar_function
 from graftax.xla_call_module.lax_extras import MAX_UNROLLED_CELLS, Window, reduce_window, select_and_scatter
 
@@ -18,7 +18,7 @@ def xla_reduce_window(
   ctx: Context,
   input: Array,
   init_value: Array,
-  window_dimensions: Static[tuple[int, ...]],
+  window_dimensions: StaticSizes,
   window_strides: Static[tuple[int, ...]],
   base_dilations: Static[tuple[int, ...]],
   window_dilations: Static[tuple[int, ...]],
@@ -65,7 +65,7 @@ def _pairs(padding: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 def xla_select_and_scatter(
   ctx: Context,
   operand: Array,
-  window_dimensions: Static[tuple[int, ...]],
+  window_dimensions: StaticSizes,
   window_strides: Static[tuple[int, ...]],
   padding: Static[tuple[int, ...]],
   source: Array,

@@ -9,10 +9,10 @@ from types import MappingProxyType
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import DType, schema
+from graftax.graphdef_ir import Budget, DType, ModelFolder, schema
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.crc32c import masked_crc32c
-from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
+from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, check_slices, read_partitioned
 from graftax.savedmodel_io.checkpoint.pieces import (
   PIECE_BYTES,
   cast_in_pieces,
@@ -36,7 +36,11 @@ __all__ = ["BundleReader", "index_path", "shard_path"]
 
 _HEADER_KEY = b""
 _VERSION = 1  # of the bundle format; TensorFlow has written no other
+# What a slice of a tensor takes in memory.
+_SLICE_BYTES = 400
 _MAX_SHARDS = 99_999  # the file names have five digits
+# The beginning of errors about the file.
+_SHARD = "a data shard of the checkpoint"
 
 
 def index_path(prefix: str) -> str:
@@ -60,19 +64,25 @@ class BundleReader:
 
   entries: Mapping[str, TensorEntry]
 
-  def __init__(self, prefix: str):
+  def __init__(self, prefix: str, folder: ModelFolder, budget: Budget):
     self._prefix = prefix
+    self._folder = folder
+    self._budget = budget
     path = index_path(prefix)
     try:
-      with open(path, "rb") as f:
-        data = f.read()
+      data = folder.read(path, "the index of the checkpoint")
     except FileNotFoundError as e:
       raise CheckpointNotFoundError(f"{path}: no checkpoint index there; expected the path without '.index'") from e
-    table = read_table(data, path)
+    table = read_table(data, path, budget)
     self._num_shards = _read_header(table, path)
     self._shards: dict[int, np.ndarray] = {}
+    self._states: dict[int, tuple[int, ...]] = {}
+    self._changed: set[int] = set()
     self._verified: set[TensorEntry] = set()
-    entries, self._slices = _read_entries(table, self._num_shards, path)
+    protos = _parse_entries(table, path)
+    num_slices = sum(len(proto.slices) for proto in protos.values())
+    budget.spend_unpacked_bytes(_SLICE_BYTES * num_slices, len(data), f"{path}: an index of {num_slices} slices")
+    entries, self._slices = _read_entries(protos, self._num_shards, path)
     self.entries = MappingProxyType(entries)
     self._check_shards()
 
@@ -106,7 +116,7 @@ class BundleReader:
     is_view = not options.copy and options.result_dtype(stored_dtype) == stored_dtype
     if is_whole or is_view or entry.dtype == DType.STRING:
       return self._read_stored(entry, what, options)[box_index(bounds)]
-    if options.verify and entry not in self._verified:
+    if self._must_verify(entry, options):
       self._verify_in_pieces(entry, what, options)
     view = self._read_stored(entry, what, ReadOptions(verify=False))[box_index(bounds)]
     array = copy_in_pieces(self._shard(entry.shard), view, options.result_dtype(stored_dtype), options.report)
@@ -130,17 +140,17 @@ class BundleReader:
     path = shard_path(self._prefix, entry.shard, self._num_shards)
     where = f"{path}: {what} at byte {entry.offset_bytes}"
     stored_dtype = _numpy_dtype(entry, where)
+    is_unverified = self._must_verify(entry, options)
     data = self._shard(entry.shard)[entry.offset_bytes : entry.offset_bytes + entry.size_bytes]
     if data.size != entry.size_bytes:
       raise _short_shard(path, entry, self._shard(entry.shard).size)
     if entry.dtype == DType.STRING:
       read_ahead(self._shard(entry.shard), data)
       strings, checksum = decode_string_tensor(data.tobytes(), entry.shape, where)
-      if options.verify:
+      if is_unverified:
         _verify(checksum, entry, where)
       return strings
     dtype = options.result_dtype(stored_dtype)
-    is_unverified = options.verify and entry not in self._verified
     if dtype == stored_dtype and not options.copy:
       checksum = self._checksum(entry, data, options) if is_unverified else 0
     else:
@@ -189,28 +199,58 @@ class BundleReader:
   def _shard(self, shard: int) -> np.ndarray:
     mapped = self._shards.get(shard)
     if mapped is None:
-      mapped = self._shards[shard] = _map_file(shard_path(self._prefix, shard, self._num_shards))
+      mapped = self._shards[shard] = _map_file(shard_path(self._prefix, shard, self._num_shards), self._folder)
     return mapped
+
+  def _must_verify(self, entry: TensorEntry, options: ReadOptions) -> bool:
+    """Returns whether the checksum of an entry has to be verified before its bytes are used.
+
+    If the file was written to since it was mapped, that is so whatever the options say: mapped bytes change with it.
+
+    Raises:
+      DamagedCheckpointError: the file is shorter than it was, so that reading the mapping would end the process.
+    """
+    path = shard_path(self._prefix, entry.shard, self._num_shards)
+    state = _state(path)
+    known = self._states.setdefault(entry.shard, state)
+    # Another file that took the place of this one does not matter: the mapping keeps the old one.
+    if state != known and state[:2] == known[:2]:
+      if state[2] < known[2]:
+        raise DamagedCheckpointError(
+          f"{path}: was shortened from {known[2]} to {state[2]} bytes after it was opened. Put new files in the place "
+          "of old ones, as `save` does, or load the model with copy=True."
+        )
+      self._states[entry.shard] = state
+      self._changed.add(entry.shard)
+      self._verified = {other for other in self._verified if other.shard != entry.shard}
+    return (options.verify or entry.shard in self._changed) and entry not in self._verified
 
   def _check_shards(self) -> None:
     """Checks that every shard exists and is long enough, so that nothing fails half way through a model."""
     last: dict[int, TensorEntry] = {}
+    stored_bytes = shard_bytes = 0
     for entry in (*self.entries.values(), *self._slices.values()):
       if entry.slices:
         continue
+      stored_bytes += entry.size_bytes
       known = last.get(entry.shard)
       if known is None or _end(entry) > _end(known):
         last[entry.shard] = entry
     for shard, entry in sorted(last.items()):
       path = shard_path(self._prefix, shard, self._num_shards)
       try:
-        size = os.stat(path).st_size
+        size = self._folder.size_bytes(path, _SHARD)
       except FileNotFoundError as e:
         raise MissingShardError(
           f"{path}: data shard {shard} of {self._num_shards} is missing; copy all files {self._prefix}.* together"
         ) from e
       if _end(entry) > size:
         raise _short_shard(path, entry, size)
+      shard_bytes += size
+    if stored_bytes > shard_bytes:
+      # TensorFlow gives each tensor bytes of its own.
+      where = f"{self._prefix}.data-*: data that several tensors share"
+      self._budget.spend_unpacked_bytes(stored_bytes - shard_bytes, shard_bytes, where)
 
 
 def _verify(checksum: int, entry: TensorEntry, where: str) -> None:
@@ -220,6 +260,15 @@ def _verify(checksum: int, entry: TensorEntry, where: str) -> None:
       "damaged after it was written; copy it again from its source. To read the damaged values anyway, pass "
       "verify=False."
     )
+
+
+def _state(path: str) -> tuple[int, ...]:
+  """Returns which file a path names, its size and when it was last written to; () if there is none."""
+  try:
+    found = os.stat(path)
+  except OSError:
+    return ()
+  return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _end(entry: TensorEntry) -> int:
@@ -232,11 +281,12 @@ def _short_shard(path: str, entry: TensorEntry, size: int) -> DamagedCheckpointE
   )
 
 
-def _map_file(path: str) -> np.ndarray:
+def _map_file(path: str, folder: ModelFolder) -> np.ndarray:
   try:
-    if os.stat(path).st_size == 0:  # an empty file cannot be mapped
-      return np.empty(0, np.uint8)
-    return np.memmap(path, np.uint8, mode="r")
+    with folder.open(path, _SHARD) as file:
+      if os.fstat(file.fileno()).st_size == 0:  # an empty file cannot be mapped
+        return np.empty(0, np.uint8)
+      return np.memmap(file, np.uint8, mode="r")
   except FileNotFoundError as e:
     raise MissingShardError(f"{path}: this data shard is missing") from e
 
@@ -264,19 +314,28 @@ def _read_header(table: Mapping[bytes, bytes], path: str) -> int:
   return header.num_shards
 
 
+def _parse_entries(table: Mapping[bytes, bytes], path: str) -> dict[bytes, schema.BundleEntryProto]:
+  protos = {}
+  for key, value in table.items():
+    if key != _HEADER_KEY:
+      try:
+        protos[key] = schema.BundleEntryProto.FromString(value)
+      except DecodeError as e:
+        raise DamagedCheckpointError(f"{path}: entry {key!r} is damaged: {e}") from e
+  return protos
+
+
 def _read_entries(
-  table: Mapping[bytes, bytes], num_shards: int, path: str
+  protos: Mapping[bytes, schema.BundleEntryProto], num_shards: int, path: str
 ) -> tuple[dict[str, TensorEntry], dict[bytes, TensorEntry]]:
   tensors: dict[str, TensorEntry] = {}
   slices: dict[bytes, TensorEntry] = {}
-  for raw_key, value in table.items():
-    if raw_key == _HEADER_KEY:
-      continue
+  for raw_key, proto in protos.items():
     is_slice = raw_key.startswith(b"\x00")
     try:
       key = repr(raw_key) if is_slice else raw_key.decode()
-      entry = _read_entry(key, schema.BundleEntryProto.FromString(value))
-    except (DecodeError, ValueError) as e:  # a UnicodeDecodeError is a ValueError
+      entry = _read_entry(key, proto)
+    except ValueError as e:  # a UnicodeDecodeError is a ValueError
       raise DamagedCheckpointError(f"{path}: entry {raw_key!r} is damaged: {e}") from e
     if not 0 <= entry.shard < num_shards:
       raise DamagedCheckpointError(f"{path}: entry {key!r} is in shard {entry.shard} of {num_shards}")
@@ -302,8 +361,7 @@ def _read_entry(key: str, proto: schema.BundleEntryProto) -> TensorEntry:
     raise ValueError(f"shape {entry.shape} is not fully known")
   if entry.offset_bytes < 0 or entry.size_bytes < 0:
     raise ValueError(f"offset {entry.offset_bytes} or size {entry.size_bytes} is negative")
-  for part in entry.slices:
-    part.bounds(entry.shape)
+  check_slices(entry.slices, entry.shape)
   return entry
 
 

@@ -1,7 +1,7 @@
 """Assembles a partitioned tensor from its stored slices."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import EllipsisType
 
 import numpy as np
@@ -10,7 +10,7 @@ from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedCheckpointError
 
-__all__ = ["Bounds", "box_index", "read_partitioned"]
+__all__ = ["Bounds", "box_index", "check_slices", "read_partitioned"]
 
 Bounds = tuple[tuple[int, int], ...]
 
@@ -41,7 +41,7 @@ def read_partitioned(
     where: file, for messages.
 
   Raises:
-    DamagedCheckpointError: the slices do not cover the part.
+    DamagedCheckpointError: the slices do not cover the part, or overlap in it.
   """
   boxes = {part: part.bounds(entry.shape) for part in entry.slices}
   for part, box in boxes.items():
@@ -51,10 +51,12 @@ def read_partitioned(
   # Stored data is read before the result is allocated: a claimed shape alone must not cost memory.
   pieces = {part: read_slice(part, source) for part, (source, _) in overlaps.items()}
   shape = tuple(stop - start for start, stop in bounds)
-  if math.prod(shape) > sum(piece.size for piece in pieces.values()):
+  if math.prod(shape) != sum(piece.size for piece in pieces.values()):
     raise _not_covered(entry, where)
-  result = np.empty(shape, dtype)
-  covered = np.zeros(shape, np.bool_)
+  try:
+    result, covered = np.empty(shape, dtype), np.zeros(shape, np.bool_)
+  except ValueError as e:  # more dimensions, or larger ones beside a 0, than NumPy has
+    raise DamagedCheckpointError(f"{where}: {entry.key!r}: shape {shape} cannot be an array: {e}") from e
   for part, (_, target) in overlaps.items():
     result[target] = pieces[part]
     covered[target] = True
@@ -62,6 +64,19 @@ def read_partitioned(
     raise _not_covered(entry, where)
   result.flags.writeable = False
   return result
+
+
+def check_slices(slices: Iterable[TensorSlice], shape: tuple[int, ...]) -> None:
+  """Raises if slices leave the shape, or hold more elements than it, so that they overlap.
+
+  TensorFlow refuses checkpoints with slices that overlap.
+
+  Raises:
+    ValueError: they do.
+  """
+  num_elements = sum(math.prod(stop - start for start, stop in part.bounds(shape)) for part in slices)
+  if num_elements > math.prod(shape):
+    raise ValueError(f"slices of together {num_elements} elements overlap in shape {shape}")
 
 
 def _overlap(stored: Bounds, wanted: Bounds) -> tuple[Bounds, tuple[slice, ...]] | None:
@@ -79,5 +94,5 @@ def _overlap(stored: Bounds, wanted: Bounds) -> tuple[Bounds, tuple[slice, ...]]
 def _not_covered(entry: TensorEntry, where: str) -> DamagedCheckpointError:
   slices = ", ".join(str(part) for part in entry.slices[:8]) + (" ..." if len(entry.slices) > 8 else "")
   return DamagedCheckpointError(
-    f"{where}: partitioned tensor {entry.key!r}: slices {slices} do not cover shape {entry.shape}"
+    f"{where}: partitioned tensor {entry.key!r}: slices {slices} do not cover shape {entry.shape} once"
   )

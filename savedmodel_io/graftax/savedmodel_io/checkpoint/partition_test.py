@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from graftax.graphdef_ir import DType
-from graftax.savedmodel_io.checkpoint.partition import read_partitioned
+from graftax.savedmodel_io.checkpoint.partition import check_slices, read_partitioned
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import DamagedCheckpointError
@@ -44,9 +44,15 @@ def test_a_result_that_was_put_together_is_read_only():
   assert not _read(((0, 4), (0, 6))).flags.writeable
 
 
-def test_slices_may_overlap():
+def test_slices_that_overlap_are_refused_as_in_tensorflow():
   overlapping = (TensorSlice(((0, 3), (0, None))), TensorSlice(((2, 2), (0, None))))
-  np.testing.assert_array_equal(_read(((0, 4), (0, 6)), overlapping), _WHOLE)
+  with pytest.raises(DamagedCheckpointError, match="slices 0,3:-, 2,2:- do not cover shape .* once"):
+    _read(((0, 4), (0, 6)), overlapping)
+  with pytest.raises(ValueError, match="30 elements overlap"):
+    check_slices(overlapping, (4, 6))
+  with pytest.raises(ValueError, match="36 elements overlap"):
+    check_slices((*_QUARTERS, *_QUARTERS[:2]), (4, 6))
+  check_slices(_QUARTERS, (4, 6))
 
 
 def test_a_hole_is_an_error_even_where_overlap_makes_up_the_size():

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from graftax.graphdef_ir import DType
+from graftax.graphdef_ir import Budget, DType, FolderPaths, Limits, ModelFolder
 from graftax.savedmodel_io.checkpoint.bundle_reader import BundleReader, index_path
 from graftax.savedmodel_io.checkpoint.partition import Bounds
 from graftax.savedmodel_io.checkpoint.read_options import ReadOptions, Report
-from graftax.savedmodel_io.checkpoint.state import has_checkpoint_state, latest_checkpoint
+from graftax.savedmodel_io.checkpoint.state import has_checkpoint_state, newest_checkpoint
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.v1_reader import V1Reader, is_v1_checkpoint
 from graftax.savedmodel_io.errors import CheckpointKeyError, CheckpointNotFoundError
@@ -36,8 +36,16 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     verify: check the checksum of each tensor, once, when it is first read. This reads all bytes of the tensor. Without
       it a damaged file gives wrong numbers, but only the bytes that the caller uses are read. The index, and
       checkpoints in format 1, are always checked.
+    limits: how much memory the files may ask for beyond what they store; or the `Budget` of the load that this belongs
+      to.
+    copy: read tensors into memory of their own instead of mapping the file; see `load`.
+    allow_files_in: folders besides its own in which files of the checkpoint may lie: to which symbolic links, or the
+      file `checkpoint` of a training folder, lead.
+    folder: the files that may be read, in place of those in the folder of the checkpoint and in `allow_files_in`.
 
   Raises:
+    LimitExceededError: the files ask for more; `read` raises it as well.
+    UnsafeFileError: a file is not a regular file, or lies in another folder.
     CheckpointNotFoundError: there is no checkpoint at that path.
     MissingShardError: a data shard is not there.
     DamagedCheckpointError: the files are cut off, damaged, or not a checkpoint; `read` raises it as well.
@@ -50,10 +58,22 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       CheckpointNotFoundError: ...
   """
 
-  def __init__(self, path_prefix: str | os.PathLike[str], *, verify: bool = True):
-    self._prefix = _newest(os.fspath(path_prefix))
+  def __init__(
+    self,
+    path_prefix: str | os.PathLike[str],
+    *,
+    verify: bool = True,
+    limits: Limits | Budget | None = None,
+    copy: bool = False,
+    allow_files_in: FolderPaths = (),
+    folder: ModelFolder | None = None,
+  ):
+    path = os.fspath(path_prefix)
+    own = _own_folder(path, allow_files_in) if folder is None else folder
+    self._prefix = newest_checkpoint(path, own) if _is_training_folder(path) else path
     self._verify = verify
-    self._reader = _open(self._prefix)
+    self._copy = copy
+    self._reader = _open(self._prefix, own, Budget.of(limits))
 
   @property
   def path_prefix(self) -> str:
@@ -119,7 +139,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
       DamagedCheckpointError: a checksum or size is wrong.
       UnsupportedCheckpointError: the element type has no array form (variants).
     """
-    options = ReadOptions(self._verify if verify is None else verify, dtype, report=report)
+    options = ReadOptions(self._verify if verify is None else verify, dtype, self._copy, report)
     return self._reader.read(self.entry(key), options)
 
   def read_region(
@@ -146,7 +166,7 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     Raises:
       ValueError: `region` does not fit the shape.
     """
-    options = ReadOptions(self._verify if verify is None else verify, dtype, copy, report)
+    options = ReadOptions(self._verify if verify is None else verify, dtype, copy or self._copy, report)
     return self._reader.read_region(self.entry(key), self._bounds(key, region), options)
 
   def read_ahead(self, key: str, region: tuple[slice, ...]) -> None:
@@ -192,26 +212,44 @@ class CheckpointReader(Mapping[str, np.ndarray]):
     return f"CheckpointReader({self._prefix!r}, {len(self)} tensors)"
 
 
-def read_checkpoint(path_prefix: str | os.PathLike[str], *, verify: bool = True) -> dict[str, np.ndarray]:
+def read_checkpoint(
+  path_prefix: str | os.PathLike[str],
+  *,
+  verify: bool = True,
+  limits: Limits | Budget | None = None,
+  copy: bool = False,
+  allow_files_in: FolderPaths = (),
+) -> dict[str, np.ndarray]:
   """Returns all tensors of a checkpoint, by key.
 
   Args:
     path_prefix: as for `CheckpointReader`.
     verify: check the checksum of every tensor, which reads all of the checkpoint. Without it, tensors are only mapped.
+    limits: as for `CheckpointReader`.
+    copy: as for `CheckpointReader`.
+    allow_files_in: as for `CheckpointReader`.
 
   Raises:
     as `CheckpointReader` and its `read`.
   """
-  return dict(CheckpointReader(path_prefix, verify=verify))
+  reader = CheckpointReader(path_prefix, verify=verify, limits=limits, copy=copy, allow_files_in=allow_files_in)
+  return dict(reader)
 
 
-def _newest(path: str) -> str:
-  return latest_checkpoint(path) if os.path.isdir(path) and has_checkpoint_state(path) else path
+def _is_training_folder(path: str) -> bool:
+  return os.path.isdir(path) and has_checkpoint_state(path)
 
 
-def _open(prefix: str) -> BundleReader | V1Reader:
+def _own_folder(path: str, allow_files_in: FolderPaths) -> ModelFolder:
+  if _is_training_folder(path):
+    return ModelFolder.of(path, allow_files_in)
+  # The caller named the checkpoint, so what it is called may be a link; the shards are named by its index.
+  return ModelFolder.of(os.path.dirname(path) or ".", allow_files_in, files=[path, index_path(path)])
+
+
+def _open(prefix: str, own: ModelFolder, budget: Budget) -> BundleReader | V1Reader:
   if os.path.exists(index_path(prefix)):
-    return BundleReader(prefix)
+    return BundleReader(prefix, own, budget)
   stem = _PART.sub("", prefix)
   if stem != prefix and os.path.exists(index_path(stem)) and glob.glob(glob.escape(stem) + ".data-*"):
     # The index alone has the form of a checkpoint in format 1 that holds no tensors.
@@ -219,7 +257,7 @@ def _open(prefix: str) -> BundleReader | V1Reader:
       f"{prefix}: one file of a checkpoint; expected the path that its files share, {stem!r}"
     )
   if is_v1_checkpoint(prefix):
-    return V1Reader(prefix)
+    return V1Reader(prefix, own, budget)
   is_folder = os.path.isdir(prefix)
   folder = prefix if is_folder else os.path.dirname(prefix) or "."
   places = ("*", "variables/variables") if is_folder else ("*",)

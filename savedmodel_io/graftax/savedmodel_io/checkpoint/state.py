@@ -5,27 +5,44 @@ import os
 
 from google.protobuf import text_encoding
 
+from graftax.graphdef_ir import FolderPaths, ModelFolder, UnsafeFileError
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedCheckpointError
 
-__all__ = ["checkpoint_paths", "has_checkpoint_state", "latest_checkpoint"]
+__all__ = ["checkpoint_paths", "has_checkpoint_state", "latest_checkpoint", "newest_checkpoint"]
 
 _FILENAME = "checkpoint"
+_MOST_BYTES = 1 << 26
 
 
-def latest_checkpoint(directory: str | os.PathLike[str]) -> str:
+def latest_checkpoint(directory: str | os.PathLike[str], *, allow_files_in: FolderPaths = ()) -> str:
   """Returns the path prefix of the newest checkpoint of a training folder, to be given to `CheckpointReader`.
 
   Args:
     directory: folder with a `checkpoint` file, as `tf.train.CheckpointManager` and `tf.train.Saver` write it.
+    allow_files_in: other folders in which the named checkpoint may lie.
 
   Raises:
     CheckpointNotFoundError: there is no `checkpoint` file.
     DamagedCheckpointError: the file does not name a checkpoint.
+    UnsafeFileError: the file names a checkpoint in another folder, or is itself a link to one.
 
-  Differs from TF: a missing or unreadable file is an error, not None. If the folder was moved, so that an absolute path
-  in the file is not there any more, the checkpoint of that name in the folder is meant.
+  Differs from TF: a missing or unreadable file is an error, not None. If the file names a checkpoint in another folder,
+  as it does after the folder was moved or copied, the checkpoint of that name in the folder is meant.
   """
-  return _read_state(directory)["model_checkpoint_path"][-1]
+  return newest_checkpoint(os.fspath(directory), ModelFolder.of(directory, allow_files_in))
+
+
+def newest_checkpoint(directory: str, folder: ModelFolder | None = None) -> str:
+  """Returns the path prefix of the newest checkpoint of a training folder; see `latest_checkpoint`.
+
+  Args:
+    directory: the training folder.
+    folder: the files that may be read; by default those in `directory`.
+  """
+  own = ModelFolder.of(directory) if folder is None else folder
+  path = _read_state(directory, own)["model_checkpoint_path"][-1]
+  own.resolved(path, f"the file {os.path.join(directory, _FILENAME)!r} names the newest checkpoint")
+  return path
 
 
 def has_checkpoint_state(directory: str) -> bool:
@@ -33,17 +50,30 @@ def has_checkpoint_state(directory: str) -> bool:
   return os.path.isfile(os.path.join(directory, _FILENAME))
 
 
-def checkpoint_paths(directory: str | os.PathLike[str]) -> tuple[str, ...]:
-  """Returns the path prefixes of all checkpoints that the folder's `checkpoint` file still lists, oldest first."""
-  return tuple(_read_state(directory).get("all_model_checkpoint_paths", ()))
+def checkpoint_paths(directory: str | os.PathLike[str], *, allow_files_in: FolderPaths = ()) -> tuple[str, ...]:
+  """Returns the path prefixes of all checkpoints that the folder's `checkpoint` file still lists, oldest first.
+
+  Those that lie neither in the folder nor in `allow_files_in` are left out.
+  """
+  own = ModelFolder.of(directory, allow_files_in)
+  return tuple(
+    path for path in _read_state(directory, own).get("all_model_checkpoint_paths", ()) if _is_within(own, path)
+  )
 
 
-def _read_state(directory: str | os.PathLike[str]) -> dict[str, list[str]]:
+def _is_within(own: ModelFolder, path: str) -> bool:
+  try:
+    own.resolved(path, "a checkpoint")
+  except UnsafeFileError:
+    return False
+  return True
+
+
+def _read_state(directory: str | os.PathLike[str], own: ModelFolder) -> dict[str, list[str]]:
   folder = os.fspath(directory)
   path = os.path.join(folder, _FILENAME)
   try:
-    with open(path, encoding="utf-8") as f:
-      lines = f.read().splitlines()
+    lines = own.read(path, "the file that names checkpoints", max_bytes=_MOST_BYTES).decode().splitlines()
   except (FileNotFoundError, NotADirectoryError) as e:
     raise CheckpointNotFoundError(f"{path}: no such file; expected a folder that a training run wrote to") from e
   except UnicodeDecodeError as e:
@@ -54,7 +84,7 @@ def _read_state(directory: str | os.PathLike[str]) -> dict[str, list[str]]:
     name, separator, value = line.strip().partition(":")
     value = value.strip()
     if separator and len(value) >= 2 and value[0] == value[-1] == '"':
-      fields.setdefault(name, []).append(_resolve(folder, _unescape(value[1:-1], path)))
+      fields.setdefault(name, []).append(_resolve(folder, _unescape(value[1:-1], path), own))
   if "model_checkpoint_path" not in fields:
     raise DamagedCheckpointError(f'{path}: has no line model_checkpoint_path: "..."')
   return fields
@@ -67,10 +97,11 @@ def _unescape(text: str, path: str) -> str:
     raise DamagedCheckpointError(f"{path}: {text!r} is not a quoted path: {e}") from e
 
 
-def _resolve(folder: str, prefix: str) -> str:
+def _resolve(folder: str, prefix: str, own: ModelFolder) -> str:
   written = os.path.join(folder, prefix)
   moved = os.path.join(folder, os.path.basename(prefix))
-  return moved if written != moved and not _exists(written) and _exists(moved) else written
+  is_here = written == moved or (_is_within(own, written) and _exists(written))
+  return written if is_here or not _exists(moved) else moved
 
 
 def _exists(prefix: str) -> bool:

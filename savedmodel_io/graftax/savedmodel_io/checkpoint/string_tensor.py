@@ -33,11 +33,12 @@ def decode_string_tensor(data: bytes, shape: tuple[int, ...], where: str) -> tup
   if num_strings > len(data):
     raise DamagedCheckpointError(f"{where}: {len(data)} bytes cannot hold {num_strings} strings")
   lengths, position = _decode_lengths(data, num_strings, where)
-  crc = crc32c(b"".join(struct.pack("<I" if length < 1 << 32 else "<Q", length) for length in lengths))
+  crc = crc32c(_fixed_width(lengths))
   stored = data[position : position + _CHECKSUM_BYTES]
   position += _CHECKSUM_BYTES
-  if position + sum(lengths) != len(data):
-    raise DamagedCheckpointError(f"{where}: {sum(lengths)} bytes of text do not fill {len(data)} stored bytes")
+  num_bytes = sum(lengths)
+  if position + num_bytes != len(data):
+    raise DamagedCheckpointError(f"{where}: {num_bytes} bytes of text do not fill {len(data)} stored bytes")
   if stored != struct.pack("<I", mask(crc)):
     raise DamagedCheckpointError(
       f"{where}: checksum of the string lengths is {mask(crc):#010x}, not {stored[::-1].hex()}"
@@ -53,7 +54,16 @@ def decode_string_tensor(data: bytes, shape: tuple[int, ...], where: str) -> tup
     raise DamagedCheckpointError(f"{where}: shape {list(shape)} is damaged: {e}") from e
 
 
+def _fixed_width(lengths: list[int]) -> bytes:
+  if max(lengths, default=0) < 1 << 32:
+    return np.array(lengths, "<u4").tobytes()
+  return b"".join(struct.pack("<I" if length < 1 << 32 else "<Q", length) for length in lengths)
+
+
 def _decode_lengths(data: bytes, num_strings: int, where: str) -> tuple[list[int], int]:
+  first = np.frombuffer(data, np.uint8, num_strings)
+  if not first.size or first.max() < 0x80:  # each length is one byte
+    return first.tolist(), num_strings
   lengths = []
   position = 0
   try:

@@ -10,9 +10,9 @@ from types import MappingProxyType
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import DType, Tensor, schema
+from graftax.graphdef_ir import Budget, DType, ModelFolder, Tensor, schema
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
-from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, read_partitioned
+from graftax.savedmodel_io.checkpoint.partition import Bounds, box_index, check_slices, read_partitioned
 from graftax.savedmodel_io.checkpoint.read_options import ReadOptions
 from graftax.savedmodel_io.checkpoint.table_reader import is_table, read_table
 from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
@@ -57,16 +57,15 @@ class V1Reader:
 
   entries: Mapping[str, TensorEntry]
 
-  def __init__(self, prefix: str):
+  def __init__(self, prefix: str, folder: ModelFolder, budget: Budget):
     self._prefix = prefix
     self._records: dict[bytes, bytes] = {}
     entries: dict[str, TensorEntry] = {}
     for path in _files(prefix):
-      with open(path, "rb") as f:
-        data = f.read()
+      data = folder.read(path, "the file of a checkpoint in format 1")
       if not is_table(data):
         raise DamagedCheckpointError(f"{path}: {len(data)} bytes, but not the table that a checkpoint in format 1 is")
-      table = read_table(data, path)
+      table = read_table(data, path, budget)
       for entry in _read_meta(table, path):
         _merge(entries, entry, path)
       table.pop(_META_KEY)
@@ -141,8 +140,7 @@ def _entry(proto: schema.SavedSliceMeta) -> TensorEntry:
   )
   if any(dim < 0 for dim in entry.shape):
     raise ValueError(f"shape {entry.shape} of {entry.key!r} is not fully known")
-  for part in entry.slices:
-    part.bounds(entry.shape)
+  check_slices(entry.slices, entry.shape)
   return entry
 
 
@@ -156,6 +154,9 @@ def _merge(entries: dict[str, TensorEntry], entry: TensorEntry, path: str) -> No
     raise DamagedCheckpointError(
       f"{path}: {entry.key!r} is {entry.dtype.name} {entry.shape}, another shard says {known.dtype.name} {known.shape}"
     )
-  entries[entry.key] = TensorEntry(
-    key=entry.key, dtype=entry.dtype, shape=entry.shape, slices=(*known.slices, *entry.slices)
-  )
+  slices = (*known.slices, *entry.slices)
+  try:
+    check_slices(slices, entry.shape)
+  except ValueError as e:
+    raise DamagedCheckpointError(f"{path}: {entry.key!r}, of which another shard has slices too: {e}") from e
+  entries[entry.key] = TensorEntry(key=entry.key, dtype=entry.dtype, shape=entry.shape, slices=slices)

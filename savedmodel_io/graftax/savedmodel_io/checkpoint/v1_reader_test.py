@@ -41,18 +41,20 @@ def test_a_checkpoint_is_recognised_by_its_files(tmp_path):
 
 
 def test_a_tensor_may_have_its_slices_in_several_files(tmp_path):
-  def part(rows: slice):
+  def part(rows: slice, *, with_others: bool):
     def edit(meta):
       for tensor in list(meta.tensor):
         if tensor.name == "rows":
           kept = list(tensor.slice)[rows]
           del tensor.slice[:]
           tensor.slice.extend(kept)
+        elif not with_others:
+          meta.tensor.remove(tensor)
 
     return _with_meta(edit)
 
-  _write(tmp_path / "model.ckpt-00000-of-00002", part(slice(0, 1)))
-  _write(tmp_path / "model.ckpt-00001-of-00002", part(slice(1, 3)))
+  _write(tmp_path / "model.ckpt-00000-of-00002", part(slice(0, 1), with_others=True))
+  _write(tmp_path / "model.ckpt-00001-of-00002", part(slice(1, 3), with_others=False))
   reader = CheckpointReader(tmp_path / "model.ckpt")
   np.testing.assert_array_equal(reader["rows"], np.arange(20, dtype=np.float32).reshape(5, 4))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from graftax.graphdef_ir import schema
+from graftax.graphdef_ir import LimitExceededError, schema
 from graftax.savedmodel_io import load
 from graftax.savedmodel_io.checkpoint.varint import encode_varint
 from graftax.savedmodel_io.chunked.highway_hash import highway_hash_64
@@ -117,7 +117,8 @@ def test_records_that_the_library_of_riegeli_wrote_are_read(compression):
   # Written by array_record 0.8.1, whose files are Riegeli files with records of its own at the end.
   file = RecordFile(str(_RECORDS / f"{compression}.riegeli"))
   expected = [bytes([ord("A") + i]) * (3 * 10**i) for i in range(5)]
-  assert [bytes(file.read(position)) for position in file.positions[:5]] == expected
+  positions = [chunk.begin + i for chunk in file._chunks for i in range(chunk.num_records)]
+  assert [bytes(file.read(position)) for position in positions[:5]] == expected
 
 
 def test_transposed_records_are_refused(tmp_path):
@@ -159,6 +160,74 @@ def _bomb() -> bytes:
   return bytes(writer._data)
 
 
+def _bombs() -> bytes:
+  writer = Writer()
+  compressed = encode_varint(1 << 25) + bytes(cramjam.zstd.compress(bytes(1 << 25)))
+  sizes = _COMPRESS[b"z"](encode_varint(1 << 25))
+  data = b"z" + encode_varint(len(sizes)) + sizes + compressed
+  infos = [schema.ChunkInfo(size=1 << 25, offset=writer.append(b"r", data, 1, 1 << 25)) for _ in range(20)]
+  at_content = ((_FIELD, 2), (_INDEX, 0), (_FIELD, 2), (_FIELD, 1))
+  fields = [_field(i, *at_content, (_INDEX, i), (_FIELD, 5), ("key", "v"), (_FIELD, 8), (_FIELD, 4)) for i in range(20)]
+  writer.record(
+    schema.ChunkMetadata(chunks=infos, message=schema.ChunkedMessage(chunked_fields=fields)).SerializeToString()
+  )
+  return bytes(writer._data)
+
+
+def _nodes_of_functions(function: int, *more: tuple[str, object]) -> tuple[tuple[str, object], ...]:
+  library = ((_FIELD, 2), (_INDEX, 0), (_FIELD, 2), (_FIELD, 2), (_FIELD, 1))
+  return (*library, (_INDEX, function), (_FIELD, 3), (_INDEX, 999_999), *more)
+
+
+def _far_elements() -> bytes:
+  fields = [_field(i + 1, *_nodes_of_functions(i)) for i in range(20)]
+  return _metadata(_first(chunked_fields=fields), *[b""] * 21)
+
+
+def _far_elements_of_strings() -> bytes:
+  at_input = ((_FIELD, 2), (_INDEX, 0), (_FIELD, 2), (_FIELD, 1))
+  fields = [_field(i + 1, *at_input, (_INDEX, i), (_FIELD, 3), (_INDEX, 999_999)) for i in range(20)]
+  return _metadata(_first(chunked_fields=fields), *[b""] * 21)
+
+
+def _many_parts() -> bytes:
+  at_content = ((_FIELD, 2), (_INDEX, 0), (_FIELD, 2), (_FIELD, 1), (_INDEX, 0), (_FIELD, 5), ("key", "v"))
+  fields = [_field(i + 1, *at_content, (_FIELD, 8), (_FIELD, 4)) for i in range(400)]
+  return _metadata(_first(chunked_fields=fields), b"", bytes(1 << 20), *[b"x"] * 399)
+
+
+def _records_read_again() -> bytes:
+  """Chunks with many empty records, which take a byte each, that are needed in turn."""
+  writer = Writer()
+  data = b"\0" + encode_varint(1 << 18) + bytes(1 << 18)
+  offsets = [writer.append(b"r", data, 1 << 18, 0) for _ in range(2)]
+  infos = [schema.ChunkInfo(offset=offset) for offset in offsets * 300]
+  fields = [_field(i, (_FIELD, 2), (_INDEX, 0), (_FIELD, 2)) for i in range(600)]
+  message = schema.ChunkedMessage(chunked_fields=fields)
+  writer.record(schema.ChunkMetadata(chunks=infos, message=message).SerializeToString())
+  return bytes(writer._data)
+
+
+# From a SavedModel to the structure of a function's outputs; then lists in lists.
+_OUTPUTS = ((_FIELD, 2), (_INDEX, 0), (_FIELD, 7), (_FIELD, 2), ("key", "f"), (_FIELD, 4))
+_LIST_IN_LIST = ((_FIELD, 51), (_FIELD, 1), (_INDEX, 0))
+
+
+def _deep_fields() -> bytes:
+  return _metadata(_first(chunked_fields=[_field(1, *_OUTPUTS, *_LIST_IN_LIST * 5000)]), b"", b"")
+
+
+def _deep_messages() -> bytes:
+  inner = schema.ChunkedMessage(chunk_index=1)
+  for _ in range(15):
+    field = _field(0, *_LIST_IN_LIST * 5)
+    field.message.CopyFrom(inner)
+    inner = schema.ChunkedMessage(chunked_fields=[field])
+  outer = _field(0, *_OUTPUTS)
+  outer.message.CopyFrom(inner)
+  return _metadata(_first(chunked_fields=[outer]), b"", b"")
+
+
 def _large_changed() -> bytes:
   writer = Writer(b"\0")
   info = writer.record(bytes(5 << 20))
@@ -195,14 +264,21 @@ _HOSTILE = {
   "number": (lambda: _metadata(_first(chunked_fields=[_field(1, (_FIELD, 1))]), b"", b""), "does not hold bytes"),
   "far_element": (
     lambda: _metadata(_first(chunked_fields=[_field(1, (_FIELD, 2), (_INDEX, 1 << 40))]), b"", b""),
-    "got one at 1099511627776",
+    "element 1099511627776 of field .*the limit unpacked_bytes",
   ),
   "no_message": (lambda: _metadata(_first(), b"\xff\xff\xff"), "damaged"),
   "wrong_size": (lambda: _metadata(_first(), b"", change=lambda i: setattr(i[0], "size", 5)), "expected 5"),
   "wrong_offset": (lambda: _metadata(_first(), b"", change=lambda i: setattr(i[0], "offset", 9)), "no record"),
   "offset_behind": (lambda: _metadata(_first(), b"", change=lambda i: setattr(i[0], "offset", 1 << 60)), "no record"),
   "deep": (_deep, "Error parsing|MaxDepth"),
-  "bomb": (_bomb, "claim to be 8589934592"),
+  "bomb": (_bomb, "chunk of records at byte 64 needs 85899355.. bytes .* the limit unpacked_ratio"),
+  "bombs": (_bombs, "chunk of records .* the limit unpacked_ratio"),
+  "far_elements": (_far_elements, "element 999999 of field .* the limit unpacked_ratio"),
+  "far_numbers": (_far_elements_of_strings, "element 999999 of field .* the limit unpacked_ratio"),
+  "many_parts": (_many_parts, "joining the parts of field .*tensor_content.* the limit unpacked_ratio"),
+  "records_read_again": (_records_read_again, "chunk of records at byte .* the limit unpacked_ratio"),
+  "deep_fields": (_deep_fields, "field .*list_value.* needs 101 levels .* the limit depth is 100"),
+  "deep_messages": (_deep_messages, "field .*list_value.* needs 101 levels"),
 }
 
 
@@ -210,8 +286,9 @@ _HOSTILE = {
 def test_hostile_files_in_chunks_are_refused(tmp_path, case):
   make, message = _HOSTILE[case]
   (tmp_path / "saved_model.cpb").write_bytes(make())
-  with within_limits(), pytest.raises(SavedModelError, match=message):
+  with within_limits(), pytest.raises((SavedModelError, LimitExceededError), match=message) as caught:
     load(tmp_path)
+  assert str(caught.value).startswith(str(tmp_path / "saved_model.cpb"))
 
 
 @pytest.mark.slow  # half a minute; finds changed bytes that no checksum covers

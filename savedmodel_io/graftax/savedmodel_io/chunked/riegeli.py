@@ -3,6 +3,7 @@
 A file is a sequence of chunks of records. A header of a block interrupts it every 64 KiB.
 """
 
+import bisect
 import mmap
 import os
 import struct
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import cramjam
 
+from graftax.graphdef_ir import Budget, LimitExceededError, ModelFolder
 from graftax.savedmodel_io.checkpoint.varint import decode_varint
 from graftax.savedmodel_io.chunked.highway_hash import can_hash, highway_hash_64
 from graftax.savedmodel_io.errors import DamagedSavedModelError, UnsupportedSavedModelError
@@ -29,9 +31,9 @@ _DECOMPRESS = {
   _ZSTD: cramjam.zstd.decompress_into,
   _SNAPPY: cramjam.snappy.decompress_raw_into,
 }
-# Data that decompresses to more than _FREE_BYTES may be at most _MOST_RATIO times as large as its compressed bytes.
-_MOST_RATIO = 1 << 12
-_FREE_BYTES = 1 << 28
+# What a record counts beside its bytes, for its objects in memory and the time to find it; and a chunk with its header.
+_RECORD_BYTES = 400
+_CHUNK_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,38 +50,56 @@ class RecordFile:
 
   Checksums of headers and of chunks are verified; if JAX cannot use the CPU, only those of chunks up to 4 MB.
 
-  Attributes:
-    positions: of each record: the position of its chunk plus its number in it.
+  A position is that of a record's chunk plus the number of the record in it.
+
+  Args:
+    path: the file.
+    budget: limits what all chunks that are read decompress to.
+    folder: the files that may be read; by default those beside it.
+
+  Raises:
+    DamagedSavedModelError: the file is damaged.
+    UnsupportedSavedModelError: its records are of a kind that TensorFlow does not write.
+    LimitExceededError: it has more chunks than the budget allows; `read` raises it as well.
   """
 
-  def __init__(self, path: str):
+  def __init__(self, path: str, budget: Budget | None = None, folder: ModelFolder | None = None):
     self._path = path
-    if not os.path.getsize(path):
-      raise DamagedSavedModelError(f"{path}: the file is empty")
-    with open(path, "rb") as f:
+    self._budget = Budget.of(budget)
+    own = ModelFolder.of(os.path.dirname(path) or ".") if folder is None else folder
+    with own.open(path, "the file of the SavedModel") as f:
+      if not os.fstat(f.fileno()).st_size:
+        raise DamagedSavedModelError(f"{path}: the file is empty")
       self._data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
-    self._chunks = {chunk.begin: chunk for chunk in self._read_headers()}
-    self.positions = [begin + i for begin, chunk in self._chunks.items() for i in range(chunk.num_records)]
+    self._chunks = list(self._read_headers())
+    self._begins = [chunk.begin for chunk in self._chunks]
     self._last: tuple[int, list[memoryview]] = (-1, [])
 
+  @property
+  def last_position(self) -> int | None:
+    """The position of the last record; None if there are no records."""
+    filled = (chunk for chunk in reversed(self._chunks) if chunk.num_records)
+    return next((chunk.begin + chunk.num_records - 1 for chunk in filled), None)
+
   def read(self, position: int) -> memoryview:
-    """Returns the record at one of `positions`.
+    """Returns the record at a position.
 
     Raises:
       DamagedSavedModelError: no record is there, or its chunk is damaged.
     """
-    begin = max((begin for begin in self._chunks if begin <= position), default=-1)
-    chunk = self._chunks.get(begin)
-    if chunk is None or position - begin >= chunk.num_records:
+    number = bisect.bisect_right(self._begins, position) - 1
+    if number < 0 or position - self._begins[number] >= self._chunks[number].num_records:
       raise self._damaged(position, "no record begins there")
-    if self._last[0] != begin:
-      self._last = (begin, self._decode(chunk))
-    return self._last[1][position - begin]
+    chunk = self._chunks[number]
+    if self._last[0] != chunk.begin:
+      self._last = (chunk.begin, self._decode(chunk))
+    return self._last[1][position - chunk.begin]
 
   def _read_headers(self) -> Iterator[_Chunk]:
     """Yields the chunks that hold records."""
     begin = 0
     while begin < len(self._data):
+      self._spend(_CHUNK_BYTES, begin)
       header = self._bytes(begin, 0, _HEADER.size)
       stored, data_size, data_hash, kind_and_count, decoded_size = _HEADER.unpack(header)
       if highway_hash_64(bytes(header[8:])) != stored:
@@ -123,20 +143,27 @@ class RecordFile:
       sizes_size, start = decode_varint(data, 1, len(data))
       if start + sizes_size > len(data):
         raise ValueError("sizes of records are cut off")
-      sizes = self._decompressed(compression, memoryview(data)[start : start + sizes_size], None)
-      values = self._decompressed(compression, memoryview(data)[start + sizes_size :], chunk.decoded_size)
+      sizes = self._decompressed(chunk, compression, memoryview(data)[start : start + sizes_size], None)
+      values = self._decompressed(chunk, compression, memoryview(data)[start + sizes_size :], chunk.decoded_size)
+      self._spend(_RECORD_BYTES * chunk.num_records, chunk.begin)
       return _split(values, bytes(sizes), chunk.num_records)
+    except LimitExceededError:
+      raise
     except (ValueError, IndexError, cramjam.DecompressionError) as e:
       raise self._damaged(chunk.begin, str(e)) from e
 
-  def _decompressed(self, compression: int, data: memoryview, size: int | None) -> memoryview:
+  def _spend(self, num_bytes: int, begin: int) -> None:
+    self._budget.spend_unpacked_bytes(num_bytes, len(self._data), f"{self._path}: chunk of records at byte {begin}")
+
+  def _decompressed(self, chunk: _Chunk, compression: int, data: memoryview, size: int | None) -> memoryview:
     if compression == 0:
       return data
     if compression not in _DECOMPRESS:
       raise ValueError(f"compression of type {bytes([compression])!r}")
     stored, start = decode_varint(bytes(data[:10]), 0, min(10, len(data)))
-    if size not in (None, stored) or stored > max(_FREE_BYTES, _MOST_RATIO * len(data)):
+    if size not in (None, stored):
       raise ValueError(f"{len(data)} bytes claim to be {stored} when they are decompressed; expected {size}")
+    self._spend(stored, chunk.begin)
     target = bytearray(stored)
     written = _DECOMPRESS[compression](bytes(data[start:]), target)
     if written != stored:

@@ -29,7 +29,7 @@ def with_default_args(
   Args:
     tf_fn: a function of tensors.
     input_signature: a spec for each argument, nested as the argument: `tf.TensorSpec`, `TensorSpecWithDefault`, or
-      anything with `shape` and `dtype`.
+      anything with `shape` and `dtype`. Names that repeat are numbered.
     where: what the function is for, for messages.
 
   Raises:
@@ -49,7 +49,7 @@ def with_default_args(
     value if value is inspect.Parameter.empty else jax.tree.map(tf.convert_to_tensor, value)
     for value in default_values(signature, where)
   ]
-  specs = named_specs(signature, where)
+  specs = named_specs(signature, where, number_repeated=True)
 
   def call(*inputs: Any) -> Any:
     return tf_fn(*inputs)
@@ -67,7 +67,7 @@ def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
   ones. An input is primary if it has no default, or if its `TensorSpecWithDefault` says so.
 
   Args:
-    input_signature: a spec for each input, nested as the input.
+    input_signature: a spec for each input, nested as the input. Names that repeat are numbered.
 
   Returns:
     A function of the inputs, which returns a tuple of them. It raises `tf.errors.InvalidArgumentError` if primary
@@ -87,7 +87,7 @@ def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
   where = "make_auto_batching_function"
   tf = import_tensorflow(where)
   signature = checked_signature(input_signature, where)
-  specs = jax.tree.leaves(named_specs(signature, where))
+  specs = jax.tree.leaves(named_specs(signature, where, number_repeated=True))
   primary = [not isinstance(leaf, TensorSpecWithDefault) or leaf.is_primary for leaf in jax.tree.leaves(signature)]
   if not any(primary):
     raise SaveInputError(

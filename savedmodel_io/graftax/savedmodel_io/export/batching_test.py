@@ -56,3 +56,13 @@ def test_one_input_must_be_primary():
 def test_scalars_have_no_batch_size():
   with pytest.raises(SaveInputError, match=r"the inputs \['a'\] are scalars"):
     make_auto_batching_function([tf.TensorSpec([], name="a")])
+
+
+def test_names_of_nested_inputs_may_repeat():
+  # orbax.export accepts them; TensorFlow numbers them.
+  x = tf.TensorSpec([None], tf.int32, "x")
+  weight = TensorSpecWithDefault(tf.TensorSpec([None], tf.float32, "x"), [1.0])
+  batched = make_auto_batching_function([{"a": x, "b": x}, weight])
+  pair, repeated = batched({"a": [1, 2], "b": [3, 4]})
+  np.testing.assert_array_equal(pair["b"], [3, 4])
+  np.testing.assert_array_equal(repeated, [1.0, 1.0])

@@ -8,7 +8,7 @@ import jax
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import import_dtensor
 
-__all__ = ["jax_array_to_dtensor", "split_axes"]
+__all__ = ["jax_array_to_dtensor", "one_spelling", "split_axes"]
 
 # Any in this module: TensorFlow ships no type information.
 
@@ -18,7 +18,8 @@ def jax_array_to_dtensor(
   pspec: jax.sharding.PartitionSpec | None,
   dmesh: Any,
   jax_mesh: jax.sharding.Mesh | None = None,
-  allow_multi_axis_sharding_consolidation: bool | None = False,
+  allow_multi_axis_sharding_consolidation: bool | None = None,
+  allow_multi_axis_sharding_conslidation: bool | None = None,
 ) -> Any:
   """Returns an array as a DTensor that is split in the same way.
 
@@ -29,13 +30,16 @@ def jax_array_to_dtensor(
     jax_mesh: the mesh of JAX; by default that of the array.
     allow_multi_axis_sharding_consolidation: DTensor splits a dimension by one mesh axis. If true, an array whose
       dimension is split by several axes is split by the largest of them instead.
+    allow_multi_axis_sharding_conslidation: the same, in the spelling of earlier versions of orbax.export.
 
   Raises:
-    SaveInputError: a dimension is split by several axes, or its size is not a multiple of that of the axis.
+    SaveInputError: the two spellings contradict each other, a dimension is split by several axes, or its size is not a
+      multiple of that of the axis.
   """
+  consolidate = one_spelling(allow_multi_axis_sharding_conslidation, allow_multi_axis_sharding_consolidation)
   dtensor = import_dtensor("DTensor")
   sizes = {name: dmesh.dim_size(name) for name in dmesh.dim_names}
-  axes = split_axes(arr.shape, pspec, sizes, consolidate=bool(allow_multi_axis_sharding_consolidation))
+  axes = split_axes(arr.shape, pspec, sizes, consolidate=consolidate)
   if jax_mesh is None:
     jax_mesh = arr.sharding.mesh
   sharding = jax.sharding.NamedSharding(jax_mesh, jax.sharding.PartitionSpec(*axes))
@@ -46,6 +50,20 @@ def jax_array_to_dtensor(
   local = [shards[device] for device in jax_mesh.devices.flat if device in shards]
   layout = dtensor.Layout([dtensor.UNSHARDED if axis is None else axis for axis in axes], dmesh)
   return dtensor.pack(local, layout)
+
+
+def one_spelling(conslidation: bool | None, consolidation: bool | None) -> bool:
+  """Returns the value of an argument that has two spellings.
+
+  Raises:
+    SaveInputError: both are given and differ.
+  """
+  if conslidation is not None and consolidation is not None and conslidation != consolidation:
+    raise SaveInputError(
+      f"allow_multi_axis_sharding_conslidation={conslidation!r} and "
+      f"allow_multi_axis_sharding_consolidation={consolidation!r} are the same argument; pass one of them"
+    )
+  return bool(conslidation or consolidation)
 
 
 def split_axes(

@@ -26,6 +26,7 @@ import tensorflow as tf
 from jax.sharding import NamedSharding, PartitionSpec as P
 from graftax.savedmodel_io import (
   ExportManager, JaxModule, ServingConfig, get_current_dtensor_mesh, get_pspec_from_jax_arrays, initialize_dtensor,
+  jax_array_to_dtensor,
   load, maybe_enable_dtensor_export_on,
 )
 from graftax.savedmodel_io.errors import SaveInputError
@@ -82,6 +83,10 @@ with maybe_enable_dtensor_export_on(mesh):
     _, variable = module.variables
     assert variable.layout.sharding_specs == ["unsharded", "x"]
     np.testing.assert_array_equal(tf.experimental.dtensor.unpack(variable.read_value())[2], kernel[:, 2:4])
+    tensor = jax_array_to_dtensor(
+      params["kernel"], pspecs["kernel"], get_current_dtensor_mesh(), **{f"allow_multi_axis_sharding_{spelling}": True}
+    )
+    assert tf.experimental.dtensor.fetch_layout(tensor).sharding_specs == ["unsharded", "x"]
   try:
     JaxModule(params, apply, pspecs=pspecs)
   except SaveInputError as e:

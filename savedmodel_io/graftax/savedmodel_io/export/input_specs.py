@@ -145,23 +145,41 @@ def default_values(input_signature: Sequence[Any], where: str) -> list[Any]:
   return values
 
 
-def named_specs(input_signature: Sequence[Any], where: str) -> tuple[Any, ...]:
+def named_specs(input_signature: Sequence[Any], where: str, *, number_repeated: bool = False) -> tuple[Any, ...]:
   """Returns an input signature with an `InputSpec` for each leaf.
 
   A leaf without a name has the name that TensorFlow gives it: "inputs_0" for the first input, and "inputs_0_a" for its
   element "a".
 
+  Args:
+    input_signature: a spec for each input, nested as the input.
+    where: what the signature is for, for messages.
+    number_repeated: if several leaves have one name, add numbers to it, as TensorFlow does.
+
   Raises:
-    SaveInputError: several leaves have one name.
+    SaveInputError: several leaves have one name, and they are not numbered.
   """
   leaves, structure = jax.tree.flatten(tuple(input_signature))
   paths = variable_names({"inputs": tuple(input_signature)}, "_")
   specs = [_input_spec(_without_default(leaf), path, where) for leaf, path in zip(leaves, paths, strict=True)]
+  if number_repeated:
+    specs = _numbered(specs)
   names = [spec.name for spec in specs]
   repeated = sorted({name for name in names if names.count(name) > 1})
   if repeated:
     raise SaveInputError(f"{where}: several inputs are named {repeated}; rename all but one")
   return structure.unflatten(specs)
+
+
+def _numbered(specs: Sequence[InputSpec]) -> list[InputSpec]:
+  found: dict[str, InputSpec] = {}
+  for spec in specs:
+    name, number = spec.name, 0
+    while name in found or (number and any(name == other.name for other in specs)):
+      number += 1
+      name = f"{spec.name}_{number}"
+    found[name] = dataclasses.replace(spec, name=name)
+  return list(found.values())
 
 
 def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.export._tensorflow import import_tensorflow, imported_tensorflow, tensorflow_module_class
+from graftax.savedmodel_io.export.dtensor_arrays import one_spelling
 from graftax.savedmodel_io.export.live_methods import LiveMethods, live_methods
 from graftax.savedmodel_io.export.module_methods import ModuleMethod, module_methods
 from graftax.savedmodel_io.export.module_parameters import ModuleParameters, module_parameters
@@ -105,7 +105,7 @@ class JaxModule:
     self._sharding = module_sharding(
       self._parameters,
       pspecs,
-      _one_spelling(allow_multi_axis_sharding_conslidation, allow_multi_axis_sharding_consolidation),
+      one_spelling(allow_multi_axis_sharding_conslidation, allow_multi_axis_sharding_consolidation),
     )
     self._live = None
     self._lock = threading.RLock()
@@ -199,12 +199,3 @@ def module_variables(module: JaxModule) -> tuple[Any, ...]:
     LibraryNotFoundError: TensorFlow is not installed.
   """
   return module._made_live().variables
-
-
-def _one_spelling(conslidation: bool | None, consolidation: bool | None) -> bool:
-  if conslidation is not None and consolidation is not None and conslidation != consolidation:
-    raise SaveInputError(
-      f"allow_multi_axis_sharding_conslidation={conslidation!r} and "
-      f"allow_multi_axis_sharding_consolidation={consolidation!r} are the same argument; pass one of them"
-    )
-  return bool(conslidation or consolidation)

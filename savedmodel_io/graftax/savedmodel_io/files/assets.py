@@ -7,12 +7,13 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import schema
+from graftax.graphdef_ir import ModelFolder, schema
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 
 __all__ = ["Asset", "Assets", "read_assets"]
 
 _FOLDER = "assets"
+_NO_FOLDER = ModelFolder()
 _COLLECTION = "saved_model_assets"
 
 
@@ -32,14 +33,20 @@ class Asset:
 
 
 class Assets(Mapping[str, Path]):
-  """File name -> path of the asset files, in the order in which the object graph counts them."""
+  """File name -> path of the asset files, in the order in which the object graph counts them.
 
-  def __init__(self, assets: tuple[Asset, ...]):
+  Looking a name up raises UnsafeFileError if its file is a link that leads out of the model's folder.
+  """
+
+  def __init__(self, assets: tuple[Asset, ...], folder: ModelFolder = _NO_FOLDER):
     self.entries = assets
     self._paths = {asset.filename: asset.path for asset in assets}
+    self._folder = folder
 
   def __getitem__(self, filename: str) -> Path:
-    return self._paths[filename]
+    path = self._paths[filename]
+    self._folder.resolved(path, f"asset {filename!r}")
+    return path
 
   def __iter__(self) -> Iterator[str]:
     return iter(self._paths)
@@ -51,14 +58,20 @@ class Assets(Mapping[str, Path]):
     return f"Assets({self._paths!r})"
 
 
-def read_assets(meta_graph: schema.MetaGraphDef, directory: str) -> Assets:
+def read_assets(meta_graph: schema.MetaGraphDef, directory: str, folder: ModelFolder | None = None) -> Assets:
   """Returns the asset files that a MetaGraph refers to. Whether they exist is not checked.
+
+  Args:
+    meta_graph: the MetaGraph.
+    directory: the folder of the model.
+    folder: the files that may be read; by default those in `directory`.
 
   Raises:
     DamagedSavedModelError: a record is damaged, or its file name leads out of the `assets` folder.
   """
   records = list(meta_graph.asset_file_def) or _collection_records(meta_graph)
-  return Assets(tuple(_read_asset(record, directory) for record in records))
+  own = ModelFolder.of(directory) if folder is None else folder
+  return Assets(tuple(_read_asset(record, directory) for record in records), own)
 
 
 def _collection_records(meta_graph: schema.MetaGraphDef) -> list[schema.AssetFileDef]:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import schema
+from graftax.graphdef_ir import ModelFolder, schema
 from graftax.savedmodel_io.errors import DamagedSavedModelError
 
 __all__ = ["Fingerprint", "read_fingerprint"]
 
 _FILENAME = "fingerprint.pb"
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,21 @@ class Fingerprint:
   uuid: str
 
 
-def read_fingerprint(directory: str) -> Fingerprint | None:
+def read_fingerprint(directory: str, folder: ModelFolder | None = None) -> Fingerprint | None:
   """Returns the fingerprint of the SavedModel in a folder, or None if it was saved without one.
 
+  Args:
+    directory: the folder.
+    folder: the files that may be read; by default those in `directory`.
+
   Raises:
+    UnsafeFileError: the file is a link to another folder, or not a regular file.
     DamagedSavedModelError: the file cannot be parsed.
   """
   path = os.path.join(directory, _FILENAME)
   try:
-    with open(path, "rb") as f:
-      proto = schema.FingerprintDef.FromString(f.read())
+    own = ModelFolder.of(directory) if folder is None else folder
+    proto = schema.FingerprintDef.FromString(own.read(path, "the fingerprint of the SavedModel", max_bytes=_MOST_BYTES))
   except FileNotFoundError:
     return None
   except DecodeError as e:

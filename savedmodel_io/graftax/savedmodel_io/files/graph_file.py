@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 
-from graftax.graphdef_ir import ParseError, parse_message, schema
+from graftax.graphdef_ir import ModelFolder, ParseError, parse_message, schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
-from graftax.savedmodel_io.checkpoint.state import latest_checkpoint
+from graftax.savedmodel_io.checkpoint.state import newest_checkpoint
 from graftax.savedmodel_io.checkpoint.v1_reader import is_v1_checkpoint
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, NotASavedModelError
 
@@ -37,22 +37,27 @@ def is_graph_file(path: str | os.PathLike[str]) -> bool:
   return os.path.isfile(path) and name.endswith((*_GRAPH_SUFFIXES, *_META_SUFFIXES))
 
 
-def meta_graph_of_folder(folder: str) -> str | None:
+def meta_graph_of_folder(folder: str, allowed: ModelFolder | None = None) -> str | None:
   """Returns the `.meta` file of the newest checkpoint of a TF1 training folder, or None if it is not such a folder."""
   try:
-    path = latest_checkpoint(folder) + _META_SUFFIX
+    path = newest_checkpoint(folder, allowed) + _META_SUFFIX
   except CheckpointNotFoundError:
     return None
   return path if os.path.isfile(path) else None
 
 
-def read_graph_file(path: str) -> tuple[Literal["GraphDef", "MetaGraph"], schema.MetaGraphDef]:
+def read_graph_file(path: str, folder: ModelFolder) -> tuple[Literal["GraphDef", "MetaGraph"], schema.MetaGraphDef]:
   """Returns `"GraphDef"` or `"MetaGraph"`, and the MetaGraph; for a GraphDef it holds the graph alone.
 
+  Args:
+    path: the file.
+    folder: the files that may be read.
+
   Raises:
+    UnsafeFileError: the file is a link to another folder, or not a regular file.
     NotASavedModelError: the file is something else, or damaged.
   """
-  data = _read(path)
+  data = _read(path, folder)
   if path.endswith(_META_SUFFIXES):
     return "MetaGraph", _parse(schema.MetaGraphDef, data, path)
   graph = _parse(schema.GraphDef, data, path)
@@ -66,8 +71,8 @@ def read_graph_file(path: str) -> tuple[Literal["GraphDef", "MetaGraph"], schema
   return "GraphDef", schema.MetaGraphDef(graph_def=graph)
 
 
-def _read(path: str) -> bytes:
-  with open(path, "rb") as f:
+def _read(path: str, folder: ModelFolder) -> bytes:
+  with folder.open(path, "the file of the graph") as f:
     # A wrong file may be gigabytes long.
     data = f.read(_NUM_FIRST_BYTES)
     size = os.fstat(f.fileno()).st_size
@@ -79,17 +84,17 @@ def _read(path: str) -> bytes:
     return data + f.read()
 
 
-def checkpoint_of_meta_graph(path: str) -> str | None:
+def checkpoint_of_meta_graph(path: str, folder: ModelFolder) -> str | None:
   """Returns the path of the checkpoint of a MetaGraph: the one of the same name, or the newest in its folder."""
   suffix = next((suffix for suffix in _META_SUFFIXES if path.endswith(suffix)), os.path.splitext(path)[1])
   own = path.removesuffix(suffix)
-  return next((prefix for prefix in _candidates(own) if _is_checkpoint(prefix)), None)
+  return next((prefix for prefix in _candidates(own, folder) if _is_checkpoint(prefix)), None)
 
 
-def _candidates(own: str) -> Iterator[str]:
+def _candidates(own: str, folder: ModelFolder) -> Iterator[str]:
   yield own
   try:
-    yield latest_checkpoint(os.path.dirname(own) or ".")
+    yield newest_checkpoint(os.path.dirname(own) or ".", folder)
   except CheckpointNotFoundError:
     return
 

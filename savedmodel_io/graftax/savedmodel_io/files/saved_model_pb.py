@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import ParseError, parse_text_form, schema
+from graftax.graphdef_ir import Budget, ModelFolder, ParseError, UnsafeFileError, parse_text_form, schema
 from graftax.savedmodel_io.chunked.merging import read_chunked_saved_model
 from graftax.savedmodel_io.errors import (
   DamagedSavedModelError,
@@ -21,6 +21,7 @@ __all__ = [
   "is_saved_model",
   "is_saved_model_file",
   "model_file",
+  "model_file_size",
   "read_saved_model",
 ]
 
@@ -34,9 +35,14 @@ _FIRST_BYTES = (b"\x08", b"\x12")
 # A GraphDef begins with its first node.
 _GRAPH_FIRST_BYTE = b"\n"
 _GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
+# What a MetaGraph takes in memory at least.
+_META_GRAPH_BYTES = 1000
 # Folders of a listing in a message.
 _NUM_SHOWN = 10
 _SERVE = frozenset(["serve"])
+_MOST_BYTES = (1 << 31) - 1
+# The beginning of errors about the file.
+_FILE = "the file of the SavedModel"
 
 
 def is_saved_model(path: str | os.PathLike[str]) -> bool:
@@ -54,25 +60,40 @@ def model_file(path: str | os.PathLike[str]) -> str:
   return next((name for name in (_TEXT, _CHUNKED) if os.path.isfile(os.path.join(path, name))), _BINARY)
 
 
-def read_saved_model(directory: str) -> schema.SavedModel:
+def read_saved_model(
+  directory: str, budget: Budget | None = None, folder: ModelFolder | None = None
+) -> schema.SavedModel:
   """Returns the parsed `saved_model.pb` (or `.pbtxt`, or `.cpb`, which is in chunks) of a folder.
 
+  Args:
+    directory: the folder.
+    budget: limits what chunks decompress to.
+    folder: the files that may be read; by default those in `directory`.
+
   Raises:
+    UnsafeFileError: the file is a link to another folder, not a regular file, or too large.
     SavedModelNotFoundError: the folder or the file is not there.
     NotASavedModelError: the file is something else.
     DamagedSavedModelError: the file is cut off or damaged.
     UnsupportedSavedModelError: the file is of a later format version, or in chunks of a kind that TensorFlow does not
       write.
+    LimitExceededError: the file asks for more memory than the budget allows.
   """
-  binary, text, chunked = (os.path.join(directory, name) for name in (_BINARY, _TEXT, _CHUNKED))
-  if os.path.isfile(binary):
-    path, model = binary, _parse_binary(binary)
-  elif os.path.isfile(text):
-    path, model = text, _parse_text(text)
-  elif os.path.isfile(chunked):
-    path, model = chunked, read_chunked_saved_model(chunked)
+  own = ModelFolder.of(directory) if folder is None else folder
+  paths = [os.path.join(directory, name) for name in (_BINARY, _TEXT, _CHUNKED)]
+  path = next(filter(os.path.exists, paths), "")
+  if path.endswith(_BINARY):
+    model = _parse_binary(path, own)
+  elif path.endswith(_TEXT):
+    model = _parse_text(path, own)
+  elif path:
+    model = read_chunked_saved_model(path, budget, own)
   else:
     raise SavedModelNotFoundError(_describe_missing(directory))
+  num_meta_graphs = len(model.meta_graphs)
+  Budget.of(budget).spend_unpacked_bytes(
+    _META_GRAPH_BYTES * num_meta_graphs, os.path.getsize(path), f"{path}: {num_meta_graphs} MetaGraphs"
+  )
   if not model.meta_graphs:
     raise NotASavedModelError(f"{path}: parses, but holds no MetaGraph; it is cut off, or not a SavedModel")
   if model.saved_model_schema_version not in _SCHEMA_VERSIONS:
@@ -85,6 +106,12 @@ def read_saved_model(directory: str) -> schema.SavedModel:
 def all_tags(model: schema.SavedModel) -> tuple[frozenset[str], ...]:
   """Returns the tags of each MetaGraph, in the order of the file."""
   return tuple(frozenset(meta_graph.meta_info_def.tags) for meta_graph in model.meta_graphs)
+
+
+def model_file_size(directory: str) -> int:
+  """Returns the size of the file that `read_saved_model` reads."""
+  paths = (os.path.join(directory, name) for name in (_BINARY, _TEXT, _CHUNKED))
+  return next((os.path.getsize(path) for path in paths if os.path.isfile(path)), 0)
 
 
 def choose_meta_graph(model: schema.SavedModel, tags: str | Iterable[str] | None, path: str) -> schema.MetaGraphDef:
@@ -109,14 +136,15 @@ def choose_meta_graph(model: schema.SavedModel, tags: str | Iterable[str] | None
   if len(found) != 1:
     asked = "no tags given" if tags is None else f"tags {sorted(wanted)}"
     raise UnknownTagsError(
-      f"{path}: {asked}: {len(found)} MetaGraphs match exactly; there are {[sorted(have) for have in tag_sets]}. "
+      f"{path}: {asked}: {len(found)} of {len(tag_sets)} MetaGraphs match exactly; there are "
+      f"{[sorted(have) for have in tag_sets[:_NUM_SHOWN]]}. "
       "Pass tags= with one of these sets."
     )
   return found[0]
 
 
-def _parse_binary(path: str) -> schema.SavedModel:
-  with open(path, "rb") as f:
+def _parse_binary(path: str, folder: ModelFolder) -> schema.SavedModel:
+  with folder.open(path, _FILE) as f:
     # A wrong file may be gigabytes long: one byte tells most of them apart.
     first = f.read(1)
     if first not in _FIRST_BYTES:
@@ -124,16 +152,18 @@ def _parse_binary(path: str) -> schema.SavedModel:
       raise NotASavedModelError(
         f"{path}: not a SavedModel: it begins with {first!r}, expected one of {_FIRST_BYTES}.{hint}"
       )
-    data = first + f.read()
+    size = os.fstat(f.fileno()).st_size
+    if size > _MOST_BYTES:
+      raise UnsafeFileError(f"{path}: has {size} bytes; protobuf reads at most {_MOST_BYTES}.")
+    data = first + f.read(_MOST_BYTES)
   try:
     return schema.SavedModel.FromString(data)
   except DecodeError as e:
     raise DamagedSavedModelError(f"{path}: {len(data)} bytes cannot be parsed as a SavedModel: {e}") from e
 
 
-def _parse_text(path: str) -> schema.SavedModel:
-  with open(path, "rb") as f:
-    data = f.read()
+def _parse_text(path: str, folder: ModelFolder) -> schema.SavedModel:
+  data = folder.read(path, _FILE)
   try:
     return parse_text_form(schema.SavedModel, data)
   except ParseError as e:
@@ -145,6 +175,8 @@ def _describe_missing(directory: str) -> str:
     return f"{directory}: no such folder; expected the folder that holds {_BINARY}"
   if os.path.isfile(directory):
     return f"{directory}: a file; expected the folder that holds {_BINARY}.{_file_hint(directory)}"
+  if not os.path.isdir(directory):
+    return f"{directory}: a pipe or a device; expected the folder that holds {_BINARY}"
   inside = sorted(os.listdir(directory))
   hint = _folder_hint(directory, inside)
   return f"{directory}: holds neither {_BINARY} nor {_TEXT}; it holds {inside[:_NUM_SHOWN]}.{hint}"

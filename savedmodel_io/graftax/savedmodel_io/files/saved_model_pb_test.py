@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import hypothesis
@@ -140,7 +141,7 @@ def test_a_meta_graph_is_chosen_by_exactly_its_tags(tag_sets, tags, chosen):
 @pytest.mark.parametrize(
   ("tag_sets", "tags", "message"),
   [
-    ([["serve"]], "train", r"tags \['train'\]: 0 MetaGraphs match exactly; there are \[\['serve'\]\]"),
+    ([["serve"]], "train", r"tags \['train'\]: 0 of 1 MetaGraphs match exactly; there are \[\['serve'\]\]"),
     ([["serve", "gpu"], ["train"]], None, r"no tags given: 0 .*\['gpu', 'serve'\], \['train'\]"),
     ([["serve"], ["serve"]], "serve", "2 MetaGraphs match"),
   ],
@@ -183,3 +184,9 @@ def test_a_graph_in_place_of_a_model_is_told_what_converts_it(tmp_path):
   (tmp_path / "saved_model.pb").write_bytes(schema.GraphDef(node=[schema.NodeDef(name="x")]).SerializeToString())
   with pytest.raises(NotASavedModelError, match=r"convert\(pathlib.Path\('.*saved_model.pb'\).read_bytes\(\), inputs"):
     read_saved_model(str(tmp_path))
+
+
+def test_a_pipe_is_not_a_model(tmp_path):
+  os.mkfifo(tmp_path / "model")
+  with pytest.raises(SavedModelNotFoundError, match="model: a pipe or a device; expected the folder"):
+    read_saved_model(tmp_path / "model")

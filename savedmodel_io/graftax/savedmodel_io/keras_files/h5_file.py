@@ -12,10 +12,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from graftax.graphdef_ir import DType, optional_library
+from graftax.graphdef_ir import Budget, DType, LimitExceededError, optional_library
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
+from graftax.savedmodel_io.keras_files.h5_chunks import read_chunks
 
-__all__ = ["Group", "Walk", "attribute_texts", "child", "children", "name_attribute", "open_h5", "require_h5py"]
+__all__ = ["Group", "Walk", "attribute_texts", "child", "name_attribute", "open_h5", "require_h5py"]
 
 # Any in this module: h5py ships no type information.
 Group = Any
@@ -24,9 +25,10 @@ Group = Any
 _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, AttributeError, MemoryError)
 _MOST_DEPTH = 64
 _MOST_GROUPS = 1 << 16
-# Compressed datasets of more than _FREE_BYTES may be at most _MOST_RATIO times as large as their stored bytes.
-_MOST_RATIO = 100
-_FREE_BYTES = 1 << 28
+# Groups and datasets that are opened, most of which are children of those that are entered.
+_MOST_OPENED = 1 << 17
+# Of one list of names.
+_MOST_TEXT_BYTES = 1 << 26
 # HDF5 keeps attributes of up to 64 KiB beside their object, and so Keras writes no longer ones.
 _MOST_ATTRIBUTE_BYTES = 1 << 20
 
@@ -48,12 +50,15 @@ def open_h5(sources: Sequence[str | BinaryIO], path: str) -> Iterator[list[Group
   Raises:
     DamagedWeightsError: the file is damaged, or not an HDF5 file.
     UnsafeWeightsError: it refers to other files, or claims to hold more than it does.
+    LimitExceededError: the block raises it.
   """
   try:
     with contextlib.ExitStack() as files:
       yield [files.enter_context(_opened(source, path)) for source in sources]
   except (DamagedWeightsError, UnsafeWeightsError) as e:
     raise type(e)(f"{path}: {e}") from e
+  except LimitExceededError:  # it names the file
+    raise
   except _DAMAGED as e:
     raise DamagedWeightsError(f"{path}: damaged, or not an HDF5 file ({type(e).__name__}: {e})") from e
 
@@ -88,17 +93,22 @@ def child(group: Group, name: str) -> Any:
   return found
 
 
-def children(group: Group) -> Iterator[tuple[str, Any]]:
-  """Yields the groups and datasets in a group, in the order of their names."""
-  for name in sorted(group):
-    yield name, child(group, name)
-
-
 class Walk:
-  """Reads the datasets of one file, and limits how far its groups are walked: a group may lie inside itself."""
+  """Reads the datasets of one load, and limits how far its groups are walked: a group may lie inside itself.
 
-  def __init__(self) -> None:
-    self._num_groups = 0
+  Args:
+    path: the file, for messages.
+    file_bytes: the size of all files of the load.
+    h5_bytes: the size of their HDF5 files, which is larger if they are compressed.
+    budget: limits what compressed datasets may unpack to.
+  """
+
+  def __init__(self, path: str, file_bytes: int, h5_bytes: int, budget: Budget) -> None:
+    self._path = path
+    self._file_bytes = file_bytes
+    self._h5_bytes = h5_bytes
+    self._budget = budget
+    self._num_groups = self._num_opened = self._stored_bytes = 0
     self._read: set[int] = set()
 
   def enter(self, group: Group, depth: int) -> None:
@@ -110,12 +120,24 @@ class Walk:
         f"{_MOST_DEPTH} deep"
       )
 
+  def children(self, group: Group) -> Iterator[tuple[str, Any]]:
+    """Yields the groups and datasets in a group, in the order of their names."""
+    self._num_opened += len(group)
+    if self._num_opened > _MOST_OPENED:
+      raise UnsafeWeightsError(
+        f"{group.name[:200]!r}: {self._num_opened} groups and datasets with those before; expected at most "
+        f"{_MOST_OPENED}"
+      )
+    for name in sorted(group):
+      yield name, child(group, name)
+
   def read(self, dataset: Any) -> np.ndarray:
     """Returns the values of a dataset, numbers or booleans.
 
     Raises:
-      DamagedWeightsError: it is not a dataset of numbers, or nothing of it is stored.
+      DamagedWeightsError: it is not a dataset of numbers, or a part of it is not stored or does not unpack to its size.
       UnsafeWeightsError: its values are in other files, or are more than the file can hold.
+      LimitExceededError: it unpacks to more than the budget allows.
     """
     if not hasattr(dataset, "shape") or not hasattr(dataset, "dtype"):
       raise DamagedWeightsError(f"{dataset.name!r} is a group; expected a dataset")
@@ -124,7 +146,28 @@ class Walk:
     if hash(dataset.id) in self._read:  # that of its place in the file
       raise UnsafeWeightsError(f"{dataset.name!r} has several names; its values would be read several times")
     self._read.add(hash(dataset.id))
-    return _read_array(dataset)
+    dtype = _dtype(dataset)
+    self._check_size(dataset)
+    array = np.empty(dataset.shape, dataset.dtype)
+    if array.size and dataset.chunks is not None:
+      read_chunks(dataset, array, self._h5_bytes)
+    elif array.size:
+      dataset.read_direct(array) if array.ndim else array.__setitem__((), dataset[()])
+    return array if dtype is None else array.view(dtype)
+
+  def _check_size(self, dataset: Any) -> None:
+    wanted, stored = dataset.size * dataset.dtype.itemsize, dataset.id.get_storage_size()
+    self._stored_bytes += stored
+    if self._stored_bytes > self._h5_bytes:
+      raise UnsafeWeightsError(
+        f"{dataset.name!r} has {stored} bytes, {self._stored_bytes} with the datasets before it, but the file only "
+        f"{self._h5_bytes}: they share bytes"
+      )
+    if dataset.chunks is not None and stored:
+      where = f"{self._path}: {dataset.name!r}, of {wanted} bytes,"
+      self._budget.spend_unpacked_bytes(max(wanted - stored, 0), self._file_bytes, where)
+    elif wanted > stored:
+      raise UnsafeWeightsError(f"{dataset.name!r} claims to hold {wanted} bytes, of which the file has {stored}")
 
 
 def attribute_texts(group: Group, name: str) -> list[str] | None:
@@ -132,8 +175,12 @@ def attribute_texts(group: Group, name: str) -> list[str] | None:
   if name in group.attrs:
     return _texts(group, name)
   parts: list[list[str]] = []
+  text_bytes = 0
   while f"{name}{len(parts)}" in group.attrs:
     parts.append(_texts(group, f"{name}{len(parts)}"))
+    text_bytes += sum(map(len, parts[-1]))
+    if text_bytes > _MOST_TEXT_BYTES:
+      raise UnsafeWeightsError(f"attributes {name!r} of {group.name!r} hold more than {_MOST_TEXT_BYTES} bytes of text")
   return [text for part in parts for text in part] if parts else None
 
 
@@ -167,15 +214,6 @@ def _text(value: Any, name: str) -> str:
   return value
 
 
-def _read_array(dataset: Any) -> np.ndarray:
-  dtype = _dtype(dataset)
-  _check_size(dataset)
-  array = np.empty(dataset.shape, dataset.dtype)
-  if array.size:
-    dataset.read_direct(array) if array.ndim else array.__setitem__((), dataset[()])
-  return array if dtype is None else array.view(dtype)
-
-
 def _dtype(dataset: Any) -> np.dtype | None:
   """Returns the type to view the bytes as, None if it is the stored one."""
   # HDF5 has no bfloat16: Keras writes it as two opaque bytes, and nothing else so.
@@ -183,12 +221,12 @@ def _dtype(dataset: Any) -> np.dtype | None:
     return DType.BFLOAT16.numpy
   if dataset.dtype.kind not in "fiubc" or dataset.dtype.hasobject:
     raise DamagedWeightsError(f"{dataset.name!r} has elements of type {dataset.dtype}; expected numbers")
+  if dataset.chunks is not None and not dataset.id.get_type().equal(_h5_type(dataset.dtype)):
+    raise DamagedWeightsError(f"{dataset.name!r} has elements of an unusual type, which is stored like {dataset.dtype}")
   return None
 
 
-def _check_size(dataset: Any) -> None:
-  wanted, stored = dataset.size * dataset.dtype.itemsize, dataset.id.get_storage_size()
-  is_compressed = dataset.id.get_create_plist().get_nfilters() > 0
-  most = max(_FREE_BYTES, _MOST_RATIO * stored) if is_compressed and stored else stored
-  if wanted > most:
-    raise UnsafeWeightsError(f"{dataset.name!r} claims to hold {wanted} bytes, of which the file has {stored}")
+def _h5_type(dtype: np.dtype) -> Any:
+  import h5py
+
+  return h5py.h5t.py_create(dtype, logical=True)

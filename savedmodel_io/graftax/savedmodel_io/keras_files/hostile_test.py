@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import zipfile
+import zlib
 
 import h5py
 import hypothesis
@@ -11,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from graftax.graphdef_ir import LibraryNotFoundError
+from graftax.graphdef_ir import LibraryNotFoundError, LimitExceededError, Limits
 from graftax.savedmodel_io import read_weights
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError, WeightsError
-from graftax.savedmodel_io.keras_files import guard
+from graftax.savedmodel_io.keras_files import guard, h5_file
 from graftax.testing.resource_limits import within_limits
 
 _VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -109,6 +110,58 @@ def _bomb(file) -> None:
   values[: 1 << 24] = np.zeros(1 << 24, "u1")
 
 
+def _bombs(file) -> None:
+  layer = _layer(file)
+  for i in range(10):
+    values = layer.create_dataset(str(i), (1 << 25,), "u1", chunks=(1 << 25,), compression="gzip")
+    values.id.write_direct_chunk((0,), zlib.compress(bytes(1 << 25)))
+
+
+def _in_chunks(file, **options):
+  return _layer(file).create_dataset("0", (8,), "f4", chunks=(4,), **options)
+
+
+def _short_chunk(file) -> None:
+  values = _in_chunks(file, compression="gzip")
+  values[:4] = 1
+  values.id.write_direct_chunk((4,), zlib.compress(bytes(8)))
+
+
+def _long_chunk(file) -> None:
+  _in_chunks(file, compression="gzip").id.write_direct_chunk((0,), zlib.compress(bytes(1 << 20)))
+
+
+def _short_plain_chunk(file) -> None:
+  values = _in_chunks(file, compression="gzip")
+  values.id.write_direct_chunk((0,), bytes(8), filter_mask=1)
+  values.id.write_direct_chunk((4,), bytes(16), filter_mask=1)
+
+
+def _missing_chunk(file) -> None:
+  _in_chunks(file, compression="gzip", fillvalue=5)[4:] = 1
+
+
+def _chunk_of_noise(file) -> None:
+  _in_chunks(file, compression="gzip").id.write_direct_chunk((0,), b"noise" * 9)
+
+
+def _wrong_checksum(file) -> None:
+  _in_chunks(file, fletcher32=True).id.write_direct_chunk((0,), bytes(16) + b"\1\0\0\0")
+
+
+def _lzf(file) -> None:
+  _in_chunks(file, compression="lzf")[:] = 1
+
+
+def _odd_numbers(file) -> None:
+  kind = h5py.h5t.STD_I32LE.copy()
+  kind.set_precision(17)
+  space, properties = h5py.h5s.create_simple((8,)), h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+  properties.set_chunk((4,))
+  values = h5py.h5d.create(_layer(file).id, b"0", kind, space, properties)
+  values.write(h5py.h5s.ALL, h5py.h5s.ALL, np.arange(8, dtype=np.int32))
+
+
 def _inside_itself(file) -> None:
   group = file.create_group("layers/a")
   group["b"] = group["c"] = group
@@ -163,7 +216,16 @@ _HOSTILE_H5 = {
   "empty_giant": (_empty_giant, UnsafeWeightsError, "claims to hold 4398046511104 bytes"),
   "empty_contiguous_giant": (_empty_contiguous_giant, UnsafeWeightsError, "claims to hold"),
   "never_written": (_never_written, UnsafeWeightsError, "20 bytes, of which the file has 0"),
-  "bomb": (_bomb, UnsafeWeightsError, "claims to hold 536870912 bytes"),
+  "bomb": (_bomb, LimitExceededError, "of 536870912 bytes, .* the limit unpacked_ratio"),
+  "bombs": (_bombs, LimitExceededError, "/8', of 33554432 bytes, .* the limit unpacked_ratio"),
+  "short_chunk": (_short_chunk, DamagedWeightsError, r"chunk \[4\] of .* unpacks to 8 bytes; expected 16"),
+  "long_chunk": (_long_chunk, DamagedWeightsError, r"chunk \[0\] of .* unpacks to 21 bytes; expected 16"),
+  "short_plain_chunk": (_short_plain_chunk, DamagedWeightsError, "chunk .*unpacks to 8 bytes|damaged"),
+  "missing_chunk": (_missing_chunk, DamagedWeightsError, r"chunk \[0\] of .* is not stored"),
+  "chunk_of_noise": (_chunk_of_noise, DamagedWeightsError, r"chunk \[0\] of .* is not gzip data"),
+  "wrong_checksum": (_wrong_checksum, DamagedWeightsError, r"the checksum of chunk \[0\]"),
+  "unknown_filter": (_lzf, UnsafeWeightsError, "compressed by filter 32000 .lzf."),
+  "odd_numbers": (_odd_numbers, DamagedWeightsError, "unusual type"),
   "inside_itself": (_inside_itself, UnsafeWeightsError, "groups"),
   "many_names": (_many_names, UnsafeWeightsError, "several names"),
   "deep": (_deep, UnsafeWeightsError, "deep"),
@@ -197,6 +259,67 @@ def test_hostile_hdf5_files_are_refused(tmp_path, case, suffix):
   with within_limits(), pytest.raises(error, match=message) as caught:
     read_weights(path, guard=False)
   assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {},
+    {"compression": "gzip"},
+    {"shuffle": True, "compression": "gzip"},
+    {"fletcher32": True},
+    {"shuffle": True, "compression": "gzip", "fletcher32": True},
+  ],
+)
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "i1", "<u8", "?", "<c8", "V2"])
+def test_values_in_chunks_are_those_that_h5py_reads(tmp_path, options, dtype):
+  values = np.random.default_rng(0).integers(0, 2 if dtype == "?" else 100, (5, 3, 14)).astype("f4")
+  array = values.astype(dtype) if dtype != "V2" else values.astype("f2").view("V2")
+  with h5py.File(tmp_path / "a.h5", "w") as file:
+    _layer(file).create_dataset("0", data=array, chunks=(2, 3, 5), **options)
+  with h5py.File(tmp_path / "a.h5") as file:
+    expected = file["layers/dense/vars/0"][()]
+  (value,) = read_weights(tmp_path / "a.h5", guard=False).values()
+  assert value.tobytes() == expected.tobytes()
+  assert value.shape == expected.shape
+  assert value.dtype.name == ("bfloat16" if dtype == "V2" else expected.dtype.name)
+
+
+def test_datasets_that_share_bytes_are_refused(tmp_path):
+  path = tmp_path / "a.h5"
+  with h5py.File(path, "w") as file:
+    layer = _layer(file)
+    for i in range(40):
+      layer.create_dataset(str(i), (10_000,), "f4")
+    layer["0"][:] = 1
+    place = layer["0"].id.get_offset()
+  nowhere = b"\3\1" + b"\xff" * 8 + (40_000).to_bytes(8, "little")
+  data = path.read_bytes()
+  assert data.count(nowhere) == 39
+  path.write_bytes(data.replace(nowhere, b"\3\1" + place.to_bytes(8, "little") + nowhere[10:]))
+  with pytest.raises(UnsafeWeightsError, match="a.h5: '/layers/dense/vars/.*' has 40000 bytes, .*: they share bytes"):
+    read_weights(path)
+
+
+def test_groups_that_are_opened_again_and_again_are_refused(tmp_path, monkeypatch):
+  def write(file) -> None:
+    file.create_group("inner/leaf")
+    for i in range(30):
+      file[f"inner/{i}"] = file["inner/leaf"]
+      file[f"layers/{i}"] = file["inner"]
+
+  (tmp_path / "a.h5").write_bytes(_h5(write))
+  monkeypatch.setattr(h5_file, "_MOST_OPENED", 500)
+  with pytest.raises(UnsafeWeightsError, match="groups and datasets with those before; expected at most 500"):
+    read_weights(tmp_path / "a.h5", guard=False)
+
+
+def test_what_a_limit_refuses_is_read_with_a_higher_limit(tmp_path):
+  (tmp_path / "a.h5").write_bytes(_h5(lambda file: _in_chunks(file, compression="gzip").write_direct(np.ones(8, "f4"))))
+  with pytest.raises(LimitExceededError, match="a.h5: '/layers/dense/vars/0', of 32 bytes, needs") as caught:
+    read_weights(tmp_path / "a.h5", guard=False, limits=Limits(unpacked_bytes=0))
+  limits = Limits(**{caught.value.limit: 100})
+  assert list(read_weights(tmp_path / "a.h5", guard=False, limits=limits)) == ["dense/kernel"]
 
 
 def _archive(
@@ -249,22 +372,22 @@ _HOSTILE_ARCHIVES = {
   "backslash": (lambda: _archive(_h5(_good), others=("..\\x",)), UnsafeWeightsError, "plain path"),
   "many_files": (
     lambda: _archive(_h5(_good), others=tuple(f"assets/{i}" for i in range(5000))),
-    UnsafeWeightsError,
-    "5002 files",
+    LimitExceededError,
+    "5002 files and folders",
   ),
   "encrypted": (lambda: _patched(_WEIGHTS, 8, b"\x01"), UnsafeWeightsError, "encrypted"),
   "unknown_compression": (lambda: _patched(_WEIGHTS, 10, b"\x62"), UnsafeWeightsError, "compressed in a way"),
   "bzip2": (lambda: _archive(_h5(_good), compression=zipfile.ZIP_BZIP2), UnsafeWeightsError, "compressed in a way"),
   "larger_than_stored": (lambda: _patched(_WEIGHTS, 24, b"\xff\xff\xff\x7f"), DamagedWeightsError, "are stored"),
   "bomb": (
-    lambda: _archive(bytes(1 << 26), compression=zipfile.ZIP_DEFLATED),
-    UnsafeWeightsError,
-    "to 67108864 bytes",
+    lambda: _archive(bytes(1 << 29), compression=zipfile.ZIP_DEFLATED),
+    LimitExceededError,
+    "'model.weights.h5' needs 536870912 bytes .* the limit unpacked_ratio",
   ),
   "config_bomb": (
     lambda: _archive(_h5(_good), bytes(1 << 27), compression=zipfile.ZIP_DEFLATED),
     UnsafeWeightsError,
-    "'config.json' unpacks",
+    "'config.json' has 134217728 bytes",
   ),
   "config_is_not_json": (lambda: _archive(_h5(_good), b"<html>"), DamagedWeightsError, "JSONDecodeError"),
   "config_is_deep": (lambda: _archive(_h5(_good), b"[" * 200_000), DamagedWeightsError, "RecursionError"),

@@ -22,7 +22,7 @@ def is_legacy_layout(file: Group) -> bool:
   return _MODEL in file or attribute_texts(file, _LAYERS) is not None
 
 
-def read_legacy_layout(file: Group) -> Iterator[tuple[str, np.ndarray]]:
+def read_legacy_layout(file: Group, walk: Walk) -> Iterator[tuple[str, np.ndarray]]:
   """Yields names, without ":0", and values of all weights, without those of the optimizer.
 
   A name that several layers have, such as "kernel:0", gets the name of the layer before it.
@@ -44,6 +44,5 @@ def read_legacy_layout(file: Group) -> Iterator[tuple[str, np.ndarray]]:
     entries += [(layer, name, group) for name in names]
   plain = [name.removesuffix(":0") for _, name, _ in entries]
   counts = Counter(plain)
-  walk = Walk()
   for (layer, name, group), short in zip(entries, plain, strict=True):
     yield f"{layer}/{short}" if counts[short] > 1 else short, walk.read(child(group, name))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graftax.savedmodel_io.errors import DamagedWeightsError
-from graftax.savedmodel_io.keras_files.h5_file import Group, Walk, children, name_attribute
+from graftax.savedmodel_io.keras_files.h5_file import Group, Walk, name_attribute
 from graftax.savedmodel_io.keras_files.variable_names import snake_case, variable_names
 
 __all__ = ["read_nested_layout"]
@@ -29,7 +29,9 @@ _DENSE_SUFFIX = "_dense"
 # Any in this module: a Keras config is nested JSON of Keras's making.
 
 
-def read_nested_layout(files: Sequence[Group], config: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+def read_nested_layout(
+  files: Sequence[Group], config: Mapping[str, Any], walk: Walk
+) -> Iterator[tuple[str, np.ndarray]]:
   """Yields names and values of all weights, without those of the optimizer and of metrics.
 
   A name consists of the names of the layers, as far as the files or `config` have them, and of the weight.
@@ -37,12 +39,13 @@ def read_nested_layout(files: Sequence[Group], config: Mapping[str, Any]) -> Ite
   Args:
     files: the file, or all files of sharded weights.
     config: the model's configuration in a `.keras` archive; {} if there is none.
+    walk: reads the datasets.
 
   Raises:
     DamagedWeightsError: a weight is not a dataset of numbers, or is in two files.
     UnsafeWeightsError: a file refers to other files, has too many groups, or claims to hold more than it does.
   """
-  yield from _object(files, (), "", config, Walk(), 0)
+  yield from _object(files, (), "", config, walk, 0)
 
 
 def _object(
@@ -51,12 +54,12 @@ def _object(
   """Yields the weights of an object and of what it holds."""
   for group in groups:
     walk.enter(group, depth)
-  for key, values in _subgroups(groups).items():
+  for key, values in _subgroups(groups, walk).items():
     if key == _WEIGHTS:
       yield from _weights(values, path, kind, walk)
     elif key in _CONTAINERS:
       configs = _layer_configs(config)
-      for name, layer in _subgroups(values).items():
+      for name, layer in _subgroups(values, walk).items():
         own = configs.get(name, {})
         label = _label(layer, own.get("name"), name)
         yield from _object(layer, (*path, label), name, own, walk, depth + 2)
@@ -65,11 +68,11 @@ def _object(
       yield from _object(values, (*path, label), _kind(kind, key, label), {}, walk, depth + 1)
 
 
-def _subgroups(groups: Sequence[Group]) -> dict[str, list[Group]]:
+def _subgroups(groups: Sequence[Group], walk: Walk) -> dict[str, list[Group]]:
   """Returns what lies in the groups of an object, without datasets, in the order of the names."""
   found: dict[str, list[Group]] = {}
   for group in groups:
-    for key, value in children(group):
+    for key, value in walk.children(group):
       if hasattr(value, "keys"):
         found.setdefault(key, []).append(value)
   return dict(sorted(found.items()))
@@ -78,7 +81,7 @@ def _subgroups(groups: Sequence[Group]) -> dict[str, list[Group]]:
 def _weights(groups: Sequence[Group], path: tuple[str, ...], kind: str, walk: Walk) -> Iterator[tuple[str, np.ndarray]]:
   arrays: dict[str, np.ndarray] = {}
   for group in groups:
-    for key, value in children(group):
+    for key, value in walk.children(group):
       if key in arrays:
         raise DamagedWeightsError(f"weight {key!r} of {group.name!r} is in two files")
       arrays[key] = walk.read(value)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graftax.graphdef_ir import ModelFolder
 from graftax.savedmodel_io.errors import DamagedWeightsError, UnsafeWeightsError
 from graftax.savedmodel_io.keras_files.h5_file import Group, child
 
@@ -17,24 +18,28 @@ _MOST_MAP_BYTES = 1 << 26
 _MOST_SHARDS = 512
 
 
-def read_weight_map(path: str) -> dict[str, tuple[str, ...]]:
+def read_weight_map(path: str, folder: ModelFolder) -> dict[str, tuple[str, ...]]:
   """Returns file name -> the groups that it holds weights of, as paths within the file.
 
   Args:
     path: a `.weights.json` file. The files that it names lie beside it.
+    folder: the files that may be read.
 
   Raises:
+    UnsafeFileError: one of the files is a link to another folder, or not a regular file.
     DamagedWeightsError: it is damaged, or something else, or one of the files is missing.
     UnsafeWeightsError: it names files in other folders, or too many.
   """
-  groups = _groups_by_file(_read_json(path), path)
+  groups = _groups_by_file(_read_json(path, folder), path)
   if len(groups) > _MOST_SHARDS:
     raise UnsafeWeightsError(f"{path}: names {len(groups)} files; expected at most {_MOST_SHARDS}")
   for name in groups:
     if os.path.basename(name) != name or name in ("", ".", ".."):
       raise UnsafeWeightsError(f"{path}: names the file {name!r}; expected files beside it")
-    if not os.path.isfile(os.path.join(os.path.dirname(path), name)):
-      raise DamagedWeightsError(f"{path}: the file {name!r} is missing; copy it to the same folder")
+    try:
+      folder.size_bytes(os.path.join(os.path.dirname(path), name), f"{path} names {name!r}")
+    except FileNotFoundError as e:
+      raise DamagedWeightsError(f"{path}: the file {name!r} is missing; copy it to the same folder") from e
   return {name: tuple(held) for name, held in groups.items()}
 
 
@@ -48,12 +53,13 @@ def check_shards(files: Sequence[Group], groups: Mapping[str, Sequence[str]]) ->
         raise DamagedWeightsError(f"{name}: {e}, which the weight map names; the file is of other weights") from e
 
 
-def _read_json(path: str) -> Any:
-  if os.path.getsize(path) > _MOST_MAP_BYTES:
-    raise UnsafeWeightsError(f"{path}: has {os.path.getsize(path)} bytes; expected at most {_MOST_MAP_BYTES}")
+def _read_json(path: str, folder: ModelFolder) -> Any:
+  size = folder.size_bytes(path, path)
+  if size > _MOST_MAP_BYTES:
+    raise UnsafeWeightsError(f"{path}: has {size} bytes; expected at most {_MOST_MAP_BYTES}")
+  data = folder.read(path, path)
   try:
-    with open(path, encoding="utf-8") as f:
-      return json.load(f)
+    return json.loads(data.decode())
   except (ValueError, RecursionError) as e:  # a UnicodeDecodeError is a ValueError
     raise DamagedWeightsError(f"{path}: damaged, or not JSON ({type(e).__name__}: {e})") from e
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from graftax.graphdef_ir import DType, PartialShape, schema
 from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.files.file_budget import FileBudget
 from graftax.savedmodel_io.objects.type_specs import partial_shape
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
 
 # Every object has a path, so without a limit a chain of objects would take memory with the square of its length.
 _MAX_DEPTH = 1000
+# What a name takes in a path beside its letters.
+_NAME_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,8 @@ class ObjectGraph:
 
   def find(self, path: str) -> ObjectNode | None:
     """Returns the object at an attribute path such as `"model.layers[0].call"` or `"model.layers.0.call"`, or None."""
+    if not self.nodes:
+      return None
     node = self.nodes[0]
     parts = [part for part in re.sub(r"\[(['\"]?)(.*?)\1\]", r".\2", path).split(".") if part]
     while parts:
@@ -178,29 +183,36 @@ class ObjectGraph:
     return (node for node in self.nodes if isinstance(node.content, kind))
 
 
-def read_object_graph(proto: schema.SavedObjectGraph) -> ObjectGraph:
+def read_object_graph(proto: schema.SavedObjectGraph, budget: FileBudget | None = None) -> ObjectGraph:
   """Returns the object graph of a SavedModel.
 
   Raises:
     DamagedSavedModelError: an object refers to one that is not there, or is of no kind.
+    LimitExceededError: the paths of all objects are longer than the budget allows.
   """
   num_nodes = len(proto.nodes)
   nodes = tuple(_read_node(node_id, node, num_nodes) for node_id, node in enumerate(proto.nodes))
-  return ObjectGraph(nodes, _breadth_first_parents(nodes), proto.concrete_functions)
+  parents, path_bytes = _breadth_first_parents(nodes)
+  if budget is not None:
+    budget.spend(path_bytes, f"{len(nodes)} saved objects, whose paths have {path_bytes} bytes,")
+  return ObjectGraph(nodes, parents, proto.concrete_functions)
 
 
-def _breadth_first_parents(nodes: tuple[ObjectNode, ...]) -> dict[int, tuple[int, str]]:
+def _breadth_first_parents(nodes: tuple[ObjectNode, ...]) -> tuple[dict[int, tuple[int, str]], int]:
+  """Returns the parents, and what the paths of all objects take together."""
   parents: dict[int, tuple[int, str]] = {}
-  queue = deque([(0, 0)] if nodes else [])
+  queue = deque([(0, 0, 0)] if nodes else [])
+  total_bytes = 0
   while queue:
-    node_id, depth = queue.popleft()
+    node_id, depth, path_bytes = queue.popleft()
+    total_bytes += path_bytes
     if depth > _MAX_DEPTH:
       raise DamagedSavedModelError(f"saved object {node_id} is more than {_MAX_DEPTH} attributes below the root")
     for name, child in nodes[node_id].children.items():
       if child != 0 and child not in parents:
         parents[child] = (node_id, name)
-        queue.append((child, depth + 1))
-  return parents
+        queue.append((child, depth + 1, path_bytes + len(name) + _NAME_BYTES))
+  return parents, total_bytes
 
 
 def _read_node(node_id: int, proto: schema.SavedObject, num_nodes: int) -> ObjectNode:

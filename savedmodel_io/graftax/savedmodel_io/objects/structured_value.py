@@ -42,6 +42,8 @@ def decode_structure(proto: schema.StructuredValue) -> Any:
     return _DECODERS[kind](getattr(proto, kind))
   except DamagedSavedModelError:
     raise
+  except RecursionError as e:
+    raise DamagedSavedModelError("a saved structure has too many levels of containers inside each other") from e
   except (GraftaxError, ValueError, TypeError) as e:
     raise DamagedSavedModelError(f"a saved structure has a damaged {kind}: {e}") from e
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import schema
+from graftax.graphdef_ir import Budget, schema
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
 from graftax.savedmodel_io.errors import DamagedCheckpointError
+from graftax.savedmodel_io.files.file_budget import OBJECT_BYTES, PART_BYTES, FileBudget
 from graftax.savedmodel_io.objects.object_graph import ObjectGraph
 
 __all__ = ["OBJECT_GRAPH_KEY", "TABLE_CONTENTS", "VARIABLE_VALUE", "match_checkpoint", "read_trackable_graph"]
@@ -17,11 +18,12 @@ VARIABLE_VALUE = "VARIABLE_VALUE"
 TABLE_CONTENTS = "table"
 
 
-def read_trackable_graph(reader: CheckpointReader) -> schema.TrackableObjectGraph | None:
+def read_trackable_graph(reader: CheckpointReader, budget: Budget | None = None) -> schema.TrackableObjectGraph | None:
   """Returns the object graph of an object-based checkpoint, or None for a name-based checkpoint.
 
   Raises:
     DamagedCheckpointError: it cannot be parsed, or refers to objects that are not there.
+    LimitExceededError: it has more objects than the budget allows.
   """
   if OBJECT_GRAPH_KEY not in reader:
     return None
@@ -33,6 +35,10 @@ def read_trackable_graph(reader: CheckpointReader) -> schema.TrackableObjectGrap
     graph = schema.TrackableObjectGraph.FromString(value[()])
   except DecodeError as e:
     raise DamagedCheckpointError(f"{where} cannot be parsed: {e}") from e
+  spender = FileBudget(Budget.of(budget), where, len(value[()]))
+  spender.spend(OBJECT_BYTES * len(graph.nodes), f"a graph of {len(graph.nodes)} objects")
+  num_parts = sum(len(node.children) + len(node.attributes) + len(node.slot_variables) for node in graph.nodes)
+  spender.spend(PART_BYTES * num_parts, f"objects with {num_parts} attributes")
   for node in graph.nodes:
     targets = [child.node_id for child in node.children]
     targets += [i for slot in node.slot_variables for i in (slot.original_variable_node_id, slot.slot_variable_node_id)]
@@ -54,18 +60,24 @@ def match_checkpoint(
   matched = {0: 0}
   _match_children(objects, trackable, matched, [0])
   _match_children(objects, trackable, matched, _match_slots(objects, trackable, matched))
-  return {
-    saved: {attribute.name: attribute.checkpoint_key for attribute in trackable.nodes[target].attributes}
-    for saved, target in matched.items()
+  # Many saved objects may match one object of the checkpoint, whose parts are read once.
+  keys = {
+    target: {attribute.name: attribute.checkpoint_key for attribute in trackable.nodes[target].attributes}
+    for target in set(matched.values())
     if trackable.nodes[target].attributes
   }
+  return {saved: keys[target] for saved, target in matched.items() if target in keys}
 
 
 def _match_children(
   objects: ObjectGraph, trackable: schema.TrackableObjectGraph, matched: dict[int, int], queue: list[int]
 ) -> None:
+  known: dict[int, dict[str, int]] = {}
   for saved in queue:  # grows while it is walked
-    targets = {child.local_name: child.node_id for child in trackable.nodes[matched[saved]].children}
+    targets = known.get(matched[saved])
+    if targets is None:
+      children = trackable.nodes[matched[saved]].children
+      targets = known[matched[saved]] = {child.local_name: child.node_id for child in children}
     for name, child in objects.nodes[saved].children.items():
       if name in targets and child not in matched:
         matched[child] = targets[name]
@@ -75,11 +87,16 @@ def _match_children(
 def _match_slots(objects: ObjectGraph, trackable: schema.TrackableObjectGraph, matched: dict[int, int]) -> list[int]:
   """Matches the variables that optimizers keep for other variables; returns the newly matched ones."""
   new: list[int] = []
+  known: dict[int, dict[tuple[int, str], int]] = {}
   for saved, target in list(matched.items()):
-    slots = {
-      (slot.original_variable_node_id, slot.slot_name): slot.slot_variable_node_id
-      for slot in trackable.nodes[target].slot_variables
-    }
+    if not objects.nodes[saved].slot_variables:
+      continue
+    slots = known.get(target)
+    if slots is None:
+      slots = known[target] = {
+        (slot.original_variable_node_id, slot.slot_name): slot.slot_variable_node_id
+        for slot in trackable.nodes[target].slot_variables
+      }
     for slot in objects.nodes[saved].slot_variables:
       found = slots.get((matched.get(slot.original, -1), slot.slot_name))
       if found is not None and slot.slot not in matched:

@@ -140,8 +140,11 @@ def test_what_exists_is_replaced_only_if_asked(tmp_path, write, read):
   write(tmp_path / "p", {"w": np.zeros(3, np.float32)}, overwrite=True)
   assert read(tmp_path / "p")["w"].tolist() == [0, 0, 0]
   assert [path.name for path in tmp_path.iterdir()] == ["p"]
+  (tmp_path / "file").touch()
   with pytest.raises(MissingFolderError):
-    write(tmp_path / "no/such", {"w": np.ones(2)})
+    write(tmp_path / "file/such", {"w": np.ones(2)})
+  write(tmp_path / "new/folder/p", {"w": np.ones(2, np.float32)})
+  assert read(tmp_path / "new/folder/p")["w"].tolist() == [1, 1]
 
 
 def test_a_folder_of_something_else_is_not_replaced(tmp_path):

@@ -1,6 +1,9 @@
 """Parameters in checkpoints of Orbax: `write_orbax` and `read_orbax`."""
 
+import glob
+import math
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,9 +11,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.graphdef_ir import optional_library
+from graftax.graphdef_ir import Budget, FolderPaths, Limits, ModelFolder, optional_library
 from graftax.savedmodel_io.errors import (
   CheckpointNotFoundError,
+  CheckpointWriteError,
   ParameterFileError,
   ParameterNameError,
   TensorValueError,
@@ -27,6 +31,8 @@ __all__ = ["read_orbax", "write_orbax"]
 
 _EXTRA = "graftax-savedmodel-io[orbax]"
 _MARKER = "_CHECKPOINT_METADATA"
+# What Orbax adds to the name of a checkpoint until it is complete.
+_PARTIAL = ".orbax-checkpoint-tmp"
 
 
 def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, overwrite: bool = False) -> None:
@@ -45,7 +51,8 @@ def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, over
     TensorValueError: a value is not an array of numbers, or has no elements, which Orbax does not write.
     ParameterNameError: names cannot be nested, or two of them have the same name in Orbax.
     OutputExistsError: there is something of that name that may not be replaced.
-    MissingFolderError: the folder around it does not exist.
+    CheckpointWriteError: the disk is full, or Orbax cannot write for another reason.
+    MissingFolderError: a part of the path in front of the name is a file.
   """
   with optional_library("write_orbax", _EXTRA):
     import orbax.checkpoint as ocp
@@ -53,8 +60,16 @@ def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, over
   check_new_folder(target, replaces=_MARKER if overwrite else None)
   values = {name: _value(name, value) for name, value in flat(params).items()}
   _check_names(values)
-  with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
-    checkpointer.save(target, args=ocp.args.StandardSave(nest(values)), force=target.exists())
+  try:
+    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
+      checkpointer.save(target, args=ocp.args.StandardSave(nest(values)), force=target.exists())
+  except Exception as e:  # Orbax passes on what its storage library raises
+    for partial in target.parent.glob(f"{glob.escape(target.name)}{_PARTIAL}*"):
+      shutil.rmtree(partial, ignore_errors=True)
+    raise CheckpointWriteError(
+      f"{target}: Orbax could not write the checkpoint: {type(e).__name__}: {e}. Free some space, or choose another "
+      "folder."
+    ) from e
 
 
 def _value(name: str, value: Any) -> np.ndarray | jax.Array:
@@ -76,7 +91,13 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def read_orbax(
-  path: str | os.PathLike[str], *, dtype: Any = None, keep: str | Iterable[str] = (), sharding: Any = None
+  path: str | os.PathLike[str],
+  *,
+  dtype: Any = None,
+  keep: str | Iterable[str] = (),
+  sharding: Any = None,
+  allow_files_in: FolderPaths = (),
+  limits: Limits | None = None,
 ) -> dict[str, Any]:
   """Returns the arrays of a checkpoint of Orbax by name: its keys joined by slashes. `nest` returns nested dicts.
 
@@ -86,8 +107,12 @@ def read_orbax(
     keep: patterns of names that keep their own type.
     sharding: the devices to place parameters on, as for `load`. They may differ from those that wrote the checkpoint.
       By default parameters are NumPy arrays.
+    allow_files_in: folders to which symbolic links in the checkpoint may lead.
+    limits: how much larger than their files the arrays may be.
 
   Raises:
+    LimitExceededError: the arrays are larger than the limits allow.
+    UnsafeFileError: a symbolic link leads to another folder, or something is not a regular file.
     LibraryNotFoundError: orbax-checkpoint is not installed.
     CheckpointNotFoundError: there is no such folder.
     ParameterFileError: the folder is damaged or something else.
@@ -99,9 +124,11 @@ def read_orbax(
   source = Path(path).absolute()
   if not source.is_dir():
     raise CheckpointNotFoundError(f"{source}: no such folder; expected a checkpoint of Orbax")
+  ModelFolder.of(source, allow_files_in).check_all(source, "read_orbax")
   with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
     leaves, tree = _metadata(checkpointer, source)
     stored = {name: (tuple(leaf.shape), np.dtype(leaf.dtype)) for name, leaf in leaves.items()}
+    _check_size(stored, source, Budget(limits))
     wanted = placements(stored, dtype, keep, sharding, str(source))
     arguments = [_restore_args(ocp, name, placement) for name, placement in wanted.items()]
     restore = ocp.args.PyTreeRestore(restore_args=jax.tree.unflatten(tree, arguments))
@@ -110,6 +137,13 @@ def read_orbax(
     except Exception as e:  # Orbax passes on what its storage library raises
       raise ParameterFileError(f"{source}: Orbax could not read the checkpoint: {type(e).__name__}: {e}") from e
   return dict(zip(wanted, jax.tree.leaves(restored), strict=True))
+
+
+def _check_size(stored: Mapping[str, tuple[tuple[int, ...], np.dtype]], source: Path, budget: Budget) -> None:
+  """Asks for the memory of all arrays, since parts of an array that are not stored are filled with one value."""
+  file_bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
+  num_bytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in stored.values())
+  budget.spend_unpacked_bytes(max(num_bytes - file_bytes, 0), file_bytes, f"{source}: {len(stored)} arrays")
 
 
 def _metadata(checkpointer: Any, source: Path) -> tuple[dict[str, Any], Any]:

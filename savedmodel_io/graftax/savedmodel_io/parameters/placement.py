@@ -53,6 +53,8 @@ def placements(
     ParameterFileError: the file has a dtype that we do not know.
   """
   cast = variable_cast(dtype, keep)
+  if cast is not None:
+    cast.check_patterns(stored)
   choose = sharding_choice(sharding, stored)
   return {
     name: _placement(name, shape, stored_dtype, cast, choose, where) for name, (shape, stored_dtype) in stored.items()

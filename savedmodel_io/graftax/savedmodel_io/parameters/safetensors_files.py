@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.graphdef_ir import optional_library
+from graftax.graphdef_ir import GraftaxError, open_regular_file, optional_library
 from graftax.savedmodel_io.errors import (
   CheckpointNotFoundError,
+  CheckpointWriteError,
   OutputExistsError,
   ParameterFileError,
   TensorValueError,
@@ -66,7 +67,8 @@ def write_safetensors(
     LibraryNotFoundError: safetensors is not installed.
     TensorValueError: a value is not an array of numbers, or the format does not have its dtype.
     OutputExistsError: there is a file of that name.
-    MissingFolderError: the folder does not exist.
+    CheckpointWriteError: the disk is full, or the file cannot be written for another reason.
+    MissingFolderError: a part of the path in front of the name is a file.
 
   Example:
       >>> import tempfile
@@ -76,6 +78,7 @@ def write_safetensors(
       (2, 3)
   """
   with optional_library("write_safetensors", _EXTRA):
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
   target = Path(path)
   check_new_file(target)
@@ -83,7 +86,12 @@ def write_safetensors(
     raise OutputExistsError(f"{target} exists already; pass overwrite=True to replace it, or choose another name.")
   arrays = {name: _array(name, value) for name, value in flat(params).items()}
   with new_file(target) as scratch:
-    save_file(arrays, scratch, dict(metadata or {}))
+    try:
+      save_file(arrays, scratch, dict(metadata or {}))
+    except (SafetensorError, OSError) as e:
+      raise CheckpointWriteError(
+        f"{target}: cannot be written ({e}); nothing was put in place. Free some space, or choose another folder."
+      ) from e
 
 
 def _array(name: str, value: Any) -> np.ndarray:
@@ -124,6 +132,8 @@ def read_safetensors(
     from safetensors import SafetensorError, safe_open
   where = os.fspath(path)
   try:
+    if not os.path.isdir(where):
+      open_regular_file(where, "read_safetensors").close()  # a named pipe would wait
     with safe_open(where, framework="numpy") as file:
       slices = {name: file.get_slice(name) for name in file.keys()}
       stored = {name: (tuple(part.get_shape()), _dtype(name, part, where)) for name, part in slices.items()}
@@ -131,7 +141,9 @@ def read_safetensors(
       return {name: _read(name, file, slices[name], placement) for name, placement in wanted.items()}
   except FileNotFoundError as e:
     raise CheckpointNotFoundError(f"{where}: no such file; expected a safetensors file") from e
-  except (SafetensorError, OSError) as e:
+  except GraftaxError:
+    raise
+  except (SafetensorError, OSError, ValueError, OverflowError) as e:  # NumPy does not have all shapes
     raise ParameterFileError(f"{where}: not a safetensors file, or a damaged one: {e}") from e
 
 

@@ -15,7 +15,7 @@ from graftax.convert import (
   Variable,
   keyword_structure,
 )
-from graftax.graphdef_ir import DType, Function, TensorRef
+from graftax.graphdef_ir import DType, Function, TensorRef, validate_nodes
 from graftax.savedmodel_io.checkpoint.read_options import Report
 from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
@@ -147,6 +147,7 @@ def _program_from_concrete_function(
     inputs=inputs,
     outputs=outputs,
     part_code=_part_code(model, name),
+    folder=model.folder,
   )
 
 
@@ -154,6 +155,8 @@ def _program_from_graph_signature(
   model: "SavedModel", signature: Signature, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
   """Returns a TF1 signature: the part of the graph between its inputs and outputs, with the variables as captures."""
+  # The program holds only what its outputs need of the graph.
+  validate_nodes(model.graph)
   feeds = [ref for key in inputs.kwargs for ref in signature.input_tensors[key]]
   fetches = [ref for key in outputs.nested for ref in signature.output_tensors[key]]
   whole = model.graph.subgraph(feeds, fetches, name=signature.name)
@@ -173,6 +176,8 @@ def _program_from_graph_signature(
     inputs=inputs,
     outputs=outputs,
     part_code=_part_code(model, signature.name),
+    folder=model.folder,
+    is_validated=True,
   )
 
 

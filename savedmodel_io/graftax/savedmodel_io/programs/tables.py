@@ -63,7 +63,9 @@ def restored_resource(model: "SavedModel", name: str) -> Capture:
     return captures
   initializer = _body(model, resource.initialize)
   dtypes = (DType.STRING, DType.INT64) if maker is None else table_dtypes(maker)
-  return filled_table(name, initializer, captures, model.graph.library, model.graph.signatures, op, dtypes)
+  return filled_table(
+    name, initializer, captures, model.graph.library, model.graph.signatures, op, dtypes, model.folder
+  )
 
 
 def _body(model: "SavedModel", function: ConcreteFunction) -> Function:
@@ -100,7 +102,9 @@ def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, 
 
 def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Capture]:
   """Returns table node -> the table that a TF1 graph fills it with, for the nodes in `used`."""
-  return {name: table for name, table in graph_filled_tables(_with_asset_paths(model)).items() if name in used}
+  return {
+    name: table for name, table in graph_filled_tables(_with_asset_paths(model), model.folder).items() if name in used
+  }
 
 
 def _with_asset_paths(model: "SavedModel") -> Graph:
@@ -133,5 +137,5 @@ def _without_free_buckets(
   keys = keys.reshape(len(keys), *np.shape(markers[0]))
   values = values.reshape(len(values), *value_shape.as_tuple())
   is_marker = [(keys == marker).reshape(len(keys), -1).all(axis=1) for marker in markers]
-  taken = ~np.logical_or.reduce(is_marker)
+  taken = ~np.any(is_marker, axis=0)
   return keys[taken], values[taken]

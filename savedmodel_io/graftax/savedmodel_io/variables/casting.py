@@ -10,6 +10,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType
 from graftax.savedmodel_io.errors import CastError
+from graftax.savedmodel_io.objects.spec_text import listed
 
 __all__ = ["VariableCast", "variable_cast"]
 
@@ -28,6 +29,20 @@ class VariableCast:
 
   dtype: np.dtype
   keep: tuple[str, ...]
+
+  def check_patterns(self, names: Iterable[str]) -> None:
+    """Raises if a pattern fits no name, as a misspelled one does.
+
+    Raises:
+      CastError: some patterns fit none of the names.
+    """
+    known = list(names)
+    wrong = [pattern for pattern in self.keep if not any(fnmatch.fnmatchcase(name, pattern) for name in known)]
+    if wrong:
+      raise CastError(
+        f"keep={wrong!r} fits no variable; patterns are those of fnmatch, as in '*/bias', for whole names. "
+        f"{listed(wrong[0], known)}"
+      )
 
   def target(self, name: str, dtype: DType) -> np.dtype | None:
     """Returns the type to read a variable in, or None for its own."""

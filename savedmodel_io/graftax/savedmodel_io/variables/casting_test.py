@@ -98,6 +98,7 @@ def test_modules_of_stablehlo_get_cast_parameters_in_their_own_type(tmp_path):
     (np.complex64, (), "dtype=complex64"),
     ("no type", (), "is not a type of arrays"),
     (None, "*/bias", "without dtype="),
+    (jnp.bfloat16, ["*/bias", "*/biass"], r"keep=\['\*/biass'\] fits no variable; .* there are: "),
   ],
 )
 def test_types_that_are_not_floating_raise(dtype, keep, message):

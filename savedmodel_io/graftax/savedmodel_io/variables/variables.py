@@ -85,6 +85,8 @@ class Variables(Mapping[str, Any]):
     self._reader = reader
     self._cast = cast
     self._verify_shards = verify_shards
+    if cast is not None:
+      cast.check_patterns(self.infos)
     self._choose_sharding = sharding_choice(sharding, self.infos)
     for name in self._names:
       _check_entry(self.infos[name], reader)

@@ -1,23 +1,39 @@
 """Writes files and folders under another name first, so that nothing half-written is found under their own.
 
 The other name is a dot, the own name, a random part and `PARTIAL_SUFFIX`, as in `.model.k3x_9a2b.graftax-partial`.
-A process that is killed leaves it behind; it may then be deleted. Nothing waits for the disk, so a power failure may
-still lose what was written last.
+A process that is killed leaves it behind, and the next one that writes something into the same folder deletes it: the
+writer holds a lock on a file in it, which the system releases when the process ends. Nothing waits for the disk, so a
+power failure may still lose what was written last.
 """
 
 import contextlib
+import ctypes
+import functools
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from graftax.savedmodel_io.errors import MissingFolderError, OutputExistsError
+
+try:
+  import fcntl
+except ImportError:  # Windows; nothing that a killed process left behind is deleted there
+  fcntl = None  # type: ignore[assignment]  # the name of a module
 
 __all__ = ["PARTIAL_SUFFIX", "check_new_file", "check_new_folder", "new_file", "new_folder", "scratch_folder"]
 
 PARTIAL_SUFFIX = ".graftax-partial"
 _OVERWRITE = "pass overwrite=True"
+# As `tempfile.mkdtemp` makes it.
+_SCRATCH_NAME = re.compile(rf"\.(?P<name>.+)\.[a-z0-9_]{{8}}{re.escape(PARTIAL_SUFFIX)}", re.DOTALL)
+_LOCK = "graftax-lock"
+_OLD = "old"
+_ATTEMPTS = 10
+# Of the system call renameat2.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @contextlib.contextmanager
@@ -27,7 +43,7 @@ def new_file(path: Path) -> Iterator[Path]:
   The file is made beside `path`, with the same suffix, so that writers that look at the name see the right one.
 
   Raises:
-    MissingFolderError: the folder of `path` does not exist.
+    MissingFolderError: a part of the path in front of the name is a file.
     IsADirectoryError: `path` is a folder.
   """
   check_new_file(path)
@@ -40,7 +56,8 @@ def new_file(path: Path) -> Iterator[Path]:
 def new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str = _OVERWRITE) -> Iterator[Path]:
   """Yields a folder to fill, which takes the name `path` when the block ends without an error.
 
-  A folder that is replaced is moved into the scratch folder first, so for a moment there is none at `path`.
+  A folder that is replaced changes places with the new one. Where the system cannot do that in one step, it is moved
+  into the scratch folder first, and for a moment there is none at `path`.
 
   Args:
     path: what it is to be called.
@@ -49,13 +66,15 @@ def new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str =
 
   Raises:
     OutputExistsError: `path` exists, is not an empty folder, and may not be replaced.
-    MissingFolderError: the folder around it does not exist.
+    MissingFolderError: a part of the path in front of the name is a file.
   """
   check_new_folder(path, replaces=replaces, how_to_replace=how_to_replace)
   with scratch_folder(path) as scratch:
-    fresh, old = scratch / "new", scratch / "old"
+    fresh, old = scratch / "new", scratch / _OLD
     fresh.mkdir()
     yield fresh
+    if path.exists() and _exchange(fresh, path):
+      return
     try:
       if path.exists():
         os.rename(path, old)
@@ -90,17 +109,25 @@ def check_new_folder(path: Path, *, replaces: str | None = None, how_to_replace:
 
 
 def _check_parent(path: Path) -> None:
-  if not path.parent.is_dir():
+  """Raises if the folders around `path` cannot be made because one of them is a file."""
+  nearest = next((folder for folder in path.absolute().parents if folder.exists() or folder.is_symlink()), None)
+  if nearest is not None and not nearest.is_dir():
     raise MissingFolderError(
-      f"{path.parent}: no such folder, so {path.name!r} cannot be written there; make the folder first."
+      f"{path.parent}: no such folder, and it cannot be made, because {nearest} is not a folder; choose another name "
+      f"for {path.name!r}."
     )
 
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-  """Yields an empty folder beside `path`, on the same file system, which is deleted when the block ends."""
+  """Yields an empty folder beside `path`, on the same file system, which is deleted when the block ends.
+
+  Folders around `path` that do not exist are made, and stay.
+  """
   try:
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL_SUFFIX, dir=path.parent))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _delete_abandoned(path.parent)
+    scratch, lock = _locked_folder(path)
   except OSError as e:  # names a scratch folder that nobody asked for
     error = type(e)(f"{path}: cannot be written, as nothing can be made in {path.parent} ({e.strerror}).")
     error.errno = e.errno
@@ -109,5 +136,84 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     yield scratch
   finally:
     # What was to be replaced is still in there if it could be moved neither on nor back.
-    if path.exists() or not (scratch / "old").exists():
-      shutil.rmtree(scratch, ignore_errors=True)
+    if path.exists() or not (scratch / _OLD).exists():
+      _delete(scratch)
+    os.close(lock)
+
+
+def _delete(scratch: Path) -> None:
+  """Deletes a scratch folder, and its lock last: if this is interrupted, it can still be seen to be abandoned."""
+  for child in list(scratch.iterdir()) if scratch.is_dir() else ():
+    if child.is_dir() and not child.is_symlink():
+      shutil.rmtree(child, ignore_errors=True)
+    elif child.name != _LOCK:
+      child.unlink(missing_ok=True)
+  shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _locked_folder(path: Path) -> tuple[Path, int]:
+  """Returns a new folder beside `path`, and the descriptor of a file in it that this process has locked."""
+  for _ in range(_ATTEMPTS):
+    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL_SUFFIX, dir=path.parent))
+    # Until it is locked, another process may take the folder for an abandoned one.
+    with contextlib.suppress(FileNotFoundError):
+      lock = os.open(scratch / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+      if fcntl is None or (_try_lock(lock) is not False and (scratch / _LOCK).exists()):
+        return scratch, lock
+      os.close(lock)
+  raise FileNotFoundError(0, f"other processes delete new folders in {path.parent}")
+
+
+def _try_lock(descriptor: int) -> bool | None:
+  """Locks a file; returns False if another process has locked it, and None if the file system has no locks."""
+  try:
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return False
+  except OSError:
+    return None
+  return True
+
+
+def _delete_abandoned(folder: Path) -> None:
+  """Deletes the scratch folders of processes that were killed. What they were about to replace is put back."""
+  if fcntl is None:
+    return
+  with os.scandir(folder) as entries:
+    found = [Path(entry.path) for entry in entries if entry.name.endswith(PARTIAL_SUFFIX)]
+  for scratch in found:
+    match = _SCRATCH_NAME.fullmatch(scratch.name)
+    if match is None or scratch.is_symlink():
+      continue
+    with contextlib.suppress(OSError):  # another process deletes it, or it belongs to someone else
+      scratch.rmdir()  # killed before it had a lock
+    with contextlib.suppress(OSError):
+      _delete_if_abandoned(scratch, folder / match["name"])
+
+
+def _delete_if_abandoned(scratch: Path, path: Path) -> None:
+  lock = os.open(scratch / _LOCK, os.O_RDWR)
+  try:
+    if _try_lock(lock):
+      if (scratch / _OLD).exists() and not path.exists():
+        os.rename(scratch / _OLD, path)
+      _delete(scratch)
+  finally:
+    os.close(lock)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+  """Makes two folders change places in one step; returns False if the system cannot do that."""
+  call = _renameat2()
+  return call is not None and call(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0
+
+
+@functools.cache
+def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
+  """Returns the function of Linux's C library; None if there is none."""
+  try:
+    function = ctypes.CDLL(None, use_errno=True).renameat2
+  except (AttributeError, OSError, TypeError):
+    return None
+  function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+  return function

@@ -53,7 +53,7 @@ def write_checkpoint(
   Raises:
     TensorValueError: a key or value cannot be stored; nothing is written.
     OutputExistsError: there is a checkpoint of that name, or a part of one.
-    MissingFolderError: the folder does not exist.
+    MissingFolderError: a part of the path in front of the name is a file.
     CheckpointWriteError: the disk is full, or a file cannot be written for another reason.
 
   Example:

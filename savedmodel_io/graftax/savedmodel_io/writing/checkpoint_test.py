@@ -205,8 +205,11 @@ def test_data_files_without_an_index_are_not_replaced_silently(tmp_path):
 
 
 def test_a_path_that_cannot_be_written_to_is_an_error(tmp_path):
-  with pytest.raises(MissingFolderError, match="nowhere: no such folder"):
-    write_checkpoint(tmp_path / "nowhere" / "c", {})
+  (tmp_path / "file").touch()
+  with pytest.raises(MissingFolderError, match="file: no such folder, and it cannot be made"):
+    write_checkpoint(tmp_path / "file" / "c", {})
+  write_checkpoint(tmp_path / "new/folders/c", _VALUES)
+  _assert_read_back(tmp_path / "new/folders/c", _VALUES)
   with pytest.raises(OutputExistsError, match="is a folder"):
     write_checkpoint("/", {})
 

@@ -88,7 +88,7 @@ def symbolic_arguments(function: JaxFunction, what: str) -> tuple[tuple[Any, ...
       name = jax.tree_util.keystr(path[1:])
       raise SaveInputError(f"{what}: argument {name} is {leaf!r:.80}; expected an array, or jax.ShapeDtypeStruct")
   try:
-    scope = jax.export.SymbolicScope(tuple(function.constraints))
+    scope = _scope((args, kwargs), tuple(function.constraints))
   except ValueError as e:
     raise SaveInputError(f"{what}: constraints={function.constraints!r}: {e}") from e
   given = function.polymorphic_shapes
@@ -125,6 +125,13 @@ def _as_trace(value: Any, what: str) -> JaxFunction | Program:
   if isinstance(trace, JaxFunction) and not callable(trace.function):
     raise SaveInputError(f"{what} is {trace.function!r:.80}; expected a function, or a tuple (function, *args)")
   return trace
+
+
+def _scope(nested: Any, constraints: tuple[str, ...]) -> jax.export.SymbolicScope:
+  """Returns the scope for names of dimensions that are None: the one that other dimensions have, or a new one."""
+  shapes = (getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(nested))
+  found = [dim.scope for shape in shapes for dim in shape if jax.export.is_symbolic_dim(dim)]
+  return found[0] if found and not constraints else jax.export.SymbolicScope(constraints)
 
 
 def _open_dimensions(nested: Any) -> bool:

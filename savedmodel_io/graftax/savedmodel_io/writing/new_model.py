@@ -84,7 +84,7 @@ def write_saved_model(
     VariableValueError: a variable has no value, two values, or one that does not fit.
     TensorValueError: a value is not an array.
     OutputExistsError: something of that name exists and may not be replaced.
-    MissingFolderError: the folder around it does not exist.
+    MissingFolderError: a part of the path in front of the name is a file.
     CheckpointWriteError: the disk is full, or a file cannot be written for another reason.
 
   Example:

@@ -230,7 +230,9 @@ def test_only_a_saved_model_is_replaced_and_only_if_asked_for(tmp_path):
   with pytest.raises(OutputExistsError, match="holds no saved_model.pb"):
     write_saved_model(tmp_path / "other", {"f": _scale()}, overwrite=True)
   with pytest.raises(MissingFolderError):
-    write_saved_model(tmp_path / "no/m", {"f": _scale()})
+    write_saved_model(tmp_path / "other/file/m", {"f": _scale()})
+  write_saved_model(tmp_path / "new/folders/m", {"f": _scale(3.0)})
+  assert _call(tmp_path / "new/folders/m", "f", np.float32(3)) == 10
 
 
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch):

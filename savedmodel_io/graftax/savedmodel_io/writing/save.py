@@ -85,7 +85,7 @@ def save(
     UnsupportedPrimitiveError: operations of a function have no form in plain TensorFlow ops.
     TensorValueError: a parameter cannot be stored.
     OutputExistsError: something of that name exists and may not be replaced.
-    MissingFolderError: the folder around it does not exist.
+    MissingFolderError: a part of the path in front of the name is a file.
     CheckpointWriteError: the disk is full, or a file cannot be written for another reason.
 
   Example:

@@ -306,8 +306,8 @@ def test_an_existing_folder_raises_before_anything_is_traced(tmp_path):
   (tmp_path / "m/file").touch()
   with pytest.raises(OutputExistsError):
     save(tmp_path / "m", (never, _SCALAR))
-  with pytest.raises(MissingFolderError):
-    save(tmp_path / "no/m", (never, _SCALAR))
+  with pytest.raises(MissingFolderError, match="m/file is not a folder"):
+    save(tmp_path / "m/file/deep/model", (never, _SCALAR))
 
 
 def test_parameters_that_are_traced_or_cannot_be_sorted_raise(tmp_path):
@@ -332,3 +332,21 @@ def test_a_damaged_graph_gives_typed_errors_or_a_function(tmp_path):
     except GraftaxError:
       num_refused += 1
   assert num_refused >= 5
+
+
+def test_arguments_may_be_none_where_shapes_are_open(tmp_path):
+  def scaled(x, scale):
+    return x * 2 if scale is None else x * scale
+
+  spec = jax.ShapeDtypeStruct((2, 3), np.float32)
+  save(tmp_path / "model", {"f": JaxFunction(scaled, (spec, None), polymorphic_shapes="n, ...", takes_params=False)})
+  x = np.ones((4, 3), np.float32)
+  function, params = load(tmp_path / "model").convert("f", x, None)
+  np.testing.assert_array_equal(function(params, x, None)[0], 2 * x)
+
+
+def test_open_and_symbolic_sizes_are_in_one_scope(tmp_path):
+  (batch,) = jax.export.symbolic_shape("batch")
+  specs = [jax.ShapeDtypeStruct((size, 3), np.float32) for size in (batch, None)]
+  save(tmp_path / "model", {"add": JaxFunction(jnp.add, tuple(specs), takes_params=False)})
+  assert load(tmp_path / "model").functions["add"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import schema
+from graftax.graphdef_ir import ModelFolder, schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
 from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError, UnsupportedSavedModelError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
@@ -52,7 +52,7 @@ def copy_saved_model(
     model.checkpoint.map_files()
   with new_folder(target, replaces=replaces) as fresh:
     with write_errors(str(target)):
-      _copy_files(source, fresh)
+      _copy_files(model.folder, source, fresh)
     if model.checkpoint is not None:
       (fresh / _CHECKPOINT).parent.mkdir(exist_ok=True)
       write_bundle(plan, str(fresh / _CHECKPOINT), progress=progress)
@@ -67,20 +67,22 @@ def _check_apart(source: Path, target: Path) -> None:
     )
 
 
-def _copy_files(source: Path, target: Path) -> None:
+def _copy_files(folder: ModelFolder, source: Path, target: Path) -> None:
   """Copies all files but the checkpoint. Only contents: a model in a cache may be read-only, or links."""
-  for path in _files(source):
+  for path in _files(folder, source):
     relative = path.relative_to(source)
     if relative.parent == _CHECKPOINT.parent and relative.name.startswith(f"{_CHECKPOINT.name}."):
       continue
     (target / relative).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, target / relative)
+    what = f"copying {str(relative)!r}"
+    folder.size_bytes(path, what)  # a link elsewhere, a pipe or a device is an error
+    shutil.copyfile(folder.resolved(path, what), target / relative)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: ModelFolder, source: Path) -> Iterator[Path]:
   seen: set[str] = set()
-  for inside, folders, names in os.walk(folder, followlinks=True):
-    real = os.path.realpath(inside)
+  for inside, folders, names in os.walk(source, followlinks=True):
+    real = folder.resolved(inside, f"copying the folder {inside!r}")
     if real in seen:  # links may lead in a circle
       folders.clear()
       continue

@@ -156,7 +156,7 @@ class Draw:
 
   def _floats(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     info = ml_dtypes.finfo(dtype)
-    x = self._values.normal(size=shape) * 2
+    x: np.ndarray = self._values.normal(size=shape) * 2
     if self.style == "ties":
       x = self._values.choice([-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0], shape)
     if self.style == "wide":

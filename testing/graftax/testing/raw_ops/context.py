@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from graftax.graphdef_ir import FunctionRef
+from graftax.graphdef_ir import Budget, FunctionRef, ModelFolder
 from graftax.ops_jax import IntegerFacts, LoopLength, LoweringOptions, PureFunction, ResourceHandle, Value
 
 __all__ = ["NODE_NAME", "NodeContext"]
@@ -25,6 +25,8 @@ class NodeContext:
     options: options that lowerings read.
     functions: Python functions to call instead of library functions, by name.
     facts: what lowerings note about traced integers.
+    budget: what is left of the limits of the call.
+    folder: the files that host ops may read.
   """
 
   state: dict[ResourceHandle, Value] = dataclasses.field(default_factory=dict)
@@ -32,6 +34,8 @@ class NodeContext:
   options: LoweringOptions = LoweringOptions()
   functions: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
   facts: IntegerFacts = dataclasses.field(default_factory=IntegerFacts)
+  budget: Budget = dataclasses.field(default_factory=Budget)
+  folder: ModelFolder = ModelFolder()
   node_name: str = NODE_NAME
   function_name: str = "test"
 

@@ -1,7 +1,10 @@
 """JAX functions as the StableHLO modules that an XlaCallModule node of TensorFlow runs.
 
+- `custom_call_targets`: The table of custom calls that TensorFlow runs, by release.
+- `custom_calls`: Errors for custom calls that the TensorFlow of a target does not run.
 - `export`: Exports a JAX function for a version of TensorFlow.
 - `linear_algebra`: Lowering rules for linear algebra that every XLA compiles.
+- `random_bits`: Random bits from ops that every XLA compiles.
 - `reversible_loops`: Reverse mode for functions with loops of unknown length.
 - `target`: The versions of StableHLO and of the calling convention that a TensorFlow reads.
 - `tensorflow_versions`: The table of these versions, by release of TensorFlow.

@@ -1,6 +1,7 @@
 """`export_call_module`: a JAX function as the attributes of an XlaCallModule node."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,7 +9,9 @@ import jax
 
 from graftax.xla_call_module import errors, mlir
 from graftax.xla_call_module import exported as exported_fields
+from graftax.xla_call_module.exporting.custom_calls import allowed_calls, call_check
 from graftax.xla_call_module.exporting.linear_algebra import lowering_rules
+from graftax.xla_call_module.exporting.random_bits import random_rules
 from graftax.xla_call_module.exporting.target import Target
 
 __all__ = ["CallModule", "export_call_module"]
@@ -52,13 +55,14 @@ def export_call_module(
     avals: the arguments; dimensions may be symbolic, as `jax.export.symbolic_shape` makes them.
     target: the TensorFlow that will run the module, see `Target.of`.
     platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
-    disabled_checks: `jax.export.DisabledSafetyCheck`s.
+    disabled_checks: `jax.export.DisabledSafetyCheck`s. Those of custom calls say that the program that runs the module
+      has them.
 
   Raises:
     VersionError: the target is not known, or too old for an op of the module.
     UnsupportedModuleError: the function has side effects, communicates between devices, or uses something else that
       cannot be exported.
-    UnsupportedOpError: it uses linear algebra that TensorFlow's XLA does not have.
+    UnsupportedOpError: it uses linear algebra or a custom call that the target's XLA does not have.
   """
   target = Target.of(target)
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
@@ -67,11 +71,16 @@ def export_call_module(
   version = min(exported.calling_convention_version, target.call_module_version)
   attributes: dict[str, Any] = {
     "version": version,
-    "module": mlir.legalize(exported.mlir_module_serialized, version=target.stablehlo_version),
+    "module": mlir.legalize(
+      exported.mlir_module_serialized,
+      version=target.stablehlo_version,
+      num_devices=exported.nr_devices,
+      check_call=call_check(target, exported.platforms, allowed_calls(disabled_checks), _name(jitted)),
+    ),
     "platforms": tuple(name.upper() for name in exported.platforms),
     "function_list": (),
     "has_token_input_output": False,
-    "disabled_checks": tuple(map(exported_fields.check_name, exported.disabled_safety_checks)),
+    "disabled_checks": tuple(map(exported_fields.check_name, disabled_checks)),
     "dim_args_spec": (),
   }
   if target.call_module_version >= 10:
@@ -89,34 +98,73 @@ def export_call_module(
 def _exported(
   jitted: Any, avals: Sequence[Any], platforms: Sequence[str] | None, disabled_checks: Sequence[Any]
 ) -> Any:
-  # JAX's own rules for TPU need no library of jaxlib, and use an op of TPUs.
-  rules = () if platforms is not None and set(platforms) == {"tpu"} else lowering_rules()
-  # The parameter is not public. In its place one could trace the function again and replace primitives, but then source
-  # locations would be lost.
-  export = jax.export.export(
-    jitted, platforms=platforms, disabled_checks=disabled_checks, _override_lowering_rules=rules
-  )
   try:
-    return export(*avals)
+    return _export(jitted, avals, platforms, disabled_checks)
   except errors.StableHloError:
     raise
   except NotImplementedError as error:
-    name = getattr(jitted, "__name__", "function")
-    raise errors.UnsupportedModuleError(f"function {name!r} cannot be exported: {error}") from error
+    reason = _CALLBACK_ADVICE if "host_callbacks" in str(error) else str(error)
+    raise errors.UnsupportedModuleError(f"function {_name(jitted)!r} cannot be exported: {reason}") from error
   except RuntimeError as error:  # JAX lowers a callback of a symbolic shape: "std::bad_cast"
-    name = getattr(jitted, "__name__", "function")
     raise errors.UnsupportedModuleError(
-      f"function {name!r} cannot be exported: {error}. If it calls back to Python (jax.pure_callback), replace the"
-      " callback; TensorFlow cannot run it."
+      f"function {_name(jitted)!r} cannot be exported: {error}. If it calls back to Python (jax.pure_callback), replace"
+      " the callback; TensorFlow cannot run it."
     ) from error
+  except ValueError as error:
+    # JAX exports only custom calls that it knows to be stable. Which ones can be used depends on the target instead.
+    calls = _UNSTABLE_CALL.findall(str(error)) if "no compatibility guarantees" in str(error) else []
+    if not calls:
+      raise
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(set(calls))]
+    return _export(jitted, avals, platforms, (*disabled_checks, *allowed))
+
+
+_UNSTABLE_CALL = re.compile(r"stablehlo\.custom_call @\"?([^\s(\"]+)")
+
+
+def _export(jitted: Any, avals: Sequence[Any], platforms: Sequence[str] | None, disabled_checks: Sequence[Any]) -> Any:
+  kinds = set(platforms) if platforms is not None else {jax.default_backend()}
+  # JAX's own rules for TPU need no library of jaxlib, and use an op of TPUs.
+  rules = () if platforms is not None and kinds == {"tpu"} else lowering_rules()
+  if kinds & {"cuda", "rocm", "gpu"}:
+    rules = (*rules, *random_rules())
+  # The parameter is not public. In its place one could trace the function again and replace primitives, but then source
+  # locations would be lost.
+  return jax.export.export(
+    jitted, platforms=platforms, disabled_checks=disabled_checks, _override_lowering_rules=rules
+  )(*avals)
+
+
+def _name(jitted: Any) -> str:
+  return str(getattr(jitted, "__name__", "function"))
+
+
+# JAX does not export the classes of its effects. Lowering turns references that a function makes into values.
+_DISCHARGED = ("InternalMutableArrayEffect",)
+_EFFECTS = {
+  "DebugEffect": "jax.debug.print or jax.debug.callback",
+  "OrderedDebugEffect": "jax.debug.print or jax.debug.callback",
+  "IOEffect": "io_callback",
+  "OrderedIOEffect": "io_callback",
+  "ErrorEffect": "checkify.check",
+  "ReadEffect": "a read of a jax.Ref from outside of the function",
+  "WriteEffect": "a write to a jax.Ref from outside of the function",
+  "AccumEffect": "an addition to a jax.Ref from outside of the function",
+}
+_CALLBACK_ADVICE = (
+  "serialization of host_callbacks is not yet implemented. Remove callbacks and debug prints, or compute the result in"
+  " JAX. equinox.error_if calls back to Python: set the environment variable EQX_ON_ERROR=nan before the function is"
+  " traced. Functional checks can be kept: jax.experimental.checkify.checkify returns the error as a value."
+)
 
 
 def _check_pure(traced: Any) -> None:
-  effects = sorted(set(map(str, traced.jaxpr.effects)))
-  if effects:
+  kinds = {type(effect).__name__ for effect in traced.jaxpr.effects} - {*_DISCHARGED}
+  if kinds:
+    effects = sorted({_EFFECTS.get(kind, kind) for kind in kinds})
     raise errors.UnsupportedModuleError(
       f"function {traced.fun_name!r} has side effects ({', '.join(effects)}), which a TensorFlow graph cannot run;"
-      " serialization of host_callbacks is not yet implemented. Remove callbacks and debug prints from the function."
+      f" {_CALLBACK_ADVICE}"
     )
 
 

@@ -122,7 +122,7 @@ def _over(num_devices, function):
   mesh = (
     jax.sharding.Mesh(jax.devices()[:1], ("i",))
     if num_devices == 1
-    else jax.sharding.AbstractMesh((num_devices,), ("i",))
+    else jax.sharding.AbstractMesh((num_devices,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
   )
   return jax.shard_map(function, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
 
@@ -158,3 +158,41 @@ def test_callbacks_raise():
   x = jax.ShapeDtypeStruct((2,), np.float32)
   with pytest.raises(UnsupportedModuleError, match="cannot be exported: serialization of host_callbacks"):
     export_call_module(lambda a: [jax.pure_callback(np.sin, x, a)], [x])
+
+
+def _annotated(num_devices):
+  mesh = (
+    jax.sharding.Mesh(jax.devices()[:1], ("i",))
+    if num_devices == 1
+    else jax.sharding.AbstractMesh((num_devices,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+  )
+  sharding = jax.sharding.NamedSharding(mesh, jax.P("i"))
+
+  def constraint(x):
+    return lax.with_sharding_constraint(jnp.concatenate([x, x]), sharding) * 2
+
+  shardings = {"in_shardings": sharding, "out_shardings": sharding}
+  return {
+    "a constraint": constraint,
+    "of a constraint's derivative": jax.grad(lambda x: jnp.sum(constraint(x) ** 2)),
+    "an inner function": lambda x: jax.jit(jnp.sin, **shardings)(jnp.concatenate([x, x])) + 1,
+    "a loop": lambda x: lax.fori_loop(0, 3, lambda i, x: x + constraint(x)[: x.shape[0]], x),
+    "the function": jax.jit(lambda x: x + 1, **shardings),
+  }
+
+
+@pytest.mark.parametrize("target", [None, "tensorflow-2.16"])
+@pytest.mark.parametrize("num_devices", [1, 2])
+@pytest.mark.parametrize("name", _annotated(1))
+def test_sharding_annotations_of_open_shapes_run(name, num_devices, target):
+  # Before, TensorFlow stopped at each of them: "Module has dynamic shapes".
+  function = _annotated(num_devices)[name]
+  x = np.linspace(0, 1, 12, dtype=np.float32).reshape(4, 3)
+  (b,) = jax.export.symbolic_shape("b")
+  spec = jax.ShapeDtypeStruct((2 * b, 3), np.float32)
+  wrapped = jax.jit(lambda x: [function(x)])
+  module = export_call_module(wrapped, [spec], target=target)
+  if num_devices == 1:
+    assert not re.search(r"custom_call @\S*Sharding", mlir.to_text(module.attributes["module"]))
+  (got,) = run_call_module(module.attributes, [x], module.outputs)
+  np.testing.assert_allclose(got, _annotated(1)[name](x), rtol=1e-6)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, primitives
 
-from graftax.xla_call_module import lax_extras
+from graftax.xla_call_module import jax_versions, lax_extras
 
 __all__ = ["reversible"]
 
@@ -78,10 +78,7 @@ def _last_uses(jaxpr: Jaxpr) -> list[list[Any]]:
 def _run_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
   if _is_replaced(eqn):
     return list(_RULES[eqn.primitive](operands, **eqn.params))
-  found = eqn.primitive.get_bind_params(eqn.params)
-  # Until jax>=0.10.2: functions came beside the other parameters.
-  functions, params = found if isinstance(found, tuple) else ((), found)
-  results = eqn.primitive.bind(*functions, *operands, **params)
+  results = jax_versions.bind_equation(eqn.primitive, operands, eqn.params)
   return list(results) if eqn.primitive.multiple_results else [results]
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from graftax.xla_call_module import jax_versions
+
 __all__ = ["scan_sizes"]
 
 
@@ -16,8 +18,4 @@ def scan_sizes(params: Mapping[str, Any]) -> tuple[int, int]:
     >>> scan_sizes(jaxpr.eqns[0].params)
     (0, 1)
   """
-  if "num_carry" in params:
-    return params["num_consts"], params["num_carry"]
-  # Since JAX 0.12 one parameter has a tree for the constants, one for the carry and one for the rows.
-  consts, carry, _ = params["ft_in"].unpack()
-  return len(tuple(consts.vals)), len(tuple(carry.vals))
+  return jax_versions.scan_operand_counts(params)

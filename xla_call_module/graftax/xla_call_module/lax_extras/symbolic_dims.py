@@ -5,14 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import InconclusiveDimensionOperation
 
 __all__ = ["InconclusiveDimensionOperation", "stack_dims"]
-
-# Until jax>=0.10.1: the exception moved from jax.core to jax.errors.
-InconclusiveDimensionOperation: type[Exception] = (
-  getattr(jax.errors, "InconclusiveDimensionOperation", None) or jax.core.InconclusiveDimensionOperation
-)
-"""Raised by JAX if symbolic dimensions cannot be compared."""
 
 
 def stack_dims(dims: np.ndarray, dtype: Any) -> jax.Array:

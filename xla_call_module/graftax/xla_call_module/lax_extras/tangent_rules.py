@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching
 
-from graftax.xla_call_module import mlir
+from graftax.xla_call_module import jax_versions, mlir
 from graftax.xla_call_module.lax_extras.arrays import is_inexact
 
 __all__ = ["call_with_tangents"]
@@ -116,3 +116,4 @@ ad.primitive_jvps[_ruled_p] = _ruled_jvp
 ad.primitive_transposes[_ruled_p] = _ruled_transpose
 batching.primitive_batchers[_ruled_p] = _ruled_batch
 mlir.register_function_lowering(_ruled_p, lambda *operands, jaxpr, **_: jaxpr_as_fun(jaxpr)(*operands))
+jax_versions.expands_to(_ruled_p, _ruled_impl)

@@ -49,3 +49,17 @@ def test_a_function_with_a_given_derivative_can_be_transposed():
     return call_with_tangents(lambda x, t: [jnp.sin(x) * t], lambda *_: [None], [X, t])[0]
 
   np.testing.assert_allclose(jax.linear_transpose(f, X)(X)[0], np.sin(X) * X, rtol=1e-6)
+
+
+def test_functions_with_primitives_that_jax_expands_run_in_loops():
+  rows = jnp.arange(4.0)
+
+  def step(x, _):
+    (y,) = call_with_tangents(
+      lambda x: [x + jnp.searchsorted(rows, x)], lambda operands, results, tangents: [tangents[0]], [x]
+    )
+    return y, y
+
+  loop = jax.jit(lambda x: jax.lax.scan(step, x, None, length=2)[1])
+  np.testing.assert_array_equal(loop(0.5), [1.5, 3.5])
+  np.testing.assert_array_equal(jax.jacfwd(loop)(0.5), [1, 1])

@@ -21,6 +21,7 @@
 - `shape`: Ops that create or rearrange elements: constant, iota, broadcast_in_dim, reshape, slice, pad, tuple.
 - `sharding`: Sharding annotations of Shardy and of GSPMD.
 - `sort`: sort with any comparator.
+- `sparse`: Products with sparse matrices.
 - `unsupported`: Ops that never lift, with the reason: host transfers, quantization.
 - `window`: reduce_window, select_and_scatter.
 """
@@ -47,6 +48,7 @@ from graftax.xla_call_module.lowerings import (  # noqa: F401
   shape,
   sharding,
   sort,
+  sparse,
   unsupported,
   window,
 )

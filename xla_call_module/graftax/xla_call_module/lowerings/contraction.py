@@ -40,7 +40,7 @@ def _algorithm(op: ir.Op) -> Any:
   lhs, rhs, total = (found[f"{name}_type"] for name in ("lhs_precision", "rhs_precision", "accumulation"))
   components, products = found.get("lhs_component_count", 1), found.get("num_primitive_operations", 1)
   preset = _PRESETS.get((lhs, total, components, products)) if lhs == rhs else None
-  if preset and not found.get("allow_imprecise_accumulation", False) and hasattr(lax.DotAlgorithmPreset, preset):
+  if preset and not found.get("allow_imprecise_accumulation", False):
     return getattr(lax.DotAlgorithmPreset, preset)
   return lax.DotAlgorithm(
     lhs_precision_type=lhs,

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.extend.random import threefry2x32_p
 
 from graftax.xla_call_module import analysis, errors, ir
 from graftax.xla_call_module.context import Context
@@ -48,6 +49,17 @@ def _global_constant(context: Context, op: ir.Op, *operands: Any) -> Any:
 def _annotation(context: Context, op: ir.Op, *operands: Any) -> Any:
   context.record("annotation", op, f"dropped {op.attrs['call_target_name']}")
   return operands
+
+
+@register_custom_call("dce_sink", takes_known=True, attributes=())
+def _dce_sink(context: Context, op: ir.Op, *operands: Any) -> tuple[()]:
+  """Drops a call that only keeps its operands alive on JAX's way to XLA."""
+  return ()
+
+
+@register_custom_call("cu_threefry2x32_ffi", "hip_threefry2x32_ffi")
+def _threefry(context: Context, op: ir.Op, *operands: Array) -> Any:
+  return threefry2x32_p.bind(*operands[:4])
 
 
 @register_custom_call("ApproxTopK", "stablehlo.dynamic_approx_top_k", takes_known=True)

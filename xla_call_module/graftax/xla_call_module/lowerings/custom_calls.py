@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.xla_call_module import communication, ir
+from graftax.xla_call_module import communication, contracts, ir
+from graftax.xla_call_module.attributes import element_dtype
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import custom_calls, register
 from graftax.xla_call_module.values import TOKEN, materialize
@@ -33,10 +34,10 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   # The last operands of a call with results of dynamic shape are those shapes.
   shapes = op.attrs.get("indices_of_shape_operands")
   if shapes is not None:
-    operands = operands[: min(int(i) for i in np.asarray(shapes).reshape(-1))]
-  rule = custom_calls.get(target)
-  if rule is None:
-    rule = custom_calls.get(_linalg_family(target))
+    operands = operands[: min((int(i) for i in np.asarray(shapes).reshape(-1)), default=len(operands))]
+  rule = custom_calls.get(target) or custom_calls.get(_linalg_family(target))
+  if contracts.is_kernel(target):
+    contracts.check_lifted(op, operands)
   if rule is not None:
     if unknown := rule.unknown_attributes(op.attrs):
       raise context.does_not_know(op, unknown)
@@ -66,7 +67,11 @@ _ROUTINES = {
 
 
 def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
-  """Calls the same target through `jax.ffi`. It has no derivative; `vmap` runs it once per element."""
+  """Calls the same target through `jax.ffi`. It has no derivative; `vmap` runs it once per element.
+
+  Raises:
+    CustomCallError: no rule says what the target accepts and the caller does not allow it, or the call has other types.
+  """
   attrs = op.attrs
   arrays = [materialize(x) for x in operands if x is not TOKEN]
   kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType)]
@@ -74,6 +79,9 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
     raise context.unsupported(op, f"{attrs['call_target_name']} returns {', '.join(map(str, op.types))}.")
   if any(None in kind.shape for kind in kinds):
     raise context.unsupported(op, f"{attrs['call_target_name']} returns {', '.join(map(str, kinds))}, of open sizes.")
+  if attrs["call_target_name"] not in context.options.allow_custom_calls:
+    contracts.check_called(op, operands)
+    contracts.initialize(contracts.needs([attrs["call_target_name"]]))
   config, version = backend_config(op), int(attrs.get("api_version", 1))
   is_typed = isinstance(config, dict)
   call = jax.ffi.ffi_call(
@@ -106,4 +114,7 @@ def _text(value: Any) -> str:
 
 
 def _ffi_attribute(value: Any) -> Any:
+  if isinstance(value, (ir.TypedInt, ir.TypedFloat)):
+    dtype = element_dtype(value.spelling)
+    return value if dtype is None else dtype.type(value)
   return np.int64(value) if isinstance(value, int) and not isinstance(value, bool) else value

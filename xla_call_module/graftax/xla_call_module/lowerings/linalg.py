@@ -244,6 +244,8 @@ def _triangular_solve(context: Context, op: ir.Op, a: Array, b: Array) -> Array:
 @register_custom_call("linalg.trsm")
 def _trsm(context: Context, op: ir.Op, a: Array, b: Array, *rest: Array) -> Any:
   transpose = _char(op, "trans_x", "N")
+  if rest:  # Until JAX 0.5, a scalar factor was the last operand.
+    b = b * rest[0]
   return lax.linalg.triangular_solve(
     a,
     b,

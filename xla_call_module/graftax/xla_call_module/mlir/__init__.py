@@ -2,10 +2,14 @@
 
 - `artifacts`: Writes modules as text and portable artifacts; converts HLO to StableHLO.
 - `batching_dims`: Gathers and scatters without batching dimensions.
-- `bindings`: MLIR contexts, parsing, and differences between versions of the bindings.
+- `bindings`: MLIR contexts and parsing.
 - `decoding`: Decodes an MLIR module into `ir.ModuleIR`.
+- `dimension_sizes`: Sizes of dimensions as values of a module.
 - `legalization`: Writes modules for runtimes that are older than the installed jaxlib.
+- `locations`: Source locations that name operations, without files of the machine that wrote the module.
 - `lowering`: Lowering rules of our primitives, and merging a module into the one that is being lowered.
+- `sharding_annotations`: Sharding annotations in the form that every runtime accepts.
+- `sparse_indices`: Clamps the indices that a kernel does not check.
 - `specialize`: Derives modules: one with static argument types, or one of a single op.
 - `subprocess_worker`: The helper process that parses untrusted modules; run as a script.
 """

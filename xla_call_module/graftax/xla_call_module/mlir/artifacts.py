@@ -6,7 +6,7 @@ import jax.extend.mlir
 import jax.interpreters.mlir as jax_mlir
 from jax.extend.mlir.dialects import stablehlo
 
-from graftax.xla_call_module import errors
+from graftax.xla_call_module import errors, jax_versions
 from graftax.xla_call_module.mlir.bindings import mlir_context, parse
 
 __all__ = ["from_hlo", "serialize", "to_text", "write_artifact"]
@@ -32,10 +32,8 @@ def serialize(data: bytes | str, *, version: str | None = None) -> bytes:
 
 def write_artifact(module: Any, version: str) -> bytes:
   """Returns an MLIR module of the current context as a portable artifact."""
-  try:
-    return jax.extend.mlir.serialize_portable_artifact(module, version)
-  except TypeError:  # Until jax>=0.10.2: the binding took bytecode instead of a module.
-    return jax.extend.mlir.serialize_portable_artifact(jax_mlir.module_to_bytecode(module), version)
+  serialize_module = jax.extend.mlir.serialize_portable_artifact
+  return jax_versions.portable_artifact(serialize_module, jax_mlir.module_to_bytecode, module, version)
 
 
 def from_hlo(hlo: bytes) -> bytes:

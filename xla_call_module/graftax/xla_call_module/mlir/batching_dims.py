@@ -11,6 +11,7 @@ from jax.extend.mlir import ir as mlir_ir
 from jax.extend.mlir.dialects import stablehlo
 
 from graftax.xla_call_module.mlir.bindings import downcast
+from graftax.xla_call_module.mlir.dimension_sizes import constant_sizes, dimension_sizes, tensor_type
 
 __all__ = ["without_batching_dims"]
 
@@ -63,38 +64,21 @@ def _extended(op: Any, indices: Any, batching_dims: Sequence[int], axis: int) ->
   with mlir_ir.InsertionPoint(op), op.location:
     kind = downcast(indices.type)
     shape = list(kind.shape)
-    sizes = [_size(indices, i) for i in range(len(shape))]
+    sizes = dimension_sizes(indices)
     if axis == len(shape):  # scalars instead of index vectors
-      shape, sizes = [*shape, 1], [*sizes, _constant([1])]
+      shape, sizes = [*shape, 1], [*sizes, constant_sizes([1])]
       indices = _reshaped(indices, shape, kind.element_type, sizes)
     one = [*shape[:axis], 1, *shape[axis + 1 :]]
-    one_sizes = stablehlo.concatenate([*sizes[:axis], _constant([1]), *sizes[axis + 1 :]], dimension=0)
+    one_sizes = stablehlo.concatenate([*sizes[:axis], constant_sizes([1]), *sizes[axis + 1 :]], dimension=0)
     positions = [
-      stablehlo.dynamic_iota(_tensor(one, kind.element_type), one_sizes, mlir_ir.IntegerAttr.get(_i64(), dim))
+      stablehlo.dynamic_iota(tensor_type(one, kind.element_type), one_sizes, mlir_ir.IntegerAttr.get(_i64(), dim))
       for dim in batching_dims
     ]
     return stablehlo.concatenate([*positions, indices], dimension=axis)
 
 
 def _reshaped(value: Any, shape: Sequence[int], element: Any, sizes: Sequence[Any]) -> Any:
-  return stablehlo.dynamic_reshape(_tensor(shape, element), value, stablehlo.concatenate(sizes, dimension=0))
-
-
-def _size(value: Any, dim: int) -> Any:
-  """Returns the size of a dimension as `tensor<1xi32>`."""
-  if not downcast(value.type).is_dynamic_dim(dim):
-    return _constant([downcast(value.type).get_dim_size(dim)])
-  size = stablehlo.get_dimension_size(value, dim)
-  return stablehlo.reshape(_tensor([1], mlir_ir.IntegerType.get_signless(32)), size)
-
-
-def _constant(values: Sequence[int]) -> Any:
-  kind = _tensor([len(values)], mlir_ir.IntegerType.get_signless(32))
-  return stablehlo.constant(mlir_ir.Attribute.parse(f"dense<{list(values)}> : {kind}"))
-
-
-def _tensor(shape: Sequence[int], element: Any) -> Any:
-  return mlir_ir.RankedTensorType.get(list(shape), element)
+  return stablehlo.dynamic_reshape(tensor_type(shape, element), value, stablehlo.concatenate(sizes, dimension=0))
 
 
 def _i64() -> Any:

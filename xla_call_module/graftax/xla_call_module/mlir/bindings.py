@@ -1,4 +1,4 @@
-"""MLIR contexts, parsing, and differences between versions of the bindings."""
+"""MLIR contexts and parsing."""
 
 import contextlib
 import re
@@ -10,10 +10,11 @@ import jax.interpreters.mlir as jax_mlir
 from jax.extend.mlir import ir as mlir_ir
 from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401  (loading registers the dialects)
 
-from graftax.xla_call_module import bytecode, errors
+from graftax.xla_call_module import bytecode, errors, jax_versions
 
 __all__ = [
   "SUPPORTED_JAX",
+  "call_target",
   "current_version",
   "downcast",
   "function_type",
@@ -23,7 +24,7 @@ __all__ = [
   "symbol_name",
 ]
 
-SUPPORTED_JAX = ("0.10.0", "0.10.2")
+SUPPORTED_JAX = ("0.10.0", "0.10.2", "0.12.0")
 
 
 @contextlib.contextmanager
@@ -61,9 +62,7 @@ def parse(data: bytes | str, messages: list[str]) -> Any:
     bytecode.check_version(data, current_version())
   try:
     if isinstance(data, bytes) and bytecode.is_portable(data):
-      # Until jax>=0.10.2: the binding returned the module as bytecode or text instead of a module.
-      found = jax.extend.mlir.deserialize_portable_artifact(data)
-      return mlir_ir.Module.parse(found) if isinstance(found, (bytes, str)) else found
+      return jax_versions.parsed_artifact(jax.extend.mlir.deserialize_portable_artifact(data), mlir_ir.Module.parse)
     return mlir_ir.Module.parse(data)
   except errors.StableHloError:
     raise
@@ -93,6 +92,11 @@ def _diagnostics(error: Exception) -> str:
 def downcast(attr: Any) -> Any:
   """Returns the attribute, downcast if the bindings return the base class."""
   return attr.maybe_downcast() if type(attr).__name__ == "Attribute" and hasattr(attr, "maybe_downcast") else attr
+
+
+def call_target(op: Any) -> str:
+  """Returns the target of a custom call, and no text for another operation."""
+  return str(downcast(op.attributes["call_target_name"]).value) if op.name == "stablehlo.custom_call" else ""
 
 
 def function_type(op: Any) -> Any:

@@ -9,28 +9,31 @@ import numpy as np
 from jax.extend.mlir import ir as mlir_ir
 
 from graftax.xla_call_module import attributes, bytecode, errors, ir
+from graftax.xla_call_module.budget import Budget, Limits
 from graftax.xla_call_module.mlir.bindings import downcast, function_type, mlir_context, parse
 
 __all__ = ["Decoder", "decode_bytes", "decode_text", "location_text", "main_result_types"]
 
 
-def decode_text(text: str) -> ir.ModuleIR:
+def decode_text(text: str, limits: Limits | None = None) -> ir.ModuleIR:
   """Returns the decoded module of MLIR text.
 
   Raises:
     DecodeError: the text does not parse or does not verify.
+    LimitExceededError: regions are too deep inside each other.
   """
-  return _decode(text)
+  return _decode(text, limits)
 
 
-def decode_bytes(data: bytes) -> ir.ModuleIR:
+def decode_bytes(data: bytes, limits: Limits | None = None) -> ir.ModuleIR:
   """Returns the decoded module of a StableHLO portable artifact (VHLO) or of MLIR bytecode.
 
   Raises:
     DecodeError: the data is damaged or truncated, or the module does not verify.
+    LimitExceededError: regions are too deep inside each other.
     VersionError: the module was written by a newer StableHLO than the installed jaxlib reads.
   """
-  return _decode(data)
+  return _decode(data, limits)
 
 
 def main_result_types(text: str) -> tuple[Any, ...]:
@@ -38,11 +41,11 @@ def main_result_types(text: str) -> tuple[Any, ...]:
   return _decode(text).main.result_types
 
 
-def _decode(data: bytes | str) -> ir.ModuleIR:
+def _decode(data: bytes | str, limits: Limits | None = None) -> ir.ModuleIR:
   with mlir_context() as messages:
     module = parse(data, messages)
     try:
-      return Decoder().module_ir(module)
+      return Decoder(limits=limits).module_ir(module)
     except errors.StableHloError:
       raise
     except (
@@ -60,7 +63,9 @@ _TERMINATORS = frozenset({"stablehlo.return", "func.return", "sdy.return"})
 class Decoder:
   """Decodes one MLIR module. Each type and attribute is decoded once, because MLIR uniques them."""
 
-  def __init__(self, *, keep_ops: bool = False) -> None:
+  def __init__(self, *, keep_ops: bool = False, limits: Limits | None = None) -> None:
+    self._budget = Budget(limits or Limits())
+    self._depth = 0
     self.kept: dict[int, tuple[Any, dict[Any, int]]] = {}
     self._keep_ops = keep_ops
     self._types: dict[Any, ir.Type] = {}
@@ -104,6 +109,13 @@ class Decoder:
 
   def region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
     """Decodes a single-block region; `numbers` maps the values of the function seen so far to their numbers."""
+    self._depth += 1
+    self._budget.check_depth(self._depth, "a region")
+    found = self._region(region, numbers)
+    self._depth -= 1
+    return found
+
+  def _region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
     blocks = list(region.blocks)
     if not blocks:
       return ir.Region((), (), (), (), ())
@@ -160,7 +172,7 @@ class Decoder:
       return {"value": self.constant(op)}
     try:
       return {name: self.attribute(attr) for name, attr in op.attributes.items()}
-    except (AttributeError, TypeError):  # an attribute without a binding, or jax<0.10.2, whose map has no items
+    except (AttributeError, TypeError):  # an attribute without a binding, or a map without `items`
       return self.named_attributes(op.attributes, f"op {op.name!r}")
 
   def named_attributes(self, found: Any, owner: str) -> dict[str, Any]:
@@ -219,7 +231,10 @@ class Decoder:
     if kind == "ArrayAttr":
       return self.array(attr)
     if kind == "DictAttr":
-      return self.named_attributes(attr, "a dictionary")
+      return {
+        name: value if type(value) not in _TYPED else _typed(value, attr[name])
+        for name, value in self.named_attributes(attr, "a dictionary").items()
+      }
     if kind == "UnitAttr":
       return True
     if kind == "TypeAttr":
@@ -229,6 +244,16 @@ class Decoder:
     if kind.startswith("Dense"):
       return np.array(attr)
     return attributes.parse_attribute(str(attr))
+
+
+_TYPED: dict[type, Any] = {int: ir.TypedInt, float: ir.TypedFloat}
+
+
+def _typed(value: Any, attr: Any) -> Any:
+  """Returns a number of a dictionary with its type, which a custom call passes on."""
+  typed = _TYPED[type(value)](value)
+  typed.spelling = str(downcast(attr).type)
+  return typed
 
 
 def _from_text(text: str, owner: str) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from jax.extend.mlir import passmanager
 from jax.extend.mlir.dialects import stablehlo
@@ -11,8 +11,10 @@ from jax.extend.mlir.dialects import stablehlo
 from graftax.xla_call_module import communication, errors
 from graftax.xla_call_module.mlir.artifacts import write_artifact
 from graftax.xla_call_module.mlir.batching_dims import without_batching_dims
-from graftax.xla_call_module.mlir.bindings import downcast, mlir_context, parse
+from graftax.xla_call_module.mlir.bindings import call_target, current_version, mlir_context, parse
 from graftax.xla_call_module.mlir.decoding import location_text
+from graftax.xla_call_module.mlir.locations import put_back, without_files
+from graftax.xla_call_module.mlir.sharding_annotations import is_of_shardy, with_annotated_sizes, without_annotation
 
 __all__ = ["legalize"]
 
@@ -29,15 +31,23 @@ _PER_DEVICE = {
 _PER_DEVICE_CALLS = {"xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"}
 
 
-def legalize(data: bytes | str, *, version: tuple[int, int, int]) -> bytes:
+CallCheck: TypeAlias = Callable[[str, str], None]
+
+
+def legalize(
+  data: bytes | str, *, version: tuple[int, int, int], num_devices: int = 1, check_call: CallCheck | None = None
+) -> bytes:
   """Returns the module as a StableHLO portable artifact, with ops that `version` does not have expanded.
 
   Composites become calls of their decompositions. Runtimes expand composites as well, but those of CHLO with code that
-  they generate anew, and not for every dynamic shape.
+  they generate anew, and not for every dynamic shape. Locations keep the names of operations, and lose files and lines.
 
   Args:
     data: a portable artifact, MLIR bytecode, or text.
     version: the version of StableHLO to write.
+    num_devices: for how many devices the module was exported. Sharding annotations for one device are removed.
+    check_call: called with the target of each custom call that the result has, and its location in the source. It
+      raises if the runtime does not have the target.
 
   Raises:
     VersionError: an op, a type or an attribute cannot be expressed in `version`; the message names it and its location
@@ -49,17 +59,39 @@ def legalize(data: bytes | str, *, version: tuple[int, int, int]) -> bytes:
     module = parse(data, messages)
     _check_no_communication(module)
     _run_passes(module, ["func.func(stablehlo-legalize-composite-to-call)", "symbol-dce"])
+    if is_of_shardy(_operations(module)):
+      module = parse(_artifact(module, ".".join(map(str, current_version())), messages), messages)
+    if num_devices == 1:
+      for op in _operations(module):
+        without_annotation(op)
+    for op in _operations(module):
+      with_annotated_sizes(op)
     if version < _BATCHING_DIMS:
       for op in _operations(module):
         without_batching_dims(op)
     _run_passes(module, [f"stablehlo-compatibility-expander{{target={text}}}"])
+    if check_call is not None:
+      for op in _operations(module):
+        if target := call_target(op):
+          check_call(target, location_text(str(op.location)))
+    # What is written may be published, and must not depend on the folder that the source is in.
+    locations = without_files(module, _operations(module))
     try:
       return write_artifact(module, text)
-    except Exception as error:
-      raise errors.VersionError(
-        f"the module cannot be written as StableHLO {text}: {_cause([*messages, str(error)])}. Export for a newer"
-        " target, or compute this in another way."
-      ) from None
+    except Exception:
+      put_back(locations)
+      messages.clear()
+      return _artifact(module, text, messages)  # raises, with the place in the source
+
+
+def _artifact(module: Any, version: str, messages: Sequence[str]) -> bytes:
+  try:
+    return write_artifact(module, version)
+  except Exception as error:
+    raise errors.VersionError(
+      f"the module cannot be written as StableHLO {version}: {_cause([*messages, str(error)])}. Export for a newer"
+      " target, or compute this in another way."
+    ) from None
 
 
 _FAILURE = re.compile(
@@ -82,7 +114,7 @@ def _cause(messages: Sequence[str]) -> str:
 
 def _check_no_communication(module: Any) -> None:
   for op in _operations(module):
-    target = str(downcast(op.attributes["call_target_name"]).value) if op.name == "stablehlo.custom_call" else ""
+    target = call_target(op)
     if op.name in _PER_DEVICE or target in _PER_DEVICE_CALLS:
       raise errors.UnsupportedModuleError(
         "the module has code that each device runs by itself, or that communicates between devices"

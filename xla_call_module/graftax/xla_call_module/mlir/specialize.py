@@ -1,5 +1,6 @@
 """Derives modules from a module: one with plain arguments and static shapes, or one of a single op."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from jax.extend.mlir.dialects import func, stablehlo
 from graftax.xla_call_module import errors
 from graftax.xla_call_module.mlir.bindings import function_type, mlir_context, parse, symbol_name
 from graftax.xla_call_module.mlir.decoding import Decoder
+from graftax.xla_call_module.mlir.sparse_indices import clamp_indices
 
 __all__ = ["extract_op", "specialize"]
 
@@ -49,6 +51,7 @@ def specialize(
         raise errors.RefinementError(
           f"module cannot be refined to argument types {list(types)}: {'; '.join(messages[:3]) or error}"
         ) from None
+    clamp_indices(module)
     return module.operation.get_asm(enable_debug_info=True)
 
 
@@ -123,7 +126,27 @@ def extract_op(data: bytes | str, number: int) -> tuple[str, tuple[int, ...]]:
       clone = op.clone().operation
       _replace_operands(clone, dict(zip(order, block.arguments, strict=True)))
       func.ReturnOp(list(clone.results))
+    _erase_unused_functions(module)
     return str(module), tuple(numbers[value] for value in order)
+
+
+def _erase_unused_functions(module: Any) -> None:
+  """Erases the functions that `main` does not reach, so that they are neither checked nor compiled."""
+  functions = {symbol_name(view): view.operation for view in module.body.operations}
+  reached, pending = set(), ["main"]
+  while pending:
+    name = pending.pop()
+    if name in reached:
+      continue
+    reached.add(name)
+    text = functions[name].get_asm(large_elements_limit=0)
+    pending += [quoted or plain for quoted, plain in _SYMBOL.findall(text) if (quoted or plain) in functions]
+  for name, operation in functions.items():
+    if name not in reached:
+      operation.erase()
+
+
+_SYMBOL = re.compile(r'@(?:"((?:[^"\\\\]|\\\\.)*)"|([\w$.-]+))')
 
 
 def _captured(op: Any) -> list[Any]:

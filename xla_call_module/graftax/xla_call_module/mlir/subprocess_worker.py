@@ -50,12 +50,40 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
   while len(head := questions.read(9)) == 9:
     kind, size = struct.unpack("<cQ", head)
     data = questions.read(size)
+    _limit(size)
     try:
       _read(_from_hlo(data) if kind == b"h" else data)
       answer = "ok"
     except BaseException as error:
       answer = str(error) or type(error).__name__
     _send(answers, answer)
+
+
+# Beyond what the libraries need. Reading takes a few times the size of the bytes, and about a second for 20 MB.
+_FREE_BYTES = 2 << 30
+_BYTES_PER_BYTE = 24
+_FREE_CPU_S = 10
+_BYTES_PER_CPU_S = 1 << 20
+
+
+def _limit(num_bytes: int) -> None:
+  """Limits memory and processor time for one question. A module that needs more ends this process."""
+  try:
+    import resource
+
+    with open("/proc/self/statm") as file:
+      mapped_bytes = int(file.read().split()[0]) * resource.getpagesize()
+  except (ImportError, OSError):  # not Linux: the parent still limits the time
+    return
+  usage = resource.getrusage(resource.RUSAGE_SELF)
+  used_s = int(usage.ru_utime + usage.ru_stime) + 1
+  _set_soft(resource, resource.RLIMIT_AS, mapped_bytes + _FREE_BYTES + _BYTES_PER_BYTE * num_bytes)
+  _set_soft(resource, resource.RLIMIT_CPU, used_s + _FREE_CPU_S + num_bytes // _BYTES_PER_CPU_S)
+
+
+def _set_soft(resource: Any, which: int, wanted: int) -> None:
+  hard = resource.getrlimit(which)[1]
+  resource.setrlimit(which, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def _send(answers: BinaryIO, answer: str) -> None:
@@ -68,7 +96,7 @@ def _make_context() -> Any:
   from jaxlib.mlir import ir
 
   # Until jaxlib has a public function that registers the `func` dialect. The alternative is
-  # jax.interpreters.mlir.make_ir_context, which imports all of jax. Checked with jaxlib 0.10.0 and 0.10.2.
+  # jax.interpreters.mlir.make_ir_context, which imports all of jax. Checked with jaxlib 0.10.0, 0.10.2 and 0.12.0.
   from jaxlib.mlir._mlir_libs import _jax_mlir_ext
   from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401
 

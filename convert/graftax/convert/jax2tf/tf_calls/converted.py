@@ -21,6 +21,7 @@ from graftax.convert.options import current_options
 from graftax.convert.planning.control_flow_v1 import with_functional_control_flow
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.program import Program
+from graftax.convert.shown_names import shown
 from graftax.ops_jax import Int64Pair, ResourceHandle, StaticInputError, as_int64_pair
 
 __all__ = ["ConvertedCall", "convert_call"]
@@ -88,8 +89,8 @@ class ConvertedCall:
     unknown = [name for name in values if name not in self.initial and name != self.key_name]
     if missing or unknown:
       raise ParameterError(
-        f"call_tf: {name}: variables do not fit; missing {missing!r}, unknown {unknown!r}; expected "
-        f"{list(self.initial)!r}, as the method `variables` returns them."
+        f"call_tf: {name}: variables do not fit; missing {shown(missing)}, unknown {shown(unknown)}; expected "
+        f"{shown(self.initial)}, as the method `variables` returns them."
       )
 
   def current_values(self, tf: Any, arrays: Sequence[Any]) -> dict[str, Any]:
@@ -118,8 +119,8 @@ class ConvertedCall:
     missing = [name for name, variable in self.variables.items() if variable is None]
     if missing:
       raise ConversionError(
-        f"call_tf: {self.flat.name}: nodes of its graph create the variables {missing!r}, so that compiled code cannot "
-        f"read them again; use call_tf(f, variables='explicit')."
+        f"call_tf: {self.flat.name}: nodes of its graph create the variables {shown(missing)}, so that compiled "
+        f"code cannot read them again; use call_tf(f, variables='explicit')."
       )
     live = [variable for variable in self.variables.values() if variable is not None]
     return variable_reads(self.flat.name, live, list(self.initial.values()))

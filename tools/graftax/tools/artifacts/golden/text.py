@@ -219,7 +219,55 @@ def _normalized(tf: Any, recorder: Any, name: str) -> None:
   _record(tf, recorder, name, tf.Module(), run)
 
 
+def _bert_pair(tf: Any, recorder: Any, name: str) -> None:
+  """BERT's preprocessing of two segments, which share the length, and an encoder."""
+  import tensorflow_text as tf_text
+
+  module = tf.Module()
+  module.table = _table(tf)
+  tokenizer = tf_text.BertTokenizer(module.table, token_out_type=tf.int64, lower_case=True)
+
+  def run(text: Any) -> Any:
+    segments = [tokenizer.tokenize(x).merge_dims(1, 2) for x in (text, tf.reverse(text, [0]))]
+    masks = tf_text.RoundRobinTrimmer(max_seq_length=9).generate_mask(segments)
+    trimmed = tf_text.RoundRobinTrimmer(max_seq_length=9).trim(segments)
+    ids, types = tf_text.combine_segments(trimmed, start_of_sequence_id=2, end_of_segment_id=3)
+    words, mask = tf_text.pad_model_inputs(ids, 12)
+    types, _ = tf_text.pad_model_inputs(types, 12)
+    encoded = _encoded(tf, module, words + types, tf.cast(mask, tf.float32))
+    kept = {f"kept_{i}": tf.cast(mask.flat_values, tf.int32) for i, mask in enumerate(masks)}
+    return {"encoded": encoded, "words": words, "types": types, **kept}
+
+  _record(tf, recorder, name, module, run)
+
+
+def _splitters(tf: Any, recorder: Any, name: str) -> None:
+  """Splitters that need no vocabulary: whitespace, scripts, bytes."""
+  import tensorflow_text as tf_text
+
+  def run(text: Any) -> Any:
+    found = {}
+    for key, splitter in (
+      ("space", tf_text.WhitespaceTokenizer()),
+      ("script", tf_text.UnicodeScriptTokenizer()),
+      ("script_spaces", tf_text.UnicodeScriptTokenizer(keep_whitespace=True)),
+      ("bytes", tf_text.ByteSplitter()),
+    ):
+      tokens, starts, ends = splitter.split_with_offsets(text)
+      found[key], found[f"{key}_splits"] = tokens.flat_values, tokens.row_splits
+      found[f"{key}_starts"], found[f"{key}_ends"] = starts.flat_values, ends.flat_values
+    halves = tf.strings.length(text)[:, None] // 2
+    parts = tf_text.ByteSplitter().split_by_offsets(
+      text, tf.concat([halves * 0, halves], 1), tf.concat([halves] * 2, 1)
+    )
+    return {**found, "parts": parts.flat_values}
+
+  _record(tf, recorder, name, tf.Module(), run)
+
+
 WRITERS = {
+  "text_bert_pair": _bert_pair,
+  "text_splitters": _splitters,
   "text_bert_cased": _bert_cased,
   "text_bert_uncased": _bert_uncased,
   "text_wordpiece": _wordpiece,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product, safe_scale
 
-__all__ = ["householder_product", "ormqr", "qr"]
+__all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 
 
 def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
@@ -37,6 +37,18 @@ def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
     wide = jax.lax.pad(reflectors, jnp.zeros((), a.dtype), [*[(0, 0, 0)] * (len(batch) + 1), (0, m - n, 0)])
     q = householder_product(wide, taus)
   return q, r
+
+
+def geqrf(a: Any) -> Any:
+  """Returns the reflectors below the diagonal of `r`, `[..., m, n]`, and their factors; as LAPACK's GEQRF.
+
+  It is what `jnp.linalg.qr(a, mode="raw")` computes.
+  """
+  if 0 in a.shape:
+    return a, jnp.zeros((*a.shape[:-2], min_dim(*a.shape[-2:])), a.dtype)
+  scale = safe_scale(a).astype(a.dtype)
+  reflectors, taus = _reflectors(a / scale)
+  return jax.lax.select(_is_upper(a.shape), reflectors * scale, reflectors), taus
 
 
 def householder_product(a: Any, taus: Any) -> Any:
@@ -72,9 +84,12 @@ def _reflectors(a: Any) -> Any:
 
 def _upper_triangle(a: Any) -> Any:
   # In place of jnp.triu, which becomes a function of the module: `lift` recognizes a decomposition by these ops.
-  rows, columns = (jax.lax.broadcasted_iota(jnp.int32, a.shape[-2:], axis) for axis in (0, 1))
-  is_kept = jax.lax.broadcast_in_dim(jax.lax.le(rows, columns), a.shape, (a.ndim - 2, a.ndim - 1))
-  return jax.lax.select(is_kept, a, jax.lax.full_like(a, 0))
+  return jax.lax.select(_is_upper(a.shape), a, jax.lax.full_like(a, 0))
+
+
+def _is_upper(shape: Any) -> Any:
+  rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape[-2:], axis) for axis in (0, 1))
+  return jax.lax.broadcast_in_dim(jax.lax.le(rows, columns), shape, (len(shape) - 2, len(shape) - 1))
 
 
 def _pivoted(a: Any, rank: Any) -> Any:

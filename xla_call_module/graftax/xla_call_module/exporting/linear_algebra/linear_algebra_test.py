@@ -222,3 +222,30 @@ def test_matrices_that_are_not_positive_definite_have_a_factor_of_nan():
 def test_what_has_no_expansion_raises_while_exporting(function):
   with pytest.raises(UnsupportedOpError, match=r"of \w+\[4, 4\] cannot be exported: on CPU JAX calls LAPACK"):
     export_call_module(lambda x: jax.tree.leaves(function(x)), [jax.ShapeDtypeStruct((4, 4), np.float64)])
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 3), (2, 3, 6), (2, 4, 4)])
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_raw_qr_equals_lapack(dtype, symbolic, shape):
+  # Before, the module called LAPACK, which TensorFlow does not have.
+  _check_equal(lambda a: jnp.linalg.qr(a, mode="raw"), _draw(shape, dtype), symbolic=symbolic, bound=10 * _BOUND[dtype])
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_raw_qr_neither_overflows_nor_underflows(size):
+  a = _draw((4, 3), "float32") * np.float32(size)
+  _check_equal(lambda a: [jnp.linalg.qr(a, mode="raw")[0]], a, symbolic=False, bound=1e-5)
+
+
+@pytest.mark.parametrize(
+  "function",
+  [
+    lambda a: jax.lax.linalg.cholesky_update(jnp.linalg.cholesky(_positive(a)).T, a[0]),
+    lambda a: jax.lax.linalg.symmetric_product(a, jnp.zeros_like(a), symmetrize_output=True),
+    lambda a: jax.scipy.linalg.lu_solve(jax.scipy.linalg.lu_factor(a), a[0]),
+    lambda a: jax.scipy.linalg.polar(a)[0],
+  ],
+)
+def test_less_common_decompositions_equal_lapack(function):
+  _check_equal(function, _draw((4, 4), "float64"), symbolic=False, bound=1e-10)

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax.lax import linalg
 
 from graftax.xla_call_module import mlir
@@ -39,4 +41,22 @@ def lowering_rules() -> tuple[tuple[Any, Any], ...]:
   """Returns pairs of a primitive and its lowering rule."""
   one = [(primitive, mlir.lowering_of(function, multiple_results=False)) for primitive, function in _ONE_RESULT.items()]
   several = [(primitive, mlir.lowering_of(function)) for primitive, function in _SEVERAL_RESULTS.items()]
-  return (*one, *several)
+  return (*one, *several, (_geqrf(), mlir.lowering_of(householder.geqrf)))
+
+
+def _geqrf() -> Any:
+  """Returns the primitive of raw QR decompositions, which JAX does not list."""
+  jaxpr = jax.make_jaxpr(lambda a: jnp.linalg.qr(a, mode="raw"))(jax.ShapeDtypeStruct((2, 2), jnp.float32))
+  return _find(jaxpr.jaxpr, "geqrf")
+
+
+def _find(jaxpr: Any, name: str) -> Any:
+  for eqn in jaxpr.eqns:
+    if eqn.primitive.name == name:
+      return eqn.primitive
+    for param in eqn.params.values():
+      inner = getattr(param, "jaxpr", param)
+      found = _find(inner, name) if hasattr(inner, "eqns") else None
+      if found is not None:
+        return found
+  return None

@@ -38,6 +38,18 @@ def jit(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
   return _run(b, jaxpr, operands)
 
 
+@rule("call_hi_primitive", folds=False)
+def call_hi_primitive(b: Builder, *operands: Tensor, _prim: Any) -> list[Tensor]:
+  """Returns the results of a primitive that JAX expands before lowering, such as `searchsorted` since JAX 0.12."""
+  avals, tree = jax.tree.flatten(_prim.in_avals)
+
+  def function(*arrays: jax.Array) -> list[jax.Array]:
+    return jax.tree.leaves(_prim.expand(*jax.tree.unflatten(tree, arrays)))
+
+  expanded = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
+  return _run(b, expanded, operands)
+
+
 @rule("checkpoint", "remat", "remat2", ignores=("differentiated", "policy", "prevent_cse"), folds=False)
 def checkpoint(b: Builder, *operands: Tensor, jaxpr: Any) -> list[Tensor]:
   """Returns the results of a function; what it recomputes is computed again."""

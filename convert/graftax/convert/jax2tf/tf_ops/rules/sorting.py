@@ -55,7 +55,7 @@ def _permuted(b: Builder, x: Tensor, order: Tensor) -> Tensor:
   return b.op("GatherV2", x, order, np.int32(x.rank - 1), shape=order.shape, batch_dims=x.rank - 1)
 
 
-@rule("top_k", ignores=("operand",))
+@rule("top_k", ignores=("is_stable", "operand"))
 def top_k(b: Builder, x: Tensor, *, k: int, axis: int) -> list[Tensor]:
   """Returns the largest elements and their positions, in the total order of floats; of equal ones the first."""
   return _largest(b, x, int(k), int(axis) % x.rank)

@@ -1,0 +1,23 @@
+"""What preflight finds without TensorFlow."""
+
+import pytest
+
+from graftax.convert.planning.preflight import preflight
+from graftax.graphdef_ir import DType, LibraryNotFoundError
+from graftax.testing.graph_builders import function, node, program
+
+_WITH_STRINGS = program(
+  function("f", ["x"], [node("text", "AsString", "x", T=DType.FLOAT), node("y", "OddOp", "text")], ["y"])
+)
+
+
+def test_the_fallback_without_tensorflow_says_what_to_install():
+  nodes = [node("text", "AsString", "x", T=DType.FLOAT), node("y", "StringToNumber", "text")]
+  with pytest.raises(LibraryNotFoundError, match="fallback='tensorflow' needs tensorflow, .* pip install tensorflow"):
+    preflight(program(function("f", ["x"], nodes, ["y"])), fallback="tensorflow")
+
+
+def test_ops_that_the_host_runs_are_told_apart():
+  found = preflight(_WITH_STRINGS)
+  assert list(found.unsupported_ops) == ["AsString", "OddOp"]
+  assert found.on_host == {"AsString"}

@@ -1,0 +1,67 @@
+"""The error that lists everything in a program that JAX does not have, before anything runs."""
+
+from graftax.convert.host_parts.boundary import host_boundary
+from graftax.convert.planning.preflight import Preflight, check_files, preflight
+from graftax.convert.program import Program
+from graftax.ops_jax import UnsupportedOpError, reason_without_lowering
+
+__all__ = ["check_program"]
+
+# Number of places shown per op; the message counts the others.
+_NUM_EXAMPLES = 3
+
+
+def check_program(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Preflight:
+  """Returns what `preflight` returns, if JAX has everything that the program needs.
+
+  Raises:
+    ControlFlowError: TF1 control flow in it does not form conditionals and loops.
+    UnsupportedOpError: some ops have no lowering, or JAX cannot hold some captures. The message lists all of them with
+      counts and places. If all of them are work for the host, it names the tensors from which on to convert.
+    UnsafeFileError: a table that it needs is in a file that it may not read.
+  """
+  found = preflight(program, keep_asserts=keep_asserts, fallback=fallback)
+  check_files(found.program, found.unavailable)
+  if found.unsupported_ops or found.unavailable:
+    boundary = host_boundary(found.program, found.unsupported_ops)
+    raise UnsupportedOpError(_message(found, boundary))
+  return found
+
+
+def _message(found: Preflight, boundary: tuple[str, ...]) -> str:
+  name, part = found.program.name, found.program.part_code
+  missing, unavailable = found.unsupported_ops, found.unavailable
+  lines = []
+  if missing:
+    lines.append(f"{name!r} needs {len(missing)} ops that have no JAX lowering:")
+    for op, places in missing.items():
+      lines.append(f"  {op} x{len(places)}: {_places(places)}")
+      reason = reason_without_lowering(op)
+      if reason:
+        lines.append(f"    because {reason}.")
+      if op in found.not_compiled:
+        lines.append(f"    TensorFlow does not compile it: {found.not_compiled[op]}.")
+  if unavailable:
+    lines.append(f"{name!r} uses what JAX cannot hold:")
+    lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
+  if boundary:
+    lines.append(
+      "All of this is work for the host. SavedModel.split and graftax.convert.split_program run it without TensorFlow. "
+      "Or convert only what comes after it, which takes the values of these tensors (a dict in place of the list gives "
+      "them names of your own), with\n"
+      f"  {part}, inputs={list(boundary)!r})"
+    )
+  else:
+    lines.append(
+      "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "
+      f"with {part}, inputs=[names of tensors]). SavedModel.split and graftax.convert.split_program run strings, "
+      f"tables and files on the host."
+    )
+    if missing and not found.not_compiled:
+      lines.append("If TensorFlow is installed, the option fallback='tensorflow' has it compile ops on numbers.")
+  return "\n".join(lines)
+
+
+def _places(places: list[tuple[str, str]]) -> str:
+  shown = ", ".join(f"{node!r} in {owner!r}" for node, owner in places[:_NUM_EXAMPLES])
+  return f"{shown}, and {len(places) - _NUM_EXAMPLES} more" if len(places) > _NUM_EXAMPLES else shown

@@ -1,0 +1,9 @@
+"""Kernels: what a lowering needs to run for one node of a graph.
+
+This room is above `bounded` and `int64_pairs`, because a kernel calls their rules; lowerings do not import it.
+
+- `attributes`: Decodes a node's attributes to the annotated types of its lowering's keyword-only parameters.
+- `kernel`: Kernels: lowerings bound to one node each, with attributes decoded and stages chosen once per node.
+- `symbolic_inputs`: Passes symbolic dimensions among the inputs of a node to the lowering, or turns them into traced
+  arrays.
+"""

@@ -1,0 +1,40 @@
+"""The values that a module of another library has for the variables of its model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from graftax.savedmodel_io.errors import SaveInputError
+
+__all__ = ["values_of_module"]
+
+# Any in this module: modules of other libraries, and arrays.
+
+
+def values_of_module(params: Any) -> Mapping[str, Any]:
+  """Returns values by variable name, from a dict, from None, or from a module that `graftax.convert.modules` made.
+
+  Args:
+    params: the module, or `(module, state)` if the library keeps the state beside the module, as equinox does.
+
+  Raises:
+    SaveInputError: it is something else.
+  """
+  if params is None:
+    return {}
+  if isinstance(params, Mapping):
+    return params
+  module, *state = params if isinstance(params, tuple) else (params,)
+  read = getattr(module, "variable_values", None)
+  if read is None:
+    raise SaveInputError(
+      f"save: params is a {type(params).__name__}; expected a dict from variable name to array, the module that "
+      "nnx_module or keras_layer returned, or (module, state) of equinox_module"
+    )
+  try:
+    values: Mapping[str, Any] = read(*state)
+  except TypeError as e:
+    raise SaveInputError(
+      f"save: params is a {type(module).__name__} with {len(state)} states; pass (module, state) for a module of "
+      "equinox, and the module alone for others"
+    ) from e
+  return values

@@ -1,0 +1,1 @@
+"""Templates, one file for each kind. `registry.KINDS` lists the kinds."""

@@ -1,0 +1,74 @@
+"""What a program is, and the derivatives that are compared."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["DOORS", "Program", "door", "drawn", "vectors"]
+
+# Any in this module: functions of JAX libraries, and nested arrays.
+
+DOORS = ("value", "gradient", "second order")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+  """A function that uses a JAX library.
+
+  Attributes:
+    name: unique.
+    function: takes positional arrays, and returns nested arrays.
+    args: its arguments as NumPy arrays.
+  """
+
+  name: str
+  function: Callable[..., Any]
+  args: tuple[np.ndarray, ...]
+
+
+def drawn(*shape: int, low: float = 0.1, high: float = 0.9, seed: int = 0) -> np.ndarray:
+  """Returns random float32 numbers between two bounds."""
+  return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
+
+
+def door(function: Callable[..., Sequence[Any]], order: int, directions: Sequence[Any]) -> Callable[..., list[Any]]:
+  """Returns the function itself, its gradient, or a derivative of second order, as a function of flat arrays.
+
+  The gradient is that of the results' product with fixed vectors, and the second order is the gradient of the
+  gradient's product with others.
+
+  Args:
+    function: takes flat arrays and returns flat arrays.
+    order: 0, 1 or 2.
+    directions: the vectors for each of the orders below; see `vectors`.
+  """
+  found = function
+  for level in range(order):
+    found = _derivative(found, directions[level])
+  return lambda *args: list(found(*args))
+
+
+def _derivative(function: Callable[..., Sequence[Any]], directions: Sequence[Any]) -> Callable[..., Sequence[Any]]:
+  def gradient(*args: Any) -> list[Any]:
+    moving = [i for i, x in enumerate(args) if jnp.issubdtype(jnp.result_type(x), jnp.floating)]
+
+    def total(*values: Any) -> Any:
+      given = dict(zip(moving, values, strict=True))
+      results = function(*(given.get(i, x) for i, x in enumerate(args)))
+      kept = [y for y in results if jnp.issubdtype(y.dtype, jnp.floating)]
+      return sum((jnp.vdot(y, v) for y, v in zip(kept, directions, strict=True)), jnp.zeros(()))
+
+    return list(jax.grad(total, argnums=tuple(range(len(moving))))(*(args[i] for i in moving)))
+
+  return gradient
+
+
+def vectors(arrays: Sequence[Any], seed: int) -> list[np.ndarray]:
+  """Returns a random array for each array of floating point."""
+  rng = np.random.default_rng(seed)
+  kept = [x for x in arrays if jnp.issubdtype(x.dtype, jnp.floating)]
+  return [rng.uniform(-1, 1, x.shape).astype(x.dtype) for x in kept]

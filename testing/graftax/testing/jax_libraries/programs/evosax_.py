@@ -1,0 +1,29 @@
+"""Programs of evosax."""
+
+from graftax.testing.jax_libraries.program import Program, drawn
+
+__all__ = ["programs"]
+
+
+def programs() -> list[Program]:
+  """Returns the programs."""
+  import jax
+  import jax.numpy as jnp
+  from evosax import algorithms
+
+  x = drawn(4)
+
+  def evolved(name):
+    def function(x):
+      strategy = getattr(algorithms, name)(population_size=6, solution=x)
+      params, key = strategy.default_params, jax.random.key(0)
+      state = strategy.init(key, x, params)
+      for _ in range(2):
+        population, state = strategy.ask(key, state, params)
+        state, _ = strategy.tell(key, population, jnp.sum(population**2, -1), state, params)
+      return state.best_fitness, state.mean
+
+    return function
+
+  found = {name: (evolved(name), x) for name in ("CMA_ES", "SNES", "xNES", "Open_ES", "SimpleES", "Sep_CMA_ES")}
+  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,0 +1,26 @@
+"""Programs of jax_cosmo."""
+
+from graftax.testing.jax_libraries.program import Program, drawn
+
+__all__ = ["programs"]
+
+
+def programs() -> list[Program]:
+  """Returns the programs."""
+  import jax.numpy as jnp
+  import jax_cosmo as jc
+
+  a, p = drawn(4, low=0.3), drawn(2, low=0.2, high=0.4)
+
+  def cosmology(p):
+    return jc.Planck15(Omega_c=p[0], sigma8=p[1] + 0.5)
+
+  found = {
+    "distance": (lambda p, a: jc.background.radial_comoving_distance(cosmology(p), a), p, a),
+    "angular": (lambda p, a: jc.background.angular_diameter_distance(cosmology(p), a), p, a),
+    "growth": (lambda p, a: jc.background.growth_factor(cosmology(p), a), p, a),
+    "hubble": (lambda p, a: jc.background.H(cosmology(p), a), p, a),
+    "linear_power": (lambda p: jc.power.linear_matter_power(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
+    "halofit": (lambda p: jc.power.nonlinear_matter_power(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
+  }
+  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

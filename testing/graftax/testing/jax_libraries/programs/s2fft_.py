@@ -1,0 +1,27 @@
+"""Programs of s2fft."""
+
+from graftax.testing.jax_libraries.program import Program, drawn
+
+__all__ = ["programs"]
+
+
+def programs() -> list[Program]:
+  """Returns the programs."""
+  import jax.numpy as jnp
+  import s2fft
+
+  f = drawn(4, 7)
+
+  def spectrum(f):
+    flm = s2fft.forward(f, L=4, method="jax")
+    return jnp.abs(flm) ** 2
+
+  def round_trip(f):
+    flm = s2fft.forward(f, L=4, method="jax", reality=True)
+    return s2fft.inverse(flm, L=4, method="jax", reality=True)
+
+  found = {
+    "spectrum": (spectrum, f),
+    "round_trip": (lambda f: jnp.real(round_trip(f)), f),
+  }
+  return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -1,0 +1,115 @@
+"""Writes programs as SavedModels beside the numbers that JAX computes, and reads them back."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.graphdef_ir import GraftaxError
+from graftax.savedmodel_io import JaxFunction, load, save
+from graftax.testing.jax_libraries.program import DOORS, Program, door, vectors
+from graftax.xla_call_module import StableHloError
+
+__all__ = ["write_outcomes", "write_program"]
+
+# Any in this module: nested arrays.
+
+# Written once for both releases.
+_TARGET = "tensorflow-2.16"
+_MAX_DETAIL = 300
+
+
+def write_program(program: Program, folder: Path) -> dict[str, str]:
+  """Writes a program, and returns the outcome of each door that needs no TensorFlow.
+
+  The folder gets `model` and `numbers.npz`, with arguments, directions and what each door returns in JAX. A door that
+  JAX does not have is not in it.
+
+  Returns:
+    "write" and "read back: value" and so on -> "right", "refused: ..." if writing raises a typed error, "not in JAX",
+    or what is wrong.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  outcomes: dict[str, str] = {}
+
+  def flat(*args: Any) -> list[Any]:
+    return jax.tree.leaves(program.function(*args))
+
+  numbers = _numbers(flat, program, outcomes)
+  if "value" in outcomes:
+    return {"write": f"the program fails in JAX: {outcomes['value']}"}
+  keywords: Any = numbers  # NumPy types keywords as its own option
+  np.savez(folder / "numbers.npz", **keywords)
+  specs = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.args)
+  try:
+    save(folder / "model", {"f": JaxFunction(flat, specs, takes_params=False)}, target=_TARGET, overwrite=True)
+  except (GraftaxError, StableHloError) as e:
+    return outcomes | {"write": f"refused: {_text(e)}"}
+  except Exception as e:
+    return outcomes | {"write": f"untyped: {_text(e)}"}
+  outcomes["write"] = "right"
+  return outcomes | _read_back(folder, program, numbers)
+
+
+def _numbers(flat: Any, program: Program, outcomes: dict[str, str]) -> dict[str, np.ndarray]:
+  """Returns what each door returns in JAX; a door that fails there is "not in JAX"."""
+  numbers = {f"arg_{i}": x for i, x in enumerate(program.args)}
+  directions: list[list[np.ndarray]] = []
+  for order, name in enumerate(DOORS):
+    try:
+      found = [np.asarray(x) for x in jax.jit(door(flat, order, directions))(*program.args)]
+    except Exception as e:
+      outcomes[name] = f"not in JAX: {_text(e)}"
+      break
+    numbers |= {f"{name}_{i}": x for i, x in enumerate(found)}
+    directions.append(vectors(found, order))
+    numbers |= {f"direction_{order}_{i}": x for i, x in enumerate(directions[-1])}
+    if not directions[-1]:
+      outcomes[DOORS[min(order + 1, 2)]] = "not in JAX: no results of floating point"
+      break
+  return numbers
+
+
+def _read_back(folder: Path, program: Program, numbers: dict[str, np.ndarray]) -> dict[str, str]:
+  function, params = load(folder / "model").convert("f", *program.args)
+  outcomes = {}
+
+  def flat(*args: Any) -> list[Any]:
+    return jax.tree.leaves(function(params, *args)[0])
+
+  directions = [_group(numbers, f"direction_{order}_") for order in range(2)]
+  for order, name in enumerate(DOORS):
+    want = _group(numbers, f"{name}_")
+    if not want:
+      continue
+    try:
+      got = jax.jit(door(flat, order, directions))(*program.args)
+      outcomes[f"read back: {name}"] = _difference([np.asarray(x) for x in got], want)
+    except Exception as e:
+      outcomes[f"read back: {name}"] = f"raised: {_text(e)}"
+  return outcomes
+
+
+def _group(numbers: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
+  return [numbers[f"{prefix}{i}"] for i in range(len(numbers)) if f"{prefix}{i}" in numbers]
+
+
+def _difference(got: list[np.ndarray], want: list[np.ndarray], rtol: float = 5e-3) -> str:
+  """Returns "right", or how the arrays differ; `run_in_tensorflow.py` has the same comparison."""
+  for x, y in zip(got, want, strict=True):
+    if x.shape != y.shape:
+      return f"wrong: shape {x.shape} in place of {y.shape}"
+    scale = max(1.0, float(np.max(np.abs(y), initial=0, where=np.isfinite(y)))) if y.dtype.kind == "f" else 1
+    if not np.allclose(x, y, rtol=rtol, atol=rtol * scale, equal_nan=True):
+      return f"wrong: {np.nanmax(np.abs(np.asarray(x, np.float64) - np.asarray(y, np.float64)))} off at scale {scale}"
+  return "right"
+
+
+def _text(error: Exception) -> str:
+  return f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_DETAIL]
+
+
+def write_outcomes(folder: Path, outcomes: dict[str, str]) -> None:
+  (folder / "outcomes.json").write_text(json.dumps(outcomes, indent=1), encoding="utf-8")

@@ -1,0 +1,88 @@
+"""Targets that are not kernels: XLA or its StableHLO importer replaces them while it compiles, or they annotate."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graftax.xla_call_module.contracts.kernels import FLOATS, Call
+from graftax.xla_call_module.contracts.tensors import Matcher, Mismatch, Sizes, patterns
+
+__all__ = ["COMPILED", "REFINED"]
+
+
+def _same(call: Call) -> None:
+  """Checks a target that returns its operands."""
+  if call.operands != call.results:
+    kinds = (", ".join(map(str, kinds)) for kinds in (call.operands, call.results))
+    raise Mismatch("its operands are ({}) and its results ({}); expected the same types".format(*kinds))
+
+
+def _one(call: Call) -> None:
+  _same(call)
+  if len(call.operands) != 1:
+    raise Mismatch(f"it has {len(call.operands)} operands; expected 1")
+
+
+def _sink(call: Call) -> None:
+  if call.results:
+    raise Mismatch(f"it has {len(call.results)} results; expected none")
+
+
+def _top_k(call: Call) -> None:
+  if len(call.operands) != 1 or len(call.results) != 2:
+    raise Mismatch(f"it has {len(call.operands)} operands and {len(call.results)} results; expected 1 and 2")
+  (x,), (values, order) = call.operands, call.results
+  fits = (
+    x.shape
+    and values.dtype == x.dtype
+    and order.dtype == np.int32
+    and order.shape == values.shape
+    and len(values.shape) == len(x.shape)
+    and values.shape[:-1] == x.shape[:-1]
+    and values.shape[-1] is not None
+    and (x.shape[-1] is None or values.shape[-1] <= x.shape[-1])
+  )
+  if not fits:
+    raise Mismatch(f"operand {x} with results {values} and {order}; expected at most as many along the last dimension")
+
+
+def _assertion(call: Call) -> None:
+  _sink(call)
+  if not call.operands or call.operands[0].dtype != np.bool_ or call.operands[0].shape:
+    raise Mismatch("its first operand is not a boolean scalar")
+
+
+def _qr(call: Call) -> None:
+  _match(call, "T[m,n]", "T[m,n] T[min(m,n)]")
+
+
+def _householder(call: Call) -> None:
+  sizes = _match(call, "T[m,n] T[k]", "T[m,n]")
+  m, n, k = (sizes.get(name) for name in "mnk")
+  if m is not None and n is not None and k is not None and not k <= n <= m:
+    raise Mismatch(f"it has {k} reflectors for a matrix of {m} rows and {n} columns")
+
+
+def _match(call: Call, operands: str, results: str) -> Sizes:
+  matcher = Matcher({"T": FLOATS})
+  matcher.match("operand", patterns(operands), call.operands)
+  matcher.match("result", patterns(results), call.results)
+  return matcher.sizes
+
+
+COMPILED: dict[str, Callable[[Call], None]] = {
+  "LayoutConstraint": _same,
+  "ProductOfElementaryHouseholderReflectors": _householder,
+  "Qr": _qr,
+  "SPMDFullToShardShape": _one,
+  "SPMDShardToFullShape": _one,
+  "Sharding": _one,
+  "TopK": _top_k,
+  "annotate_device_placement": _one,
+  "dce_sink": _sink,
+  "xla.sdy.FuncResultSharding": _one,
+}
+"""Targets that XLA compiles for every platform, and the function that raises Mismatch if types do not fit."""
+
+REFINED: dict[str, Callable[[Call], None]] = {"shape_assertion": _assertion}
+"""Targets that the refinement of a polymorphic module removes."""
