@@ -10,6 +10,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 
 from cleanroom import ROOT
 
@@ -38,7 +39,8 @@ def describe(package: str) -> str:
 
 def _entry(name: str, value: object) -> Iterator[str]:
   if inspect.isclass(value):
-    yield f"class {name}({', '.join(base.__name__ for base in value.__bases__ if base is not object)})"
+    bases = [base.__name__ for base in value.__bases__ if base is not object and not _is_private(base)]
+    yield f"class {name}({', '.join(bases)})"
     yield from (f"  {member}" for member in _members(value))
   elif callable(value):
     yield f"def {name}{_signature(value)}"
@@ -48,15 +50,31 @@ def _entry(name: str, value: object) -> Iterator[str]:
     yield f"{name}: {type(value).__name__}"
 
 
+@cache
+def _public_classes() -> frozenset[type]:
+  modules = [importlib.import_module(name) for names in public_modules().values() for name in names]
+  listed = (getattr(module, name) for module in modules for name in module.__all__)
+  return frozenset(value for value in listed if inspect.isclass(value))
+
+
+def _is_private(base: type) -> bool:
+  """Returns whether users know a base of a class by that class alone."""
+  return base.__module__.startswith("graftax.") and base not in _public_classes()
+
+
 def _members(cls: type) -> list[str]:
-  """Returns the public fields and methods that a graftax class declares itself."""
+  """Returns the public fields and methods that a graftax class declares itself or has of private bases."""
   fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
   members = []
-  for name in sorted(member for member in vars(cls).keys() | fields if not member.startswith("_")):
+  for name in sorted(member for member in _declared(cls) | fields if not member.startswith("_")):
     value = inspect.getattr_static(cls, name, None)
     function = getattr(value, "__func__", value)
     members.append(f"def {name}{_signature(function)}" if inspect.isfunction(function) else name)
   return members
+
+
+def _declared(cls: type) -> set[str]:
+  return set(vars(cls)).union(*(_declared(base) for base in cls.__bases__ if _is_private(base)))
 
 
 def _signature(function: object) -> str:

@@ -1,7 +1,7 @@
 """Translates what a function of a SavedModel closes over, for a `Program`: captures and custom gradients."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from graftax.convert import (
 )
 from graftax.graphdef_ir import DType, Function, TensorRef, reachable_functions
 from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.model_parts import ModelParts
 from graftax.savedmodel_io.objects.captures import (
   AssetCapture,
   ConstantCapture,
@@ -27,15 +28,12 @@ from graftax.savedmodel_io.objects.object_graph import CapturedTensorObject
 from graftax.savedmodel_io.programs.tables import restored_resource
 from graftax.savedmodel_io.variables.variables import VariableInfo
 
-if TYPE_CHECKING:
-  from graftax.savedmodel_io.saved_model import SavedModel
-
 __all__ = ["convert_capture", "custom_gradients_of", "variable_capture"]
 
 # Any in this module: a capture is one of several classes without a common base.
 
 
-def convert_capture(model: "SavedModel", capture: Any, function: str) -> Capture:
+def convert_capture(model: ModelParts, capture: Any, function: str) -> Capture:
   match capture:
     case VariableCapture():
       return variable_capture(model, model.variables.infos[capture.name])
@@ -50,13 +48,13 @@ def convert_capture(model: "SavedModel", capture: Any, function: str) -> Capture
   )
 
 
-def variable_capture(model: "SavedModel", info: VariableInfo) -> Capture:
+def variable_capture(model: ModelParts, info: VariableInfo) -> Capture:
   if info.dtype.base is DType.STRING:
     return StringVariable(f"variable {info.name!r} holds strings", np.asarray(model.variables[info.name], object))
   return ResourceHandle(info.name)
 
 
-def custom_gradients_of(model: "SavedModel", function: Function) -> dict[str, CustomGradient]:
+def custom_gradients_of(model: ModelParts, function: Function) -> dict[str, CustomGradient]:
   """Returns the derivatives that the model was saved with and that `function` refers to, by their names."""
   library = model.graph.library
   gradients: dict[str, CustomGradient] = {}
@@ -72,7 +70,7 @@ def custom_gradients_of(model: "SavedModel", function: Function) -> dict[str, Cu
   return gradients
 
 
-def _gradient(model: "SavedModel", name: str) -> CustomGradient:
+def _gradient(model: ModelParts, name: str) -> CustomGradient:
   concrete = model.concrete_function(name)
   if not isinstance(concrete.outputs, Sequence) or not isinstance(concrete.args, Sequence):
     raise DamagedSavedModelError(f"gradient function {name!r}: its arguments and results are not sequences")
@@ -88,7 +86,7 @@ def _gradient(model: "SavedModel", name: str) -> CustomGradient:
   )
 
 
-def _gradient_capture(model: "SavedModel", capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
+def _gradient_capture(model: ModelParts, capture: Any, function: str) -> CapturedTensor | ResourceHandle | np.ndarray:
   if isinstance(capture, CapturedTensorObject):
     return CapturedTensor(capture.concrete_function, TensorRef.parse(capture.tensor))
   found = convert_capture(model, capture, function)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -18,6 +18,7 @@ from graftax.convert import (
 from graftax.graphdef_ir import DType, Function, TensorRef, validate_nodes
 from graftax.savedmodel_io.checkpoint.read_options import Report
 from graftax.savedmodel_io.errors import AmbiguousFunctionError, UnknownSignatureError
+from graftax.savedmodel_io.model_parts import ModelParts
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, RestoredFunction
 from graftax.savedmodel_io.objects.spec_text import listed
 from graftax.savedmodel_io.programs.closure import convert_capture, custom_gradients_of, variable_capture
@@ -25,9 +26,6 @@ from graftax.savedmodel_io.programs.tables import graph_tables
 from graftax.savedmodel_io.programs.trace_choice import choose_trace, narrowed, plain, plain_tree, trace_structure
 from graftax.savedmodel_io.signatures import Signature
 from graftax.savedmodel_io.variables.progress import VariablesProgress
-
-if TYPE_CHECKING:
-  from graftax.savedmodel_io.saved_model import SavedModel
 
 __all__ = ["program_from_entry", "program_from_trace"]
 
@@ -38,7 +36,7 @@ _REF_OFFSET = 100
 
 
 def program_from_entry(
-  model: "SavedModel", entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+  model: ModelParts, entry: str | Signature | RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   """Returns a signature or restored function as a `Program`.
 
@@ -67,7 +65,7 @@ def program_from_entry(
   )
 
 
-def program_from_trace(model: "SavedModel", function: RestoredFunction, concrete: ConcreteFunction) -> Program:
+def program_from_trace(model: ModelParts, function: RestoredFunction, concrete: ConcreteFunction) -> Program:
   """Returns one trace of a function as a program, whichever trace a call would choose.
 
   Raises:
@@ -80,13 +78,13 @@ def program_from_trace(model: "SavedModel", function: RestoredFunction, concrete
   )
 
 
-def _find(model: "SavedModel", name: str) -> Signature | RestoredFunction | None:
+def _find(model: ModelParts, name: str) -> Signature | RestoredFunction | None:
   if name in model.signatures:
     return model.signatures[name]
   return model.functions[name] if name in model.functions else None
 
 
-def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None:
+def _check_own(model: ModelParts, entry: Signature | RestoredFunction) -> None:
   """Refuses entries of other models: graph functions are found by name, so one of this model might run instead."""
   own: Signature | RestoredFunction | None
   if isinstance(entry, Signature):
@@ -100,7 +98,7 @@ def _check_own(model: "SavedModel", entry: Signature | RestoredFunction) -> None
 
 
 def _program_from_signature(
-  model: "SavedModel", signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+  model: ModelParts, signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   unknown = sorted(set(kwargs) - set(signature.inputs))
   if unknown or args:
@@ -122,7 +120,7 @@ def _program_from_signature(
 
 
 def _program_from_function(
-  model: "SavedModel", function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+  model: ModelParts, function: RestoredFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Program:
   concrete, inputs = choose_trace(function, args, kwargs)
   return _program_from_concrete_function(model, function.path, concrete, inputs, _outputs(concrete))
@@ -133,7 +131,7 @@ def _outputs(concrete: ConcreteFunction) -> OutputStructure:
 
 
 def _program_from_concrete_function(
-  model: "SavedModel", name: str, concrete: ConcreteFunction, inputs: InputStructure, outputs: OutputStructure
+  model: ModelParts, name: str, concrete: ConcreteFunction, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
   captures = tuple(convert_capture(model, capture, name) for capture in concrete.captures)
   return Program(
@@ -152,7 +150,7 @@ def _program_from_concrete_function(
 
 
 def _program_from_graph_signature(
-  model: "SavedModel", signature: Signature, inputs: InputStructure, outputs: OutputStructure
+  model: ModelParts, signature: Signature, inputs: InputStructure, outputs: OutputStructure
 ) -> Program:
   """Returns a TF1 signature: the part of the graph between its inputs and outputs, with the variables as captures."""
   # The program holds only what its outputs need of the graph.
@@ -181,7 +179,7 @@ def _program_from_graph_signature(
   )
 
 
-def _part_code(model: "SavedModel", name: str) -> str:
+def _part_code(model: ModelParts, name: str) -> str:
   return f"graftax.convert.convert_subgraph(graftax.savedmodel_io.load({model.path!r}).program({name!r})"
 
 
@@ -196,7 +194,7 @@ def _with_references(function: Function, start: int, stop: int) -> Function:
   return replace(function, parameters=(*function.parameters[:start], *references, *function.parameters[stop:]))
 
 
-def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable | PlacedVariable]:
+def _variables(model: ModelParts, names: Iterable[str]) -> dict[str, Variable | PlacedVariable]:
   unique = tuple(dict.fromkeys(names))
   sizes = {name: model.variables.size_bytes(name) for name in unique}
   variables: dict[str, Variable | PlacedVariable] = {}
@@ -207,7 +205,7 @@ def _variables(model: "SavedModel", names: Iterable[str]) -> dict[str, Variable 
   return variables
 
 
-def _variable(model: "SavedModel", name: str, report: Report | None) -> Variable | PlacedVariable:
+def _variable(model: ModelParts, name: str, report: Report | None) -> Variable | PlacedVariable:
   info, value = model.variables.infos[name], model.variables.value(name, report)
   kind = PlacedVariable if isinstance(value, jax.Array) else Variable
   return kind(value, f"{info.tf_name}:0", info.trainable)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,9 @@ from graftax.convert import (
 )
 from graftax.graphdef_ir import DType, Function, Graph, Node, PartialShape, Tensor, inline_calls, traits_of
 from graftax.savedmodel_io.errors import DamagedSavedModelError
+from graftax.savedmodel_io.model_parts import ModelParts
 from graftax.savedmodel_io.objects.captures import AssetCapture, ConstantCapture, ResourceCapture
 from graftax.savedmodel_io.objects.functions import ConcreteFunction, Resource
-
-if TYPE_CHECKING:
-  from graftax.savedmodel_io.saved_model import SavedModel
 
 __all__ = ["graph_tables", "restored_resource"]
 
@@ -33,7 +30,7 @@ _TABLES = ("table", "anonymous_table")
 _NUM_MARKERS = 2
 
 
-def restored_resource(model: "SavedModel", name: str) -> Capture:
+def restored_resource(model: ModelParts, name: str) -> Capture:
   """Returns a table or model that functions capture, with its contents after loading, or what is wrong with it.
 
   Args:
@@ -68,7 +65,7 @@ def restored_resource(model: "SavedModel", name: str) -> Capture:
   )
 
 
-def _body(model: "SavedModel", function: ConcreteFunction) -> Function:
+def _body(model: ModelParts, function: ConcreteFunction) -> Function:
   """Returns a function with its calls inlined: if TensorFlow saves a loaded table, it wraps the table's functions."""
   graph = model.graph
   return inline_calls(graph.library[function.name], graph.library, signatures=graph.signatures)
@@ -90,7 +87,7 @@ def _captures(function: ConcreteFunction, table: str) -> list[Capture] | Unavail
   return captures
 
 
-def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, np.ndarray] | None:
+def _checkpointed(model: ModelParts, resource: Resource) -> tuple[np.ndarray, np.ndarray] | None:
   """Returns the keys and values of a table that the checkpoint holds, since it can change; None for any other."""
   for key in resource.checkpoint_keys.values():
     # TensorFlow records one key for both tensors, or if it saves a table that it loaded, the key of each.
@@ -100,14 +97,14 @@ def _checkpointed(model: "SavedModel", resource: Resource) -> tuple[np.ndarray, 
   return None
 
 
-def graph_tables(model: "SavedModel", used: Collection[str]) -> dict[str, Capture]:
+def graph_tables(model: ModelParts, used: Collection[str]) -> dict[str, Capture]:
   """Returns table node -> the table that a TF1 graph fills it with, for the nodes in `used`."""
   return {
     name: table for name, table in graph_filled_tables(_with_asset_paths(model), model.folder).items() if name in used
   }
 
 
-def _with_asset_paths(model: "SavedModel") -> Graph:
+def _with_asset_paths(model: ModelParts) -> Graph:
   """Returns the graph with the paths of the asset files in place of those that they had when the model was saved."""
   paths = {asset.tensor.partition(":")[0]: asset.path for asset in model.assets.entries if asset.tensor}
   if not paths:
@@ -122,7 +119,7 @@ def _with_asset_paths(model: "SavedModel") -> Graph:
 
 
 def _without_free_buckets(
-  model: "SavedModel", name: str, creator: ConcreteFunction, maker: Node, keys: np.ndarray, values: np.ndarray
+  model: ModelParts, name: str, creator: ConcreteFunction, maker: Node, keys: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the keys and values in the table. A DenseHashTable is saved with all its buckets, scalars in it as `[1]`.
 

@@ -6,7 +6,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -14,12 +14,10 @@ from graftax.graphdef_ir import ModelFolder, schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
 from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError, UnsupportedSavedModelError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
+from graftax.savedmodel_io.model_parts import ModelParts
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
 from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
-
-if TYPE_CHECKING:
-  from graftax.savedmodel_io.saved_model import SavedModel
 
 __all__ = ["copy_saved_model"]
 
@@ -28,7 +26,7 @@ _CHECKPOINT = Path("variables", "variables")
 
 
 def copy_saved_model(
-  model: "SavedModel",
+  model: ModelParts,
   path: str | os.PathLike[str],
   params: Mapping[str, Any],
   *,
