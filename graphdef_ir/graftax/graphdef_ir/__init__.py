@@ -10,9 +10,9 @@ Modules, from the bottom up:
 - `schema` (proto messages), `dtypes`, `shapes`, `tensors`, `attributes`: what a node can hold;
 - `signatures`, `op_traits`, `outside_access`: inputs, outputs and attributes of every op, how to treat it, and what it
   reaches outside of its program;
-- `graph`, `library`: nodes, functions, graphs;
+- `graph`: nodes, functions, graphs; ordering, printing and cutting them;
 - `parse`, `text_form`, `serialize`: conversion from and to messages;
-- `traverse`, `validation`, `text`, `subgraph`: ordering, checking, printing and cutting graphs;
+- `validation`: checking them;
 - `passes`: rewrites of functions;
 - `optional_library`: imports of libraries that only some functions of this package and those above need.
 """
@@ -32,7 +32,18 @@ from graftax.graphdef_ir.errors import (
   UnsupportedError,
 )
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.subgraph import cut_function, extract_subgraph, tensor_spec
+from graftax.graphdef_ir.graph.text import format_function, format_graph, format_node
+from graftax.graphdef_ir.graph.traverse import (
+  ancestors,
+  consumers,
+  follow_calls,
+  function_references,
+  reachable_functions,
+  referenced_functions,
+  topological_order,
+)
 from graftax.graphdef_ir.model_folder import FolderPaths, ModelFolder, open_regular_file, read_regular_file
 from graftax.graphdef_ir.op_traits import OpTraits, traits_of
 from graftax.graphdef_ir.optional_library import optional_library
@@ -52,19 +63,8 @@ from graftax.graphdef_ir.signatures import (
   op_signature,
   signature_from_op_def,
 )
-from graftax.graphdef_ir.subgraph import cut_function, extract_subgraph, tensor_spec
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.text import format_function, format_graph, format_node
 from graftax.graphdef_ir.text_form import parse_text_form
-from graftax.graphdef_ir.traverse import (
-  ancestors,
-  consumers,
-  follow_calls,
-  function_references,
-  reachable_functions,
-  referenced_functions,
-  topological_order,
-)
 from graftax.graphdef_ir.validation import validate, validate_function, validate_nodes, validate_reachable
 
 __all__ = [

@@ -6,7 +6,7 @@ from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import ArityError, AttributeValueError, TypeMismatchError
 from graftax.graphdef_ir.graph import Function, Node
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 
 __all__ = ["check_call"]
 

@@ -27,7 +27,7 @@ from graftax.graphdef_ir.errors import (
   UnsupportedFunctionError,
 )
 from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, Source, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec, shape_from_proto
 from graftax.graphdef_ir.signatures import OpSignature, OpSignatures

@@ -19,11 +19,11 @@ from graftax.graphdef_ir.errors import (
   UnsupportedFunctionError,
 )
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Source, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.text import format_graph
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_function, parse_graph, parse_message
 from graftax.graphdef_ir.serialize import graph_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
-from graftax.graphdef_ir.text import format_graph
 from graftax.graphdef_ir.validation import validate
 
 

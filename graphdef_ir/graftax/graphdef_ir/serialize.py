@@ -11,7 +11,7 @@ from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.attributes import attr_to_proto
 from graftax.graphdef_ir.errors import DanglingInputError, GraphError, OutputIndexError, UnknownOpError
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import shape_to_proto
 from graftax.graphdef_ir.signatures import OpSignature, OpSignatures
 

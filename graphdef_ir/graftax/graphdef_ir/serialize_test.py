@@ -15,7 +15,7 @@ from graftax.graphdef_ir.errors import (
   UnknownOpError,
 )
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, Source, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto
 from graftax.graphdef_ir.serialize import function_to_proto, graph_to_proto, node_to_proto
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec

@@ -40,13 +40,13 @@ from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import GraphError
 from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.traverse import topological_order
 from graftax.graphdef_ir.parse import function_from_proto, graph_from_proto, parse_graph
 from graftax.graphdef_ir.serialize import graph_to_proto
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpSignatures, op_signature, signature_from_op_def
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.traverse import topological_order
 from graftax.graphdef_ir.validation import validate, validate_function
 
 # ---------------------------------------------------------------------------------------------------------------------

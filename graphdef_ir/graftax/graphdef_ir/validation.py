@@ -31,17 +31,17 @@ from graftax.graphdef_ir.errors import (
   UnknownOpError,
 )
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
-from graftax.graphdef_ir.shapes import PartialShape
-from graftax.graphdef_ir.signatures import OpAttr, OpSignature, OpSignatures
-from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.traverse import (
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.traverse import (
   follow_calls,
   function_references,
   reachable_functions,
   referenced_functions,
   topological_order,
 )
+from graftax.graphdef_ir.shapes import PartialShape
+from graftax.graphdef_ir.signatures import OpAttr, OpSignature, OpSignatures
+from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.type_runs import TypeRuns
 
 __all__ = ["validate", "validate_function", "validate_nodes", "validate_reachable"]

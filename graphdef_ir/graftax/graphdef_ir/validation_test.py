@@ -21,7 +21,7 @@ from graftax.graphdef_ir.errors import (
   UnknownOpError,
 )
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
 from graftax.graphdef_ir.validation import validate, validate_function, validate_reachable

@@ -14,9 +14,9 @@ from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import DeadBranchError, IrreducibleControlFlowError
 from graftax.graphdef_ir.graph import Node, Source, TensorRef
+from graftax.graphdef_ir.graph.traverse import predecessors
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, rewired, role
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.traverse import predecessors
 
 __all__ = ["cleaned", "raise_conditionals", "within_its_conditions"]
 

@@ -11,9 +11,9 @@ from typing import NoReturn, TypeAlias
 from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.errors import IrreducibleControlFlowError
 from graftax.graphdef_ir.graph import Node, Source, TensorRef
+from graftax.graphdef_ir.graph.traverse import predecessors, topological_order
 from graftax.graphdef_ir.passes._conditionals import cleaned, raise_conditionals, within_its_conditions
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, rewired, role
-from graftax.graphdef_ir.traverse import predecessors, topological_order
 
 __all__ = ["collapse_loops"]
 

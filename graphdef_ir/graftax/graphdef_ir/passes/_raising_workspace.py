@@ -8,7 +8,7 @@ from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import UnknownOpError
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
 

@@ -13,9 +13,9 @@ from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.graph import Function, Node, Result, TensorRef
+from graftax.graphdef_ir.graph.traverse import topological_order
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.traverse import topological_order
 
 __all__ = ["stacks_as_lists"]
 

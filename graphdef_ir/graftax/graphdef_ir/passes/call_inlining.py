@@ -20,10 +20,10 @@ from graftax.graphdef_ir.errors import (
   RecursiveFunctionError,
 )
 from graftax.graphdef_ir.graph import Function, Node, Source, TensorRef
+from graftax.graphdef_ir.graph.traverse import topological_order
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.passes.attribute_binding import bind_attributes
 from graftax.graphdef_ir.signatures import OpSignatures
-from graftax.graphdef_ir.traverse import topological_order
 
 __all__ = ["ShouldInline", "inline_calls"]
 

@@ -12,9 +12,9 @@ from graftax.graphdef_ir.errors import (
   RecursiveFunctionError,
 )
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, Source, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.text import format_function
 from graftax.graphdef_ir.passes.call_inlining import inline_calls
-from graftax.graphdef_ir.text import format_function
 from graftax.graphdef_ir.validation import validate_function
 
 _F = DType.FLOAT

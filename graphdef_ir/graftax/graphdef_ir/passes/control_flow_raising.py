@@ -7,14 +7,14 @@ nodes, outermost first; the contents of their branches are then treated in the s
 import dataclasses
 
 from graftax.graphdef_ir.graph import Function
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.traverse import reachable_functions
 from graftax.graphdef_ir.passes._conditionals import raise_conditionals
 from graftax.graphdef_ir.passes._loop_frames import collapse_loops
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, role
 from graftax.graphdef_ir.passes._stacks import stacks_as_lists
 from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.signatures import OpSignatures
-from graftax.graphdef_ir.traverse import reachable_functions
 
 __all__ = ["raise_control_flow"]
 

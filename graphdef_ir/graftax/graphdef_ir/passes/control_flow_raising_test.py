@@ -6,10 +6,10 @@ import pytest
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import DeadBranchError, IrreducibleControlFlowError, UnknownOpError
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.text import format_function
 from graftax.graphdef_ir.passes.control_flow_raising import raise_control_flow
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.text import format_function
 from graftax.graphdef_ir.validation import validate_function
 
 _PARAMETERS = {

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from graftax.graphdef_ir.graph import Function
-from graftax.graphdef_ir.traverse import ancestors
+from graftax.graphdef_ir.graph.traverse import ancestors
 
 __all__ = ["prune"]
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.errors import GraphError, NoSuchNodeError, OutputIndexError, UnknownOpError
-from graftax.graphdef_ir.graph import Function, Graph, Node, Parameter, Result, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.graph import Graph
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.nodes import Function, Node, Parameter, Result, TensorRef
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
 from graftax.graphdef_ir.signatures import OpSignatures

@@ -1,19 +1,17 @@
 """The functions of a graph, each parsed on first access."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.errors import DuplicateNameError, MissingFunctionError
+from graftax.graphdef_ir.graph.nodes import Function
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, signature_from_op_def
-
-if TYPE_CHECKING:
-  from graftax.graphdef_ir.graph import Function
 
 __all__ = ["FunctionLibrary"]
 
 
-class FunctionLibrary(Mapping[str, "Function"]):
+class FunctionLibrary(Mapping[str, Function]):
   """Functions by name. Bodies are parsed on first access, since a model may hold thousands and call few of them.
 
   `gradient_functions` maps a function's name to that of its custom gradient (TF1's `GradientDef`);
@@ -25,7 +23,7 @@ class FunctionLibrary(Mapping[str, "Function"]):
 
   def __init__(
     self,
-    functions: "Mapping[str, Function] | None" = None,
+    functions: Mapping[str, Function] | None = None,
     gradient_functions: Mapping[str, str] | None = None,
     registered_gradients: Mapping[str, str] | None = None,
   ) -> None:
@@ -40,7 +38,7 @@ class FunctionLibrary(Mapping[str, "Function"]):
   def from_protos(
     cls,
     message: schema.FunctionDefLibrary,
-    parse: "Callable[[schema.FunctionDef], Function]",
+    parse: Callable[[schema.FunctionDef], Function],
   ) -> "FunctionLibrary":
     """Returns the functions of `message`; `parse` parses each on first access.
 
@@ -55,7 +53,7 @@ class FunctionLibrary(Mapping[str, "Function"]):
     library._parse = parse
     return library
 
-  def __getitem__(self, name: str) -> "Function":
+  def __getitem__(self, name: str) -> Function:
     function = self._functions.get(name)
     if function is not None:
       return function

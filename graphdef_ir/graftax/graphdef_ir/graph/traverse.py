@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
 from graftax.graphdef_ir.errors import CycleError
-from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
+from graftax.graphdef_ir.graph.graph import Graph
+from graftax.graphdef_ir.graph.nodes import Function, Node, TensorRef
 from graftax.graphdef_ir.op_traits import traits_of
 
 __all__ = [

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import GraftaxError
-from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, TensorRef
+from graftax.graphdef_ir.graph.graph import Graph
+from graftax.graphdef_ir.graph.nodes import UNRESOLVED_OUTPUT, Function, Node, Parameter, Result, TensorRef
+from graftax.graphdef_ir.graph.traverse import reachable_functions
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.traverse import reachable_functions
 
 __all__ = ["format_function", "format_graph", "format_node"]
 

@@ -7,10 +7,10 @@ from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, Parameter, Result, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.text import format_function, format_graph, format_node
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
 from graftax.graphdef_ir.tensors import Tensor
-from graftax.graphdef_ir.text import format_function, format_graph, format_node
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from graftax.graphdef_ir import schema
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import DuplicateNameError, MissingFunctionError
 from graftax.graphdef_ir.graph import Function, Parameter, Result, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
+from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.signatures import OpArg
 
 

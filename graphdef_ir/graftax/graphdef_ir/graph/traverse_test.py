@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from graftax.graphdef_ir.attributes import FunctionRef
 from graftax.graphdef_ir.errors import CycleError
 from graftax.graphdef_ir.graph import Function, Graph, Node, TensorRef
-from graftax.graphdef_ir.library import FunctionLibrary
-from graftax.graphdef_ir.traverse import (
+from graftax.graphdef_ir.graph.library import FunctionLibrary
+from graftax.graphdef_ir.graph.traverse import (
   ancestors,
   consumers,
   follow_calls,

@@ -1,24 +1,20 @@
-"""Immutable nodes, functions and graphs.
+"""Nodes, and functions of nodes: immutable.
 
->>> x = Node("x", "Placeholder", attrs={"dtype": DType.FLOAT})
 >>> y = Node("y", "Neg", inputs=(TensorRef("x"),))
->>> graph = Graph((x, y))
->>> [str(ref) for ref in graph.node("y").inputs]
+>>> [str(ref) for ref in y.inputs]
 ['x']
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from graftax.graphdef_ir.attributes import AttrValue
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import NoSuchNodeError, ParseError
-from graftax.graphdef_ir.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import PartialShape, TensorSpec
-from graftax.graphdef_ir.signatures import OpSignatures
 
-__all__ = ["UNRESOLVED_OUTPUT", "Function", "Graph", "Node", "Parameter", "Result", "Source", "TensorRef"]
+__all__ = ["UNRESOLVED_OUTPUT", "Function", "Node", "Parameter", "Result", "Source", "TensorRef", "find_node"]
 
 UNRESOLVED_OUTPUT = 2**31 - 1
 """`TensorRef.index` of an output of an op whose signature is unknown. `validate` raises for it."""
@@ -128,61 +124,26 @@ class Function:
     Raises:
       NoSuchNodeError: there is no such node (parameters are not nodes).
     """
-    return _find(self, f"function {self.name!r}", name)
+    return find_node(self, f"function {self.name!r}", name)
 
   def __hash__(self) -> int:
     return hash((self.name, self.parameters, self.results))
 
   def __str__(self) -> str:
-    from graftax.graphdef_ir.text import format_function
+    from graftax.graphdef_ir.graph.text import format_function
 
     return format_function(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
-  """A GraphDef: nodes, the functions they call, and the signatures of the ops it uses.
-
-  `producer` is the GraphDef version of the TensorFlow that wrote it, 0 if not recorded.
-  """
-
-  nodes: tuple[Node, ...]
-  library: FunctionLibrary = field(default_factory=FunctionLibrary)
-  producer: int = 0
-  signatures: OpSignatures = field(default_factory=OpSignatures, repr=False, compare=False)
-  _index: dict[str, Node] | None = field(default=None, init=False, repr=False, compare=False)
-
-  def node(self, name: str) -> Node:
-    """Returns the node of that name.
-
-    Raises:
-      NoSuchNodeError: there is no such node.
-    """
-    return _find(self, "graph", name)
-
-  def subgraph(
-    self,
-    inputs: Sequence[TensorRef | str],
-    outputs: Sequence[TensorRef | str],
-    *,
-    targets: Sequence[str] = (),
-    name: str = "subgraph",
-  ) -> Function:
-    """Returns the function that feeds `inputs`, fetches `outputs` and runs `targets`; see `extract_subgraph`."""
-    from graftax.graphdef_ir.subgraph import extract_subgraph
-
-    return extract_subgraph(self, inputs, outputs, targets=targets, name=name)
-
-  def __hash__(self) -> int:
-    return hash(self.nodes)
-
-  def __str__(self) -> str:
-    from graftax.graphdef_ir.text import format_graph
-
-    return format_graph(self)
+class _HasNodes(Protocol):
+  @property
+  def nodes(self) -> tuple[Node, ...]: ...
+  @property
+  def _index(self) -> dict[str, Node] | None: ...
 
 
-def _find(owner: Function | Graph, where: str, name: str) -> Node:
+def find_node(owner: _HasNodes, where: str, name: str) -> Node:
+  """Returns the node of that name; `where` is what the error says of its owner."""
   if owner._index is None:
     # A cache, not state: filling it twice from two threads gives the same dict.
     object.__setattr__(owner, "_index", {node.name: node for node in owner.nodes})
