@@ -1,9 +1,10 @@
-"""Unpacks archives of modules (.tar.gz, .tar) that may be damaged or hostile.
+"""Unpacks archives of modules (.tar.gz, .tar.bz2, .tar) that may be damaged or hostile.
 
 Only regular files and folders are unpacked, with plain relative names. The archive is read once from start to end. The
 number and the size of files are limited before anything of that size is read, so memory stays bounded.
 """
 
+import bz2
 import gzip
 import io
 import os
@@ -19,6 +20,9 @@ from graftax.hub_io.errors import DamagedArchiveError, UnsafeArchiveError
 __all__ = ["extract_archive"]
 
 _GZIP = b"\x1f\x8b"
+_BZIP2 = b"BZh"
+# What tarfile and the decompressors raise for damaged data.
+_ERRORS = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError)
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 # tarfile copies files in small pieces. What it reads at once beyond that are headers, whose size the archive claims.
 _MOST_READ_AT_ONCE = 1 << 20
@@ -30,7 +34,7 @@ _MOST_DEPTH = 32
 
 
 def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Limits | None = None) -> None:
-  """Unpacks a tar archive, compressed with gzip or not, into an existing, empty folder.
+  """Unpacks a tar archive, compressed with gzip, bzip2 or not, into an existing, empty folder.
 
   After an error the folder may hold a part of the archive; nothing is written outside of it.
 
@@ -47,20 +51,28 @@ def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Limits
   """
   budget = Budget(limits)
   archive = _Counted(stream)
-  first = archive.peek(len(_GZIP))
-  plain = gzip.GzipFile(fileobj=archive) if first == _GZIP else archive
-  reader = _ForwardReader(plain, archive, name, budget)
+  first = archive.peek(len(_BZIP2))
+  reader = _ForwardReader(_decompressed(archive, first), archive, name, budget)
   try:
     with tarfile.TarFile(fileobj=reader, mode="r") as tar:
       _extract_members(tar, reader, folder, name, budget)
     reader.drain()
-  except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError) as e:
-    if isinstance(e, UnsafeArchiveError | DamagedArchiveError | LimitExceededError):
+  except (*_ERRORS, OSError) as e:
+    # bz2 raises a plain OSError without a number for damaged data; others are those of disks and sockets.
+    is_of_bz2 = type(e) is OSError and e.errno is None
+    is_known = isinstance(e, UnsafeArchiveError | DamagedArchiveError | LimitExceededError)
+    if is_known or not (isinstance(e, _ERRORS) or is_of_bz2):
       raise
     raise DamagedArchiveError(
       f"{name}: cannot be unpacked; it is cut off, damaged or not a tar archive ({type(e).__name__}: {e}); it begins "
       f"with {first!r}. Delete it and fetch it again."
     ) from e
+
+
+def _decompressed(archive: "_Counted", first: bytes) -> io.RawIOBase | io.BufferedIOBase:
+  if first.startswith(_GZIP):
+    return gzip.GzipFile(fileobj=archive)
+  return bz2.BZ2File(archive) if first == _BZIP2 else archive  # type: ignore[arg-type]  # it only reads
 
 
 def _extract_members(tar: tarfile.TarFile, reader: "_ForwardReader", folder: Path, name: str, budget: Budget) -> None:

@@ -1,5 +1,6 @@
 """Damaged and hostile archives: each is one clear error, quickly, in little memory, and nothing is written outside."""
 
+import bz2
 import gzip
 import io
 import os
@@ -145,6 +146,13 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
     LimitExceededError,
     "the limit unpacked_ratio is 100",
   ),
+  "bzip2_of_zeros": (
+    lambda: bz2.compress(_claiming(1 << 30) + bytes(400 << 20)),
+    LimitExceededError,
+    "the limit unpacked_ratio is 100",
+  ),
+  "bzip2_cut_off": (lambda: bz2.compress(_good())[:-20], DamagedArchiveError, "EOFError"),
+  "bzip2_damaged": (lambda: b"BZh9" + bytes(100), DamagedArchiveError, "Invalid data stream"),
   "zeros_after_the_end": (lambda: _gzip_of_zeros(_good(), 400), LimitExceededError, "the limit unpacked_ratio is 100"),
   "many_members": (
     lambda: b"".join(_member(f"f{i}")[0].tobuf() for i in range(4097)),
@@ -169,8 +177,8 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
   "wrong_checksum": (lambda: b"a" + _good()[1:], DamagedArchiveError, "bad checksum"),
   # Cut off, damaged, something else.
   "empty": (lambda: b"", DamagedArchiveError, "it begins with b''"),
-  "web_page": (lambda: b"<!DOCTYPE html><html></html>" * 50, DamagedArchiveError, "it begins with b'<!'"),
-  "zip": (lambda: b"PK\x03\x04" + bytes(1000), DamagedArchiveError, "it begins with b'PK'"),
+  "web_page": (lambda: b"<!DOCTYPE html><html></html>" * 50, DamagedArchiveError, "it begins with b'<!D'"),
+  "zip": (lambda: b"PK\x03\x04" + bytes(1000), DamagedArchiveError, r"it begins with b'PK\\x03'"),
   "zeros": (lambda: bytes(10240), DamagedArchiveError, "it holds .."),
   "no_end": (lambda: _good()[:-10240].rstrip(b"\0"), DamagedArchiveError, "cut off"),
   "cut_in_a_file": (lambda: _good()[:5000], DamagedArchiveError, "cut off"),

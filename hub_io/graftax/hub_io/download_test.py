@@ -110,7 +110,7 @@ def test_a_damaged_copy_is_kept_until_there_is_another(tfhub_server, caches):
   ("answer", "error", "message"),
   [
     ((404, {}, b""), DownloadError, "answers 404 Not Found"),
-    ((200, {"Content-Type": "text/html"}, b"<!DOCTYPE html>"), DamagedArchiveError, "begins with b'<!'"),
+    ((200, {"Content-Type": "text/html"}, b"<!DOCTYPE html>"), DamagedArchiveError, "begins with b'<!D'"),
     ((200, {"Content-Length": "100000"}, b"\x1f\x8b" + bytes(20)), DamagedArchiveError, "cut off"),
     ((200, {}, b""), DamagedArchiveError, "begins with b''"),
     ((302, {"Location": "file:///etc/passwd"}, b""), DownloadError, "302"),

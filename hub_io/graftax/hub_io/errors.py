@@ -6,6 +6,7 @@ A module that was found but cannot be read raises the errors of `graftax.savedmo
 from graftax.savedmodel_io.errors import SavedModelError
 
 __all__ = [
+  "AmbiguousArchiveError",
   "ArchiveError",
   "DamagedArchiveError",
   "DamagedCacheWarning",
@@ -55,6 +56,10 @@ class DamagedArchiveError(ArchiveError):
 
 class UnsafeArchiveError(ArchiveError):
   """The archive holds links, devices, paths outside of its folder, or sizes that cannot be."""
+
+
+class AmbiguousArchiveError(ArchiveError):
+  """The archive, or the entry of a cache, holds several SavedModels."""
 
 
 class UnsupportedModuleError(HubError, NotImplementedError):

@@ -12,10 +12,10 @@ from filelock import FileLock
 from graftax.graphdef_ir import FolderPaths, Limits
 from graftax.hub_io.cache_folders import check_caches, make_private_folder
 from graftax.hub_io.download import DownloadOptions, checked_digest
-from graftax.hub_io.errors import DamagedCacheWarning, HandleError, ModuleNotCachedError
+from graftax.hub_io.errors import AmbiguousArchiveError, DamagedCacheWarning, HandleError, ModuleNotCachedError
 from graftax.hub_io.handles import parse_handle
 from graftax.hub_io.kaggle_cache import kaggle_cache_folder
-from graftax.hub_io.module import HubModule, read_module
+from graftax.hub_io.module import HubModule, model_folder_inside, read_module
 from graftax.hub_io.sources import DAMAGE, ArchiveSource, Read, Source, sources_of
 from graftax.hub_io.tfhub_cache import tfhub_cache_folder
 from graftax.savedmodel_io import is_graph_file
@@ -50,13 +50,15 @@ def load(
   TF-Hub's and Kaggle's cache, and downloaded into one of them if it is in neither. Kaggle's models are downloaded by
   kagglehub, which is the extra `graftax-hub-io[kaggle]`. If several processes load the same handle at once, one
   downloads it and the others wait. A copy in a cache that is damaged or half-written is fetched again, with a
-  `DamagedCacheWarning`.
+  `DamagedCacheWarning`. The SavedModel of an archive or of a model on Kaggle may be in folders of its own, such as
+  `ssd_mobilenet/saved_model`.
 
   Args:
     handle: a folder or file that `graftax.savedmodel_io.load` reads, such as a folder with `saved_model.pb`; a .tar.gz,
-      .tgz or .tar archive of one; a model on Kaggle, as `"google/yamnet/tensorFlow2/yamnet/1"` or by its address; the
-      address of a module on tfhub.dev or another server of modules; or a `gs://` address of an archive or of TF-Hub's
-      bucket. A name on Kaggle without a version means the newest in the cache, or on Kaggle if the cache has none.
+      .tgz, .tar.bz2 or .tar archive of one; a model on Kaggle, as `"google/yamnet/tensorFlow2/yamnet/1"` or by its
+      address; the address of a module on tfhub.dev or another server of modules; or a `gs://` address of an archive or
+      of TF-Hub's bucket. A name on Kaggle without a version means the newest in the cache, or on Kaggle if the cache
+      has none.
     tags: which variant of the module to read, such as `{"train", "batch_norm_fused"}`. By default the variant without
       tags of a TF1 module, and for others what `graftax.savedmodel_io.load` chooses. `tag_sets` lists all.
     verify: check the checksum of each variable: in a cache all of them now, so that a damaged copy is fetched again, in
@@ -89,6 +91,7 @@ def load(
     UnsafeCacheError: the cache is in the folder for temporary files and belongs to another user.
     ArchiveError: an archive is damaged or unsafe; nothing of it is kept.
     LimitExceededError: an archive or the module asks for more than `limits` allow; nothing of the archive is kept.
+    AmbiguousArchiveError: an archive holds several SavedModels; the message lists their folders.
     UnknownTagsError: the module has no such variant; the message lists those it has.
     SavedModelError, CheckpointError: the module cannot be read.
 
@@ -128,13 +131,21 @@ def load(
     )
     sources = sources_of(parse_handle(text), limits, download)
   check_caches()
-  return _load_cached(text, sources, partial(_read_verified, read) if verify_now else read, offline=offline)
+  read = partial(_read_inside, partial(_read_verified, read) if verify_now else read, text)
+  return _load_cached(text, sources, read, offline=offline)
 
 
 def _can_only_be_a_path(handle: str | os.PathLike[str]) -> bool:
   if os.path.isfile(handle):
     return os.fspath(handle).endswith(_KERAS_SUFFIXES)
   return not isinstance(handle, str) or handle.startswith(("/", ".", "~"))
+
+
+def _read_inside(read: Read, text: str, folder: Path) -> HubModule:
+  try:
+    return read(model_folder_inside(folder))
+  except AmbiguousArchiveError as e:
+    raise AmbiguousArchiveError(f"{text}: {e}") from None
 
 
 def _read_verified(read: Read, folder: Path) -> HubModule:

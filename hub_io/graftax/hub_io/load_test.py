@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graftax.hub_io import load
-from graftax.hub_io.errors import DamagedCacheWarning, ModuleNotCachedError
+from graftax.hub_io.errors import AmbiguousArchiveError, DamagedCacheWarning, ModuleNotCachedError
 from graftax.savedmodel_io.errors import SavedModelNotFoundError, UnknownTagsError
 
 _DATA = Path(__file__).parent / "testdata/2026_11_22"
@@ -41,6 +41,35 @@ def test_an_archive_is_unpacked_once(name, tmp_path):
   assert module.handle == str(archive)
   assert load(str(archive), offline=True).variables["norm/gamma"].tolist() == [1, 2, 0.5]
   assert os.stat(Path(module.path, "saved_model.pb")).st_mtime_ns == written
+
+
+@pytest.mark.parametrize("compression", ["gz", "bz2", ""])
+def test_a_model_in_folders_of_an_archive_is_found(compression, tmp_path):
+  # The layout of the object detection API: a frozen graph beside the folder of the SavedModel.
+  with tarfile.open(tmp_path / "m.tar", f"w:{compression}", dereference=True) as tar:
+    tar.add(_DATA / "tf2_module", "ssd_2018/saved_model")
+    tar.add(_DATA / "tf2_module/saved_model.pb", "ssd_2018/frozen_inference_graph.pb")
+  module = load(tmp_path / "m.tar")
+  assert module.path.endswith("ssd_2018/saved_model")
+  assert load(tmp_path / "m.tar", offline=True).path == module.path
+
+
+def test_an_archive_with_several_models_says_which(tmp_path):
+  with tarfile.open(tmp_path / "m.tar", "w", dereference=True) as tar:
+    tar.add(_DATA / "tf2_module", "models/one")
+    tar.add(_DATA / "tf1_module", "models/two")
+  with pytest.raises(
+    AmbiguousArchiveError, match=r"m\.tar: there are 2 SavedModels in it, in the folders models/one, models/"
+  ):
+    load(tmp_path / "m.tar")
+
+
+def test_a_model_in_a_folder_of_a_kaggle_entry_is_found(caches):
+  folder = _in_kaggle_cache(caches, "a/b/tensorFlow2/c/1", "tf2_module")
+  folder.rename(folder.with_name("inner"))
+  folder.mkdir()
+  folder.with_name("inner").rename(folder / "inner")
+  assert load("a/b/tensorFlow2/c/1", offline=True).path == str(folder / "inner")
 
 
 def test_another_archive_of_the_same_name_is_another_module(tmp_path):

@@ -4,20 +4,24 @@ import dataclasses
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from google.protobuf import empty_pb2, unknown_fields
 from google.protobuf.message import DecodeError
 
 from graftax.graphdef_ir import FolderPaths, ModelFolder
-from graftax.hub_io.errors import UnsupportedModuleError
+from graftax.hub_io.errors import AmbiguousArchiveError, UnsupportedModuleError
 from graftax.savedmodel_io import SavedModel
 from graftax.savedmodel_io import load as load_saved_model
 from graftax.savedmodel_io.errors import CheckpointNotFoundError, DamagedSavedModelError
 
-__all__ = ["HubModule", "read_module"]
+__all__ = ["HubModule", "model_folder_inside", "read_module"]
 
 _TF1_FILE = "tfhub_module.pb"
+_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+# Archives of the object detection API have one folder, and in it `saved_model` beside frozen graph and checkpoint.
+_MOST_DEPTH = 4
 _MOST_BYTES = 1 << 16
 # The fields of the message in that file, and the format that is a SavedModel.
 _FORMAT_FIELD = 1
@@ -65,6 +69,26 @@ def read_module(
     )
   parts = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
   return HubModule(**parts, handle=handle, is_tf1_hub=is_tf1_hub)
+
+
+def model_folder_inside(folder: Path) -> Path:
+  """Returns the folder with the SavedModel among those that were unpacked or downloaded: itself, or one inside of it.
+
+  Raises:
+    AmbiguousArchiveError: the nearest folders with a SavedModel are several.
+  """
+  level = [folder]
+  for _ in range(_MOST_DEPTH):
+    found = sorted(inside for inside in level if any((inside / name).is_file() for name in _MODEL_FILES))
+    if len(found) > 1:
+      names = ", ".join(str(inside.relative_to(folder)) for inside in found)
+      raise AmbiguousArchiveError(
+        f"there are {len(found)} SavedModels in it, in the folders {names}; unpack it, and pass the path of one."
+      )
+    if found:
+      return found[0]
+    level = [inside for outer in level for inside in outer.iterdir() if inside.is_dir() and not inside.is_symlink()]
+  return folder
 
 
 def _is_tf1_hub(folder: str | os.PathLike[str], allow_files_in: FolderPaths) -> bool:
