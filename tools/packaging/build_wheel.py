@@ -4,11 +4,12 @@
     python tools/packaging/build_wheel.py --out dist --sdist ops_jax convert    # also dist/*.tar.gz
 
 Tests, their data and caches stay out: the package is copied without them to an empty folder and built there by its own
-PEP 517 backend.
+PEP 517 backend. Relative links of the README become absolute, since an index displays it by itself.
 """
 
 import argparse
 import os
+import re
 import shutil
 import tempfile
 import tomllib
@@ -16,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
 
 from flit_core import buildapi
 
@@ -23,6 +26,23 @@ _ROOT = Path(__file__).resolve().parents[2]
 # The zip format has no earlier dates.
 _EPOCH_1980 = "315532800"
 _NOT_SHIPPED = ("*_test.py", "conftest.py", "testdata", "__pycache__", "*.pyc", ".*")
+# A relative target of a Markdown link or image; with a scheme, or within the page, it means the same everywhere.
+_RELATIVE_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s]+)(?=\))")
+
+
+def with_absolute_links(readme: str, project: dict[str, Any]) -> str:
+  """Returns a README whose links lead to the repository, at the tag of the version.
+
+  Args:
+    readme: Markdown. Fenced code is left as it is.
+    project: the table `project` of pyproject.toml. Its `Source` is the address of the package's folder,
+      `<repository>/tree/main/<folder>`.
+  """
+  repository, _, folder = project["urls"]["Source"].partition("/tree/main/")
+  base = f"{repository}/blob/v{project['version']}/{folder}/"
+  parts = readme.split("```")
+  parts[::2] = [_RELATIVE_LINK.sub(lambda match: urljoin(base, match[0]), part) for part in parts[::2]]
+  return "```".join(parts)
 
 
 @contextmanager
@@ -52,11 +72,17 @@ def _stage(package: Path, files: Iterable[Path], license_file: Path, target: Pat
     (target / file).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(package / file, target / file)
   shutil.copyfile(license_file, target / "LICENSE")
+  readme = with_absolute_links((package / "README.md").read_text(encoding="utf-8"), _project(package))
+  (target / "README.md").write_text(readme, encoding="utf-8")
+
+
+def _project(package: Path) -> dict[str, Any]:
+  return tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def archive_names(package: Path) -> tuple[str, str]:
   """Returns the names of the wheel and of the source archive that the package's pyproject.toml declares."""
-  project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+  project = _project(package)
   stem = f"{project['name'].replace('-', '_')}-{project['version']}"
   return f"{stem}-py3-none-any.whl", f"{stem}.tar.gz"
 

@@ -22,12 +22,20 @@ _OWN_VERSION = re.compile(r'(?<=^version = ")[^"]+', re.MULTILINE)
 # MODULE.bazel indents it, and has versions of other modules in other places.
 _MODULE_VERSION = re.compile(r'(?<=^    version = ")[^"]+', re.MULTILINE)
 _BAZEL_VERSION = re.compile(r'(?<=^VERSION = ")[^"]+', re.MULTILINE)
+_MODULE_ATTRIBUTE = re.compile(r'(?<=^__version__ = ")[^"]+', re.MULTILINE)
 _SIBLING = re.compile(r"(?<=\"graftax-)([a-z-]+)(>=[^\"]+|==[^\"]+)")
 
 
 def project_files(root: Path) -> list[Path]:
   """Returns the pyproject.toml of each wheel."""
   return [root / package / "pyproject.toml" for package in (*PACKAGES, "tools/packaging/umbrella")]
+
+
+def _other_places(root: Path) -> list[tuple[Path, re.Pattern[str]]]:
+  """Returns the files that name the version besides each pyproject.toml, with where they do."""
+  modules = [(root / package / "graftax" / package / "__init__.py", _MODULE_ATTRIBUTE) for package in PACKAGES]
+  bazel = [(root / "MODULE.bazel", _MODULE_VERSION), (root / "tools/build_defs/version.bzl", _BAZEL_VERSION)]
+  return [*modules, *bazel]
 
 
 def _changelogs(root: Path) -> list[Path]:
@@ -74,8 +82,7 @@ def new_texts(root: Path, version: str, date: datetime.date) -> dict[Path, str]:
   """Returns the files that a new version changes, with their new text."""
   _parts(version)
   texts = {path: _with_version(path.read_text(), version) for path in project_files(root)}
-  for name, pattern in (("MODULE.bazel", _MODULE_VERSION), ("tools/build_defs/version.bzl", _BAZEL_VERSION)):
-    texts[root / name] = pattern.sub(version, (root / name).read_text(), count=1)
+  texts |= {path: pattern.sub(version, path.read_text(), count=1) for path, pattern in _other_places(root)}
   for path in _changelogs(root):
     try:
       texts[path] = roll(path.read_text(), version, date)
@@ -90,9 +97,9 @@ def problems(root: Path, version: str) -> Iterator[str]:
     text = path.read_text()
     if text != _with_version(text, version):
       yield f"{path.relative_to(root)} declares another version, or pins a sibling to one"
-  for name, pattern in (("MODULE.bazel", _MODULE_VERSION), ("tools/build_defs/version.bzl", _BAZEL_VERSION)):
-    if pattern.findall((root / name).read_text())[:1] != [version]:
-      yield f"{name} declares another version"
+  for path, pattern in _other_places(root):
+    if pattern.findall(path.read_text())[:1] != [version]:
+      yield f"{path.relative_to(root)} declares another version"
   for path in _changelogs(root):
     if f"## {version} " not in path.read_text():
       yield f"{path.relative_to(root)} has no section of this version"

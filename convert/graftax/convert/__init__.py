@@ -53,6 +53,8 @@ if TYPE_CHECKING:
   from graftax.convert.jax2tf.parameter_variables import variable_names
   from graftax.convert.jax2tf.program import jax_program
 
+__version__ = "0.1.0"
+
 __all__ = [
   "AnnotatedFunction",
   "BoundedArray",

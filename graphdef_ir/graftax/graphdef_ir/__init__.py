@@ -67,6 +67,8 @@ from graftax.graphdef_ir.tensors import Tensor
 from graftax.graphdef_ir.text_form import parse_text_form
 from graftax.graphdef_ir.validation import validate, validate_function, validate_nodes, validate_reachable
 
+__version__ = "0.1.0"
+
 __all__ = [
   "UNRESOLVED_OUTPUT",
   "AttrPlaceholder",

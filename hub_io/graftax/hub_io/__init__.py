@@ -8,4 +8,6 @@ from graftax.graphdef_ir import LimitExceededError, Limits
 from graftax.hub_io.load import load
 from graftax.hub_io.module import HubModule
 
+__version__ = "0.1.0"
+
 __all__ = ["HubModule", "LimitExceededError", "Limits", "load"]

@@ -37,6 +37,8 @@ from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
 from graftax.ops_jax.state.lookup_tables import LookupTable
 
+__version__ = "0.1.0"
+
 __all__ = [
   "KNOWN_SIZE_LIMIT",
   "Array",

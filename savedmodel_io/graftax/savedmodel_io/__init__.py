@@ -57,6 +57,8 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.writing.new_model import write_saved_model
   from graftax.savedmodel_io.writing.save import save
 
+__version__ = "0.1.0"
+
 __all__ = [
   "CallableSignatures",
   "CheckpointReader",

@@ -6,4 +6,6 @@
 from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.runner import CheckResult, ConversionMismatchError, check_conversion, run_case
 
+__version__ = "0.1.0"
+
 __all__ = ["CHECKS", "CheckResult", "ConversionCase", "ConversionMismatchError", "check_conversion", "run_case"]

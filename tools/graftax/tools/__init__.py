@@ -5,4 +5,6 @@
 - `python -m graftax.tools.benchmarks`: time and memory beside TF2JAX.
 """
 
+__version__ = "0.1.0"
+
 __all__: "list[str]" = []  # quoted for the old Pythons that artifacts/golden runs on

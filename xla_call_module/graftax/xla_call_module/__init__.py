@@ -34,6 +34,8 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.module import ArgumentSpec, Module
   from graftax.xla_call_module.registry import register, register_composite, register_custom_call
 
+__version__ = "0.1.0"
+
 __all__ = [
   "ArgumentError",
   "ArgumentSpec",
