@@ -72,7 +72,7 @@ def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Limits
 def _decompressed(archive: "_Counted", first: bytes) -> io.RawIOBase | io.BufferedIOBase:
   if first.startswith(_GZIP):
     return gzip.GzipFile(fileobj=archive)
-  return bz2.BZ2File(archive) if first == _BZIP2 else archive  # type: ignore[arg-type]  # it only reads
+  return bz2.BZ2File(archive) if first == _BZIP2 else archive
 
 
 def _extract_members(tar: tarfile.TarFile, reader: "_ForwardReader", folder: Path, name: str, budget: Budget) -> None:
