@@ -132,7 +132,7 @@ class _Call:
   ) -> tuple[list[Value], dict[str, Value]]:
     """Returns flat results for flat inputs, which are passed on as they are: numpy arrays are known while tracing."""
     options = options or self._options_now()
-    state = State(params, self.generators)
+    state = State(params, self.generators, differentiates_assignments=options.differentiate_assignments)
     key = None if rng is None else _as_key(rng, self.program.name)
     leaves = jax.tree.leaves((flat, dict(params)))
     is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)

@@ -150,3 +150,56 @@ def test_threads_that_convert_with_different_options_get_what_they_would_get_alo
   assert len(set(alone)) == 4
   with concurrent.futures.ThreadPoolExecutor(len(settings)) as pool:
     assert list(pool.map(lambda setting: work(setting, True), settings)) == alone
+
+
+class _Assigns(tf.Module):
+  def __init__(self):
+    self.v = tf.Variable([2.0, 3.0], name="v")
+    self.w = tf.Variable([0.5, -1.0], name="w")
+
+  def once(self, x):
+    self.v.assign(self.w * x)
+    return self.v * self.v
+
+  def twice(self, x):
+    before = self.v * x
+    self.v.assign_add(self.w * before)
+    self.v.assign(tf.sin(self.v))
+    return self.v * self.v * before
+
+  def in_a_branch(self, x):
+    if tf.reduce_sum(x) > 0.0:
+      self.v.assign(self.w * x)
+    return self.v * self.v * self.w
+
+  def in_a_loop(self, x):
+    total = tf.zeros(2)
+    for _ in tf.range(3):
+      self.v.assign(self.v * self.w + x)
+      total += self.v * self.v
+    return total
+
+
+@pytest.mark.parametrize("method", ["once", "twice", "in_a_branch", "in_a_loop"])
+def test_derivatives_after_assignments_are_those_of_tensorflow(method):
+  x = np.array([0.3, 0.7], np.float32)
+  module = _Assigns()
+  function = tf.function(getattr(module, method))
+  fn, params = gc.convert(function, x)
+  found = jax.jit(jax.grad(lambda p, x: fn(p, x)[0].sum(), argnums=(0, 1)))(params, x)
+  with tf.GradientTape() as tape:
+    inputs = tf.constant(x)
+    tape.watch(inputs)
+    loss = tf.reduce_sum(function(inputs))
+  expected = tape.gradient(loss, [module.v, module.w, inputs], unconnected_gradients="zero")
+  for name, one, other in zip("vwx", (found[0]["v"], found[0]["w"], found[1]), expected, strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=name)
+
+
+def test_derivatives_may_pass_through_assignments():
+  x = np.array([0.3, 0.7], np.float32)
+  with gc.override_config("differentiate_assignments", True):
+    fn, params = gc.convert(tf.function(_Assigns().once), x)
+  found = jax.grad(lambda p: fn(p, x)[0].sum())(params)
+  np.testing.assert_allclose(found["w"], 2 * np.array([0.5, -1.0]) * x * x, rtol=1e-6)
+  np.testing.assert_array_equal(found["v"], [0, 0])

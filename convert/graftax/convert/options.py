@@ -27,6 +27,9 @@ class ConvertOptions(LoweringOptions):
     convert_custom_gradient: use `tf.custom_gradient` functions for derivatives. Forward mode uses their transposes. If
       a model was saved without them, its computation is differentiated instead. The same holds for gradient functions
       that have custom gradients, because TensorFlow saves only those of the first order.
+    differentiate_assignments: whether derivatives pass through values that the function assigns to its variables. By
+      default they do as in TensorFlow, where reading a variable counts as the variable itself, whatever was assigned to
+      it: for `v.assign(w * x); return v * v` the derivative by `w` is 0 and by `v` is twice the assigned value.
     disable_assert_in_tensor_list_get_item: has no effect; TF2JAX has it. `TensorListGetItem` takes the shape of an
       element from the list and does not assert that it equals the requested shape.
     skip_variables_evaluation_inside_tf_tracing: do not read variables while TensorFlow is tracing; the parameters are
@@ -41,6 +44,7 @@ class ConvertOptions(LoweringOptions):
   force_const_float32_to_bfloat16: bool = False
   force_const_float64_to_bfloat16: bool = False
   convert_custom_gradient: bool = True
+  differentiate_assignments: bool = False
   disable_assert_in_tensor_list_get_item: bool = False
   skip_variables_evaluation_inside_tf_tracing: bool = False
   fallback: str | None = None

@@ -18,11 +18,21 @@ class State:
 
   Values given as numpy arrays become JAX arrays when first read: a parameter is never *known* while tracing. If
   `jax_enable_x64` is off, generator states and integers beyond 32 bits become `Int64Pair`.
+
+  Derivatives with respect to a variable are those of all its reads, also after an assignment, and do not pass through
+  the assigned value, as in TensorFlow; `differentiates_assignments` is the option of that name.
   """
 
-  def __init__(self, values: Mapping[str, Value], generators: frozenset[str] = frozenset()):
+  def __init__(
+    self,
+    values: Mapping[str, Value],
+    generators: frozenset[str] = frozenset(),
+    *,
+    differentiates_assignments: bool = False,
+  ):
     self._given = values
     self._generators = generators
+    self._differentiates_assignments = differentiates_assignments
     self._current: dict[str, Value] = {}
     self._written: set[str] = set()
 
@@ -45,7 +55,11 @@ class State:
     is_narrow_state = handle.name in self._generators and not isinstance(value, Int64Pair)
     if is_narrow_state and not jax.config.jax_enable_x64:
       value = as_int64_pair(value, np.int64)
-    self._current[handle.name] = self._as_jax(handle.name, value)
+    new = self._as_jax(handle.name, value)
+    if isinstance(new, jax.core.Tracer) and not self._differentiates_assignments:
+      has_value = handle.name in self._current or handle.name in self._given
+      new = _assigned(self.read(handle) if has_value else None, new)
+    self._current[handle.name] = new
     self._written.add(handle.name)
 
   def _as_jax(self, name: str, value: Value) -> Value:
@@ -62,8 +76,27 @@ class State:
     """
     current = {name: self.read(ResourceHandle(name)) for name in self._current}
     given = {**self._given, **current, **{handle.name: value for handle, value in values.items()}}
-    return State(given, self._generators)
+    return State(given, self._generators, differentiates_assignments=self._differentiates_assignments)
 
   def results(self) -> dict[str, Value]:
     """Returns all values after the call: written ones are new, the others are those that were passed in."""
     return {**self._given, **{name: self._current[name] for name in self._written}}
+
+
+def _assigned(before: Value | None, after: jax.Array) -> jax.Array:
+  """Returns `after`, with the derivatives of `before` if both have one shape and dtype, and with none otherwise."""
+  if not jnp.issubdtype(after.dtype, jnp.inexact):
+    return after
+  if isinstance(before, jax.Array) and (before.shape, before.dtype) == (after.shape, after.dtype):
+    return _with_derivatives_of(before, after)
+  return jax.lax.stop_gradient(after)
+
+
+@jax.custom_jvp
+def _with_derivatives_of(before: jax.Array, after: jax.Array) -> jax.Array:
+  return after
+
+
+@_with_derivatives_of.defjvp
+def _(primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+  return primals[1], tangents[0]
