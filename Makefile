@@ -166,6 +166,10 @@ $(RELEASE_READY): $(READY) $(RELEASE_LOCK)
 	$(call install_lock,$(RELEASE_VENV),$(RELEASE_LOCK))
 	touch $@
 
+.PHONY: resolve-wheels
+resolve-wheels: $(READY)  ## ask pip whether all wheels, with all extras, have binaries on each system and Python
+	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/resolve_wheels.py
+
 .PHONY: release-rehearsal
 release-rehearsal: $(RELEASE_READY)  ## build dist/, check it, install graftax[all] from it and run the demo (docs/release.md)
 	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/rehearse_release.py --tools $(RELEASE_VENV)/bin
