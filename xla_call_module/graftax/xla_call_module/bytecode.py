@@ -1,15 +1,28 @@
 """Reads parts of MLIR bytecode without the bindings: the header, the section table, and the elements of a constant."""
 
 import re
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module import errors, ir
 
-__all__ = ["MAGIC", "check_structure", "check_version", "dense_elements", "is_bytecode", "is_portable"]
+__all__ = [
+  "MAGIC",
+  "Entry",
+  "attribute_entries",
+  "check_structure",
+  "check_version",
+  "dense_elements",
+  "is_bytecode",
+  "is_portable",
+  "varint",
+]
 
 MAGIC = b"ML\xefR"
+_STRING_SECTION = 0
+_DIALECT_SECTION = 1
 _ATTRIBUTE_SECTION = 2
 _OFFSET_SECTION = 3
 _DENSE_ELEMENTS = 18  # the builtin dialect's code for DenseIntOrFPElementsAttr
@@ -26,7 +39,7 @@ def is_portable(data: bytes) -> bool:
   return is_bytecode(data) and b"StableHLO_v" in bytes(data[:64])
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
   """Reads a prefix varint: the number of trailing zeros of the first byte is the number of bytes that follow."""
   first = data[at]
   if first & 1:
@@ -37,18 +50,18 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
   return int.from_bytes(data[at : at + size], "little") >> size, at + size
 
 
-def _sections(data: memoryview) -> list[tuple[int, int, int]]:
+def _sections(data: bytes | memoryview) -> list[tuple[int, int, int]]:
   """Returns `(kind, start, end)` of each section. Raises if the table does not fit the data."""
-  _, at = _varint(data, 4)
+  _, at = varint(data, 4)
   while data[at]:
     at += 1
   at += 1
   found = []
   while at < len(data):
     kind = data[at]
-    length, at = _varint(data, at + 1)
+    length, at = varint(data, at + 1)
     if kind & 0x80:
-      alignment, at = _varint(data, at)
+      alignment, at = varint(data, at)
       at += -at % max(alignment, 1)
     if kind & 0x7F >= _NUM_SECTION_KINDS or at + length > len(data):
       raise ValueError(f"section of kind {kind & 0x7F} ends {at + length - len(data)} bytes past the end")
@@ -85,17 +98,77 @@ def check_version(data: bytes, current: tuple[int, ...]) -> None:
     )
 
 
+class Entry(NamedTuple):
+  """An attribute or type of a module: its dialect, and where its encoding lies, which is binary or text."""
+
+  dialect: str
+  is_attribute: bool
+  is_binary: bool
+  start: int
+  end: int
+
+
+def attribute_entries(data: bytes) -> tuple[int, list[Entry]]:
+  """Returns the number of attributes, and the entries of all attributes and then of all types.
+
+  Raises:
+    IndexError: the data are damaged.
+    ValueError: the data are damaged.
+  """
+  sections = {kind: (start, end) for kind, start, end in _sections(data)}
+  dialects = _dialects(data, sections)
+  at, end = sections[_OFFSET_SECTION]
+  num_attributes, at = varint(data, at)
+  _, at = varint(data, at)
+  position, last = sections[_ATTRIBUTE_SECTION]
+  entries: list[Entry] = []
+  while at < end:
+    dialect, at = varint(data, at)
+    num, at = varint(data, at)
+    name, is_attribute = dialects[dialect], len(entries) < num_attributes
+    for _ in range(num):
+      if data[at] & 1:
+        size, at = data[at] >> 1, at + 1
+      else:
+        size, at = varint(data, at)
+      start, position = position, position + (size >> 1)
+      if position > last:
+        raise ValueError("an attribute ends after its section")
+      entries.append(Entry(name, is_attribute, bool(size & 1), start, position))
+  return num_attributes, entries
+
+
+def _dialects(data: bytes, sections: dict[int, tuple[int, int]]) -> list[str]:
+  """Returns the names of the dialects of a module."""
+  num, at = varint(data, sections[_STRING_SECTION][0])
+  sizes = []
+  for _ in range(num):
+    size, at = varint(data, at)
+    sizes.append(size)
+  ends = np.cumsum(sizes[::-1]) + at  # sizes are stored in reverse
+  num, at = varint(data, sections[_DIALECT_SECTION][0])
+  names = []
+  for _ in range(num):
+    number, at = varint(data, at)
+    if number & 1:  # the version of the dialect, a section
+      size, at = varint(data, at + 1)
+      at += size
+    end = int(ends[number >> 1])
+    names.append(data[end - sizes[-1 - (number >> 1)] : end - 1].decode(errors="replace"))
+  return names
+
+
 def _attribute_starts(data: memoryview, at: int, end: int, first: int) -> list[int]:
   """Returns the offset of each attribute with a binary encoding, computed from the sizes in the offset section."""
-  num_attributes, at = _varint(data, at)
-  _, at = _varint(data, at)
+  num_attributes, at = varint(data, at)
+  _, at = varint(data, at)
   starts: list[int] = []
   seen, position = 0, first
   while seen < num_attributes and at < end:
-    _, at = _varint(data, at)
-    num, at = _varint(data, at)
+    _, at = varint(data, at)
+    num, at = varint(data, at)
     for _ in range(num):
-      entry, at = _varint(data, at)
+      entry, at = varint(data, at)
       if entry & 1:
         starts.append(position)
       position += entry >> 1
@@ -111,13 +184,13 @@ def dense_elements(data: memoryview, result: ir.TensorType) -> np.ndarray:
   """
   sections = {kind: (start, end) for kind, start, end in _sections(data)}
   for at in _attribute_starts(data, *sections[_OFFSET_SECTION], sections[_ATTRIBUTE_SECTION][0]):
-    code, at = _varint(data, at)
+    code, at = varint(data, at)
     if code == _DENSE_ELEMENTS:
       break
   else:
     raise AssertionError("internal: the bytecode of a constant has no dense elements")
-  _, at = _varint(data, at)
-  size, at = _varint(data, at)
+  _, at = varint(data, at)
+  size, at = varint(data, at)
   shape = tuple(0 if dim is None else dim for dim in result.shape)
   stored = np.frombuffer(data[at : at + size], dtype=_stored_dtype(result.dtype))
   elements = _widen_nibbles(stored, result.dtype)

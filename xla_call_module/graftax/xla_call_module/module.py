@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graftax.xla_call_module import bytecode, errors, input_checks, ir, mlir
+from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, mlir
 from graftax.xla_call_module import exported as exported_fields
 from graftax.xla_call_module import subprocess_reader as guard_process
 from graftax.xla_call_module.budget import Limits
@@ -129,6 +129,7 @@ class Module:
       GuardError: the helper process does not start.
     """
     input_checks.check_text(text)
+    expansion.check_text(text)
     if guard:
       guard_process.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text, limits), gradient)
@@ -310,6 +311,7 @@ def check_is_module(module: Any, caller: str) -> None:
 
 def _decode(data: bytes, guard: bool, limits: Limits | None) -> ModuleIR:
   bytecode.check_structure(data)
+  expansion.check_bytecode(data)
   if bytecode.is_portable(data):
     bytecode.check_version(data, mlir.current_version())
   if guard:

@@ -37,7 +37,6 @@ KNOWN_FAULTS: dict[str, str] = {
     ],
     "rewrites that multiply take more than 10 s",
   ),
-  "stablehlo_text/aliases": "MLIR's reader takes more than 10 s for attributes that refer to each other",
   "host_ops/numbers_as_text": "text made of numbers is checked after it is made",
   **dict.fromkeys(
     [

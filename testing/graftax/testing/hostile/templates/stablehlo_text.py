@@ -639,8 +639,23 @@ def locations(draw: Draw) -> str:
   return main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({location})\n", 1))
 
 
+_ALIASES = {  # the first alias of a chain, and one that holds the alias before it twice
+  "#a": ("[1, 2]", "[@, @]"),
+  "#d": ("[1, 2]", "{x = @, y = @}"),
+  "!t": ("tuple<tensor<f32>>", "tuple<@, @>"),
+  "!f": ("(i32) -> ()", "(@, @) -> (@)"),
+  "#loc": ('loc("x")', "loc(callsite(@ at @))"),
+}
+
+
 @_body("typed")
 def aliases(draw: Draw) -> str:
-  count = draw.pick([3, 25, 60])  # each alias holds the one before twice
-  lines = ["#a0 = [1, 2]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, count))]
-  return "\n".join(lines) + "\n" + main(_ADD).replace("module @m", f"module @m attributes {{a = #a{count - 1}}}")
+  count, sign = draw.pick([3, 25, 60]), draw.pick(list(_ALIASES))
+  first, step = _ALIASES[sign]
+  lines = [f"{sign}0 = {first}", *(f"{sign}{i} = {step.replace('@', f'{sign}{i - 1}')}" for i in range(1, count))]
+  last, name = f"{sign}{count - 1}", draw.pick(["m.a", "a"])
+  if sign == "#loc":
+    text = main(_ADD.replace(": tensor<4xf32>\n", f": tensor<4xf32> loc({last})\n", 1))
+  else:
+    text = main(_ADD).replace("module @m", f"module @m attributes {{{name} = {last}}}")
+  return draw.pick(["\n", " ", " // #b = [\n"]).join(lines) + "\n" + text
