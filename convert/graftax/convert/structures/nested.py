@@ -176,7 +176,7 @@ def flatten_call(
   left_out = structure.signature.parameters.keys() - structure.signature.bind_partial(*args, **kwargs).arguments.keys()
   flat: list[Any] = []
   for name, spec in structure.arguments.items():
-    if name in left_out and not any(is_spec(leaf) for leaf in tree.flatten(spec)):
+    if name in left_out and not _has_specs(spec):
       continue  # as of a ConcreteFunction, it has the value that the function was converted with
     for path, leaf, value in _paired_leaves(name, spec, bound[name], function):
       where = f"{function}: argument {'.'.join(map(str, (name, *path)))!r}"
@@ -191,6 +191,10 @@ def flatten_call(
       else:
         _check_fixed(value, leaf, where)
   return flat
+
+
+def _has_specs(argument: Any) -> bool:
+  return any(is_spec(leaf) for leaf in tree.flatten(argument))
 
 
 def _composite_parts(value: Any, spec: CompositeTensor, where: str) -> list[tuple[Any, TensorSpec, str]]:
@@ -220,6 +224,10 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
       f"{function}{signature}: {e}; it was called with {len(args)} positional arguments{named_too}, and takes "
       f"{list(expected)!r}{_by_name(signature)}."
     ) from None
+  # Arguments within *args and **kwargs have no default; what was fixed by the conversion, as `training=True`, has one.
+  for name in expected.keys() - named.keys():
+    if not _has_specs(expected[name]):
+      named[name] = expected[name]
   missing, unknown = [n for n in expected if n not in named], [n for n in named if n not in expected]
   if missing or unknown:
     raise (MissingInputError if missing else InputError)(

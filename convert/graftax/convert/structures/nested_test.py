@@ -46,6 +46,15 @@ def test_a_fixed_value_that_is_left_out_is_the_one_of_the_conversion():
     _flatten(structure, 1, True)
 
 
+def test_a_fixed_value_among_other_keywords_may_be_left_out():
+  structure = _structure(lambda *args, **kwargs: None, SCALAR, training=True)
+  assert _flatten(structure, 1) == _flatten(structure, 1, training=True) == [1]
+  with pytest.raises(InputError, match=r"'training': got False.*fixed value True"):
+    _flatten(structure, 1, training=False)
+  with pytest.raises(InputError, match="missing arguments"):
+    _flatten(structure, training=True)
+
+
 def test_fixed_python_values_are_not_inputs_and_may_not_change():
   structure = _structure(lambda x, flag=True, mode=None: None, SCALAR, True, None)
   assert _flatten(structure, 1) == [1]
