@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 __all__ = ["OpTraits", "traits_of", "ops_with_traits"]
 
 Call: TypeAlias = Literal["function", "if", "case", "while", "for", "gradient"]
-ControlFlowV1: TypeAlias = Literal["enter", "exit", "loop_cond", "merge", "next_iteration", "switch"]
+ControlFlowV1: TypeAlias = Literal["enter", "exit", "loop_cond", "merge", "next_iteration", "switch", "switch_n"]
 Effect: TypeAlias = Literal["dropped", "asserts", "reads", "fresh", "flow"]
 Made: TypeAlias = Literal["placeholder", "stack", "table", "anonymous_table", "tensor_array", "tensor_list", "variable"]
 
@@ -113,6 +113,7 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("NextIteration", OpTraits(control_flow_v1="next_iteration")),
   ("RefNextIteration", OpTraits(control_flow_v1="next_iteration", reference="read")),
   ("Switch", OpTraits(control_flow_v1="switch")),
+  ("_SwitchN", OpTraits(control_flow_v1="switch_n")),
   ("RefSwitch", OpTraits(control_flow_v1="switch", reference="forwarded")),
   ("LoopCond", OpTraits(control_flow_v1="loop_cond")),
   ("RefIdentity", OpTraits(reference="forwarded")),

@@ -20,8 +20,10 @@ __all__ = ["GRAPH_SIGNATURE", "graph_signatures"]
 
 GRAPH_SIGNATURE = "serving_default"
 
-# Of control flow, only these are values after the loop or conditional.
+# Of control flow, only these are values after the loop or conditional. The second output of a Merge tells its branch.
 _CONTROL_FLOW_RESULTS = ("exit", "merge")
+# Damaged graphs have loops that never end.
+_MOST_LOOPS = 20
 _NOT_NUMBERS = (DType.RESOURCE, DType.VARIANT, DType.STRING)
 
 
@@ -58,10 +60,7 @@ def graph_signatures(graph: Graph) -> Signatures:
 
 def _reached_from(names: Iterable[str], graph: Graph) -> set[str]:
   """Returns the nodes that read, directly or not, what some nodes compute, and these nodes."""
-  readers: dict[str, list[str]] = {}
-  for node in graph.nodes:
-    for ref in node.inputs:
-      readers.setdefault(ref.node, []).append(node.name)
+  readers = _readers(graph)
   queue = list(names)
   reached = set(queue)
   for name in queue:  # grows while it is walked
@@ -71,13 +70,40 @@ def _reached_from(names: Iterable[str], graph: Graph) -> set[str]:
   return reached
 
 
+def _readers(graph: Graph) -> dict[str, list[str]]:
+  readers: dict[str, list[str]] = {}
+  for node in graph.nodes:
+    for ref in node.inputs:
+      readers.setdefault(ref.node, []).append(node.name)
+  return readers
+
+
 def _ends(graph: Graph, nodes: Mapping[str, Node]) -> Iterator[tuple[TensorRef, TensorSpec]]:
   """Yields the tensors of nodes of which no output is read, with their specs."""
   values = {node.name: _values(node, graph) for node in graph.nodes if not _is_training(node)}
   read = {ref.node for node in graph.nodes if values.get(node.name) for ref in node.inputs}
+  in_loops = _in_loops(graph)
   for name, specs in values.items():
-    if name not in read and _is_end(nodes[name], nodes):
+    if name not in read and name not in in_loops and _is_end(nodes[name], nodes):
       yield from specs.items()
+
+
+def _in_loops(graph: Graph) -> set[str]:
+  """Returns the nodes of TF1 loops that run once an iteration: what the loop leaves unread is no result of it."""
+  roles = {node.name: traits_of(node.op).control_flow_v1 for node in graph.nodes}
+  readers = _readers(graph)
+  # How many loops the outputs of a node are in. Loops within loops are reached more than once.
+  depths: dict[str, int] = {}
+  queue = [name for name, role in roles.items() if role == "enter"]
+  for name in queue:
+    depths[name] = 1
+  for name in queue:  # grows while it is walked
+    for reader in readers.get(name, ()):
+      depth = depths[name] + {"enter": 1, "exit": -1}.get(roles[reader] or "", 0)
+      if depths.get(reader, 0) < depth <= _MOST_LOOPS:
+        depths[reader] = depth
+        queue.append(reader)
+  return set(depths)
 
 
 def _is_training(node: Node) -> bool:
@@ -94,7 +120,8 @@ def _values(node: Node, graph: Graph) -> dict[TensorRef, TensorSpec]:
     return {ref: TensorSpec(PartialShape(None), DType.INVALID, node.name)}
   if any(output.is_ref for output in signature.outputs):
     return {}
-  refs = [TensorRef(node.name, index) for index in range(len(signature.output_types(node.attrs)))]
+  num_outputs = 1 if traits_of(node.op).control_flow_v1 == "merge" else len(signature.output_types(node.attrs))
+  refs = [TensorRef(node.name, index) for index in range(num_outputs)]
   specs = {ref: tensor_spec(ref, node, graph.library, graph.signatures) for ref in refs}
   return {ref: spec for ref, spec in specs.items() if spec.dtype not in _NOT_NUMBERS}
 
@@ -105,4 +132,4 @@ def _is_end(node: Node, nodes: Mapping[str, Node]) -> bool:
     return False
   # What comes straight from a Switch is a value of one branch alone, such as the pivots that TensorFlow leaves there.
   sources = [nodes[ref.node].op for ref in node.inputs if ref.node in nodes]
-  return role is not None or not any(traits_of(op).control_flow_v1 == "switch" for op in sources)
+  return role is not None or not any(traits_of(op).control_flow_v1 in ("switch", "switch_n") for op in sources)

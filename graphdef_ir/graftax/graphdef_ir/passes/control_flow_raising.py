@@ -13,6 +13,7 @@ from graftax.graphdef_ir.passes._conditionals import raise_conditionals
 from graftax.graphdef_ir.passes._loop_frames import collapse_loops
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, role
 from graftax.graphdef_ir.passes._stacks import stacks_as_lists
+from graftax.graphdef_ir.passes._switch_n import with_binary_switches
 from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.signatures import OpSignatures
 
@@ -70,7 +71,7 @@ def _raise(
 ) -> tuple[Function, dict[str, Function]]:
   if not any(role(node) for node in function.nodes):
     return function, {}
-  pruned = prune(function)
+  pruned = with_binary_switches(prune(function))
   workspace = Workspace(pruned, library, signatures)
   region = Region(
     {node.name: node for node in pruned.nodes},

@@ -35,7 +35,7 @@ _REASONS = tuple(
     (r"XlaDequantize", "its packed integers are for TPUs; convert the original graph, before packing"),
     (r"_?Xla(Launch|Compile|Run|Merge).*", "TensorFlow's compiler creates it while "
       "a program runs; convert the function that was compiled"),
-    (r"_XlaAotOnlyVarHandleOp|_VarHandlesOp|_ReadVariablesOp|_Arg|_Retval|_DeviceArg|_DeviceRetval|_If|_While|_SwitchN",
+    (r"_XlaAotOnlyVarHandleOp|_VarHandlesOp|_ReadVariablesOp|_Arg|_Retval|_DeviceArg|_DeviceRetval|_If|_While",
       "it occurs only in graphs that TensorFlow rewrote for execution; save the function before that"),
     (r"XlaSparse.*|.*TPU.*|.*Tpu.*|Infeed.*|Outfeed.*|Prelinearize.*|.*SparseCore.*|"
       r"(ConvertToCoo|GetMinibatch|ComputeDedup|MergeDedup|SplitDedup).*", _TPU),
