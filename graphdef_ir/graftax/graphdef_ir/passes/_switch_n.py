@@ -56,7 +56,7 @@ class _Replacement:
 
   def _add_switches(self, node: Node) -> None:
     data, index = node.inputs
-    last = int(node.attrs["num_outs"]) - 1  # type: ignore[call-overload]
+    last = int(node.attrs["num_outs"]) - 1  # type: ignore[arg-type]
     attrs = {"T": node.attrs["T"]}
     if last == 0:
       self._nodes[node.name] = dataclasses.replace(node, op="Identity", inputs=(data,), attrs=attrs)
