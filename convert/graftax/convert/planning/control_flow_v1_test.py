@@ -295,3 +295,26 @@ def test_live_functions_that_import_such_a_graph_convert():
   )
   fn, params = gc.convert(wrapped, X)
   np.testing.assert_allclose(jax.jit(fn)(params, X)[0], value, rtol=1e-5, atol=1e-6)
+
+
+def test_stacks_outside_of_loops_equal_tensorflow():
+  raw = tf.raw_ops
+
+  @tf.function
+  def tf_fn(x):
+    stack = raw.StackV2(max_size=-1, elem_type=tf.float32, stack_name="stack")
+    for factor in (1.0, 2.0, 3.0):
+      raw.StackPushV2(handle=stack, elem=x * factor)
+    last, middle = (raw.StackPopV2(handle=stack, elem_type=tf.float32) for _ in range(2))
+    pushed = raw.StackPushV2(handle=stack, elem=tf.sin(last))
+    again = raw.StackPopV2(handle=stack, elem_type=tf.float32)
+    raw.StackCloseV2(handle=stack)
+    return last - middle * again + pushed
+
+  fn, params = gc.convert(tf_fn, X)
+  expected = tf_fn(X)
+  np.testing.assert_allclose(fn(params, X)[0], expected, rtol=1e-6)
+  np.testing.assert_allclose(jax.jit(fn)(params, X)[0], expected, rtol=1e-6)
+  gradient = jax.grad(lambda x: fn(params, x)[0].sum())(X)
+  numeric = 3 - 2 * np.sin(3 * X) - 6 * X * np.cos(3 * X) + 3 * np.cos(3 * X)
+  np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-5)

@@ -17,7 +17,22 @@ from graftax.graphdef_ir.graph.traverse import topological_order
 from graftax.graphdef_ir.op_traits import traits_of
 from graftax.graphdef_ir.tensors import Tensor
 
-__all__ = ["stacks_as_lists"]
+__all__ = ["keeps_its_stacks", "stacks_as_lists"]
+
+_STACK_OPS = ("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "Identity")
+
+
+def keeps_its_stacks(function: Function) -> bool:
+  """Returns whether a function has stacks, and none is passed to another function or returned."""
+  handles = {TensorRef(node.name) for node in function.nodes if node.op == "StackV2"}
+  for node in topological_order(function.nodes) if handles else ():
+    if handles.isdisjoint(node.inputs):
+      continue
+    if node.op not in _STACK_OPS:
+      return False
+    if node.op == "Identity":
+      handles.add(TensorRef(node.name))
+  return bool(handles) and handles.isdisjoint(result.ref for result in function.results)
 
 
 def stacks_as_lists(function: Function, functions: Mapping[str, Function]) -> tuple[Function, dict[str, Function]]:

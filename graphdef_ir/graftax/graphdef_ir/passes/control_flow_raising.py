@@ -12,7 +12,7 @@ from graftax.graphdef_ir.graph.traverse import reachable_functions
 from graftax.graphdef_ir.passes._conditionals import raise_conditionals
 from graftax.graphdef_ir.passes._loop_frames import collapse_loops
 from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, role
-from graftax.graphdef_ir.passes._stacks import stacks_as_lists
+from graftax.graphdef_ir.passes._stacks import keeps_its_stacks, stacks_as_lists
 from graftax.graphdef_ir.passes._switch_n import with_binary_switches
 from graftax.graphdef_ir.passes.pruning import prune
 from graftax.graphdef_ir.signatures import OpSignatures
@@ -70,7 +70,7 @@ def _raise(
   function: Function, library: FunctionLibrary, signatures: OpSignatures
 ) -> tuple[Function, dict[str, Function]]:
   if not any(role(node) for node in function.nodes):
-    return function, {}
+    return stacks_as_lists(function, {}) if keeps_its_stacks(function) else (function, {})
   pruned = with_binary_switches(prune(function))
   workspace = Workspace(pruned, library, signatures)
   region = Region(
