@@ -2,127 +2,203 @@
 
 `jax.export` expands such a function into up to hundreds of arithmetic ops. The derivative of the expansion is NaN or
 wrong at some points: that of a complex exp contains `imag == 0 ? 0 : ...`. It does not exist if the expansion contains
-a loop of unknown length.
+a loop of unknown length. The same holds for functions to which JAX gives a derivative of its own (`custom_jvp`), as it
+does to relu, xlogy, expi and zeta.
 
 A template is the expression that JAX exports for the function itself. If a module contains exactly the same expression,
-it is replaced by a call of the `lax` function, which has JAX's derivative.
+it is replaced by a call of the function, which has JAX's derivative.
 """
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from graftax.xla_call_module import analysis, ir, mlir
 from graftax.xla_call_module.context import Context, Options
+from graftax.xla_call_module.patterns.template_functions import (
+  CHAIN_ENTRIES,
+  COMPLEX_ENTRIES,
+  CONSTANT_ENTRIES,
+  EXPONENTIAL_ENTRIES,
+  Entry,
+  differentiable_expn,
+)
 from graftax.xla_call_module.registry import register
 
 __all__ = ["recover"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Entry:
-  """A function, and what a module must contain for a search for its expansion to be worthwhile.
-
-  Attributes:
-    name: the function in `jax.lax`.
-    num_args: number of its arguments.
-    constants: a constant of the expansion in float32 and one in float64, of each of JAX's algorithms; the module must
-      contain one of them.
-    has_loop: whether the expansion contains a loop.
-    ops: ops that the module must contain.
-  """
-
-  name: str
-  num_args: int
-  constants: tuple[float, ...] = ()
-  has_loop: bool = False
-  ops: frozenset[str] = frozenset()
-
-  @property
-  def function(self) -> Callable[..., Any]:
-    return _function(self.name)
-
-
-# For lgamma: the logarithm of pi, and the constant term of the polynomial that JAX 0.12 evaluates in float32.
-_LGAMMA = (1.1447298526763916, 1.1447298858494002, -0.21417342126369476)
-_TWELFTH = (0.0833333358168602, 0.08333333333333333)
-
-# A function precedes those that its expansion contains.
-_ENTRIES = (
-  _Entry("betainc", 3, _LGAMMA, True),
-  _Entry("igamma_grad_a", 2, _LGAMMA, True),
-  _Entry("igamma", 2, _LGAMMA, True),
-  _Entry("igammac", 2, _LGAMMA, True),
-  _Entry("polygamma", 2, _TWELFTH),
-  _Entry("zeta", 2, _TWELFTH),
-  _Entry("lgamma", 1, _LGAMMA),
-  _Entry("digamma", 1, (2.0149030685424805, 2.0149030205422647)),
-  _Entry("erfc", 1, (1.1283791065216064, 49267.39426086359)),
-  _Entry("erf_inv", 1, (2.832976818084717, 1.6536545626831027)),
-  _Entry("bessel_i0e", 1, (0.8044903874397278, 0.8044904110141088)),
-  _Entry("bessel_i1e", 1, (0.7785762548446655, 0.7785762350182801)),
-)
-_COMPLEX_ENTRIES = tuple(
-  _Entry(name, 1, ops=frozenset(f"stablehlo.{op}" for op in ("complex", *ops)))
-  for name, *ops in (
-    ("log1p", "log_plus_one", "atan2"),
-    ("log", "log_plus_one", "atan2"),
-    ("atan", "log_plus_one", "atan2"),
-    ("sqrt", "sqrt", "maximum"),
-    ("cos", "exponential_minus_one", "cosine"),
-    ("sin", "exponential_minus_one", "sine"),
-    ("square", "is_finite"),
-    ("logistic", "exponential", "cosine", "divide"),
-    ("exp", "exponential", "cosine"),
-  )
-)
-# Functions whose expansion contains exp(-x).
-_EXPONENTIAL_ENTRIES = (
-  _Entry("logistic", 1, ops=frozenset(f"stablehlo.{op}" for op in ("negate", "exponential", "divide"))),
-  _Entry("logaddexp", 2, ops=frozenset(f"stablehlo.{op}" for op in ("negate", "exponential", "log_plus_one"))),
-)
-
-
 @register("graftax.lax", attributes=None)
 def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
-  return _function(op.attrs["function"])(*operands)
-
-
-def _function(name: str) -> Callable[..., Any]:
-  return jnp.logaddexp if name == "logaddexp" else getattr(lax, name)
+  function = op.attrs["entry"].function
+  return (differentiable_expn if function is jax.scipy.special.expn else function)(*operands)
 
 
 def recover(module_ir: ir.ModuleIR) -> ir.ModuleIR:
   """Returns the module with recognized expansions replaced by `graftax.lax` ops; the same object if there are none."""
-  present = _float_constants(module_ir)
-  names = {op.name for op in _all_ops(module_ir)}
-  wanted = [
-    e for e in _ENTRIES if (not e.has_loop or "stablehlo.while" in names) and not present.keys().isdisjoint(e.constants)
-  ]
-  wanted_complex = [e for e in _COMPLEX_ENTRIES if e.ops <= names]
-  wanted_exponential = [e for e in _EXPONENTIAL_ENTRIES if e.ops <= names]
-  if not wanted and not wanted_complex and not wanted_exponential:
-    return module_ir
   replaced: dict[int, ir.Op] = {}
+  original, module_ir = module_ir, _without_empty_conversions(module_ir)
   defined = _definitions(module_ir)
-  for kind in _negated_exponentials(module_ir) if wanted_exponential else ():
-    for entry in wanted_exponential:
-      _replace_all(module_ir, defined, entry, kind, replaced)
-  for entry in wanted:
-    for kind in _kinds(module_ir, [number for c in entry.constants for number in present.get(c, ())]):
-      _replace_all(module_ir, defined, entry, kind, replaced)
+  for entry, kinds in _candidates(module_ir, defined):
+    _replace_all(module_ir, defined, entry, kinds, replaced)
+  replaced.update(_powers_of_integers(module_ir, defined))
+  return _rewritten(module_ir, replaced) if replaced else original
+
+
+def _without_empty_conversions(module_ir: ir.ModuleIR) -> ir.ModuleIR:
+  """Returns the module without conversions to the same type, which JAX writes for Python's numbers."""
+  converted = [op for op in _all_ops(module_ir) if op.name == "stablehlo.convert"]
+  types = _types(module_ir) if converted else {}
+  names: dict[int, int] = {}
+  for op in converted:
+    if types[op.operands[0]] == op.types[0]:
+      names[op.results[0]] = names.get(op.operands[0], op.operands[0])
+  if not names:
+    return module_ir
+  functions = {
+    name: dataclasses.replace(function, body=_renamed_region(function.body, names))
+    for name, function in module_ir.functions.items()
+  }
+  return dataclasses.replace(module_ir, functions=functions)
+
+
+def _renamed_region(region: ir.Region, names: Mapping[int, int]) -> ir.Region:
+  """Returns the region without the ops whose results have another name."""
+  ops = [
+    dataclasses.replace(
+      op,
+      operands=tuple(names.get(number, number) for number in op.operands),
+      regions=tuple(_renamed_region(inner, names) for inner in op.regions),
+    )
+    for op in region.ops
+    if not names.keys() & set(op.results)
+  ]
+  own = {*region.args, *(number for op in ops for number in op.results)}
+  captures = (names.get(number, number) for number in region.captures)
+  return dataclasses.replace(
+    region,
+    ops=tuple(ops),
+    returns=tuple(names.get(number, number) for number in region.returns),
+    captures=tuple(dict.fromkeys(number for number in captures if number not in own)),
+  )
+
+
+def _candidates(module_ir: ir.ModuleIR, defined: "_Definitions") -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
+  """Yields functions that a module may contain, with the types that their arguments may have there."""
+  names = {op.name for op in _all_ops(module_ir)}
+  chained = [found for entry in CHAIN_ENTRIES for found in _chained(module_ir, defined, entry)]
+  yield from dict.fromkeys(chained)
+  exponential = [entry for entry in EXPONENTIAL_ENTRIES if entry.ops <= names]
+  for kind in _negated_exponentials(module_ir) if exponential else ():
+    yield from ((entry, (kind,) * entry.num_args) for entry in exponential)
+  present = _float_constants(module_ir)
+  for entry in CONSTANT_ENTRIES:
+    numbers = [number for constant in entry.constants for number in present.get(constant, ())]
+    if numbers and (not entry.has_loop or "stablehlo.while" in names):
+      yield from ((entry, (kind,) * entry.num_args) for kind in _kinds(module_ir, numbers))
   complex_kinds = dict.fromkeys(op.types[0] for op in _all_ops(module_ir) if op.name == "stablehlo.complex")
-  for entry in wanted_complex:
-    for kind in complex_kinds:
-      _replace_all(module_ir, defined, entry, kind, replaced)
-  return _rewritten(module_ir, replaced) if replaced else module_ir
+  for entry in COMPLEX_ENTRIES:
+    if entry.ops <= names:
+      yield from ((entry, (kind,)) for kind in complex_kinds)
+
+
+def _chained(
+  module_ir: ir.ModuleIR, defined: "_Definitions", entry: Entry
+) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
+  """Yields the types of arguments where the module contains the ops that an entry names."""
+  for op in _all_ops(module_ir):
+    if not _is_named(op, entry.chain[0]):
+      continue
+    if len(entry.chain) == 1:
+      operands = _compared_operands(module_ir, op)
+      callee = _callee(module_ir, op)
+      types = tuple(itertools.compress(callee.types, _is_compared(callee)))
+      if len(operands) == entry.num_args:
+        yield entry, types
+    elif (innermost := _end_of_chain(defined, op, entry.chain[1:])) is not None:
+      whole, inner = op.types[0], innermost.types[0]
+      for types in itertools.product(
+        dict.fromkeys((whole, inner, ir.TensorType((), whole.dtype))), repeat=entry.num_args
+      ):
+        if whole in types or inner in types:
+          yield entry, types
+
+
+def _is_named(op: ir.Op, name: str) -> bool:
+  return op.name == name if "." in name else op.name == "func.call" and op.attrs["callee"].startswith(name)
+
+
+def _end_of_chain(defined: "_Definitions", op: ir.Op, chain: Sequence[str]) -> ir.Op | None:
+  """Returns the last op of a chain of operands that begins at an op, looking through broadcasts."""
+  if not chain:
+    return op
+  for number in op.operands:
+    inner = _without_broadcasts(defined, number)
+    if inner is not None and _is_named(inner, chain[0]):
+      found = _end_of_chain(defined, inner, chain[1:])
+      if found is not None:
+        return found
+  return None
+
+
+def _without_broadcasts(defined: "_Definitions", number: int) -> ir.Op | None:
+  while number in defined:
+    op = defined[number][0]
+    if op.name not in analysis.BROADCASTS:
+      return op
+    number = op.operands[0]
+  return None
+
+
+def _powers_of_integers(module_ir: ir.ModuleIR, defined: "_Definitions") -> dict[int, ir.Op]:
+  """Returns ops for `x ** y` of integers `y`, which StableHLO has as floats; their derivative at 0 ** 0 is 0."""
+  found = {}
+  for op in _all_ops(module_ir):
+    if op.name == "stablehlo.power" and jnp.issubdtype(op.types[0].dtype, jnp.inexact):
+      convert = _without_numpy_broadcast(defined, op.operands[1])
+      if convert is not None and convert.name == "stablehlo.convert":
+        found[op.results[0]] = op, convert.operands[0]
+  if not found:
+    return {}
+  types = _types(module_ir)
+  return {
+    number: dataclasses.replace(op, name="graftax.integer_exponents", operands=(op.operands[0], exponents), attrs={})
+    for number, (op, exponents) in found.items()
+    if types[exponents].dtype.kind in "iu" and types[exponents].dtype.itemsize <= 4
+  }
+
+
+@register("graftax.integer_exponents", attributes=None)
+def _integer_exponents(context: Any, op: ir.Op, x: Any, y: Any) -> Any:
+  return lax.pow(x, jnp.broadcast_to(y, jnp.shape(x)))
+
+
+def _without_numpy_broadcast(defined: "_Definitions", number: int) -> ir.Op | None:
+  """Returns the op that computes a value, or what it broadcasts, if that keeps the axes or begins with a scalar."""
+  op = defined[number][0] if number in defined else None
+  if op is None or op.name != "stablehlo.broadcast_in_dim":
+    return op
+  dims = tuple(op.attrs["broadcast_dimensions"])
+  keeps = not dims or dims == tuple(range(op.types[0].rank))
+  return defined[op.operands[0]][0] if keeps and op.operands[0] in defined else None
+
+
+def _types(module_ir: ir.ModuleIR) -> dict[int, Any]:
+  """Returns the types of all values."""
+  types: dict[int, Any] = {}
+  for function in module_ir.functions.values():
+    types.update(zip(function.body.args, function.types, strict=True))
+  for op in _all_ops(module_ir):
+    types.update(zip(op.results, op.types, strict=True))
+    for region in op.regions:
+      types.update(zip(region.args, region.types, strict=True))
+  return types
 
 
 def _negated_exponentials(module_ir: ir.ModuleIR) -> list[ir.TensorType]:
@@ -143,7 +219,7 @@ def _all_ops(module_ir: ir.ModuleIR) -> Iterator[ir.Op]:
 
 def _float_constants(module_ir: ir.ModuleIR) -> dict[float, list[int]]:
   """Returns, for each constant of a template, the numbers of the values that equal it in all entries."""
-  asked = {constant for entry in _ENTRIES for constant in entry.constants}
+  asked = {constant for entry in CONSTANT_ENTRIES for constant in entry.constants}
   found: dict[float, list[int]] = {}
   for op in _all_ops(module_ir):
     if op.name == "stablehlo.constant":
@@ -173,6 +249,9 @@ def _is_narrow(kind: ir.Type) -> bool:
   return isinstance(kind, ir.TensorType) and kind.dtype.name in ("float16", "bfloat16")
 
 
+_Definitions = Mapping[int, tuple[ir.Op, int]]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Template:
   module_ir: ir.ModuleIR
@@ -182,14 +261,15 @@ class _Template:
 
 
 @functools.lru_cache(maxsize=256)
-def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype, x64: bool) -> _Template | None:
+def _template(entry: Entry, kinds: tuple[ir.TensorType, ...], x64: bool) -> _Template | None:
   try:
     with jax.enable_x64(x64):
-      specs = [jax.ShapeDtypeStruct(_sizes(shape), dtype)] * entry.num_args
+      scope = jax.export.SymbolicScope()
+      specs = [jax.ShapeDtypeStruct(_sizes(kind.shape, scope), kind.dtype) for kind in kinds]
       exported = jax.export.export(jax.jit(entry.function))(*specs)
   except (TypeError, ValueError, NotImplementedError):
     return None
-  module_ir = mlir.decode_bytes(exported.mlir_module_serialized)
+  module_ir = _without_empty_conversions(mlir.decode_bytes(exported.mlir_module_serialized))
   # With open dimensions, `main` only checks its arguments and calls this function with the dimensions prepended.
   body = module_ir.functions.get("_wrapped_jax_export_main", module_ir.main).body
   defined = _definitions(module_ir)
@@ -199,34 +279,38 @@ def _template(entry: _Entry, shape: tuple[int | None, ...], dtype: np.dtype, x64
   return _Template(module_ir, defined, body.args[-entry.num_args :], root)
 
 
-def _sizes(shape: tuple[int | None, ...]) -> tuple[Any, ...]:
+def _sizes(shape: tuple[int | None, ...], scope: Any) -> tuple[Any, ...]:
   """Returns a shape for `jax.export`, with a symbol for each open dimension."""
   names = [f"d{axis}" if size is None else str(size) for axis, size in enumerate(shape)]
-  return jax.export.symbolic_shape(", ".join(names)) if None in shape else shape
+  return jax.export.symbolic_shape(", ".join(names), scope=scope) if None in shape else shape
 
 
 def _replace_all(
-  module_ir: ir.ModuleIR, defined: Any, entry: _Entry, kind: ir.TensorType, replaced: dict[int, ir.Op]
+  module_ir: ir.ModuleIR,
+  defined: "_Definitions",
+  entry: Entry,
+  kinds: tuple[ir.TensorType, ...],
+  replaced: dict[int, ir.Op],
 ) -> None:
-  for x64 in _modes(entry, kind.dtype):
-    template = _template(entry, kind.shape, kind.dtype, x64)
+  for x64 in _modes(entry, kinds):
+    template = _template(entry, kinds, x64)
     if template is not None:
       _replace_matches(module_ir, defined, entry, template, replaced)
 
 
-def _modes(entry: _Entry, dtype: np.dtype) -> tuple[bool, ...]:
+def _modes(entry: Entry, kinds: Sequence[ir.TensorType]) -> tuple[bool, ...]:
   """Returns the values of `jax_enable_x64` with which the module may have been exported.
 
   It may differ from the current setting. The exported code of a 32-bit function depends on it only through the counters
-  of loops.
+  of loops and the indices inside functions that are called.
   """
-  if dtype.name in ("float64", "complex128"):
+  if any(kind.dtype.name in ("float64", "complex128", "int64", "uint64") for kind in kinds):
     return (True,)
-  return (False, True) if entry.has_loop else (False,)
+  return (False, True) if entry.has_loop or entry.chain or entry.name.startswith("scipy") else (False,)
 
 
 def _replace_matches(
-  module_ir: ir.ModuleIR, defined: Any, entry: _Entry, template: _Template, replaced: dict[int, ir.Op]
+  module_ir: ir.ModuleIR, defined: "_Definitions", entry: Entry, template: _Template, replaced: dict[int, ir.Op]
 ) -> None:
   root, _ = template.defined[template.root]
   for op in _all_ops(module_ir):
@@ -235,9 +319,7 @@ def _replace_matches(
     matcher = _Matcher(template, module_ir, defined)
     if matcher.match(template.root, op.results[0]):
       operands = tuple(matcher.bound[number] for number in template.arguments)
-      replaced[op.results[0]] = ir.Op(
-        "graftax.lax", operands, op.results, op.types, {"function": entry.name}, (), op.location
-      )
+      replaced[op.results[0]] = ir.Op("graftax.lax", operands, op.results, op.types, {"entry": entry}, (), op.location)
 
 
 def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
