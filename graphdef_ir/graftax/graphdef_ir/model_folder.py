@@ -203,7 +203,8 @@ def _without_links(name: str, folder: str, real_folder: str) -> str | None:
 
   Almost all files of models are so, and the folders around that of the model need not be looked at again.
   """
-  if not name.startswith(folder + os.sep) or "\0" in name:
+  # Windows has a second separator, folders that are links by another name, and names that are not compared by case.
+  if os.altsep or not name.startswith(folder + os.sep) or "\0" in name:
     return None
   parts = name[len(folder) + 1 :].split(os.sep)
   if any(part in ("", os.curdir, os.pardir) for part in parts):

@@ -8,6 +8,7 @@ import bz2
 import gzip
 import io
 import os
+import re
 import shutil
 import tarfile
 import zlib
@@ -31,6 +32,11 @@ _SKIP_BYTES = 1 << 16
 # File systems limit names to 255 bytes. Paths of a SavedModel are short; deep folders are hard to delete again.
 _MOST_NAME_BYTES = 255
 _MOST_DEPTH = 32
+# Windows takes these names for devices, drives, streams of other files, or shorter names.
+_NOT_FOR_WINDOWS = re.compile(
+  r'[<>:"|?*\x00-\x1f]|[. ]$|^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\xb9\xb2\xb3])\s*(?:\.|$)',
+  re.IGNORECASE,
+)
 
 
 def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Limits | None = None) -> None:
@@ -100,11 +106,17 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> Non
   Owners, modes and times are left out, since a hostile archive may set odd ones. `TarFile.extract` can be told so only
   from Python 3.11.4 on.
   """
-  (target if member.isdir() else target.parent).mkdir(parents=True, exist_ok=True)
-  content = tar.extractfile(member)
-  if content is not None:
-    with content, open(target, "xb") as f:
-      shutil.copyfileobj(content, f)
+  try:
+    (target if member.isdir() else target.parent).mkdir(parents=True, exist_ok=True)
+    content = tar.extractfile(member)
+    if content is not None:
+      with content, open(target, "xb") as f:
+        shutil.copyfileobj(content, f)
+  except FileExistsError as e:  # equal names were refused before
+    raise UnsafeArchiveError(
+      f"{member.name!r}: the archive holds another file whose name this file system takes for the same, as if it "
+      "differs in case only. Unpack it on another system and rename one."
+    ) from e
 
 
 def _checked_path(member: tarfile.TarInfo, name: str) -> str:
@@ -113,6 +125,8 @@ def _checked_path(member: tarfile.TarInfo, name: str) -> str:
   is_outside = member.name.startswith("/") or ".." in parts
   if is_outside or any(c in member.name for c in "\\\0"):
     raise UnsafeArchiveError(f"{name}: {member.name!r} is not a plain path within the archive's folder.")
+  if os.name == "nt" and (part := next(filter(_NOT_FOR_WINDOWS.search, parts), None)) is not None:
+    raise UnsafeArchiveError(f"{name}: {member.name!r} holds {part!r}, which is not the name of a file on Windows.")
   if len(parts) > _MOST_DEPTH or any(len(os.fsencode(part)) > _MOST_NAME_BYTES for part in parts):
     raise UnsafeArchiveError(
       f"{name}: the path {member.name[:_MOST_NAME_BYTES]!r} has {len(parts)} parts; expected at most {_MOST_DEPTH} of "

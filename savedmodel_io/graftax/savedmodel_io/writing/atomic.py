@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ _OVERWRITE = "pass overwrite=True"
 # As `tempfile.mkdtemp` makes it.
 _SCRATCH_NAME = re.compile(rf"\.(?P<name>.+)\.[a-z0-9_]{{8}}{re.escape(PARTIAL_SUFFIX)}", re.DOTALL)
 _LOCK = "graftax-lock"
+_PROBE = "graftax-mode"
 _OLD = "old"
 _ATTEMPTS = 10
 # Of the system call renameat2.
@@ -45,11 +47,15 @@ def new_file(path: Path) -> Iterator[Path]:
   Raises:
     MissingFolderError: a part of the path in front of the name is a file.
     IsADirectoryError: `path` is a folder.
+    PermissionError: the system does not let `path` be replaced. Windows refuses while any program has it open.
   """
   check_new_file(path)
   with scratch_folder(path) as scratch:
     yield scratch / path.name
-    os.replace(scratch / path.name, path)
+    if os.name == "posix":  # libraries may write by way of a temporary file, which only its owner can read
+      (scratch / path.name).chmod(_mode_of_new_files(scratch))
+    with _replacing(path):
+      os.replace(scratch / path.name, path)
 
 
 @contextlib.contextmanager
@@ -67,6 +73,7 @@ def new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str =
   Raises:
     OutputExistsError: `path` exists, is not an empty folder, and may not be replaced.
     MissingFolderError: a part of the path in front of the name is a file.
+    PermissionError: the system does not let `path` be replaced. Windows refuses while a file in it is open.
   """
   check_new_folder(path, replaces=replaces, how_to_replace=how_to_replace)
   with scratch_folder(path) as scratch:
@@ -76,13 +83,38 @@ def new_folder(path: Path, *, replaces: str | None = None, how_to_replace: str =
     if path.exists() and _exchange(fresh, path):
       return
     try:
-      if path.exists():
-        os.rename(path, old)
-      os.rename(fresh, path)
+      with _replacing(path):
+        if path.exists():
+          os.rename(path, old)
+        os.rename(fresh, path)
     except BaseException:  # an interrupt must not lose the old folder either
       if old.exists() and not path.exists():
         os.rename(old, path)
       raise
+
+
+def _mode_of_new_files(folder: Path) -> int:
+  """Returns the mode that the user's umask gives files. The umask itself cannot be read without being changed."""
+  path = folder / _PROBE
+  path.touch(mode=0o666, exist_ok=False)
+  mode = stat.S_IMODE(path.stat().st_mode)
+  path.unlink()
+  return mode
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[None]:
+  """Gives the `PermissionError` of a rename a message that says what may have the file open."""
+  try:
+    yield
+  except PermissionError as e:
+    reason = "" if fcntl else " Windows replaces no file that is open, as those of a loaded model or checkpoint are."
+    error = type(e)(
+      f"{path}: cannot be replaced ({e.strerror}).{reason} Close what uses it, or choose another name; what was there "
+      "is unchanged."
+    )
+    error.errno = e.errno
+    raise error from e
 
 
 def check_new_file(path: Path) -> None:
@@ -138,7 +170,8 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     # What was to be replaced is still in there if it could be moved neither on nor back.
     if path.exists() or not (scratch / _OLD).exists():
       _delete(scratch)
-    os.close(lock)
+    if lock is not None:
+      os.close(lock)
 
 
 def _delete(scratch: Path) -> None:
@@ -151,14 +184,19 @@ def _delete(scratch: Path) -> None:
   shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _locked_folder(path: Path) -> tuple[Path, int]:
-  """Returns a new folder beside `path`, and the descriptor of a file in it that this process has locked."""
+def _locked_folder(path: Path) -> tuple[Path, int | None]:
+  """Returns a new folder beside `path`, and the descriptor of a file in it that this process has locked.
+
+  There is no such file on Windows, which would neither delete nor rename the folder while it is open.
+  """
   for _ in range(_ATTEMPTS):
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL_SUFFIX, dir=path.parent))
+    if fcntl is None:
+      return scratch, None
     # Until it is locked, another process may take the folder for an abandoned one.
     with contextlib.suppress(FileNotFoundError):
       lock = os.open(scratch / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-      if fcntl is None or (_try_lock(lock) is not False and (scratch / _LOCK).exists()):
+      if _try_lock(lock) is not False and (scratch / _LOCK).exists():
         return scratch, lock
       os.close(lock)
   raise FileNotFoundError(0, f"other processes delete new folders in {path.parent}")

@@ -143,16 +143,21 @@ def checked_assets(assets: Mapping[str, str | os.PathLike[str]] | Sequence[str |
   """Returns file name -> file.
 
   Raises:
-    SaveInputError: a file does not exist, two have one name, or a name leads out of the folder.
+    SaveInputError: a file does not exist, the names of two differ in nothing or in case only, or a name leads out of
+      the folder.
   """
   pairs = list(assets.items()) if isinstance(assets, Mapping) else [(Path(path).name, path) for path in assets]
   checked: dict[str, Path] = {}
+  by_folded_name: dict[str, str] = {}
   for name, path in pairs:
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
       raise SaveInputError(f"asset {name!r}: expected the name of a file within the folder of assets")
-    if name in checked:
-      raise SaveInputError(f"two assets are named {name!r}: {checked[name]} and {path}; pass a dict of other names")
+    # On Windows and macOS the second file would replace the first.
+    other = by_folded_name.setdefault(Path(name).as_posix().casefold(), name)
+    if other in checked:
+      names = repr(name) if name == other else f"{other!r} and {name!r}, which Windows and macOS take for one name"
+      raise SaveInputError(f"two assets are named {names}: {checked[other]} and {path}; pass a dict of other names")
     if not Path(path).is_file():
       raise SaveInputError(f"asset {name!r}: {path} is not a file")
     checked[name] = Path(path)

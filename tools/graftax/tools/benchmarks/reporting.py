@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -74,6 +73,8 @@ def peak_memory_bytes() -> int:
   recorded = _status_bytes("VmHWM")
   if recorded is not None:
     return recorded
+  import resource  # Windows does not have it
+
   unit = 1 if sys.platform == "darwin" else 1024
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
