@@ -77,8 +77,7 @@ class StableHlo:
 
   def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
     del order
-    message = f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}"
-    return prevent_gradient(body, message)
+    return _without_derivative(body, traced, error)
 
 
 def _called(
@@ -112,12 +111,13 @@ class PlainOps:
     return self.body(traced, operands, prefix)
 
   def without_derivative(self, body: Body, traced: TracedFunction, error: Exception, order: int) -> Body:
-    if order:
-      return body  # as if `gradient_order` were this one
-    raise ConversionError(
-      f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}. Pass gradient_order=0, or "
-      f"with_gradient=False."
-    ) from error
+    # Beyond the first order, as if `gradient_order` were lower. Grappler removes PreventGradient from graphs that only
+    # run, so converters of such graphs do not meet it.
+    return body if order else _without_derivative(body, traced, error)
+
+
+def _without_derivative(body: Body, traced: TracedFunction, error: Exception) -> Body:
+  return prevent_gradient(body, f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}")
 
 
 def unique_name(form: NodeForm, traced: TracedFunction, *more: object) -> str:

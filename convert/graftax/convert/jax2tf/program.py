@@ -65,8 +65,7 @@ def jax_program(
 
   Raises:
     ConversionError: the arguments do not fit the function, one is not an array, TensorFlow does not
-      have a dtype, `gradient_order` is negative, or a platform is not known. With plain ops: JAX cannot differentiate
-      the function so often.
+      have a dtype, `gradient_order` is negative, or a platform is not known.
     UnsupportedPrimitiveError: some operations have no form in plain TensorFlow ops; the message lists all of them.
     VersionError: the target is not known, or too old for an op of the function.
     UnsupportedModuleError: the function has side effects or communicates between devices.

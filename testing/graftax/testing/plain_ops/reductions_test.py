@@ -198,3 +198,35 @@ def test_fourier_transforms(length):
     return jnp.fft.fft(z, length), jnp.fft.ifft(z), half, jnp.fft.irfft(half, length), jnp.fft.fft2(z), jnp.fft.rfftn(x)
 
   check_plain_ops(function, _normal(4, 6), atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_same_padding_with_strides_over_symbolic_sizes(size):
+  def function(x, kernel):
+    images = ("NHWC", "HWIO", "NHWC")
+    pooled = [
+      lax.reduce_window(x, init, by, (1, 3, 2, 1), (1, 2, 2, 1), "SAME")
+      for init, by in ((-np.inf, lax.max), (np.inf, lax.min), (0.0, lax.add))
+    ]
+    return (
+      lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=images),
+      lax.conv_general_dilated(x, kernel, (3, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=images),
+      lax.conv_transpose(x, kernel, (2, 2), "SAME", dimension_numbers=images),
+      *pooled,
+    )
+
+  check_plain_ops(function, _normal(2, size, 6, 3), _normal(3, 2, 3, 4), polymorphic_shapes=["b, h, _, _", None])
+
+
+def test_reductions_over_vmapped_axes():
+  def row(x):
+    own = lax.axis_index("i") + lax.psum(1, "i")
+    gathered = lax.all_gather(x, "i") * 2 + lax.all_to_all(x, "i", 0, 0)
+    moved = lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)]) + lax.psum_scatter(x, "i")
+    return lax.psum((x, x * 2), "i"), lax.pmax(x, "i"), lax.pmin(x, "i"), lax.pmean(x, "i"), own, gathered, moved
+
+  def function(x):
+    rows = jax.vmap(row, axis_name="i")(x)
+    return rows, jax.grad(lambda x: (jax.vmap(lambda r: r - lax.pmean(r, "i"), axis_name="i")(x) ** 3).sum())(x)
+
+  check_plain_ops(function, _normal(3, 3))

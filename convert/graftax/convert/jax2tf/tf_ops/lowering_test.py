@@ -62,6 +62,14 @@ def test_a_program_that_is_converted_back_equals_the_function(size):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_function_that_jax_cannot_differentiate_has_values_and_refuses_the_gradient():
+  program = _program(lambda x: lax.igamma_grad_a(x, 2 * x), _batch_of(2))
+  (message,) = [node.attrs["message"] for node in program.function.nodes if node.op == "PreventGradient"]
+  assert b"JAX cannot differentiate" in message and b"Differentiation rule for 'igamma_grad_a'" in message
+  x = np.array([[0.5, 1]], np.float32)
+  np.testing.assert_allclose(convert_program(program)[0]({}, x)[0], lax.igamma_grad_a(x, 2 * x), rtol=1e-5)
+
+
 def test_gradients_are_those_of_custom_rules():
   @jax.custom_vjp
   def tripled(x):

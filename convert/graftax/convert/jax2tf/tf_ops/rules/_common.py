@@ -169,16 +169,33 @@ def transpose(b: Builder, x: Tensor, permutation: Sequence[int]) -> Tensor:
 
 
 def pad(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], value: Any) -> Tensor:
-  """Returns a tensor with elements added before and after it along each axis; negative numbers remove elements."""
+  """Returns a tensor with elements added before and after it along each axis; negative numbers remove elements.
+
+  The numbers may be symbolic, as those of SAME padding of a symbolic size are.
+  """
+  fill = value if isinstance(value, Tensor) else full(b, x, value)
+  if any(not isinstance(n, int | np.integer) for pair in padding for n in pair):
+    return _pad_symbolic(b, x, padding, fill)
+  padding = [(int(before), int(after)) for before, after in padding]
   positive = [(max(0, before), max(0, after)) for before, after in padding]
   if any(n for pair in positive for n in pair):
     shape = tuple(size + before + after for size, (before, after) in zip(x.shape, positive, strict=True))
-    fill = value if isinstance(value, Tensor) else full(b, x, value)
     x = b.op("PadV2", x, np.array(positive, np.int32), fill, shape=shape)
   # Elements are removed last, because some of them may be those that were added.
   starts = [max(0, -before) for before, _ in padding]
   ends = [size - max(0, -after) for size, (_, after) in zip(x.shape, padding, strict=True)]
   return static_slice(b, x, starts, ends) if any(n < 0 for pair in padding for n in pair) else x
+
+
+def _pad_symbolic(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], fill: Tensor) -> Tensor:
+  """Returns the tensor with symbolic numbers of elements added; their signs may be unknown before the graph runs."""
+  shape = tuple(size + before + after for size, (before, after) in zip(x.shape, padding, strict=True))
+  amounts = reshape(b, b.shape(tuple(n for pair in padding for n in pair)), (x.rank, 2))
+  added = b.op("Maximum", amounts, np.int32(0), shape=amounts.shape)
+  padded = b.op("PadV2", x, added, fill, shape=(None,) * x.rank)
+  starts = b.op("Neg", b.shape(tuple(before for before, _ in padding)), shape=(x.rank,))
+  starts = b.op("Maximum", starts, np.int32(0), shape=(x.rank,))
+  return b.op("Slice", padded, starts, b.shape(shape), shape=shape)
 
 
 def static_slice(

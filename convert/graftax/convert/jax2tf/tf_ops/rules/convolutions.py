@@ -44,7 +44,7 @@ def conv_general_dilated(
   images = cast(b, transpose(b, x, [lhs_spec[0], *lhs_spec[2:], lhs_spec[1]]), dtype)
   filters = cast(b, transpose(b, kernel, [*rhs_spec[2:], rhs_spec[1], rhs_spec[0]]), dtype)
   images = dilate(b, images, [0, *(n - 1 for n in lhs_dilation), 0], 0)
-  images = pad(b, images, [(0, 0), *((int(low), int(high)) for low, high in padding), (0, 0)], 0)
+  images = pad(b, images, [(0, 0), *padding, (0, 0)], 0)
   images, filters, strides, dilation = _at_least_two_axes(b, images, filters, window_strides, rhs_dilation)
   window = _Window(tuple(map(int, strides)), tuple(map(int, dilation)))
   if batch_group_count > 1:

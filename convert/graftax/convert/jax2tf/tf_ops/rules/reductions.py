@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
-from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import at_least_float32, cast, is_nan, reshape, select
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
@@ -73,6 +73,23 @@ for _by in ("and", "max", "min", "or"):
   _reduction(f"reduce_{_by}", _by)
 _reduction("reduce_prod", "mul")
 _reduction("reduce_sum", "add")
+
+
+def _over_vmapped_axes(primitive: str, by: str) -> None:
+  @rule(primitive, folds=False)
+  def reduction(b: Builder, *operands: Tensor, axes: Sequence[Any], axis_index_groups: Any = None) -> list[Tensor]:
+    """Returns reductions over axes of `jax.vmap`, which are axes of the operands after batching."""
+    named = [axis for axis in axes if not isinstance(axis, int)]
+    if named:
+      raise Unsupported(f"a reduction over devices, along the axes {named}; axes of jax.vmap have a form")
+    if axis_index_groups is not None:
+      raise Unsupported("a reduction in groups of an axis")
+    return [reduced(b, x, axes, by) for x in operands]
+
+
+_over_vmapped_axes("psum", "add")
+_over_vmapped_axes("pmax", "max")
+_over_vmapped_axes("pmin", "min")
 
 
 @rule("reduce_xor")

@@ -97,19 +97,7 @@ def tile(b: Builder, x: Tensor, *, reps: Sequence[Dim], out: Any) -> Tensor:
 def pad(b: Builder, x: Tensor, value: Tensor, *, padding_config: Sequence[tuple[int, int, int]], out: Any) -> Tensor:
   """Returns the tensor with elements added around it and between its elements; negative numbers remove elements."""
   x = dilate(b, x, [int(interior) for _, _, interior in padding_config], value)
-  if any(not isinstance(n, int | np.integer) for low, high, _ in padding_config for n in (low, high)):
-    return _pad_symbolic(b, x, value, [(low, high) for low, high, _ in padding_config], out.shape)
-  return _common.pad(b, x, [(int(low), int(high)) for low, high, _ in padding_config], value)
-
-
-def _pad_symbolic(b: Builder, x: Tensor, value: Tensor, padding: Sequence[tuple[Dim, Dim]], shape: Shape) -> Tensor:
-  """Returns the tensor with symbolic numbers of elements added; their signs may be unknown before the graph runs."""
-  amounts = _common.reshape(b, b.shape(tuple(n for pair in padding for n in pair)), (x.rank, 2))
-  added = b.op("Maximum", amounts, np.int32(0), shape=amounts.shape)
-  padded = b.op("PadV2", x, added, value, shape=(None,) * x.rank)
-  starts = b.op("Neg", b.shape(tuple(low for low, _ in padding)), shape=(x.rank,))
-  starts = b.op("Maximum", starts, np.int32(0), shape=(x.rank,))
-  return b.op("Slice", padded, starts, b.shape(shape), shape=shape)
+  return _common.pad(b, x, [(low, high) for low, high, _ in padding_config], value)
 
 
 def dilate(b: Builder, x: Tensor, interior: Sequence[int], value: Any) -> Tensor:

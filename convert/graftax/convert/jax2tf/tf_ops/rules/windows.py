@@ -95,7 +95,7 @@ def _windows(
 ) -> Tensor:
   neutral = _neutral(primitive, x)
   x = dilate(b, x, [n - 1 for n in base_dilation], neutral)
-  x = pad(b, x, [(int(low), int(high)) for low, high in padding], neutral)
+  x = pad(b, x, list(padding), neutral)
   windowed = [axis for axis, size in enumerate(sizes) if size != 1 or strides[axis] != 1]
   is_pooling = x.is_float and all(n == 1 for n in window_dilation) and _fits(x, sizes)
   if is_pooling and 0 < len(windowed) <= 2 and x.rank >= 2 and primitive in ("add", "max", "min"):
@@ -188,7 +188,7 @@ def select_and_scatter_add(
 ) -> Tensor:
   """Returns zeros with each element of `source` added where its window has its first extreme element."""
   neutral = _neutral("max" if select_prim.name == "ge" else "min", x)
-  padded = pad(b, x, [(int(low), int(high)) for low, high in padding], neutral)
+  padded = pad(b, x, list(padding), neutral)
   places = list(_places(padded, window_dimensions, window_strides, (1,) * x.rank))
   chosen = _first_extreme(b, padded, places, select_prim.name, window_strides)
   total: Tensor | None = None
@@ -199,7 +199,7 @@ def select_and_scatter_add(
     placed = pad(b, spread, around, 0)
     total = placed if total is None else b.op("AddV2", total, placed, shape=padded.shape)
   assert total is not None, "internal: a window without elements."
-  return pad(b, total, [(-int(low), -int(high)) for low, high in padding], 0)
+  return pad(b, total, [(-low, -high) for low, high in padding], 0)
 
 
 @rule("select_and_gather_add")
@@ -217,7 +217,7 @@ def select_and_gather_add(
 ) -> Tensor:
   """Returns, for each window, the element of `tangents` where `x` has its first extreme element."""
   neutral = _neutral("max" if select_prim.name == "ge" else "min", x)
-  config = [(int(low), int(high)) for low, high in padding]
+  config = list(padding)
   interior = [n - 1 for n in base_dilation]
   padded = pad(b, dilate(b, x, interior, neutral), config, neutral)
   others = pad(b, dilate(b, tangents, interior, 0), config, 0)
