@@ -58,7 +58,8 @@ class OpTraits:
     draws_from_variable: input 0 is a variable with the state of a random generator.
     reads_shapes: the result depends on the shapes of the inputs alone.
     large_result: the result can be large although the inputs are small, so it should not become a constant.
-    decided_by: if one input is a scalar of this value, so is the result.
+    decided_by: if all elements of one input have this value, so have those of the result.
+    uniform: pairs of booleans: if all elements of the input are the first, those of the result are the second.
   """
 
   calls: Call | None = None
@@ -78,6 +79,7 @@ class OpTraits:
   reads_shapes: bool = False
   large_result: bool = False
   decided_by: bool | None = None
+  uniform: tuple[tuple[bool, bool], ...] = ()
 
 
 def traits_of(op: str) -> OpTraits:
@@ -167,6 +169,9 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("BroadcastTo Empty Fill LinSpace OneHot Tile", OpTraits(large_result=True)),
   ("LogicalAnd", OpTraits(decided_by=False)),
   ("LogicalOr", OpTraits(decided_by=True)),
+  ("LogicalNot", OpTraits(uniform=((True, False), (False, True)))),
+  ("All", OpTraits(uniform=((True, True),))),
+  ("Any", OpTraits(uniform=((False, False),))),
 )
 
 _TABLE = {op: traits for ops, traits in _ROWS for op in ops.split()}

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from graftax.convert.planning.plan import Plan
-from graftax.graphdef_ir import Budget, FunctionRef, LimitExceededError, traits_of
+from graftax.graphdef_ir import Budget, FunctionRef, LimitExceededError, OpTraits, traits_of
 from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, LoopLength, Value, is_known
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def walk_loop(
 
 def _loop_length(loop: "_PlannedLoop", args: Sequence[Value]) -> LoopLength:
   policy = KnownOnly()
-  use = _use_of_bound(loop.cond, args)
+  use = _use_of_bound(loop.cond, loop.body, args)
   walk = _walk(loop, policy, [_as_known(value) for value in args], skip_unknown=use is not None)
   if not walk.is_known:
     reason = "its condition depends on traced data or on a variable"
@@ -80,15 +80,17 @@ def _loop_length(loop: "_PlannedLoop", args: Sequence[Value]) -> LoopLength:
   return LoopLength(_counted(loop, walk.states, policy))
 
 
-def _use_of_bound(cond: Plan, args: Sequence[Value]) -> Literal["length", "room"] | None:
+def _use_of_bound(cond: Plan, body: Plan, args: Sequence[Value]) -> Literal["length", "room"] | None:
   """Returns what the known part of a condition limits: the length of the loop, only the room in its lists, or nothing.
 
   TensorFlow writes `maximum_iterations` into the condition, as `counter < maximum and condition`. AutoGraph writes a
-  `break` as a condition that is computed in branches.
+  `break` as a condition that is computed in branches. Decoders note which rows are finished, as `finished or step >=
+  most`, and end when all are.
   """
   if any(traits_of(step.node.op).decided_by is False for step in cond.steps):
     return "length"
   may_break = any(traits_of(step.node.op).calls == "if" for step in cond.steps)
+  may_break |= any(traits_of(step.node.op).decided_by is True for step in body.steps)
   # Lists are pytrees, arrays are leaves.
   return "room" if may_break and not jax.tree_util.all_leaves(args) else None
 
@@ -128,8 +130,9 @@ class KnownOnly:
         return self._loop(frame, inputs)
     if op in frame.evaluator.planner.library:
       return frame.call(FunctionRef(op), inputs)
-    if traits.decided_by is not None and any(_is_scalar(value, traits.decided_by) for value in inputs):
-      return [np.bool_(traits.decided_by)]
+    truth = _uniform_result(traits, inputs)
+    if truth is not None:
+      return [truth]
     if traits.reads_shapes:
       can_run = all(getattr(value, "shape", None) is not None for value in inputs)
       self.assumes_shapes |= any(isinstance(value, _Unknown) and value.is_assumed for value in inputs)
@@ -166,11 +169,13 @@ class _Unknown:
     shape: its shape if it is a loop variable, else None.
     dtype: its dtype if it is a loop variable, else None.
     is_assumed: whether the shape is the one before the loop, of a variable that the body has replaced since.
+    truth: what all its elements are, if that is known of a boolean array whose shape is not.
   """
 
   shape: tuple[Any, ...] | None = None
   dtype: Any = None
   is_assumed: bool = False
+  truth: bool | None = None
 
 
 _UNKNOWN = _Unknown()
@@ -210,12 +215,15 @@ class _PlannedLoop:
         return
       results = in_body.run(self.body, variables)
       # Most loop variables keep their shape, even if their value is not known.
-      variables = [a if r is _UNKNOWN and isinstance(a, _Unknown) else r for r, a in zip(results, assumed, strict=True)]
+      variables = [
+        dataclasses.replace(a, truth=r.truth) if isinstance(r, _Unknown) and isinstance(a, _Unknown) else r
+        for r, a in zip(results, assumed, strict=True)
+      ]
 
   def is_stuck(self, before: Sequence[Value], after: Sequence[Value]) -> bool:
     """Returns whether no known value changed that the condition depends on, so that it will not change either."""
     pairs = [(before[i], after[i]) for i in self.deciding]
-    return all(x is y or not is_known(x) and not is_known(y) or _are_equal(x, y) for x, y in pairs)
+    return all(x is y or _are_unknown(x, y) or _are_equal(x, y) for x, y in pairs)
 
   def run_once(self, policy: KnownOnly, variables: Sequence[Value]) -> None:
     """Runs the body once."""
@@ -300,6 +308,10 @@ def _known_bytes(variables: Sequence[Value]) -> int:
   return sum(value.nbytes for value in variables if is_known(value))
 
 
+def _are_unknown(x: Value, y: Value) -> bool:
+  return not is_known(x) and not is_known(y) and _truth_of(x) == _truth_of(y)
+
+
 def _are_equal(x: Value, y: Value) -> bool:
   return is_known(x) and is_known(y) and np.array_equal(x, y)
 
@@ -312,12 +324,36 @@ def _function(value: Any) -> FunctionRef:
 
 def _as_bool(truth: Value) -> bool | None:
   if isinstance(truth, _Unknown):
-    return None
+    return truth.truth
   return bool(truth != 0 if np.ndim(truth) == 0 else np.size(truth) > 0)
 
 
-def _is_scalar(value: Value, number: bool) -> bool:
-  return is_known(value) and np.ndim(value) == 0 and bool(value == number)
+def _uniform_result(traits: OpTraits, inputs: Sequence[Value]) -> Value | None:
+  """Returns the result of a logical op if what is known of the inputs says that all its elements are equal."""
+  truths = [_truth_of(value) for value in inputs]
+  if traits.decided_by is not None and traits.decided_by in truths:
+    return _uniform([getattr(value, "shape", None) for value in inputs], traits.decided_by)
+  if traits.uniform and isinstance(inputs[0], _Unknown) and truths[0] in dict(traits.uniform):
+    return _Unknown(truth=dict(traits.uniform)[truths[0]])
+  return None
+
+
+def _truth_of(value: Value) -> bool | None:
+  """Returns what all elements of a boolean array are, or None if they differ, are unknown, or there are none."""
+  if isinstance(value, _Unknown):
+    return value.truth
+  if not is_known(value) or value.dtype != np.bool_ or not np.size(value):
+    return None
+  first = bool(np.ravel(value)[0])
+  return first if np.all(value == first) else None
+
+
+def _uniform(shapes: Sequence[tuple[Any, ...] | None], truth: bool) -> Value:
+  """Returns an array with one value everywhere, of the shape that operands are broadcast to."""
+  if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
+    return _Unknown(truth=truth)
+  shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # none is None
+  return np.full(shape, truth) if np.prod(shape) <= KNOWN_SIZE_LIMIT else _Unknown(shape, np.dtype(bool), truth=truth)
 
 
 def _as_known(value: Value) -> Value:

@@ -22,6 +22,7 @@ element in place of the padding:
   fixed.
 - `indexing`: Gathers: Gather, GatherV2, GatherNd, ResourceGather. Positions in the padding of `params` are out of
   range.
+- `lists`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.
 - `positions`: Where arrays of bounded size come from: Where, DynamicPartition, ListDiff, Unique.
 - `ragged`: Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.

@@ -58,7 +58,7 @@ class CarryBounded:
       try:
         return run(context, inputs)
       except StaticInputError:
-        if not any(isinstance(value, jax.core.Tracer) for value in inputs):
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(inputs)):
           raise
       return tuple(entry.rule(self._call(context, run), inputs))
 

@@ -149,6 +149,7 @@ _MODULES = (
   "creation",
   "elementwise",
   "indexing",
+  "lists",
   "positions",
   "ragged",
   "reduction",

@@ -122,6 +122,8 @@ class TensorList:
     Raises:
       StaticInputError: it is not known while tracing.
     """
+    if isinstance(self.length, jax.Array) and not isinstance(self.length, jax.core.Tracer):
+      return int(self.length)  # of a loop outside of transformations
     if not is_size(self.length):
       raise StaticInputError(
         f"{what}: the length of the tensor list is not known while tracing, and it must be. Give the list its final "

@@ -1,0 +1,94 @@
+"""Loops of decoders against TensorFlow: they end when all rows are finished, and write to lists that grow."""
+
+import jax
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import graftax.convert as gc
+from graftax.ops_jax import BoundedArray
+
+_WEIGHT = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+_MOST = 6
+_END = 2
+
+
+def _decode(x, weight, maximum_iterations=None):
+  """Returns states, tokens and number of steps; a row ends with the token `_END` or after `_MOST` steps."""
+  states = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[None, 4])
+  tokens = tf.TensorArray(tf.int32, size=0, dynamic_size=True, element_shape=[None])
+
+  def body(step, finished, state, states, tokens):
+    state = tf.tanh(state @ weight) + 0.1
+    token = tf.argmax(state, -1, output_type=tf.int32)
+    finished = finished | (token == _END) | (step + 1 >= _MOST)
+    return step + 1, finished, state, states.write(step, state), tokens.write(step, token)
+
+  step, _, _, states, tokens = tf.while_loop(
+    lambda step, finished, *_: ~tf.reduce_all(finished),
+    body,
+    (0, tf.zeros([tf.shape(x)[0]], tf.bool), x, states, tokens),
+    maximum_iterations=maximum_iterations,
+  )
+  return tf.transpose(states.stack(), [1, 0, 2]), tf.transpose(tokens.stack()), step
+
+
+def _cut(value):
+  return value.cut() if isinstance(value, BoundedArray) else value
+
+
+@pytest.mark.parametrize("maximum_iterations", [None, _MOST, 40])
+@pytest.mark.parametrize("options", [{}, {"max_while_iterations": 9}])
+def test_decoders_of_an_unknown_number_of_steps_equal_tensorflow(maximum_iterations, options):
+  tf_fn = tf.function(
+    lambda x, w: _decode(x, w, maximum_iterations),
+    input_signature=[tf.TensorSpec([None, 4]), tf.TensorSpec([4, 4])],
+    autograph=False,
+  )
+  name, value = next(iter(options.items()), ("max_while_iterations", None))
+  with gc.override_config(name, value):
+    fn, params = gc.convert(tf_fn)
+  seen = set()
+  for seed in range(6):
+    x = np.random.default_rng(seed).normal(size=(1 + seed % 3, 4)).astype(np.float32)
+    expected = [value.numpy() for value in tf_fn(x, _WEIGHT)]
+    seen.add(int(expected[-1]))
+    for call in (fn, jax.jit(fn)):
+      for one, other in zip(call(params, x, _WEIGHT)[0], expected, strict=True):
+        np.testing.assert_allclose(_cut(one), other, rtol=1e-5, atol=1e-6)
+  assert len(seen) > 2, "the rows end after the same number of steps"
+
+
+def test_derivatives_of_a_decoder_equal_tensorflow():
+  tf_fn = tf.function(_decode, autograph=False)
+  x = np.random.default_rng(3).normal(size=(3, 4)).astype(np.float32)
+  fn, params = gc.convert(tf_fn, x, _WEIGHT)
+
+  def loss(weight):
+    states = fn(params, x, weight)[0][0]
+    steps = np.arange(states.padded.shape[1])[:, None]
+    return jax.numpy.where(steps < states.length, states.padded**2, 0.0).sum()
+
+  weight = tf.constant(_WEIGHT)
+  with tf.GradientTape() as tape:
+    tape.watch(weight)
+    expected = tf.reduce_sum(tf_fn(x, weight)[0] ** 2)
+  np.testing.assert_allclose(jax.jit(loss)(_WEIGHT), expected, rtol=1e-5)
+  np.testing.assert_allclose(jax.jit(jax.grad(loss))(_WEIGHT), tape.gradient(expected, weight), rtol=1e-4, atol=1e-5)
+
+
+def test_a_decided_array_keeps_its_shape_while_iterations_are_counted():
+  @tf.function(input_signature=[tf.TensorSpec([None, None])])
+  def tf_fn(x):
+    flags, total = tf.zeros(tf.shape(x), tf.bool), 0
+    for step in tf.range(4):
+      tf.autograph.experimental.set_loop_options(shape_invariants=[(flags, tf.TensorShape([None, None]))])
+      flags = flags | (step >= 1)
+      total += tf.size(flags) * tf.reduce_sum(tf.shape(flags))
+    return total, flags
+
+  x = np.zeros([5, 3], np.float32)
+  fn, params = gc.convert(tf_fn)
+  for call in (fn, jax.jit(fn)):
+    for one, other in zip(call(params, x)[0], tf_fn(x), strict=True):
+      np.testing.assert_array_equal(one, other)
