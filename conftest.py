@@ -32,9 +32,9 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # Compiling takes most of the time of the tests, and half of that is LLVM's optimizations. They change results only by
 # rounding. Benchmarks and users run with them.
 _XLA_FLAGS = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
-# Under Bazel, tests of graphdef_ir have no jaxlib. Later versions of XLA may not have this option, and abort then.
+# Under Bazel, tests of graphdef_ir have no jaxlib. That of JAX 0.12 aborts if it is given this option.
 if any(jaxlib.version.startswith("0.10.") for jaxlib in distributions(name="jaxlib")):
-  # XLA's older emitters of kernels take less than half the time.
+  # XLA's older emitters of kernels take less than half the time, about as much as those of JAX 0.12.
   _XLA_FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([*_XLA_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
 # The same examples on every run, so that failures are reproducible.

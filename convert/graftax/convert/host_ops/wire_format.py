@@ -69,7 +69,7 @@ def integers(contents: Iterable[bytes | int]) -> np.ndarray:
 
 def _packed_integers(content: bytes) -> np.ndarray:
   first = np.frombuffer(content, np.uint8)
-  if not first.size or first.max() < 0x80:  # each number is one byte
+  if (first < 0x80).all():  # each number is one byte
     return first.astype(np.uint64)
   numbers, position = [], 0
   while position < len(content):

@@ -62,7 +62,7 @@ def _fixed_width(lengths: list[int]) -> bytes:
 
 def _decode_lengths(data: bytes, num_strings: int, where: str) -> tuple[list[int], int]:
   first = np.frombuffer(data, np.uint8, num_strings)
-  if not first.size or first.max() < 0x80:  # each length is one byte
+  if (first < 0x80).all():  # each length is one byte
     return first.tolist(), num_strings
   lengths = []
   position = 0

@@ -2,6 +2,7 @@ import functools
 import subprocess
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -347,6 +348,7 @@ def test_arguments_may_be_none_where_shapes_are_open(tmp_path):
 
 def test_open_and_symbolic_sizes_are_in_one_scope(tmp_path):
   (batch,) = jax.export.symbolic_shape("batch")
-  specs = [jax.ShapeDtypeStruct((size, 3), np.float32) for size in (batch, None)]
+  # As a tf.TensorSpec; since JAX 0.12 a ShapeDtypeStruct refuses None.
+  specs = [SimpleNamespace(shape=(size, 3), dtype=np.float32) for size in (batch, None)]
   save(tmp_path / "model", {"add": JaxFunction(jnp.add, tuple(specs), takes_params=False)})
   assert load(tmp_path / "model").functions["add"]

@@ -47,7 +47,7 @@ def _graftax(tf: Any, recorder: Any, name: str) -> None:
 
   from graftax import savedmodel_io
 
-  spec = jax.ShapeDtypeStruct((None, 3), np.float32)
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 3"), np.float32)
   lowering: Any = "tf_ops" if name.endswith("tf_ops") else "stablehlo"
   function = savedmodel_io.JaxFunction(_f, [spec])
   savedmodel_io.save(recorder.path(name), function, {"w": _W}, lowering=lowering)

@@ -19,7 +19,7 @@ _OPS = {
 @rule("fft")
 def fft(b: Builder, x: Tensor, *, fft_type: Any, fft_lengths: Sequence[Any], out: Any) -> Tensor:
   """Returns a Fourier transform, of complex numbers or to or from the half that real numbers need."""
-  kind = fft_type.name if hasattr(fft_type, "name") else ("FFT", "IFFT", "RFFT", "IRFFT")[int(fft_type)]
+  kind = fft_type.name
   if not 1 <= len(fft_lengths) <= 3:
     raise Unsupported(f"a transform along {len(fft_lengths)} axes; expected 1 to 3")
   op = _OPS[kind][len(fft_lengths) - 1]
