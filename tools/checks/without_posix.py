@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-# Modules and names that Python's documentation marks as "Availability: Unix" or similar.
+# What Python documents as not available on Windows. The standard library itself needs SIGKILL here.
 MODULES = ("fcntl", "grp", "posix", "pwd", "resource", "syslog", "termios", "tty", "pty", "_posixsubprocess")
 NAMES = {
   os: """
@@ -21,10 +21,10 @@ NAMES = {
     O_DIRECTORY O_NOCTTY O_NOFOLLOW O_NONBLOCK O_SYNC O_TMPFILE chown chroot fchmod fchown fork forkpty getegid
     geteuid getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups killpg lchown lockf major
     makedev minor mkfifo mknod nice openpty pathconf pipe2 posix_fadvise posix_fallocate posix_spawn pread preadv pwrite
-    register_at_fork sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid setpriority setsid
+    register_at_fork sched_getaffinity sched_yield setegid seteuid setgid setgroups setpgid setpriority setsid
     setuid statvfs sync sysconf tcgetpgrp ttyname uname wait3 wait4 writev
   """,
-  signal: "SIGALRM SIGBUS SIGCHLD SIGHUP SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGUSR1 SIGUSR2 SIGXCPU alarm pause setitimer",
+  signal: "SIGALRM SIGBUS SIGCHLD SIGHUP SIGPIPE SIGQUIT SIGSTOP SIGUSR1 SIGUSR2 SIGXCPU alarm pause setitimer",
   mmap: "MADV_DONTNEED MADV_NORMAL MADV_RANDOM MADV_SEQUENTIAL MADV_WILLNEED MAP_PRIVATE MAP_SHARED PROT_READ",
 }
 
@@ -56,9 +56,9 @@ def _write_and_read(folder: Path) -> None:
   savedmodel_io.save(folder / "model", function, {"w": np.full(2, 3, np.float32)})
   savedmodel_io.save(folder / "model", function, {"w": np.full(2, 4, np.float32)}, overwrite=True)
   model = savedmodel_io.load(folder / "model")
-  function, params = model.convert("serving_default")
-  outputs, _ = function(params, np.ones(2, np.float32))
-  np.testing.assert_array_equal(outputs["output_0"], 4)
+  serve, params = model.convert("serving_default")
+  outputs, _ = serve(params, x=np.ones(2, np.float32))
+  np.testing.assert_array_equal(next(iter(outputs.values())), 4)
   model.save(folder / "copy", params)
   savedmodel_io.write_checkpoint(folder / "ckpt", {"a": np.ones(3)})
   np.testing.assert_array_equal(savedmodel_io.read_checkpoint(folder / "ckpt")["a"], 1)
