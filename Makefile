@@ -144,6 +144,10 @@ bazel-analysis: bazel  ## analyse all targets under Bazel for each accelerator, 
 	  for accelerator in $(BAZEL_ACCELERATORS); do echo "== $$accelerator"; \
 	    bazel-4 --output_base=$$base build --config=by_name --config=$$accelerator //...; done
 
+.PHONY: bazel-lint
+bazel-lint:  ## format and lint of the Bazel files, with buildifier from npm
+	git ls-files -z '*BUILD' '*.bzl' '*MODULE.bazel' '*WORKSPACE' | xargs -0 npx --yes @bazel/buildifier@8.2.1 -mode=check -lint=warn
+
 .PHONY: bazel-embedder
 bazel-embedder: bazel  ## build and test a second workspace that depends on xla_call_module alone, with another version of JAX
 	cd examples/bazel_embedder && bazel-4 --max_idle_secs=30 test //...
@@ -169,6 +173,10 @@ $(RELEASE_READY): $(READY) $(RELEASE_LOCK)
 .PHONY: resolve-wheels
 resolve-wheels: $(READY)  ## ask pip whether all wheels, with all extras, have binaries on each system and Python
 	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/resolve_wheels.py
+
+.PHONY: conda-recipes
+conda-recipes: $(READY)  ## renew the recipes for conda-forge, tools/packaging/conda
+	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/conda_recipes.py
 
 .PHONY: release-rehearsal
 release-rehearsal: $(RELEASE_READY)  ## build dist/, check it, install graftax[all] from it and run the demo (docs/release.md)

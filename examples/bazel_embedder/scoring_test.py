@@ -28,7 +28,9 @@ class ScoringTest(unittest.TestCase):
     # `@graftax_repo//folder:target`; Bazel 7 adds characters to the names of repositories.
     ours = {label.rpartition("//")[2].partition(":")[0] for label in labels if re.match("@+graftax_repo[~+]*//", label)}
     self.assertEqual({folder for folder in ours if not folder.startswith("third_party")}, {"xla_call_module"})
-    packages = {label.partition("//:")[2] for label in labels if "pypi_cpu//:" in label and label.endswith(".root")}
+    packages = {
+      label.partition("//:")[2] for label in labels if re.search("(pypi_cpu|pip)//:", label) and label.endswith(".root")
+    }
     self.assertEqual(packages, {f"{n}.root" for n in ("jax", "jaxlib", "ml-dtypes", "numpy", "opt-einsum", "scipy")})
 
 

@@ -53,6 +53,32 @@ _pypi_hub = repository_rule(
     },
 )
 
+def _pypi_aliases_impl(repository_ctx):
+    names = {}
+    for lock in repository_ctx.attr.locks:
+        names.update({name: None for name in locked_names(repository_ctx.read(repository_ctx.path(lock)))})
+    for name in names:
+        normalized = name.lower().replace("-", "_").replace(".", "_")
+        target = repository_ctx.attr.target.format(name = normalized, distribution = name)
+        repository_ctx.file(name + "/BUILD", """\
+alias(
+    name = "{name}",
+    actual = "{repository}{target}",
+    visibility = ["//visibility:public"],
+)
+""".format(name = name, repository = repository_ctx.attr.repository, target = target), executable = False)
+    repository_ctx.file("BUILD", "", executable = False)
+
+pypi_aliases = repository_rule(
+    implementation = _pypi_aliases_impl,
+    doc = "Names the packages of another repository as ours; one that it does not have is an error only if it is used.",
+    attrs = {
+        "locks": attr.label_list(mandatory = True, allow_files = True, doc = "the distributions to name"),
+        "repository": attr.string(mandatory = True, doc = "with `@`"),
+        "target": attr.string(mandatory = True),
+    },
+)
+
 def pypi_hub(name, variants, locks):
     """Declares the hub repository.
 
