@@ -29,6 +29,7 @@ _TEXT = {
   ".proto",
   ".sh",
   ".typed",
+  ".yaml",
   ".yml",
   "",
 }
