@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bump_version import project_files
-from cleanroom import ROOT, write_constraints
+from cleanroom import PACKAGES, ROOT, write_constraints
 
 _DIST = ROOT / "dist"
 _UMBRELLA = ROOT / "tools/packaging/umbrella"
@@ -33,6 +33,14 @@ _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 # Licenses that the metadata of a wheel does not name in a form that the tool reads.
 _LICENSES = {"protobuf": "BSD-3-Clause"}
 _PERMISSIVE = re.compile(r"Apache|MIT\b|BSD|ISC\b|PSF|Zlib|CC0")
+
+# Has rattler-build read and render recipes; it raises for unknown fields and values.
+_RENDER = """
+import pathlib, sys
+from rattler_build import Stage0Recipe, VariantConfig
+for path in sys.argv[1:]:
+  assert Stage0Recipe.from_yaml(pathlib.Path(path).read_text()).render(VariantConfig())
+"""
 
 _Result = TypeVar("_Result")
 
@@ -89,6 +97,21 @@ def download(index: Path, folder: Path) -> None:
   constraints = write_constraints(folder)
   options = ["--only-binary", ":all:", "--constraint", constraints, "--find-links", index, "--dest", index]
   _run(*_PIP, "download", *options, "graftax[all]")
+
+
+def check_archives(tools: Path) -> None:
+  """Checks metadata, READMEs and content of the wheels, each pyproject.toml, and the recipes for conda-forge."""
+  _run(tools / "twine", "--no-color", "check", "--strict", *sorted(_DIST.iterdir()))
+  _run(tools / "check-wheel-contents", *sorted(_DIST.glob("*.whl")))
+  _run(tools / "validate-pyproject", *project_files(ROOT))
+  recipes = ROOT / "build/conda"
+  script = ROOT / "tools/packaging/conda_recipes.py"
+  _run(sys.executable, script, "--dist", _DIST, "--out", recipes, PYTHONPATH=str(ROOT / "tools/checks"))
+  _run(tools / "python", "-c", _RENDER, *(recipes / name / "recipe.yaml" for name in map(_distribution, PACKAGES)))
+
+
+def _distribution(package: str) -> str:
+  return f"graftax-{package.replace('_', '-')}"
 
 
 def install(index: Path, environment: Path) -> Path:
@@ -154,7 +177,7 @@ def main() -> None:
     folder = Path(name)
     index = folder / "index"
     _timed("build twice", lambda: build_in_two_folders(folder))
-    _timed("twine check", lambda: _run(tools / "twine", "--no-color", "check", "--strict", *sorted(_DIST.iterdir())))
+    _timed("check metadata, contents and recipes", lambda: check_archives(tools))
     _timed("download the requirements", lambda: download(index, folder))
     python = _timed("install graftax[all] without an index", lambda: install(index, folder / "venv"))
     _timed("mypy against the installed wheels", lambda: check_types(python, folder))
