@@ -107,7 +107,7 @@ def candidate_modules() -> dict[str, bytes]:
   for target, function in (_FUNCTIONS | sharded).items():
     exported = jax.export.export(jax.jit(function), platforms=["cpu"])(jax.ShapeDtypeStruct((n, 4), jnp.float32))
     # As for several devices, for which annotations are not removed.
-    made[target] = mlir.legalize(exported.mlir_module_serialized, version=_OLDEST, num_devices=2)
+    made[target], _ = mlir.legalize(exported.mlir_module_serialized, version=_OLDEST, num_devices=2)
   return made
 
 

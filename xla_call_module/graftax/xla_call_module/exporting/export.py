@@ -28,7 +28,7 @@ class CallModule:
     kept: positions of the inputs that are inputs of the node. JAX drops inputs that the function does not use.
     attributes: the attributes of the node by name, without `Tin`, `Tout` and `Sout`, which follow from `inputs`, `kept`
       and `outputs`. `use_shardy_partitioner` is present only if the target reads it.
-    target: the TensorFlow that the module was written for.
+    target: the TensorFlow that the module was written for; older than the one that was asked for if that is None.
     exported: what JAX exported; its module is not yet legalized for the target.
   """
 
@@ -53,7 +53,8 @@ def export_call_module(
   Args:
     function: takes flat positional arrays and returns a list or tuple of arrays.
     avals: the arguments; dimensions may be symbolic, as `jax.export.symbolic_shape` makes them.
-    target: the TensorFlow that will run the module, see `Target.of`.
+    target: the TensorFlow that will run the module, see `Target.of`. For None, the module is written for the oldest
+      release that has all of its ops, attributes and types.
     platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s. Those of custom calls say that the program that runs the module
       has them.
@@ -68,15 +69,19 @@ def export_call_module(
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
   _check_pure(jitted.trace(*avals))
   exported = _exported(jitted, avals, platforms, disabled_checks)
-  version = min(exported.calling_convention_version, target.call_module_version)
+  # Only the newest form of the node says how several devices are used.
+  older = target.older() if exported.nr_devices == 1 else ()
+  module, written = mlir.legalize(
+    exported.mlir_module_serialized,
+    version=target.stablehlo_version,
+    older=[candidate.stablehlo_version for candidate in older],
+    num_devices=exported.nr_devices,
+    check_call=call_check(target, exported.platforms, allowed_calls(disabled_checks), _name(jitted)),
+  )
+  target = next((candidate for candidate in older if candidate.stablehlo_version == written), target)
   attributes: dict[str, Any] = {
-    "version": version,
-    "module": mlir.legalize(
-      exported.mlir_module_serialized,
-      version=target.stablehlo_version,
-      num_devices=exported.nr_devices,
-      check_call=call_check(target, exported.platforms, allowed_calls(disabled_checks), _name(jitted)),
-    ),
+    "version": min(exported.calling_convention_version, target.call_module_version),
+    "module": module,
     "platforms": tuple(name.upper() for name in exported.platforms),
     "function_list": (),
     "has_token_input_output": False,

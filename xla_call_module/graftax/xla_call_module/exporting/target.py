@@ -12,6 +12,9 @@ __all__ = ["Target"]
 # The oldest version of the calling convention that modules of this package follow.
 _OLDEST_CALL_MODULE_VERSION = 8
 
+# The oldest release for which modules are written if no target is named. 2.15 reads an older calling convention.
+_OLDEST_BY_DEFAULT = (2, 16)
+
 _DISTRIBUTIONS = (
   "tensorflow",
   "tensorflow-cpu",
@@ -33,6 +36,8 @@ class Target:
     name: the name in messages, such as "tensorflow-2.16".
     stablehlo_version: the newest version of StableHLO; a string such as "1.9.1" is accepted, too.
     call_module_version: the newest version of the XlaCallModule node, at least 8.
+    may_be_older: whether a module is written for an older release if that has everything in it. Models then load in
+      more releases than the one that is installed.
 
   Raises:
     VersionError: a version is malformed, or older than what this package writes.
@@ -47,6 +52,7 @@ class Target:
   name: str
   stablehlo_version: tuple[int, int, int]
   call_module_version: int
+  may_be_older: bool = dataclasses.field(default=False, repr=False)
 
   def __post_init__(self) -> None:
     object.__setattr__(self, "stablehlo_version", _parsed(self.stablehlo_version, self.name))
@@ -56,6 +62,12 @@ class Target:
         f"Target {self.name!r}: call_module_version={number!r}; expected an integer from"
         f" {_OLDEST_CALL_MODULE_VERSION} on. Older nodes follow another calling convention."
       )
+
+  def older(self) -> "tuple[Target, ...]":
+    """Returns the older releases that a module may be written for, from the oldest on; see `may_be_older`."""
+    rows = [(release, row) for release, row in sorted(TENSORFLOW_VERSIONS.items()) if release >= _OLDEST_BY_DEFAULT]
+    found = (Target(_name(release), *row) for release, row in rows if row[0] < self.stablehlo_version)
+    return tuple(found) if self.may_be_older else ()
 
   @property
   def stablehlo_text(self) -> str:
@@ -69,7 +81,8 @@ class Target:
     Args:
       target: "tensorflow-2.16" or "tensorflow-2.16.2" for that release of TensorFlow. A release that is newer than the
         table gets the table's newest versions, which it reads. None means the installed TensorFlow, which is not
-        imported; if none is installed, the newest release of the table. A `Target` is returned unchanged.
+        imported; if none is installed, the newest release of the table. Modules for it are written for the oldest
+        release from 2.16 on that has everything in them. A `Target` is returned unchanged.
 
     Raises:
       VersionError: no target has this name, or the installed TensorFlow is older than the table.
@@ -78,7 +91,8 @@ class Target:
       return target
     if target is None:
       release = _installed_release()
-      return _tensorflow(release if release is not None else max(TENSORFLOW_VERSIONS), "the installed TensorFlow")
+      newest = _tensorflow(release if release is not None else max(TENSORFLOW_VERSIONS), "the installed TensorFlow")
+      return dataclasses.replace(newest, may_be_older=True)
     match = re.fullmatch(r"tensorflow-(\d+)\.(\d+)(?:\..*)?", target) if isinstance(target, str) else None
     if match is None:
       raise errors.VersionError(

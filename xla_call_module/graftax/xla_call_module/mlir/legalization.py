@@ -35,9 +35,14 @@ CallCheck: TypeAlias = Callable[[str, str], None]
 
 
 def legalize(
-  data: bytes | str, *, version: tuple[int, int, int], num_devices: int = 1, check_call: CallCheck | None = None
-) -> bytes:
-  """Returns the module as a StableHLO portable artifact, with ops that `version` does not have expanded.
+  data: bytes | str,
+  *,
+  version: tuple[int, int, int],
+  older: Sequence[tuple[int, int, int]] = (),
+  num_devices: int = 1,
+  check_call: CallCheck | None = None,
+) -> tuple[bytes, tuple[int, int, int]]:
+  """Returns the module as a StableHLO portable artifact with its version, and with ops that `version` lacks expanded.
 
   Composites become calls of their decompositions. Runtimes expand composites as well, but those of CHLO with code that
   they generate anew, and not for every dynamic shape. Locations keep the names of operations, and lose files and lines.
@@ -45,6 +50,8 @@ def legalize(
   Args:
     data: a portable artifact, MLIR bytecode, or text.
     version: the version of StableHLO to write.
+    older: older versions, from the oldest on. The first that has everything in the module is written in place of
+      `version`; nothing is expanded for it.
     num_devices: for how many devices the module was exported. Sharding annotations for one device are removed.
     check_call: called with the target of each custom call that the result has, and its location in the source. It
       raises if the runtime does not have the target.
@@ -76,12 +83,13 @@ def legalize(
           check_call(target, location_text(str(op.location)))
     # What is written may be published, and must not depend on the folder that the source is in.
     locations = without_files(module, _operations(module))
-    try:
-      return write_artifact(module, text)
-    except Exception:
-      put_back(locations)
-      messages.clear()
-      return _artifact(module, text, messages)  # raises, with the place in the source
+    for candidate in (*older, version):
+      try:
+        return write_artifact(module, ".".join(map(str, candidate))), candidate
+      except Exception:
+        messages.clear()  # of a version that is too old; the last one is tried again below
+    put_back(locations)
+    return _artifact(module, text, messages), version  # raises, with the place in the source
 
 
 def _artifact(module: Any, version: str, messages: Sequence[str]) -> bytes:

@@ -4,7 +4,8 @@
 - `loops`: Analysis of a `while` loop: trip count, invariant carries, scanned slices and stacked results.
 - `platform_cases`: Selects the code of one platform in a module of several.
 - `regions`: Reducers of a single op, and regions that equal the ones that JAX exports.
-- `templates`: Recovers functions that were expanded on export: lgamma, erf_inv, igamma, exp of complex numbers.
+- `template_functions`: The functions that `templates` recovers, and what a module must contain for a search.
+- `templates`: Recovers functions that were expanded on export, and those with a derivative of their own: lgamma, relu, expi.
 - `triangles`: Selects that keep one triangle of a matrix.
 - `trip_count`: Computes the trip count of a `while`.
 """
