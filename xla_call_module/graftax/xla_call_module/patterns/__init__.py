@@ -5,7 +5,7 @@
 - `platform_cases`: Selects the code of one platform in a module of several.
 - `regions`: Reducers of a single op, and regions that equal the ones that JAX exports.
 - `template_functions`: The functions that `templates` recovers, and what a module must contain for a search.
-- `templates`: Recovers functions that were expanded on export, and those with a derivative of their own: lgamma, relu, expi.
+- `templates`: Recovers functions that were expanded on export or have a derivative of their own: lgamma, relu, expi.
 - `triangles`: Selects that keep one triangle of a matrix.
 - `trip_count`: Computes the trip count of a `while`.
 """
