@@ -82,9 +82,15 @@ def validate_reachable(
 
 
 def validate_nodes(graph: Graph) -> None:
-  """Raises if the nodes of a graph, or of a function that it calls, are not well-formed; as `validate_reachable`."""
+  """Raises if the nodes of a graph, or of a function that it calls, are not well-formed; as `validate_reachable`.
+
+  Cycles in the graph itself are found, too: nodes that only depend on each other are needed by no output, so planning
+  would not see them.
+  """
   body = _Body.of_graph(graph, allows_unknown_ops=True)
-  _check_called(_check_nodes(body), graph.library, graph.signatures)
+  called = _check_nodes(body)
+  _check_order(body)
+  _check_called(called, graph.library, graph.signatures)
 
 
 def _check_called(names: Iterable[str], library: FunctionLibrary, signatures: OpSignatures) -> None:
@@ -160,6 +166,10 @@ class _Body:
 
 def _check_body(body: _Body) -> None:
   _check_nodes(body)
+  _check_order(body)
+
+
+def _check_order(body: _Body) -> None:
   try:
     topological_order(body.sequence)
   except CycleError as e:

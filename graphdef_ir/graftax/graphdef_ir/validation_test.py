@@ -24,7 +24,7 @@ from graftax.graphdef_ir.graph import UNRESOLVED_OUTPUT, Function, Graph, Node, 
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.shapes import PartialShape
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
-from graftax.graphdef_ir.validation import validate, validate_function, validate_reachable
+from graftax.graphdef_ir.validation import validate, validate_function, validate_nodes, validate_reachable
 
 
 def _node(name: str, op: str, *inputs: str, after: tuple[str, ...] = (), **attrs: AttrValue) -> Node:
@@ -125,6 +125,8 @@ def test_duplicate_and_missing_names():
 def test_cycles():
   a, b = _node("a", "Neg", "b", T=DType.FLOAT), _node("b", "Neg", "a", T=DType.FLOAT)
   _fails(CycleError, "graph: nodes depend on each other in a cycle", a, b)
+  with pytest.raises(CycleError, match="graph: nodes depend on each other in a cycle"):
+    validate_nodes(Graph((_X, a, b)))
 
 
 def test_while_loops_of_tf1_are_fine():

@@ -12,6 +12,7 @@ from graftax.graphdef_ir import (
   TensorSpec,
   ancestors,
   tensor_spec,
+  topological_order,
   traits_of,
 )
 from graftax.savedmodel_io.signatures import Signature, Signatures
@@ -34,6 +35,9 @@ def graph_signatures(graph: Graph) -> Signatures:
   are gradients, updates of variables, and strings, which JAX cannot hold. What only these read is an output: the loss
   of a training graph. Inputs and outputs have the names of their tensors. If there are no outputs there is no
   signature.
+
+  Raises:
+    CycleError: there are no outputs, because nodes depend on each other in a cycle.
   """
   nodes = {node.name: node for node in graph.nodes}
   inputs = {node.name: TensorRef(node.name) for node in graph.nodes if traits_of(node.op).makes == "placeholder"}
@@ -41,6 +45,7 @@ def graph_signatures(graph: Graph) -> Signatures:
   fed = _reached_from(inputs, graph)
   chosen = {ref: spec for ref, spec in ends.items() if ref.node in fed} or ends
   if not chosen:
+    topological_order(graph.nodes)
     return Signatures({})
   outputs = {str(ref): ref for ref in sorted(chosen, key=str)}
   needed = ancestors(nodes, [ref.node for ref in chosen], control=False)

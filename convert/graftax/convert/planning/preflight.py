@@ -13,6 +13,7 @@ from graftax.convert.program import Program, UnavailableCapture, UnsafeCapture
 from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,
+  GraphError,
   Node,
   OpSignatures,
   UnsafeFileError,
@@ -61,13 +62,15 @@ def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | N
     fallback: the option of that name.
 
   Raises:
-    GraphError: a node, or a function that is called, is not well-formed.
+    GraphError: a node, or a function that is called, is not well-formed, or the function has more or fewer parameters
+      than inputs and captures.
     LibraryNotFoundError: the fallback is "tensorflow", some ops need it, and TensorFlow is not installed.
     ControlFlowError: TF1 control flow in it does not form conditionals and loops.
   """
   if not program.is_validated:
     gradients = [gradient.function for gradient in program.gradients.values()]
     validate_reachable(program.function, program.library, program.signatures, gradients)
+  _check_parameters(program)
   program = with_functional_control_flow(program)
   functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
   missing: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
@@ -89,6 +92,15 @@ def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | N
     frozenset(missing) - not_on_host,
     not_compiled,
   )
+
+
+def _check_parameters(program: Program) -> None:
+  function, num_inputs, num_captures = program.function, len(program.inputs.specs), len(program.captures)
+  if num_inputs + num_captures != len(function.parameters):
+    raise GraphError(
+      f"function {function.name!r} has {len(function.parameters)} parameters; expected {num_inputs + num_captures}, "
+      f"for {num_inputs} inputs and {num_captures} captures."
+    )
 
 
 def _nodes_without_lowering(

@@ -1,9 +1,12 @@
 """What preflight finds without TensorFlow."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from graftax.convert.planning.preflight import preflight
-from graftax.graphdef_ir import DType, LibraryNotFoundError
+from graftax.graphdef_ir import DType, GraphError, LibraryNotFoundError
 from graftax.testing.graph_builders import function, node, program
 
 _WITH_STRINGS = program(
@@ -21,3 +24,9 @@ def test_ops_that_the_host_runs_are_told_apart():
   found = preflight(_WITH_STRINGS)
   assert list(found.unsupported_ops) == ["AsString", "OddOp"]
   assert found.on_host == {"AsString"}
+
+
+def test_a_function_with_more_captures_than_parameters_is_refused():
+  whole = program(function("f", ["x"], [node("y", "Neg", "x", T=DType.FLOAT)], ["y"]))
+  with pytest.raises(GraphError, match="function 'f' has 1 parameters; expected 3, for 1 inputs and 2 captures"):
+    preflight(dataclasses.replace(whole, captures=(np.float32(1), np.float32(2))))
