@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from graftax.convert.planning.plan import Plan
-from graftax.graphdef_ir import Budget, FunctionRef, LimitExceededError, OpTraits, traits_of
+from graftax.graphdef_ir import Budget, FunctionRef, GraphError, LimitExceededError, OpTraits, traits_of
 from graftax.ops_jax import KNOWN_SIZE_LIMIT, CountedLoop, LoopLength, Value, is_known
 
 if TYPE_CHECKING:
@@ -317,8 +317,9 @@ def _are_equal(x: Value, y: Value) -> bool:
 
 
 def _function(value: Any) -> FunctionRef:
-  # Any: an attribute's value, which validation has found to be a function.
-  assert isinstance(value, FunctionRef), f"internal: {value!r} is not a function."
+  # Any: an attribute's value. Validation has found it to be a function, unless a pass has made the node.
+  if not isinstance(value, FunctionRef):
+    raise GraphError(f"a node calls {value!r}; expected a function.")
   return value
 
 

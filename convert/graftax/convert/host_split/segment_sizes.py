@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from graftax.convert.program import Program
-from graftax.graphdef_ir import DType, Node, Tensor, TensorRef
+from graftax.graphdef_ir import DType, GraphError, Node, Tensor, TensorRef
 
 __all__ = ["with_segment_sizes"]
 
@@ -32,7 +32,8 @@ def with_segment_sizes(program: Program) -> Program:
 def _with_size(node: Node) -> list[Node]:
   segments = node.inputs[_SEGMENT_IDS]
   dtype = node.attrs.get("Tsegmentids", DType.INT32)
-  assert isinstance(dtype, DType), f"internal: {node.name!r} has {dtype!r} for a dtype."
+  if not isinstance(dtype, DType):
+    raise GraphError(f"{node.op} node {node.name!r}: Tsegmentids is {dtype!r}; expected a dtype.")
   prefix = f"{node.name}/num_segments"
 
   def const(name: str, value: np.ndarray) -> Node:

@@ -6,12 +6,14 @@ list is a value: each push returns a new one, and conditionals and loops return 
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
+from graftax.graphdef_ir.errors import AttributeValueError
 from graftax.graphdef_ir.graph import Function, Node, Result, TensorRef
 from graftax.graphdef_ir.graph.traverse import topological_order
 from graftax.graphdef_ir.op_traits import traits_of
@@ -117,8 +119,7 @@ class _Threader:
       self._thread_callee(node, role, sorted(taken))
     for position, stack in taken.items():
       body.current[stack] = TensorRef(node.name, position)
-    types = node.attrs["T"]
-    assert isinstance(types, tuple), "internal: a While has a list of types."
+    types = _types(node, "T")
     return {**node.attrs, "T": tuple(DType.VARIANT if i in taken else t for i, t in enumerate(types))}
 
   def _conditional(self, node: Node, taken: Mapping[int, TensorRef], body: "_Body") -> dict[str, AttrValue]:
@@ -129,21 +130,28 @@ class _Threader:
       first = len(branch.results)
       ends_as_results = (Result(f"result_{first + k}", ref, DType.VARIANT) for k, ref in enumerate(ends))
       self._functions[name] = dataclasses.replace(branch, results=(*branch.results, *ends_as_results))
-    given, results = node.attrs["Tin"], node.attrs["Tout"]
-    assert isinstance(given, tuple), "internal: an If has a list of types."
-    assert isinstance(results, tuple), "internal: an If has a list of types."
+    given, results = _types(node, "Tin"), _types(node, "Tout")
     for k, position in enumerate(positions):
       body.current[taken[position]] = TensorRef(node.name, len(results) + k)
     types = tuple(DType.VARIANT if i + 1 in taken else t for i, t in enumerate(given))
     return {**node.attrs, "Tin": types, "Tout": (*results, *[DType.VARIANT] * len(positions))}
 
   def _thread_callee(self, node: Node, role: str, positions: Sequence[int]) -> tuple[str, list[TensorRef]]:
-    reference = node.attrs[role]
-    assert isinstance(reference, FunctionRef), f"internal: {node.op} has no function {role!r}."
+    reference = node.attrs.get(role)
+    if not isinstance(reference, FunctionRef):
+      raise AttributeValueError(f"{node.op} node {node.name!r}: {role} is {reference!r}; expected a function.")
     callee = self._functions[reference.name]
     names = [callee.parameters[position].name for position in positions]
     self._functions[reference.name], ends = self.thread(callee, names)
     return reference.name, ends
+
+
+def _types(node: Node, name: str) -> tuple[Any, ...]:
+  """Returns an attribute that is a list of types; the nodes may not have been validated."""
+  value = node.attrs.get(name)
+  if not isinstance(value, tuple):
+    raise AttributeValueError(f"{node.op} node {node.name!r}: {name} is {value!r}; expected a list of types.")
+  return value
 
 
 class _Body:

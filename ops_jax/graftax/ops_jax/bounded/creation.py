@@ -132,12 +132,14 @@ def _product(
     return None
   known, other = (size, multiple) if size.is_known else (multiple, size)
   if not known.is_known:
+    # No file reaches the assertion: an axis or a multiple whose size is not known has a length, by construction.
     assert length is not None and times is not None, "internal: a traced size has no length."
     # An invalid length stays invalid.
     return checked_length(length * times, (length == INVALID_LENGTH) | (times == INVALID_LENGTH))
   if known.offset == 1:
     return times if length is None else length
   traced = times if length is None else length
+  # That both are None was answered at the beginning.
   assert traced is not None, "internal: a traced size has no length."
   product = checked_length(traced * np.int32(known.offset), traced == INVALID_LENGTH)
   call.facts.with_entries(product, (Affine((), 0).plus(other, int(known.offset)),))

@@ -162,6 +162,7 @@ def _kept_axes(
 
 
 def _offset(entry: Affine | None) -> int:
+  # No file reaches the assertion: `_kept_axes` asks for entries that are not among those without a known size.
   assert entry is not None and entry.is_known, "internal: a size between bounded axes is not known."
   return int(entry.offset)
 
