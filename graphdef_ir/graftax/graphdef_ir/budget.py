@@ -23,6 +23,9 @@ __all__ = ["Budget", "Limits"]
 # That of complex128, the largest type of TensorFlow.
 _MAX_ITEMSIZE_BYTES = 16
 
+# See `text_bytes`.
+_TEXT_RATIO = 100
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -37,6 +40,8 @@ class Limits:
       results of calls that run node by node.
     array_ratio: `array_bytes` and `known_bytes` are at least as many times the size of all arguments and parameters of
       the call.
+    text_bytes: size of all strings together that one call makes on the host, 8 more for each. At least 100 times the
+      size of the arguments and constants of the call.
     steps: nodes that one call evaluates while it is traced, beyond `steps_per_node` for each node of the program.
       Entering a function counts as 20 nodes.
     run_steps: the same for a call that runs node by node: outside of `jit`, and on the host.
@@ -56,9 +61,10 @@ class Limits:
   array_bytes: int = 1 << 29
   known_bytes: int = 1 << 30
   array_ratio: int = 1000
+  text_bytes: int = 1 << 24
   steps: int = 100_000
   run_steps: int = 500_000
-  walk_steps: int = 1_000_000
+  walk_steps: int = 200_000
   steps_per_node: int = 200
   depth: int = 100
   unpacked_bytes: int = 1 << 36
@@ -86,6 +92,8 @@ class Budget:
     "_steps",
     "_steps_limit",
     "_steps_spent",
+    "_text_allowed",
+    "_text_bytes",
     "_unpacked_bytes",
     "_walk_steps",
     "limits",
@@ -113,7 +121,9 @@ class Budget:
     self._array_bytes = max(limits.array_bytes, limits.array_ratio * argument_bytes)
     self._known_allowed = max(limits.known_bytes, limits.array_ratio * argument_bytes)
     self._known_bytes = self._steps_spent = self._unpacked_bytes = self._walk_steps = 0
-    self._decoded_bytes = self._packed_bytes = 0
+    self._decoded_bytes = self._packed_bytes = self._text_bytes = 0
+    # Python takes about as long for a byte of a string as JAX for a thousand bytes of an array.
+    self._text_allowed = max(limits.text_bytes, _TEXT_RATIO * argument_bytes)
     self._lock = threading.Lock()
 
   def check_array(self, shape: Sequence[int], itemsize_bytes: int, where: str) -> None:
@@ -148,6 +158,27 @@ class Budget:
     if needed > self._known_allowed:
       what = f"{num_bytes} bytes while the function is traced, {needed} with those before it"
       raise _exceeded("known_bytes", needed, self._known_allowed, where, what)
+
+  def check_text(self, num_bytes: int, where: str) -> None:
+    """Raises if strings of so many bytes would be too much, without counting them.
+
+    Raises:
+      LimitExceededError: the sum would be above `text_bytes`.
+    """
+    needed = self._text_bytes + num_bytes
+    if needed > self._text_allowed:
+      what = f"{num_bytes} bytes of strings, {needed} with those before them"
+      raise _exceeded("text_bytes", needed, self._text_allowed, where, what)
+
+  def spend_text_bytes(self, num_bytes: int, where: str) -> None:
+    """Counts bytes of strings that a call made.
+
+    Raises:
+      LimitExceededError: the sum is above `text_bytes`.
+    """
+    self.check_text(num_bytes, where)
+    with self._lock:
+      self._text_bytes += num_bytes
 
   def spend_steps(self, num_steps: int, where: str) -> None:
     """Counts nodes that are evaluated, or rewritten, while a call is traced.

@@ -13,6 +13,15 @@ import pytest
 from graftax.convert.host_ops.examples import parse_example_v2
 from graftax.convert.host_ops.files import decode_compressed, decode_wav
 from graftax.convert.host_ops.images import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png
+from graftax.convert.host_ops.regex import static_regex_replace
+from graftax.convert.host_ops.strings import (
+  as_string,
+  reduce_join,
+  string_format,
+  string_join,
+  string_n_grams,
+  unsorted_segment_join,
+)
 from graftax.convert.host_ops.values import as_strings, string_array
 from graftax.graphdef_ir import Budget, DType, GraftaxError, LimitExceededError, Limits, PartialShape
 from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
@@ -234,3 +243,48 @@ def test_other_errors_of_pillow_are_typed(monkeypatch):
   monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", fail)
   with pytest.raises(GraftaxError, match="DecodePng: the PNG image is damaged: error: unpack requires a buffer"):
     decode_png(_context(), as_strings(data.getvalue()), dtype=DType.UINT8)
+
+
+_TEXT = string_array([b"a" * 1000])
+_LITTLE = Limits(text_bytes=10_000)
+
+
+@pytest.mark.parametrize(
+  "make",
+  [
+    lambda budget: static_regex_replace(_TEXT, pattern=b"a", rewrite=b"b" * 100, budget=budget),
+    lambda budget: string_join([_TEXT] * 20, budget=budget),
+    lambda budget: reduce_join(_TEXT.repeat(3), np.int32(0), separator=b"-" * 9000, budget=budget),
+    lambda budget: unsorted_segment_join(_TEXT, np.zeros(1, np.int32), np.int32((1 << 31) - 1), budget=budget),
+    lambda budget: as_string(np.ones(3, np.float32), width=1 << 30, budget=budget),
+    lambda budget: as_string(np.ones(3, np.float32), precision=1 << 30, budget=budget),
+    lambda budget: string_format([as_strings(_TEXT[0])] * 20, template=b"%s" * 20, budget=budget),
+    lambda budget: string_n_grams(
+      _TEXT,
+      np.array([0, 1]),
+      separator=b" ",
+      ngram_widths=(1 << 40,),
+      left_pad=b"l",
+      right_pad=b"r",
+      pad_width=-1,
+      preserve_short_sequences=False,
+      budget=budget,
+    ),
+  ],
+)
+def test_text_that_grows_is_refused_before_it_is_made(make):
+  with pytest.raises(LimitExceededError, match="bytes of strings.*the limit text_bytes is 10000"):
+    make(Budget(_LITTLE))
+
+
+def test_text_may_be_a_hundred_times_the_arguments_of_a_call():
+  budget = Budget(_LITTLE, argument_bytes=_TEXT.nbytes + 1000)
+  (replaced,) = static_regex_replace(_TEXT, pattern=b"a", rewrite=b"bb", budget=budget)
+  assert replaced == b"bb" * 1000
+
+
+def test_formats_with_other_characters_are_invalid():
+  with pytest.raises(InvalidInputError, match=r"fill is b'\\xff'"):
+    as_string(np.ones(1, np.float32), fill=b"\xff")
+  with pytest.raises(InvalidInputError, match="2 placeholders for 1 values"):
+    string_format([as_strings(_TEXT[0])], template=b"%s %s")

@@ -2,13 +2,14 @@
 
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import map_strings, scalar_string, string_array
-from graftax.graphdef_ir import optional_library
+from graftax.convert.host_ops.values import NO_BUDGET, map_strings, scalar_string, string_array
+from graftax.graphdef_ir import Budget, optional_library
 from graftax.ops_jax import InvalidInputError
 
 __all__ = [
@@ -21,26 +22,42 @@ __all__ = [
 
 _REWRITE = re.compile(rb"\\([0-9\\])|\\|[^\\]+", re.DOTALL)
 
+# The size of replacements is compared with the limit each time that so many bytes were added.
+_CHECKED_BYTES = 1 << 14
+
+# A match takes as long as so many bytes of text, or longer.
+_MATCH_BYTES = 32
+
 # Any in this module: google-re2 ships no type information.
 
 
 @host_op("StaticRegexReplace")
 def static_regex_replace(
-  input_: np.ndarray, *, pattern: bytes, rewrite: bytes, replace_global: bool = True
+  input_: np.ndarray, *, pattern: bytes, rewrite: bytes, replace_global: bool = True, budget: Budget = NO_BUDGET
 ) -> np.ndarray:
   r"""Returns the strings with matches of a pattern replaced. In the rewrite, `\1` is the first group.
 
   Raises:
     InvalidInputError: the pattern or the rewrite is malformed.
+    LimitExceededError: the results are too long.
   """
   compiled = _compile(pattern)
   template = _template(rewrite, compiled)
-  return map_strings(lambda item: _replace(compiled, template, item, replace_global), input_)
+
+  def spend(num_bytes: int) -> None:
+    budget.spend_text_bytes(num_bytes, "RegexReplace")
+
+  return map_strings(lambda item: _replace(compiled, template, item, replace_global, spend), input_)
 
 
 @host_op("RegexReplace")
 def regex_replace(
-  input_: np.ndarray, pattern: np.ndarray, rewrite: np.ndarray, *, replace_global: bool = True
+  input_: np.ndarray,
+  pattern: np.ndarray,
+  rewrite: np.ndarray,
+  *,
+  replace_global: bool = True,
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
   """Returns the strings with matches of a pattern replaced; see `static_regex_replace`."""
   return static_regex_replace(
@@ -48,6 +65,7 @@ def regex_replace(
     pattern=scalar_string(pattern, "RegexReplace: pattern"),
     rewrite=scalar_string(rewrite, "RegexReplace: rewrite"),
     replace_global=replace_global,
+    budget=budget,
   )
 
 
@@ -125,9 +143,15 @@ def _template(rewrite: bytes, compiled: Any) -> list[bytes | int]:
   return parts
 
 
-def _replace(compiled: Any, template: list[bytes | int], item: bytes, everywhere: bool) -> bytes:
-  """Returns `item` after RE2's GlobalReplace or Replace, which treat empty matches otherwise than Python's `sub`."""
+def _replace(
+  compiled: Any, template: list[bytes | int], item: bytes, everywhere: bool, spend: Callable[[int], None]
+) -> bytes:
+  """Returns `item` after RE2's GlobalReplace or Replace, which treat empty matches otherwise than Python's `sub`.
+
+  `spend` is called with the size of replacements before they are joined.
+  """
   parts: list[bytes] = []
+  size = 0
   position, last_end = 0, -1
   while position <= len(item):
     match = compiled.search(item, position)
@@ -141,7 +165,12 @@ def _replace(compiled: Any, template: list[bytes | int], item: bytes, everywhere
       parts.append(item[start : start + step])
       position = start + max(step, 1)
       continue
-    parts += (part if isinstance(part, bytes) else match[part] or b"" for part in template)
+    replacement = [part if isinstance(part, bytes) else match[part] or b"" for part in template]
+    size += _MATCH_BYTES + sum(map(len, replacement))
+    if size > _CHECKED_BYTES:
+      spend(size)
+      size = 0
+    parts += replacement
     position = last_end = end
     if not everywhere:
       break

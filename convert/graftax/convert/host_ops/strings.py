@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.unicode import decode_replacing
-from graftax.convert.host_ops.values import as_strings, map_strings, scalar_string, string_array
+from graftax.convert.host_ops.values import NO_BUDGET, as_strings, map_strings, num_bytes, scalar_string, string_array
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
 __all__ = [
@@ -29,6 +31,12 @@ __all__ = [
   "substr",
   "unsorted_segment_join",
 ]
+
+# What a string takes besides its bytes.
+_ITEM_BYTES = 8
+
+# Flags of C's printf.
+_FILLS = (b"", b" ", b"+", b"-", b"0", b"#")
 
 _HEXADECIMAL = re.compile(rb"[+-]?0[xX][0-9a-fA-F]+")
 _DECIMAL = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -108,16 +116,24 @@ def _start(item: bytes, length: int, position: int) -> int:
 
 
 @host_op("StringJoin", ignores=("N",))
-def string_join(inputs: list[np.ndarray], *, separator: bytes = b"") -> np.ndarray:
+def string_join(inputs: list[np.ndarray], *, separator: bytes = b"", budget: Budget = NO_BUDGET) -> np.ndarray:
   """Returns the elements of several arrays of one shape joined; scalars are joined with every element."""
   shape = next((array.shape for array in inputs if array.ndim), ())
+  count = math.prod(shape)
+  repeats = sum((num_bytes(array) if array.ndim else count * num_bytes(array)) for array in inputs)
+  budget.check_text(repeats + count * len(separator) * max(len(inputs) - 1, 0), "StringJoin")
   rows = [np.broadcast_to(array, shape).reshape(-1).tolist() for array in inputs]
   return string_array((separator.join(parts) for parts in zip(*rows, strict=True)), shape)
 
 
 @host_op("ReduceJoin")
 def reduce_join(
-  inputs: np.ndarray, reduction_indices: np.ndarray, *, keep_dims: bool = False, separator: bytes = b""
+  inputs: np.ndarray,
+  reduction_indices: np.ndarray,
+  *,
+  keep_dims: bool = False,
+  separator: bytes = b"",
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
   """Returns the strings joined along some axes, first along the first of them."""
   axes = [int(axis) % max(inputs.ndim, 1) for axis in np.reshape(reduction_indices, -1)]
@@ -125,6 +141,7 @@ def reduce_join(
   if not axes:
     # TensorFlow joins nothing if no axes are given.
     return inputs
+  budget.check_text(num_bytes(inputs) + inputs.size * len(separator), "ReduceJoin")
   # The first of the given axes is joined first.
   axes.reverse()
   moved = np.transpose(inputs, [*kept, *axes])
@@ -136,7 +153,12 @@ def reduce_join(
 
 @host_op("UnsortedSegmentJoin", ignores=("Tindices", "Tnumsegments"))
 def unsorted_segment_join(
-  inputs: np.ndarray, segment_ids: np.ndarray, num_segments: np.ndarray, *, separator: bytes = b""
+  inputs: np.ndarray,
+  segment_ids: np.ndarray,
+  num_segments: np.ndarray,
+  *,
+  separator: bytes = b"",
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
   """Returns the strings of each segment joined in their order.
 
@@ -152,7 +174,11 @@ def unsorted_segment_join(
     )
   if count < 0 or np.any((segment_ids < 0) | (segment_ids >= count)):
     raise InvalidInputError(f"UnsortedSegmentJoin: segment_ids are out of range for {count} segments.")
-  rows = inputs.reshape(segment_ids.size, -1)
+  rest = math.prod(inputs.shape[rank:])
+  budget.check_text(
+    num_bytes(inputs) + inputs.size * len(separator) + count * max(rest, 1) * _ITEM_BYTES, "UnsortedSegmentJoin"
+  )
+  rows = inputs.reshape(segment_ids.size, rest)
   segments: list[list[int]] = [[] for _ in range(count)]
   for row, segment in enumerate(segment_ids.reshape(-1).tolist()):
     segments[segment].append(row)
@@ -222,10 +248,20 @@ def as_string(
   shortest: bool = False,
   width: int = -1,
   fill: bytes = b"",
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
-  """Returns numbers as text, formatted as C's `printf` does."""
+  """Returns numbers as text, formatted as C's `printf` does.
+
+  Raises:
+    InvalidInputError: `fill` is none of the characters that TensorFlow accepts.
+    LimitExceededError: the width or the precision is too large.
+  """
   if input_.dtype == object:
     return input_
+  if fill not in _FILLS:
+    raise InvalidInputError(f"AsString: fill is {fill!r}; expected one of {', '.join(map(repr, _FILLS))}.")
+  # A float64 has up to 309 digits before its point.
+  budget.check_text(input_.size * (max(width, 0) + max(precision, 0) + _ITEM_BYTES), "AsString")
   kind = {"b": "s", "i": "d", "u": "d"}.get(input_.dtype.kind) or ("e" if scientific else "g" if shortest else "f")
   size = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
   template = f"%{fill.decode()}{size}{kind}"
@@ -314,8 +350,10 @@ def string_n_grams(
   right_pad: bytes,
   pad_width: int,
   preserve_short_sequences: bool,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the n-grams of each row, all of the first width before those of the next, and their row splits."""
+  _check_grams(data, data_splits, separator, ngram_widths, max(len(left_pad), len(right_pad)), pad_width, budget)
   rows: list[list[bytes]] = []
   for start, stop in zip(data_splits[:-1].tolist(), data_splits[1:].tolist(), strict=True):
     tokens = data[start:stop].tolist()
@@ -333,6 +371,28 @@ def string_n_grams(
   return string_array(gram for row in rows for gram in row), splits
 
 
+def _check_grams(
+  data: np.ndarray,
+  splits: np.ndarray,
+  separator: bytes,
+  widths: tuple[int, ...],
+  pad_bytes: int,
+  pad_width: int,
+  budget: Budget,
+) -> None:
+  """Raises if row splits do not divide the data, a width is not positive, or the n-grams are too large."""
+  if splits.size == 0 or splits[0] != 0 or np.any(splits[1:] < splits[:-1]) or splits[-1] != data.size:
+    raise InvalidInputError(f"StringNGrams: data_splits do not divide {data.size} strings.")
+  if any(width < 1 for width in widths):
+    raise InvalidInputError(f"StringNGrams: ngram_widths are {widths!r}; expected numbers of at least 1.")
+  num_rows = splits.size - 1
+  total = 0
+  for width in widths:
+    padding = max(_padding(width, pad_width), 0)
+    total += width * (num_bytes(data) + num_rows * 2 * padding * (pad_bytes + _ITEM_BYTES) + data.size * len(separator))
+  budget.check_text(total, "StringNGrams")
+
+
 def _padding(width: int, pad_width: int) -> int:
   return min(width - 1 if pad_width < 0 else pad_width, width - 1)
 
@@ -347,17 +407,27 @@ def _grams(
 
 @host_op("StringFormat", ignores=("T",))
 def string_format(
-  inputs: list[np.ndarray], *, template: bytes = b"%s", placeholder: bytes = b"%s", summarize: int = 3
+  inputs: list[np.ndarray],
+  *,
+  template: bytes = b"%s",
+  placeholder: bytes = b"%s",
+  summarize: int = 3,
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
   """Returns the template with scalars in place of the placeholders.
 
   Raises:
-    InvalidInputError: a value is not a scalar; TensorFlow's summaries of arrays are not implemented.
+    InvalidInputError: a value is not a scalar (TensorFlow's summaries of arrays are not implemented), or the template
+      has more or fewer placeholders than there are values.
+    LimitExceededError: the text is too long.
   """
   del summarize
-  parts = template.split(placeholder)
+  parts = template.split(placeholder) if placeholder else [template]
+  if len(parts) != len(inputs) + 1:
+    raise InvalidInputError(f"StringFormat: {len(parts) - 1} placeholders for {len(inputs)} values in {template!r}.")
   if any(np.ndim(value) for value in inputs):
     raise InvalidInputError("StringFormat: an input is an array; expected scalars.")
   texts = [scalar_string(value if value.dtype == object else as_string(value), "StringFormat") for value in inputs]
+  budget.check_text(len(template) + sum(map(len, texts)), "StringFormat")
   joined = b"".join(text for pair in zip(parts, [*texts, b""], strict=True) for text in pair)
   return as_strings(joined)

@@ -5,11 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
-__all__ = ["as_strings", "map_strings", "scalar_string", "string_array"]
+__all__ = ["NO_BUDGET", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
+
+# For calls of host ops as functions.
+NO_BUDGET = Budget()
 
 # Any in this module: elements are numbers or bytes.
+
+
+def num_bytes(array: Any) -> int:
+  """Returns the size of all strings of an array."""
+  return sum(map(len, as_strings(array).reshape(-1).tolist()))
 
 
 def string_array(items: Iterable[bytes], shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -41,10 +50,11 @@ def scalar_string(value: np.ndarray, what: str) -> bytes:
   """Returns the element of an array with one string.
 
   Raises:
-    InvalidInputError: it has more or fewer elements.
+    InvalidInputError: it has more or fewer elements, or is not a string.
   """
   if np.size(value) != 1:
     raise InvalidInputError(f"{what} has shape {list(np.shape(value))}; expected a scalar.")
   item = as_strings(value).reshape(-1)[0]
-  assert isinstance(item, bytes), f"internal: a string tensor holds {item!r}."
+  if not isinstance(item, bytes):
+    raise InvalidInputError(f"{what} is {type(item).__name__}; expected a string.")
   return item

@@ -36,12 +36,14 @@ class HostFunction:
     planner: plans the functions that it calls.
     plan: the plan of its function.
     num_nodes: the number of nodes that a call runs if it calls each function once.
+    constant_bytes: size of the constants of its function.
   """
 
   program: Program
   planner: Planner
   plan: Plan
   num_nodes: int
+  constant_bytes: int = 0
 
   def __repr__(self) -> str:
     return f"HostFunction({self.program.name!r})"
@@ -51,7 +53,8 @@ class HostFunction:
     with jax.core.eval_context(), jax.enable_x64(True):
       values = [_as_numpy(value) for value in flat]
       limits = self.planner.options.limits
-      budget = Budget(limits, num_nodes=self.num_nodes, argument_bytes=argument_bytes(values), is_traced=False)
+      num_bytes = argument_bytes(values) + self.constant_bytes
+      budget = Budget(limits, num_nodes=self.num_nodes, argument_bytes=num_bytes, is_traced=False)
       evaluator = Evaluator(self.planner, self.planner.options, State({}), None, policy=_HostPolicy(), budget=budget)
       with recursion_as_limit(self.program.name):
         return list(evaluator.run(self.plan, [*values, *self.program.captures]))
@@ -77,7 +80,9 @@ def plan_host_function(program: Program, limits: Limits | None = None) -> HostFu
     folder=program.folder,
   )
   num_nodes = sum(1 for _ in _reached_nodes(program))
-  return HostFunction(program, planner, planner.plan_root(program.function), num_nodes)
+  plan = planner.plan_root(program.function)
+  constants = [value for value in (*plan.constants.values(), *program.captures) if isinstance(value, np.ndarray)]
+  return HostFunction(program, planner, plan, num_nodes, argument_bytes(constants))
 
 
 class _HostPolicy:
@@ -96,8 +101,7 @@ class _HostPolicy:
     check_results(outputs, frame.budget, where)
     num_bytes = argument_bytes([value for value in outputs if isinstance(value, np.ndarray) and value.dtype == object])
     if num_bytes > _SMALL_BYTES:
-      frame.budget.check_array((num_bytes,), 1, where)
-      frame.budget.spend_known_bytes(num_bytes, where)
+      frame.budget.spend_text_bytes(num_bytes, where)
     return outputs
 
 
