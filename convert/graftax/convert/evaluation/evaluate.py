@@ -129,8 +129,11 @@ class Evaluator:
         try:
           outputs = run_step(frame, [slots[i] for i in step.inputs])
         except Exception as e:
-          frame.explain(e)
-          raise
+          refused = step.kernel.refusal(e)
+          frame.explain(refused or e)
+          if refused is None:
+            raise
+          raise refused from e
         for slot, output in zip(step.outputs, outputs, strict=True):
           slots[slot] = output
         for slot in step.frees:

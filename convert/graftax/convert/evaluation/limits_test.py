@@ -180,3 +180,61 @@ def test_a_constant_that_repeats_its_element_too_often_is_an_error():
   repeated = dataclasses.replace(whole, attrs={**whole.attrs, "value": Tensor.from_proto(tensor)})
   with pytest.raises(LimitExceededError, match=r"Const node 'c' needs 1073741824 bytes"):
     convert_program(_of_one_node([repeated, node("y", "AddV2", "x", "c", T=_F)], "y"))
+
+
+def _sized(op, values, dtype=_F, **attrs):
+  inputs = [const(f"in{i}", value) for i, value in enumerate(values)]
+  large = node("large", op, *(n.name for n in inputs), **attrs)
+  ends = [node("rank", "Rank", "large", T=dtype), node("y", "Cast", "rank", SrcT=_I, DstT=_F)]
+  return program(function("main", ["x"], [*inputs, large, *ends], ["y"]))
+
+
+_COLUMN, _ROW = (np.arange(2 << 14, dtype=np.float32).reshape(shape) for shape in ((-1, 1), (1, -1)))
+_HUGE = np.int64(1 << 40)
+_L = DType.INT64
+_LARGE = {
+  "range": ("Range", [np.int64(0), _HUGE, np.int64(1)], _L, {"Tidx": _L}),
+  "pad": ("Pad", [np.ones(2, np.float32), [[np.int64(0), _HUGE]]], _F, {"T": _F, "Tpaddings": _L}),
+  "space_to_batch": (
+    "SpaceToBatchND",
+    [np.ones((1, 2, 2), np.float32), [np.int64(1)], [[np.int64(0), _HUGE]]],
+    _F,
+    {"T": _F, "Tblock_shape": _L, "Tpaddings": _L},
+  ),
+  "broadcast": ("AddV2", [_COLUMN, _ROW], _F, {"T": _F}),
+  "diagonal": ("MatrixDiag", [_ROW], _F, {"T": _F}),
+  "einsum": ("Einsum", [np.ones(8, np.float32)], _F, {"T": _F, "N": 1, "equation": b"i->" + b"i" * 40}),
+  "dynamic_stitch": ("DynamicStitch", [[np.int32((1 << 31) - 1)], np.ones(1, np.float32)], _F, {"T": _F, "N": 1}),
+  "ragged_range": (
+    "RaggedRange",
+    [[np.int64(0)], [_HUGE], [np.int64(1)]],
+    _L,
+    {"T": _L, "Tsplits": _L},
+  ),
+  "ragged_to_tensor": (
+    "RaggedTensorToTensor",
+    [[np.int64(2), _HUGE], np.ones(2, np.float32), np.float32(0), np.array([0, 1, 2], np.int64)],
+    _F,
+    {"T": _F, "Tindex": _L, "Tshape": _L, "num_row_partition_tensors": 1, "row_partition_types": (b"ROW_SPLITS",)},
+  ),
+  "sparse_fill_empty_rows": (
+    "SparseFillEmptyRows",
+    [np.zeros((1, 2), np.int64), np.ones(1, np.float32), [_HUGE, np.int64(2)], np.float32(0)],
+    _L,
+    {"T": _F},
+  ),
+}
+
+
+@pytest.mark.parametrize("name", _LARGE)
+def test_results_that_are_much_larger_than_operands_are_refused_before_they_are_made(name):
+  op, values, dtype, attrs = _LARGE[name]
+  with pytest.raises(LimitExceededError, match=f"{op}.* needs .*array_bytes") as caught:
+    _run(_sized(op, [np.array(value) for value in values], dtype, **attrs))
+  assert caught.value.limit == "array_bytes"
+
+
+def test_shapes_that_do_not_fit_are_an_invalid_input_and_the_error_that_jax_raised():
+  with pytest.raises(InvalidInputError, match="AddV2 node 'large'.*do not fit the op.*broadcast") as caught:
+    _run(_sized("AddV2", [np.ones(3, np.float32), np.ones(2, np.float32)], T=_F))
+  assert isinstance(caught.value, type(caught.value.__cause__))

@@ -1,5 +1,8 @@
 """Errors that lowerings and kernels raise."""
 
+import functools
+from typing import Any
+
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 
 __all__ = [
@@ -10,7 +13,12 @@ __all__ = [
   "StaticInputError",
   "UnsupportedAttrError",
   "UnsupportedOpError",
+  "as_invalid_input",
 ]
+
+# What Python, NumPy and JAX raise for shapes, types and values that do not fit. Classes derived from them mean more,
+# such as that a value is traced, and stay as they are.
+_OF_BAD_INPUTS = frozenset({TypeError, ValueError, IndexError, KeyError, OverflowError, ZeroDivisionError})
 
 
 class UnsupportedOpError(UnsupportedError):
@@ -39,3 +47,28 @@ class SizeBoundError(GraftaxError, ValueError):
 
 class RegistrationError(GraftaxError, ValueError):
   """A lowering's Python signature does not fit the op, or the op is registered already."""
+
+
+def as_invalid_input(error: Exception, where: str) -> InvalidInputError | None:
+  """Returns the `InvalidInputError` for what a built-in lowering raised for inputs that do not fit together.
+
+  The result is an instance of the class of `error`, too. None if `error` says more already.
+
+  Args:
+    error: what the lowering raised.
+    where: the node.
+  """
+  if type(error) not in _OF_BAD_INPUTS and not isinstance(error, UnicodeError):
+    return None
+  text = " ".join(str(error).split()) or type(error).__name__
+  kind: Any = ValueError if isinstance(error, UnicodeError) else type(error)
+  return _as_invalid_input(kind)(f"{where}: the inputs or attributes do not fit the op: {text}")
+
+
+@functools.cache
+def _as_invalid_input(kind: Any) -> type[InvalidInputError]:
+  # Any: mypy does not accept a base that is a variable.
+  if issubclass(InvalidInputError, kind):
+    return InvalidInputError
+  name = InvalidInputError.__name__
+  return type(name, (InvalidInputError, kind), {"__doc__": InvalidInputError.__doc__, "__str__": Exception.__str__})

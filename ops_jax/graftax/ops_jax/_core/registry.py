@@ -3,7 +3,8 @@
 Positional parameters are the op's tensor inputs, in the op's order. Keyword-only parameters are its attributes.
 `Static[...]` marks an input that must be known while tracing. A first parameter annotated `Context` gives access to
 the program that contains the node; a keyword-only parameter annotated `IntegerFacts`, to what is known of traced
-integers. Attributes that several ops share are the keys of a `TypedDict`: `**attrs: Unpack[ConvAttrs]`.
+integers; one annotated `Budget`, to the limits of the call. Attributes that several ops share are the keys of a
+`TypedDict`: `**attrs: Unpack[ConvAttrs]`.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
@@ -50,6 +52,7 @@ class Lowering:
     ignores: attributes that the function does not need, such as types that the inputs have anyway.
     needs_context: whether the first argument is the `Context`.
     needs_facts: whether there is a keyword argument `facts`. A lowering with a `Context` reads the facts from there.
+    needs_budget: the same for a keyword argument `budget`.
     symbolic: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
     data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
   """
@@ -60,6 +63,7 @@ class Lowering:
   ignores: frozenset[str]
   needs_context: bool
   needs_facts: bool = False
+  needs_budget: bool = False
   symbolic: bool = False
   data_inputs: frozenset[str] = frozenset()
 
@@ -232,11 +236,13 @@ def _read_signature(registration: _Registration) -> Lowering:
   hints = typing.get_type_hints(function, include_extras=True)
   inputs: list[InputParameter] = []
   attrs: dict[str, Any] = {}
-  needs_context = needs_facts = False
+  needs_context = needs_facts = needs_budget = False
   for position, parameter in enumerate(inspect.signature(function).parameters.values()):
     hint = hints.get(parameter.name)
     if hint is IntegerFacts:
       needs_facts = True
+    elif hint is Budget:
+      needs_budget = True
     elif parameter.kind is parameter.KEYWORD_ONLY:
       if hint is None:
         raise RegistrationError(f"{_describe(function)}: attribute {parameter.name!r} has no type annotation.")
@@ -265,6 +271,7 @@ def _read_signature(registration: _Registration) -> Lowering:
     registration.ignores,
     needs_context,
     needs_facts=needs_facts,
+    needs_budget=needs_budget,
     symbolic=registration.symbolic or needs_context,
     data_inputs=registration.data_inputs,
   )

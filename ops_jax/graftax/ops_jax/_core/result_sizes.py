@@ -3,28 +3,44 @@
 Three checks share the work, because a size may be a number in the file or follow from the shapes of the inputs:
 
 - `check_sizes`: before a lowering whose inputs are declared as `StaticSize` or `StaticSizes`, the product of these;
-- `check_before_running`: before a lowering that runs at once, on arrays, the shapes of its results, if the sizes of its
-  inputs allow large ones;
+- `CheckSizes`: before a lowering that runs at once, on arrays, the shapes of its results, if the sizes of its inputs
+  and attributes allow large ones;
 - `check_results`: the shapes of results; enough if they are traced.
+
+A lowering that computes the size of its result from known values, in NumPy, asks its parameter `budget: Budget`.
 """
 
+import dataclasses
+import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from graftax.graphdef_ir import Budget
-from graftax.ops_jax._core.known import InconclusiveError
+from graftax.graphdef_ir import Budget, UnsupportedError
+from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError
+from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value
 
-__all__ = ["argument_bytes", "check_before_running", "check_results", "check_sizes"]
+__all__ = ["NO_BUDGET", "CheckSizes", "argument_bytes", "check_known", "check_results", "check_sizes", "factor_of"]
+
+# For calls of lowerings as functions. It counts nothing of what lowerings ask it, which are single arrays.
+NO_BUDGET = Budget()
 
 # Sizes, and lists of positions that lowerings compute from them in NumPy, are 64-bit integers.
 _ITEMSIZE_BYTES = 8
 
 # An array with at most so many elements is not compared with the limits.
 _SMALL = 1 << 20
+
+# Larger arrays are not sizes but data.
+_MOST_SIZES = 64
+
+# Shapes that a node remembers as checked.
+_MOST_KEYS = 16
 
 
 def argument_bytes(leaves: Iterable[Value]) -> int:
@@ -41,8 +57,8 @@ def argument_bytes(leaves: Iterable[Value]) -> int:
   return total
 
 
-def check_sizes(sizes: Iterable[int], budget: Budget, where: str) -> int:
-  """Returns the product of sizes that are numbers in the program; those that are symbolic or not positive are 1.
+def check_sizes(sizes: Iterable[int], budget: Budget, where: str) -> None:
+  """Checks the product of sizes that are numbers in the program; those that are symbolic or not positive are 1.
 
   Raises:
     LimitExceededError: so many elements need too much memory.
@@ -51,35 +67,147 @@ def check_sizes(sizes: Iterable[int], budget: Budget, where: str) -> int:
   product = math.prod(known)
   if product > _SMALL:
     budget.check_array(known, _ITEMSIZE_BYTES, where)
-  return product
 
 
-def check_before_running(
-  run: Callable[[], Sequence[Value]], inputs: Sequence[Value], product: int, budget: Budget, where: str
-) -> None:
-  """Checks the results of a lowering that allocates them when it runs.
-
-  Args:
-    run: runs the lowering.
-    inputs: its inputs. If one is traced, nothing is checked, because tracing allocates nothing.
-    product: the product of its static sizes.
-    budget: what is left of the limits.
-    where: the node, for messages.
+def check_known(shape: Iterable[Any], budget: Budget, op: str, itemsize_bytes: int = _ITEMSIZE_BYTES) -> None:
+  """Checks an array that a lowering is about to make of known values; symbolic dimensions count as 1.
 
   Raises:
-    LimitExceededError: a result is too large.
+    LimitExceededError: it needs too much memory.
   """
-  for value in jax.tree.leaves(inputs):
-    if isinstance(value, jax.core.Tracer):
-      return
-    product *= max(int(np.size(value)), 1)
-  if not budget.may_exceed_array_bytes(product):
-    return
+  budget.check_array([int(size) for size in shape if isinstance(size, (int, np.integer))], itemsize_bytes, op)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckSizes:
+  """Checks the results of a lowering that would allocate them at once, because none of its inputs is traced.
+
+  A result has at most as many elements as the product of the elements of all inputs (the square if there is only one),
+  of the integers that are static inputs, and of the integers among the attributes. If that may be too much, abstract
+  evaluation finds the shapes of the results first.
+
+  Attributes:
+    static: positions of the static inputs.
+    factor: the product of the integers among the attributes.
+    where: the node, for messages.
+  """
+
+  static: frozenset[int]
+  factor: int
+  where: str
+
+  def wrap(self, run: Run) -> Run:
+    """Returns a function that checks, and then calls `run`."""
+    checked: set[Any] = set()
+
+    def check(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      product = self._most_elements(inputs)
+      if product is not None and product > _SMALL and context.budget.may_exceed_array_bytes(product):
+        key = _key(inputs, self.static)
+        if key is None or key not in checked:
+          _check_abstractly(run, context, inputs, self.static, self.where)
+          # Values of other inputs do not decide on shapes: JAX does not know them.
+          if key is not None and len(checked) < _MOST_KEYS:
+            checked.add(key)
+      return run(context, inputs)
+
+    return check
+
+  def _most_elements(self, inputs: Sequence[Value]) -> int | None:
+    """Returns a bound for the elements of a result; None if an input is traced."""
+    product, num_arrays = self.factor, 0
+    for position, value in enumerate(inputs):
+      if isinstance(value, jax.core.Tracer):
+        return None
+      if position in self.static:
+        product *= _product(value)
+      elif isinstance(value, (np.ndarray, jax.Array)):
+        product *= value.size or 1
+        num_arrays += 1
+      elif not isinstance(value, (str, bytes, int)):
+        for leaf in jax.tree.leaves(value):
+          if isinstance(leaf, jax.core.Tracer):
+            return None
+          product *= max(int(getattr(leaf, "size", 1)), 1)
+          num_arrays += 1
+    # The rows and the columns of a result may come from the same axis, as those of a diagonal matrix do.
+    return product * product if num_arrays == 1 else product
+
+
+def factor_of(attrs: Mapping[str, Any]) -> int:
+  """Returns the product of the integers among the attributes of a node, such as the sizes of windows."""
+  return math.prod(_product(value) for value in attrs.values() if isinstance(value, (int, tuple)))
+
+
+def _product(value: Any) -> int:
+  """Returns the product of the absolute values of integers, without zeros; of anything else 1."""
+  if isinstance(value, enum.Enum):
+    return 1
+  if isinstance(value, int):
+    return abs(value) or 1
+  if isinstance(value, tuple):
+    return math.prod(map(_product, value))
+  if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= _MOST_SIZES:
+    return math.prod(abs(item) or 1 for item in value.reshape(-1).tolist())
+  return 1
+
+
+def _key(inputs: Sequence[Value], static: frozenset[int]) -> Any:
+  """Returns what decides on the shapes of results; None if that is not known."""
+  parts: list[Any] = []
+  for position, value in enumerate(inputs):
+    if position in static:
+      if isinstance(value, np.ndarray):
+        return None
+      parts.append(value)
+    elif isinstance(value, jax.Array) or (isinstance(value, np.ndarray) and value.dtype.kind not in "biuO"):
+      parts.append((value.shape, value.dtype))
+    else:
+      return None  # NumPy's integers are known to the lowering
+  return tuple(parts)
+
+
+def _check_abstractly(run: Run, context: Context, inputs: Sequence[Value], static: frozenset[int], where: str) -> None:
+  free = [None if i in static else value for i, value in enumerate(inputs)]
+  leaves, structure = jax.tree.flatten(free, is_leaf=lambda value: value is None)
+  # Large arrays become abstract, so that nothing is computed with them in NumPy.
+  large = [i for i, leaf in enumerate(leaves) if _is_large(leaf)]
+
+  def arrays(*abstract: Value) -> list[Value]:
+    values = list(leaves)
+    for i, value in zip(large, abstract, strict=True):
+      values[i] = value
+    given = jax.tree.unflatten(structure, values)
+    given = [value if i in static else new for i, (value, new) in enumerate(zip(inputs, given, strict=True))]
+    outputs = jax.tree.leaves(run(_ReadOnly(context), given))
+    return [leaf for leaf in outputs if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != object]
+
   try:
-    shapes = jax.eval_shape(lambda: [value for value in run() if isinstance(value, (jax.Array, np.ndarray))])
-  except jax.errors.JAXTypeError:
-    return  # the lowering needs values, of arrays that exist
-  check_results(shapes, budget, where)
+    shapes = jax.eval_shape(arrays, *[leaves[i] for i in large])
+  except (jax.errors.JAXTypeError, UnsupportedError, _WritesError):
+    return  # the lowering needs values, of arrays that exist; or it changes an array that exists
+  for shape in shapes:
+    context.budget.check_array(shape.shape, getattr(shape.dtype, "itemsize", 1), where)
+
+
+def _is_large(leaf: Value) -> bool:
+  return isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != object and leaf.size > KNOWN_SIZE_LIMIT
+
+
+class _WritesError(Exception):
+  """A lowering has an effect."""
+
+
+class _ReadOnly:
+  """A context without effects."""
+
+  def __init__(self, context: Context) -> None:
+    self._context = context
+
+  def __getattr__(self, name: str) -> Any:
+    if name in ("write", "call", "pure", "detached", "loop_length"):
+      raise _WritesError
+    return getattr(self._context, name)
 
 
 def check_results(results: Iterable[Value], budget: Budget, where: str) -> None:

@@ -34,12 +34,14 @@ class CallLowering:
     attrs: the decoded attributes.
     needs_context: whether the first argument is the `Context`.
     needs_facts: whether there is a keyword argument `facts`, with facts about traced integers.
+    needs_budget: whether there is a keyword argument `budget`, with what is left of the limits of the call.
   """
 
   function: Callable[..., Any]
   attrs: Mapping[str, Any]
   needs_context: bool
   needs_facts: bool = False
+  needs_budget: bool = False
 
   def __str__(self) -> str:
     attrs = ", ".join(f"{name}={value!r}" for name, value in self.attrs.items())
@@ -48,13 +50,15 @@ class CallLowering:
   def run(self) -> Run:
     """Returns the call as a function of flat inputs."""
     function = functools.partial(self.function, **self.attrs) if self.attrs else self.function
-    needs_context, needs_facts = self.needs_context, self.needs_facts
+    needs_context, needs_facts, needs_budget = self.needs_context, self.needs_facts, self.needs_budget
 
     def call(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       if needs_context:
         outputs = function(context, *inputs)
       elif needs_facts:
         outputs = function(*inputs, facts=context.facts)
+      elif needs_budget:
+        outputs = function(*inputs, budget=context.budget)
       else:
         outputs = function(*inputs)
       return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)

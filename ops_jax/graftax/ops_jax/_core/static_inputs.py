@@ -11,7 +11,7 @@ import numpy as np
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.registry import Lowering
-from graftax.ops_jax._core.result_sizes import check_before_running, check_sizes
+from graftax.ops_jax._core.result_sizes import check_sizes
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value
 
@@ -44,13 +44,12 @@ class DecodeStatic:
       for position, kind, what in decoders:
         decoded[position] = static_value(inputs[position], kind, what)
       if self.sizes:
-        check(context, inputs, decoded)
+        check(context, decoded)
       return run(context, decoded)
 
-    def check(context: Context, inputs: Sequence[Value], decoded: Sequence[Value]) -> None:
+    def check(context: Context, decoded: Sequence[Value]) -> None:
       sizes = [size for i in self.sizes for size in (decoded[i] if isinstance(decoded[i], tuple) else (decoded[i],))]
-      product = check_sizes(sizes, context.budget, self.where)
-      check_before_running(lambda: run(context, decoded), inputs, product, context.budget, self.where)
+      check_sizes(sizes, context.budget, self.where)
 
     return decode
 

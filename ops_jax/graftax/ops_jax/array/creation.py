@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, as_known, canonical_dtype, is_small, to_dtype
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, is_known, is_symbolic
 from graftax.ops_jax.variants.arithmetic import zeros_of_variant
 from graftax.ops_jax.variants.structures import is_variant
@@ -89,6 +91,7 @@ def range_(
   delta: Static[np.ndarray],
   *,
   Tidx: np.dtype = INT32,
+  budget: Budget = NO_BUDGET,
 ) -> Array:
   """Returns evenly spaced numbers from `start` up to `limit`, which is excluded.
 
@@ -99,12 +102,14 @@ def range_(
     limit: scalar; may be a symbolic dimension.
     delta: scalar step, not 0.
     Tidx: dtype of all of them.
+    budget: is asked for memory.
 
   Returns:
     `[ceil((limit - start) / delta)]`, of the same dtype; known if it is small.
 
   Raises:
-    InvalidInputError: the step is 0 or points away from `limit`.
+    InvalidInputError: the step is 0 or points away from `limit`, or a number is infinite or NaN.
+    LimitExceededError: the range needs too much memory.
 
   Differs from TF: a range over symbolic dimensions whose step points away from `limit` is empty instead of raising an
   error.
@@ -119,7 +124,12 @@ def range_(
   if jnp.issubdtype(Tidx, jnp.integer):
     size = -((int(last) - int(first)) // -int(step))
   else:
-    size = int(np.ceil(np.abs((last - first) / step)))
+    with np.errstate(all="ignore"):
+      steps = np.ceil(np.abs((last - first) / step))
+    if not np.isfinite(steps):
+      raise InvalidInputError(f"Range: {first} to {last} by {step} is not a finite number of steps.")
+    size = int(steps)
+  check_known((size,), budget, "Range", max(np.dtype(Tidx).itemsize, 1))
   if is_small((size,)):
     with np.errstate(all="ignore"):
       return (np.arange(size).astype(Tidx) * np.asarray(step, Tidx) + np.asarray(first, Tidx)).astype(Tidx)

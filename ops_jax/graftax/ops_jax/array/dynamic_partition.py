@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import as_known
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, is_known
 
 __all__ = ["dynamic_partition", "dynamic_stitch"]
@@ -43,7 +45,7 @@ def dynamic_partition(data: Array, partitions: Static[np.ndarray], *, num_partit
 
 
 @register("DynamicStitch", "ParallelDynamicStitch", ignores=("T", "N"), symbolic=True)
-def dynamic_stitch(indices: list[Array], data: list[Array]) -> Array:
+def dynamic_stitch(indices: list[Array], data: list[Array], *, budget: Budget = NO_BUDGET) -> Array:
   """Collects rows into one array at given positions.
 
   Source ops: `tf.raw_ops.DynamicStitch`, `tf.raw_ops.ParallelDynamicStitch`.
@@ -52,6 +54,7 @@ def dynamic_stitch(indices: list[Array], data: list[Array]) -> Array:
     indices: integer arrays, the position of each row. Must be known, because the largest one decides the result's
       shape. To bound it while tracing, use `tf.scatter_nd` or `tf.tensor_scatter_nd_update` with a constant shape.
     data: for each, `[*indices.shape, *rest]`.
+    budget: is asked for memory.
 
   Returns:
     `[max(indices) + 1, *rest]`; of several rows with one position the last one stays; positions without a row are 0.
@@ -60,6 +63,7 @@ def dynamic_stitch(indices: list[Array], data: list[Array]) -> Array:
   Raises:
     StaticInputError: `indices` depends on traced data.
     InvalidInputError: a shape does not fit, or a position is negative.
+    LimitExceededError: the result needs too much memory.
   """
   if any(isinstance(i, jax.core.Tracer) for i in indices):
     raise StaticInputError(
@@ -76,6 +80,7 @@ def dynamic_stitch(indices: list[Array], data: list[Array]) -> Array:
   if np.any(targets < 0):
     raise InvalidInputError(f"DynamicStitch: indices must not be negative; got {targets.min()}.")
   size = int(targets.max()) + 1 if targets.size else 0
+  check_known((size, *rest), budget, "DynamicStitch", max(data[0].dtype.itemsize, 8))
   sources = np.full(size, -1)
   sources[targets] = np.arange(targets.size)
   known = all(map(is_known, data))

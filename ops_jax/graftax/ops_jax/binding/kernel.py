@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graftax.graphdef_ir import AttrValue, Node, OpSignature, traits_of
-from graftax.ops_jax._core.errors import RegistrationError
+from graftax.ops_jax._core.errors import InvalidInputError, RegistrationError, as_invalid_input
 from graftax.ops_jax._core.precision import promote_floats
 from graftax.ops_jax._core.registry import Lowering
 from graftax.ops_jax._core.registry import lowering as registered_lowering
+from graftax.ops_jax._core.result_sizes import CheckSizes, factor_of
 from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_function, group_lists
 from graftax.ops_jax._core.static_inputs import decode_static
 from graftax.ops_jax.binding.attributes import decode_attrs
@@ -26,6 +27,9 @@ from graftax.ops_jax.bounded.dispatch import carry_bounded
 from graftax.ops_jax.int64_pairs.dispatch import DispatchInt64Pairs, data_positions, has_int64, needs_all_bits
 
 __all__ = ["Kernel", "bind", "context_kernel"]
+
+# Ops that run a program, whose parts are checked: evaluating them twice would take twice as long.
+_PROGRAMS = frozenset({"XlaCallModule"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,16 +40,20 @@ class Kernel:
     where: op, node and function, for messages.
     stages: the steps that process the inputs, in this order, before the call.
     call: the lowering's function with its attributes.
+    sizes: what is checked right before the call; None for ops that call functions, whose nodes are checked.
     run: `(context, flat inputs) -> flat outputs`: the stages and the call, composed once.
   """
 
   where: str
   stages: tuple[Stage, ...]
   call: CallLowering
+  sizes: CheckSizes | None = dataclasses.field(default=None, repr=False)
   run: Run = dataclasses.field(init=False, repr=False, compare=False)
 
   def __post_init__(self) -> None:
     run = self.call.run()
+    if self.sizes is not None:
+      run = self.sizes.wrap(run)
     for stage in reversed(self.stages):
       run = stage.wrap(run)
     object.__setattr__(self, "run", run)
@@ -54,6 +62,15 @@ class Kernel:
   def is_pure(self) -> bool:
     """Whether the lowering does not receive the context, and so cannot read state."""
     return not self.call.needs_context
+
+  def refusal(self, error: Exception) -> InvalidInputError | None:
+    """Returns the error to raise in place of what `run` raised, if that does not say that the inputs are invalid.
+
+    Errors of lowerings that others have registered are theirs.
+    """
+    module = getattr(self.call.function, "__module__", "")
+    is_ours = module.startswith("graftax.") and not module.endswith("_test")
+    return as_invalid_input(error, self.where) if is_ours else None
 
   def __str__(self) -> str:
     return "\n  ".join([f"{self.where}: {self.call}", *map(str, self.stages)])
@@ -117,7 +134,7 @@ def _bind(
       f"{[parameter.name for parameter in lowering.inputs]!r}."
     )
   decoded = decode_attrs(node, attrs, signature, lowering, where)
-  call = CallLowering(lowering.function, decoded, lowering.needs_context, lowering.needs_facts)
+  call = CallLowering(lowering.function, decoded, lowering.needs_context, lowering.needs_facts, lowering.needs_budget)
   # Binding takes half of the conversion time of a large graph, so the stages are collected without a comprehension.
   stages = [*outer]
   for stage in (
@@ -127,7 +144,14 @@ def _bind(
   ):
     if stage is not None:
       stages.append(stage)
-  return Kernel(where, tuple(stages), call)
+  return Kernel(where, tuple(stages), call, _check_sizes(node.op, lowering, decoded, where))
+
+
+def _check_sizes(op: str, lowering: Lowering, attrs: Mapping[str, Any], where: str) -> CheckSizes | None:
+  if traits_of(op).calls is not None or op in _PROGRAMS:
+    return None
+  static = frozenset(i for i, parameter in enumerate(lowering.inputs) if parameter.static_type is not None)
+  return CheckSizes(static, factor_of(attrs), where)
 
 
 def _dispatch_pairs(

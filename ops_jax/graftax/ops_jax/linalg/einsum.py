@@ -1,16 +1,23 @@
 """Sums of products by subscript equations: Einsum, XlaEinsum."""
 
+from typing import Any
+
 import jax.numpy as jnp
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array
 
 __all__ = ["einsum", "xla_einsum"]
 
+# As many as NumPy's arrays may have. XLA takes long for more.
+_MOST_AXES = 64
+
 
 @register("Einsum", ignores=("T", "N"))
-def einsum(inputs: list[Array], *, equation: str) -> Array:
+def einsum(inputs: list[Array], *, equation: str, budget: Budget = NO_BUDGET) -> Array:
   """Computes the sum of products that an equation in Einstein's notation describes.
 
   Source op: `tf.raw_ops.Einsum`.
@@ -19,20 +26,26 @@ def einsum(inputs: list[Array], *, equation: str) -> Array:
     inputs: the operands, one per comma-separated term; any numeric dtype.
     equation: for example `"bij,bjk->bik"`. A label that occurs twice in a term takes its diagonal; one that occurs
       twice in the result writes to a diagonal of zeros; `...` denotes leading axes that broadcast.
+    budget: is asked for memory.
 
   Returns:
     Axes as the right side names them, dtype of the inputs.
 
   Raises:
     InvalidInputError: the equation and the shapes do not fit.
+    LimitExceededError: the result needs too much memory.
   """
   operands = [jnp.asarray(x) for x in inputs]
   left, arrow, right = equation.replace(" ", "").partition("->")
   terms = left.split(",")
   if len(terms) != len(operands) or not arrow:
     raise InvalidInputError(f"Einsum: equation {equation!r} does not fit {len(operands)} inputs; expected 'a,b->c'.")
-  _check_sizes(equation, terms, operands)
+  sizes = _check_sizes(equation, terms, operands)
   output = _labels(right)
+  # A label that occurs several times makes a result larger than all operands.
+  check_known((sizes.get(label, 1) for label in output), budget, "Einsum", operands[0].dtype.itemsize)
+  if len(output) > _MOST_AXES:
+    raise InvalidInputError(f"Einsum: the result has {len(output)} axes; expected at most {_MOST_AXES}.")
   distinct = list(dict.fromkeys(output))
   if any("..." in term for term in terms) and "..." not in distinct:
     # TensorFlow accepts an ellipsis that the result lacks only if it covers no axis.
@@ -47,7 +60,7 @@ def einsum(inputs: list[Array], *, equation: str) -> Array:
 
 
 @register("XlaEinsum", ignores=("T",))
-def xla_einsum(a: Array, b: Array, *, equation: str) -> Array:
+def xla_einsum(a: Array, b: Array, *, equation: str, budget: Budget = NO_BUDGET) -> Array:
   """Computes the sum of products of two operands by an equation without ellipsis.
 
   Source op: `XlaEinsum` (tf2xla).
@@ -56,11 +69,12 @@ def xla_einsum(a: Array, b: Array, *, equation: str) -> Array:
     a: first operand.
     b: second operand, dtype of `a`.
     equation: for example `"ab,bc->ac"`.
+    budget: is asked for memory.
 
   Returns:
     Axes as the right side names them, dtype of `a`.
   """
-  return einsum([a, b], equation=equation)
+  return einsum([a, b], equation=equation, budget=budget)
 
 
 def _labels(term: str) -> list[str]:
@@ -69,9 +83,10 @@ def _labels(term: str) -> list[str]:
   return [*before, *([dots] if dots else []), *after]
 
 
-def _check_sizes(equation: str, terms: list[str], operands: list[Array]) -> None:
+def _check_sizes(equation: str, terms: list[str], operands: list[Array]) -> dict[str, Any]:
+  """Returns the sizes of the labels."""
   # jnp.einsum lets axes of size 1 broadcast under an ordinary label; TensorFlow raises an error.
-  sizes: dict[str, int] = {}
+  sizes: dict[str, Any] = {}
   for term, operand in zip(terms, operands, strict=True):
     labels = _labels(term)
     named = len(labels) - labels.count("...")
@@ -89,6 +104,7 @@ def _check_sizes(equation: str, terms: list[str], operands: list[Array]) -> None
           f"Einsum: equation {equation!r}: label {label!r} has sizes {sizes[label]} and {size} "
           f"(shapes {[x.shape for x in operands]})."
         )
+  return sizes
 
 
 def _einsum(equation: str, left: str, output: list[str], operands: list[Array]) -> Array:

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.graphdef_ir import DType
+from graftax.graphdef_ir import Budget, DType
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, StaticSize, Unconverted, Value, shape_vector
 from graftax.ops_jax.array.gather import positions_or_end
 from graftax.ops_jax.variants.structures import (
@@ -268,21 +269,25 @@ def tensor_list_gather(
 
 
 @register("TensorListScatter", ignores=_IGNORES)
-def tensor_list_scatter(tensor: Array, indices: Array, element_shape: Value) -> TensorList:
+def tensor_list_scatter(
+  tensor: Array, indices: Array, element_shape: Value, *, budget: Budget = NO_BUDGET
+) -> TensorList:
   """Returns a list with slices of `[n, ...]` at `[n]` indices, as long as the largest index needs.
 
   Source op: `tf.raw_ops.TensorListScatter`.
   """
-  return _scatter(tensor, indices, -1)
+  return _scatter(tensor, indices, -1, budget)
 
 
 @register("TensorListScatterV2", ignores=_IGNORES)
-def tensor_list_scatter_v2(tensor: Array, indices: Array, element_shape: Value, num_elements: StaticSize) -> TensorList:
+def tensor_list_scatter_v2(
+  tensor: Array, indices: Array, element_shape: Value, num_elements: StaticSize, *, budget: Budget = NO_BUDGET
+) -> TensorList:
   """Returns a list of `num_elements` (-1: as the largest index needs) with slices of `[n, ...]` at `[n]` indices.
 
   Source op: `tf.raw_ops.TensorListScatterV2`.
   """
-  return _scatter(tensor, indices, num_elements)
+  return _scatter(tensor, indices, num_elements, budget)
 
 
 @register("TensorListScatterIntoExistingList", ignores=("element_dtype",))
@@ -299,6 +304,7 @@ def tensor_list_scatter_into_existing_list(
   tensor_list = _with_elements_like(only(input_handle, TensorList, None, what), element, what)
   if not isinstance(indices, jax.core.Tracer) and tensor_list.has_static_length:
     needed = int(np.max(np.asarray(indices), initial=-1)) + 1
+    check_known((needed, *tensor.shape[1:]), ctx.budget, what)
     tensor_list = tensor_list.with_length(larger(needed, tensor_list.static_length(what)))
   return dataclasses.replace(tensor_list, buffer=_with_slices(tensor_list.buffer, indices, tensor))
 
@@ -473,12 +479,13 @@ def _repeated(size: Size, times: Size) -> Array:
   return jnp.broadcast_to(jnp.asarray(size, dtype), (times,))
 
 
-def _scatter(tensor: Array, indices: Array, num_elements: int) -> TensorList:
+def _scatter(tensor: Array, indices: Array, num_elements: int, budget: Budget) -> TensorList:
   length = num_elements
   if isinstance(length, int) and length < 0:
     if isinstance(indices, jax.core.Tracer):
       raise StaticInputError("TensorListScatter: indices depend on traced data, so num_elements must be given.")
     length = int(np.max(np.asarray(indices), initial=-1)) + 1
+    check_known((length, *tensor.shape[1:]), budget, "TensorListScatter")
   return TensorList.of(_with_slices(jnp.zeros((length, *tensor.shape[1:]), tensor.dtype), indices, tensor))
 
 

@@ -5,13 +5,15 @@ A cross takes one value of every column of a row, in all combinations; the last 
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from graftax.graphdef_ir import DType
+from graftax.graphdef_ir import Budget, DType
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Value
 
@@ -22,6 +24,9 @@ _LARGEST = (1 << 63) - 1
 _MULTIPLIER = 0xC6A4A7935BD1E995
 
 _STRINGS = "Compute the strings' buckets outside, with StringToHashBucketFast, and cross these."
+
+# What a number, or the list of a row, takes in Python, and in time as memory.
+_CROSS_BYTES = 256
 
 # The values of each row of one column.
 _Column = list[list[int]]
@@ -49,6 +54,7 @@ def sparse_cross(
   hashed_output: bool,
   num_buckets: int,
   hash_key: int,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns the crosses of every row of sparse and dense columns as hash buckets, in a sparse tensor.
 
@@ -62,6 +68,7 @@ def sparse_cross(
     hashed_output: must be set; otherwise the results are strings.
     num_buckets: number of hash buckets; 0 for all numbers that are not negative.
     hash_key: where the hash begins.
+    budget: is asked for memory.
 
   Returns:
     Coordinates `[crosses, 2]`, buckets `[crosses]`, dense shape `[2]`, all int64.
@@ -69,10 +76,15 @@ def sparse_cross(
   Raises:
     StaticInputError: an input depends on traced data, and with it the shape of the result.
     UnsupportedAttrError: the op works on strings.
+    InvalidInputError: the columns differ in their number of rows, or a row is out of range.
+    LimitExceededError: there are too many crosses.
   """
   _check_hashed("SparseCross", hashed_output)
-  columns = [*_sparse_columns("SparseCross", indices, values, shapes), *_dense_columns("SparseCross", dense_inputs)]
-  return _as_sparse(_crosses("SparseCross", columns, hash_key, num_buckets))
+  columns = [
+    *_sparse_columns("SparseCross", indices, values, shapes, budget),
+    *_dense_columns("SparseCross", dense_inputs),
+  ]
+  return _as_sparse(_crosses("SparseCross", columns, hash_key, num_buckets, budget))
 
 
 @register(
@@ -93,6 +105,7 @@ def ragged_cross(
   hash_key: int,
   out_values_type: DType,
   out_row_splits_type: np.dtype,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the crosses of every row of ragged, sparse and dense columns as hash buckets, in a ragged tensor.
 
@@ -111,6 +124,7 @@ def ragged_cross(
     hash_key: where the hash begins.
     out_values_type: int64.
     out_row_splits_type: int32 or int64.
+    budget: is asked for memory.
 
   Returns:
     Buckets `[crosses]` int64, and row splits `[batch + 1]` of `out_row_splits_type`.
@@ -118,6 +132,8 @@ def ragged_cross(
   Raises:
     StaticInputError: an input depends on traced data, and with it the shape of the result.
     UnsupportedAttrError: the op works on strings.
+    InvalidInputError: the columns differ in their number of rows, or a row is out of range.
+    LimitExceededError: there are too many crosses.
   """
   del out_values_type
   _check_hashed("RaggedCross", hashed_output)
@@ -127,15 +143,15 @@ def ragged_cross(
   ]
   of_kind = {
     "R": iter([_by_splits(values, splits) for values, splits in zip(*ragged, strict=True)]),
-    "S": iter(_sparse_columns("RaggedCross", sparse_indices, sparse_values, sparse_shape)),
+    "S": iter(_sparse_columns("RaggedCross", sparse_indices, sparse_values, sparse_shape, budget)),
     "D": iter(_dense_columns("RaggedCross", dense_inputs)),
   }
-  rows = _crosses("RaggedCross", [next(of_kind[kind]) for kind in input_order], hash_key, num_buckets)
+  rows = _crosses("RaggedCross", [next(of_kind[kind]) for kind in input_order], hash_key, num_buckets, budget)
   splits = np.cumsum([0, *map(len, rows)])
   return np.array([value for row in rows for value in row], np.int64), splits.astype(out_row_splits_type)
 
 
-def _crosses(op: str, columns: Sequence[_Column], start: int, num_buckets: int) -> list[list[int]]:
+def _crosses(op: str, columns: Sequence[_Column], start: int, num_buckets: int, budget: Budget) -> list[list[int]]:
   """Returns the buckets of the crosses of every row."""
   batches = sorted({len(column) for column in columns})
   if len(batches) > 1:
@@ -145,16 +161,22 @@ def _crosses(op: str, columns: Sequence[_Column], start: int, num_buckets: int) 
     words = [feature & _WORD for feature in (start, *features)]
     return functools.reduce(_combined, words) % (num_buckets if num_buckets > 0 else _LARGEST)
 
-  return [[cross(features) for features in itertools.product(*row)] for row in zip(*columns, strict=True)]
+  rows = list(zip(*columns, strict=True))
+  check_known((sum(math.prod(map(len, row)) for row in rows),), budget, op, _CROSS_BYTES)
+  return [[cross(features) for features in itertools.product(*row)] for row in rows]
 
 
 def _sparse_columns(
-  op: str, indices: Sequence[Value], values: Sequence[Value], shapes: Sequence[Value]
+  op: str, indices: Sequence[Value], values: Sequence[Value], shapes: Sequence[Value], budget: Budget
 ) -> list[_Column]:
   known = (_known(op, name, x) for name, x in (("indices", indices), ("values", values), ("shapes", shapes)))
   columns = []
   for coordinates, features, shape in zip(*known, strict=True):
-    counts = np.bincount(coordinates[:, 0], minlength=int(shape[0]))
+    num_rows = int(shape[0])
+    check_known((max(num_rows, 0),), budget, op, _CROSS_BYTES)
+    if np.any((coordinates[:, 0] < 0) | (coordinates[:, 0] >= num_rows)):
+      raise InvalidInputError(f"{op}: a row of indices is out of range for {num_rows} rows.")
+    counts = np.bincount(coordinates[:, 0], minlength=num_rows)
     columns.append(_by_splits(features, np.cumsum([0, *counts])))
   return columns
 

@@ -3,7 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.graphdef_ir import Budget
+from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, Value, namespace
 
 __all__ = ["sparse_fill_empty_rows", "sparse_fill_empty_rows_grad", "sparse_slice", "sparse_split"]
@@ -11,7 +14,12 @@ __all__ = ["sparse_fill_empty_rows", "sparse_fill_empty_rows_grad", "sparse_slic
 
 @register("SparseFillEmptyRows", ignores=("T",))
 def sparse_fill_empty_rows(
-  indices: Static[np.ndarray], values: Array, dense_shape: Static[tuple[int, ...]], default_value: Array
+  indices: Static[np.ndarray],
+  values: Array,
+  dense_shape: Static[tuple[int, ...]],
+  default_value: Array,
+  *,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[Value, Value, Value, Value]:
   """Inserts one value at the start of every empty row of a sparse matrix.
 
@@ -22,14 +30,22 @@ def sparse_fill_empty_rows(
     values: `[nnz]`, any dtype.
     dense_shape: `[rank]`.
     default_value: scalar, dtype of `values`.
+    budget: is asked for memory.
 
   Returns:
     Coordinates, values, which rows were empty, and for each input value its new position.
 
   Raises:
     StaticInputError: `indices` depends on traced data.
+    InvalidInputError: the shape is negative or empty, or a row lies outside of it.
+    LimitExceededError: there are too many empty rows.
   """
+  if not dense_shape or min(dense_shape) < 0:
+    raise InvalidInputError(f"SparseFillEmptyRows: dense_shape is {dense_shape}; expected sizes of at least 0.")
   num_rows = dense_shape[0]
+  if np.any((indices[:, 0] < 0) | (indices[:, 0] >= num_rows)):
+    raise InvalidInputError(f"SparseFillEmptyRows: a row of indices is out of range for {num_rows} rows.")
+  check_known((num_rows, indices.shape[1]), budget, "SparseFillEmptyRows")
   is_empty = np.bincount(indices[:, 0], minlength=num_rows)[:num_rows] == 0 if num_rows else np.zeros(0, bool)
   fillers = np.zeros((int(is_empty.sum()), indices.shape[1]), np.int64)
   fillers[:, 0] = np.flatnonzero(is_empty)

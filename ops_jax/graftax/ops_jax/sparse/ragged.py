@@ -5,9 +5,11 @@ from types import ModuleType
 import jax.numpy as jnp
 import numpy as np
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, Static, Value, is_known, namespace
 
 __all__ = ["ragged_gather", "ragged_range", "ragged_tensor_to_sparse", "ragged_tensor_to_tensor"]
@@ -20,6 +22,7 @@ def ragged_range(
   deltas: Static[np.ndarray],
   *,
   Tsplits: np.dtype = INT64,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns rows of evenly spaced numbers.
 
@@ -30,25 +33,31 @@ def ragged_range(
     limits: scalar or `[rows]`, not included.
     deltas: scalar or `[rows]`, not 0.
     Tsplits: int32 or int64.
+    budget: is asked for memory.
 
   Returns:
     Row splits `[rows + 1]` of `Tsplits`, and the numbers, dtype of `starts`.
 
   Raises:
     StaticInputError: an input depends on traced data, and with it the shape of the result.
-    InvalidInputError: a delta is 0.
+    InvalidInputError: a delta is 0, or a number is infinite or NaN.
+    LimitExceededError: the rows need too much memory.
   """
   if not np.all(deltas):
     raise InvalidInputError("RaggedRange: a delta is 0; expected deltas other than 0.")
   starts, limits, deltas = np.atleast_1d(*np.broadcast_arrays(starts, limits, deltas))
   if starts.dtype.kind in "iu":
     steps = limits.astype(object) - starts.astype(object)
-    lengths = np.array([max(0, -(-s // int(d))) for s, d in zip(steps, deltas.tolist(), strict=True)], np.int64)
+    exact = [max(0, -(-s // int(d))) for s, d in zip(steps, deltas.tolist(), strict=True)]
   else:
-    steps = (limits - starts).astype(np.float64)
-    lengths = np.maximum(
-      0, np.ceil(np.abs(steps / deltas.astype(np.float64))) * (np.sign(steps) == np.sign(deltas))
-    ).astype(np.int64)
+    with np.errstate(all="ignore"):
+      steps = (limits - starts).astype(np.float64)
+      counts = np.ceil(np.abs(steps / deltas.astype(np.float64))) * (np.sign(steps) == np.sign(deltas))
+    if not np.all(np.isfinite(counts)):
+      raise InvalidInputError("RaggedRange: a row does not have a finite number of steps.")
+    exact = list(map(int, counts.tolist()))
+  check_known((sum(exact) + 1,), budget, "RaggedRange", 16)
+  lengths = np.array(exact, np.int64)
   rows = [_row(start, delta, length) for start, delta, length in zip(starts, deltas, lengths, strict=True)]
   splits = np.concatenate([[0], np.cumsum(lengths)]).astype(Tsplits)
   return splits, np.concatenate([np.zeros(0, starts.dtype), *rows])
@@ -64,7 +73,9 @@ def _row(start: np.generic, delta: np.generic, length: int) -> np.ndarray:
 
 
 @register("RaggedTensorToSparse", ignores=("T", "Tsplits", "RAGGED_RANK"))
-def ragged_tensor_to_sparse(rt_nested_splits: list[Array], rt_dense_values: Array) -> tuple[Value, Value, Value]:
+def ragged_tensor_to_sparse(
+  rt_nested_splits: list[Array], rt_dense_values: Array, *, budget: Budget = NO_BUDGET
+) -> tuple[Value, Value, Value]:
   """Converts a ragged tensor to coordinates, values and bounding shape.
 
   Source op: `tf.raw_ops.RaggedTensorToSparse`.
@@ -72,11 +83,18 @@ def ragged_tensor_to_sparse(rt_nested_splits: list[Array], rt_dense_values: Arra
   Args:
     rt_nested_splits: row splits of each ragged axis, outermost first; int32 or int64.
     rt_dense_values: `[n, ...]`, any dtype.
+    budget: is asked for memory.
 
   Returns:
     Coordinates `[nnz, rank]` int64, values `[nnz]`, shape `[rank]` int64. Traced if the splits are.
+
+  Raises:
+    LimitExceededError: the coordinates need too much memory.
   """
   xp = namespace(*rt_nested_splits)
+  if xp is np:
+    rank = len(rt_nested_splits) + rt_dense_values.ndim
+    check_known((*rt_dense_values.shape, rank), budget, "RaggedTensorToSparse")
   splits = [xp.asarray(s) for s in rt_nested_splits]
   values_xp = namespace(rt_dense_values)
   inner = rt_dense_values.shape[1:]
@@ -116,6 +134,7 @@ def ragged_tensor_to_tensor(
   row_partition_tensors: list[Array],
   *,
   row_partition_types: tuple[str, ...],
+  budget: Budget = NO_BUDGET,
 ) -> Array:
   """Converts a ragged tensor to a dense one, padded with one value.
 
@@ -127,6 +146,7 @@ def ragged_tensor_to_tensor(
     default_value: dtype of `values`; broadcasts to the shape of one element.
     row_partition_tensors: row partition of each ragged axis, outermost first.
     row_partition_types: the kind of each: `ROW_SPLITS`, `VALUE_ROWIDS` or `FIRST_DIM_SIZE`.
+    budget: is asked for memory.
 
   Returns:
     Dense, dtype of `values`.
@@ -135,17 +155,23 @@ def ragged_tensor_to_tensor(
     StaticInputError: a size is -1 and the row splits depend on traced data; a `shape` with numbers in place of -1
       bounds the rows.
     UnsupportedAttrError: another kind of row partition.
+    InvalidInputError: the shape or the row splits are not those of the values.
+    LimitExceededError: the result needs too much memory.
   """
-  splits = _all_splits(row_partition_tensors, row_partition_types)
+  splits = _all_splits(row_partition_tensors, row_partition_types, budget)
   num_ragged = len(splits)
   inner = tuple(values.shape[1:])
   wanted = [-1] * (1 + num_ragged + len(inner)) if shape.ndim == 0 else [int(n) for n in shape]
   if len(wanted) != 1 + num_ragged + len(inner):
     raise InvalidInputError(f"RaggedTensorToTensor: shape {wanted!r} does not have rank {1 + num_ragged + len(inner)}.")
+  if not splits or min(wanted) < -1:
+    raise InvalidInputError(f"RaggedTensorToTensor: shape {wanted!r}; expected sizes of at least 0, or -1.")
+  _check_splits(splits, values.shape[0])
   num_rows = splits[0].shape[0] - 1
   outer = [num_rows if wanted[0] == -1 else wanted[0]]
   for level, split in enumerate(splits):
     outer.append(_longest_row(split, level) if wanted[level + 1] == -1 else wanted[level + 1])
+  check_known((*outer, *inner), budget, "RaggedTensorToTensor", max(values.dtype.itemsize, 1))
   xp = namespace(*splits)
   columns = [xp.arange(num_rows)]
   for level, split in enumerate(splits):
@@ -165,6 +191,16 @@ def _of_rows(column: Array, rows: Array) -> Array:
   return jnp.asarray(column).at[rows].get(mode="fill", fill_value=np.iinfo(np.int32).max)
 
 
+def _check_splits(splits: list[Array], num_values: int) -> None:
+  """Raises if row splits that are known do not begin at 0, decrease, or do not end at the number of values."""
+  ends = [*(split.shape[0] - 1 for split in splits[1:]), num_values]
+  for split, end in zip(splits, ends, strict=True):
+    if not split.ndim or split.shape[0] == 0:
+      raise InvalidInputError(f"RaggedTensorToTensor: row splits of shape {split.shape}; expected at least one.")
+    if is_known(split) and (split[0] != 0 or np.any(split[1:] < split[:-1]) or split[-1] > end):
+      raise InvalidInputError(f"RaggedTensorToTensor: row splits do not divide {end} values.")
+
+
 def _longest_row(splits: Array, level: int) -> int:
   if not is_known(splits):
     raise StaticInputError(
@@ -174,7 +210,7 @@ def _longest_row(splits: Array, level: int) -> int:
   return int(np.max(splits[1:] - splits[:-1], initial=0))
 
 
-def _all_splits(tensors: list[Array], types: tuple[str, ...]) -> list[Array]:
+def _all_splits(tensors: list[Array], types: tuple[str, ...], budget: Budget) -> list[Array]:
   """Returns row splits of each ragged axis."""
   tensors, kinds = list(tensors), list(types)
   first_size: int | None = None
@@ -184,6 +220,8 @@ def _all_splits(tensors: list[Array], types: tuple[str, ...]) -> list[Array]:
     if not is_known(size):
       raise StaticInputError("RaggedTensorToTensor: the number of rows depends on traced data; pass it as a constant.")
     first_size = int(size)
+    if first_size < 0:
+      raise InvalidInputError(f"RaggedTensorToTensor: {first_size} rows; expected at least 0.")
   splits: list[Array] = []
   for level, (tensor, kind) in enumerate(zip(tensors, kinds, strict=True)):
     if kind == "ROW_SPLITS":
@@ -195,6 +233,7 @@ def _all_splits(tensors: list[Array], types: tuple[str, ...]) -> list[Array]:
         num_rows = first_size
       else:
         raise InvalidInputError("RaggedTensorToTensor: VALUE_ROWIDS must follow FIRST_DIM_SIZE.")
+      check_known((num_rows + 1,), budget, "RaggedTensorToTensor")
       xp = namespace(tensor)
       splits.append(xp.searchsorted(xp.asarray(tensor), xp.arange(num_rows + 1), side="left"))
     else:
@@ -215,7 +254,11 @@ def _num_children(splits: Array, tensor: Array, kind: str) -> int:
 
 @register("RaggedGather", ignores=("Tvalues", "Tindices", "Tsplits", "PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK"))
 def ragged_gather(
-  params_nested_splits: list[Array], params_dense_values: Array, indices: Static[np.ndarray]
+  params_nested_splits: list[Array],
+  params_dense_values: Array,
+  indices: Static[np.ndarray],
+  *,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[Value, ...]:
   """Gathers rows of a ragged tensor.
 
@@ -225,13 +268,15 @@ def ragged_gather(
     params_nested_splits: row splits of each ragged axis, outermost first; int32 or int64, known while tracing.
     params_dense_values: `[n, ...]`, any dtype.
     indices: indices of rows, any shape. Must be concrete.
+    budget: is asked for memory.
 
   Returns:
     Row splits of the result, outermost first, then its values.
 
   Raises:
     StaticInputError: the splits or the indices depend on traced data, and with them the shape of the result.
-    InvalidInputError: an index is out of range.
+    InvalidInputError: an index is out of range, or row splits decrease.
+    LimitExceededError: the result needs too much memory.
   """
   if not all(map(is_known, params_nested_splits)):
     raise StaticInputError(
@@ -248,6 +293,9 @@ def ragged_gather(
   rows = indices.reshape(-1)
   for split in params_nested_splits:
     lengths = split[rows + 1] - split[rows]
+    if np.any(lengths < 0):
+      raise InvalidInputError("RaggedGather: row splits decrease.")
+    check_known((sum(lengths.tolist()), *params_dense_values.shape[1:]), budget, "RaggedGather")
     splits.append(np.concatenate([[0], np.cumsum(lengths)]).astype(dtype))
     starts = np.repeat(split[rows] - splits[-1][:-1], lengths)
     rows = (starts + np.arange(starts.size)).astype(np.int64)

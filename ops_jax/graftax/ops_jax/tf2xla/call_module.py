@@ -11,6 +11,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, FunctionRef, GraftaxError, Limits
 from graftax.ops_jax._core.context import Context
+from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.precision import FLOATS, float_dtype
 from graftax.ops_jax._core.registry import register
@@ -96,6 +97,11 @@ def xla_call_module(
       results: Sequence[Any] = lift(parsed, call_tf_function=call_tf_function, **options)(*values)
     else:
       results = call(parsed, *values, **options)
+  if len(results) != len(Tout):
+    raise InvalidInputError(
+      f"XlaCallModule node {ctx.node_name!r} (function {ctx.function_name!r}): the module has {len(results)} results; "
+      f"the node has {len(Tout)}."
+    )
   return tuple(_result(value, dtype) for value, dtype in zip(results, Tout, strict=True))
 
 
