@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NotRequired, TypedDict
 
@@ -24,6 +25,9 @@ __all__ = [
   "spatial_window",
   "window_views",
 ]
+
+# Each cell of a window is an operation of the program.
+_MOST_CELLS = 1 << 16
 
 
 class WindowAttrs(TypedDict):
@@ -251,7 +255,12 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
     window: how it slides.
     axes: the dimensions of `x` that it slides over.
     fill: value of the padding cells.
+
+  Raises:
+    UnsupportedAttrError: the window has more cells than a program can have operations.
   """
+  if math.prod(window.size) > _MOST_CELLS:
+    raise UnsupportedAttrError(f"a window of size {window.size!r}; expected at most {_MOST_CELLS} cells.")
   fill = jnp.asarray(fill, x.dtype)
   padded = _padded(x, window, axes, fill)
   extents = [(size - 1) * dilation + 1 for size, dilation in zip(window.size, window.dilations, strict=True)]

@@ -4,7 +4,6 @@ __all__ = ["KNOWN_FAULTS"]
 
 # Template -> fault. A template leaves the table with the commit that mends it.
 KNOWN_FAULTS: dict[str, str] = {
-  "graph_file/loops_of_other_types": "a compiled loop of 2^31 iterations runs longer than 10 s",
   "stablehlo_text/other_dialects": "ops of MLIR's dialects in a module without a body that XLA takes are its own error",
   "stablehlo_text/random_bits": "a slice whose indices do not have the rank of the operand is XLA's own error",
 }
