@@ -26,6 +26,7 @@ from graftax.xla_call_module import (
 from graftax.xla_call_module.budget import Limits
 from graftax.xla_call_module.context import Options, check_choices, checked_limits, checked_names
 from graftax.xla_call_module.module import Module, check_is_module
+from graftax.xla_call_module.survey import survey
 
 __all__ = ["embed", "embed_op"]
 
@@ -35,11 +36,16 @@ class _Embedded:
 
   def __init__(self, module: Module, allow_custom_calls: frozenset[str], limits: Limits):
     self.module, self.allow_custom_calls, self.limits = module, allow_custom_calls, limits
-    costs.check(module.ir, limits)
     # The types of a polymorphic module are known after its refinement.
-    self.targets = preflight.check_embeds(module.ir, allow_custom_calls, is_refined=not module.is_polymorphic)
+    self.targets = self._checked(module.ir, is_refined=not module.is_polymorphic)
     self.jitted = jax.jit(lambda *args: _embed_p.bind(*args, embedded=self))
     self._texts: dict[Any, str] = {}
+
+  def _checked(self, module_ir: ir.ModuleIR, *, is_refined: bool) -> frozenset[str]:
+    """Checks what is embedded and returns the targets of its custom calls."""
+    found = survey(module_ir)
+    costs.check(found, module_ir, self.limits)
+    return preflight.check_embeds(module_ir, found.ops, self.allow_custom_calls, is_refined=is_refined)
 
   def text(self, avals: Sequence[Any], platform: str | None) -> str:
     """Returns the text of the module for static argument types on one platform."""
@@ -57,11 +63,16 @@ class _Embedded:
     for (argument, axis), kind in zip(module.dim_args, plain[len(leading) :], strict=False):
       leading.append((shapes[argument][0][axis], attributes.type_spelling((), kind.dtype)))
     types = [attributes.type_spelling(shape, dtype) for shape, dtype in shapes]
-    text = mlir.specialize(module.data, types, leading=leading, kept=module.kept, refine=module.is_polymorphic)
+    text = mlir.specialize(
+      module.data,
+      types,
+      leading=leading,
+      kept=module.kept,
+      refine=module.is_polymorphic,
+      clamps_indices=mlir.SPARSE_PRODUCT in self.targets,
+    )
     if module.is_polymorphic:
-      refined = mlir.decode_text(text, self.limits)
-      costs.check(refined, self.limits)
-      preflight.check_embeds(refined, self.allow_custom_calls)
+      self._checked(mlir.decode_text(text, self.limits), is_refined=True)
     return text
 
   def result_specs(self, avals: Sequence[Any]) -> list[tuple[tuple[Any, ...], np.dtype]]:

@@ -103,12 +103,19 @@ def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
   if len(results) != len(op.results):
     raise _wrong_results(op, results)
   for kind, value in zip(op.types, results, strict=True):
-    if type(kind) is ir.TensorType and None in kind.shape:
+    if type(kind) is not ir.TensorType or _is_exactly(value, kind):
+      continue
+    if None in kind.shape:
       _check_size(context, op, value)
     # While 64-bit types are disabled, 64-bit integers are `BoundedInt64` or `Int64Words`.
-    is_64_bit_integer = context.without_x64 and type(kind) is ir.TensorType and kind.dtype.itemsize == 8
-    if type(kind) is ir.TensorType and not is_64_bit_integer and not _has_type(value, kind):
+    is_64_bit_integer = context.without_x64 and kind.dtype.itemsize == 8
+    if not is_64_bit_integer and not _has_type(value, kind):
       raise _wrong_results(op, results)
+
+
+def _is_exactly(value: Any, kind: ir.TensorType) -> bool:
+  """Returns whether a value has the declared type, which has no open dimension; the common case."""
+  return getattr(value, "shape", None) == kind.shape and bool(value.dtype == kind.dtype)
 
 
 def _check_size(context: Context, op: ir.Op, value: Any) -> None:

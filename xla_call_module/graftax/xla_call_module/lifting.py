@@ -14,6 +14,7 @@ from graftax.xla_call_module.context import Context, Options, Record, check_choi
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import templates
 from graftax.xla_call_module.patterns.platform_cases import for_platform
+from graftax.xla_call_module.survey import survey
 
 __all__ = ["Lifted", "lift"]
 
@@ -29,10 +30,11 @@ class Lifted:
 
   def __init__(self, module: Module, options: Options, gradient: str):
     self.module, self.options = module, options
-    self._new_budget = costs.check(module.ir, options.limits)
+    found = survey(module.ir)
+    self._new_budget = costs.check(found, module.ir, options.limits)
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
-    self._uses_64_bits = without_x64.uses_64_bits(module.ir)
+    self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
     self._ir = templates.recover(module.ir)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import jax
 
-from graftax.xla_call_module import analysis, communication, contracts, errors, ir
-from graftax.xla_call_module.context import Context, Options, Record
+from graftax.xla_call_module import communication, contracts, errors, ir
+from graftax.xla_call_module.context import Record
 from graftax.xla_call_module.module import Module
 from graftax.xla_call_module.platforms import canonical
 
@@ -56,32 +56,33 @@ def _is_registered(target: str, api_version: int) -> bool:
 
 
 def check_embeds(
-  module_ir: ir.ModuleIR, allow_custom_calls: Collection[str] = (), *, is_refined: bool = True
+  module_ir: ir.ModuleIR,
+  ops: Collection[tuple[ir.Function, ir.Op]],
+  allow_custom_calls: Collection[str] = (),
+  *,
+  is_refined: bool = True,
 ) -> frozenset[str]:
   """Checks that XLA can run a module on one device without a crash, an endless wait or a wrong result.
 
-  Returns the targets of its custom calls. Their types are checked only if `is_refined`.
+  Returns the targets of its custom calls. Their types are checked only if `is_refined`. `ops` are those of its survey.
 
   XLA would run a collective over several devices with the data of one device, which gives a wrong result.
 
   Raises:
-    UnsupportedModuleError: a function calls itself, or the module communicates with the host or with other devices.
+    UnsupportedModuleError: the module communicates with the host or with other devices.
     CustomCallError: a custom call has a target without a rule that is not in `allow_custom_calls`, or types that its
       target does not accept.
   """
-  context = Context(module_ir, Options())
-  for function in module_ir.functions.values():
-    analysis.expanded_size(context, function)
-    for op in ir.walk(function.body):
-      if op.name in communication.HOST_TRANSFERS:
-        _refuse(op, "exchanges data with the process that exported it, and XLA would wait for it forever")
-      if op.attrs.get("call_target_name") in communication.HOST_CALLBACKS:
-        _refuse(op, "calls a function of the process that exported it, so XLA would crash")
-      if op.name == communication.PER_DEVICE:
-        _refuse(op, "runs separately on each device of a mesh; lift it with that mesh")
-      if op.name in communication.COLLECTIVES and not communication.is_alone(module_ir, op):
-        _refuse(op, f"communicates between devices in groups {communication.groups(op).tolist()!r}")
-  return contracts.check_module(module_ir, allow_custom_calls, is_refined=is_refined)
+  for _, op in ops:
+    if op.name in communication.HOST_TRANSFERS:
+      _refuse(op, "exchanges data with the process that exported it, and XLA would wait for it forever")
+    if op.attrs.get("call_target_name") in communication.HOST_CALLBACKS:
+      _refuse(op, "calls a function of the process that exported it, so XLA would crash")
+    if op.name == communication.PER_DEVICE:
+      _refuse(op, "runs separately on each device of a mesh; lift it with that mesh")
+    if op.name in communication.COLLECTIVES and not communication.is_alone(module_ir, op):
+      _refuse(op, f"communicates between devices in groups {communication.groups(op).tolist()!r}")
+  return contracts.check_module(ops, allow_custom_calls, is_refined=is_refined)
 
 
 def _refuse(op: ir.Op, what: str) -> None:

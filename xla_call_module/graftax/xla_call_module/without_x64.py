@@ -5,7 +5,7 @@ modules must be supported. Each of these values has bounds; an op raises if its 
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -51,12 +51,10 @@ def _is_64_bit(kind: Any) -> bool:
   return isinstance(kind, ir.TensorType) and values.is_64_bit(kind.dtype)
 
 
-def uses_64_bits(module_ir: ir.ModuleIR) -> bool:
-  """Returns whether any value of the module has a 64-bit type."""
-  return any(
-    any(map(_is_64_bit, function.types)) or any(any(map(_is_64_bit, op.types)) for op in ir.walk(function.body))
-    for function in module_ir.functions.values()
-  )
+def uses_64_bits(module_ir: ir.ModuleIR, types: Iterable[Any]) -> bool:
+  """Returns whether any value of a module has a 64-bit type, given the types of the results of all ops."""
+  given = (kind for function in module_ir.functions.values() for kind in function.types)
+  return any(map(_is_64_bit, given)) or any(map(_is_64_bit, types))
 
 
 def concerns(op: ir.Op, operands: Sequence[Any]) -> bool:

@@ -1,7 +1,7 @@
 """Compares custom calls with the contracts of their targets."""
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,13 @@ def check_called(op: ir.Op, operands: Sequence[Any]) -> None:
     raise _no_rule(op)
 
 
-def check_module(module_ir: ir.ModuleIR, allowed: Collection[str] = (), *, is_refined: bool = True) -> frozenset[str]:
+def check_module(
+  ops: Iterable[tuple[ir.Function, ir.Op]], allowed: Collection[str] = (), *, is_refined: bool = True
+) -> frozenset[str]:
   """Checks all custom calls of a module before it is embedded, and returns their targets.
 
   Args:
-    module_ir: the module.
+    ops: ops of the module with their functions, the custom calls among them.
     allowed: targets that are not checked.
     is_refined: whether the module is about to be compiled. Otherwise only the targets are checked, because the types
       of a polymorphic module are known when it has been refined.
@@ -69,7 +71,7 @@ def check_module(module_ir: ir.ModuleIR, allowed: Collection[str] = (), *, is_re
   Raises:
     CustomCallError: a target has no contract and is not allowed, or a call does not fulfil its contract.
   """
-  found = list(_calls(module_ir))
+  found = [(function, op) for function, op in ops if op.name == _CUSTOM_CALL]
   types: dict[int, Any] = {}
   if is_refined:
     for function in {id(function): function for function, _ in found}.values():
@@ -79,13 +81,6 @@ def check_module(module_ir: ir.ModuleIR, allowed: Collection[str] = (), *, is_re
     if target not in allowed:
       _refusing(op, functools.partial(_check_embedded, op, types, is_refined))
   return frozenset(_target(op) for _, op in found)
-
-
-def _calls(module_ir: ir.ModuleIR) -> Iterator[tuple[ir.Function, ir.Op]]:
-  for function in module_ir.functions.values():
-    for op in ir.walk(function.body):
-      if op.name == _CUSTOM_CALL:
-        yield function, op
 
 
 def _target(op: ir.Op) -> str:

@@ -28,9 +28,11 @@ from graftax.xla_call_module.mlir.lowering import (
   register_function_lowering,
   register_lowering,
 )
+from graftax.xla_call_module.mlir.sparse_indices import SPARSE_PRODUCT
 from graftax.xla_call_module.mlir.specialize import extract_op, specialize
 
 __all__ = [
+  "SPARSE_PRODUCT",
   "SUPPORTED_JAX",
   "current_version",
   "decode_bytes",

@@ -10,15 +10,15 @@ from jax.extend.mlir.dialects import stablehlo
 
 from graftax.xla_call_module.mlir.bindings import downcast
 
-__all__ = ["clamp_indices"]
+__all__ = ["SPARSE_PRODUCT", "clamp_indices"]
 
-_TARGET = "cpu_csr_sparse_dense_ffi"
+SPARSE_PRODUCT = "cpu_csr_sparse_dense_ffi"
 
 
 def clamp_indices(module: Any) -> None:
   """Clamps the operands of each sparse product of a module in place. Calls with wrong types are left as they are."""
   for op in _operations(module.operation):
-    if op.name == "stablehlo.custom_call" and downcast(op.attributes["call_target_name"]).value == _TARGET:
+    if op.name == "stablehlo.custom_call" and downcast(op.attributes["call_target_name"]).value == SPARSE_PRODUCT:
       kinds = [downcast(operand.type) for operand in op.operands]
       if len(kinds) == 4 and all(getattr(kind, "has_static_shape", False) and kind.rank for kind in kinds):
         op.operands[1] = _clamped(op, op.operands[1], kinds[0].shape[0])

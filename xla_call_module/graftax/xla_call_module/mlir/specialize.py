@@ -24,6 +24,7 @@ def specialize(
   leading: Sequence[tuple[int, str]] = (),
   kept: Sequence[int] | None = None,
   refine: bool = False,
+  clamps_indices: bool = True,
 ) -> str:
   """Returns the text of the module with a new `main` that calls the original one.
 
@@ -36,6 +37,7 @@ def specialize(
     leading: `(value, MLIR type)` of each scalar that precedes them in the original `main`.
     kept: positions of the arguments that the original `main` has; by default all.
     refine: propagate the static shapes of `types` through a polymorphic module.
+    clamps_indices: clamp the indices of sparse products; false if the module has no sparse products.
 
   Raises:
     RefinementError: the module cannot be refined to `types`.
@@ -51,7 +53,8 @@ def specialize(
         raise errors.RefinementError(
           f"module cannot be refined to argument types {list(types)}: {'; '.join(messages[:3]) or error}"
         ) from None
-    clamp_indices(module)
+    if clamps_indices:
+      clamp_indices(module)
     return module.operation.get_asm(enable_debug_info=True)
 
 
