@@ -65,27 +65,37 @@ def differentiable_body(
   except Exception as e:  # rules of primitives and of custom_vjp raise what they like
     return identities(found.form.without_derivative(body, traced, e, level - 1))
   specs = _specs(traced.inputs, traced.input_names)
+  moving = _moving(traced)
   name = f"CustomGradient-{found.name}-{level}"
   captures = tuple(CapturedTensor(inside, operand) for operand in operands)
   inner = f"__inference_{found.name}_vjp_{level}"
   num_outputs = len(traced.outputs)
-  results: list[int | None] = [None] * (num_outputs + len(traced.inputs))
+  results: list[int | None] = [None] * (num_outputs + len(moving))
   for number, position in enumerate(traced.differentiable_inputs):
-    results[num_outputs + position] = number
+    results[num_outputs + moving.index(position)] = number
   found.gradients[name] = CustomGradient(inner, (True,) * len(results), tuple(results), captures)
   found.functions[inner] = _gradient_function(traced, inner, found, order - 1)
-  return identities(register_gradient(body, operands, specs, name))
+  return identities(register_gradient(body, [operands[i] for i in moving], [specs[i] for i in moving], name))
+
+
+def _moving(traced: TracedFunction) -> list[int]:
+  """Returns the positions of the inputs that are not constants."""
+  return [i for i in range(len(traced.inputs)) if i not in traced.fixed]
 
 
 def _gradient_function(traced: TracedFunction, name: str, found: GradientFunctions, order: int) -> Function:
-  """Returns the function of the cotangents of all results and arguments of `traced`, and of its arguments."""
+  """Returns the function of the cotangents of all results and arguments of `traced`, and of its arguments.
+
+  Constants among the arguments have no cotangents.
+  """
   gradient = traced.gradient()
   outputs = _specs(traced.outputs, traced.output_names)
   inputs = _specs(traced.inputs, traced.input_names)
-  wanted = [f"{spec.name}_cotangent" for spec in (*outputs, *inputs)]
+  differentiated = (*outputs, *(inputs[i] for i in _moving(traced)))
+  wanted = [f"{spec.name}_cotangent" for spec in differentiated]
   names = function_names([*wanted, *traced.input_names])
   parameters = [
-    Parameter(name, spec.dtype, spec.shape) for name, spec in zip(names, (*outputs, *inputs, *inputs), strict=True)
+    Parameter(name, spec.dtype, spec.shape) for name, spec in zip(names, (*differentiated, *inputs), strict=True)
   ]
   captured = [_copy(parameter) for parameter in parameters[len(wanted) :]]
   operands = [

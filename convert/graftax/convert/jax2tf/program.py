@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.large_constants import with_constants_as_inputs
 from graftax.convert.jax2tf.lowerings import LoweringName, node_form
 from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
 from graftax.convert.jax2tf.parameter_variables import parameter_variables
@@ -86,7 +87,8 @@ def jax_program(
   traced = trace(_recording(function, results), (*bound, *args), kwargs, name=name)
   _refuse_captures(traced)
   variables = parameter_variables(params, traced.name) if bound else {}
-  assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], form)
+  traced, constants = with_constants_as_inputs(traced)
+  assembly = ProgramAssembly(traced, tuple(variables), (layout.args, layout.kwargs), results[0], form, constants)
   order = gradient_order + bool(forward_mode) if with_gradient else None
   if order == 0 and not form.differentiates_itself:
     order = None

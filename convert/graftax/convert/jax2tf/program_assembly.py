@@ -4,14 +4,16 @@ import dataclasses
 import functools
 from typing import Any
 
+import numpy as np
 import tree
 
 from graftax.convert.jax2tf.gradient_functions import GradientFunctions, differentiable_body, flat_function
+from graftax.convert.jax2tf.large_constants import digests
 from graftax.convert.jax2tf.lowerings import NodeForm, unique_name
 from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, prevent_gradient, tensor_spec
 from graftax.convert.jax2tf.nested_structures import Leaf
 from graftax.convert.jax2tf.traced_function import TracedFunction
-from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, TensorRef, TensorSpec
+from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, Tensor, TensorRef, TensorSpec
 
 __all__ = ["NO_GRADIENT", "ProgramAssembly"]
 
@@ -36,6 +38,7 @@ class ProgramAssembly:
     arguments: `(args, kwargs)` with a `Leaf` for each other flat argument.
     results: the nested result with a `Leaf` for each flat result.
     form: how traced functions become nodes.
+    constants: the values of the last inputs of `traced`, which are constants.
   """
 
   traced: TracedFunction
@@ -43,6 +46,7 @@ class ProgramAssembly:
   arguments: Any
   results: Any
   form: NodeForm
+  constants: tuple[np.ndarray[Any, Any], ...] = ()
 
   @functools.cached_property
   def input_specs(self) -> Any:
@@ -75,7 +79,7 @@ class ProgramAssembly:
   def _unique_name(self) -> str:
     """Returns a name for the library, of the function, its variables and the structure of its arguments and results."""
     structures = tree.flatten(self.input_specs), tree.flatten(self.output_specs)
-    return unique_name(self.form, self.traced, self.variables, *structures)
+    return unique_name(self.form, self.traced, self.variables, *structures, *digests(self.constants))
 
   @property
   def _argument_specs(self) -> list[TensorSpec]:
@@ -112,7 +116,7 @@ class ProgramAssembly:
     return (*arguments, *resources)
 
   def _reads(self) -> tuple[list[Node], list[TensorRef]]:
-    """Returns the nodes that read the variables, and the tensors for the inputs of the traced function."""
+    """Returns the nodes that read variables and constants, and the tensors for the inputs of the traced function."""
     positions = _leaf_positions(self.arguments)
     arguments, resources = self._parameters[: len(positions)], self._parameters[len(positions) :]
     reads = [
@@ -122,9 +126,14 @@ class ProgramAssembly:
       for resource, spec in zip(resources, self._variable_specs, strict=True)
     ]
     by_position = dict(zip(positions, arguments, strict=True))
-    return reads, [
+    constants = [
+      Node(f"constant_{i}/Const", "Const", attrs={"dtype": tensor.dtype, "value": tensor})
+      for i, tensor in enumerate(map(Tensor.from_numpy, self.constants))
+    ]
+    return [*reads, *constants], [
       *(TensorRef(read.name) for read in reads),
       *(TensorRef(by_position[i].name) for i in range(len(positions))),
+      *(TensorRef(constant.name) for constant in constants),
     ]
 
   def _with_specs(self, structure: Any, specs: list[TensorSpec]) -> Any:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
   from graftax.xla_call_module.exporting import CallModule, Target
 
-__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "trace"]
+__all__ = ["PLATFORMS", "TracedFunction", "array_spec", "trace", "trace_flat"]
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 """The platforms that a module can be exported for."""
@@ -52,6 +52,7 @@ class TracedFunction:
     enable_x64: whether 64-bit types were on.
     captured: the variables of TensorFlow that it reads through `call_tf`. Their values are its last arguments, which
       are not in `in_tree`.
+    fixed: positions of inputs that are constants, which have no derivatives.
   """
 
   name: str
@@ -64,6 +65,7 @@ class TracedFunction:
   out_tree: Any
   enable_x64: bool
   captured: tuple[LiveVariable, ...] = ()
+  fixed: frozenset[int] = frozenset()
   _modules: "dict[Any, CallModule]" = dataclasses.field(default_factory=dict, init=False, repr=False)
 
   def __call__(self, *args: Any) -> list[Any]:
@@ -74,7 +76,7 @@ class TracedFunction:
   @property
   def differentiable_inputs(self) -> tuple[int, ...]:
     """Returns the positions of the arguments that have derivatives: those of real or complex dtype."""
-    return _inexact(self.inputs)
+    return tuple(i for i in _inexact(self.inputs) if i not in self.fixed)
 
   @property
   def differentiable_outputs(self) -> tuple[int, ...]:
@@ -139,7 +141,7 @@ class TracedFunction:
       _, pull = jax.vjp(differentiable, *(args[i] for i in inputs))
       return [_conjugate(cotangent) for cotangent in pull([_conjugate(cotangent) for cotangent in cotangents])]
 
-    return _trace_flat(
+    traced = trace_flat(
       pullback,
       (*self.inputs, *(self.outputs[i] for i in outputs)),
       name=f"{self.name}_vjp",
@@ -147,6 +149,7 @@ class TracedFunction:
       output_names=tuple(f"{self.input_names[i]}_cotangent" for i in inputs),
       enable_x64=self.enable_x64,
     )
+    return dataclasses.replace(traced, fixed=self.fixed)
 
 
 def trace(
@@ -185,7 +188,7 @@ def trace(
   variables = CapturedVariables()
   inputs = [_physical(spec) for spec in specs]
   trace_inputs = functools.partial(
-    _trace_flat, name=name, output_names=None, enable_x64=jax.config.jax_enable_x64, source=_definition(function)
+    trace_flat, name=name, output_names=None, enable_x64=jax.config.jax_enable_x64, source=_definition(function)
   )
   with variables.collected():
     traced = trace_inputs(flat, inputs, input_names=names)
@@ -246,7 +249,7 @@ def array_spec(value: Any, where: str = "the argument") -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(tuple(shape), dtype)
 
 
-def _trace_flat(
+def trace_flat(
   function: Callable[..., list[Any]],
   inputs: Sequence[jax.ShapeDtypeStruct],
   *,
@@ -256,6 +259,7 @@ def _trace_flat(
   enable_x64: bool,
   source: Callable[..., Any] | None = None,
 ) -> TracedFunction:
+  """Returns a function of flat arrays, traced for the given inputs; see `TracedFunction` for the names."""
   named = _named(function, name, input_names, source)
   with jax.enable_x64(enable_x64):
     jaxpr, results = jax.make_jaxpr(named, return_shape=True)(*inputs)

@@ -257,3 +257,34 @@ def test_parameters_of_every_kind_of_dtype_come_back_bit_for_bit(tmp_path, dtype
     save(tmp_path / "m", (lambda params, x: params["w"], _SCALAR), {"w": value})
   loaded = tf.saved_model.load(str(tmp_path / "m"))
   assert loaded(1.0).numpy().tobytes() == value.tobytes() == loaded.params["w"].numpy().tobytes()
+
+
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_a_large_constant_is_stored_once_and_tensorflow_differentiates_twice(tmp_path, lowering):
+  large = np.random.default_rng(0).normal(size=(600, 600)).astype(np.float32) / 25
+
+  def function(params, x):
+    return jnp.sin(x @ jnp.asarray(large) * params["scale"])
+
+  params = {"scale": np.float32(0.5)}
+  x = np.linspace(-1, 1, 1200, dtype=np.float32).reshape(2, 600)
+  save(tmp_path / "model", (function, jax.ShapeDtypeStruct(x.shape, x.dtype)), params, lowering=lowering)
+  assert large.nbytes < (tmp_path / "model" / "saved_model.pb").stat().st_size < 1.2 * large.nbytes
+  loaded = tf.saved_model.load(tmp_path / "model")
+
+  def first(x):
+    return jax.grad(lambda x: (function(params, x) ** 2).sum())(x)
+
+  tensor = tf.constant(x)
+  with tf.GradientTape() as outer:
+    outer.watch(tensor)
+    with tf.GradientTape() as inner:
+      inner.watch(tensor)
+      loss = tf.reduce_sum(loaded(tensor) ** 2)
+    gradient = inner.gradient(loss, tensor)
+    total = tf.reduce_sum(gradient[0, :9])
+  np.testing.assert_allclose(gradient, first(x), rtol=1e-4, atol=1e-5)
+  want = jax.grad(lambda x: first(x)[0, :9].sum())(x)
+  np.testing.assert_allclose(outer.gradient(total, tensor), want, rtol=1e-3, atol=1e-4)
+  tf.saved_model.save(loaded, tmp_path / "again")  # follows the captured tensors of gradients
+  np.testing.assert_allclose(tf.saved_model.load(tmp_path / "again")(tensor), function(params, x), rtol=1e-4, atol=1e-5)
