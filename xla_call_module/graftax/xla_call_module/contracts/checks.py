@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.contracts.compiled import COMPILED, REFINED
-from graftax.xla_call_module.contracts.kernels import Call, Contract, contracts
+from graftax.xla_call_module.contracts.kernels import Call, Contract, contracts, unwritten_results
 from graftax.xla_call_module.contracts.tensors import Kind, Mismatch, Pattern, as_kind
 
 __all__ = ["check_called", "check_lifted", "check_module", "is_kernel", "needs"]
@@ -76,10 +76,12 @@ def check_module(
   if is_refined:
     for function in {id(function): function for function, _ in found}.values():
       _collect_types(function.body, types)
-  for _, op in found:
+  for function, op in found:
     target = _target(op)
     if target not in allowed:
       _refusing(op, functools.partial(_check_embedded, op, types, is_refined))
+      if is_refined and is_kernel(target):
+        _refusing(op, functools.partial(_check_written, function, op, types))
   return frozenset(_target(op) for _, op in found)
 
 
@@ -135,6 +137,30 @@ def _check_embedded(op: ir.Op, types: Mapping[int, Any], is_refined: bool) -> No
     raise _no_rule(op)
   if check is not None and is_refined:
     check(_call(op, [types.get(number) for number in op.operands]))
+
+
+def _check_written(function: ir.Function, op: ir.Op, types: Mapping[int, Any]) -> None:
+  """Raises Mismatch if a result is used that the kernel does not write, which would be memory of this process."""
+  unwritten = unwritten_results(_call(op, [types.get(number) for number in op.operands]))
+  if not unwritten:
+    return
+  used = _used(function.body)
+  for setting, result in unwritten:
+    if op.results[result] in used:
+      raise Mismatch(f"its result {result} is used, which the kernel does not compute if {setting} is 78 ('N')")
+
+
+def _used(body: ir.Region) -> set[int]:
+  """Returns the values that an op or a region reads or returns."""
+  used: set[int] = set()
+  pending = [body]
+  while pending:
+    region = pending.pop()
+    used.update(region.returns)
+    for op in region.ops:
+      used.update(op.operands)
+      pending += op.regions
+  return used
 
 
 def _call(op: ir.Op, operands: Sequence[Any]) -> Call:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graftax.xla_call_module.contracts.tensors import Kind, Matcher, Mismatch, Pattern, Sizes, patterns
 
-__all__ = ["FLOATS", "Call", "Contract", "contracts", "cpu_targets"]
+__all__ = ["FLOATS", "Call", "Contract", "contracts", "cpu_targets", "unwritten_results"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -271,6 +271,25 @@ def contracts(target: str) -> tuple[Contract, ...]:
   if match := re.fullmatch(r"(?:cu|hip)solver_([a-z0-9]+)_ffi", target):
     return (_contract(_ROUTINES[match[1]], {"T": FLOATS}, ""),) if match[1] in _GPU_ROUTINES else ()
   return ()
+
+
+# Routines that leave results as they are if a setting is "N": memory of the process. Real and complex types differ.
+_UNWRITTEN: dict[str, dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
+  "gesdd": {"mode": ((2, 3), (2, 3))},
+  "gesvd": {"mode": ((2, 3), (2, 3))},
+  "geev": {"compute_left": ((2,), (1,)), "compute_right": ((3,), (2,))},
+  "gees": {"mode": ((1,), (1,))},
+}
+
+
+def unwritten_results(call: Call) -> tuple[tuple[str, int], ...]:
+  """Returns the results that a kernel does not write, each with the setting that says so."""
+  match = re.fullmatch(r"lapack_([sdcz])([a-z0-9]+)_ffi", call.target)
+  if match is None:
+    return ()
+  settings = _UNWRITTEN.get(match[2], {}).items()
+  is_complex = match[1] in "cz"
+  return tuple((name, i) for name, results in settings if call.config[name] == ord("N") for i in results[is_complex])
 
 
 def cpu_targets() -> tuple[str, ...]:

@@ -37,12 +37,15 @@ class _Text:
   settings: dict[str, str]
   layouts: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
   attributes: str = "api_version = 4 : i32"
+  returned: tuple[int, ...] | None = None
 
   @property
   def module(self) -> Module:
     operands, results = ([type_spelling(*kind) for kind in kinds] for kinds in (self.operands, self.results))
     names = [f"%a{i}" for i in range(len(operands))]
-    outs = [f"%r#{i}" for i in range(len(results))] if len(results) > 1 else ["%r"] * len(results)
+    returned = range(len(results)) if self.returned is None else self.returned
+    outs = [f"%r#{i}" if len(results) > 1 else "%r" for i in returned]
+    kept = ", ".join(results[i] for i in returned)
     left = f"%r:{len(results)} = " if len(results) > 1 else "%r = "
     config = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
     layouts = [
@@ -50,11 +53,11 @@ class _Text:
     ]
     return Module.from_text(f"""module {{
       func.func public @main({", ".join(f"{n}: {t}" for n, t in zip(names, operands, strict=True))})
-          -> ({", ".join(results)}) {{
+          -> ({kept}) {{
         {left}stablehlo.custom_call @{self.target}({", ".join(names)}) {{
             {self.attributes}, backend_config = {{{config}}}, operand_layouts = [{layouts[0]}],
             result_layouts = [{layouts[1]}]}} : ({", ".join(operands)}) -> ({", ".join(results)})
-        return {", ".join(outs)} : {", ".join(results)} }} }}""")
+        return {", ".join(outs)} : {kept} }} }}""")
 
   def arrays(self) -> list[np.ndarray]:
     return [_array(*kind) for kind in self.operands]
@@ -144,6 +147,34 @@ def _is_free(valid: _Text, operand: int, what: str) -> bool:
     return operand == 1 and what == "a small size"
   is_vector = valid.target == "cpu_csr_sparse_dense_ffi" and operand == 3 and len(valid.operands[3][0]) == 1
   return is_vector and what in ("a small size", "a large size")
+
+
+_N = "78 : ui8"
+_UNWRITTEN = {
+  "lapack_sgesdd_ffi": ({"mode": _N}, {2, 3}),
+  "lapack_zgesdd_ffi": ({"mode": _N}, {2, 3}),
+  "lapack_dgesvd_ffi": ({"mode": _N}, {2, 3}),
+  "lapack_cgesvd_ffi": ({"mode": _N}, {2, 3}),
+  "lapack_sgeev_ffi": ({"compute_left": _N, "compute_right": _N}, {2, 3}),
+  "lapack_dgeev_ffi": ({"compute_left": "86 : ui8", "compute_right": _N}, {3}),
+  "lapack_cgeev_ffi": ({"compute_left": _N, "compute_right": "86 : ui8"}, {1}),
+  "lapack_sgees_ffi": ({"mode": _N, "sort": _N}, {1}),
+  "lapack_zgees_ffi": ({"mode": _N, "sort": _N}, {1}),
+}
+
+
+@pytest.mark.parametrize("target", _UNWRITTEN)
+def test_a_result_that_the_kernel_does_not_write_cannot_be_read(target):
+  settings, unwritten = _UNWRITTEN[target]
+  (contract,) = contracts(target)
+  valid = dataclasses.replace(_valid(target, contract), settings=settings)
+  for result in range(len(valid.results)):
+    module = dataclasses.replace(valid, returned=(result,)).module
+    if result in unwritten:
+      with pytest.raises(CustomCallError, match=f"its result {result} is used, which the kernel does not compute"):
+        embed(module)
+    else:
+      embed(module)
 
 
 def registered() -> list[str]:
