@@ -257,8 +257,11 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
     fill: value of the padding cells.
 
   Raises:
+    InvalidInputError: a size or a stride is not positive.
     UnsupportedAttrError: the window has more cells than a program can have operations.
   """
+  if min((*window.size, *window.strides), default=1) < 1:
+    raise InvalidInputError(f"a window of size {window.size!r} with strides {window.strides!r}; expected at least 1.")
   if math.prod(window.size) > _MOST_CELLS:
     raise UnsupportedAttrError(f"a window of size {window.size!r}; expected at most {_MOST_CELLS} cells.")
   fill = jnp.asarray(fill, x.dtype)
