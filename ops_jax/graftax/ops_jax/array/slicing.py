@@ -225,6 +225,14 @@ class _Plan:
   reshapes: bool
 
 
+def _check_masks(op: str, num_entries: int, **masks: Unpack[StridedSliceMasks]) -> None:
+  for name, mask in masks.items():
+    if not isinstance(mask, int) or not -(1 << 31) <= mask < 1 << 31:
+      raise InvalidInputError(f"{op}: {name} is {mask!r}; expected an int32.")
+  if (masks.get("ellipsis_mask", 0) & (1 << num_entries) - 1).bit_count() > 1:
+    raise InvalidInputError(f"{op}: ellipsis_mask={masks['ellipsis_mask']} has more than one of {num_entries} entries.")
+
+
 def _plan(
   op: str,
   dims: Sequence[Any],
@@ -236,6 +244,7 @@ def _plan(
 ) -> _Plan:
   num_entries = len(strides)
   ellipsis_mask, new_axis_mask = masks.get("ellipsis_mask", 0), masks.get("new_axis_mask", 0)
+  _check_masks(op, num_entries, **masks)
   begins, ends = facts.entries(begin), facts.entries(end)
   ranges: list[_Range] = []
   shape: list[Any] = []
