@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
-from jax.experimental import jax2tf
 
 import graftax.convert as gc
+from graftax.convert import jax2tf
 
 KERNEL = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
 
@@ -36,7 +36,10 @@ def _assert_same(fn, params, tf_fn, x, variable):
 
 @pytest.fixture(scope="module")
 def restored(tmp_path_factory):
-  """A jax2tf model of any batch size, saved with its gradients, loaded and differentiated by TensorFlow."""
+  """A model of any batch size, saved with its gradients, loaded and differentiated by TensorFlow.
+
+  Our jax2tf writes it: with JAX 0.12 TensorFlow 2.21 cannot read the one of JAX.
+  """
   module = tf.Module()
   module.kernel = tf.Variable(KERNEL, name="kernel")
   apply = jax2tf.convert(lambda kernel, x: jnp.tanh(x @ kernel), polymorphic_shapes=[None, "(b, ...)"])
