@@ -87,7 +87,10 @@ def model_folder_inside(folder: Path) -> Path:
       )
     if found:
       return found[0]
-    level = [inside for outer in level for inside in outer.iterdir() if inside.is_dir() and not inside.is_symlink()]
+    try:
+      level = [inside for outer in level for inside in outer.iterdir() if inside.is_dir() and not inside.is_symlink()]
+    except OSError:  # the folder is gone, or is a file: reading it says so
+      return folder
   return folder
 
 

@@ -92,3 +92,22 @@ def test_a_decided_array_keeps_its_shape_while_iterations_are_counted():
   for call in (fn, jax.jit(fn)):
     for one, other in zip(call(params, x)[0], tf_fn(x), strict=True):
       np.testing.assert_array_equal(one, other)
+
+
+def test_the_shape_of_a_tensor_that_loops_pass_through_is_known(caplog):
+  @tf.function(input_signature=[tf.TensorSpec([None, 3])])
+  def tf_fn(x):
+    total = 0.0
+    for _ in tf.range(3):
+      row = 0
+      while row < tf.shape(x)[0]:
+        total += tf.reduce_sum(x[row]) ** 2
+        row += 1
+    return total
+
+  x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+  fn, params = gc.convert(tf_fn)
+  with caplog.at_level("INFO", "graftax.loops"):
+    np.testing.assert_allclose(jax.jit(fn)(params, x)[0], tf_fn(x), rtol=1e-6)
+  assert "while_loop" not in caplog.text
+  assert "a scan of 4 iterations" in caplog.text

@@ -132,10 +132,11 @@ class KnownOnly:
       return frame.call(FunctionRef(op), inputs)
     truth = _uniform_result(traits, inputs)
     if truth is not None:
+      self.assumes_shapes |= is_known(truth) and _has_assumed_shape(inputs)
       return [truth]
     if traits.reads_shapes:
       can_run = all(getattr(value, "shape", None) is not None for value in inputs)
-      self.assumes_shapes |= any(isinstance(value, _Unknown) and value.is_assumed for value in inputs)
+      self.assumes_shapes |= _has_assumed_shape(inputs)
     else:
       can_run = step.kernel.is_pure and all(map(is_known, inputs))
     if not can_run:
@@ -216,7 +217,7 @@ class _PlannedLoop:
       results = in_body.run(self.body, variables)
       # Most loop variables keep their shape, even if their value is not known.
       variables = [
-        dataclasses.replace(a, truth=r.truth) if isinstance(r, _Unknown) and isinstance(a, _Unknown) else r
+        dataclasses.replace(a, truth=r.truth) if _is_shapeless(r) and isinstance(a, _Unknown) else r
         for r, a in zip(results, assumed, strict=True)
       ]
 
@@ -329,6 +330,14 @@ def _as_bool(truth: Value) -> bool | None:
   return bool(truth != 0 if np.ndim(truth) == 0 else np.size(truth) > 0)
 
 
+def _is_shapeless(value: Value) -> bool:
+  return isinstance(value, _Unknown) and value.shape is None
+
+
+def _has_assumed_shape(values: Sequence[Value]) -> bool:
+  return any(isinstance(value, _Unknown) and value.is_assumed for value in values)
+
+
 def _uniform_result(traits: OpTraits, inputs: Sequence[Value]) -> Value | None:
   """Returns the result of a logical op if what is known of the inputs says that all its elements are equal."""
   truths = [_truth_of(value) for value in inputs]
@@ -353,7 +362,10 @@ def _uniform(shapes: Sequence[tuple[Any, ...] | None], truth: bool) -> Value:
   """Returns an array with one value everywhere, of the shape that operands are broadcast to."""
   if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
     return _Unknown(truth=truth)
-  shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # none is None
+  try:
+    shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # none is None
+  except ValueError:  # a shape that was assumed is not the one that the array has by now
+    return _Unknown(truth=truth)
   return np.full(shape, truth) if np.prod(shape) <= KNOWN_SIZE_LIMIT else _Unknown(shape, np.dtype(bool), truth=truth)
 
 

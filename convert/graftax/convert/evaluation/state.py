@@ -56,9 +56,10 @@ class State:
     if is_narrow_state and not jax.config.jax_enable_x64:
       value = as_int64_pair(value, np.int64)
     new = self._as_jax(handle.name, value)
-    if isinstance(new, jax.core.Tracer) and not self._differentiates_assignments:
-      has_value = handle.name in self._current or handle.name in self._given
-      new = _assigned(self.read(handle) if has_value else None, new)
+    before = self._current.get(handle.name, self._given.get(handle.name))
+    is_traced = isinstance(new, jax.core.Tracer) or isinstance(before, jax.core.Tracer)
+    if is_traced and isinstance(new, jax.Array) and not self._differentiates_assignments:
+      new = _assigned(None if before is None else self.read(handle), new)
     self._current[handle.name] = new
     self._written.add(handle.name)
 

@@ -52,7 +52,7 @@ def new_file(path: Path) -> Iterator[Path]:
   check_new_file(path)
   with scratch_folder(path) as scratch:
     yield scratch / path.name
-    if os.name == "posix":  # libraries may write by way of a temporary file, which only its owner can read
+    if os.name == "posix":  # a library may have renamed a temporary file, which only its owner can read
       (scratch / path.name).chmod(_mode_of_new_files(scratch))
     with _replacing(path):
       os.replace(scratch / path.name, path)
@@ -168,10 +168,12 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     yield scratch
   finally:
     # What was to be replaced is still in there if it could be moved neither on nor back.
-    if path.exists() or not (scratch / _OLD).exists():
-      _delete(scratch)
-    if lock is not None:
-      os.close(lock)
+    try:
+      if path.exists() or not (scratch / _OLD).exists():
+        _delete(scratch)
+    finally:
+      if lock is not None:
+        os.close(lock)
 
 
 def _delete(scratch: Path) -> None:
@@ -180,7 +182,8 @@ def _delete(scratch: Path) -> None:
     if child.is_dir() and not child.is_symlink():
       shutil.rmtree(child, ignore_errors=True)
     elif child.name != _LOCK:
-      child.unlink(missing_ok=True)
+      with contextlib.suppress(OSError):  # Windows keeps files that a writer that failed has open
+        child.unlink()
   shutil.rmtree(scratch, ignore_errors=True)
 
 
