@@ -147,14 +147,18 @@ def _dialects(data: bytes, sections: dict[int, tuple[int, int]]) -> list[str]:
     sizes.append(size)
   ends = np.cumsum(sizes[::-1]) + at  # sizes are stored in reverse
   num, at = varint(data, sections[_DIALECT_SECTION][0])
+  decoded: dict[int, str] = {}  # each once, because thousands of dialects may have one name as long as the module
   names = []
   for _ in range(num):
     number, at = varint(data, at)
     if number & 1:  # the version of the dialect, a section
       size, at = varint(data, at + 1)
       at += size
-    end = int(ends[number >> 1])
-    names.append(data[end - sizes[-1 - (number >> 1)] : end - 1].decode(errors="replace"))
+    number >>= 1
+    if number not in decoded:
+      end = int(ends[number])
+      decoded[number] = data[end - sizes[-1 - number] : end - 1].decode(errors="replace")
+    names.append(decoded[number])
   return names
 
 

@@ -16,12 +16,18 @@ __all__ = ["check_bytecode", "check_text"]
 _RATIO = 128
 _FREE_BYTES = 1 << 24
 
-_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+# A string without an end is one token to the end of its line. If it were not, each quote in it would begin another one.
+_STRING = r'"(?:[^"\\\n]++|\\.)*+"?'
 _NAME = r"[#!](?:\d+|[A-Za-z$._-][\w$.-]*)"
-_BEFORE_VALUE = r"(?:\s|//[^\n]*\n)*=(?!=)"
-_DEFINITION = re.compile(_NAME + _BEFORE_VALUE)
-# In the order in which they are tried: what hides other tokens, definitions, uses.
-_ALIASES = re.compile(rf"(?P<hidden>{_STRING}|//[^\n]*)|(?P<defined>{_NAME}){_BEFORE_VALUE}|(?P<used>{_NAME})")
+_BEFORE_VALUE = r"(?:\s|//[^\n]*\n)*+=(?!=)"
+# A comment may be between a name and its "="; that is not looked at here, since names in comments are not known yet.
+_MAY_DEFINE = re.compile(rf"{_NAME}\s*(?:=(?!=)|//)")
+# In the order in which they are tried: what hides other tokens, definitions, uses. The location of an operation is
+# hidden, too: MLIR has it once, however many operations are there.
+_ALIASES = re.compile(
+  rf"(?P<hidden>{_STRING}|//[^\n]*|(?<![\w$.-])loc\(\s*{_NAME}\s*\))"
+  rf"|(?P<defined>{_NAME}){_BEFORE_VALUE}|(?P<used>{_NAME})"
+)
 _TOKENS = re.compile(
   rf"@?{_STRING}|//[^\n]*|{_NAME}|->|[<>=]=|[\[\](){{}}<>]|::|[:,=]|(?:[^\s\[\](){{}}<>\":,=#!-]|-(?!>))+|\S"
 )
@@ -35,7 +41,7 @@ def check_text(text: str) -> None:
   Raises:
     DecodeError: aliases of attributes, types or locations stand for far more text than there is.
   """
-  if _DEFINITION.search(text) is None:
+  if _MAY_DEFINE.search(text) is None:
     return
   limit = _RATIO * len(text) + _FREE_BYTES
   sizes: dict[str, int] = {}
@@ -46,10 +52,10 @@ def check_text(text: str) -> None:
       at, size = _value(text, at, sizes)
       sizes[name] = size
       total += size
-    elif (name := found["used"]) is not None and not name.startswith("#loc"):
+    elif (name := found["used"]) is not None:
       total += sizes.get(name, 0)
     if total > limit:
-      raise _too_large(f"its aliases, {name!r} among them, stand for", total, len(text), limit)
+      raise _too_large(f"its aliases, {name!r} among them, stand for", len(text), limit)
 
 
 def _value(text: str, start: int, sizes: dict[str, int]) -> tuple[int, int]:
@@ -97,13 +103,12 @@ def check_bytecode(data: bytes) -> None:
     return  # MLIR says what is wrong
   references = [_references(data, entry, num_attributes, len(entries)) for entry in entries]
   limit = _RATIO * len(data) + _FREE_BYTES
-  total = sum(_sizes([entry.end - entry.start for entry in entries], references))
-  if total > limit:
-    raise _too_large("its attributes, which refer to each other, stand for", total, len(data), limit)
+  if _exceeds(limit, [entry.end - entry.start for entry in entries], references):
+    raise _too_large("its attributes, which refer to each other, stand for", len(data), limit)
 
 
 def _references(data: bytes, entry: "bytecode.Entry", num_attributes: int, num_entries: int) -> Sequence[int]:
-  """Returns the positions of the entries to which one refers."""
+  """Returns the positions of the entries to which one refers; none for an entry that MLIR does not read."""
   if not entry.is_binary:
     return ()
   try:
@@ -111,18 +116,23 @@ def _references(data: bytes, entry: "bytecode.Entry", num_attributes: int, num_e
     encoding = _ENCODINGS.get((entry.dialect, entry.is_attribute), {}).get(code)
     if encoding is None:
       return ()
-    found = tuple(_read(data, at, encoding, num_attributes))
+    found = tuple(_read(data, at, entry.end, encoding, num_attributes))
   except IndexError:
     return ()
   return found if all(number < num_entries for number in found) else ()
 
 
-def _read(data: bytes, at: int, encoding: str, num_attributes: int) -> Iterator[int]:
+def _read(data: bytes, at: int, end: int, encoding: str, num_attributes: int) -> Iterator[int]:
   for what in encoding:
     count = 1
     if what in "ATPs":
       count, at = bytecode.varint(data, at)
-    for _ in range(2 * count if what == "P" else count):
+    count *= 2 if what == "P" else 1
+    if count > end - at:  # each number has at least one byte
+      raise IndexError
+    for _ in range(count):
+      if at >= end:
+        raise IndexError
       number, at = bytecode.varint(data, at)
       if what in "aAP":
         yield number
@@ -130,13 +140,16 @@ def _read(data: bytes, at: int, encoding: str, num_attributes: int) -> Iterator[
         yield num_attributes + number
 
 
-def _sizes(own: Sequence[int], references: Sequence[Sequence[int]]) -> list[int]:
-  """Returns the size of each entry with all entries in it written out.
+def _exceeds(limit: int, own: Sequence[int], references: Sequence[Sequence[int]]) -> bool:
+  """Returns whether the sizes of all entries, with all entries in them written out, have a sum above a limit.
+
+  The sizes themselves may have as many digits as there are entries, so that none is computed beyond the limit.
 
   Raises:
     DecodeError: an entry contains itself.
   """
   sizes = [0] * len(own)  # 0 is unknown, and -1 an entry whose references are being counted
+  total = 0
   for first in range(len(own)):
     pending = [first] if not sizes[first] else []
     while pending:
@@ -144,7 +157,10 @@ def _sizes(own: Sequence[int], references: Sequence[Sequence[int]]) -> list[int]
       if sizes[at] > 0:
         pending.pop()
       elif sizes[at] < 0:
-        sizes[at] = 1 + own[at] + sum(sizes[other] for other in references[at])
+        sizes[at] = min(1 + own[at] + sum(sizes[other] for other in references[at]), limit + 1)
+        total += sizes[at]
+        if total > limit:
+          return True
         pending.pop()
       else:
         sizes[at] = -1
@@ -153,11 +169,11 @@ def _sizes(own: Sequence[int], references: Sequence[Sequence[int]]) -> list[int]
             raise errors.DecodeError(f"StableHLO bytes are damaged: attribute or type {other} contains itself.")
           if not sizes[other]:
             pending.append(other)
-  return sizes
+  return False
 
 
-def _too_large(what: str, total: int, given: int, limit: int) -> errors.DecodeError:
+def _too_large(what: str, given: int, limit: int) -> errors.DecodeError:
   return errors.DecodeError(
-    f"StableHLO module of size {given} is not read: {what} {total} characters; at most {limit} are accepted. Modules"
-    " that JAX and StableHLO write need a few times their size."
+    f"StableHLO module of size {given} is not read: {what} more than {limit} characters, the most that is accepted."
+    " Modules that JAX and StableHLO write need a few times their size."
   )
