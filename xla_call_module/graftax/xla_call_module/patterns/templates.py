@@ -113,21 +113,26 @@ def _chained(
 ) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
   """Yields the types of arguments where the module contains the ops that an entry names."""
   for op in _all_ops(module_ir):
-    if not _is_named(op, entry.chain[0]):
+    if not _is_named(op, entry.chain[0]) or not _has_tensors(op.types):
       continue
     if len(entry.chain) == 1:
       operands = _compared_operands(module_ir, op)
       callee = _callee(module_ir, op)
       types = tuple(itertools.compress(callee.types, _is_compared(callee)))
-      if len(operands) == entry.num_args:
+      if len(operands) == entry.num_args and _has_tensors(types):
         yield entry, types
-    elif (innermost := _end_of_chain(defined, op, entry.chain[1:])) is not None:
+    elif (innermost := _end_of_chain(defined, op, entry.chain[1:])) is not None and _has_tensors(innermost.types):
       whole, inner = op.types[0], innermost.types[0]
       for types in itertools.product(
         dict.fromkeys((whole, inner, ir.TensorType((), whole.dtype))), repeat=entry.num_args
       ):
         if whole in types or inner in types:
           yield entry, types
+
+
+def _has_tensors(types: Sequence[ir.Type]) -> bool:
+  """Returns whether there is a type, and all are tensors: a function of a known name may return nothing, or tokens."""
+  return bool(types) and all(isinstance(kind, ir.TensorType) for kind in types)
 
 
 def _is_named(op: ir.Op, name: str) -> bool:
@@ -160,7 +165,7 @@ def _powers_of_integers(module_ir: ir.ModuleIR, defined: "_Definitions") -> dict
   """Returns ops for `x ** y` of integers `y`, which StableHLO has as floats; their derivative at 0 ** 0 is 0."""
   found = {}
   for op in _all_ops(module_ir):
-    if op.name == "stablehlo.power" and jnp.issubdtype(op.types[0].dtype, jnp.inexact):
+    if op.name == "stablehlo.power" and _has_tensors(op.types) and jnp.issubdtype(op.types[0].dtype, jnp.inexact):
       convert = _without_numpy_broadcast(defined, op.operands[1])
       if convert is not None and convert.name == "stablehlo.convert":
         found[op.results[0]] = op, convert.operands[0]
@@ -205,7 +210,8 @@ def _negated_exponentials(module_ir: ir.ModuleIR) -> list[ir.TensorType]:
   """Returns the real types for which exp(-x) is computed."""
   negated = {op.results[0] for op in _all_ops(module_ir) if op.name == "stablehlo.negate"}
   exponentials = (op for op in _all_ops(module_ir) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
-  return list(dict.fromkeys(op.types[0] for op in exponentials if jnp.issubdtype(op.types[0].dtype, jnp.floating)))
+  kinds = dict.fromkeys(op.types[0] for op in exponentials if _has_tensors(op.types))
+  return [kind for kind in kinds if jnp.issubdtype(kind.dtype, jnp.floating)]
 
 
 def _definitions(module_ir: ir.ModuleIR) -> dict[int, tuple[ir.Op, int]]:
@@ -236,7 +242,7 @@ def _kinds(module_ir: ir.ModuleIR, numbers: list[int]) -> list[ir.TensorType]:
   shapes: dict[Any, None] = {}
   watched = set(numbers)
   for op in _all_ops(module_ir):
-    if watched.intersection(op.operands):
+    if op.types and watched.intersection(op.operands):
       shapes[op.types[0]] = None
   narrow = {
     op.types[0].dtype for op in _all_ops(module_ir) if op.name == "stablehlo.convert" and _is_narrow(op.types[0])
@@ -329,9 +335,9 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
   outermost = op = defined[number][0]
   while op.name in analysis.BROADCASTS and op.operands[0] in defined:
     op = defined[op.operands[0]][0]
-  if op.name != "stablehlo.constant" or not op.attrs["value"].size or any(op.attrs["value"].strides):
+  value = op.attrs["value"] if op.name == "stablehlo.constant" else None
+  if value is None or not value.size or any(value.strides):
     return None
-  value = op.attrs["value"]
   return outermost.types, value[(0,) * value.ndim].tobytes()
 
 

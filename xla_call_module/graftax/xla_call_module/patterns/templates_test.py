@@ -159,3 +159,50 @@ def test_data_for_the_host_is_not_left_out_beside_a_recovered_function():
     %token = "stablehlo.outfeed"(%arg0, %sent) : (tensor<3xf32>, !stablehlo.token) -> !stablehlo.token"""
   with pytest.raises(UnsupportedOpError, match="stablehlo.outfeed"):
     lift(Module.from_text(text[:begin] + sent + text[begin:]))(_X)
+
+
+@pytest.mark.parametrize("name", ["relu", "_where", "_where_1"])
+@pytest.mark.parametrize("kind", ["()", "!stablehlo.token"])
+def test_function_that_has_the_name_of_a_known_one_and_no_array_as_result_is_left_alone(name, kind):
+  result, returned = ("", "return") if kind == "()" else ("%r = ", f"return %t : {kind}")
+  text = f"""
+  func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {{
+    %l = stablehlo.log %x : tensor<3xf32>
+    %m = stablehlo.multiply %x, %l : tensor<3xf32>
+    {result}func.call @{name}(%m) : (tensor<3xf32>) -> {kind}
+    %y = stablehlo.add %x, %x : tensor<3xf32>
+    return %y : tensor<3xf32>
+  }}
+  func.func private @{name}(%x: tensor<3xf32>) -> {kind} {{
+    %t = stablehlo.create_token : !stablehlo.token
+    {returned}
+  }}"""
+  np.testing.assert_array_equal(lift(Module.from_text(text))(_X)[0], _X + _X)
+
+
+def test_function_that_has_the_name_of_a_known_one_and_a_token_among_its_arguments_is_left_alone():
+  text = """
+  func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %t = stablehlo.create_token : !stablehlo.token
+    %y = func.call @expn(%t, %x) : (!stablehlo.token, tensor<3xf32>) -> tensor<3xf32>
+    return %y : tensor<3xf32>
+  }
+  func.func private @expn(%t: !stablehlo.token, %x: tensor<3xf32>) -> tensor<3xf32> {
+    %y = stablehlo.add %x, %x : tensor<3xf32>
+    return %y : tensor<3xf32>
+  }"""
+  np.testing.assert_array_equal(lift(Module.from_text(text))(_X)[0], _X + _X)
+
+
+def test_constant_of_a_known_expansion_in_a_call_without_results_is_left_alone():
+  text = """
+  func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %c = stablehlo.constant dense<3.25> : tensor<3xf32>
+    func.call @nothing(%c) : (tensor<3xf32>) -> ()
+    %y = stablehlo.add %x, %c : tensor<3xf32>
+    return %y : tensor<3xf32>
+  }
+  func.func private @nothing(%x: tensor<3xf32>) {
+    return
+  }"""
+  np.testing.assert_array_equal(lift(Module.from_text(text))(_X)[0], _X + np.float32(3.25))
