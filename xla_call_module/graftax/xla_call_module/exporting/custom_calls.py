@@ -9,7 +9,7 @@ from graftax.xla_call_module.exporting.custom_call_targets import CUSTOM_CALL_TA
 from graftax.xla_call_module.exporting.target import Target
 from graftax.xla_call_module.exporting.tensorflow_versions import TENSORFLOW_VERSIONS
 
-__all__ = ["allowed_calls", "call_check"]
+__all__ = ["allowed_calls", "call_check", "that_run"]
 
 # What JAX accepts as the name of all custom calls.
 _EVERY_CALL = "ALL"
@@ -45,11 +45,9 @@ def call_check(
   Raises:
     UnsupportedOpError: raised by the function that is returned.
   """
-  known = _targets(target)
-  patterns = [pattern for platform in platforms for pattern in _ACCELERATORS.get(platform, ())]
 
   def check(call: str, location: str) -> None:
-    if call in known or call in allowed or _EVERY_CALL in allowed or any(re.fullmatch(p, call) for p in patterns):
+    if _runs(target, call, platforms, allowed):
       return
     advice = next(
       (text for pattern, text in _ADVICE if re.search(pattern, call)), "Compute it with JAX's own functions."
@@ -64,6 +62,23 @@ def call_check(
     )
 
   return check
+
+
+def that_run(
+  calls: Collection[str], targets: Sequence[Target], platforms: Sequence[str], allowed: Collection[str]
+) -> list[Target]:
+  """Returns the targets that run all of some custom calls; the arguments are those of `call_check`."""
+  return [target for target in targets if all(_runs(target, call, platforms, allowed) for call in calls)]
+
+
+def _runs(target: Target, call: str, platforms: Sequence[str], allowed: Collection[str]) -> bool:
+  patterns = (pattern for platform in platforms for pattern in _ACCELERATORS.get(platform, ()))
+  return (
+    call in allowed
+    or _EVERY_CALL in allowed
+    or call in _targets(target)
+    or any(re.fullmatch(pattern, call) for pattern in patterns)
+  )
 
 
 def allowed_calls(disabled_checks: Sequence[Any]) -> frozenset[str]:

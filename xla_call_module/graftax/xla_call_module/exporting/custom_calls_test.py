@@ -1,3 +1,4 @@
+import dataclasses
 import re
 
 import jax
@@ -11,6 +12,7 @@ from graftax.xla_call_module import UnsupportedModuleError, UnsupportedOpError, 
 from graftax.xla_call_module.exporting import export_call_module
 from graftax.xla_call_module.exporting.custom_call_targets import CUSTOM_CALL_TARGETS
 from graftax.xla_call_module.exporting.random_bits import threefry_2x32
+from graftax.xla_call_module.exporting.target import Target
 from graftax.xla_call_module.exporting.tensorflow_versions import TENSORFLOW_VERSIONS
 
 _X = jax.ShapeDtypeStruct((4, 3), np.float32)
@@ -50,6 +52,22 @@ def test_the_release_decides_which_custom_calls_can_be_written():
   assert export_call_module(function, [_X], target="tensorflow-2.21").attributes["disabled_checks"] == ()
   with pytest.raises(UnsupportedOpError, match=r"'LayoutConstraint' .* which tensorflow-2\.16 does not have"):
     export_call_module(function, [_X], target="tensorflow-2.16")
+
+
+def test_a_module_is_not_written_for_an_older_release_that_lacks_one_of_its_custom_calls():
+  # All releases read its ops. Before, it was written for 2.16, which does not run the call.
+  newest = dataclasses.replace(Target.of("tensorflow-2.21"), may_be_older=True)
+  module = export_call_module(lambda x: [with_layout_constraint(x * 2, Layout((1, 0)))], [_X], target=newest)
+  first = min(release for release, targets in CUSTOM_CALL_TARGETS.items() if "LayoutConstraint" in targets)
+  assert first > (2, 16)
+  assert module.target.stablehlo_version == TENSORFLOW_VERSIONS[first][0]
+  assert export_call_module(lambda x: [x * 2], [_X], target=newest).target.name == "tensorflow-2.16"
+
+
+def test_calls_that_the_caller_vouches_for_do_not_ask_for_a_newer_release():
+  newest = dataclasses.replace(Target.of("tensorflow-2.21"), may_be_older=True)
+  check = jax.export.DisabledSafetyCheck.custom_call("my_kernel")
+  assert export_call_module(_ffi, [_X], target=newest, disabled_checks=[check]).target.name == "tensorflow-2.16"
 
 
 @pytest.mark.parametrize("platforms", [["cuda"], ["cpu", "cuda"], ["rocm"]])

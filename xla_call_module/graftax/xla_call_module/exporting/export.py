@@ -9,7 +9,7 @@ import jax
 
 from graftax.xla_call_module import errors, mlir
 from graftax.xla_call_module import exported as exported_fields
-from graftax.xla_call_module.exporting.custom_calls import allowed_calls, call_check
+from graftax.xla_call_module.exporting.custom_calls import allowed_calls, call_check, that_run
 from graftax.xla_call_module.exporting.linear_algebra import lowering_rules
 from graftax.xla_call_module.exporting.random_bits import random_rules
 from graftax.xla_call_module.exporting.target import Target
@@ -54,7 +54,7 @@ def export_call_module(
     function: takes flat positional arrays and returns a list or tuple of arrays.
     avals: the arguments; dimensions may be symbolic, as `jax.export.symbolic_shape` makes them.
     target: the TensorFlow that will run the module, see `Target.of`. For None, the module is written for the oldest
-      release that has all of its ops, attributes and types.
+      release that has all of its ops, attributes, types and custom calls.
     platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s. Those of custom calls say that the program that runs the module
       has them.
@@ -71,12 +71,13 @@ def export_call_module(
   exported = _exported(jitted, avals, platforms, disabled_checks)
   # Only the newest form of the node says how several devices are used.
   older = target.older() if exported.nr_devices == 1 else ()
+  allowed = allowed_calls(disabled_checks)
   module, written = mlir.legalize(
     exported.mlir_module_serialized,
     version=target.stablehlo_version,
-    older=[candidate.stablehlo_version for candidate in older],
+    older=lambda calls: [found.stablehlo_version for found in that_run(calls, older, exported.platforms, allowed)],
     num_devices=exported.nr_devices,
-    check_call=call_check(target, exported.platforms, allowed_calls(disabled_checks), _name(jitted)),
+    check_call=call_check(target, exported.platforms, allowed, _name(jitted)),
   )
   target = next((candidate for candidate in older if candidate.stablehlo_version == written), target)
   attributes: dict[str, Any] = {

@@ -94,6 +94,17 @@ def test_what_a_target_cannot_express_raises_with_op_and_line():
   assert export_call_module(function, [spec], target="tensorflow-2.21").attributes["version"] == 10
 
 
+def test_a_failure_that_is_none_of_the_version_is_not_hidden(monkeypatch):
+  def write(module, version):
+    raise MemoryError(version)
+
+  monkeypatch.setattr(mlir.legalization, "write_artifact", write)
+  text = "func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> { return %arg0 : tensor<2xf32> }"
+  for older in (None, lambda calls: [(0, 17, 7)]):
+    with pytest.raises(MemoryError, match=r"1\.9\.1" if older is None else r"0\.17\.7"):
+      mlir.legalize(text, version=(1, 9, 1), older=older)
+
+
 def test_types_that_a_target_does_not_have_raise():
   with pytest.raises(VersionError, match=r"StableHLO 0\.14\.24: op 'func' .*\(types f8E3M4"):
     export_call_module(

@@ -2,9 +2,10 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import jax
 from jax.extend.mlir import passmanager
 from jax.extend.mlir.dialects import stablehlo
 
@@ -32,13 +33,14 @@ _PER_DEVICE_CALLS = {"xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape"}
 
 
 CallCheck: TypeAlias = Callable[[str, str], None]
+Versions: TypeAlias = Sequence[tuple[int, int, int]]
 
 
 def legalize(
   data: bytes | str,
   *,
   version: tuple[int, int, int],
-  older: Sequence[tuple[int, int, int]] = (),
+  older: Callable[[Collection[str]], Versions] | None = None,
   num_devices: int = 1,
   check_call: CallCheck | None = None,
 ) -> tuple[bytes, tuple[int, int, int]]:
@@ -50,8 +52,9 @@ def legalize(
   Args:
     data: a portable artifact, MLIR bytecode, or text.
     version: the version of StableHLO to write.
-    older: older versions, from the oldest on. The first that has everything in the module is written in place of
-      `version`; nothing is expanded for it.
+    older: called with the targets of all custom calls that the result has. It returns older versions whose runtimes
+      have these, from the oldest on. The first that has all ops, types and attributes of the module is written in place
+      of `version`; nothing is expanded for it.
     num_devices: for how many devices the module was exported. Sharding annotations for one device are removed.
     check_call: called with the target of each custom call that the result has, and its location in the source. It
       raises if the runtime does not have the target.
@@ -77,16 +80,19 @@ def legalize(
       for op in _operations(module):
         without_batching_dims(op)
     _run_passes(module, [f"stablehlo-compatibility-expander{{target={text}}}"])
-    if check_call is not None:
-      for op in _operations(module):
-        if target := call_target(op):
+    calls: dict[str, None] = {}
+    for op in _operations(module):
+      if target := call_target(op):
+        calls[target] = None
+        if check_call is not None:
           check_call(target, location_text(str(op.location)))
     # What is written may be published, and must not depend on the folder that the source is in.
     locations = without_files(module, _operations(module))
-    for candidate in (*older, version):
+    candidates = older(calls.keys()) if older is not None else ()
+    for candidate in (*candidates, version):
       try:
         return write_artifact(module, ".".join(map(str, candidate))), candidate
-      except Exception:
+      except jax.errors.JaxRuntimeError:
         messages.clear()  # of a version that is too old; the last one is tried again below
     put_back(locations)
     return _artifact(module, text, messages), version  # raises, with the place in the source
@@ -95,7 +101,7 @@ def legalize(
 def _artifact(module: Any, version: str, messages: Sequence[str]) -> bytes:
   try:
     return write_artifact(module, version)
-  except Exception as error:
+  except jax.errors.JaxRuntimeError as error:
     raise errors.VersionError(
       f"the module cannot be written as StableHLO {version}: {_cause([*messages, str(error)])}. Export for a newer"
       " target, or compute this in another way."
