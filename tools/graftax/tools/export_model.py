@@ -16,7 +16,7 @@ from jax import export
 from graftax.convert import AnnotatedFunction, MissingInputError, Variable
 from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.hub_io import load
-from graftax.ops_jax import InconclusiveError
+from graftax.ops_jax import InconclusiveError, InvalidInputError
 from graftax.savedmodel_io import SavedModel, write_safetensors
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
@@ -140,6 +140,12 @@ def _export(
       exported = exporter(specs, dict(arguments))
     except MissingInputError:
       exported = exporter(specs, dict(arguments), jax.ShapeDtypeStruct((2,), np.uint32))
+  except InvalidInputError as e:
+    # Sizes that JAX cannot decide look to a lowering like inputs that do not fit; with numbers they may.
+    advice = _advice(e, call, specs, arguments, platforms)
+    if not advice:
+      raise
+    raise _export_error(e, fn.name, arguments, advice) from e
   except GraftaxError:
     raise
   except Exception as e:  # whatever JAX says of sizes it cannot decide, or of platforms it does not know
