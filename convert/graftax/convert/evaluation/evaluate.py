@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import jax
 
 from graftax.convert.evaluation.folding import run_on_known
-from graftax.convert.evaluation.frame import Frame
+from graftax.convert.evaluation.frame import Frame, is_explained
 from graftax.convert.evaluation.state import State
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Plan, Planner
@@ -129,7 +129,8 @@ class Evaluator:
         try:
           outputs = run_step(frame, [slots[i] for i in step.inputs])
         except Exception as e:
-          refused = step.kernel.refusal(e)
+          # What a step of a called function let pass is an error of a lowering that others have registered.
+          refused = None if is_explained(e) else step.kernel.refusal(e)
           frame.explain(refused or e)
           if refused is None:
             raise

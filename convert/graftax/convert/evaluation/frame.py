@@ -25,7 +25,7 @@ from graftax.ops_jax import (
 if TYPE_CHECKING:
   from graftax.convert.evaluation.evaluate import Evaluator
 
-__all__ = ["Frame"]
+__all__ = ["Frame", "is_explained"]
 
 _NOTE = "while evaluating"
 
@@ -37,6 +37,11 @@ _CONSTRAINTS = (
   "jax.export.symbolic_shape('b, h, w, 3', constraints=['h >= 32', 'w >= 32', 'mod(h, 32) == 0']), or give numbers in "
   "their place."
 )
+
+
+def is_explained(error: Exception) -> bool:
+  """Returns whether a step of a called function has added itself to the notes of an error that it let pass."""
+  return any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
 
 
 class Frame:
@@ -147,7 +152,7 @@ class Frame:
   def explain(self, error: Exception) -> None:
     """Adds the current step to the notes of an error, unless a step of a called function has done so."""
     # The innermost node says most; the calls around it add nothing.
-    if any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
+    if is_explained(error):
       return
     node = self.step.node
     source = f" (made from {', '.join(node.source.node_names)})" if node.source and node.source.node_names else ""

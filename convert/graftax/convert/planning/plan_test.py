@@ -9,7 +9,7 @@ from graftax.convert import ConvertOptions, ParameterError, convert_program
 from graftax.convert.planning.plan import Planner
 from graftax.graphdef_ir import DType, FunctionRef
 from graftax.graphdef_ir.errors import DanglingInputError
-from graftax.ops_jax import InvalidInputError, UnsupportedOpError
+from graftax.ops_jax import InvalidInputError, UnsupportedOpError, lowering, register
 from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
@@ -156,3 +156,31 @@ def test_a_tensor_that_nothing_makes_is_an_error():
   broken = function("broken", ["x"], [node("y", "Neg", "gone", T=DType.FLOAT)], ["y"])
   with pytest.raises(DanglingInputError, match=r"function 'broken', node 'y' \(Neg\): input 'gone' names none"):
     convert_program(program(broken))
+
+
+@pytest.mark.parametrize(
+  ("op", "raised"),
+  [("PartitionedCall", TypeError), ("PartitionedCall", KeyError), ("If", ValueError), ("If", KeyError)],
+)
+def test_errors_of_lowerings_of_others_stay_theirs_inside_called_functions(op, raised):
+  def elu(features):
+    raise raised("not finished")
+
+  inner = function("inner", ["x"], [node("own", "Elu", "x", **F)], ["own"])
+  types = {"Tin": (DType.FLOAT,), "Tout": (DType.FLOAT,)}
+  if op == "If":
+    branch = FunctionRef("inner")
+    call = node("call", op, "c", "x", Tcond=DType.FLOAT, then_branch=branch, else_branch=branch, **types)
+  else:
+    call = node("call", op, "x", f=FunctionRef("inner"), **types)
+  root = function("f", ["x", "c"], [call], ["call"])
+  original = lowering("Elu")
+  register("Elu", ignores=("T",), override=True)(elu)
+  try:
+    fn, params = convert_program(program(root, [inner]))
+    with pytest.raises(raised, match="not finished") as e:
+      jax.jit(fn)(params, jnp.zeros(2), jnp.float32(1))
+  finally:
+    register("Elu", ignores=original.ignores, override=True)(original.function)
+  assert type(e.value) is raised
+  assert e.value.__notes__[0] == "while evaluating Elu node 'own' in function 'inner'"
