@@ -40,7 +40,7 @@ _SMALL = 1 << 20
 _MOST_SIZES = 64
 
 # Shapes that a node remembers as checked.
-_MOST_KEYS = 16
+_MOST_KEYS = 256
 
 
 def argument_bytes(leaves: Iterable[Value]) -> int:
@@ -107,7 +107,9 @@ class CheckSizes:
         if key is None or key not in checked:
           _check_abstractly(run, context, inputs, self.static, self.where)
           # Values of other inputs do not decide on shapes: JAX does not know them.
-          if key is not None and len(checked) < _MOST_KEYS:
+          if key is not None:
+            if len(checked) >= _MOST_KEYS:
+              checked.clear()
             checked.add(key)
       return run(context, inputs)
 
@@ -162,8 +164,11 @@ def _key(inputs: Sequence[Value], static: frozenset[int]) -> Any:
       parts.append(value)
     elif isinstance(value, jax.Array) or (isinstance(value, np.ndarray) and value.dtype.kind not in "biuO"):
       parts.append((value.shape, value.dtype))
+    elif isinstance(value, np.ndarray) and value.dtype.kind != "O":
+      # Small NumPy integers are known to the lowering; large ones become abstract.
+      parts.append((value.shape, value.dtype, None if _is_large(value) else value.tobytes()))
     else:
-      return None  # NumPy's integers are known to the lowering
+      return None
   return tuple(parts)
 
 
