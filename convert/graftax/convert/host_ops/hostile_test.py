@@ -288,3 +288,10 @@ def test_formats_with_other_characters_are_invalid():
     as_string(np.ones(1, np.float32), fill=b"\xff")
   with pytest.raises(InvalidInputError, match="2 placeholders for 1 values"):
     string_format([as_strings(_TEXT[0])], template=b"%s %s")
+
+
+def test_calls_outside_of_programs_do_not_add_up():
+  text = np.array([b"a" * (1 << 20)], object)
+  for _ in range(20):
+    joined = string_join([text, text])
+  assert len(joined[0]) == 2 << 20

@@ -10,8 +10,17 @@ from graftax.ops_jax import InvalidInputError
 
 __all__ = ["NO_BUDGET", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
 
-# For calls of host ops as functions.
-NO_BUDGET = Budget()
+
+class _EachCall(Budget):
+  """The default limits for calls outside of programs, each by itself: nothing adds up."""
+
+  __slots__ = ()
+
+  def spend_text_bytes(self, num_bytes: int, where: str) -> None:
+    self.check_text(num_bytes, where)
+
+
+NO_BUDGET = _EachCall()
 
 # Any in this module: elements are numbers or bytes.
 
