@@ -52,7 +52,9 @@ class Watch:
     self._is_on = False
     roots = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), *filter(None, sys.path)}
     caches = [os.environ.get("JAX_COMPILATION_CACHE_DIR", "")]
-    self._usual = tuple(os.path.realpath(root) + os.sep for root in [*roots, *caches] if root) + _HARMLESS
+    # As they are named, too: under Bazel, the modules in them are links to elsewhere.
+    named = {resolve(root) for root in [*roots, *caches] if root for resolve in (os.path.realpath, os.path.abspath)}
+    self._usual = tuple(root + os.sep for root in named) + _HARMLESS
     sys.addaudithook(self._hear)
 
   def start(self, allowed: Iterable[Path]) -> None:
@@ -87,7 +89,8 @@ class Watch:
       full = os.path.realpath(text)
       # Only opening a pipe or a device can block or never end.
       is_special = event == "open" and os.path.exists(full) and stat.S_IFMT(os.stat(full).st_mode) in _SPECIAL_FILES
-      if full.startswith(_HARMLESS) or (self._is_allowed(full) and not is_special):
+      is_allowed = self._is_allowed(full) or os.path.abspath(text).startswith(self._usual)
+      if full.startswith(_HARMLESS) or (is_allowed and not is_special):
         return
       # The model's path may be the beginning of names beside it, as that of a checkpoint is.
       if event in ("os.listdir", "os.scandir") and full == os.path.dirname(self._allowed[0]):
