@@ -6,8 +6,6 @@ import sys
 
 from cleanroom import ROOT
 
-from graftax.tools.codegen.generate_op_index import op_index
-
 _DOCS = ROOT / "docs"
 
 
@@ -18,6 +16,7 @@ def test_the_checked_in_page_is_current():
 
 
 def test_every_op_links_to_the_file_of_its_lowering():
-  rows = dict(re.findall(r"^\| (\w+) \| \[[\w.]+\]\(([^)]+)\)", op_index(), re.MULTILINE))
+  page = (_DOCS / "ops.md").read_text(encoding="utf-8")
+  rows = dict(re.findall(r"^\| (\w+) \| \[[\w.]+\]\(([^)]+)\)", page, re.MULTILINE))
   assert rows["TopKV2"].endswith("array/sort_search.py")
   assert [path for path in set(rows.values()) if not (_DOCS / path).is_file()] == []
