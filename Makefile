@@ -1,9 +1,18 @@
-# Requires only bash, make and Python 3.11 with pip and venv. The first use installs the hash lock into `.venv`.
+# Requires only bash, make and Python 3.13, 3.12 or 3.11 with pip and venv. The first use installs a hash lock into `.venv`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# The Pythons that a lock is for, the best one first: main.txt has the newest JAX, which no longer runs on 3.11; floor.txt the
+# oldest versions of all packages.
+MAIN_PYTHONS := 3.13 3.12
+FLOOR_PYTHONS := 3.11
+FIND_PYTHON := third_party/find_python.sh
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell $(FIND_PYTHON) $(MAIN_PYTHONS) $(FLOOR_PYTHONS) 2>/dev/null)
+endif
+# If none was found, the recipe of `.venv` says so, or installs the first one with uv.
+PYTHON_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1),$(firstword $(MAIN_PYTHONS)))
 WORKERS ?= 2
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 PACKAGES := xla_call_module graphdef_ir ops_jax convert savedmodel_io hub_io testing tools
@@ -12,9 +21,7 @@ UMBRELLA := tools/packaging/umbrella
 
 VENV := .venv
 BIN := $(VENV)/bin
-LOCK := third_party/locks/cpu.txt
-# The Pythons that the lock is for.
-PYTHONS := 3.11
+LOCK := third_party/locks/$(if $(filter $(FLOOR_PYTHONS),$(PYTHON_VERSION)),floor,main).txt
 RELEASE_VENV := .venv-release
 RELEASE_LOCK := third_party/locks/release.txt
 hash = $(firstword $(shell { $(1); } | sha256sum))
@@ -25,11 +32,6 @@ RELEASE_READY := $(RELEASE_VENV)/.locked-$(call hash,cat $(RELEASE_LOCK))
 # $(call install_lock,VENV,LOCK): installs exactly what a lock lists.
 install_lock = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
 	  --require-hashes -r $(2)
-
-# $(call lane,TARGET,NAME,PYTHONS): makes a target in `.venv-NAME`, from the lock NAME and with the first of the Pythons that is
-# found, or with PYTHON if it was set.
-lane = python="$(if $(filter-out file,$(origin PYTHON)),$(PYTHON),$$(third_party/find_python.sh $(3)))"; \
-	  $(MAKE) $(1) VENV=.venv-$(2) LOCK=third_party/locks/$(2).txt PYTHONS="$(3)" PYTHON="$$python"
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
@@ -45,10 +47,9 @@ help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 $(LOCKED): $(LOCK)
-	rm -rf $(VENV)
-	$(PYTHON) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHONS)".split() and f"Python $(subst $() , or ,$(PYTHONS)) is needed, found {sys.version}; set PYTHON=/path/to/python$(firstword $(PYTHONS))")'
-	$(PYTHON) -m venv $(VENV)
-	@echo "Installing the locked packages into $(VENV) (about 1.5 GB, a few minutes on first use)"
+	$(if $(filter $(MAIN_PYTHONS) $(FLOOR_PYTHONS),$(PYTHON_VERSION)),,$(error PYTHON=$(PYTHON) is $(PYTHON_VERSION); the locks are for Python $(MAIN_PYTHONS) $(FLOOR_PYTHONS)))
+	python=$(or $(PYTHON),$$($(FIND_PYTHON) --install $(MAIN_PYTHONS) $(FLOOR_PYTHONS))); rm -rf $(VENV); "$$python" -m venv $(VENV)
+	@echo "Installing $(LOCK) into $(VENV) (2.4 GB, a few minutes on first use)"
 	$(call install_lock,$(VENV),$(LOCK))
 	touch $@
 
@@ -81,13 +82,13 @@ test: $(READY)  ## the fast tests: first those without TensorFlow, then those wi
 test-free: $(READY)  ## the fast tests without TensorFlow
 	$(BIN)/pytest --ring=free -m "not slow" -n $(WORKERS) --dist loadfile
 
-.PHONY: newest
-newest:  ## the fast tests on Python 3.13 or 3.12 with JAX 0.12, in .venv-newest
-	$(call lane,test,newest,3.13 3.12)
-
 .PHONY: floor
-floor:  ## the fast tests without TensorFlow with the oldest versions that the wheels declare, in .venv-floor
-	$(call lane,test-free,floor,3.11)
+floor:  ## the fast tests without TensorFlow with the oldest versions that the wheels declare, on Python 3.11 in .venv-floor
+	python=$$($(FIND_PYTHON) --install $(FLOOR_PYTHONS)); $(MAKE) test-free VENV=.venv-floor PYTHON="$$python"
+
+.PHONY: ceiling
+ceiling: wheels  ## the fast tests without TensorFlow from the wheels, with the newest pre-release of every dependency
+	$(BIN)/python tools/checks/version_matrix.py --wheels dist --tests --pre --python $(PYTHON_VERSION)
 
 .PHONY: test-slow
 test-slow: $(READY)  ## the tests that `make test` leaves out: whole models, the differential suite, generated cases
@@ -104,8 +105,7 @@ LIBRARIES_READY := $(LIBRARIES_VENV)/.locked-$(call hash,cat $(LIBRARIES)/requir
 TENSORFLOW ?=
 
 $(LIBRARIES_READY): $(LIBRARIES)/requirements.txt
-	rm -rf $(LIBRARIES_VENV)
-	$(PYTHON) -m venv $(LIBRARIES_VENV)
+	python=$$($(FIND_PYTHON) --install $(FLOOR_PYTHONS)); rm -rf $(LIBRARIES_VENV); "$$python" -m venv $(LIBRARIES_VENV)
 	$(LIBRARIES_VENV)/bin/python -m pip install --quiet --no-deps -r $<
 	touch $@
 
@@ -133,6 +133,7 @@ bazel:
 bazel-test: bazel $(READY)  ## fast tests without TensorFlow under Bazel, with declared dependencies only; also builds the wheels
 	mkdir -p $(JAX_CACHE)
 	bazel-4 --max_idle_secs=30 test --repo_env=GRAFTAX_LOCKED_VENV=$(CURDIR)/$(VENV) \
+	  --repo_env=PYTHON_BIN_PATH=$$(realpath $(BIN)/python) \
 	  --test_env=JAX_COMPILATION_CACHE_DIR --test_env=JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS \
 	  --test_env=JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES --sandbox_writable_path=$(JAX_CACHE) $(BAZEL_TARGETS)
 
@@ -166,7 +167,7 @@ wheels: $(READY)  ## build the wheels in dist/, reproducible byte for byte
 
 $(RELEASE_READY): $(READY) $(RELEASE_LOCK)
 	rm -rf $(RELEASE_VENV)
-	$(PYTHON) -m venv $(RELEASE_VENV)
+	$(BIN)/python -m venv $(RELEASE_VENV)
 	$(call install_lock,$(RELEASE_VENV),$(RELEASE_LOCK))
 	touch $@
 
@@ -246,8 +247,8 @@ EMBEDDER := ../../examples/bazel_embedder
 
 .PHONY: lock
 lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; LOCK_OPTIONS=--keep changes little
-	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) cpu newest floor cuda12 cuda13 tpu release $(EMBEDDER)/requirements
+	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) main floor cuda12 cuda13 tpu release $(EMBEDDER)/requirements
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) .venv-newest .venv-floor $(RELEASE_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

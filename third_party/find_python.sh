@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Prints the path of a Python of one of the given minor versions, the first that is found.
 #
-#   third_party/find_python.sh VERSION...
+#   third_party/find_python.sh [--install] VERSION...
 #
 # Looks on PATH, in pyenv's folder and with uv. A Python counts if it runs and can make a virtual environment with pip. This
-# leaves out pyenv's shims of versions that are not selected, and Debian's python3 without python3-venv.
+# leaves out pyenv's shims of versions that are not selected, and Debian's python3 without python3-venv. With --install, uv
+# installs the first version if none is found.
 set -uo pipefail
 
-: "${1:?usage: find_python.sh VERSION...}"
+install=
+[[ ${1:-} == --install ]] && { install=yes; shift; }
+: "${1:?usage: find_python.sh [--install] VERSION...}"
 readonly PROBE='import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])'
 skipped=()
 
@@ -18,6 +21,12 @@ usable() {
   seen=$("$1" -c "$PROBE" 2>&1) && [[ $seen == "$2" ]] && return
   [[ $1 == */python3 ]] || skipped+=("$1: ${seen##*$'\n'}")
   return 1
+}
+
+# Prints the Python of version $1 that uv knows.
+from_uv() {
+  local python
+  python=$(uv python find "$1" 2>/dev/null) && usable "$python" "$1" && echo "$python"
 }
 
 for version; do
@@ -31,8 +40,9 @@ done
 
 if [[ $(type -P uv) ]]; then
   for version; do
-    python=$(uv python find "$version" 2>/dev/null) && usable "$python" "$version" && { echo "$python"; exit; }
+    from_uv "$version" && exit
   done
+  [[ $install ]] && uv python install "$1" >&2 && from_uv "$1" && exit
 fi
 
 {

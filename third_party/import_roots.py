@@ -1,6 +1,6 @@
 """Splits one site-packages folder into an import root per distribution.
 
-    python import_roots.py path/to/venv roots --requirements cpu.in
+    python import_roots.py path/to/venv roots --requirements main.in
 
 `roots/<name>/` then contains links to the files of that distribution only, so that adding it to sys.path makes no other
 distribution importable. `roots/index.json` lists the roots that each distribution needs: its own and those of all its

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from scoring import score_gradients
 
-_LOCKED_JAX = "0.10.1"
+_LOCKED_JAX = "0.11.0"
 
 
 class ScoringTest(unittest.TestCase):

@@ -34,11 +34,14 @@ toolchain(
 _ARCHIVE = "GRAFTAX_PYTHON_ARCHIVE"
 _SHA256 = "GRAFTAX_PYTHON_SHA256"
 
+# The Pythons that the locks are for (lock.py), the best one first.
+_VERSIONS = ["3.13", "3.12"]
+
 # `lib` is a link to one directory, like those of the packages (closure.bzl).
 _ARCHIVE_BUILD = """\
 package(default_visibility = ["//visibility:public"])
 
-exports_files(["bin/python3.11"])
+exports_files(["bin/python"])
 
 filegroup(
     name = "files",
@@ -47,19 +50,21 @@ filegroup(
 """
 
 def _find_python(repository_ctx):
-    """Returns the path of the host's interpreter: PYTHON_BIN_PATH, else python3.11, else python3."""
+    """Returns the path of the host's interpreter: PYTHON_BIN_PATH, or else the one that find_python.sh finds."""
     python = repository_ctx.os.environ.get("PYTHON_BIN_PATH")
-    for name in ["python3.11", "python3"]:
-        python = python or repository_ctx.which(name)
-    if not python:
-        fail("no Python found on PATH; install python3.11, or set PYTHON_BIN_PATH or %s" % _ARCHIVE)
-    return python
+    if python:
+        return python
+    found = repository_ctx.execute([repository_ctx.path(repository_ctx.attr._finder)] + _VERSIONS)
+    if found.return_code:
+        fail("%s\nFor Bazel, set PYTHON_BIN_PATH or %s" % (found.stderr, _ARCHIVE))
+    return found.stdout.strip()
 
 def _check_version(repository_ctx, python):
     version = repository_ctx.execute([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
-    if version.return_code or version.stdout.strip() != "3.11":
+    if version.return_code or version.stdout.strip() not in _VERSIONS:
         seen = version.stdout.strip() or version.stderr.strip()
-        fail("%s is Python %s; the locks are for 3.11 (set PYTHON_BIN_PATH or %s)" % (python, seen, _ARCHIVE))
+        what = (python, seen, " and ".join(_VERSIONS), _ARCHIVE)
+        fail("%s is Python %s; the locks are for %s (set PYTHON_BIN_PATH or %s)" % what)
 
 def run(repository_ctx, arguments, what):
     """Runs a command in a repository rule; if it fails, fails with its output.
@@ -96,7 +101,12 @@ def _python_archive_impl(repository_ctx):
         sha256 = sha256,
         stripPrefix = "python",
     )
-    python = repository_ctx.path("bin/python3.11")
+    versions = [v for v in _VERSIONS if repository_ctx.path("bin/python" + v).exists]
+    if not versions:
+        fail("%s has none of %s" % (source, ["python/bin/python" + v for v in _VERSIONS]))
+    python = repository_ctx.path("bin/python" + versions[0])
+    if not repository_ctx.path("bin/python").exists:
+        repository_ctx.symlink(python, "bin/python")
     compile_reproducibly(repository_ctx, python, repository_ctx.path("lib"))
     repository_ctx.file("BUILD", _ARCHIVE_BUILD, executable = False)
 
@@ -108,8 +118,8 @@ python_archive = repository_rule(
 
 def _local_python_impl(repository_ctx):
     if repository_ctx.os.environ.get(_ARCHIVE):
-        python = repository_ctx.path(Label("@python_archive//:bin/python3.11"))
-        interpreter = "interpreter = \"@python_archive//:bin/python3.11\",\n    files = [\"@python_archive//:files\"],"
+        python = repository_ctx.path(Label("@python_archive//:bin/python"))
+        interpreter = "interpreter = \"@python_archive//:bin/python\",\n    files = [\"@python_archive//:files\"],"
         _check_version(repository_ctx, python)
     else:
         python = _find_python(repository_ctx)
@@ -124,6 +134,7 @@ def _local_python_impl(repository_ctx):
 local_python = repository_rule(
     implementation = _local_python_impl,
     doc = "A Python toolchain without packages, so that targets must declare all that they import.",
-    environ = ["PATH", "PYTHON_BIN_PATH", _ARCHIVE],
+    attrs = {"_finder": attr.label(default = "//third_party:find_python.sh", allow_single_file = True)},
+    environ = ["HOME", "PATH", "PYENV_ROOT", "PYTHON_BIN_PATH", _ARCHIVE],
     local = True,
 )

@@ -1,6 +1,6 @@
 """Packs an installed CPython into an archive that runs from any folder, for Bazel's GRAFTAX_PYTHON_ARCHIVE.
 
-    python third_party/bazel/pack_python.py ~/.pyenv/versions/3.11.7 python.tar.gz
+    python third_party/bazel/pack_python.py ~/.pyenv/versions/3.13.0 python.tar.gz
 
 Prints the archive's SHA-256, which is the same each time. The installation must be self-contained, as those of pyenv
 are. An interpreter that a Linux distribution installs is refused, since parts of it are outside of its folder. The
@@ -47,7 +47,7 @@ def pack(prefix: Path, version: str, archive: Path) -> str:
 
   Args:
     prefix: folder of the installation, with `bin` and `lib` in it.
-    version: the minor version to pack, such as 3.11.
+    version: the minor version to pack, such as 3.13.
     archive: path of the result, a .tar.gz file.
 
   Raises:
@@ -75,9 +75,11 @@ def pack(prefix: Path, version: str, archive: Path) -> str:
 
 def main() -> None:
   parser = argparse.ArgumentParser(description="Pack an installed CPython into an archive that runs from any folder.")
-  parser.add_argument("prefix", type=Path, help="folder of the installation, such as ~/.pyenv/versions/3.11.7")
+  parser.add_argument("prefix", type=Path, help="folder of the installation, such as ~/.pyenv/versions/3.13.0")
   parser.add_argument("archive", type=Path, help="the archive to write, a .tar.gz file")
-  parser.add_argument("--version", default="3.11", help="minor version (default: 3.11, which the locks are for)")
+  parser.add_argument(
+    "--version", default="3.13", help="minor version (default: 3.13; the locks are for 3.13 and 3.12)"
+  )
   arguments = parser.parse_args()
   try:
     print(pack(arguments.prefix.resolve(), arguments.version, arguments.archive))

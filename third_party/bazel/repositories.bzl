@@ -9,8 +9,8 @@ VARIANTS = ["cpu", "cuda12", "cuda13", "tpu"]
 def _own_locks():
     return {
         # Labels, so that they mean these files in other workspaces too.
-        variant: (Label("//third_party/locks:%s.txt" % variant), Label("//third_party/locks:%s.in" % variant))
-        for variant in VARIANTS
+        variant: (Label("//third_party/locks:%s.txt" % lock), Label("//third_party/locks:%s.in" % lock))
+        for variant, lock in [(v, "main" if v == "cpu" else v) for v in VARIANTS]
     }
 
 def graftax_repositories(locks = None, hub = None):

@@ -1,12 +1,12 @@
 """Resolves `<variant>.in` beside this file into a hash-locked `<variant>.txt`, and prints the difference.
 
-    python3.11 third_party/locks/lock.py cpu cuda12
-    python3.11 third_party/locks/lock.py --keep cuda12    # versions change only if cuda12.in requires it
+    .venv/bin/python third_party/locks/lock.py main cuda12
+    .venv/bin/python third_party/locks/lock.py --keep cuda12    # versions change only if cuda12.in requires it
 
 pip only resolves and reports: nothing is installed, and accelerator wheels are not downloaded. A lock is for CPython
-3.11 on manylinux x86_64, and newest.txt for CPython 3.13 and 3.12. These interpreters must be installed (see
+3.13 and 3.12 on manylinux x86_64, and floor.txt for CPython 3.11. These interpreters must be installed (see
 `third_party/find_python.sh`). Versions are resolved with the first one; for the other, the hashes of its wheels are
-added. cpu.txt constrains the versions of the accelerators, so that all of these have the same JAX stack. `sources.txt`
+added. main.txt constrains the versions of the accelerators, so that all of these have the same JAX stack. `sources.txt`
 records which requirements each lock was made from; a test fails if they have changed since.
 """
 
@@ -43,7 +43,7 @@ class Pin:
 
 def pythons_of(variant: str) -> tuple[str, ...]:
   """Returns the minor versions of Python that a lock is for; versions of packages are resolved with the first."""
-  return ("3.13", "3.12") if variant == "newest" else ("3.11",)
+  return ("3.11",) if variant == "floor" else ("3.13", "3.12")
 
 
 def _requirements(source: Path) -> tuple[list[str], list[str]]:
@@ -148,7 +148,7 @@ def lock(variant: str, *, keep: bool = False) -> list[str]:
   before = read_pins(target)
   versions = before if keep else {}
   if variant in _ACCELERATORS:
-    versions = versions | read_pins(_HERE / "cpu.txt")
+    versions = versions | read_pins(_HERE / "main.txt")
   pythons = pythons_of(variant)
   pins = _resolve_all(target.with_suffix(".in"), pythons, versions)
   source = target.with_suffix(".in").name
@@ -161,7 +161,9 @@ def lock(variant: str, *, keep: bool = False) -> list[str]:
 
 def main() -> None:
   parser = argparse.ArgumentParser(description="Resolve <variant>.in into a hash-locked <variant>.txt.")
-  parser.add_argument("variants", nargs="+", help="names or relative paths of .in files, without the ending; cpu first")
+  parser.add_argument(
+    "variants", nargs="+", help="names or relative paths of .in files, without the ending; main first"
+  )
   parser.add_argument("--keep", action="store_true", help="keep the locked versions where the requirements allow it")
   arguments = parser.parse_args()
   for variant in arguments.variants:

@@ -4,7 +4,7 @@
 #   tools/build_defs/bazel7_chroot.sh FOLDER ARCHIVE [TARGET...]
 #
 # FOLDER is made on first use (3 GB; 8 GB with the installed locks), and may be removed afterwards. ARCHIVE contains Python
-# 3.11 (third_party/README.md), since sid has newer versions only. All targets are analysed; TARGETs are tested (default:
+# 3.13 (third_party/README.md), since sid may have newer versions only. All targets are analysed; TARGETs are tested (default:
 # //...). Needs root and debootstrap. `make bazel7-test` calls it.
 set -euo pipefail
 

@@ -42,11 +42,12 @@ def smoke_command(python: Path, package: str, paths: Iterable[Path] = ()) -> lis
 
 
 def write_constraints(folder: Path) -> Path:
-  """Writes the lock's versions to `folder` and returns the path.
+  """Writes the versions of the lock for this Python to `folder` and returns the path.
 
   Hashes are left out, because pip would then refuse the wheels that are built here.
   """
-  lines = (ROOT / "third_party/locks/cpu.txt").read_text().splitlines()
+  lock = "floor" if sys.version_info[:2] == (3, 11) else "main"
+  lines = (ROOT / f"third_party/locks/{lock}.txt").read_text().splitlines()
   path = folder / "constraints.txt"
   path.write_text("\n".join(line.split(" --hash")[0] for line in lines if "==" in line))
   return path

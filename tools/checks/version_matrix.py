@@ -2,10 +2,11 @@
 
     python tools/checks/version_matrix.py --wheels dist xla_call_module
     python tools/checks/version_matrix.py --wheels dist --tests --python 3.13 --jax 0.12.0 graphdef_ir ops_jax
+    python tools/checks/version_matrix.py --wheels dist --tests --python 3.13 --pre    # `make ceiling`
 
-pip chooses the newest versions of everything else. The smoke test of a package runs in a virtual environment that has
-nothing but the package and its dependencies. With `--tests` the fast tests without TensorFlow run, from the installed
-wheels, in one environment for each combination.
+pip chooses the newest versions of everything else; with `--pre` of JAX, too, pre-releases among them. The smoke test of
+a package runs in a virtual environment that has nothing but the package and its dependencies. With `--tests` the fast
+tests without TensorFlow run, from the installed wheels, in one environment for each combination.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from cleanroom import PACKAGES, ROOT, smoke_command
 _PYTHONS = ("3.11", "3.12", "3.13")
 # The oldest that the packages declare; of later minor versions, the newest patch is tried.
 _OLDEST_JAX = (0, 10, 0)
+# Stands for the newest version of all, which may be a pre-release.
+_NEWEST = "newest"
 _TEST_REQUIREMENTS = (
   "graftax-convert[equinox,flax,haiku,image,keras,text]",
   "graftax-savedmodel-io[keras,orbax,progress,safetensors]",
@@ -155,11 +158,13 @@ def installed(python: Path, version: str, jax: str, wheels: Path, requirements: 
     subprocess.run([str(python), "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     inside = folder / "venv/bin/python"
     options = ["--quiet", "--only-binary", ":all:", "--find-links", str(wheels.resolve())]
+    options += ["--pre"] if jax == _NEWEST else []
     start = time.perf_counter()
     run = _run([*_PIP, "--python", str(inside), "install", *options, *requirements], folder)
     install_s = time.perf_counter() - start
     error = _last_line(run.stderr) if run.returncode else None
-    yield Environment(folder, inside, version, jax, wheels, install_s, error)
+    found = [path.name.split("-")[1] for path in folder.glob("venv/lib/python3*/site-packages/jax-*.dist-info")]
+    yield Environment(folder, inside, version, *(found or [jax]), wheels, install_s, error)
 
 
 def _distribution(package: str) -> str:
@@ -188,15 +193,15 @@ def try_combination(
   packages: Sequence[str], python: Path, version: str, jax: str, wheels: Path, tests: bool
 ) -> Iterator[Row]:
   """Yields the row of each package with a version of JAX. Tests share one environment; smoke tests have one each."""
-  pin = f"jax=={jax}"
+  pins = [] if jax == _NEWEST else [f"jax=={jax}"]
   if tests:
-    requirements = [*map(_distribution, packages), pin, *_TEST_REQUIREMENTS]
+    requirements = [*map(_distribution, packages), *pins, *_TEST_REQUIREMENTS]
     with installed(python, version, jax, wheels, requirements) as environment:
       for package in packages:
         yield try_package(package, environment, tests)
     return
   for package in packages:
-    requirements = [_distribution(package), *([pin] if package != "graphdef_ir" else [])]
+    requirements = [_distribution(package), *(pins if package != "graphdef_ir" else [])]
     with installed(python, version, jax, wheels, requirements) as environment:
       yield try_package(package, environment, tests)
 
@@ -216,7 +221,13 @@ def main() -> None:
     "--tests", action="store_true", help="run the fast tests without TensorFlow, not only smoke tests"
   )
   parser.add_argument("--python", action="append", help="minor version, such as 3.13 (default: all that are found)")
-  parser.add_argument("--jax", action="append", help="version (default: 0.10.0 and the newest of each minor version)")
+  jax_choice = parser.add_mutually_exclusive_group()
+  jax_choice.add_argument(
+    "--jax", action="append", help="version (default: 0.10.0 and the newest of each minor version)"
+  )
+  jax_choice.add_argument(
+    "--pre", dest="jax", action="store_const", const=[_NEWEST], help="the newest pre-releases of everything"
+  )
   arguments = parser.parse_args()
   pythons = find_pythons(tuple(arguments.python or _PYTHONS))
   missing = sorted({*(arguments.python or _PYTHONS)} - pythons.keys())
