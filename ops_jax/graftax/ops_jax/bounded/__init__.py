@@ -13,38 +13,41 @@ element in place of the padding:
 - `rules`: How ops carry arrays of bounded size: a table of rules by op, and what every rule is given.
 - `dispatch`: The stage of a kernel that applies the rule of an op to arrays of bounded size.
 - `masks`: Masks, and how arrays of bounded size are aligned, filled and marked as invalid.
-- `concatenation`: Joining and splitting: Concat, ConcatV2, Pack, Unpack, Split, SplitV.
-- `contraction`: Products of matrices: MatMul, BatchMatMul, Einsum. Padding is 0, so it adds nothing to a sum of
-  products.
+- `concat_split`: Joining and splitting: Concat, ConcatV2, Pack, Unpack, Split, SplitV.
 - `creation`: Arrays of traced size: Range, Fill, BroadcastTo, Tile, OneHot.
+- `dynamic_partition`: Rows split by label: DynamicPartition.
 - `elementwise`: Elementwise ops, which broadcast: arithmetic, comparisons, activations, Cast, SelectV2.
 - `forms`: Forms of arrays of bounded size, so that they can be operands of loops and branches, whose structure is
   fixed.
-- `indexing`: Gathers: Gather, GatherV2, GatherNd, ResourceGather. Positions in the padding of `params` are out of
+- `gather`: Gathers: Gather, GatherV2, GatherNd, ResourceGather. Positions in the padding of `params` are out of
   range.
-- `lists`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.
-- `positions`: Where arrays of bounded size come from: Where, DynamicPartition, ListDiff, Unique.
+- `matmul`: Products of matrices: MatMul, BatchMatMul, Einsum. Padding is 0, so it adds nothing to a sum of
+  products.
+- `non_max_suppression`: NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a
+  declared maximum.
 - `ragged`: Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.
-- `rotation`: Reversal and rotation along axes of bounded size: ReverseV2, Roll.
+- `reverse_roll`: Reversal and rotation along axes of bounded size: ReverseV2, Roll.
 - `rows`: Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images.
-- `scattering`: Scatters: ScatterNd, TensorScatterUpdate, DynamicStitch, Bincount. Padding is dropped.
-- `segments`: Reductions of rows by segment: UnsortedSegmentSum, SegmentSum, SparseSegmentSum. Rows in the padding are
+- `scatter`: Scatters: ScatterNd, TensorScatterUpdate, DynamicStitch, Bincount. Padding is dropped.
+- `segment`: Reductions of rows by segment: UnsortedSegmentSum, SegmentSum, SparseSegmentSum. Rows in the padding are
   dropped.
-- `shapes`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape.
+- `select_where`: Positions of true elements: Where.
+- `shape_ops`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape.
 - `slicing`: Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad.
-- `sorting`: The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK.
-- `sparse_tensors`: Sparse tensors of which the number of elements depends on data: SparseToDense, SparseReorder,
+- `sort_search`: The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK.
+- `sparse_tensor`: Sparse tensors of which the number of elements depends on data: SparseToDense, SparseReorder,
   SparseFillEmptyRows.
-- `suppression`: NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a declared
-  maximum.
+- `tensor_list`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.
+- `unique`: Distinct elements, and elements that another vector lacks: Unique, ListDiff.
 
 Three invariants keep results exact. Padding has no meaning, so an op that combines elements along a bounded axis masks
 it first. An array without padding enters padded rows only through `masks.guarded`, so no derivative, not even NaN,
 leaves the padding. Where TensorFlow would raise because sizes do not fit, or a bound from `max_sizes` is too small, the
 length is greater than the bound, and what is computed from it is NaN, an extreme integer or true (`masks.poisoned`).
 
-A new rule is a function with the decorator `carries` or `makes` in one of these modules. A new module is added to this
-list, and to `_MODULES` in `rules`. Cases in `convert/evaluation/bounded_ops_test.py` compare each op with the same
-function outside of `jit`.
+A module has the name of the module that it extends: the rule for `array/gather.py` is in `gather`. `elementwise`,
+`rows` and `reduction` extend several. A new rule is a function with the decorator `carries` or `makes` in one of these
+modules. A new module is added to this list, and to `_MODULES` in `rules`. Cases in
+`convert/evaluation/bounded_ops_test.py` compare each op with the same function outside of `jit`.
 """

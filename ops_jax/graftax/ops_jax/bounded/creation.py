@@ -14,7 +14,7 @@ from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.bounded.elementwise import broadcast_together, with_axes
 from graftax.ops_jax.bounded.masks import as_bounded, checked_length, guarded, valid_mask
 from graftax.ops_jax.bounded.rules import Call, carries, makes
-from graftax.ops_jax.bounded.shapes import size_entries
+from graftax.ops_jax.bounded.shape_ops import size_entries
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 
 __all__ = ["bounded_size", "fill", "range_"]

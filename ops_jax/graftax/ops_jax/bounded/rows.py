@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import jax.numpy as jnp
 
 from graftax.ops_jax._core.values import Array, Value
-from graftax.ops_jax.bounded.concatenation import fitted_except
+from graftax.ops_jax.bounded.concat_split import fitted_except
 from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
 from graftax.ops_jax.bounded.rules import Call, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded

@@ -144,24 +144,26 @@ class _Entry:
 _RULES: dict[str, _Entry] = {}
 
 _MODULES = (
-  "concatenation",
-  "contraction",
+  "concat_split",
   "creation",
+  "dynamic_partition",
   "elementwise",
-  "indexing",
-  "lists",
-  "positions",
+  "gather",
+  "matmul",
+  "non_max_suppression",
   "ragged",
   "reduction",
-  "rotation",
+  "reverse_roll",
   "rows",
-  "scattering",
-  "segments",
-  "shapes",
+  "scatter",
+  "segment",
+  "select_where",
+  "shape_ops",
   "slicing",
-  "sorting",
-  "sparse_tensors",
-  "suppression",
+  "sort_search",
+  "sparse_tensor",
+  "tensor_list",
+  "unique",
 )
 
 

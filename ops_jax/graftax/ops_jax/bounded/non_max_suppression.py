@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.concatenation import fitted_except
+from graftax.ops_jax.bounded.concat_split import fitted_except
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
@@ -20,7 +20,7 @@ from graftax.ops_jax.bounded.masks import (
   valid_mask,
 )
 from graftax.ops_jax.bounded.rules import Call, carries, makes
-from graftax.ops_jax.bounded.scattering import in_step
+from graftax.ops_jax.bounded.scatter import in_step
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 from graftax.ops_jax.image.non_max_suppression import overlap_with, select_boxes
 

@@ -10,10 +10,10 @@ import numpy as np
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.indexing import checked_positions
+from graftax.ops_jax.bounded.gather import checked_positions
 from graftax.ops_jax.bounded.masks import as_bounded, filled, with_lengths_along
 from graftax.ops_jax.bounded.rules import Call, makes
-from graftax.ops_jax.bounded.scattering import finished, in_step
+from graftax.ops_jax.bounded.scatter import finished, in_step
 from graftax.ops_jax.math.segment import sorted_segments
 from graftax.ops_jax.sparse import segment as sparse_segment
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from graftax.ops_jax._core.precision import in_one_precision
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.concatenation import fitted_except
+from graftax.ops_jax.bounded.concat_split import fitted_except
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.indexing import checked_coordinates
+from graftax.ops_jax.bounded.gather import checked_coordinates
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
   as_bounded,

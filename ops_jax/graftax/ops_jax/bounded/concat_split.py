@@ -22,7 +22,7 @@ from graftax.ops_jax.bounded.masks import (
   to_axis,
 )
 from graftax.ops_jax.bounded.rules import Call, carries
-from graftax.ops_jax.bounded.shapes import size_entries
+from graftax.ops_jax.bounded.shape_ops import size_entries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["concatenate", "fitted_except"]

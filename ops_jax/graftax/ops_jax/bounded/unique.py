@@ -1,6 +1,5 @@
-"""Where arrays of bounded size come from: Where, DynamicPartition, ListDiff, Unique."""
+"""Distinct elements, and elements that another vector lacks: Unique, ListDiff."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,67 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import along, any_overflow, as_bounded, checked_length, guarded, row_mask, valid_mask
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, guarded, row_mask, valid_mask
 from graftax.ops_jax.bounded.rules import Call, makes
-from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
+from graftax.ops_jax.bounded.select_where import true_positions
+from graftax.ops_jax.bounded.values import BoundedArray
 
-__all__ = ["dynamic_partition", "list_diff", "true_positions", "unique", "where"]
-
-
-def true_positions(call: Call, mask: jax.Array, source: BoundedArray) -> tuple[jax.Array, jax.Array, bool]:
-  """Returns the flat positions of true elements, first ones first, their number, and whether it may exceed the bound.
-
-  Args:
-    call: the run of the node.
-    mask: `[n]` bool.
-    source: where the mask comes from; if it overflowed, the number is not valid.
-  """
-  wanted = call.max_size()
-  bound = mask.size if wanted is None else min(wanted, mask.size)
-  count = checked_length(jnp.sum(mask, dtype=jnp.int32), any_overflow(source))
-  (positions,) = jnp.nonzero(mask, size=bound, fill_value=0)
-  return positions.astype(jnp.int32), count, source.may_overflow or bound < mask.size
-
-
-@makes("Where")
-def where(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Returns the positions of the elements that are true or not 0."""
-  x = as_bounded(inputs[0])
-  mask = x.padded != 0
-  valid = valid_mask(mask.shape, x.lengths)
-  mask = mask if valid is None else mask & valid
-  flat, count, may_overflow = true_positions(call, mask.reshape(-1), x)
-  coordinates = jnp.unravel_index(flat, mask.shape) if mask.ndim else ()
-  dtype = canonical_dtype(np.int64)
-  padded = jnp.stack([c.astype(dtype) for c in coordinates], -1) if coordinates else jnp.zeros((flat.size, 0), dtype)
-  return [call.made(padded, (count, None), may_overflow)]
-
-
-@makes("DynamicPartition")
-def dynamic_partition(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Splits the rows of `data` by label."""
-  data, labels = map(as_bounded, inputs)
-  rank = labels.padded.ndim
-  if rank != 1 or any(length is not None for length in data.lengths[rank:]):
-    if any(map(is_bounded, inputs)):
-      call.refuse("its rows have a size that depends on data in another than the first dimension")
-  rows = data.padded.reshape(math.prod(labels.padded.shape), *data.padded.shape[rank:])
-  flat = labels.padded.reshape(-1)
-  valid = valid_mask(labels.padded.shape, labels.lengths)
-  if rows.shape[0] != flat.shape[0]:
-    call.refuse("its inputs have different bounds")
-  num_partitions = int(call.attrs["num_partitions"])
-  overflow = BoundedArray(labels.padded, labels.lengths, labels.may_overflow or data.may_overflow)
-  results = []
-  for label in range(num_partitions):
-    mask = flat == label if valid is None else (flat == label) & valid.reshape(-1)
-    positions, count, may_overflow = true_positions(call, mask, overflow)
-    part = rows[positions]
-    part = guarded(part, along(row_mask(count, part.shape[0]), 0, part.ndim))
-    results.append(call.made(part, (count, *[None] * (part.ndim - 1)), may_overflow))
-  return results
+__all__ = ["list_diff", "unique"]
 
 
 @makes("ListDiff")

@@ -20,7 +20,7 @@ from graftax.ops_jax.bounded.masks import (
   valid_mask,
 )
 from graftax.ops_jax.bounded.rules import Call, makes
-from graftax.ops_jax.bounded.shapes import size_entries
+from graftax.ops_jax.bounded.shape_ops import size_entries
 
 __all__ = ["top_k"]
 

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, filled, guarded, resized, row_mask
 from graftax.ops_jax.bounded.rules import Call, carries, makes
-from graftax.ops_jax.bounded.scattering import dropped, finished, in_step
+from graftax.ops_jax.bounded.scatter import dropped, finished, in_step
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = [
