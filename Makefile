@@ -191,6 +191,11 @@ bump: $(READY)  ## set the version of all packages and roll the changelogs: make
 release-check: $(READY)  ## fail if the tree is not ready to be released under a tag: make release-check TAG=v0.2.0
 	PYTHONPATH=tools/checks $(BIN)/python tools/packaging/bump_version.py --check $(TAG)
 
+.PHONY: tree-archive
+tree-archive:  ## pack the tree of a tag, which .bcr/source.template.json names, into build/: make tree-archive TAG=v0.2.0
+	mkdir -p build
+	git archive --prefix=graftax-$(TAG:v%=%)/ --output=build/graftax-$(TAG).tar.gz $(TAG)
+
 .PHONY: cleanroom
 cleanroom: $(READY)  ## install each wheel in its own venv and run its smoke test (slow; `make test` runs a fast form)
 	$(BIN)/python tools/checks/cleanroom.py

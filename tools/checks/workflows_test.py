@@ -1,7 +1,9 @@
 """The workflow files only call make targets, and the targets exist."""
 
+import json
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +57,32 @@ def test_jobs_may_only_do_what_they_need(path):
   workflow = _load(path)
   assert workflow["permissions"] == {"contents": "read"}
   writing = {name for name, job in workflow["jobs"].items() if "write" in job.get("permissions", {}).values()}
-  assert writing == ({"build", "publish"} if path.stem == "release" else set())
-  assert all("timeout-minutes" in job for name, job in workflow["jobs"].items() if name != "publish")
+  assert writing == ({"build", "publish", "attach"} if path.stem == "release" else set())
+  assert all("timeout-minutes" in job for name, job in workflow["jobs"].items() if name not in ("publish", "attach"))
 
 
-def test_only_a_job_that_runs_no_code_of_the_tree_publishes():
-  job = _load(ROOT / ".github/workflows/release.yml")["jobs"]["publish"]
-  assert not list(_commands(job))
-  assert job["environment"] == "release"
+def test_only_jobs_that_run_no_code_of_the_tree_publish():
+  jobs = _load(ROOT / ".github/workflows/release.yml")["jobs"]
+  assert not [*_commands(jobs["publish"]), *_commands(jobs["attach"])]
+  assert jobs["publish"]["environment"] == "release"
+  assert jobs["attach"]["needs"] == "publish"
+
+
+def test_a_release_has_the_archives_that_the_registries_name():
+  (step,) = [
+    s for s in _load(ROOT / ".github/workflows/release.yml")["jobs"]["attach"]["steps"] if "files" in s["with"]
+  ]
+  attached = [Path(pattern).name for pattern in step["with"]["files"].split()]
+  source = json.loads((ROOT / ".bcr/source.template.json").read_text())
+  address = source["url"].format(OWNER="graftax", REPO="graftax", TAG="v0.2.0")
+  assert any(fnmatch(address.rpartition("/")[2], pattern) for pattern in attached)
+  for recipe in (ROOT / "tools/packaging/conda").glob("*/recipe.yaml"):
+    assert any(fnmatch(yaml.safe_load(recipe.read_text())["source"]["url"], "*/" + pattern) for pattern in attached)
+
+
+def test_the_archive_of_the_tree_has_the_folder_that_the_registry_strips():
+  source = json.loads((ROOT / ".bcr/source.template.json").read_text())
+  recipe = re.search(r"git archive --prefix=(\S+)/ --output=(\S+)", (ROOT / "Makefile").read_text())
+  folder, file = (text.replace("$(TAG:v%=%)", "0.2.0").replace("$(TAG)", "v0.2.0") for text in recipe.groups())
+  assert folder == source["strip_prefix"].format(REPO="graftax", VERSION="0.2.0")
+  assert file == "build/" + source["url"].format(OWNER="", REPO="graftax", TAG="v0.2.0").rpartition("/")[2]
