@@ -4,3 +4,7 @@
 - `networks`: small networks, as TF.js users have them.
 - `tfjs_ops`: the ops that the TF.js converter takes.
 """
+
+from graftax.testing.plain_ops.comparison import check_plain_ops
+
+__all__ = ["check_plain_ops"]

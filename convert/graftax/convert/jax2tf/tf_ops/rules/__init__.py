@@ -15,4 +15,8 @@
 - `random`: random keys and bits.
 - `linear_algebra`: decompositions and solvers; `spectral`: Fourier transforms.
 - `_common.py`: functions that several modules use.
+
+`elementwise_test.py` also has the tests of integers and comparisons, `shaping_test.py` those of slices, gathers and
+scatters, `reductions_test.py` those of windows and products, `control_flow_test.py` those of linear algebra and random
+bits. Each compares JAX functions with the same functions as plain ops in TensorFlow (`check_plain_ops`).
 """

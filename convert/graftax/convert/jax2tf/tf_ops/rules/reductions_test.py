@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from graftax.testing.plain_ops.comparison import check_plain_ops
+from graftax.testing.plain_ops import check_plain_ops
 
 pytestmark = pytest.mark.tensorflow
 

@@ -2,14 +2,13 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
-import graftax.convert as gc
-from graftax.ops_jax import BoundedArray, ops_with_bounded_sizes
+from graftax.ops_jax import ops_with_bounded_sizes
+from graftax.testing.bounded_sizes import check_bounded_sizes
 
 _N = 6
 _RNG = np.random.default_rng(0)
@@ -302,25 +301,6 @@ def _by_rows(function):
   return run
 
 
-def assert_equals_tensorflow(function, *args_per_length):
-  """Compares a function under jit with TensorFlow, for several arguments of one shape."""
-  fn, params = gc.convert(function, *args_per_length[0])
-  compiled = jax.jit(fn)
-  compared = 0
-  for args in args_per_length:
-    try:
-      expected = [t.numpy() for t in tf.nest.flatten(function(*map(tf.constant, args)))]
-    except tf.errors.InvalidArgumentError:
-      continue  # the extremum of no elements, for example
-    results = jax.tree.leaves(compiled(params, *args)[0], is_leaf=lambda v: isinstance(v, BoundedArray))
-    for i, (result, value) in enumerate(zip(results, expected, strict=True)):
-      cut = np.asarray(result)
-      assert cut.shape == value.shape, (i, args[-1])
-      np.testing.assert_allclose(cut.astype(value.dtype), value, rtol=1e-5, atol=1e-6, err_msg=f"{i} {args[-1]}")
-    compared += 1
-  return compared
-
-
 _KEPT = [np.array([c == "1" for c in bits]) for bits in ("000000", "010000", "100101", "011110", "111111")]
 
 
@@ -329,8 +309,7 @@ _KEPT = [np.array([c == "1" for c in bits]) for bits in ("000000", "010000", "10
 def test_a_cut_array_gives_tensorflows_result(op):
   x = _BOXES if op.startswith(("NonMax", "Crop", "CombinedNon")) else _X
   sizes = {op: _MAX_SIZES[op]} if op in _MAX_SIZES else None
-  with gc.override_config("max_sizes", sizes):
-    assert assert_equals_tensorflow(_by_rows(_CASES[op]), *[(x, keep) for keep in _KEPT]) >= 2
+  assert check_bounded_sizes(_by_rows(_CASES[op]), *[(x, keep) for keep in _KEPT], max_sizes=sizes) >= 2
 
 
 # TensorFlow's CPU does not run these: UnsortedSegmentSum and so on under other names, and TopKV2 of old graphs.
@@ -365,4 +344,4 @@ def test_elementwise_ops_give_tensorflows_results(part):
     assert sum(result is None for result in results) <= len(ops) // 5
     return [result for result in results if result is not None]
 
-  assert assert_equals_tensorflow(_by_rows(apply), *[(_X, keep) for keep in _KEPT]) == len(_KEPT)
+  assert check_bounded_sizes(_by_rows(apply), *[(_X, keep) for keep in _KEPT]) == len(_KEPT)
