@@ -6,10 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+import jax
+
 from graftax.convert.errors import ConversionError
-from graftax.convert.jax2tf.module_nodes import Body, call_module, casts, prevent_gradient, tensor_specs
+from graftax.convert.jax2tf.module_nodes import Body, call_module, prevent_gradient, tensor_specs
+from graftax.convert.jax2tf.short_integer_nodes import casts, casts_from_bytes, casts_to_bytes
+from graftax.convert.jax2tf.short_integers import whole_bytes
 from graftax.convert.jax2tf.traced_function import TracedFunction
-from graftax.graphdef_ir import TensorRef
+from graftax.graphdef_ir import Node, TensorRef
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import CallModule, Target
@@ -85,9 +89,9 @@ def _called(
 ) -> Body:
   """Returns the node that runs the module of a function, between casts of integers below 8 bits."""
   inputs, outputs = tensor_specs(traced.inputs, "input"), tensor_specs(traced.outputs, "output")
-  before, given = casts(operands, inputs, tensor_specs(module.inputs, "input"), "operand_bytes")
+  before, given = casts_to_bytes(operands, inputs, tensor_specs(module.inputs, "input"), "operand_bytes")
   body = call_module(module, given, name)
-  after, results = casts(body.results, body.specs, outputs, "result_bits")
+  after, results = casts_from_bytes(body.results, body.specs, outputs, "result_bits")
   return Body((*before, *body.nodes, *after), results, outputs)
 
 
@@ -105,7 +109,10 @@ class PlainOps:
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     from graftax.convert.jax2tf.tf_ops.lowering import plain_ops
 
-    return plain_ops(traced, operands, prefix)
+    before, given = _through_bytes(operands, traced.inputs, "operand_bytes")
+    body = plain_ops(traced, given, prefix)
+    after, results = _through_bytes(body.results, traced.outputs, "result_bytes")
+    return dataclasses.replace(body, nodes=(*before, *body.nodes, *after), results=results)
 
   def last_derivative(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     return self.body(traced, operands, prefix)
@@ -114,6 +121,16 @@ class PlainOps:
     # Beyond the first order, as if `gradient_order` were lower. Grappler removes PreventGradient from graphs that only
     # run, so converters of such graphs do not meet it.
     return body if order else _without_derivative(body, traced, error)
+
+
+def _through_bytes(
+  refs: Sequence[TensorRef], specs: Sequence[jax.ShapeDtypeStruct], name: str
+) -> tuple[tuple[Node, ...], tuple[TensorRef, ...]]:
+  """Returns nodes that convert integers below 8 bits to whole bytes and back, which XLA cannot compile."""
+  short, whole = tensor_specs(specs, "array"), tensor_specs(list(map(whole_bytes, specs)), "array")
+  to_bytes, found = casts_to_bytes(refs, short, whole, name)
+  back, found = casts(found, whole, short, f"{name}_back")
+  return (*to_bytes, *back), found
 
 
 def _without_derivative(body: Body, traced: TracedFunction, error: Exception) -> Body:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = [
   "Body",
   "call_module",
-  "casts",
   "function_names",
   "identities",
   "prevent_gradient",
@@ -69,25 +68,6 @@ def call_module(module: "CallModule", operands: Sequence[TensorRef], name: str =
   attrs.update((name, _attribute(value)) for name, value in attributes.items())
   node = Node(name, "XlaCallModule", tuple(operands[i] for i in module.kept), attrs=attrs)
   return Body((node,), tuple(TensorRef(node.name, i) for i in range(len(outputs))), outputs)
-
-
-def casts(
-  refs: Sequence[TensorRef], before: Sequence[TensorSpec], after: Sequence[TensorSpec], name: str
-) -> tuple[tuple[Node, ...], tuple[TensorRef, ...]]:
-  """Returns nodes that convert tensors to other dtypes, and the converted tensors.
-
-  Args:
-    refs: the tensors.
-    before: their dtypes.
-    after: the dtypes of the results. A tensor that has its dtype already needs no node.
-    name: the beginning of the names of the nodes.
-  """
-  nodes = {
-    i: Node(f"{name}_{i}", "Cast", (ref,), attrs={"SrcT": old.dtype, "DstT": new.dtype})
-    for i, (ref, old, new) in enumerate(zip(refs, before, after, strict=True))
-    if old.dtype != new.dtype
-  }
-  return tuple(nodes.values()), tuple(TensorRef(nodes[i].name) if i in nodes else ref for i, ref in enumerate(refs))
 
 
 def register_gradient(body: Body, operands: Sequence[TensorRef], specs: Sequence[TensorSpec], name: str) -> Body:

@@ -89,6 +89,18 @@ def test_integers_of_4_bits_go_in_and_come_out(lowering):
     np.testing.assert_array_equal(floats, np.arange(-8, 8))
 
 
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+@pytest.mark.parametrize("taken, returned, name", [(jnp.int4, np.int8, "int4"), (np.uint8, jnp.uint4, "uint4")])
+def test_integers_of_4_bits_at_the_boundary_of_what_tensorflow_compiles_raise(taken, returned, name, lowering):
+  # TensorFlow's XLA misreads them in any function, such as tf.identity.
+  converted = jax2tf.convert(lambda x: x.astype(returned), lowering=lowering)
+  compiled = tf.function(converted, autograph=False, jit_compile=True)
+  x = tf.constant(np.arange(8).astype(taken))
+  np.testing.assert_array_equal(converted(x).numpy().astype(int), np.arange(8))
+  with pytest.raises(tf.errors.InvalidArgumentError, match=f"jit_compile_misreads_{name}__take_and_return_u?int8"):
+    compiled(x)
+
+
 def _errors():
   sine = jnp.sin
   return {

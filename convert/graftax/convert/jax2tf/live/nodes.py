@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from graftax.convert._tensorflow import define_functions
 from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo, unique_name
+from graftax.convert.jax2tf.short_integer_nodes import copy_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
-from graftax.graphdef_ir import FunctionLibrary, Graph, TensorRef, graph_to_proto
+from graftax.graphdef_ir import DType, FunctionLibrary, Graph, TensorRef, graph_to_proto
 
 # Only functions that are exported need this package, which takes long to import.
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def function_nodes(tf: Any, form: NodeForm, traced: TracedFunction, args: Sequen
   """
   if isinstance(form, StableHlo):
     module = form.module(traced)
-    results = _call_module_node(tf, module, _cast(tf, args, module.inputs))
-    return _cast(tf, results, traced.outputs)
+    results = _call_module_node(tf, module, _to_bytes(tf, args, module.inputs))
+    return _from_bytes(tf, results, traced.outputs)
   names = [f"operand_{i}" for i in range(len(args))]
   body = form.body(traced, [TensorRef(name) for name in names], unique_name(form, traced))
   message = graph_to_proto(Graph(body.nodes, FunctionLibrary(body.functions)))
@@ -37,10 +38,24 @@ def function_nodes(tf: Any, form: NodeForm, traced: TracedFunction, args: Sequen
   return _imported(tf, graph_def, dict(zip(names, args, strict=True)), [str(ref) for ref in body.results])
 
 
-def _cast(tf: Any, tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+def _to_bytes(tf: Any, tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
   """Returns the tensors with the dtypes of specs, which differ for integers below 8 bits only."""
-  pairs = zip(tensors, specs, strict=True)
-  return [x if x.dtype == tf.as_dtype(spec.dtype) else tf.cast(x, spec.dtype) for x, spec in pairs]
+  return [
+    _copy(tf, tf.cast(x, y.dtype), x, y) if x.dtype != y.dtype else x for x, y in zip(tensors, specs, strict=True)
+  ]
+
+
+def _from_bytes(tf: Any, tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+  """Returns the tensors with the dtypes of specs, as `_to_bytes`."""
+  return [
+    tf.cast(_copy(tf, x, y, x), y.dtype) if x.dtype != y.dtype else x for x, y in zip(tensors, specs, strict=True)
+  ]
+
+
+def _copy(tf: Any, tensor: Any, short: Any, whole: Any) -> Any:
+  """Returns a tensor of whole bytes by a node that XLA cannot compile."""
+  name = copy_name(*(DType(tf.as_dtype(x.dtype).as_datatype_enum) for x in (short, whole)))
+  return tf.raw_ops.DeepCopy(x=tensor, name=name)
 
 
 def _call_module_node(tf: Any, module: "CallModule", args: Sequence[Any]) -> list[Any]:
