@@ -15,7 +15,15 @@ from graftax.ops_jax._core.errors import (
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError, canonical_dtype
 from graftax.ops_jax._core.options import LoweringOptions
-from graftax.ops_jax._core.registry import InputParameter, Lowering, lowering, read_lowering, register, supported_ops
+from graftax.ops_jax._core.registry import (
+  BoundedRule,
+  InputParameter,
+  Lowering,
+  lowering,
+  read_lowering,
+  register,
+  supported_ops,
+)
 from graftax.ops_jax._core.result_sizes import argument_bytes, check_results
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
@@ -32,7 +40,7 @@ from graftax.ops_jax._core.values import (
   shape_vector,
 )
 from graftax.ops_jax.binding.kernel import Kernel, bind, context_kernel
-from graftax.ops_jax.bounded.rules import ops_with_bounded_sizes, ops_with_max_size
+from graftax.ops_jax.bounded.rules import BoundedCall, ops_with_bounded_sizes, ops_with_max_size
 from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
 from graftax.ops_jax.state.lookup_tables import LookupTable
@@ -43,6 +51,8 @@ __all__ = [
   "KNOWN_SIZE_LIMIT",
   "Array",
   "BoundedArray",
+  "BoundedCall",
+  "BoundedRule",
   "Context",
   "CountedLoop",
   "InconclusiveError",

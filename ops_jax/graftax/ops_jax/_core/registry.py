@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from graftax.graphdef_ir import Budget
@@ -21,7 +21,16 @@ from graftax.ops_jax._core.errors import RegistrationError
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.values import SIZE_MARKER, STATIC_MARKER, UNCONVERTED_MARKER
 
-__all__ = ["InputParameter", "Lowering", "lowering", "read_lowering", "register", "supported_ops"]
+__all__ = [
+  "BoundedRule",
+  "InputParameter",
+  "Lowering",
+  "lowering",
+  "read_lowering",
+  "register",
+  "registered_bounded_rules",
+  "supported_ops",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +78,22 @@ class Lowering:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class BoundedRule:
+  """How an op carries arrays whose sizes depend on data, under `jit`.
+
+  Attributes:
+    function: maps a `BoundedCall` and the node's flat inputs, some of them `BoundedArray`s, to its flat outputs.
+    makes: whether the result also has a bounded size if certain inputs are traced. The function is then also called
+      if the ordinary lowering raises `StaticInputError`.
+    has_max_size: whether the option `max_sizes` can bound the result.
+  """
+
+  function: Callable[..., Sequence[Any]]
+  makes: bool = False
+  has_max_size: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Registration:
   function: Callable[..., Any]
   ignores: frozenset[str]
@@ -99,6 +124,8 @@ _loaded = False
 _REGISTRATIONS: dict[str, _Registration] = {}
 # Lowerings that accept 64-bit integers as `int64_pairs.Int64Pair`.
 _PAIR_REGISTRATIONS: dict[str, _Registration] = {}
+# Rules for arrays of bounded size that were registered with a lowering. The built-in ones are in the room `bounded`.
+_BOUNDED_RULES: dict[str, BoundedRule | Literal["elementwise"]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -109,6 +136,7 @@ def register(
   int64_pairs: Literal["refuse", "accept", "only"] = "refuse",
   data_inputs: Iterable[str] = (),
   symbolic: bool = False,
+  bounded: BoundedRule | Literal["elementwise"] | None = None,
 ) -> Callable[[_Function], _Function]:
   """Returns a decorator that registers a Python function as the lowering of TensorFlow ops.
 
@@ -126,6 +154,9 @@ def register(
     symbolic: whether the function computes on symbolic dimensions. If so, and all inputs are known, shape vectors with
       symbolic dimensions are passed as numpy arrays of dtype object, so that results may stay known; otherwise they are
       passed as traced arrays. A function with a `Context` parameter always gets numpy arrays.
+    bounded: how the op carries arrays whose sizes depend on data under `jit` (`BoundedArray`); "elementwise" for an op
+      with one output, whose shape is that of its inputs broadcast together. Without a rule such an array raises
+      `StaticInputError`. An op whose lowering is replaced keeps its rule unless another one is given.
 
   Returns:
     The decorator. It returns the function unchanged, so lowerings can be called and tested as ordinary functions.
@@ -140,6 +171,14 @@ def register(
     ...   return x * factor
     >>> "MyCompanyScale" in supported_ops()
     True
+
+    An op that sums over an axis of a size that depends on data puts 0 in place of the padding first:
+
+    >>> def masked(call, inputs):
+    ...   return [call.marked(call.run_one(call.filled(inputs[0], 0)), *inputs)]
+    >>> @register("MyCompanyTotal", ignores=("T",), bounded=BoundedRule(masked))
+    ... def total(x):
+    ...   return jnp.sum(x)
   """
 
   def decorate(function: _Function) -> _Function:
@@ -166,6 +205,8 @@ def register(
     if override and not accepts_pairs:  # otherwise the replaced function would still receive pairs
       for op in op_names:
         _PAIR_REGISTRATIONS.pop(op, None)
+    if bounded is not None:
+      _BOUNDED_RULES.update(dict.fromkeys(op_names, bounded))
     return function
 
   return decorate
@@ -200,6 +241,11 @@ def read_lowering(function: Callable[..., Any], *, ignores: Iterable[str] = ()) 
     {'factor': <class 'float'>}
   """
   return _read_signature(_Registration(function, frozenset(ignores), False, frozenset()))
+
+
+def registered_bounded_rules() -> Mapping[str, BoundedRule | Literal["elementwise"]]:
+  """Returns the rules that were passed to `register`, by op."""
+  return _BOUNDED_RULES
 
 
 def supported_ops() -> frozenset[str]:

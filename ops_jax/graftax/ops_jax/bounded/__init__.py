@@ -49,5 +49,5 @@ length is greater than the bound, and what is computed from it is NaN, an extrem
 A module has the name of the module that it extends: the rule for `array/gather.py` is in `gather`. `elementwise`,
 `rows` and `reduction` extend several. A new rule is a function with the decorator `carries` or `makes` in one of these
 modules. A new module is added to this list, and to `_MODULES` in `rules`. `rules_test.py` has a case for each op, which
-compares it under `jit` with TensorFlow at all sizes.
+compares it under `jit` with TensorFlow at all sizes. The rule of a user's op is passed to `register(bounded=)`.
 """

@@ -21,7 +21,7 @@ from graftax.ops_jax.bounded.masks import (
   resized,
   to_axis,
 )
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.shape_ops import size_entries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -29,7 +29,7 @@ __all__ = ["concatenate", "fitted_except"]
 
 
 @carries("Concat", "ConcatV2")
-def concat(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def concat(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Concatenates along an axis."""
   axis_value, values = (inputs[0], inputs[1:]) if call.node.op == "Concat" else (inputs[-1], inputs[:-1])
   parts = [as_bounded(value) for value in values]
@@ -41,7 +41,7 @@ def concat(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [concatenate(call, parts, axis)]
 
 
-def concatenate(call: Call, parts: Sequence[BoundedArray], axis: int) -> Value:
+def concatenate(call: BoundedCall, parts: Sequence[BoundedArray], axis: int) -> Value:
   """Returns parts that fit each other, one after the other along an axis of bounded size."""
   total = Affine((), 0)
   offsets = []
@@ -71,7 +71,7 @@ def concatenate(call: Call, parts: Sequence[BoundedArray], axis: int) -> Value:
   return call.made(result, lengths, may_overflow)
 
 
-def fitted_except(call: Call, parts: Sequence[BoundedArray], axis: int | None) -> list[BoundedArray]:
+def fitted_except(call: BoundedCall, parts: Sequence[BoundedArray], axis: int | None) -> list[BoundedArray]:
   """Returns arrays with the same sizes along all axes but one."""
   fitted = list(parts)
   for other in range(parts[0].padded.ndim):
@@ -89,7 +89,7 @@ def fitted_except(call: Call, parts: Sequence[BoundedArray], axis: int | None) -
 
 
 @carries("Pack")
-def pack(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def pack(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Stacks arrays of one shape along a new axis."""
   parts = fitted_except(call, [as_bounded(value) for value in inputs], None)
   axis = canonical_axis("Pack", int(call.attrs.get("axis", 0)), parts[0].padded.ndim + 1)
@@ -99,7 +99,7 @@ def pack(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Unpack")
-def unpack(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def unpack(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Splits an array into its slices along an axis; invalid if their number is not the declared one."""
   (x,) = inputs
   axis = canonical_axis("Unpack", int(call.attrs.get("axis", 0)), x.padded.ndim)
@@ -113,7 +113,7 @@ def unpack(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Split", "SplitV")
-def split(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def split(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Splits an array along an axis of known size."""
   position = 1 if call.node.op == "Split" else 0
   axis_value = inputs[0 if call.node.op == "Split" else 2]

@@ -13,14 +13,14 @@ from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.bounded.elementwise import broadcast_together, with_axes
 from graftax.ops_jax.bounded.masks import as_bounded, checked_length, guarded, valid_mask
-from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 
 __all__ = ["bounded_size", "fill", "range_"]
 
 
-def bounded_size(call: Call, size: Affine, natural: int | None = None) -> tuple[int, jax.Array | None, bool]:
+def bounded_size(call: BoundedCall, size: Affine, natural: int | None = None) -> tuple[int, jax.Array | None, bool]:
   """Returns the padded size, the length and whether it may overflow, for a size that the graph computes.
 
   A negative size is an error in TensorFlow, so its length is invalid.
@@ -39,7 +39,7 @@ def bounded_size(call: Call, size: Affine, natural: int | None = None) -> tuple[
 
 
 @makes("Range")
-def range_(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def range_(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns integers from a start to a limit.
 
   Raises:
@@ -68,7 +68,7 @@ def range_(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @makes("Fill")
-def fill(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def fill(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns an array of one value."""
   dims, value = inputs
   if is_bounded(dims):
@@ -81,7 +81,7 @@ def fill(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @makes("BroadcastTo")
-def broadcast_to(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def broadcast_to(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Broadcasts an array to a shape."""
   x, dims = inputs
   if is_bounded(dims):
@@ -102,7 +102,7 @@ def broadcast_to(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @makes("Tile")
-def tile(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def tile(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Repeats an array along its axes."""
   x, multiples = inputs
   if is_bounded(multiples):
@@ -126,7 +126,7 @@ def tile(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def _product(
-  call: Call, size: Affine, multiple: Affine, length: jax.Array | None, times: jax.Array | None
+  call: BoundedCall, size: Affine, multiple: Affine, length: jax.Array | None, times: jax.Array | None
 ) -> jax.Array | None:
   if length is None and times is None:
     return None
@@ -147,7 +147,7 @@ def _product(
 
 
 @carries("OneHot")
-def one_hot(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def one_hot(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns rows with one element that is on."""
   indices, *rest = inputs
   if any(map(is_bounded, rest)):

@@ -10,7 +10,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.rules import Call, rule_of
+from graftax.ops_jax.bounded.rules import BoundedCall, rule_of
 from graftax.ops_jax.bounded.values import BoundedArray
 
 __all__ = ["CarryBounded", "carry_bounded"]
@@ -60,7 +60,7 @@ class CarryBounded:
       except StaticInputError:
         if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(inputs)):
           raise
-      return tuple(entry.rule(self._call(context, run), inputs))
+      return tuple(entry.function(self._call(context, run), inputs))
 
     def apply(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       if not any(type(value) is BoundedArray for value in inputs):
@@ -68,12 +68,12 @@ class CarryBounded:
       call = self._call(context, run)
       if entry is None:
         call.refuse("an input has a size that depends on data")
-      return tuple(entry.rule(call, inputs))
+      return tuple(entry.function(call, inputs))
 
     return carry
 
-  def _call(self, context: Context, run: Run) -> Call:
-    return Call(context, self.node, self.where, self.attrs, self.signature, run)
+  def _call(self, context: Context, run: Run) -> BoundedCall:
+    return BoundedCall(context, self.node, self.where, self.attrs, self.signature, run)
 
 
 def carry_bounded(

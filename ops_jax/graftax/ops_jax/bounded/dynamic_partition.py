@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import along, as_bounded, guarded, row_mask, valid_mask
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -13,7 +13,7 @@ __all__ = ["dynamic_partition"]
 
 
 @makes("DynamicPartition")
-def dynamic_partition(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def dynamic_partition(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Splits the rows of `data` by label."""
   data, labels = map(as_bounded, inputs)
   rank = labels.padded.ndim

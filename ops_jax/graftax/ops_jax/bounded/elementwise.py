@@ -17,7 +17,7 @@ from graftax.ops_jax.bounded.masks import (
   to_axis,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["broadcast_together", "elementwise", "with_axes"]
@@ -39,7 +39,7 @@ _BROADCASTING = """
 
 
 @carries(*_UNARY.split(), *_BROADCASTING.split())
-def elementwise(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def elementwise(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Runs the op on padded arrays of one common form."""
   arrays, axes = broadcast_together(call, inputs)
   (result,) = call.run(call.context, arrays)
@@ -49,7 +49,7 @@ def elementwise(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Select")
-def select(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def select(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Runs `Select`, whose condition may be a vector of rows, as `SelectV2`."""
   condition, *rest = inputs
   rank = max(_rank(value) for value in rest)
@@ -64,7 +64,7 @@ def select(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [with_axes(call, result, axes, inputs)]
 
 
-def broadcast_together(call: Call, inputs: Sequence[Value]) -> tuple[list[Value], list[Axis]]:
+def broadcast_together(call: BoundedCall, inputs: Sequence[Value]) -> tuple[list[Value], list[Axis]]:
   """Returns padded arrays that broadcast against each other, and the axes of the result."""
   if not all(is_bounded(value) or hasattr(value, "shape") for value in inputs):
     call.refuse("an input is not an array")
@@ -99,7 +99,7 @@ def _entering(x: jax.Array, mask: jax.Array) -> jax.Array:
   return guarded(jnp.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)), mask)
 
 
-def with_axes(call: Call, result: jax.Array, axes: Sequence[Axis], inputs: Sequence[Value]) -> Value:
+def with_axes(call: BoundedCall, result: jax.Array, axes: Sequence[Axis], inputs: Sequence[Value]) -> Value:
   """Returns the padded result of a call with the lengths of its axes; invalid if the sizes do not fit each other."""
   may_overflow = any(is_bounded(value) and value.may_overflow for value in inputs)
   lengths = []

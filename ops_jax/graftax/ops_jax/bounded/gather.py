@@ -25,14 +25,14 @@ from graftax.ops_jax.bounded.masks import (
   with_lengths_along,
   with_poisoned_derivative,
 )
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["checked_coordinates", "checked_positions", "gather", "gather_nd", "resource_gather"]
 
 
 @carries("Gather", "GatherV2")
-def gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Gathers slices along an axis."""
   params, indices, *axis_input = inputs
   if any(map(is_bounded, axis_input)):
@@ -52,7 +52,7 @@ def gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def _with_common_batch(
-  call: Call, p: BoundedArray, i: BoundedArray, batch_dims: int
+  call: BoundedCall, p: BoundedArray, i: BoundedArray, batch_dims: int
 ) -> tuple[BoundedArray, BoundedArray, list[Any]]:
   """Returns both inputs with the same padded batch dimensions, and the lengths of these."""
   lengths = []
@@ -82,7 +82,7 @@ def checked_positions(positions: Array, length: jax.Array | None) -> Array:
 
 
 @carries("GatherNd")
-def gather_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def gather_nd(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Gathers elements or slices at coordinates."""
   p, i = map(as_bounded, inputs)
   if i.lengths[-1] is not None:
@@ -98,7 +98,7 @@ def gather_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("ResourceGather", "ResourceGatherNd")
-def resource_gather(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def resource_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Gathers rows, or elements at coordinates, of a variable."""
   variable, indices = inputs
   if int(call.attrs.get("batch_dims", 0) or 0):

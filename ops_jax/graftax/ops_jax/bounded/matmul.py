@@ -18,14 +18,14 @@ from graftax.ops_jax.bounded.masks import (
   to_axis,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray
 
 __all__ = ["contract"]
 
 
 @carries("MatMul")
-def mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def mat_mul(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Multiplies two matrices."""
   first = "ki" if call.attrs.get("transpose_a") else "ik"
   second = "jk" if call.attrs.get("transpose_b") else "kj"
@@ -33,7 +33,7 @@ def mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def batch_mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def batch_mat_mul(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Multiplies matrices; the dimensions before them broadcast."""
   ranks = [as_bounded(value).padded.ndim for value in inputs]
   batch = "abcdefgh"[: max(ranks) - 2]
@@ -44,7 +44,7 @@ def batch_mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Einsum")
-def einsum(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def einsum(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Sums products as an equation says."""
   equation = call.attrs["equation"]
   text = (equation.decode() if isinstance(equation, bytes) else str(equation)).replace(" ", "")
@@ -56,7 +56,7 @@ def einsum(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def contract(
-  call: Call, inputs: Sequence[Value], labels: Sequence[str], result_labels: str, *, broadcasts: str = ""
+  call: BoundedCall, inputs: Sequence[Value], labels: Sequence[str], result_labels: str, *, broadcasts: str = ""
 ) -> Value:
   """Runs an op that sums products over labelled axes.
 

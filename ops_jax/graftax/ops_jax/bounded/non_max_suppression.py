@@ -19,7 +19,7 @@ from graftax.ops_jax.bounded.masks import (
   row_mask,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.scatter import in_step
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 from graftax.ops_jax.image.non_max_suppression import overlap_with, select_boxes
@@ -35,7 +35,7 @@ __all__ = ["combined_non_max_suppression", "non_max_suppression"]
   "NonMaxSuppressionV5",
   "NonMaxSuppressionWithOverlaps",
 )
-def non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def non_max_suppression(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Selects boxes with high scores that overlap little."""
   boxes, scores = _boxes_and_scores(call, inputs)
   is_padded = bool(call.attrs.get("pad_to_max_output_size"))
@@ -62,7 +62,7 @@ def non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("CombinedNonMaxSuppression")
-def combined_non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def combined_non_max_suppression(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Selects boxes of all classes among a number of boxes, or of images, that depends on data."""
   boxes, scores, *rest = inputs
   if any(map(is_bounded, rest)):
@@ -75,12 +75,12 @@ def combined_non_max_suppression(call: Call, inputs: Sequence[Value]) -> Sequenc
   return [_of_images(call, poisoned(result, overflow), s) for result in results]
 
 
-def _of_images(call: Call, result: jax.Array, scores: BoundedArray) -> Value:
+def _of_images(call: BoundedCall, result: jax.Array, scores: BoundedArray) -> Value:
   lengths = (scores.lengths[0], *[None] * (result.ndim - 1))
   return call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, scores.may_overflow)
 
 
-def _maximum(call: Call, value: Value, num_boxes: int, is_padded: bool) -> tuple[int, jax.Array | None, bool]:
+def _maximum(call: BoundedCall, value: Value, num_boxes: int, is_padded: bool) -> tuple[int, jax.Array | None, bool]:
   """Returns the padded number of boxes, their declared maximum if it is traced, and whether more may be selected."""
   (wanted,) = call.facts.entries(value)
   if is_padded:
@@ -97,14 +97,14 @@ def _maximum(call: Call, value: Value, num_boxes: int, is_padded: bool) -> tuple
   return (bound, limit, False) if option is None or option >= bound else (option, limit, True)
 
 
-def _boxes_and_scores(call: Call, inputs: Sequence[Value]) -> tuple[BoundedArray, BoundedArray]:
+def _boxes_and_scores(call: BoundedCall, inputs: Sequence[Value]) -> tuple[BoundedArray, BoundedArray]:
   boxes, scores = map(as_bounded, inputs[:2])
   column = BoundedArray(scores.padded[:, None], (*scores.lengths, None), scores.may_overflow)
   flat, column = fitted_except(call, [boxes, column], 1)
   return flat, BoundedArray(column.padded[:, 0], column.lengths[:1], column.may_overflow)
 
 
-def _thresholds(call: Call, inputs: Sequence[Value]) -> tuple[Value, Value, Value | None]:
+def _thresholds(call: BoundedCall, inputs: Sequence[Value]) -> tuple[Value, Value, Value | None]:
   """Returns the threshold of the overlap, that of the score, and the width of soft suppression."""
   rest = list(inputs[3:])
   iou = rest[0] if rest else jnp.float32(call.attrs.get("iou_threshold", 0.5))

@@ -20,14 +20,14 @@ from graftax.ops_jax.bounded.masks import (
   row_mask,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.values import is_bounded
 
 __all__ = ["ragged_range", "ragged_tensor_to_tensor"]
 
 
 @makes("RaggedRange")
-def ragged_range(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def ragged_range(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns rows of integers, of which the number in all needs a bound from the option `max_sizes`."""
   vectors = [value if is_bounded(value) or np.ndim(value) else jnp.reshape(value, 1) for value in inputs]
   (starts, limits, deltas), (axis,) = broadcast_together(call, vectors)
@@ -62,7 +62,7 @@ def _splits(
 
 
 @makes("RaggedTensorToTensor")
-def ragged_tensor_to_tensor(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def ragged_tensor_to_tensor(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Converts rows to a dense array, which has at most as many columns as there are values."""
   shape, values, default, *partitions = inputs
   kinds = tuple(call.attrs["row_partition_types"])

@@ -11,7 +11,7 @@ from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.numeric import highest, lowest
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import any_overflow, filled, guarded, poisoned, valid_mask, with_lengths_along
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 from graftax.ops_jax.math.integer_mean import integer_mean
 
@@ -29,7 +29,7 @@ _NEUTRAL: dict[str, Any] = {
 
 
 @carries(*_NEUTRAL, "Mean")
-def reduction(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def reduction(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces along known axes."""
   x, indices = inputs
   if not is_bounded(x):
@@ -47,7 +47,9 @@ def reduction(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [_without(call, x, result, lengths, reduced)]
 
 
-def _without(call: Call, x: BoundedArray, result: jax.Array, lengths: Sequence[Any], reduced: Sequence[int]) -> Value:
+def _without(
+  call: BoundedCall, x: BoundedArray, result: jax.Array, lengths: Sequence[Any], reduced: Sequence[int]
+) -> Value:
   """Returns a result that has combined the elements along some axes; invalid if the data exceeded the bound there."""
   overflow = any_overflow(with_lengths_along(x, reduced)) if reduced else None
   return call.made(poisoned(result, overflow), lengths, x.may_overflow)
@@ -68,7 +70,7 @@ def _mean(x: BoundedArray, axes: Sequence[int], keep_dims: bool) -> jax.Array:
 
 
 @carries("ArgMax", "ArgMin")
-def arg_reduction(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def arg_reduction(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Finds the position of an extremum. If there are no elements the result is invalid, where TensorFlow raises."""
   x, dimension = inputs
   if not is_bounded(x):
@@ -88,7 +90,7 @@ def arg_reduction(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Cumsum", "Cumprod")
-def cumulative(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def cumulative(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Runs along an axis. In reverse, padding comes first and is neutral."""
   x, axis_value = inputs
   if not is_bounded(x):
@@ -100,7 +102,7 @@ def cumulative(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Softmax", "LogSoftmax")
-def softmax(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def softmax(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Normalizes along the last axis."""
   (x,) = inputs
   last = x.padded.ndim - 1

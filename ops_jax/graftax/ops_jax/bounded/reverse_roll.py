@@ -9,14 +9,14 @@ from jax import lax
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import guarded, valid_mask
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["reverse", "roll"]
 
 
 @carries("ReverseV2")
-def reverse(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def reverse(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reverses axes."""
   x, axes_value = inputs
   if not is_bounded(x):
@@ -31,7 +31,7 @@ def reverse(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Roll")
-def roll(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def roll(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Rotates axes."""
   x, shift, axes_value = inputs
   if not is_bounded(x) or is_bounded(shift):
@@ -54,5 +54,5 @@ def _taken(x: jax.Array, axis: int, positions: jax.Array) -> jax.Array:
   return jnp.take(x, jnp.clip(positions, 0, x.shape[axis] - 1), axis=axis, mode="clip")
 
 
-def _like(call: Call, padded: jax.Array, x: BoundedArray) -> Value:
+def _like(call: BoundedCall, padded: jax.Array, x: BoundedArray) -> Value:
   return call.made(guarded(padded, valid_mask(padded.shape, x.lengths)), x.lengths, x.may_overflow)

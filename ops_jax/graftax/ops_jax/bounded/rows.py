@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.concat_split import fitted_except
 from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
-from graftax.ops_jax.bounded.rules import Call, carries
+from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["rows"]
@@ -38,7 +38,7 @@ _ROW_INPUTS: Mapping[str, tuple[int, ...]] = {
 
 
 @carries(*_ROW_INPUTS)
-def rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def rows(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Runs the op on padded rows, of which the padding is 0."""
   op = call.node.op
   positions = _ROW_INPUTS[op]
@@ -56,7 +56,7 @@ def rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [*(_of_rows(call, output, common) for output in outputs[:num_row_outputs]), *outputs[num_row_outputs:]]
 
 
-def _common_rows(call: Call, parts: Sequence[BoundedArray]) -> BoundedArray:
+def _common_rows(call: BoundedCall, parts: Sequence[BoundedArray]) -> BoundedArray:
   """Returns an array without elements, with the number of rows that is common to the inputs."""
   if any(length is not None for part in parts for length in part.lengths[1:]):
     call.refuse("a size that depends on data is not that of the first dimension")
@@ -70,7 +70,7 @@ def _common_rows(call: Call, parts: Sequence[BoundedArray]) -> BoundedArray:
   return BoundedArray(common[0].padded, common[0].lengths, any(first.may_overflow for first in common))
 
 
-def _of_rows(call: Call, output: Array, common: BoundedArray) -> Value:
+def _of_rows(call: BoundedCall, output: Array, common: BoundedArray) -> Value:
   """Returns an output whose rows are those of the inputs, with their number."""
   if output.shape[0] != common.padded.shape[0]:
     call.refuse(f"its result has {output.shape[0]} rows instead of {common.padded.shape[0]}")

@@ -17,16 +17,18 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
 from graftax.ops_jax._core.known import canonical_dtype
+from graftax.ops_jax._core.registry import BoundedRule, registered_bounded_rules
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, poisoned
 from graftax.ops_jax.bounded.values import BoundedArray
 
-__all__ = ["Call", "Rule", "carries", "makes", "ops_with_bounded_sizes", "ops_with_max_size", "rule_of"]
+__all__ = ["BoundedCall", "Rule", "carries", "makes", "ops_with_bounded_sizes", "ops_with_max_size", "rule_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class BoundedCall:
   """One run of a node of which an input, or the result, has a size that depends on data.
 
   Attributes:
@@ -58,6 +60,14 @@ class Call:
   def run_one(self, *inputs: Value) -> Any:
     """Returns the first output of the node's kernel."""
     return self.run(self.context, inputs)[0]
+
+  def filled(self, value: Value, neutral: Any) -> jax.Array:
+    """Returns an input as a padded array with `neutral` in place of the padding."""
+    return filled(as_bounded(value), neutral)
+
+  def marked(self, result: Array, *inputs: Value) -> Array:
+    """Returns a result of inputs; NaN, an extreme integer or true if the data of an input exceeded a bound."""
+    return poisoned(result, any_overflow(*inputs))
 
   def static(self, value: Value, kind: Any, name: str) -> Any:
     """Returns an input that must be known while tracing."""
@@ -123,25 +133,10 @@ class Call:
 
 
 # Maps the flat inputs of a node to its flat outputs.
-Rule = Callable[[Call, Sequence[Value]], Sequence[Value]]
+Rule = Callable[[BoundedCall, Sequence[Value]], Sequence[Value]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Entry:
-  """A rule.
-
-  Attributes:
-    rule: the rule.
-    makes: whether the result also has a bounded size if certain inputs are traced.
-    has_max_size: whether the option `max_sizes` can bound the result.
-  """
-
-  rule: Rule
-  makes: bool
-  has_max_size: bool
-
-
-_RULES: dict[str, _Entry] = {}
+_RULES: dict[str, BoundedRule] = {}
 
 _MODULES = (
   "concat_split",
@@ -187,14 +182,20 @@ def makes(*ops: str, has_max_size: bool = True) -> Callable[[Rule], Rule]:
 def _add(ops: tuple[str, ...], rule: Rule, *, makes: bool, has_max_size: bool) -> Rule:
   for op in ops:
     assert op not in _RULES, f"internal: two rules for {op}"
-    _RULES[op] = _Entry(rule, makes, has_max_size)
+    _RULES[op] = BoundedRule(rule, makes, has_max_size)
   return rule
 
 
-def rule_of(op: str) -> _Entry | None:
-  """Returns the rule of an op, or None if it cannot carry arrays of bounded size."""
+def rule_of(op: str) -> BoundedRule | None:
+  """Returns the rule of an op, or None if it cannot carry arrays of bounded size.
+
+  A rule that was passed to `register` replaces the one of this room.
+  """
   _load()
-  return _RULES.get(op)
+  registered = registered_bounded_rules().get(op)
+  if registered == "elementwise":
+    return _RULES["Abs"]
+  return registered or _RULES.get(op)
 
 
 def ops_with_bounded_sizes() -> frozenset[str]:
@@ -205,7 +206,7 @@ def ops_with_bounded_sizes() -> frozenset[str]:
     (True, False)
   """
   _load()
-  return frozenset(_RULES)
+  return frozenset(_RULES) | frozenset(registered_bounded_rules())
 
 
 def ops_with_max_size() -> frozenset[str]:
@@ -215,8 +216,7 @@ def ops_with_max_size() -> frozenset[str]:
     >>> "Where" in ops_with_max_size(), "Sum" in ops_with_max_size()
     (True, False)
   """
-  _load()
-  return frozenset(op for op, entry in _RULES.items() if entry.has_max_size)
+  return frozenset(op for op in ops_with_bounded_sizes() if (rule := rule_of(op)) is not None and rule.has_max_size)
 
 
 @functools.cache

@@ -22,14 +22,14 @@ from graftax.ops_jax.bounded.masks import (
   poisoned,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["dropped", "finished", "in_step", "scatter_nd", "tensor_scatter"]
 
 
 @makes("ScatterNd")
-def scatter_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def scatter_nd(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Adds updates to an array of zeros, whose shape may be traced."""
   indices, updates, shape = inputs
   if is_bounded(shape):
@@ -58,7 +58,7 @@ def scatter_nd(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   "TensorScatterMax",
   "TensorScatterMin",
 )
-def tensor_scatter(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def tensor_scatter(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Updates an array at coordinates."""
   t = as_bounded(inputs[0])
   i, u = _with_common_positions(call, as_bounded(inputs[1]), as_bounded(inputs[2]))
@@ -69,14 +69,14 @@ def tensor_scatter(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [finished(call, result, t.lengths, (i, u), t.may_overflow)]
 
 
-def _with_common_positions(call: Call, i: BoundedArray, u: BoundedArray) -> tuple[BoundedArray, BoundedArray]:
+def _with_common_positions(call: BoundedCall, i: BoundedArray, u: BoundedArray) -> tuple[BoundedArray, BoundedArray]:
   """Returns indices `[*positions, k]` and updates `[*positions, *rest]` with the same padded positions."""
   if i.lengths[-1] is not None:
     call.refuse("the number of coordinates depends on data")
   return in_step(call, i, u, i.padded.ndim - 1)
 
 
-def in_step(call: Call, i: BoundedArray, u: BoundedArray, num_axes: int) -> tuple[BoundedArray, BoundedArray]:
+def in_step(call: BoundedCall, i: BoundedArray, u: BoundedArray, num_axes: int) -> tuple[BoundedArray, BoundedArray]:
   """Returns two arrays whose first axes have common padded sizes and lengths."""
   flat = []
   for x in (i, u):
@@ -98,7 +98,7 @@ def dropped(i: BoundedArray, limits: Sequence[jax.Array | None]) -> jax.Array:
 
 
 def finished(
-  call: Call, result: jax.Array, lengths: Sequence[Any], sources: Sequence[BoundedArray], may_overflow: bool
+  call: BoundedCall, result: jax.Array, lengths: Sequence[Any], sources: Sequence[BoundedArray], may_overflow: bool
 ) -> Value:
   """Returns the result of a scatter; invalid if the data of a source did not fit into its bound."""
   result = poisoned(result, any_overflow(*sources))
@@ -106,7 +106,7 @@ def finished(
 
 
 @makes("DynamicStitch", "ParallelDynamicStitch")
-def dynamic_stitch(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def dynamic_stitch(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Collects rows at given positions; the number of rows is the bound, which positions without a row can exceed."""
   num = len(inputs) // 2
   parts = []
@@ -132,7 +132,7 @@ def dynamic_stitch(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @makes("Bincount", "DenseBincount")
-def bin_count(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def bin_count(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Counts values, whose number may be traced, in bins, whose number may be traced too."""
   values, weights = as_bounded(inputs[0]), as_bounded(inputs[2])
   rank = values.padded.ndim

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.gather import checked_positions
 from graftax.ops_jax.bounded.masks import as_bounded, filled, with_lengths_along
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.scatter import finished, in_step
 from graftax.ops_jax.math.segment import sorted_segments
 from graftax.ops_jax.sparse import segment as sparse_segment
@@ -30,7 +30,7 @@ __all__ = ["sorted_segment", "sparse_segments", "unsorted_segment"]
   "SegmentMaxV2",
   "SegmentMinV2",
 )
-def unsorted_segment(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def unsorted_segment(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces the rows of each segment; the number of segments may be traced."""
   data, ids, num_segments = inputs
   bound, length, may_overflow = bounded_size(call, call.facts.entries(num_segments)[0])
@@ -42,7 +42,7 @@ def unsorted_segment(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @makes("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
-def sorted_segment(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sorted_segment(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces the rows of each segment, up to the last id."""
   i, d = in_step(call, as_bounded(inputs[1]), as_bounded(inputs[0]), 1)
   labels = filled(i, -1)
@@ -51,7 +51,7 @@ def sorted_segment(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [finished(call, result, (count, *d.lengths[1:]), (i, d), may_overflow)]
 
 
-def _num_segments(call: Call, labels: jax.Array) -> tuple[jax.Array, int, bool]:
+def _num_segments(call: BoundedCall, labels: jax.Array) -> tuple[jax.Array, int, bool]:
   """Returns the number of segments up to the last id, its bound, and whether it may exceed the bound."""
   count = (jnp.max(labels, initial=-1) + 1).astype(jnp.int32)
   return count, *call.bound(Affine(((count, 1),), 0))
@@ -65,7 +65,7 @@ _SPARSE: Mapping[str, Callable[..., Any]] = {
 
 
 @makes(*_SPARSE, *[f"{op}WithNumSegments" for op in _SPARSE])
-def sparse_segments(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sparse_segments(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces selected rows of each segment."""
   data, indices, ids, *num_segments = inputs
   d = as_bounded(data)

@@ -9,13 +9,13 @@ import numpy as np
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, valid_mask
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.values import BoundedArray
 
 __all__ = ["true_positions", "where"]
 
 
-def true_positions(call: Call, mask: jax.Array, source: BoundedArray) -> tuple[jax.Array, jax.Array, bool]:
+def true_positions(call: BoundedCall, mask: jax.Array, source: BoundedArray) -> tuple[jax.Array, jax.Array, bool]:
   """Returns the flat positions of true elements, first ones first, their number, and whether it may exceed the bound.
 
   Args:
@@ -31,7 +31,7 @@ def true_positions(call: Call, mask: jax.Array, source: BoundedArray) -> tuple[j
 
 
 @makes("Where")
-def where(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def where(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the positions of the elements that are true or not 0."""
   x = as_bounded(inputs[0])
   mask = x.padded != 0

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import any_of, any_overflow, as_bounded, poisoned, resized
-from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
 __all__ = ["reshape", "shape", "size_entries"]
@@ -29,12 +29,12 @@ def size_entries(facts: IntegerFacts, value: Value) -> tuple[Affine, ...]:
 
 
 @carries("Shape", "ShapeN")
-def shape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def shape(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns shapes, of which some entries are traced."""
   return [_shape_vector(call, value) for value in inputs]
 
 
-def _shape_vector(call: Call, value: Value) -> Value:
+def _shape_vector(call: BoundedCall, value: Value) -> Value:
   entries = size_entries(call.facts, value)
   dtype = call.dtype("out_type", np.int32)
   if all(entry.is_known for entry in entries):
@@ -44,7 +44,7 @@ def _shape_vector(call: Call, value: Value) -> Value:
 
 
 @carries("Size")
-def size(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def size(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the number of elements."""
   (x,) = inputs
   factor = math.prod(dim for dim, length in zip(x.padded.shape, x.lengths, strict=True) if length is None)
@@ -58,13 +58,13 @@ def size(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Rank")
-def rank(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def rank(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the number of dimensions."""
   return [np.asarray(inputs[0].padded.ndim, np.int32)]
 
 
 @makes("Reshape", has_max_size=False)
-def reshape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def reshape(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reshapes in row-major order; one entry of the new shape may be traced or -1, and follows from the others."""
   tensor, wanted = inputs
   if is_bounded(wanted):
@@ -81,7 +81,7 @@ def reshape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [_reshape_open(call, x, others, open_axis)]
 
 
-def _still_free(call: Call, x: BoundedArray, entries: list[Affine], free: Sequence[int]) -> list[int]:
+def _still_free(call: BoundedCall, x: BoundedArray, entries: list[Affine], free: Sequence[int]) -> list[int]:
   """Returns the one entry that is to be inferred; the others are sizes of `x`. Replaces an -1 that is known."""
   own = [call.facts.entries(length)[0] for length in x.lengths if length is not None]
   unknown = [i for i in free if entries[i].is_known]
@@ -98,7 +98,7 @@ def _still_free(call: Call, x: BoundedArray, entries: list[Affine], free: Sequen
   return sized[:1]
 
 
-def _reshape_to_known(call: Call, x: BoundedArray, dims: Sequence[int]) -> Value:
+def _reshape_to_known(call: BoundedCall, x: BoundedArray, dims: Sequence[int]) -> Value:
   """Returns an array of known shape; invalid if the number of elements differs."""
   count = _count(x)
   total = math.prod(dims)
@@ -106,7 +106,7 @@ def _reshape_to_known(call: Call, x: BoundedArray, dims: Sequence[int]) -> Value
   return poisoned(flat, any_of(count != total, any_overflow(x))).reshape(dims)
 
 
-def _reshape_open(call: Call, x: BoundedArray, others: Sequence[Affine | None], axis: int) -> Value:
+def _reshape_open(call: BoundedCall, x: BoundedArray, others: Sequence[Affine | None], axis: int) -> Value:
   """Returns `x` with a new shape whose entry at `axis` follows from the number of elements."""
   kept = _kept_axes(call, x, others)
   if kept is not None:
@@ -128,7 +128,7 @@ def _reshape_open(call: Call, x: BoundedArray, others: Sequence[Affine | None], 
 
 
 def _kept_axes(
-  call: Call, x: BoundedArray, others: Sequence[Affine | None]
+  call: BoundedCall, x: BoundedArray, others: Sequence[Affine | None]
 ) -> tuple[list[int], list[jax.Array | None]] | None:
   """Returns the padded shape and the lengths if each bounded axis stays an axis of its own, else None.
 
@@ -205,7 +205,7 @@ def _spread(flat: jax.Array, outer: int, bound: int, inner: int, length: jax.Arr
 
 
 @carries("ExpandDims")
-def expand_dims(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def expand_dims(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Inserts a dimension of size 1."""
   x, dim = inputs
   axis = canonical_axis("ExpandDims", call.static(dim, int, "dim"), x.padded.ndim + 1)
@@ -214,7 +214,7 @@ def expand_dims(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Squeeze")
-def squeeze(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def squeeze(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Removes dimensions of size 1, which are named if a size depends on data."""
   (x,) = inputs
   named = call.attrs.get("squeeze_dims") or ()
@@ -233,7 +233,7 @@ def squeeze(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("Transpose")
-def transpose(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def transpose(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Permutes dimensions."""
   x, perm = inputs
   axes = canonical_axes("Transpose", call.static(perm, tuple[int, ...], "perm"), x.padded.ndim)
@@ -241,7 +241,7 @@ def transpose(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("EnsureShape")
-def ensure_shape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def ensure_shape(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns `x`; a size that the graph declares is known, and the result invalid if the data has another."""
   (x,) = inputs
   declared = getattr(call.attrs.get("shape"), "dims", None)

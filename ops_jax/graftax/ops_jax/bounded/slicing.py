@@ -23,7 +23,7 @@ from graftax.ops_jax.bounded.masks import (
   resized,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -42,7 +42,7 @@ class _Cutter:
     is_bad: whether TensorFlow would refuse a position.
   """
 
-  call: Call
+  call: BoundedCall
   padded: jax.Array
   lengths: list[Any]
   may_overflow: bool
@@ -70,12 +70,12 @@ class _Cutter:
     return self.call.made(padded, lengths, self.may_overflow or self.is_bad is not None)
 
 
-def _cutter(call: Call, x: BoundedArray) -> _Cutter:
+def _cutter(call: BoundedCall, x: BoundedArray) -> _Cutter:
   return _Cutter(call, x.padded, list(x.lengths), x.may_overflow)
 
 
 @makes("Slice")
-def slice_(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def slice_(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Cuts a box of traced size out of an array."""
   if is_bounded(inputs[1]) or is_bounded(inputs[2]):
     call.refuse("the number of its positions depends on data")
@@ -114,7 +114,7 @@ def _cut_box(cutter: _Cutter, axis: int, begin: Affine, size: Affine, dim: Affin
 
 
 @makes("StridedSlice")
-def strided_slice(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def strided_slice(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Cuts ranges and positions out of an array, some of which are traced."""
   if any(map(is_bounded, inputs[1:])):
     call.refuse("the number of its positions depends on data")
@@ -210,7 +210,7 @@ def _clamped(entry: Affine | None, size: Any, low: Any, high: Any, *, default: A
 
 
 @makes("Pad", "PadV2")
-def pad(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def pad(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Surrounds an array by a constant; the numbers of elements may be traced."""
   x, paddings, *constant = inputs
   if is_bounded(paddings):
@@ -241,7 +241,7 @@ def pad(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
   return [call.made(result, lengths, may_overflow)]
 
 
-def _invalid_if(call: Call, is_bad: Array, length: jax.Array) -> jax.Array:
+def _invalid_if(call: BoundedCall, is_bad: Array, length: jax.Array) -> jax.Array:
   checked = checked_length(length, is_bad)
   call.facts.with_entries(checked, call.facts.entries(length))
   return checked

@@ -19,14 +19,14 @@ from graftax.ops_jax.bounded.masks import (
   poisoned,
   valid_mask,
 )
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
 
 __all__ = ["top_k"]
 
 
 @makes("TopKV2", "TopK")
-def top_k(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def top_k(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the largest elements of the last axis; invalid if there are fewer than wanted."""
   x = as_bounded(inputs[0])
   last = x.padded.ndim - 1

@@ -11,7 +11,7 @@ from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, filled, guarded, resized, row_mask
-from graftax.ops_jax.bounded.rules import Call, carries, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.scatter import dropped, finished, in_step
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 @makes("SparseToDense")
-def sparse_to_dense(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sparse_to_dense(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Writes values at coordinates; the shape may be traced."""
   indices, shape, values, default = inputs
   if is_bounded(shape):
@@ -43,7 +43,7 @@ def sparse_to_dense(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("SparseReorder")
-def sparse_reorder(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sparse_reorder(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Sorts coordinates in row-major order; those in the padding come last."""
   i, v = in_step(call, as_bounded(inputs[0]), as_bounded(inputs[1]), 1)
   last = filled(i, np.iinfo(np.dtype(i.dtype)).max, [0])
@@ -54,7 +54,7 @@ def sparse_reorder(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("SparseReshape")
-def sparse_reshape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sparse_reshape(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Converts coordinates to another shape."""
   i = as_bounded(inputs[0])
   if any(map(is_bounded, inputs[1:])):
@@ -64,7 +64,7 @@ def sparse_reshape(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @carries("SparseTensorDenseMatMul")
-def sparse_tensor_dense_mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sparse_tensor_dense_mat_mul(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Multiplies a sparse matrix and a dense one."""
   indices, values, shape, b = inputs
   if is_bounded(b) or is_bounded(shape):
@@ -75,7 +75,7 @@ def sparse_tensor_dense_mat_mul(call: Call, inputs: Sequence[Value]) -> Sequence
 
 
 @makes("SparseFillEmptyRows")
-def sparse_fill_empty_rows(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def sparse_fill_empty_rows(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Inserts one element at the start of every empty row; there are at most as many more as rows."""
   shape = call.static(inputs[2], tuple[int, ...], "dense_shape")
   num_rows = shape[0]
@@ -95,7 +95,7 @@ def sparse_fill_empty_rows(call: Call, inputs: Sequence[Value]) -> Sequence[Valu
 
 
 def _filled_rows(
-  call: Call,
+  call: BoundedCall,
   sources: tuple[BoundedArray, BoundedArray],
   indices: jax.Array,
   values: jax.Array,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.values import INVALID_LENGTH
 from graftax.ops_jax.lists.tensor_list import array_buffer
 from graftax.ops_jax.variants.tensor_list_value import TensorList
@@ -14,7 +14,7 @@ __all__ = ["tensor_list_stack"]
 
 
 @makes("TensorListStack", has_max_size=False)
-def tensor_list_stack(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def tensor_list_stack(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the elements of a list that a loop of unknown length filled; the bound is the room that the list has."""
   tensor_list, element_shape = inputs
   if not isinstance(tensor_list, TensorList) or tensor_list.has_static_length:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, guarded, row_mask, valid_mask
-from graftax.ops_jax.bounded.rules import Call, makes
+from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray
 
@@ -17,7 +17,7 @@ __all__ = ["list_diff", "unique"]
 
 
 @makes("ListDiff")
-def list_diff(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def list_diff(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns the elements of one vector that another lacks, and their positions."""
   x, y = map(as_bounded, inputs)
   is_equal = x.padded[:, None] == y.padded[None]
@@ -33,7 +33,7 @@ def list_diff(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 @makes("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
-def unique(call: Call, inputs: Sequence[Value]) -> Sequence[Value]:
+def unique(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Returns distinct elements in order of first occurrence, positions of all among them, and their counts."""
   x = as_bounded(inputs[0])
   if len(inputs) > 1 and tuple(call.static(inputs[1], tuple[int, ...], "axis")) not in ((), (0,), (-1,)):
