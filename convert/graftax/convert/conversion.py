@@ -77,7 +77,12 @@ def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Cal
 
 
 def _planned(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
-  found = check_program(program, keep_asserts=options.enable_checkify_for_asserts, fallback=options.fallback)
+  found = check_program(
+    program,
+    keep_asserts=options.enable_checkify_for_asserts,
+    fallback=options.fallback,
+    limits=options.limits,
+  )
   program = found.program
   check_max_sizes(program, options.max_sizes)
   planner = Planner(program.library, program.signatures, options, program.gradients)

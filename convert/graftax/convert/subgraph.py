@@ -18,6 +18,7 @@ from graftax.graphdef_ir import (
   Function,
   GraftaxError,
   GraphError,
+  Limits,
   PartialShape,
   Result,
   TensorRef,
@@ -37,7 +38,7 @@ __all__ = ["TensorNames", "cut", "inlined"]
 TensorNames = str | Sequence[str] | Mapping[str, str]
 
 
-def inlined(program: Program) -> Function:
+def inlined(program: Program, limits: Limits | None = None) -> Function:
   """Returns the program's function with every call replaced by the body of the called function.
 
   Node `inner` of the function that node `outer` calls is named `outer/inner`.
@@ -53,7 +54,7 @@ def inlined(program: Program) -> Function:
     return attach_custom_gradients(function, program.gradients, lambda: everything)
 
   bodies = {name: attached(function) for name, function in library.items()}
-  return inline_calls(attached(program.function), bodies, signatures=program.signatures)
+  return inline_calls(attached(program.function), bodies, signatures=program.signatures, limits=limits)
 
 
 def cut(program: Program, inputs: TensorNames | None, outputs: TensorNames | None = None) -> Program:

@@ -3,6 +3,7 @@
 from graftax.convert.host_parts.boundary import host_boundary
 from graftax.convert.planning.preflight import Preflight, check_files, preflight
 from graftax.convert.program import Program
+from graftax.graphdef_ir import Limits
 from graftax.ops_jax import UnsupportedOpError, reason_without_lowering
 
 __all__ = ["check_program"]
@@ -11,7 +12,9 @@ __all__ = ["check_program"]
 _NUM_EXAMPLES = 3
 
 
-def check_program(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Preflight:
+def check_program(
+  program: Program, *, keep_asserts: bool = False, fallback: str | None = None, limits: Limits | None = None
+) -> Preflight:
   """Returns what `preflight` returns, if JAX has everything that the program needs.
 
   Raises:
@@ -20,7 +23,7 @@ def check_program(program: Program, *, keep_asserts: bool = False, fallback: str
       counts and places. If all of them are work for the host, it names the tensors from which on to convert.
     UnsafeFileError: a table that it needs is in a file that it may not read.
   """
-  found = preflight(program, keep_asserts=keep_asserts, fallback=fallback)
+  found = preflight(program, keep_asserts=keep_asserts, fallback=fallback, limits=limits)
   check_files(found.program, found.unavailable)
   if found.unsupported_ops or found.unavailable:
     boundary = host_boundary(found.program, found.unsupported_ops)

@@ -189,7 +189,7 @@ class Budget:
     # Without the lock two threads may lose a step, which does not matter; this is called for every function.
     self._steps_spent = needed = self._steps_spent + num_steps
     if needed > self._steps:
-      what = f"more than {self._steps} steps: functions that call functions, or loops that run node by node"
+      what = f"more than {self._steps} steps: calls or branches that multiply, or loops that run node by node"
       raise _exceeded(self._steps_limit, 2 * needed, self._steps, where, what)
 
   def spend_walk_steps(self, num_steps: int, where: str) -> None:

@@ -167,15 +167,15 @@ def split_program(
       of a node or op that can use a bound.
     ControlFlowError: TF1 control flow in the program does not form conditionals and loops.
   """
-  functional = with_functional_control_flow(program)
-  flat = with_segment_sizes(dataclasses.replace(functional, function=inlined(functional)))
+  limits = (options or current_options()).limits
+  functional = with_functional_control_flow(program, limits)
+  flat = with_segment_sizes(dataclasses.replace(functional, function=inlined(functional, limits)))
   parts = find_parts(flat, flat.function)
   _check(flat, parts.on_host if make_head is plan_host_function else parts.on_host & parts.in_tail)
   head, tail = _head_program(flat, parts), _tail_program(flat, parts)
   fed, fetched = [str(ref) for ref in parts.to_body], [str(ref) for ref in parts.to_tail]
   body = cut(flat, fed, fetched)
   function, params = convert_program(body, _options_of_body(flat, body, options))
-  limits = (options or current_options()).limits
   known = tuple(ref in parts.known for ref in (*parts.to_body, *parts.past_body))
   return Split(
     Head(

@@ -14,6 +14,7 @@ from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,
   GraphError,
+  Limits,
   Node,
   OpSignatures,
   UnsafeFileError,
@@ -53,13 +54,16 @@ class Preflight:
     return sum(len(nodes) for _, nodes in self.functions)
 
 
-def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | None = None) -> Preflight:
+def preflight(
+  program: Program, *, keep_asserts: bool = False, fallback: str | None = None, limits: Limits | None = None
+) -> Preflight:
   """Returns everything in a program that prevents its conversion.
 
   Args:
     program: the program.
     keep_asserts: whether assertions have to be converted, too.
     fallback: the option of that name.
+    limits: the option of that name.
 
   Raises:
     GraphError: a node, or a function that is called, is not well-formed, or the function has more or fewer parameters
@@ -71,7 +75,7 @@ def preflight(program: Program, *, keep_asserts: bool = False, fallback: str | N
     gradients = [gradient.function for gradient in program.gradients.values()]
     validate_reachable(program.function, program.library, program.signatures, gradients)
   _check_parameters(program)
-  program = with_functional_control_flow(program)
+  program = with_functional_control_flow(program, limits)
   functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
   missing: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
   not_compiled, not_on_host = {}, set()

@@ -25,7 +25,8 @@ _Literal: TypeAlias = tuple[TensorRef, bool]
 _Condition: TypeAlias = frozenset[_Literal] | None
 
 _ALWAYS: frozenset[_Literal] = frozenset()
-_MAX_DEPTH = 100
+# So many literals of a condition are compared in the time in which a node is copied.
+_LITERALS_A_STEP = 16
 
 
 def raise_conditionals(workspace: Workspace, region: Region, depth: int = 0) -> Region:
@@ -34,13 +35,11 @@ def raise_conditionals(workspace: Workspace, region: Region, depth: int = 0) -> 
   Raises:
     DeadBranchError: a result exists in one branch only.
     IrreducibleControlFlowError: Switches and Merges do not pair up.
+    LimitExceededError: conditionals are too deep inside each other, or nodes that several of them need multiply.
   """
   if not any(role(node) in ("switch", "merge") for node in region.nodes.values()):
     return region
-  if depth > _MAX_DEPTH:
-    raise IrreducibleControlFlowError(
-      f"function {workspace.function.name!r}: conditionals are nested more than {_MAX_DEPTH} deep."
-    )
+  workspace.budget.check_depth(depth, f"function {workspace.function.name!r}, for its conditionals,")
   return _Scheduler(workspace, region, _Conditions(workspace, region), depth).run()
 
 
@@ -120,7 +119,9 @@ class _Conditions:
     self._of: dict[str, _Condition] = {}
     self.joins: dict[str, _Join] = {}
     for node in list(region.nodes.values()):
-      self._of[node.name] = self._merge(node) if role(node) == "merge" else self._all(node)
+      condition = self._of[node.name] = self._merge(node) if role(node) == "merge" else self._all(node)
+      if condition and len(condition) >= _LITERALS_A_STEP:
+        workspace.budget.spend_steps(len(condition) // _LITERALS_A_STEP, f"{self._where}, for its conditionals,")
 
   def of(self, name: str) -> _Condition:
     """Returns the condition under which a node runs. Free tensors always exist."""
@@ -311,6 +312,10 @@ class _Scheduler:
         continue
       inside.add(name)
       pending.extend(predecessors(nodes[name]))
+    # Nodes that several conditionals on one predicate need are copied for each, at every level.
+    self._workspace.budget.spend_steps(
+      len(inside), f"function {self._workspace.function.name!r}, for its conditionals,"
+    )
     kept = [name for name in inside if not self._is_own_switch(name, predicate)]
     return _Branch(dict.fromkeys(sorted(kept, key=self._position.__getitem__)), frozenset(outside))
 

@@ -20,14 +20,13 @@ __all__ = ["collapse_loops"]
 # Names of the frames around a node, outermost first.
 _Path: TypeAlias = tuple[str, ...]
 
-_MAX_DEPTH = 50
-
 
 def collapse_loops(workspace: Workspace, region: Region) -> Region:
   """Returns the region with a While node for each frame. Inner loops are in the bodies of outer ones.
 
   Raises:
     IrreducibleControlFlowError: a frame does not have the form that `tf.while_loop` creates.
+    LimitExceededError: loops are too deep inside each other.
   """
   order = topological_order(tuple(region.nodes.values()))
   paths = _frame_paths(workspace, order)
@@ -66,10 +65,7 @@ def _frame_paths(workspace: Workspace, order: Sequence[Node]) -> dict[str, _Path
           f"function {workspace.function.name!r}, node {node.name!r} ({node.op}): its inputs {deepest!r} and {name!r} "
           f"are in the frames {'/'.join(path)!r} and {'/'.join(other)!r}, neither of which is in the other."
         )
-    if len(path) > _MAX_DEPTH:
-      raise IrreducibleControlFlowError(
-        f"function {workspace.function.name!r}, node {node.name!r}: loops are nested more than {_MAX_DEPTH} deep."
-      )
+    workspace.budget.check_depth(len(path), f"function {workspace.function.name!r}, node {node.name!r},")
     paths[node.name] = path
     after[node.name] = _path_after(node, path)
   return paths

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from graftax.graphdef_ir._unique_names import unique_name
+from graftax.graphdef_ir.budget import Budget
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import UnknownOpError
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
@@ -46,10 +47,14 @@ class Region:
 class Workspace:
   """One function while its control flow is raised, and the functions that this creates."""
 
-  def __init__(self, function: Function, library: FunctionLibrary, signatures: OpSignatures) -> None:
+  def __init__(self, function: Function, library: FunctionLibrary, signatures: OpSignatures, budget: Budget) -> None:
     self.function = function
     self.library = library
+    self.budget = budget
     self.functions: dict[str, Function] = {}
+    self._function_names = set(library)
+    self._numbers: dict[str, int] = {}
+    self._function_numbers: dict[str, int] = {}
     self._signatures = signatures
     self._parameters = {parameter.name: parameter for parameter in function.parameters}
     self._nodes = {node.name: node for node in function.nodes}
@@ -57,7 +62,7 @@ class Workspace:
 
   def new_node(self, wanted_name: str, op: str, inputs: Sequence[TensorRef], **attrs: object) -> Node:
     """Returns a new node with a unique name."""
-    node = Node(unique_name(wanted_name, self._taken), op, tuple(inputs), attrs=attrs)  # type: ignore[arg-type]
+    node = Node(unique_name(wanted_name, self._taken, self._numbers), op, tuple(inputs), attrs=attrs)  # type: ignore[arg-type]
     self._nodes[node.name] = node
     return node
 
@@ -115,7 +120,7 @@ class Workspace:
     results = [Result(f"result_{position}", ref, dtype) for position, (ref, dtype) in enumerate(returned)]
     roots = tuple(dict.fromkeys(name for name in region.roots if name in region.nodes))
     is_stateful = any(map(self.has_effect, nodes))
-    unique = unique_name(f"{self.function.name}/{name}", {*self.library, *self.functions})
+    unique = unique_name(f"{self.function.name}/{name}", self._function_names, self._function_numbers)
     self.functions[unique] = Function(
       unique, tuple(parameters.values()), tuple(results), nodes, roots, is_stateful=is_stateful
     )

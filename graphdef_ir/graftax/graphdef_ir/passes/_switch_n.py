@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from graftax.graphdef_ir._unique_names import unique_name
+from graftax.graphdef_ir.budget import Budget
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.graph import Function, Node, TensorRef
 from graftax.graphdef_ir.passes._raising_workspace import role
@@ -17,15 +18,24 @@ from graftax.graphdef_ir.tensors import Tensor
 __all__ = ["with_binary_switches"]
 
 
-def with_binary_switches(function: Function) -> Function:
+def with_binary_switches(function: Function, budget: Budget) -> Function:
   """Returns a function, whose nodes are in topological order, with Switches in place of each `_SwitchN`.
 
   Output k of `_SwitchN` exists if its index is k; the last one also if no other does. So it is a chain of Switches on
   "the index is 0", "the index is 1" and so on, and a Merge of its branches is a chain of Merges of two.
+
+  Raises:
+    LimitExceededError: they have more outputs than the budget has steps. That number is only an attribute in the file.
   """
-  if not any(role(node) == "switch_n" for node in function.nodes):
+  num_outputs = sum(_num_outputs(node) for node in function.nodes if role(node) == "switch_n")
+  if not num_outputs:
     return function
+  budget.spend_steps(num_outputs, f"function {function.name!r}, for the outputs of its _SwitchN nodes,")
   return _Replacement(function).run()
+
+
+def _num_outputs(node: Node) -> int:
+  return int(node.attrs["num_outs"])  # type: ignore[arg-type]  # signatures say that it is a number
 
 
 class _Replacement:
@@ -56,7 +66,7 @@ class _Replacement:
 
   def _add_switches(self, node: Node) -> None:
     data, index = node.inputs
-    last = int(node.attrs["num_outs"]) - 1  # type: ignore[arg-type]
+    last = _num_outputs(node) - 1
     attrs = {"T": node.attrs["T"]}
     if last == 0:
       self._nodes[node.name] = dataclasses.replace(node, op="Identity", inputs=(data,), attrs=attrs)

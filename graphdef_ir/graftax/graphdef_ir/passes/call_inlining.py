@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from graftax.graphdef_ir._unique_names import unique_name
 from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
+from graftax.graphdef_ir.budget import Budget, Limits
 from graftax.graphdef_ir.errors import (
   ArityError,
   GraphError,
@@ -29,8 +30,7 @@ __all__ = ["ShouldInline", "inline_calls"]
 
 ShouldInline: TypeAlias = Callable[[Node, Function], bool]
 
-# Names get longer with every level, and forty functions that each call the next one twice give 2**40 nodes.
-_MAX_DEPTH = 100
+# Names get longer with every level.
 _MAX_MEAN_NAME_LENGTH = 1024
 
 
@@ -40,7 +40,7 @@ def inline_calls(
   *,
   should_inline: ShouldInline | None = None,
   signatures: OpSignatures | None = None,
-  max_nodes: int = 1_000_000,
+  limits: Limits | None = None,
 ) -> Function:
   """Returns the function with its calls, and the calls in those, replaced by the called bodies.
 
@@ -53,15 +53,18 @@ def inline_calls(
     library: the functions it calls.
     should_inline: given a call and its function, returns whether to inline it. All are inlined if None.
     signatures: tell which ops have effects, for functions older than control results; TensorFlow's if None.
-    max_nodes: the most nodes the result may have.
+    limits: how many nodes are copied, as `steps` and `steps_per_node`, and how deep calls are nested.
 
   Raises:
     MissingFunctionError: a called function is not in the library.
     RecursiveFunctionError: functions call each other in a cycle.
     ArityError: a call has more or fewer inputs than its function has parameters.
-    GraphError: the result would have more than `max_nodes` nodes, or calls are nested more than 100 deep.
+    LimitExceededError: forty functions that each call the next one twice would give 2**40 nodes, with long names; or
+      calls are nested too deep.
   """
-  inliner = _Inliner(library, should_inline, OpSignatures() if signatures is None else signatures, max_nodes)
+  num_nodes = len(function.nodes) + sum(len(called.nodes) for called in library.values())
+  budget = Budget(limits, num_nodes=num_nodes)
+  inliner = _Inliner(library, should_inline, OpSignatures() if signatures is None else signatures, budget)
   return inliner.inline(function, ())
 
 
@@ -79,12 +82,12 @@ class _Inliner:
     library: Mapping[str, Function],
     should_inline: ShouldInline | None,
     signatures: OpSignatures,
-    max_nodes: int,
+    budget: Budget,
   ) -> None:
     self._library = library
     self._should_inline = should_inline
     self._signatures = signatures
-    self._max_nodes = max_nodes
+    self._budget = budget
     self._inlined: dict[str, Function] = {}
 
   def inline(self, function: Function, callers: tuple[str, ...]) -> Function:
@@ -97,22 +100,17 @@ class _Inliner:
         calls[node.name] = _Call(node, bind_attributes(body, _call_attributes(node)))
     if not calls:
       return function
-    num_nodes = len(function.nodes) + sum(len(call.function.nodes) for call in calls.values())
-    if num_nodes > self._max_nodes:
-      raise GraphError(
-        f"function {function.name!r}: {num_nodes} nodes after inlining; expected at most {self._max_nodes}."
-      )
+    num_nodes = sum(len(call.function.nodes) for call in calls.values())
     num_chars = sum(_num_name_chars(call) for call in calls.values())
-    if num_chars > self._max_nodes * _MAX_MEAN_NAME_LENGTH:
-      raise GraphError(f"function {function.name!r}: node names of {num_chars} characters in all after inlining.")
+    num_steps = max(num_nodes, num_chars // _MAX_MEAN_NAME_LENGTH)
+    self._budget.spend_steps(num_steps, f"function {function.name!r}, for the bodies of its calls,")
     return _Splicer(function, calls, self._has_effects).splice()
 
   def _inlined_body(self, function: Function, callers: tuple[str, ...]) -> Function:
     if function.name in callers:
       cycle = " -> ".join([*callers[callers.index(function.name) :], function.name])
       raise RecursiveFunctionError(f"functions call each other in a cycle: {cycle}; such calls cannot be inlined.")
-    if len(callers) > _MAX_DEPTH:
-      raise GraphError(f"function {callers[0]!r}: calls are nested more than {_MAX_DEPTH} deep.")
+    self._budget.check_depth(len(callers), f"function {callers[0]!r}, for its calls,")
     if function.name not in self._inlined:
       self._inlined[function.name] = self.inline(function, callers)
     return self._inlined[function.name]

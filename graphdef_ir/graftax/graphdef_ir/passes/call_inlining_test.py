@@ -3,10 +3,12 @@
 import pytest
 
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
+from graftax.graphdef_ir.budget import Limits
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import (
   ArityError,
   GraphError,
+  LimitExceededError,
   MissingFunctionError,
   OutputIndexError,
   RecursiveFunctionError,
@@ -219,15 +221,17 @@ def test_doubling_at_every_level_raises_before_it_happens():
   for level in range(60):
     callee = functions[-1].name
     functions.append(_function(f"f{level}", "x", "b", _call("a", callee, "x"), _call("b", callee, "a")))
-  with pytest.raises(GraphError, match=r"nodes after inlining; expected at most 100000"):
-    inline_calls(functions[-1], _library(*functions), max_nodes=100_000)
+  with pytest.raises(
+    LimitExceededError, match=r"^function 'f\d+', for the bodies of its calls, needs more than 1000 steps"
+  ):
+    inline_calls(functions[-1], _library(*functions), limits=Limits(steps=1000, steps_per_node=0))
 
 
 def test_endless_nesting_raises():
   functions = [_NEGATE]
   for level in range(5000):
     functions.append(_function(f"f{level}", "x", "a", _call("a", functions[-1].name, "x")))
-  with pytest.raises(GraphError, match="function 'f4999': calls are nested more than 100 deep"):
+  with pytest.raises(LimitExceededError, match="^function 'f4999', for its calls, needs 101 levels inside each other"):
     inline_calls(functions[-1], _library(*functions))
 
 
@@ -235,8 +239,8 @@ def test_endless_names_raise():
   functions = [_function("f", "x", "y", _node("y" * 10_000, "Neg", "x"), _node("y", "Neg", "x"))]
   for level in range(8):
     functions.append(_function(f"f{level}", "x", "x", *(_call(f"c{i}", functions[-1].name, "x") for i in range(2))))
-  with pytest.raises(GraphError, match=r"node names of \d+ characters in all"):
-    inline_calls(functions[-1], _library(*functions), max_nodes=1000)
+  with pytest.raises(LimitExceededError, match="needs more than 1000 steps"):
+    inline_calls(functions[-1], _library(*functions), limits=Limits(steps=1000, steps_per_node=0))
 
 
 def test_a_long_chain_of_calls_takes_linear_time():

@@ -6,6 +6,7 @@ nodes, outermost first; the contents of their branches are then treated in the s
 
 import dataclasses
 
+from graftax.graphdef_ir.budget import Budget, Limits
 from graftax.graphdef_ir.graph import Function
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.graph.traverse import reachable_functions
@@ -21,7 +22,11 @@ __all__ = ["raise_control_flow"]
 
 
 def raise_control_flow(
-  function: Function, library: FunctionLibrary, signatures: OpSignatures | None = None
+  function: Function,
+  library: FunctionLibrary,
+  signatures: OpSignatures | None = None,
+  *,
+  limits: Limits | None = None,
 ) -> tuple[Function, FunctionLibrary]:
   """Returns the function with functional control flow, and a library with its branches, conditions and bodies.
 
@@ -50,29 +55,34 @@ def raise_control_flow(
     function: the function.
     library: the functions it calls.
     signatures: of the ops it uses; TensorFlow's if None.
+    limits: how many nodes are copied into branches, as `steps` and `steps_per_node`, and the levels of these.
 
   Raises:
     IrreducibleControlFlowError: Switches and Merges do not form conditionals, or a frame is not a loop; the message
       names the nodes.
     DeadBranchError: a result exists only in one branch of a conditional.
     UnknownOpError: the type of a tensor that enters a branch or loop is unknown.
+    LimitExceededError: copies of nodes that several conditionals need multiply, or conditionals or loops are too deep
+      inside each other.
   """
   signatures = OpSignatures() if signatures is None else signatures
-  for name in reachable_functions(function, library):
-    raised, added = _raise(library[name], library, signatures)
+  names = list(reachable_functions(function, library))
+  budget = Budget(limits, num_nodes=len(function.nodes) + sum(len(library[name].nodes) for name in names))
+  for name in names:
+    raised, added = _raise(library[name], library, signatures, budget)
     if raised is not library[name]:
       library = library.replace({**added, name: raised})
-  raised, added = _raise(function, library, signatures)
+  raised, added = _raise(function, library, signatures, budget)
   return raised, library.replace(added) if added else library
 
 
 def _raise(
-  function: Function, library: FunctionLibrary, signatures: OpSignatures
+  function: Function, library: FunctionLibrary, signatures: OpSignatures, budget: Budget
 ) -> tuple[Function, dict[str, Function]]:
   if not any(role(node) for node in function.nodes):
     return stacks_as_lists(function, {}) if keeps_its_stacks(function) else (function, {})
-  pruned = with_binary_switches(prune(function))
-  workspace = Workspace(pruned, library, signatures)
+  pruned = with_binary_switches(prune(function), budget)
+  workspace = Workspace(pruned, library, signatures, budget)
   region = Region(
     {node.name: node for node in pruned.nodes},
     [result.ref for result in pruned.results],

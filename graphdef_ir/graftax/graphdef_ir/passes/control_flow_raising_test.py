@@ -1,10 +1,18 @@
 """Raising TF1 control flow: the resulting functions, and the graphs that raise."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from graftax.graphdef_ir.budget import Limits
 from graftax.graphdef_ir.dtypes import DType
-from graftax.graphdef_ir.errors import DeadBranchError, IrreducibleControlFlowError, UnknownOpError
+from graftax.graphdef_ir.errors import (
+  DeadBranchError,
+  IrreducibleControlFlowError,
+  LimitExceededError,
+  UnknownOpError,
+)
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.graph.text import format_function
@@ -40,6 +48,8 @@ def _node(text: str) -> Node:
       attrs = {"elem_type": DType.FLOAT}
     case "Merge":
       attrs["N"] = 2
+    case "_SwitchN":
+      attrs["num_outs"] = int(name)
     case "Enter" | "RefEnter":
       attrs |= {"frame_name": name.partition("/")[0].encode(), "is_constant": "constant" in name}
   data = tuple(TensorRef.parse(text) for text in inputs if text[0] != "^")
@@ -508,3 +518,29 @@ def test_a_loop_in_a_conditional_may_ask_for_its_predicate_again():
   text = _raised(nodes, "join")
   assert "  l/sin = Sin(l_merge)\n" in text
   assert "join_1 = StatelessIf(p, x) else_branch=@f/join/else then_branch=@f/join/then" in text
+
+
+def test_branches_that_multiply_raise():
+  lines, x = [], "x"
+  for level in range(30):  # two conditionals on one predicate, of which each needs what the next level computes
+    lines += [f"s{level} = Switch {x} p{level}"]
+    x = f"s{level}:1"
+  lines += [f"n30 = Neg {x}"]
+  for level in reversed(range(30)):
+    lines += [
+      f"m{level} = Merge s{level} n{level + 1}",
+      f"t{level} = Switch m{level} p{level}",
+      f"a{level} = AddV2 t{level}:1 n{level + 1}",
+      f"n{level} = Merge t{level} a{level}",
+    ]
+  function = _function("\n".join(lines), "n0")
+  predicates = tuple(Parameter(f"p{level}", DType.BOOL) for level in range(30))
+  function = dataclasses.replace(function, parameters=(*function.parameters, *predicates))
+  with pytest.raises(LimitExceededError, match="^function 'f', for its conditionals, needs more than 1000 steps"):
+    raise_control_flow(function, FunctionLibrary(), limits=Limits(steps=1000, steps_per_node=0))
+
+
+def test_outputs_of_a_switch_are_counted_before_they_become_switches():
+  function = _function("1000000000 = _SwitchN x i", "1000000000:1")
+  with pytest.raises(LimitExceededError, match="^function 'f', for the outputs of its _SwitchN nodes, needs more than"):
+    raise_control_flow(function, FunctionLibrary())

@@ -235,7 +235,7 @@ def _of_shape(value: Any) -> Any:
 
 
 def _written_variables(program: Program) -> tuple[str, ...]:
-  program = with_functional_control_flow(program)
+  program = with_functional_control_flow(program, current_options().limits)
   positions = EffectAnalysis(program.library, program.signatures).parameters_written_by(program.function)
   start = len(program.function.parameters) - len(program.captures)
   captured = [program.captures[i - start] for i in sorted(positions) if i >= start]

@@ -309,3 +309,32 @@ def conditional_by_many_predicates(draw: Draw, made: schema.GraphDef) -> None:
     add(made.node, f"m{i}", "Merge", f"s{i}", last, T=_F, N=2)
     last = f"m{i}"
   add(made.node, "end", "Neg", last, T=_F)
+
+
+@_conditional()
+def conditionals_that_multiply(draw: Draw, made: schema.GraphDef) -> None:
+  # Two conditionals on each predicate, of which each needs what the next level computes: copies of copies.
+  depth, last = draw.pick([2, 10, 16, 60]), "x"
+  for i in range(depth):
+    const(made.node, f"c{i}", np.float32(i))
+    add(made.node, f"p{i}", "Less", "sum", f"c{i}", T=_F)
+    add(made.node, f"s{i}", "Switch", last, f"p{i}", T=_F)
+    last = f"s{i}:1"
+  for i in reversed(range(depth)):
+    add(made.node, f"m{i}", "Merge", f"s{i}", last, T=_F, N=2)
+    add(made.node, f"t{i}", "Switch", f"m{i}", f"p{i}", T=_F)
+    add(made.node, f"a{i}", "AddV2", f"t{i}:1", last, T=_F)
+    add(made.node, f"n{i}", "Merge", f"t{i}", f"a{i}", T=_F, N=2)
+    last = f"n{i}"
+  add(made.node, "end", "Neg", last, T=_F)
+
+
+@_conditional()
+def switches_of_many_outputs(draw: Draw, made: schema.GraphDef) -> None:
+  const(made.node, "index", np.int32(1))
+  most = draw.pick([2, 1 << 16, 1 << 18, 1 << 20, (1 << 31) - 1])
+  add(made.node, "many", "_SwitchN", "x", "index", T=_F, num_outs=most)
+  for i in range(2):
+    add(made.node, f"branch{i}", "Neg", f"many:{i}" if i else "many", T=_F)
+  add(made.node, "one_of_them", "Merge", "branch0", "branch1", T=_F, N=2)
+  add(made.node, "end", "Neg", "one_of_them", T=_F)
