@@ -7,6 +7,7 @@ with the values of the counters in each of them.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -340,11 +341,11 @@ def _has_assumed_shape(values: Sequence[Value]) -> bool:
 
 def _uniform_result(traits: OpTraits, inputs: Sequence[Value]) -> Value | None:
   """Returns the result of a logical op if what is known of the inputs says that all its elements are equal."""
-  truths = [_truth_of(value) for value in inputs]
-  if traits.decided_by is not None and traits.decided_by in truths:
+  if traits.decided_by is not None and any(_truth_of(value) is traits.decided_by for value in inputs):
     return _uniform([getattr(value, "shape", None) for value in inputs], traits.decided_by)
-  if traits.uniform and isinstance(inputs[0], _Unknown) and truths[0] in dict(traits.uniform):
-    return _Unknown(truth=dict(traits.uniform)[truths[0]])
+  if traits.uniform and isinstance(inputs[0], _Unknown) and inputs[0].truth is not None:
+    truth = dict(traits.uniform).get(inputs[0].truth)
+    return None if truth is None else _Unknown(truth=truth)
   return None
 
 
@@ -366,7 +367,7 @@ def _uniform(shapes: Sequence[tuple[Any, ...] | None], truth: bool) -> Value:
     shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]  # none is None
   except ValueError:  # a shape that was assumed is not the one that the array has by now
     return _Unknown(truth=truth)
-  return np.full(shape, truth) if np.prod(shape) <= KNOWN_SIZE_LIMIT else _Unknown(shape, np.dtype(bool), truth=truth)
+  return np.full(shape, truth) if math.prod(shape) <= KNOWN_SIZE_LIMIT else _Unknown(shape, np.dtype(bool), truth=truth)
 
 
 def _as_known(value: Value) -> Value:

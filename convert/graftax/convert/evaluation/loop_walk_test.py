@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import graftax.convert as gc
+from graftax.convert.evaluation import loop_walk
 from graftax.graphdef_ir import DType, Function, FunctionRef, Parameter, Result, TensorRef
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.testing.graph_builders import const, node, program
@@ -112,3 +113,10 @@ def test_a_body_that_runs_its_own_loop_again_raises():
   body = _function("body", _VARIABLES, [again], [("loop", _INT), ("loop:1", _FLOAT)])
   with pytest.raises(UnsupportedError, match="'body' calls itself"):
     _loop(_less(5), body)(np.float32(0.5))
+
+
+def test_values_are_compared_only_for_ops_that_they_can_decide(monkeypatch):
+  compared = []
+  monkeypatch.setattr(loop_walk, "_truth_of", lambda value: compared.append(value))
+  assert _loop(_less(5))(np.float32(0.5)) == pytest.approx(_sines(5))
+  assert not compared
