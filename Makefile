@@ -241,8 +241,9 @@ public-api: $(READY)  ## update the golden lists of public names, <package>/publ
 	$(BIN)/python tools/checks/public_api.py
 
 .PHONY: op-index
-op-index: $(READY)  ## update docs/ops.md, which lists where each op is lowered
+op-index: $(READY)  ## update docs/ops.md and docs/primitives.md, which list where each op and primitive is
 	$(BIN)/python -m graftax.tools.codegen.generate_op_index
+	$(BIN)/python -m graftax.tools.codegen.generate_primitive_index
 
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory

@@ -26,6 +26,7 @@ from graftax.convert.errors import (
   VariableWriteError,
 )
 from graftax.convert.evaluation.known_values import known_values
+from graftax.convert.host_ops.registry import host_op_modules
 from graftax.convert.host_split.split import Split, split_program
 from graftax.convert.options import ConvertOptions, current_options, get_config, override_config, update_config
 from graftax.convert.planning.custom_gradient import gradient_name
@@ -103,6 +104,7 @@ __all__ = [
   "get_config",
   "gradient_name",
   "graph_filled_tables",
+  "host_op_modules",
   "import_tensorflow",
   "jax_program",
   "keyword_structure",

@@ -40,7 +40,7 @@ from graftax.ops_jax._core.values import (
   shape_vector,
 )
 from graftax.ops_jax.binding.kernel import Kernel, bind, context_kernel
-from graftax.ops_jax.bounded.rules import BoundedCall, ops_with_bounded_sizes, ops_with_max_size
+from graftax.ops_jax.bounded.rules import BoundedCall, bounded_rule, ops_with_bounded_sizes, ops_with_max_size
 from graftax.ops_jax.bounded.values import BoundedArray
 from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, fits_jax_dtype, to_jax_exactly
 from graftax.ops_jax.state.lookup_tables import LookupTable
@@ -79,6 +79,7 @@ __all__ = [
   "argument_bytes",
   "as_int64_pair",
   "bind",
+  "bounded_rule",
   "check_results",
   "context_kernel",
   "fits_jax_dtype",

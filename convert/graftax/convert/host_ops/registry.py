@@ -14,7 +14,7 @@ from graftax.convert.host_ops.rearranging import on_numbers, rearranges
 from graftax.graphdef_ir import DType, GraftaxError, Node, OpSignature
 from graftax.ops_jax import Lowering, RegistrationError, lowering, read_lowering
 
-__all__ = ["handles_strings", "has_host_op", "host_lowering", "host_op"]
+__all__ = ["handles_strings", "has_host_op", "host_lowering", "host_op", "host_op_modules"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -77,6 +77,18 @@ def has_host_op(op: str) -> bool:
   """Returns whether an op has an implementation of its own for the host."""
   _load()
   return op in _HOST_OPS
+
+
+def host_op_modules() -> dict[str, str]:
+  """Returns the ops that the host runs with a function of their own, sorted, each with the module of the function.
+
+  Example:
+    >>> from graftax.convert import host_op_modules
+    >>> host_op_modules()["StringLower"]
+    'strings'
+  """
+  _load()
+  return {op: found.function.__module__.rpartition(".")[2] for op, found in sorted(_HOST_OPS.items())}
 
 
 def handles_strings(node: Node, signature: OpSignature | None) -> bool:

@@ -10,7 +10,7 @@ from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.rules import BoundedCall, rule_of
+from graftax.ops_jax.bounded.rules import BoundedCall, bounded_rule
 from graftax.ops_jax.bounded.values import BoundedArray
 
 __all__ = ["CarryBounded", "carry_bounded"]
@@ -39,7 +39,7 @@ class CarryBounded:
   signature: OpSignature | None
 
   def __str__(self) -> str:
-    return "sizes that depend on data: " + ("refused" if rule_of(self.node.op) is None else "bounded")
+    return "sizes that depend on data: " + ("refused" if bounded_rule(self.node.op) is None else "bounded")
 
   def wrap(self, run: Run) -> Run:
     """See `Stage`.
@@ -47,7 +47,7 @@ class CarryBounded:
     Raises:
       StaticInputError: from the returned function, if the op cannot carry an array of bounded size.
     """
-    entry = rule_of(self.node.op)
+    entry = bounded_rule(self.node.op)
 
     def carry(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
       for value in inputs:

@@ -24,7 +24,7 @@ from graftax.ops_jax._core.values import Array, Value
 from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, filled, poisoned
 from graftax.ops_jax.bounded.values import BoundedArray
 
-__all__ = ["BoundedCall", "Rule", "carries", "makes", "ops_with_bounded_sizes", "ops_with_max_size", "rule_of"]
+__all__ = ["BoundedCall", "Rule", "carries", "bounded_rule", "makes", "ops_with_bounded_sizes", "ops_with_max_size"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,10 +186,14 @@ def _add(ops: tuple[str, ...], rule: Rule, *, makes: bool, has_max_size: bool) -
   return rule
 
 
-def rule_of(op: str) -> BoundedRule | None:
+def bounded_rule(op: str) -> BoundedRule | None:
   """Returns the rule of an op, or None if it cannot carry arrays of bounded size.
 
-  A rule that was passed to `register` replaces the one of this room.
+  A rule that was passed to `register` replaces the built-in one.
+
+  Example:
+    >>> bounded_rule("TopKV2").has_max_size, bounded_rule("FFT")
+    (True, None)
   """
   _load()
   registered = registered_bounded_rules().get(op)
@@ -216,7 +220,9 @@ def ops_with_max_size() -> frozenset[str]:
     >>> "Where" in ops_with_max_size(), "Sum" in ops_with_max_size()
     (True, False)
   """
-  return frozenset(op for op in ops_with_bounded_sizes() if (rule := rule_of(op)) is not None and rule.has_max_size)
+  return frozenset(
+    op for op in ops_with_bounded_sizes() if (rule := bounded_rule(op)) is not None and rule.has_max_size
+  )
 
 
 @functools.cache
