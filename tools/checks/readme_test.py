@@ -1,32 +1,27 @@
-"""The examples in package READMEs run, each file's blocks one after the other."""
+"""The examples in READMEs and in docs/ run, and print what the pages say. Those that need TensorFlow are elsewhere."""
 
 import dataclasses
-import re
 
 import pytest
 from cleanroom import ROOT
+from doc_examples import needs_tensorflow, pages, rewritten
 
 from graftax.convert import ConvertOptions
 
-_BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nThis prints:\n\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+# Pages whose examples take more than a few seconds.
+_SLOW = ("docs/guides/fine_tuning.md",)
 
 
-@pytest.mark.parametrize("package", ["hub_io", "savedmodel_io", "xla_call_module"])
-def test_examples_run_and_print_what_they_say(package, capsys, monkeypatch):
-  monkeypatch.chdir(ROOT)  # some read files of the repository
-  path = ROOT / package / "README.md"
-  run_examples(path.read_text(encoding="utf-8"), str(path), capsys)
-
-
-def run_examples(text: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
-  """Runs the blocks of a text one after the other, and compares what they print."""
-  namespace: dict[str, object] = {}
-  for block in _BLOCK.finditer(text):
-    # Errors name lines of the README.
-    code = "\n" * text.count("\n", 0, block.start(1)) + block[1]
-    exec(compile(code, path, "exec"), namespace)
-    printed = capsys.readouterr().out
-    assert printed == (block[2] or "")
+@pytest.mark.parametrize(
+  "page",
+  [
+    pytest.param(page, id=str(page), marks=[pytest.mark.slow] if str(page) in _SLOW else [])
+    for page in pages()
+    if not needs_tensorflow(page)
+  ],
+)
+def test_examples_run_and_print_what_they_say(page):
+  assert rewritten(page) == (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_the_options_of_convert_are_in_its_readme():

@@ -31,6 +31,7 @@ _TEXT = {
   ".typed",
   ".yaml",
   ".yml",
+  ".svg",
   "",
 }
 _BINARY = {".binpb", ".npz", ".pb"}

@@ -1,5 +1,6 @@
 """Consoles for results and remarks, and the progress display."""
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -36,4 +37,6 @@ def _console(*, stderr: bool) -> "Console":
   from rich.console import Console
 
   stream = sys.stderr if stderr else sys.stdout
-  return Console(file=stream, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False)
+  return Console(
+    file=stream, width=None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH, highlight=False
+  )
