@@ -152,6 +152,28 @@ def test_what_is_not_linear_has_reverse_mode_only():
   np.testing.assert_allclose(jax.jvp(plain, (X,), (T,))[1], 3 * T)
 
 
+def test_recomputed_functions_have_forward_mode_and_second_derivatives():
+  # TensorFlow has neither for tf.recompute_grad.
+  variable = tf.Variable(WEIGHT, name="w")
+
+  def block(x):
+    return tf.tanh(tf.linalg.matvec(variable, x)), x * x
+
+  fn, params = gc.convert(tf.function(tf.recompute_grad(block)), X)
+  plain, _ = gc.convert(tf.function(block), X)
+
+  def loss(function, x):
+    return sum((y * T).sum() for y in function(params, x)[0])
+
+  for derivative in (
+    lambda f: jax.jvp(lambda p, x: f(p, x)[0], (params, X), (params, T))[1],
+    lambda f: jax.hessian(lambda x: loss(f, x))(X),
+    lambda f: jax.vmap(jax.jacfwd(lambda x: f(params, x)[0][0]))(np.stack([X, T])),
+  ):
+    for got, want in zip(jax.tree.leaves(derivative(fn)), jax.tree.leaves(derivative(plain)), strict=True):
+      np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 def test_forward_mode_along_variables():
   variable = tf.Variable(np.float32(2.0), name="v")
 
