@@ -58,7 +58,10 @@ def with_constants_as_inputs(traced: TracedFunction) -> tuple[TracedFunction, tu
     enable_x64=traced.enable_x64,
   )
   fixed = frozenset(range(num_inputs, num_inputs + len(values)))
-  return dataclasses.replace(found, in_tree=traced.in_tree, out_tree=traced.out_tree, fixed=fixed), values
+  found = dataclasses.replace(
+    found, in_tree=traced.in_tree, out_tree=traced.out_tree, captured=traced.captured, fixed=fixed
+  )
+  return found, values
 
 
 def digests(values: tuple[np.ndarray[Any, Any], ...]) -> tuple[str, ...]:

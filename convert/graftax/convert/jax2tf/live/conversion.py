@@ -8,7 +8,9 @@ from typing import Any
 import jax
 
 from graftax.convert._tensorflow import import_tensorflow, without_autograph
+from graftax.convert.jax2tf.large_constants import digests, with_constants_as_inputs
 from graftax.convert.jax2tf.live.arguments import ArgumentSpec, argument_key, argument_spec, as_tensor, flatten
+from graftax.convert.jax2tf.live.constants import LiveConstant
 from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.lowerings import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
@@ -131,6 +133,7 @@ class _Conversions:
     self._form = form
     self._by_call: dict[Any, tuple[LiveFunction, list[Any]]] = {}
     self._by_specs: dict[Any, LiveFunction] = {}
+    self._constants: dict[str, LiveConstant] = {}
     self._lock = threading.RLock()
 
   def find(self, tf: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[LiveFunction, list[Any]]:
@@ -144,12 +147,14 @@ class _Conversions:
       if len(self._by_call) >= _MAX_CALLS:
         self._by_call.clear()
         self._by_specs.clear()
+        self._constants.clear()
       self._by_call[key] = found
     function, dtypes = found
     tensors = [as_tensor(tf, leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
     traced = function.traced
-    captured = zip(traced.captured, traced.inputs[len(leaves) :], strict=True)
+    captured = zip(traced.captured, traced.inputs[len(leaves) :], strict=False)
     tensors += [as_tensor(tf, variable.tensor(tf), tf.as_dtype(spec.dtype)) for variable, spec in captured]
+    tensors += [constant.tensor(tf) for constant in function.constants]
     return function, tensors
 
   def _make(self, structure: Any, specs: Sequence[ArgumentSpec]) -> LiveFunction:
@@ -161,8 +166,11 @@ class _Conversions:
     key = structure, tuple((str(spec.shape), spec.dtype) for spec in symbolic), _options()
     with self._lock:
       if key not in self._by_specs:
-        traced = trace(self._function, args, kwargs)
-        self._by_specs[key] = LiveFunction(traced, self._form)
+        traced, values = with_constants_as_inputs(trace(self._function, args, kwargs))
+        # Conversions for other shapes have the same constants.
+        pairs = zip(digests(values), values, strict=True)
+        constants = tuple(self._constants.setdefault(digest, LiveConstant(value)) for digest, value in pairs)
+        self._by_specs[key] = LiveFunction(traced, self._form, constants)
       return self._by_specs[key]
 
 

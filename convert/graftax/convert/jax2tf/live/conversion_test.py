@@ -101,6 +101,37 @@ def test_integers_of_4_bits_at_the_boundary_of_what_tensorflow_compiles_raise(ta
     compiled(x)
 
 
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_a_large_constant_is_saved_once_and_derivatives_of_all_orders_use_it(lowering, tmp_path):
+  large = np.random.default_rng(0).normal(size=(600, 500)).astype(np.float32)
+  x = np.linspace(-1, 1, 600, dtype=np.float32)[None] / 9
+
+  def function(x):
+    return jnp.sin(x @ jnp.asarray(large))
+
+  gradient = jax.grad(lambda x: function(x).sum())
+  converted = jax2tf.convert(function, lowering=lowering)
+  module = tf.Module()
+  module.f = tf.function(converted, autograph=False)
+  for size in 1, 2:  # two traces
+    module.f.get_concrete_function(tf.TensorSpec([size, 600]))
+  tf.saved_model.save(module, str(tmp_path))
+  assert large.nbytes < (tmp_path / "saved_model.pb").stat().st_size < 1.2 * large.nbytes
+  loaded = tf.saved_model.load(str(tmp_path))
+  value = tf.constant(x)
+  for f in converted, loaded.f:
+    with tf.GradientTape() as outer:
+      outer.watch(value)
+      with tf.GradientTape() as inner:
+        inner.watch(value)
+        y = f(value)
+      first = inner.gradient(y, value)
+    np.testing.assert_allclose(y, function(x), atol=1e-5)
+    np.testing.assert_allclose(first, gradient(x), rtol=1e-4, atol=1e-3)
+    second = jax.grad(lambda x: gradient(x).sum())(x)
+    np.testing.assert_allclose(outer.gradient(first, value), second, rtol=1e-3, atol=0.1)  # of up to 4,000
+
+
 def _errors():
   sine = jnp.sin
   return {

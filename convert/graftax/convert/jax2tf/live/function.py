@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graftax.convert._tensorflow import in_save_context, without_autograph
+from graftax.convert.jax2tf.live.constants import LiveConstant
 from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import function_nodes, open_shape
 from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo
@@ -30,11 +31,13 @@ class LiveFunction:
   Attributes:
     traced: the function.
     form: how it becomes nodes.
+    constants: the values of its last arguments, after those of the caller; a gradient takes them from its function.
     depth: 0 for a function that was converted, 1 for its gradient, and so on.
   """
 
   traced: TracedFunction
   form: NodeForm
+  constants: tuple[LiveConstant, ...] = ()
   depth: int = 0
   _made: dict[Any, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
   _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
@@ -44,7 +47,7 @@ class LiveFunction:
     with self._lock:
       if "gradient" not in self._made:
         traced = self.traced.gradient()
-        self._made["gradient"] = LiveFunction(traced, self.form, self.depth + 1)
+        self._made["gradient"] = LiveFunction(traced, self.form, depth=self.depth + 1)
       found: LiveFunction = self._made["gradient"]
       return found
 
