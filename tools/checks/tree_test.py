@@ -175,7 +175,9 @@ def _probes(text: str) -> list[str]:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_differences_between_versions_of_jax_are_in_one_module(package):
   found = {str(path.relative_to(ROOT)): _probes(path.read_text()) for path in _sources(package)}
-  assert {path: lines for path, lines in found.items() if lines and not path.endswith("/jax_versions.py")} == {}
+  # The last runs in environments of all versions of JAX, to write files with them.
+  allowed = ("/jax_versions.py", "/artifacts/exported_functions.py")
+  assert {path: lines for path, lines in found.items() if lines and not path.endswith(allowed)} == {}
 
 
 @pytest.mark.parametrize(

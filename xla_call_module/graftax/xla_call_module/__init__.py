@@ -33,6 +33,8 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lifting import Lifted, lift
   from graftax.xla_call_module.module import ArgumentSpec, Module
   from graftax.xla_call_module.registry import register, register_composite, register_custom_call
+  from graftax.xla_call_module.signature import Leaf, SavedSharding, Signature
+  from graftax.xla_call_module.trees import SavedNode, Tree
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,7 @@ __all__ = [
   "Explanation",
   "GradientDifference",
   "GuardError",
+  "Leaf",
   "Lifted",
   "LimitExceededError",
   "Limits",
@@ -53,8 +56,12 @@ __all__ = [
   "PlatformError",
   "Record",
   "RefinementError",
+  "SavedNode",
+  "SavedSharding",
   "ShapeAssertionError",
+  "Signature",
   "StableHloError",
+  "Tree",
   "UnsupportedModuleError",
   "UnsupportedOpError",
   "VersionError",
@@ -70,7 +77,19 @@ __all__ = [
 ]
 
 # `lifting` is first because it registers the built-in lowerings, so that a user's override is registered after them.
-_HOMES = ("lifting", "registry", "module", "errors", "budget", "context", "dispatch", "embedding", "gradient_check")
+_HOMES = (
+  "lifting",
+  "registry",
+  "module",
+  "errors",
+  "budget",
+  "context",
+  "dispatch",
+  "embedding",
+  "gradient_check",
+  "signature",
+  "trees",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, mlir
-from graftax.xla_call_module import exported as exported_fields
 from graftax.xla_call_module import subprocess_reader as guard_process
 from graftax.xla_call_module.budget import Limits
+from graftax.xla_call_module.exported import files, live
+from graftax.xla_call_module.exported.fields import ExportedFields
 from graftax.xla_call_module.ir import ModuleIR
 from graftax.xla_call_module.platforms import canonical
+from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Leaf, Signature
 
 __all__ = ["NEWEST_CALL_MODULE_VERSION", "OLDEST_CALL_MODULE_VERSION", "ArgumentSpec", "Module", "check_is_module"]
 
@@ -58,6 +61,7 @@ class Module:
     function_list: TF functions that the module calls.
     stored_gradient: the module that computes the reverse-mode derivative, or a function that returns it; None if the
       artifact has no gradient.
+    signature: names, nesting and shardings of the arguments and results, if the module is of a `jax.export.Exported`.
     plans: cache of `call`.
   """
 
@@ -73,6 +77,7 @@ class Module:
   has_platform_index: bool = False
   function_list: tuple[str, ...] = ()
   stored_gradient: "Module | Callable[[], Module] | None" = None
+  signature: Signature | None = None
   plans: dict[Any, Any] = dataclasses.field(default_factory=_Cache, init=False)
 
   @property
@@ -200,18 +205,18 @@ class Module:
     Raises:
       ArgumentError: `exported` is neither an `Exported` nor bytes.
       DecodeError: the bytes are not a serialized Exported.
-      ImportError: serialized bytes were given and `flatbuffers` is not installed.
+      VersionError: the module was written by a newer StableHLO than the installed jaxlib reads.
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
-      data = bytes(exported)
-      return _from_exported(exported_fields.deserialize(data), guard, limits, _Source(data))
+      fields = files.read(bytes(exported), (limits or Limits()).depth)
+      return _from_fields(fields, guard, limits)
     if not isinstance(exported, jax.export.Exported):
       raise errors.ArgumentError(
         f"Module.from_exported: got {input_checks.described(exported)}; expected what "
         "jax.export.export(jax.jit(function))(*args) returns, or its serialized bytes."
         f"{input_checks.reading_hint(exported)}"
       )
-    return _from_exported(exported, False, limits)
+    return _from_live(exported, 0, limits)
 
   @staticmethod
   def from_call_module(
@@ -384,67 +389,123 @@ def _dim_arg(spec: str | bytes) -> tuple[int, int]:
   return int(match[1]), int(match[2])
 
 
-def _from_exported(exported: Any, guard: bool, limits: Limits | None, source: "_Source | None" = None) -> Module:
-  data = exported.mlir_module_serialized
-  module_ir = _decode(data, guard, limits)
+def _from_fields(
+  fields: ExportedFields, guard: bool, limits: Limits | None, gradient: Callable[[], Module] | None = None
+) -> Module:
+  """Returns the module of an exported function; `gradient` replaces the one that is stored with it."""
+  module_ir = _decode(fields.module, guard, limits)
   main = _main(module_ir)
-  inputs = _specs([exported_fields.array_type(aval) for aval in exported.in_avals], "argument")
-  outputs = _specs([exported_fields.array_type(aval) for aval in exported.out_avals], "result")
-  kept = tuple(exported.module_kept_var_idx)
-  platforms = tuple(canonical(name) for name in exported.platforms)
-  taken = sum(1 for kind in main.types if not isinstance(kind, ir.TokenType))
+  platforms = tuple(canonical(name) for name in fields.platforms)
   has_index = len(platforms) > 1
-  if taken != len(kept) + has_index:
+  taken = [kind for kind in main.types if not isinstance(kind, ir.TokenType)][has_index:]
+  returned = [kind for kind in main.result_types if not isinstance(kind, ir.TokenType)]
+  if len(taken) != len(fields.kept):
     raise errors.DecodeError(
-      f"main has {taken} arguments; the Exported declares {len(kept)} for platforms {platforms}."
+      f"main has {len(taken)} arguments; the Exported declares {len(fields.kept)} for platforms {platforms}."
     )
-  checks = tuple(exported_fields.check_name(check) for check in exported.disabled_safety_checks)
+  declared = fields.signature.outputs
+  if len(returned) != len(declared):
+    raise errors.DecodeError(f"main has {len(returned)} results; the Exported declares {len(declared)}.")
+  kinds = dict(zip(fields.kept, taken, strict=True))
+  inputs = tuple(_declared(leaf, kinds.get(i)) for i, leaf in enumerate(fields.signature.inputs))
+  outputs = tuple(_declared(leaf, kind) for leaf, kind in zip(declared, returned, strict=True))
+  stored = None if fields.gradient is None else _GradientOf(fields.gradient, guard, limits)
   return Module(
-    data,
+    fields.module,
     module_ir,
     inputs,
     outputs,
     platforms=platforms,
-    version=exported.calling_convention_version,
-    disabled_checks=checks,
-    kept=kept,
+    version=fields.version,
+    disabled_checks=fields.disabled_checks,
+    kept=fields.kept,
     has_platform_index=has_index,
-    stored_gradient=_GradientOf(exported, guard, limits, source) if exported.has_vjp() else None,
+    stored_gradient=gradient or stored,
+    signature=fields.signature,
   )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Source:
-  """The bytes of a serialized Exported, and how often its derivative was taken since."""
-
-  data: bytes
-  order: int = 0
+# Between JAX 0.5 and 0.6 these two exchanged their numbers in files, without a new version of the format.
+_EXCHANGED = {"float8_e4m3", "float8_e3m4"}
 
 
-def _gradient_of(source: _Source, guard: bool, limits: Limits | None) -> "_GradientOf":
-  exported = exported_fields.deserialize(source.data)
-  for _ in range(source.order):
-    exported = exported.vjp()
-  return _GradientOf(exported, guard, limits, source)
+def _declared(leaf: Leaf, kind: Any) -> ArgumentSpec:
+  """Returns the type of an argument or a result, which must be that of `main`; `kind` is None if `main` lacks it."""
+  shape = tuple(dim if isinstance(dim, int) else None for dim in leaf.shape)
+  if leaf.dtype in KEY_IMPLEMENTATIONS:
+    spec = ArgumentSpec((*shape, KEY_IMPLEMENTATIONS[leaf.dtype][1]), np.dtype(np.uint32))
+  else:
+    # `main` has booleans in the place of float0.
+    spec = ArgumentSpec(shape, np.dtype(np.bool_) if leaf.dtype == "float0" else jnp.dtype(leaf.dtype))
+  if kind is None:
+    return spec
+  found = kind if isinstance(kind, ir.TensorType) else ir.TensorType((), np.dtype(np.void))
+  if {leaf.dtype, found.dtype.name} == _EXCHANGED:
+    spec = ArgumentSpec(shape, found.dtype)
+  agrees = len(found.shape) == len(spec.shape) and all(
+    None in pair or pair[0] == pair[1] for pair in zip(found.shape, spec.shape, strict=True)
+  )
+  if not agrees or found.dtype != spec.dtype:
+    raise errors.DecodeError(f"main has {kind} in the place of {leaf}, as the Exported declares it.")
+  return spec
 
 
-class _GradientOf:
-  """Creates the gradient's module on first use, because a live Exported can derive gradients of any order.
+def _from_live(exported: Any, order: int, limits: Limits | None) -> Module:
+  """Returns the module of a live `Exported`, which is a derivative of the given order of another."""
+  gradient = _LiveGradient(exported, order, limits) if exported.has_vjp() else None
+  return _from_fields(live.read(exported), False, limits, gradient)
 
-  If the Exported was read from bytes, these are pickled.
-  """
 
-  def __init__(self, exported: Any, guard: bool, limits: Limits | None, source: "_Source | None" = None):
-    self._exported, self._guard, self._limits, self._source = exported, guard, limits, source
+class _Gradient:
+  """Creates the module of a gradient on first use."""
+
+  def __init__(self) -> None:
     self._lock = threading.Lock()
     self._made: Module | None = None
 
   def __call__(self) -> Module:
     with self._lock:
       if self._made is None:
-        source = None if self._source is None else dataclasses.replace(self._source, order=self._source.order + 1)
-        self._made = _from_exported(self._derived(), self._guard, self._limits, source)
+        self._made = self._make()
       return self._made
+
+  def _make(self) -> Module:
+    raise NotImplementedError
+
+  def __deepcopy__(self, memo: Any) -> "_Gradient":
+    return self
+
+
+class _GradientOf(_Gradient):
+  """The gradient that a file stores."""
+
+  def __init__(self, fields: ExportedFields, guard: bool, limits: Limits | None):
+    super().__init__()
+    self._args = fields, guard, limits
+
+  def _make(self) -> Module:
+    return _from_fields(*self._args)
+
+  def __reduce__(self) -> Any:
+    return _GradientOf, self._args
+
+
+_PICKLED_ORDERS = 2
+
+
+class _LiveGradient(_Gradient):
+  """The gradient of a live Exported, which can derive gradients of any order.
+
+  A pickle has the first two orders. A third raises DerivativeError in the other process, where it would otherwise be
+  another derivative than here.
+  """
+
+  def __init__(self, exported: Any, order: int, limits: Limits | None):
+    super().__init__()
+    self._exported, self._order, self._limits = exported, order, limits
+
+  def _make(self) -> Module:
+    return _from_live(self._derived(), self._order + 1, self._limits)
 
   def _derived(self) -> Any:
     try:
@@ -456,14 +517,39 @@ class _GradientOf:
         " stop_gradient)."
       ) from error
 
-  def __deepcopy__(self, memo: Any) -> "_GradientOf":
-    return self
+  def __reduce__(self) -> Any:
+    if self._order >= _PICKLED_ORDERS:
+      return _NoGradient, (
+        f"a pickled module of a live jax.export.Exported has {_PICKLED_ORDERS} orders of derivatives. Send"
+        " exported.serialize(vjp_order=...) and call Module.from_exported in the other process, or pass"
+        " gradient='primal'.",
+      )
+    try:
+      return _Made, (self(),)
+    except errors.DerivativeError as error:
+      return _NoGradient, (str(error),)
+
+
+class _Made(_Gradient):
+  """A gradient whose module exists."""
+
+  def __init__(self, module: Module):
+    super().__init__()
+    self._made = module
 
   def __reduce__(self) -> Any:
-    if self._source is not None:
-      return _gradient_of, (self._source, self._guard, self._limits)
-    raise TypeError(
-      "this Module derives its gradient from a jax.export.Exported on demand and cannot be pickled. Pickle"
-      " dataclasses.replace(module, stored_gradient=None), which has no gradient, or send"
-      " exported.serialize(vjp_order=...) and call Module.from_exported in the other process."
-    )
+    return _Made, (self._made,)
+
+
+class _NoGradient(_Gradient):
+  """A gradient that could not be pickled; `why` says so if it is used."""
+
+  def __init__(self, why: str):
+    super().__init__()
+    self._why = why
+
+  def _make(self) -> Module:
+    raise errors.DerivativeError(self._why)
+
+  def __reduce__(self) -> Any:
+    return _NoGradient, (self._why,)

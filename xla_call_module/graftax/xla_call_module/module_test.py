@@ -1,5 +1,4 @@
 import copy
-import dataclasses
 import pickle
 
 import jax
@@ -10,6 +9,7 @@ import pytest
 from graftax.xla_call_module import (
   ArgumentError,
   DecodeError,
+  DerivativeError,
   Module,
   PlatformError,
   UnsupportedOpError,
@@ -244,15 +244,37 @@ def test_module_of_serialized_bytes_pickles_with_all_its_derivatives():
   assert gradient.has_gradient and not gradient.gradient.has_gradient
 
 
-def test_module_of_a_live_exported_says_how_it_pickles():
-  exported = jax.export.export(jax.jit(jax.lax.sin))(jax.ShapeDtypeStruct((), np.float32))
+@jax.custom_vjp
+def _steep(x):
+  return jnp.sin(x)
+
+
+_steep.defvjp(lambda x: (_steep(x), x), lambda x, g: (10 * g * _steep(x),))
+
+
+def test_module_of_a_live_exported_pickles_with_two_orders_of_derivatives():
+  exported = jax.export.export(jax.jit(_steep))(jax.ShapeDtypeStruct((), np.float32))
   module = Module.from_exported(exported)
-  with pytest.raises(TypeError, match=r"dataclasses.replace\(module, stored_gradient=None\)"):
-    pickle.dumps(module)
-  plain = pickle.loads(pickle.dumps(dataclasses.replace(module, stored_gradient=None)))
-  assert not plain.has_gradient
-  np.testing.assert_allclose(lift(plain)(1.0)[0], np.sin(1.0), rtol=1e-6)
+  functions = [lift(module), lift(pickle.loads(pickle.dumps(module)))]
+  for function in functions:
+    first = jax.grad(lambda x, f=function: f(x)[0])
+    np.testing.assert_allclose(function(1.0)[0], np.sin(1.0), rtol=1e-6)
+    np.testing.assert_allclose(first(1.0), 10 * np.sin(1.0), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(first)(1.0), 100 * np.sin(1.0), rtol=1e-6)
+  with pytest.raises(DerivativeError, match="has 2 orders of derivatives"):
+    jax.grad(jax.grad(jax.grad(lambda x: functions[1](x)[0])))(1.0)
   assert copy.deepcopy(module).has_gradient
+
+
+def test_module_that_jax_cannot_differentiate_pickles_and_says_so_when_it_is_differentiated():
+  def run(x):
+    return jax.lax.while_loop(lambda x: x < 10, lambda x: x * 2, x)
+
+  module = Module.from_exported(jax.export.export(jax.jit(run))(jax.ShapeDtypeStruct((), np.float32)))
+  copied = pickle.loads(pickle.dumps(module))
+  np.testing.assert_array_equal(lift(copied)(1.0)[0], 16.0)
+  with pytest.raises(DerivativeError, match="JAX cannot differentiate the exported function 'run'"):
+    jax.grad(lambda x: lift(copied)(x)[0])(1.0)
 
 
 @pytest.mark.parametrize(

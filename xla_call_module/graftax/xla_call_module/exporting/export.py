@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from graftax.xla_call_module import errors, mlir
-from graftax.xla_call_module import exported as exported_fields
+from graftax.xla_call_module.exported import live
 from graftax.xla_call_module.exporting.custom_calls import allowed_calls, call_check, that_run
 from graftax.xla_call_module.exporting.linear_algebra import lowering_rules
 from graftax.xla_call_module.exporting.random_bits import random_rules
@@ -86,7 +86,7 @@ def export_call_module(
     "platforms": tuple(name.upper() for name in exported.platforms),
     "function_list": (),
     "has_token_input_output": False,
-    "disabled_checks": tuple(map(exported_fields.check_name, disabled_checks)),
+    "disabled_checks": tuple(map(live.check_name, disabled_checks)),
     "dim_args_spec": (),
   }
   if target.call_module_version >= 10:
@@ -175,4 +175,4 @@ def _check_pure(traced: Any) -> None:
 
 
 def _as_seen_by_node(aval: Any) -> jax.ShapeDtypeStruct:
-  return exported_fields.array_struct(aval)
+  return live.array_struct(aval)

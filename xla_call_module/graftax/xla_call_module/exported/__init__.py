@@ -1,0 +1,5 @@
+"""What `jax.export` made, as data.
+
+`live` reads a live `jax.export.Exported`, `files` the bytes that any JAX since 0.4.30 serialized, and `fields` is what
+both return. `flatbuffer` reads the container of the files.
+"""
