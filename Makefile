@@ -260,6 +260,10 @@ docs: $(DOCS_READY)  ## build the site in build/docs/html; broken links are erro
 	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -b html -d build/docs/doctrees build/docs/source build/docs/html
 	@echo "open build/docs/html/index.html"
 
+.PHONY: error-index
+error-index: $(READY)  ## update docs/errors.md, which shows when each public error is raised and what works
+	$(BIN)/python -m graftax.tools.codegen.generate_error_index
+
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks
