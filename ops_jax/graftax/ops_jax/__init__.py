@@ -6,7 +6,6 @@ The lowerings are registered when the first one is asked for; `register` adds or
 from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
-  MissingOp,
   RegistrationError,
   SizeBoundError,
   StaticInputError,
@@ -65,7 +64,6 @@ __all__ = [
   "LoopLength",
   "Lowering",
   "LoweringOptions",
-  "MissingOp",
   "PureFunction",
   "RegistrationError",
   "SizeBoundError",

@@ -4,7 +4,6 @@ module = Module.from_exported(exported)     # or from_bytes, from_text, from_hlo
 function = lift(module)                     # flat arrays in, tuple of arrays out
 """
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from graftax.xla_call_module import _lazy
@@ -19,15 +18,14 @@ if TYPE_CHECKING:
     CustomCallError,
     DecodeError,
     DerivativeError,
-    GraftaxError,
     GuardError,
-    LiftError,
     LimitExceededError,
     PlatformError,
     RefinementError,
     ShapeAssertionError,
     StableHloError,
     UnsupportedModuleError,
+    UnsupportedOpError,
     VersionError,
     X64Error,
   )
@@ -48,10 +46,8 @@ __all__ = [
   "DerivativeError",
   "Explanation",
   "GradientDifference",
-  "GraftaxError",
   "GuardError",
   "Leaf",
-  "LiftError",
   "Lifted",
   "LimitExceededError",
   "Limits",
@@ -67,6 +63,7 @@ __all__ = [
   "StableHloError",
   "Tree",
   "UnsupportedModuleError",
+  "UnsupportedOpError",
   "VersionError",
   "X64Error",
   "call",
@@ -97,13 +94,6 @@ _HOMES = (
 
 def __getattr__(name: str) -> Any:
   # Imported on first use, so that importing `lax_extras` does not import the rest of the package (about 0.3 s).
-  if name == "UnsupportedOpError":
-    warnings.warn(
-      "graftax.xla_call_module.UnsupportedOpError is LiftError; graftax 0.2 no longer has the old name.",
-      DeprecationWarning,
-      stacklevel=2,
-    )
-    name = "LiftError"
   return _lazy.find(name, globals(), _HOMES)
 
 

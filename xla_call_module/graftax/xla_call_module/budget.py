@@ -39,6 +39,11 @@ class Limits:
       if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"Limits: {field.name}={value!r}; expected an integer of at least 0.")
 
+  @classmethod
+  def like(cls, limits: object) -> "Limits":
+    """Returns the limits that another object has under the same names, such as a `graphdef_ir.Limits`."""
+    return cls(**{field.name: getattr(limits, field.name) for field in dataclasses.fields(cls)})
+
 
 class Budget:
   """What is left of the limits of one module.

@@ -91,9 +91,9 @@ class Context:
     key = (kind, op.name, op.location, ffi_target)
     self.records.setdefault(key, Record(kind, op.name, op.location, note, ffi_target))
 
-  def unsupported(self, op: Op, reason: str, *, embeds: bool = True) -> errors.LiftError:
+  def unsupported(self, op: Op, reason: str, *, embeds: bool = True) -> errors.UnsupportedOpError:
     """Returns the error to raise for an op that does not lift; `embeds` states whether `embed` would run it."""
-    return errors.LiftError(
+    return errors.UnsupportedOpError(
       f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register"
       + (", or run the module through embed() instead." if embeds else "."),
       op=op.name,
@@ -101,7 +101,7 @@ class Context:
       reason=reason,
     )
 
-  def does_not_know(self, op: Op, attributes: Sequence[str]) -> errors.LiftError:
+  def does_not_know(self, op: Op, attributes: Sequence[str]) -> errors.UnsupportedOpError:
     """Returns the error to raise for an op with attributes that its lowering does not declare."""
     listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in attributes)
     return self.unsupported(op, f"its lowering does not support {listed}, which may change the result.")

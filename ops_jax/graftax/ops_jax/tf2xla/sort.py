@@ -42,8 +42,7 @@ def xla_key_value_sort(keys: Array, values: Array) -> tuple[Array, Array]:
   Returns:
     Keys and values in order; the order of equal keys is kept.
   """
-  in_order, moved = jax.lax.sort((jnp.asarray(keys), jnp.asarray(values)), dimension=-1, num_keys=1)
-  return in_order, moved
+  return tuple(jax.lax.sort((jnp.asarray(keys), jnp.asarray(values)), dimension=-1, num_keys=1))
 
 
 @register("XlaVariadicSort", ignores=("T",))

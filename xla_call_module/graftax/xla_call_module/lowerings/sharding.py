@@ -32,7 +32,7 @@ def _partition_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
   """Returns the `PartitionSpec` of a Shardy annotation.
 
   Raises:
-    LiftError: the annotation splits a mesh axis.
+    UnsupportedOpError: the annotation splits a mesh axis.
   """
   entries: list[Any] = []
   for dim in _dims(text):

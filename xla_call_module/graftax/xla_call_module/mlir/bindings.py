@@ -37,8 +37,7 @@ def mlir_context() -> Iterator[list[str]]:
     messages.append(f"{diagnostic.location}: {diagnostic.message}")
     return True
 
-  # Any: the stub of JAX declares an object.
-  handler: Any = context.attach_diagnostic_handler(collect)
+  handler = context.attach_diagnostic_handler(collect)
   try:
     with context, mlir_ir.Location.unknown():
       yield messages
