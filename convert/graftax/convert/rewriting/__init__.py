@@ -1,0 +1,13 @@
+"""Graphs with XlaCallModule nodes, written for the program that will run them.
+
+- `call_module_nodes`: Reads and writes the attributes of an XlaCallModule node in a GraphDef.
+- `consumers`: The programs that graphs can be written for, and the form that each needs.
+- `graph`: Rewrites all XlaCallModule nodes of a graph.
+- `plain_calls`: Replaces a node by a call of a function of plain TensorFlow ops.
+"""
+
+from graftax.convert.rewriting.call_module_nodes import CALL_MODULE
+from graftax.convert.rewriting.consumers import Consumer
+from graftax.convert.rewriting.graph import RewriteReport, rewrite_graph
+
+__all__ = ["CALL_MODULE", "Consumer", "RewriteReport", "rewrite_graph"]

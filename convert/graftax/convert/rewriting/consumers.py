@@ -1,0 +1,62 @@
+"""The programs that graphs can be written for."""
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Literal
+
+from graftax.convert.errors import ConversionError
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.exporting import Target
+
+__all__ = ["Consumer"]
+
+# These run no XlaCallModule node, whatever its version.
+_WITHOUT_STABLEHLO = ("tfjs", "tflite", "onnx", "plain")
+_TENSORFLOW = re.compile(r"tensorflow(-\d+\.\d+(\..*)?)?")
+# Releases whose XlaCallModule node is older than what is written get plain ops, which every release runs.
+_OLDEST_WITH_STABLEHLO = (2, 15)
+_NAMES = "'tensorflow', a release such as 'tensorflow-2.16', 'tfjs', 'tflite', 'onnx' or 'plain'"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Consumer:
+  """The program that will run a graph.
+
+  Attributes:
+    name: its name.
+    form: "stablehlo" for XlaCallModule nodes, "tf_ops" for plain TensorFlow ops.
+    target: for "stablehlo", the TensorFlow that reads the modules.
+  """
+
+  name: str
+  form: Literal["stablehlo", "tf_ops"]
+  target: "Target | None" = None
+
+  @staticmethod
+  def of(name: str) -> "Consumer":
+    """Returns the consumer with a given name.
+
+    Args:
+      name: "tensorflow" for the installed TensorFlow, or for the newest release that is known if none is installed; a
+        release such as "tensorflow-2.16"; "tfjs", "tflite" or "onnx" for the converters to TensorFlow.js, TFLite and
+        ONNX; "plain" for anything else that runs plain TensorFlow ops. Releases before 2.15 get plain ops, too.
+
+    Raises:
+      ConversionError: no consumer has this name.
+      VersionError: the installed TensorFlow is older than all that modules are written for.
+
+    Example:
+      >>> Consumer.of("tensorflow-2.13").form, Consumer.of("tensorflow-2.18").form
+      ('tf_ops', 'stablehlo')
+    """
+    from graftax.xla_call_module.exporting import Target
+
+    if name in _WITHOUT_STABLEHLO:
+      return Consumer(name, "tf_ops")
+    if not isinstance(name, str) or not _TENSORFLOW.fullmatch(name):
+      raise ConversionError(f"consumer {name!r} is not known; expected {_NAMES}.")
+    release = re.findall(r"\d+", name)
+    if release and (int(release[0]), int(release[1])) < _OLDEST_WITH_STABLEHLO:
+      return Consumer(name, "tf_ops")
+    return Consumer(name, "stablehlo", Target.of(name if release else None))

@@ -1,0 +1,102 @@
+"""`rewrite_graph`: all XlaCallModule nodes of a graph, for another consumer."""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.rewriting.call_module_nodes import attributes_of, call_module_nodes, set_attributes
+from graftax.convert.rewriting.consumers import Consumer
+from graftax.convert.rewriting.plain_calls import PlainFunctions
+from graftax.graphdef_ir import Limits, schema
+
+__all__ = ["RewriteReport", "rewrite_graph"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RewriteReport:
+  """What was done to the XlaCallModule nodes of a graph.
+
+  Attributes:
+    consumer: the program that the graph was written for.
+    num_transcoded: nodes whose operations were kept and written in another version.
+    num_lifted: nodes whose modules were lifted to JAX and exported again.
+    num_plain: nodes that became calls of functions of plain TensorFlow ops.
+  """
+
+  consumer: str
+  num_transcoded: int = 0
+  num_lifted: int = 0
+  num_plain: int = 0
+
+  @property
+  def num_nodes(self) -> int:
+    """The number of XlaCallModule nodes."""
+    return self.num_transcoded + self.num_lifted + self.num_plain
+
+  def __str__(self) -> str:
+    if not self.num_nodes:
+      return f"the model has no XlaCallModule node, so the copy is the same; it was not changed for {self.consumer}"
+    counts = {
+      "written in another version": self.num_transcoded,
+      "exported again": self.num_lifted,
+      "replaced by plain ops": self.num_plain,
+    }
+    done = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    return f"{self.num_nodes} XlaCallModule nodes for {self.consumer}: {done}"
+
+
+def rewrite_graph(
+  graph: schema.GraphDef,
+  consumer: Consumer | str,
+  *,
+  platforms: Sequence[str] | None = None,
+  limits: Limits | None = None,
+) -> RewriteReport:
+  """Rewrites the XlaCallModule nodes of a graph and its functions in place, so that a consumer can run them.
+
+  All other nodes, names, signatures and registered gradients stay. Gradient functions are functions of the graph, so
+  their nodes are rewritten, too, and the graph keeps as many orders of derivatives as it has.
+
+  Args:
+    graph: the graph. After an error it is incomplete and must not be used.
+    consumer: the program that will run the graph, see `Consumer.of`.
+    platforms: "cpu", "cuda", "rocm", "tpu": where the modules will run. By default those for which they were made.
+      Plain ops run everywhere.
+    limits: how much memory and time the modules may ask for; by default `Limits()`.
+
+  Raises:
+    ConversionError: a node cannot be rewritten; the message names it, and the cause is the error of its module.
+  """
+  consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
+  functions = PlainFunctions(graph.library, limits)
+  counts: collections.Counter[str] = collections.Counter()
+  for where, node in list(call_module_nodes(graph)):
+    try:
+      counts[_rewrite(node, consumer, functions, platforms, limits)] += 1
+    except (NotImplementedError, ValueError, LookupError, TypeError) as error:
+      place = f"node {node.name!r}" + (f" of function {where!r}" if where else "")
+      raise ConversionError(f"XlaCallModule {place} cannot be written for {consumer.name}: {error}") from error
+  return RewriteReport(consumer.name, counts["transcoded"], counts["lifted"], counts["plain"])
+
+
+def _rewrite(
+  node: schema.NodeDef,
+  consumer: Consumer,
+  functions: PlainFunctions,
+  platforms: Sequence[str] | None,
+  limits: Limits | None,
+) -> str:
+  """Rewrites one node and returns how."""
+  from graftax.xla_call_module import Limits as ModuleLimits
+  from graftax.xla_call_module.rewriting import rewrite_call_module
+
+  attributes: dict[str, Any] = attributes_of(node)
+  if consumer.form == "tf_ops":
+    functions.replace(node, attributes)
+    return "plain"
+  module_limits = None if limits is None else ModuleLimits.like(limits)
+  rewritten = rewrite_call_module(attributes, target=consumer.target, platforms=platforms, limits=module_limits)
+  set_attributes(node, rewritten.attributes)
+  return rewritten.how

@@ -1,0 +1,82 @@
+"""Graphs with XlaCallModule nodes, rewritten and converted."""
+
+import jax
+import numpy as np
+import pytest
+
+from graftax.convert import ConversionError, convert_program, jax_program
+from graftax.convert.rewriting import Consumer, rewrite_graph
+from graftax.graphdef_ir import function_to_proto, graph_from_proto, schema
+
+_X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+def _graph(function, **options):
+  """Returns a graph whose function `main` calls a module with an open batch, and the program."""
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 3"), np.float32)
+  program = jax_program(function, [rows], name="main", **options)
+  graph = schema.GraphDef()
+  for part in (program.function, *program.library.values()):
+    graph.library.function.append(function_to_proto(part, program.library))
+  return graph, program
+
+
+def _main(graph, program):
+  """Returns the program with the functions of a graph, as a JAX function."""
+  library = graph_from_proto(graph).library
+  name = program.function.name
+  import dataclasses
+
+  fn, params = convert_program(dataclasses.replace(program, function=library[name], library=library))
+  return lambda x: fn(params, x)[0]
+
+
+def _ops(graph):
+  return {node.op for function in graph.library.function for node in function.node_def}
+
+
+def _function(x):
+  return jax.nn.softmax(x) * 2 + x.shape[0]
+
+
+@pytest.mark.parametrize("consumer", ["tensorflow-2.15", "tensorflow-2.13", "tfjs"])
+def test_all_functions_compute_the_same_afterwards(consumer):
+  graph, program = _graph(_function)
+  report = rewrite_graph(graph, consumer)
+  assert report.num_nodes == 3  # the function and two orders of gradients
+  assert (report.num_plain == 3) == (consumer != "tensorflow-2.15")
+  assert ("XlaCallModule" in _ops(graph)) == (consumer == "tensorflow-2.15")
+  call = _main(graph, program)
+  for rows in (1, 2):
+    np.testing.assert_allclose(call(_X[:rows]), _function(_X[:rows]), rtol=1e-6)
+  np.testing.assert_allclose(
+    jax.grad(lambda x: call(x)[:, 0].sum())(_X), jax.grad(lambda x: _function(x)[:, 0].sum())(_X), atol=1e-6
+  )
+
+
+def test_nodes_with_equal_modules_share_one_plain_function():
+  graph, _ = _graph(_function)
+  (node,) = (n for n in graph.library.function[0].node_def if n.op == "XlaCallModule")
+  before = len(graph.library.function)
+  copy = graph.library.function[0].node_def.add()
+  copy.CopyFrom(node)
+  copy.name = "again"
+  rewrite_graph(graph, "plain")
+  names = [n.attr["f"].func.name for n in graph.library.function[0].node_def if n.op == "PartitionedCall"]
+  assert len(names) == 2
+  assert len(set(names)) == 1
+  assert len({f.signature.name for f in graph.library.function}) == len(graph.library.function) > before
+
+
+def test_an_error_names_the_node_and_its_function():
+  graph, program = _graph(_function)
+  (node,) = (n for n in graph.library.function[0].node_def if n.op == "XlaCallModule")
+  node.attr["module"].s = b"func.func public @main("
+  with pytest.raises(ConversionError, match=f"{node.name!r} of function {program.function.name!r}.*tensorflow-2.16"):
+    rewrite_graph(graph, "tensorflow-2.16")
+
+
+@pytest.mark.parametrize("name", ["tensorflow-1", "torch", "tensorflow-2", "", None])
+def test_an_unknown_consumer_is_an_error(name):
+  with pytest.raises(ConversionError, match=r"expected 'tensorflow', a release such as 'tensorflow-2\.16'"):
+    Consumer.of(name)

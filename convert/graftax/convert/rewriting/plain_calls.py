@@ -1,0 +1,99 @@
+"""XlaCallModule nodes as calls of functions of plain TensorFlow ops."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.program import jax_program
+from graftax.graphdef_ir import DType, Limits, function_to_proto, schema
+
+__all__ = ["PlainFunctions"]
+
+_CALL = "PartitionedCall"
+
+
+class PlainFunctions:
+  """The functions of plain ops that were made for one graph, which replace its modules."""
+
+  def __init__(self, library: schema.FunctionDefLibrary, limits: Limits | None = None):
+    self._library = library
+    self._limits = limits
+    self._names = {function.signature.name for function in library.function}
+    self._made: dict[Any, schema.OpDef] = {}
+
+  def replace(self, node: schema.NodeDef, attributes: Mapping[str, Any]) -> None:
+    """Turns an XlaCallModule node into a call of a function of plain ops, with the same inputs and results.
+
+    Raises:
+      ConversionError: the module calls functions of TensorFlow, or its results are not those of the node.
+      UnsupportedPrimitiveError: an operation has no plain form; the message lists all of them.
+      StableHloError: the module cannot be read or lifted.
+    """
+    if attributes["function_list"]:
+      raise ConversionError(
+        f"the module calls the functions {list(attributes['function_list'])!r} of the graph, which plain ops cannot "
+        "express. Write it for a TensorFlow from 2.15 on."
+      )
+    key = tuple(sorted(attributes.items()))
+    if key not in self._made:
+      self._made[key] = self._make(node, attributes)
+    signature = self._made[key]
+    declared, made = list(node.attr["Tout"].list.type), [argument.type for argument in signature.output_arg]
+    if declared != made:
+      raise ConversionError(f"the results of the node are {_names(declared)}, and those of its module {_names(made)}.")
+    for name in [name for name in node.attr if name not in ("Tin", "Tout") and not name.startswith("_")]:
+      del node.attr[name]
+    node.op = _CALL
+    node.attr["f"].func.name = signature.name
+
+  def _make(self, node: schema.NodeDef, attributes: Mapping[str, Any]) -> schema.OpDef:
+    """Adds the functions for a module to the library and returns the signature of the one to call."""
+    from graftax.xla_call_module import Limits as ModuleLimits
+    from graftax.xla_call_module import Module, lift
+    from graftax.xla_call_module.rewriting import open_arguments
+
+    limits = None if self._limits is None else ModuleLimits.like(self._limits)
+    module = Module.from_call_module(**attributes, limits=limits)
+    lifted = lift(module, check_platform=False, gradient="primal", x64="enable", limits=limits)
+    with jax.enable_x64(True):
+      program = jax_program(
+        lambda *args: lifted(*args), open_arguments(module), name=_name(node), gradient_order=0, lowering="tf_ops"
+      )
+    functions = {**program.library, program.function.name: program.function}
+    renamed = {name: self._unused_name(name) for name in functions}
+    for name, function in functions.items():
+      message = function_to_proto(function, program.library)
+      _rename(message, renamed)
+      self._library.function.append(message)
+      if name == program.function.name:
+        signature = message.signature
+    return signature
+
+  def _unused_name(self, name: str) -> str:
+    number, unused = 0, name
+    while unused in self._names:
+      number += 1
+      unused = f"{name}_{number}"
+    self._names.add(unused)
+    return unused
+
+
+def _rename(message: schema.FunctionDef, names: Mapping[str, str]) -> None:
+  """Gives a function and those that it calls other names."""
+  message.signature.name = names[message.signature.name]
+  for node in message.node_def:
+    node.op = names.get(node.op, node.op)
+    for value in node.attr.values():
+      for function in (value.func, *value.list.func):
+        if function.name:
+          function.name = names.get(function.name, function.name)
+
+
+def _name(node: schema.NodeDef) -> str:
+  return "plain_" + "".join(c if c.isalnum() else "_" for c in node.name)
+
+
+def _names(types: list[int]) -> list[str]:
+  return [DType(number).name for number in types]
