@@ -10,8 +10,6 @@ file that is not its own; also a `ValueError`) and `UnreadableFileError` (also a
     (True, True)
 """
 
-from graftax.graphdef_ir._error_root import GraftaxError
-
 __all__ = [
   "ArityError",
   "AttributeValueError",
@@ -42,6 +40,10 @@ __all__ = [
   "UnsupportedError",
   "UnsupportedFunctionError",
 ]
+
+
+class GraftaxError(Exception):
+  """Root of all errors that graftax raises on purpose."""
 
 
 class LibraryNotFoundError(GraftaxError, ImportError):

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
   from graftax.savedmodel_io.writing.jax_function import JaxFunction
   from graftax.savedmodel_io.writing.new_model import write_saved_model
+  from graftax.savedmodel_io.writing.rewritten_copy import rewrite
   from graftax.savedmodel_io.writing.save import save
 
 __version__ = "0.1.0"
@@ -101,6 +102,7 @@ __all__ = [
   "read_safetensors",
   "remove_signature_defaults",
   "rename",
+  "rewrite",
   "save",
   "shutdown_dtensor",
   "unnest",
@@ -133,6 +135,7 @@ _LAZY = {
   "read_orbax": "parameters.orbax_checkpoints",
   "read_safetensors": "parameters.safetensors_files",
   "remove_signature_defaults": "export.input_specs",
+  "rewrite": "writing.rewritten_copy",
   "save": "writing.save",
   "shutdown_dtensor": "export.dtensor",
   "with_default_args": "export.batching",

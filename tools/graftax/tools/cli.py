@@ -28,6 +28,8 @@ TensorFlow SavedModels as JAX programs, and JAX functions as SavedModels, withou
 
 - `graftax export model.py:predict --input "x=float32[batch,3]" --out my_model`
 
+- `graftax rewrite my_model --for tensorflow-2.16 --out my_older_model`
+
 In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 """
 
@@ -405,6 +407,56 @@ def _platform_names(text: str) -> list[str]:
   if unknown or not names:
     raise typer.BadParameter(f"unknown platforms {unknown}; expected some of {', '.join(_PLATFORMS)}")
   return names
+
+
+@app.command("rewrite")
+@_reports_errors
+def rewrite_command(
+  model: Annotated[
+    str, typer.Argument(metavar="MODEL", help="Folder of the SavedModel, with saved_model.pb in it.")
+  ],
+  out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
+  consumer: Annotated[
+    str,
+    typer.Option(
+      "--for", metavar="CONSUMER",
+      help="What will run it: tensorflow (the installed one), a release such as tensorflow-2.13, tfjs, tflite, onnx, "
+      "or plain for plain TensorFlow ops.",
+    ),
+  ] = "tensorflow",
+  platforms: Annotated[
+    str | None,
+    typer.Option(help="Platforms to run on, separated by commas. By default those that the model was made for."),
+  ] = None,
+  force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
+  allow_files_in: AllowFilesIn = None,
+) -> None:  # fmt: skip
+  """Writes a copy of a model with XlaCallModule nodes for another TensorFlow, other platforms, or plain ops.
+
+  For models that TensorFlow refuses with "XlaCallModule with version 10 is not supported", "The current platform CPU is
+  not among the platforms required by the module" or "Cannot deserialize computation", and for converters that do not
+  read StableHLO. All else stays as it is: signatures, variables, tables, assets, derivatives.
+
+  - `graftax rewrite my_model --for tensorflow-2.15 --out my_older_model`
+
+  - `graftax rewrite my_model --platforms cpu --out my_cpu_model`
+
+  - `graftax rewrite my_model --for onnx --out my_plain_model`
+  """
+  from graftax.savedmodel_io import rewrite
+  from graftax.tools.console import progress, remarks
+
+  with progress() as bar:
+    bar.add_task(f"rewriting {model}", total=None)
+    report = rewrite(
+      model,
+      out,
+      consumer,
+      platforms=None if platforms is None else _platform_names(platforms),
+      overwrite=force,
+      allow_files_in=allow_files_in or (),
+    )
+  remarks().print(f"{out}: {report}", markup=False)
 
 
 if __name__ == "__main__":

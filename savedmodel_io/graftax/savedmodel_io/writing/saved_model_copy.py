@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
 from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
 
-__all__ = ["copy_saved_model"]
+__all__ = ["check_apart", "copy_files", "copy_saved_model"]
 
 _FINGERPRINT = "fingerprint.pb"
 _CHECKPOINT = Path("variables", "variables")
@@ -43,21 +43,22 @@ def copy_saved_model(
   source, target = Path(model.path), Path(path)
   replaces = model_file(target) if overwrite else None
   check_new_folder(target, replaces=replaces)
-  _check_apart(source, target)
+  check_apart(source, target)
   plan = plan_bundle(tensors_with_new_values(model.variables, model.checkpoint, params, cast=cast))
   if model.checkpoint is not None:
     # If the model is replaced by its copy, `model` keeps the values that it was loaded with.
     model.checkpoint.map_files()
   with new_folder(target, replaces=replaces) as fresh:
     with write_errors(str(target)):
-      _copy_files(model.folder, source, fresh)
+      copy_files(model.folder, source, fresh, without=_is_part_of_checkpoint)
     if model.checkpoint is not None:
       (fresh / _CHECKPOINT).parent.mkdir(exist_ok=True)
       write_bundle(plan, str(fresh / _CHECKPOINT), progress=progress)
       _renew_fingerprint(fresh)
 
 
-def _check_apart(source: Path, target: Path) -> None:
+def check_apart(source: Path, target: Path) -> None:
+  """Raises OutputExistsError if one of two folders lies within the other."""
   inner, outer = source.resolve(), target.resolve()
   if inner != outer and (inner.is_relative_to(outer) or outer.is_relative_to(inner)):
     raise OutputExistsError(
@@ -65,16 +66,27 @@ def _check_apart(source: Path, target: Path) -> None:
     )
 
 
-def _copy_files(folder: ModelFolder, source: Path, target: Path) -> None:
-  """Copies all files but the checkpoint. Only contents: a model in a cache may be read-only, or links."""
+def copy_files(folder: ModelFolder, source: Path, target: Path, *, without: Callable[[Path], bool]) -> None:
+  """Copies the files of a model. Only contents: a model in a cache may be read-only, or links.
+
+  Args:
+    folder: the files that may be read.
+    source: the folder of the model.
+    target: a new folder.
+    without: whether a file, by its path in the folder, is left out.
+  """
   for path in _files(folder, source):
     relative = path.relative_to(source)
-    if relative.parent == _CHECKPOINT.parent and relative.name.startswith(f"{_CHECKPOINT.name}."):
+    if without(relative):
       continue
     (target / relative).parent.mkdir(parents=True, exist_ok=True)
     what = f"copying {str(relative)!r}"
     folder.size_bytes(path, what)  # a link elsewhere, a pipe or a device is an error
     shutil.copyfile(folder.resolved(path, what), target / relative)
+
+
+def _is_part_of_checkpoint(path: Path) -> bool:
+  return path.parent == _CHECKPOINT.parent and path.name.startswith(f"{_CHECKPOINT.name}.")
 
 
 def _files(folder: ModelFolder, source: Path) -> Iterator[Path]:

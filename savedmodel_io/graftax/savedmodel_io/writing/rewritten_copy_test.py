@@ -1,0 +1,55 @@
+"""Golden models with XlaCallModule nodes, rewritten and read again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graftax.savedmodel_io import load, rewrite
+from graftax.savedmodel_io.errors import NotASavedModelError, OutputExistsError
+
+_TESTDATA = Path(__file__).parent.parent / "testdata"
+_GOLDEN = _TESTDATA / "golden/2026_11_23/tensorflow_2.21.0"
+_WITHOUT_MODULES = _TESTDATA / "2026_11_21/keras_export"
+
+
+@pytest.mark.parametrize("consumer", ["tensorflow-2.16", "plain"])
+@pytest.mark.parametrize("name", ["stablehlo_jax2tf", "stablehlo_jax2tf_cuda", "stablehlo_graftax"])
+def test_a_rewritten_model_computes_the_same(tmp_path, name, consumer):
+  report = rewrite(_GOLDEN / name, tmp_path / "copy", consumer, platforms=["cpu"])
+  assert report.num_nodes
+  before, after = load(_GOLDEN / name), load(tmp_path / "copy")
+  assert list(after.signatures) == list(before.signatures)
+  assert list(after.functions) == list(before.functions)
+  assert dict(after.variables.infos) == dict(before.variables.infos)
+  assert after.fingerprint is None
+  with np.load(_GOLDEN / f"{name}.npz") as stored:  # what TensorFlow computed with the original
+    given = [stored[key] for key in stored.files if key.startswith("in:")]
+    expected = {key.removeprefix("out:"): stored[key] for key in stored.files if key.startswith("out:")}
+  (signature,) = after.signatures.values()
+  function, params = after.convert()
+  outputs, _ = function(params, **dict(zip(signature.inputs, given, strict=True)))
+  for key, value in expected.items():
+    np.testing.assert_allclose(outputs[key], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_without_modules_is_copied_as_it_is(tmp_path):
+  report = rewrite(_WITHOUT_MODULES, tmp_path / "copy", "tensorflow-2.16")
+  assert report.num_nodes == 0
+  assert "no XlaCallModule node" in str(report)
+  assert load(tmp_path / "copy").graph.nodes == load(_WITHOUT_MODULES).graph.nodes
+  for source in _WITHOUT_MODULES.rglob("variables/*"):
+    assert (tmp_path / "copy" / source.relative_to(_WITHOUT_MODULES)).read_bytes() == source.read_bytes()
+
+
+def test_nothing_is_replaced_without_being_asked(tmp_path):
+  rewrite(_WITHOUT_MODULES, tmp_path / "copy")
+  with pytest.raises(OutputExistsError):
+    rewrite(_WITHOUT_MODULES, tmp_path / "copy")
+  rewrite(_WITHOUT_MODULES, tmp_path / "copy", overwrite=True)
+
+
+def test_another_folder_is_an_error_and_writes_nothing(tmp_path):
+  with pytest.raises(NotASavedModelError, match="not the folder of a SavedModel"):
+    rewrite(tmp_path, tmp_path.parent / "copy")
+  assert not (tmp_path.parent / "copy").exists()
