@@ -82,7 +82,8 @@ def _split(text: str) -> list[str]:
   return parts + [last] if last else parts
 
 
-_ENUM = re.compile(r"^#(?:stablehlo|chlo)<[a-z_]+ ([A-Za-z0-9_]+)>$")
+# `#stablehlo<precision DEFAULT>`, and `#stablehlo.result_accuracy_mode<HIGHEST>` from jaxlib 0.12 on.
+_ENUM = re.compile(r"^#(?:stablehlo|chlo)(?:<[a-z_]+ |\.[a-z_]+<)([A-Za-z0-9_]+)>$")
 _STRUCT = re.compile(r"^#([a-z]+)\.([a-z_]+)<(.*)>$", re.S)
 _COMPLEX_NUMBER = re.compile(r"^#complex\.number<:f(32|64) ([^,]+), ([^,>]+)>")
 

@@ -64,7 +64,7 @@ def _accuracy(attr: Any) -> Any:
   if mode == "HIGHEST":
     return lax.AccuracyMode.HIGHEST
   if mode == "TOLERANCE":
-    return lax.Tolerance(float(attr["atol"]), float(attr["rtol"]), int(attr["ulps"]))
+    return lax.Tolerance(float(attr.get("atol", 0)), float(attr.get("rtol", 0)), int(attr.get("ulps", 0)))
   return None
 
 

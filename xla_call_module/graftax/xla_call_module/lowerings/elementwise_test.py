@@ -86,3 +86,15 @@ def test_ops_of_one_operand_give_what_xla_gives(ops, kind, x):
   for name, got, want in zip(names, jax.jit(lift(module))(x), embed(module)(x), strict=True):
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+  "accuracy, shown",
+  [
+    (jax.lax.AccuracyMode.HIGHEST, "accuracy=AccuracyMode.HIGHEST"),
+    (jax.lax.Tolerance(atol=1e-5, rtol=0, ulps=2), "Tolerance object"),
+  ],
+)
+def test_accuracies_that_jax_exports_are_lifted(accuracy, shown):
+  exported = jax.export.export(jax.jit(lambda x: jax.lax.exp(x, accuracy=accuracy)))(np.ones(3, np.float32))
+  assert shown in str(jax.make_jaxpr(lift(Module.from_exported(exported)))(np.ones(3, np.float32)))
