@@ -35,7 +35,7 @@ class Lifted:
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
-    self._ir = templates.recover(module.ir)
+    self._ir = templates.recover(module.ir, found)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)

@@ -38,6 +38,7 @@ class Survey:
 
   Attributes:
     sizes: the size of each function.
+    names: the names of all ops.
     types: each type of a result, with the first op that has it. Types are decoded once per module.
     ops: the ops of which more is checked than their types, each with its function: those that call functions, have
       windows, or communicate.
@@ -45,6 +46,7 @@ class Survey:
   """
 
   sizes: dict[str, FunctionSize]
+  names: frozenset[str]
   types: tuple[tuple[Any, ir.Op], ...]
   ops: list[tuple[ir.Function, ir.Op]]
   constants: list[ir.Op]
@@ -61,6 +63,7 @@ def survey(module_ir: ir.ModuleIR) -> Survey:
   types: dict[int, tuple[Any, ir.Op]] = {}
   noted: list[tuple[ir.Function, ir.Op]] = []
   sizes: dict[str, FunctionSize] = {}
+  names: set[str] = set()
   constants: list[ir.Op] = []
   for function_name, function in module_ir.functions.items():
     size = sizes[function_name] = FunctionSize()
@@ -69,6 +72,7 @@ def survey(module_ir: ir.ModuleIR) -> Survey:
       region, depth = pending.pop()
       size.depth = max(size.depth, depth)
       size.num_ops += len(region.ops)
+      names.update([op.name for op in region.ops])
       for op in region.ops:
         name = op.name
         for kind in op.types:
@@ -81,7 +85,7 @@ def survey(module_ir: ir.ModuleIR) -> Survey:
         elif name in _NOTED:
           noted.append((function, op))
           size.calls += [(callee, depth) for callee in _callees(op)]
-  return Survey(sizes, tuple(types.values()), noted, constants)
+  return Survey(sizes, frozenset(names), tuple(types.values()), noted, constants)
 
 
 def _callees(op: ir.Op) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ it is replaced by a call of the function, which has JAX's derivative.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,6 +31,7 @@ from graftax.xla_call_module.patterns.template_functions import (
   differentiable_expn,
 )
 from graftax.xla_call_module.registry import register
+from graftax.xla_call_module.survey import Survey, survey
 
 __all__ = ["recover"]
 
@@ -40,32 +42,104 @@ def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
   return (differentiable_expn if function is jax.scipy.special.expn else function)(*operands)
 
 
-def recover(module_ir: ir.ModuleIR) -> ir.ModuleIR:
-  """Returns the module with recognized expansions replaced by `graftax.lax` ops; the same object if there are none."""
+def recover(module_ir: ir.ModuleIR, found: Survey | None = None) -> ir.ModuleIR:
+  """Returns the module with recognized expansions replaced by `graftax.lax` ops; the same object if there are none.
+
+  Args:
+    module_ir: the module.
+    found: its survey, if there is one.
+  """
+  if not _may_contain_expansions(module_ir, survey(module_ir) if found is None else found):
+    return module_ir
   replaced: dict[int, ir.Op] = {}
-  original, module_ir = module_ir, _without_empty_conversions(module_ir)
-  defined = _definitions(module_ir)
-  for entry, kinds in _candidates(module_ir, defined):
-    _replace_all(module_ir, defined, entry, kinds, replaced)
-  replaced.update(_powers_of_integers(module_ir, defined))
-  return _rewritten(module_ir, replaced) if replaced else original
+  index = _Index(_without_empty_conversions(_Index(module_ir)))
+  for entry, kinds in _candidates(index):
+    _replace_all(index, entry, kinds, replaced)
+  replaced.update(_powers_of_integers(index))
+  return _rewritten(index.module_ir, replaced) if replaced else module_ir
 
 
-def _without_empty_conversions(module_ir: ir.ModuleIR) -> ir.ModuleIR:
+_WITH_OPS = (*EXPONENTIAL_ENTRIES, *COMPLEX_ENTRIES)
+_CONSTANTS = frozenset(constant for entry in CONSTANT_ENTRIES for constant in entry.constants)
+
+
+def _may_contain_expansions(module_ir: ir.ModuleIR, found: Survey) -> bool:
+  """Returns whether a search is worthwhile, from the names of ops and functions and the constants alone."""
+  names = found.names
+  return (
+    {"stablehlo.power", "stablehlo.convert"} <= names
+    or any(entry.ops <= names for entry in _WITH_OPS)
+    or any(_has_names(entry.chain, names, module_ir.functions) for entry in CHAIN_ENTRIES)
+    or any(_float_constant(op) in _CONSTANTS for op in found.constants)
+  )
+
+
+def _has_names(chain: Sequence[str], ops: Collection[str], functions: Collection[str]) -> bool:
+  """Returns whether a module has the ops of a chain, and functions whose names begin as those in it."""
+  return all(name in ops if "." in name else any(f.startswith(name) for f in functions) for name in chain)
+
+
+class _Index:
+  """The ops of a module, by name and by result."""
+
+  def __init__(self, module_ir: ir.ModuleIR):
+    self.module_ir = module_ir
+    self.ops = [op for function in module_ir.functions.values() for op in ir.walk(function.body)]
+    self.by_name: dict[str, list[ir.Op]] = {}
+    for op in self.ops:
+      self.by_name.setdefault(op.name, []).append(op)
+
+  def named(self, name: str) -> Sequence[ir.Op]:
+    """Returns the ops of a name; for one without a dot, the calls of functions whose names begin so."""
+    if "." in name:
+      return self.by_name.get(name, ())
+    return [op for op in self.by_name.get("func.call", ()) if _is_named(op, name)]
+
+  @functools.cached_property
+  def defined(self) -> "_Definitions":
+    """The op that computes each value, and the position among its results."""
+    return {number: (op, i) for op in self.ops for i, number in enumerate(op.results)}
+
+  @functools.cached_property
+  def users(self) -> dict[int, list[ir.Op]]:
+    """The ops that have a value as an operand."""
+    users: dict[int, list[ir.Op]] = {}
+    for op in self.ops:
+      for number in op.operands:
+        users.setdefault(number, []).append(op)
+    return users
+
+  @functools.cached_property
+  def _arguments(self) -> dict[int, Any]:
+    types: dict[int, Any] = {}
+    for function in self.module_ir.functions.values():
+      types.update(zip(function.body.args, function.types, strict=True))
+    for op in self.ops:
+      for region in op.regions:
+        types.update(zip(region.args, region.types, strict=True))
+    return types
+
+  def type_of(self, number: int) -> Any:
+    """Returns the type of a value."""
+    if number not in self.defined:
+      return self._arguments[number]
+    op, i = self.defined[number]
+    return op.types[i]
+
+
+def _without_empty_conversions(index: _Index) -> ir.ModuleIR:
   """Returns the module without conversions to the same type, which JAX writes for Python's numbers."""
-  converted = [op for op in _all_ops(module_ir) if op.name == "stablehlo.convert"]
-  types = _types(module_ir) if converted else {}
   names: dict[int, int] = {}
-  for op in converted:
-    if types[op.operands[0]] == op.types[0]:
+  for op in index.named("stablehlo.convert"):
+    if index.type_of(op.operands[0]) == op.types[0]:
       names[op.results[0]] = names.get(op.operands[0], op.operands[0])
   if not names:
-    return module_ir
+    return index.module_ir
   functions = {
     name: dataclasses.replace(function, body=_renamed_region(function.body, names))
-    for name, function in module_ir.functions.items()
+    for name, function in index.module_ir.functions.items()
   }
-  return dataclasses.replace(module_ir, functions=functions)
+  return dataclasses.replace(index.module_ir, functions=functions)
 
 
 def _renamed_region(region: ir.Region, names: Mapping[int, int]) -> ir.Region:
@@ -89,39 +163,39 @@ def _renamed_region(region: ir.Region, names: Mapping[int, int]) -> ir.Region:
   )
 
 
-def _candidates(module_ir: ir.ModuleIR, defined: "_Definitions") -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
+def _candidates(index: _Index) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
   """Yields functions that a module may contain, with the types that their arguments may have there."""
-  names = {op.name for op in _all_ops(module_ir)}
-  chained = [found for entry in CHAIN_ENTRIES for found in _chained(module_ir, defined, entry)]
+  names = index.by_name.keys()
+  chained = [found for entry in CHAIN_ENTRIES for found in _chained(index, entry)]
   yield from dict.fromkeys(chained)
   exponential = [entry for entry in EXPONENTIAL_ENTRIES if entry.ops <= names]
-  for kind in _negated_exponentials(module_ir) if exponential else ():
+  for kind in _negated_exponentials(index) if exponential else ():
     yield from ((entry, (kind,) * entry.num_args) for entry in exponential)
-  present = _float_constants(module_ir)
+  present = _float_constants(index)
   for entry in CONSTANT_ENTRIES:
     numbers = [number for constant in entry.constants for number in present.get(constant, ())]
     if numbers and (not entry.has_loop or "stablehlo.while" in names):
-      yield from ((entry, (kind,) * entry.num_args) for kind in _kinds(module_ir, numbers))
-  complex_kinds = dict.fromkeys(op.types[0] for op in _all_ops(module_ir) if op.name == "stablehlo.complex")
+      yield from ((entry, (kind,) * entry.num_args) for kind in _kinds(index, numbers))
+  complex_kinds = dict.fromkeys(op.types[0] for op in index.named("stablehlo.complex"))
   for entry in COMPLEX_ENTRIES:
     if entry.ops <= names:
       yield from ((entry, (kind,)) for kind in complex_kinds)
 
 
-def _chained(
-  module_ir: ir.ModuleIR, defined: "_Definitions", entry: Entry
-) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
+def _chained(index: _Index, entry: Entry) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
   """Yields the types of arguments where the module contains the ops that an entry names."""
-  for op in _all_ops(module_ir):
-    if not _is_named(op, entry.chain[0]) or not _has_tensors(op.types):
+  if not _has_names(entry.chain, index.by_name, index.module_ir.functions):
+    return
+  for op in index.named(entry.chain[0]):
+    if not _has_tensors(op.types):
       continue
     if len(entry.chain) == 1:
-      operands = _compared_operands(module_ir, op)
-      callee = _callee(module_ir, op)
+      operands = _compared_operands(index.module_ir, op)
+      callee = _callee(index.module_ir, op)
       types = tuple(itertools.compress(callee.types, _is_compared(callee)))
       if len(operands) == entry.num_args and _has_tensors(types):
         yield entry, types
-    elif (innermost := _end_of_chain(defined, op, entry.chain[1:])) is not None and _has_tensors(innermost.types):
+    elif (innermost := _end_of_chain(index.defined, op, entry.chain[1:])) is not None and _has_tensors(innermost.types):
       whole, inner = op.types[0], innermost.types[0]
       for types in itertools.product(
         dict.fromkeys((whole, inner, ir.TensorType((), whole.dtype))), repeat=entry.num_args
@@ -161,22 +235,20 @@ def _without_broadcasts(defined: "_Definitions", number: int) -> ir.Op | None:
   return None
 
 
-def _powers_of_integers(module_ir: ir.ModuleIR, defined: "_Definitions") -> dict[int, ir.Op]:
+def _powers_of_integers(index: _Index) -> dict[int, ir.Op]:
   """Returns ops for `x ** y` of integers `y`, which StableHLO has as floats; their derivative at 0 ** 0 is 0."""
   found = {}
-  for op in _all_ops(module_ir):
-    if op.name == "stablehlo.power" and _has_tensors(op.types) and jnp.issubdtype(op.types[0].dtype, jnp.inexact):
-      convert = _without_numpy_broadcast(defined, op.operands[1])
+  for op in index.named("stablehlo.power"):
+    if _has_tensors(op.types) and jnp.issubdtype(op.types[0].dtype, jnp.inexact):
+      convert = _without_numpy_broadcast(index.defined, op.operands[1])
       if convert is not None and convert.name == "stablehlo.convert":
-        found[op.results[0]] = op, convert.operands[0]
-  if not found:
-    return {}
-  types = _types(module_ir)
-  return {
-    number: dataclasses.replace(op, name="graftax.integer_exponents", operands=(op.operands[0], exponents), attrs={})
-    for number, (op, exponents) in found.items()
-    if types[exponents].dtype.kind in "iu" and types[exponents].dtype.itemsize <= 4
-  }
+        exponents = convert.operands[0]
+        kind = index.type_of(exponents)
+        if kind.dtype.kind in "iu" and kind.dtype.itemsize <= 4:
+          found[op.results[0]] = dataclasses.replace(
+            op, name="graftax.integer_exponents", operands=(op.operands[0], exponents), attrs={}
+          )
+  return found
 
 
 @register("graftax.integer_exponents", attributes=None)
@@ -194,60 +266,39 @@ def _without_numpy_broadcast(defined: "_Definitions", number: int) -> ir.Op | No
   return defined[op.operands[0]][0] if keeps and op.operands[0] in defined else None
 
 
-def _types(module_ir: ir.ModuleIR) -> dict[int, Any]:
-  """Returns the types of all values."""
-  types: dict[int, Any] = {}
-  for function in module_ir.functions.values():
-    types.update(zip(function.body.args, function.types, strict=True))
-  for op in _all_ops(module_ir):
-    types.update(zip(op.results, op.types, strict=True))
-    for region in op.regions:
-      types.update(zip(region.args, region.types, strict=True))
-  return types
-
-
-def _negated_exponentials(module_ir: ir.ModuleIR) -> list[ir.TensorType]:
+def _negated_exponentials(index: _Index) -> list[ir.TensorType]:
   """Returns the real types for which exp(-x) is computed."""
-  negated = {op.results[0] for op in _all_ops(module_ir) if op.name == "stablehlo.negate"}
-  exponentials = (op for op in _all_ops(module_ir) if op.name == "stablehlo.exponential" and op.operands[0] in negated)
+  negated = {op.results[0] for op in index.named("stablehlo.negate")}
+  exponentials = (op for op in index.named("stablehlo.exponential") if op.operands[0] in negated)
   kinds = dict.fromkeys(op.types[0] for op in exponentials if _has_tensors(op.types))
   return [kind for kind in kinds if jnp.issubdtype(kind.dtype, jnp.floating)]
 
 
-def _definitions(module_ir: ir.ModuleIR) -> dict[int, tuple[ir.Op, int]]:
-  return {number: (op, i) for op in _all_ops(module_ir) for i, number in enumerate(op.results)}
-
-
-def _all_ops(module_ir: ir.ModuleIR) -> Iterator[ir.Op]:
-  for function in module_ir.functions.values():
-    yield from ir.walk(function.body)
-
-
-def _float_constants(module_ir: ir.ModuleIR) -> dict[float, list[int]]:
+def _float_constants(index: _Index) -> dict[float, list[int]]:
   """Returns, for each constant of a template, the numbers of the values that equal it in all entries."""
-  asked = {constant for entry in CONSTANT_ENTRIES for constant in entry.constants}
   found: dict[float, list[int]] = {}
-  for op in _all_ops(module_ir):
-    if op.name == "stablehlo.constant":
-      value = op.attrs["value"]
-      if value is not None and value.dtype.kind == "f" and value.size and not any(value.strides):
-        scalar = float(value[(0,) * value.ndim])
-        if scalar in asked:
-          found.setdefault(scalar, []).append(op.results[0])
+  for op in index.named("stablehlo.constant"):
+    scalar = _float_constant(op)
+    if scalar in _CONSTANTS:
+      found.setdefault(scalar, []).append(op.results[0])
   return found
 
 
-def _kinds(module_ir: ir.ModuleIR, numbers: list[int]) -> list[ir.TensorType]:
+def _float_constant(op: ir.Op) -> float:
+  """Returns the number that all entries of a constant equal; NaN if they differ or are not floats."""
+  value = op.attrs["value"]
+  if value is None or value.dtype.kind != "f" or not value.size or any(value.strides):
+    return math.nan
+  return float(value[(0,) * value.ndim])
+
+
+def _kinds(index: _Index, numbers: list[int]) -> list[ir.TensorType]:
   """Returns the types an expansion may have: those of the constant's users, and 16-bit floats of the same shapes."""
-  shapes: dict[Any, None] = {}
-  watched = set(numbers)
-  for op in _all_ops(module_ir):
-    if op.types and watched.intersection(op.operands):
-      shapes[op.types[0]] = None
-  narrow = {
-    op.types[0].dtype for op in _all_ops(module_ir) if op.name == "stablehlo.convert" and _is_narrow(op.types[0])
-  }
-  kinds = [kind for kind in shapes if isinstance(kind, ir.TensorType) and kind.dtype.kind == "f"]
+  users = [op for number in numbers for op in index.users.get(number, ()) if op.types]
+  kinds = [kind for kind in dict.fromkeys(op.types[0] for op in users) if isinstance(kind, ir.TensorType)]
+  kinds = [kind for kind in kinds if kind.dtype.kind == "f"]
+  converted = dict.fromkeys(op.types[0] for op in index.named("stablehlo.convert") if kinds)
+  narrow = dict.fromkeys(kind.dtype for kind in converted if _is_narrow(kind))
   return kinds + [ir.TensorType(kind.shape, dtype) for kind in kinds for dtype in narrow]
 
 
@@ -275,10 +326,10 @@ def _template(entry: Entry, kinds: tuple[ir.TensorType, ...], x64: bool) -> _Tem
       exported = jax.export.export(jax.jit(entry.function))(*specs)
   except (TypeError, ValueError, NotImplementedError):
     return None
-  module_ir = _without_empty_conversions(mlir.decode_bytes(exported.mlir_module_serialized))
+  index = _Index(_without_empty_conversions(_Index(mlir.decode_bytes(exported.mlir_module_serialized))))
+  module_ir, defined = index.module_ir, index.defined
   # With open dimensions, `main` only checks its arguments and calls this function with the dimensions prepended.
   body = module_ir.functions.get("_wrapped_jax_export_main", module_ir.main).body
-  defined = _definitions(module_ir)
   root = body.returns[0]
   if root not in defined or defined[root][0].name == "stablehlo.composite":
     return None
@@ -291,17 +342,11 @@ def _sizes(shape: tuple[int | None, ...], scope: Any) -> tuple[Any, ...]:
   return jax.export.symbolic_shape(", ".join(names), scope=scope) if None in shape else shape
 
 
-def _replace_all(
-  module_ir: ir.ModuleIR,
-  defined: "_Definitions",
-  entry: Entry,
-  kinds: tuple[ir.TensorType, ...],
-  replaced: dict[int, ir.Op],
-) -> None:
+def _replace_all(index: _Index, entry: Entry, kinds: tuple[ir.TensorType, ...], replaced: dict[int, ir.Op]) -> None:
   for x64 in _modes(entry, kinds):
     template = _template(entry, kinds, x64)
     if template is not None:
-      _replace_matches(module_ir, defined, entry, template, replaced)
+      _replace_matches(index, entry, template, replaced)
 
 
 def _modes(entry: Entry, kinds: Sequence[ir.TensorType]) -> tuple[bool, ...]:
@@ -315,14 +360,12 @@ def _modes(entry: Entry, kinds: Sequence[ir.TensorType]) -> tuple[bool, ...]:
   return (False, True) if entry.has_loop or entry.chain or entry.name.startswith("scipy") else (False,)
 
 
-def _replace_matches(
-  module_ir: ir.ModuleIR, defined: "_Definitions", entry: Entry, template: _Template, replaced: dict[int, ir.Op]
-) -> None:
+def _replace_matches(index: _Index, entry: Entry, template: _Template, replaced: dict[int, ir.Op]) -> None:
   root, _ = template.defined[template.root]
-  for op in _all_ops(module_ir):
-    if op.name != root.name or op.types != root.types or op.results[0] in replaced:
+  for op in index.named(root.name):
+    if op.types != root.types or op.results[0] in replaced:
       continue
-    matcher = _Matcher(template, module_ir, defined)
+    matcher = _Matcher(template, index.module_ir, index.defined)
     if matcher.match(template.root, op.results[0]):
       operands = tuple(matcher.bound[number] for number in template.arguments)
       replaced[op.results[0]] = ir.Op("graftax.lax", operands, op.results, op.types, {"entry": entry}, (), op.location)
