@@ -12,7 +12,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.budget import Limits
   from graftax.xla_call_module.context import Record
   from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
-  from graftax.xla_call_module.embedding import embed
+  from graftax.xla_call_module.embedding import Embedded, embed
   from graftax.xla_call_module.errors import (
     ArgumentError,
     CustomCallError,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.module import ArgumentSpec, Module
   from graftax.xla_call_module.registry import register, register_composite, register_custom_call
   from graftax.xla_call_module.signature import Leaf, SavedSharding, Signature
+  from graftax.xla_call_module.structured_calls import Structured, structured
   from graftax.xla_call_module.trees import SavedNode, Tree
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
   "CustomCallError",
   "DecodeError",
   "DerivativeError",
+  "Embedded",
   "Explanation",
   "GradientDifference",
   "GuardError",
@@ -61,6 +63,7 @@ __all__ = [
   "ShapeAssertionError",
   "Signature",
   "StableHloError",
+  "Structured",
   "Tree",
   "UnsupportedModuleError",
   "UnsupportedOpError",
@@ -74,6 +77,7 @@ __all__ = [
   "register",
   "register_composite",
   "register_custom_call",
+  "structured",
 ]
 
 # `lifting` is first because it registers the built-in lowerings, so that a user's override is registered after them.
@@ -88,6 +92,7 @@ _HOMES = (
   "embedding",
   "gradient_check",
   "signature",
+  "structured_calls",
   "trees",
 )
 

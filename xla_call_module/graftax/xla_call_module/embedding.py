@@ -28,17 +28,17 @@ from graftax.xla_call_module.context import Options, check_choices, checked_limi
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.survey import survey
 
-__all__ = ["embed", "embed_op"]
+__all__ = ["Embedded", "embed", "embed_op"]
 
 
-class _Embedded:
+class _Opaque:
   """Parameter of the primitive: a module, specialized to argument types on demand. Compared by identity."""
 
   def __init__(self, module: Module, allow_custom_calls: frozenset[str], limits: Limits):
     self.module, self.allow_custom_calls, self.limits = module, allow_custom_calls, limits
     # The types of a polymorphic module are known after its refinement.
     self.targets = self._checked(module.ir, is_refined=not module.is_polymorphic)
-    self.jitted = jax.jit(lambda *args: _embed_p.bind(*args, embedded=self))
+    self.jitted = jax.jit(self._bind, static_argnames="platform")
     self._texts: dict[Any, str] = {}
 
   def _checked(self, module_ir: ir.ModuleIR, *, is_refined: bool) -> frozenset[str]:
@@ -46,6 +46,9 @@ class _Embedded:
     found = survey(module_ir)
     costs.check(found, module_ir, self.limits)
     return preflight.check_embeds(module_ir, found.ops, self.allow_custom_calls, is_refined=is_refined)
+
+  def _bind(self, *args: Any, platform: str | None) -> Any:
+    return _embed_p.bind(*args, embedded=self, platform=platform)
 
   def text(self, avals: Sequence[Any], platform: str | None) -> str:
     """Returns the text of the module for static argument types on one platform."""
@@ -92,13 +95,13 @@ _embed_p.multiple_results = True
 
 
 @_embed_p.def_impl
-def _impl(*args: Any, embedded: _Embedded) -> Any:
+def _impl(*args: Any, embedded: _Opaque, platform: str | None) -> Any:
   with jax.disable_jit(False):  # the module is one op, so it is compiled in any case
-    return embedded.jitted(*args)
+    return embedded.jitted(*args, platform=platform)
 
 
 @_embed_p.def_abstract_eval
-def _abstract(*avals: Any, embedded: _Embedded) -> Any:
+def _abstract(*avals: Any, embedded: _Opaque, platform: str | None) -> Any:
   for aval in avals:
     if not all(isinstance(dim, int) for dim in aval.shape):
       raise errors.RefinementError(
@@ -107,7 +110,7 @@ def _abstract(*avals: Any, embedded: _Embedded) -> Any:
   return [jax.core.ShapedArray(shape, dtype) for shape, dtype in embedded.result_specs(avals)]
 
 
-def _jvp(primals: Any, tangents: Any, *, embedded: _Embedded) -> Any:
+def _jvp(primals: Any, tangents: Any, *, embedded: _Opaque, platform: str | None) -> Any:
   raise errors.DerivativeError(
     f"embedded {embedded.module} has no such derivative: reverse mode needs a gradient function in the artifact, and"
     " forward mode of an embedded module is not supported. Use lift(); if reverse mode is enough, export the module"
@@ -115,7 +118,7 @@ def _jvp(primals: Any, tangents: Any, *, embedded: _Embedded) -> Any:
   )
 
 
-def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
+def _batch(args: Any, dims: Any, *, embedded: _Opaque, platform: str | None) -> Any:
   """Maps over the batch with a loop, one call per element."""
   moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
   is_batched = [d is not None for d in dims]
@@ -123,16 +126,17 @@ def _batch(args: Any, dims: Any, *, embedded: _Embedded) -> Any:
   def one(batched: Sequence[Any]) -> Any:
     rest = iter(batched)
     return _embed_p.bind(
-      *(next(rest) if flag else x for x, flag in zip(moved, is_batched, strict=True)), embedded=embedded
+      *(next(rest) if flag else x for x, flag in zip(moved, is_batched, strict=True)),
+      embedded=embedded,
+      platform=platform,
     )
 
   results = lax.map(one, [x for x, flag in zip(moved, is_batched, strict=True) if flag])
   return results, [0] * len(results)
 
 
-def _lower(context: Any, *operands: Any, embedded: _Embedded) -> Any:
-  wanted = [platforms.canonical(name) for name in mlir.lowering_platforms(context)]
-  text = embedded.text(context.avals_in, wanted[0] if wanted else None)
+def _lower(context: Any, *operands: Any, embedded: _Opaque, platform: str | None) -> Any:
+  text = embedded.text(context.avals_in, platform)
   contracts.initialize(contracts.needs(embedded.targets))
   return mlir.inline_into_lowering(context, text, "embedded", operands)
 
@@ -150,7 +154,7 @@ def embed(
   x64: str = "error",
   allow_custom_calls: Collection[str] = (),
   limits: Limits | None = None,
-) -> Callable[..., tuple[jax.Array, ...]]:
+) -> "Embedded":
   """Returns the module as one opaque operation from flat arrays to a tuple of arrays.
 
   The operation lowers for every platform that the module was lowered for. `vmap` runs it once per element. Reverse mode
@@ -179,27 +183,62 @@ def embed(
   check_is_module(module, "embed")
   check_choices(gradient=gradient, x64=x64)
   allowed = checked_names(allow_custom_calls)
-  embedded = _Embedded(module, allowed, checked_limits(limits))
-
-  def primal(*args: Any) -> list[Any]:
-    results = _embed_p.bind(*args, embedded=embedded)
-    return platforms.checked(results, module.platforms) if check_platform and module.checks_platform else list(results)
-
-  pullback = gradients.stored_pullback(
-    module,
-    gradient,
-    functools.partial(embed, check_platform=check_platform, x64=x64, allow_custom_calls=allowed, limits=limits),
-  )
+  options = functools.partial(embed, check_platform=check_platform, x64=x64, allow_custom_calls=allowed, limits=limits)
+  pullback = gradients.stored_pullback(module, gradient, options)
+  primal = _Primal(module, _Opaque(module, allowed, checked_limits(limits)), check_platform)
   if gradient == "saved" or pullback is not None:
-    call = gradients.with_policy(primal, module, pullback, "saved")
-  else:
-    call = primal
+    return Embedded(module, gradients.with_policy(primal, module, pullback, "saved"), x64)
+  return Embedded(module, primal, x64)
 
-  def run(*args: Any) -> tuple[jax.Array, ...]:
-    return arguments.call_checked(call, module, args, lacks_x64=not jax.config.jax_enable_x64, x64=x64)
 
-  run.__name__ = run.__qualname__ = module.ir.name or "embedded"
-  return run
+class _Primal:
+  """The results of an embedded module, with the code of the platform that the caller is lowered for."""
+
+  def __init__(self, module: Module, opaque: _Opaque, check_platform: bool):
+    self._module, self._opaque, self._check_platform = module, opaque, check_platform
+    self._platforms: tuple[str | None, ...] = module.platforms if module.has_platform_index else (None,)
+
+  def __call__(self, *args: Any) -> list[Any]:
+    module = self._module
+    calls = [_On(self._opaque, platform) for platform in self._platforms]
+    if len(calls) == 1:
+      results = calls[0](*args)
+    else:  # each platform has code of its own, also in an export for several
+      branches = dict(zip(module.platforms, calls, strict=True))
+      results = lax.platform_dependent(*args, default=calls[0], **branches)
+    if self._check_platform and module.checks_platform:
+      return platforms.checked(results, module.platforms)
+    return list(results)
+
+
+class _On:
+  """An embedded module with the code of one platform. It has a `__name__`, which JAX requires of a branch."""
+
+  def __init__(self, opaque: _Opaque, platform: str | None):
+    self._opaque, self._platform = opaque, platform
+    self.__name__ = platform or "embedded"
+
+  def __call__(self, *args: Any) -> list[Any]:
+    return list(_embed_p.bind(*args, embedded=self._opaque, platform=self._platform))
+
+
+class Embedded:
+  """An embedded module: one opaque operation, from flat arrays to a tuple of arrays.
+
+  Attributes:
+    module: the module that was embedded.
+  """
+
+  def __init__(self, module: Module, call: Callable[..., Any], x64: str):
+    self.module, self._call, self._x64 = module, call, x64
+    self.__name__ = self.__qualname__ = module.ir.name or "embedded"
+
+  def __repr__(self) -> str:
+    return f"<embedded {self.__name__}: {self.module}>"
+
+  def __call__(self, *args: Any) -> tuple[jax.Array, ...]:
+    lacks_x64 = not jax.config.jax_enable_x64
+    return arguments.call_checked(self._call, self.module, args, lacks_x64=lacks_x64, x64=self._x64)
 
 
 def embed_op(
@@ -221,8 +260,8 @@ def embed_op(
     raise _not_alone(op, "it was inlined") from None
   if not all(number in environment for number in reads):
     raise _not_alone(op, "a value it reads was rewritten")
-  embedded = _Embedded(Module.from_text(text, limits=options.limits), options.allow_custom_calls, options.limits)
-  return list(_embed_p.bind(*(jnp.asarray(environment[number]) for number in reads), embedded=embedded))
+  embedded = _Opaque(Module.from_text(text, limits=options.limits), options.allow_custom_calls, options.limits)
+  return list(_embed_p.bind(*(jnp.asarray(environment[number]) for number in reads), embedded=embedded, platform=None))
 
 
 def _not_alone(op: ir.Op, why: str) -> errors.UnsupportedOpError:

@@ -421,8 +421,20 @@ def _from_fields(
     kept=fields.kept,
     has_platform_index=has_index,
     stored_gradient=gradient or stored,
-    signature=fields.signature,
+    signature=_with_donation(fields, main, has_index),
   )
+
+
+_DONATED = {"jax.buffer_donor", "tf.aliasing_output"}
+
+
+def _with_donation(fields: ExportedFields, main: ir.Function, has_index: bool) -> Signature:
+  """Returns the signature with the arguments that `main` may overwrite."""
+  pairs = zip(main.types, main.attrs, strict=True)
+  attrs = [attrs for kind, attrs in pairs if not isinstance(kind, ir.TokenType)][has_index:]
+  donated = {i for i, names in zip(fields.kept, attrs, strict=True) if _DONATED & set(names)}
+  leaves = (dataclasses.replace(leaf, is_donated=i in donated) for i, leaf in enumerate(fields.signature.inputs))
+  return dataclasses.replace(fields.signature, inputs=tuple(leaves))
 
 
 # Between JAX 0.5 and 0.6 these two exchanged their numbers in files, without a new version of the format.

@@ -100,6 +100,12 @@ def test_module_of_several_platforms_takes_its_code_at_lowering():
     jax.export.export(jax.jit(function), platforms=["cuda"])(_spec(3))
 
 
+def test_donated_arguments_are_in_the_signature():
+  exported = jax.export.export(jax.jit(lambda x, y: x + y, donate_argnums=1))(_spec(3), _spec(3))
+  signature = Module.from_exported(exported).signature
+  assert signature is not None and [leaf.is_donated for leaf in signature.inputs] == [False, True]
+
+
 def test_platform_option_must_be_one_of_the_module_and_does_not_switch_the_check_off():
   module = Module.from_call_module(version=9, module=mlir.serialize(_SINE), platforms=["CUDA"])
   with pytest.raises(PlatformError, match="platform='tpu': the module was lowered for cuda"):
