@@ -14,9 +14,11 @@ __all__ = [
   "attribute_entries",
   "check_structure",
   "check_version",
+  "declared_version",
   "dense_elements",
   "is_bytecode",
   "is_portable",
+  "relabeled",
   "varint",
 ]
 
@@ -85,12 +87,46 @@ def check_structure(data: bytes) -> None:
     ) from None
 
 
-def check_version(data: bytes, current: tuple[int, ...]) -> None:
-  """Raises VersionError if a portable artifact was written by a newer StableHLO than `current`."""
-  match = re.search(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)", bytes(data[:64]))
+_VERSION = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)")
+
+
+def declared_version(data: bytes) -> tuple[int, ...]:
+  """Returns the version of StableHLO that a portable artifact names.
+
+  Raises:
+    DecodeError: it names none.
+  """
+  match = _VERSION.search(bytes(data[:64]))
   if not match:
     raise errors.DecodeError("StableHLO portable artifact without a version: the header is damaged.")
-  found = tuple(int(part) for part in match.groups())
+  return tuple(int(part) for part in match.groups())
+
+
+def relabeled(data: bytes, current: tuple[int, ...]) -> bytes:
+  """Returns a portable artifact of a newer minor version as one of version `current`, if that has the same length.
+
+  StableHLO gives every op and attribute a version of its own, and a change of one is a new one. An artifact that has
+  only what `current` has is therefore an artifact of `current`, too. A parser finds what it does not know.
+  """
+  found = declared_version(data)
+  old, new = (b"StableHLO_v%d.%d.%d" % (*version,) for version in (found, current))
+  if found <= current or found[0] != current[0] or len(old) != len(new):
+    return data
+  start, end = next((start, end) for kind, start, end in _sections(data) if kind == _STRING_SECTION)
+  names = data[start:end]
+  for newer, older in _RENAMED:
+    names = names.replace(newer, older)
+  return data[:start].replace(old, new, 1) + names + data[end:]
+
+
+# Names of ops in a newer and an older form that reads it. The second form of a custom call adds the tiling of its
+# results in memory. JAX writes none for kernels that have a contract here; kernels of TPUs, which may, are not called.
+_RENAMED = ((b"\0custom_call_v2\0", b"\0custom_call_v1\0"),)
+
+
+def check_version(data: bytes, current: tuple[int, ...]) -> None:
+  """Raises VersionError if a portable artifact was written by a newer StableHLO than `current`."""
+  found = declared_version(data)
   if found > current:
     raise errors.VersionError(
       f"module was written by StableHLO {'.'.join(map(str, found))}; the installed jaxlib reads up to"

@@ -165,7 +165,7 @@ class Module:
     data = input_checks.as_bytes(data, "from_bytes")
     if not bytecode.is_bytecode(data):
       return Module.from_text(input_checks.as_text(data), gradient=gradient, guard=guard, limits=limits)
-    return _plain(data, _decode(data, guard, limits), gradient)
+    return _plain(*_decode(data, guard, limits), gradient)
 
   @staticmethod
   def from_hlo(
@@ -314,11 +314,28 @@ def check_is_module(module: Any, caller: str) -> None:
   raise errors.ArgumentError(f"{caller}: got {input_checks.described(module)}; expected a Module.{hint}")
 
 
-def _decode(data: bytes, guard: bool, limits: Limits | None) -> ModuleIR:
+def _decode(data: bytes, guard: bool, limits: Limits | None) -> tuple[bytes, ModuleIR]:
+  """Returns the bytes that the installed jaxlib reads, which may name an older version, and what they say."""
   bytecode.check_structure(data)
   expansion.check_bytecode(data)
-  if bytecode.is_portable(data):
-    bytecode.check_version(data, mlir.current_version())
+  if not bytecode.is_portable(data):
+    return data, _decoded(data, guard, limits)
+  current = mlir.current_version()
+  readable = bytecode.relabeled(data, current)
+  bytecode.check_version(readable, current)
+  try:
+    return readable, _decoded(readable, guard, limits)
+  except errors.DecodeError as error:
+    if readable is data:
+      raise
+    written, read = (".".join(map(str, version)) for version in (bytecode.declared_version(data), current))
+    raise errors.VersionError(
+      f"module was written by StableHLO {written}, and has something that the installed jaxlib does not know, which"
+      f" reads up to {read}: {error} Install a newer jaxlib, or write the module with an older target version."
+    ) from error
+
+
+def _decoded(data: bytes, guard: bool, limits: Limits | None) -> ModuleIR:
   if guard:
     guard_process.check(data)
   return mlir.decode_bytes(data, limits)
@@ -393,7 +410,7 @@ def _from_fields(
   fields: ExportedFields, guard: bool, limits: Limits | None, gradient: Callable[[], Module] | None = None
 ) -> Module:
   """Returns the module of an exported function; `gradient` replaces the one that is stored with it."""
-  module_ir = _decode(fields.module, guard, limits)
+  data, module_ir = _decode(fields.module, guard, limits)
   main = _main(module_ir)
   platforms = tuple(canonical(name) for name in fields.platforms)
   has_index = len(platforms) > 1
@@ -411,7 +428,7 @@ def _from_fields(
   outputs = tuple(_declared(leaf, kind) for leaf, kind in zip(declared, returned, strict=True))
   stored = None if fields.gradient is None else _GradientOf(fields.gradient, guard, limits)
   return Module(
-    fields.module,
+    data,
     module_ir,
     inputs,
     outputs,

@@ -155,6 +155,28 @@ def test_module_of_a_newer_stablehlo_names_both_versions():
     Module.from_bytes(data.replace(b"StableHLO_v1.", b"StableHLO_v9."))
 
 
+def _newer(data: bytes) -> bytes:
+  major, minor, patch = mlir.current_version()
+  old, new = (f"StableHLO_v{major}.{number}.{patch}".encode() for number in (minor, minor + 1))
+  assert old in data and len(old) == len(new)
+  return data.replace(old, new)
+
+
+def test_module_of_a_newer_minor_version_is_read_if_all_in_it_is_known():
+  module = Module.from_bytes(_newer(mlir.serialize(_SINE)))
+  for make in (lift, embed):
+    np.testing.assert_allclose(make(module)(_X)[0], np.sin(_X), rtol=1e-6)
+
+
+def test_module_of_a_newer_minor_version_with_an_unknown_op_names_both_versions():
+  data = _newer(mlir.serialize(_SINE))
+  assert data.count(b"sine_v") == 1
+  with pytest.raises(
+    VersionError, match=r"written by StableHLO 1\.\d+\.\d+, and has something that the installed jaxlib"
+  ):
+    Module.from_bytes(data.replace(b"sine_v", b"sxne_v"))
+
+
 def test_op_without_a_lowering_is_named_with_its_place():
   text = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
     %0 = stablehlo.custom_call @xla_python_cpu_callback(%a) : (tensor<3xf32>) -> tensor<3xf32>  loc("model.py":7:3)
