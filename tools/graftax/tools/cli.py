@@ -7,7 +7,7 @@ import enum
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -42,6 +42,13 @@ class Lowering(enum.StrEnum):
 
   STABLEHLO = "stablehlo"
   TF_OPS = "tf_ops"
+
+
+class RunHeadWith(enum.StrEnum):
+  """What runs the head of a split model."""
+
+  NUMPY = "numpy"
+  TENSORFLOW = "tensorflow"
 
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -110,6 +117,23 @@ def _load_options(
     "allow_http": allow_http,
     "allow_hosts": allow_hosts or (),
   }
+
+
+def _print_version(value: bool) -> None:
+  if value:
+    from graftax.tools import __version__
+
+    typer.echo(f"graftax {__version__}")
+    raise typer.Exit
+
+
+@app.callback()
+def _options(
+  version: Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+  ] = False,
+) -> None:
+  pass
 
 
 def main() -> None:
@@ -230,6 +254,17 @@ def run_command(
     int | None, typer.Option(min=1, help="Examples to run at a time, if all at once need too much memory.")
   ] = None,
   seed: Annotated[int, typer.Option(help="For signatures that draw random numbers.")] = 0,
+  max_sizes: Annotated[
+    list[str] | None,
+    typer.Option(
+      "--max-size", metavar="NAME=N",
+      help="Bound of a size that depends on data, by the name of a node or an op, such as Where=100.",
+    ),
+  ] = None,
+  run_head_with: Annotated[
+    RunHeadWith,
+    typer.Option(help="What runs the part of the model for text and files; tensorflow has ops that graftax has not."),
+  ] = RunHeadWith.NUMPY,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
   allow_http: AllowHttp = False,
@@ -255,6 +290,8 @@ def run_command(
     tags=tags,
     batch_size=batch_size,
     seed=seed,
+    max_sizes=_sizes(max_sizes or ()),
+    run_head_with="tensorflow" if run_head_with is RunHeadWith.TENSORFLOW else "numpy",
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
 
@@ -397,6 +434,16 @@ def export_command(
   remarks().print(f"{out}: parameters {parameters_summary(report.parameters)}.", markup=False)
 
 
+def _sizes(options: Sequence[str]) -> dict[str, int]:
+  sizes = {}
+  for option in options:
+    name, _, number = option.rpartition("=")
+    if not name or not number.isdecimal():
+      raise typer.BadParameter(f"--max-size {option!r}; expected NAME=N, such as Where=100")
+    sizes[name] = int(number)
+  return sizes
+
+
 def _export_platforms(text: str | None, lowering: Lowering) -> list[str] | None:
   return None if text is None and lowering is Lowering.TF_OPS else _platform_names(text or "cpu")
 
@@ -457,6 +504,56 @@ def rewrite_command(
       allow_files_in=allow_files_in or (),
     )
   remarks().print(f"{out}: {report}", markup=False)
+
+
+@app.command("ops")
+@_reports_errors
+def ops_command(
+  name: Annotated[
+    str, typer.Argument(metavar="[NAME]", help="An op, such as Conv2D, or a pattern, such as '*Scatter*'.")
+  ] = "*",
+  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
+) -> None:
+  """Shows whether TensorFlow ops convert: the lowering, what it needs, and what works if there is none.
+
+  - `graftax ops`
+
+  - `graftax ops Conv2D`
+
+  - `graftax ops "*Scatter*"`
+  """
+  import dataclasses
+
+  from graftax.tools.console import results
+  from graftax.tools.facts_view import op_table, print_op
+  from graftax.tools.op_report import matching_ops, op_facts
+
+  facts = [op_facts(op) for op in matching_ops(name)]
+  if as_json:
+    typer.echo(json.dumps([dataclasses.asdict(fact) for fact in facts], indent=2))
+  elif len(facts) == 1:
+    print_op(facts[0], results())
+  else:
+    results().print(op_table(facts))
+
+
+@app.command("doctor")
+@_reports_errors
+def doctor_command(
+  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
+) -> None:
+  """Shows versions, devices, and the optional libraries with the line that installs each."""
+  import dataclasses
+
+  from graftax.tools.console import results
+  from graftax.tools.doctor import diagnose
+  from graftax.tools.facts_view import print_diagnosis
+
+  diagnosis = diagnose()
+  if as_json:
+    typer.echo(json.dumps(dataclasses.asdict(diagnosis), indent=2))
+  else:
+    print_diagnosis(diagnosis, results())
 
 
 if __name__ == "__main__":

@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 
 from graftax.graphdef_ir import schema
 from graftax.ops_jax import lowering, register
+from graftax.tools import __version__
 from graftax.tools.cli import app
 from graftax.tools.examples.digits import load_digits, model_path
 
 _MODEL = str(model_path())
 _TEXT_MODEL = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21/module"
+_CLASSIFIER = _TEXT_MODEL.parents[1] / "2026_11_23/classifier"
 _TF1_MODULE = Path(__file__).parents[3] / "hub_io/graftax/hub_io/testdata/2026_11_22/tf1_module"
 
 
@@ -113,6 +115,48 @@ def test_inspect_names_ops_without_a_lowering(model_with_unknown_op):
   assert shown.exit_code == 0
   assert "no: CompanySecret without a lowering" in " ".join(shown.stdout.split())
   assert "19 ops, 18 of them supported" in shown.stdout
+
+
+def test_inspect_says_why_an_op_blocks_and_what_works(model_with_unknown_op):
+  (signature, *_) = json.loads(_run("inspect", model_with_unknown_op, "--json").output)["signatures"]
+  (blocker,) = signature["verdict"]["blockers"]
+  assert blocker["op"] == "CompanySecret"
+  assert blocker["count"] == 1
+  assert "register one with @graftax.ops_jax.register" in blocker["remedy"]
+  assert "What blocks, and what works instead" in _run("inspect", model_with_unknown_op).output
+
+
+def test_inspect_says_which_variables_a_trace_updates():
+  report = json.loads(_run("inspect", _CLASSIFIER, "--json").output)
+  ((_, evaluate), (_, train)) = report["functions"][0]["traces"]
+  assert evaluate["updates"] == []
+  names = ["norm/moving_mean", "norm/moving_variance", "num_steps"]
+  assert train["updates"] == [f"classifier/{name}" for name in names]
+  assert not train["needs_rng"]
+
+
+def test_ops_says_what_is_known_of_an_op():
+  (facts,) = json.loads(_run("ops", "Reshape", "--json").output)
+  assert facts["function"] == "graftax.ops_jax.array.shape_ops.reshape"
+  assert facts["must_be_known"] == ["shape"]
+  assert "jax.lax.psum" in " ".join(_run("ops", "CollectiveGatherV2").output.split())
+  assert "ScatterNdNonAliasingAdd" in _run("ops", "*scatternd*").output
+  wrong = _run("ops", "Conv3")
+  assert wrong.exit_code == 1
+  assert "Did you mean Conv3D" in wrong.output
+
+
+def test_doctor_lists_devices_and_what_installs_libraries():
+  diagnosis = json.loads(_run("doctor", "--json").output)
+  assert diagnosis["devices"][0].startswith("cpu:0")
+  assert diagnosis["versions"]["jax"] == jax.__version__
+  assert {'pip install "graftax-convert[flax]"'} == {
+    library["install"] for library in diagnosis["libraries"] if library["name"] == "flax"
+  }
+
+
+def test_version_is_that_of_the_package():
+  assert _run("--version").output == f"graftax {__version__}\n"
 
 
 def test_hub_modules_are_named_by_handle(tmp_path, monkeypatch):

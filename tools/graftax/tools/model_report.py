@@ -9,10 +9,12 @@ from typing import Any
 
 from graftax.convert import Preflight, Program, convert_program, preflight, split_program
 from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
+from graftax.ops_jax import reason_without_lowering
 from graftax.savedmodel_io import RestoredFunction, SavedModel, Signature, VariableInfo
 from graftax.tools.abstract_trace import TraceResult, trace_program
 
 __all__ = [
+  "Blocker",
   "FunctionReport",
   "ModelReport",
   "OpReport",
@@ -22,6 +24,9 @@ __all__ = [
   "Verdict",
   "report_model",
 ]
+
+# Nodes that are named for each blocker.
+_NUM_PLACES = 3
 
 # Any in this module: specs of composite tensors share no base class.
 
@@ -39,6 +44,25 @@ class TensorReport:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Blocker:
+  """An op that keeps a program from being converted.
+
+  Attributes:
+    op: its name.
+    count: the number of its nodes.
+    nodes: names of the first ones, each with its function.
+    reason: why it has no lowering.
+    remedy: what works instead.
+  """
+
+  op: str
+  count: int
+  nodes: tuple[tuple[str, str], ...]
+  reason: str
+  remedy: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
   """Whether a signature, or one trace of a function, can be converted.
 
@@ -48,6 +72,9 @@ class Verdict:
     problem: what else keeps it from being converted, or None.
     trace: what tracing on shapes found; None if it was not asked for or cannot be converted.
     splits: whether what cannot be converted is work for the host, so that `SavedModel.split` takes it.
+    needs_rng: whether a call draws random numbers, so that it needs a key in `rng=`.
+    updates: names of the variables that a call may assign.
+    blockers: the unsupported ops that the host does not run either, with the reason and what works instead.
   """
 
   unsupported_ops: tuple[str, ...]
@@ -55,6 +82,9 @@ class Verdict:
   trace: TraceResult | None = None
   splits: bool = False
   host_ops: tuple[str, ...] = ()
+  needs_rng: bool = False
+  updates: tuple[str, ...] = ()
+  blockers: tuple[Blocker, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,11 +260,14 @@ class _Survey:
       missing = tuple(sorted(found.unsupported_ops, key=lambda op: (op in found.on_host, op)))
       self._missing.update(set(missing) - found.on_host)
       self._on_host.update(found.on_host)
+      facts: Any = {"needs_rng": found.draws_random_numbers, "updates": found.updated_variables}
       if missing or found.unavailable:
         problem, on_host = "; ".join(found.unavailable) or None, tuple(sorted(found.on_host))
-        return Verdict(missing, problem, splits=_splits(program), host_ops=on_host), program
+        blockers = tuple(_blocker(op, found) for op in missing if op not in found.on_host)
+        verdict = Verdict(missing, problem, None, _splits(program), on_host, blockers=blockers, **facts)
+        return verdict, program
       convert_program(found.program)
-      return Verdict((), None, trace_program(found.program) if self._trace else None), program
+      return Verdict((), None, trace_program(found.program) if self._trace else None, **facts), program
     except GraftaxError as e:
       return Verdict(missing, str(e)), program
 
@@ -244,6 +277,16 @@ class _Survey:
       if id(function) not in self._counted:
         self._counted[id(function)] = function
         self._op_counts.update(node.op for node in nodes if node.op not in found.program.library)
+
+
+def _blocker(op: str, found: Preflight) -> Blocker:
+  places = found.unsupported_ops[op]
+  reason, _, remedy = (reason_without_lowering(op) or "nobody has written its lowering").partition("; ")
+  remedy = remedy or (
+    "register one with @graftax.ops_jax.register, have TensorFlow compile it with the option fallback='tensorflow', or "
+    "convert a part of the graph without it (convert_subgraph)"
+  )
+  return Blocker(op, len(places), tuple(places[:_NUM_PLACES]), reason, remedy)
 
 
 def _parameter(info: VariableInfo, is_used: bool) -> ParameterReport:

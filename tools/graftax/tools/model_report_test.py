@@ -31,7 +31,9 @@ def test_a_tf1_model_reports_the_ops_that_its_signature_needs(write_model):
   assert report.ops == (OpReport("CompanySecret", 1, False), OpReport("AddV2", 1, True), OpReport("Neg", 1, True))
   (signature,) = report.signatures
   assert signature.inputs == (TensorReport("x", "float32", (None,)),)
-  assert signature.verdict == Verdict(("CompanySecret",), None)
+  (blocker,) = signature.verdict.blockers
+  assert signature.verdict == Verdict(("CompanySecret",), None, blockers=(blocker,))
+  assert (blocker.op, blocker.count, blocker.nodes[0][0]) == ("CompanySecret", 1, "secret")
   assert report.parameters == ()
 
 
@@ -81,14 +83,26 @@ def test_ops_of_the_host_are_not_blockers():
   assert "no lowering" not in console.file.getvalue() and "on the host  " in console.file.getvalue()
 
 
+def _answer(verdict):
+  return str(verdict_text(verdict)).splitlines()[0]
+
+
+def test_a_signature_that_draws_random_numbers_needs_a_key():
+  (noise,) = (
+    s for s in report_model(load(_DATA / "2026_11_22/text_and_shapes", verify=False)).signatures if s.name == "noise"
+  )
+  assert noise.verdict.needs_rng
+  assert str(verdict_text(noise.verdict)) == "yes\nneeds rng="
+
+
 @pytest.mark.parametrize("folder", _MODELS)
 def test_what_converts_is_what_convert_takes(folder):
   model = load(folder, verify=False)
   report = report_model(model)
   for signature in report.signatures:
-    assert (str(verdict_text(signature.verdict)) == "yes") == _converts(model, signature.name), signature
+    assert (_answer(signature.verdict) == "yes") == _converts(model, signature.name), signature
   for function in report.functions:
-    verdicts = [str(verdict_text(verdict)) for _, verdict in function.traces]
+    verdicts = [_answer(verdict) for _, verdict in function.traces]
     if len(verdicts) == 1:
       assert (verdicts == ["yes"]) == _converts(model, model.functions[function.path]), function
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from graftax.graphdef_ir import PartialShape
 from graftax.tools.abstract_trace import TraceResult
 from graftax.tools.model_report import (
+  Blocker,
   FunctionReport,
   ModelReport,
   OpReport,
@@ -20,7 +21,10 @@ from graftax.tools.model_report import (
 )
 from graftax.tools.weights_report import WeightsReport
 
-__all__ = ["ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
+__all__ = ["blockers_of", "ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
+
+# Names that are listed of the variables that a call updates.
+_NUM_NAMES = 3
 
 
 def print_report(report: ModelReport | WeightsReport, console: Console, *, num_rows: int | None) -> None:
@@ -45,6 +49,9 @@ def print_report(report: ModelReport | WeightsReport, console: Console, *, num_r
   if report.assets:
     console.print(Text.assemble(("Assets  ", "bold"), ", ".join(report.assets)))
   _print_ops(report.ops, console)
+  blockers = blockers_of(report)
+  if blockers:
+    console.print(_blocker_table(blockers))
 
 
 def _print_weights(report: WeightsReport, console: Console, num_rows: int | None) -> None:
@@ -143,6 +150,28 @@ def _print_ops(ops: Sequence[OpReport], console: Console) -> None:
   )
 
 
+def blockers_of(report: ModelReport) -> tuple[Blocker, ...]:
+  """Returns the ops that keep signatures or functions from being converted, each once, with its most frequent use."""
+  verdicts = [signature.verdict for signature in report.signatures]
+  verdicts += [verdict for function in report.functions for _, verdict in function.traces]
+  found: dict[str, Blocker] = {}
+  for blocker in (blocker for verdict in verdicts for blocker in verdict.blockers):
+    if blocker.op not in found or blocker.count > found[blocker.op].count:
+      found[blocker.op] = blocker
+  return tuple(found[op] for op in sorted(found))
+
+
+def _blocker_table(blockers: Sequence[Blocker]) -> Table:
+  table = _table("What blocks, and what works instead", "op", "nodes", "why", "what works")
+  for blocker in blockers:
+    node, function = blocker.nodes[0]
+    more = f" and {blocker.count - 1} more" if blocker.count > 1 else ""
+    table.add_row(
+      Text(blocker.op, "red"), Text(f"{node} in {function}{more}"), Text(blocker.reason), Text(blocker.remedy)
+    )
+  return table
+
+
 def _counts(ops: Iterable[OpReport]) -> str:
   return ", ".join(f"{op.op} x{op.count}" if op.count > 1 else op.op for op in ops) or "none"
 
@@ -159,11 +188,20 @@ def verdict_text(verdict: Verdict) -> Text:
   reasons += [verdict.problem] if verdict.problem is not None else []
   if reasons:
     answer, style = ("with split", "yellow") if verdict.splits else ("no", "red")
-    return Text(f"{answer}: {'; '.join(reasons)}", style)
+    return Text("\n").join([Text(f"{answer}: {'; '.join(reasons)}", style), *_needs(verdict)])
   if verdict.trace is None:
-    return Text("yes", "green")
+    return Text("\n").join([Text("yes", "green"), *_needs(verdict)])
   loops = [Text(f"loop {loop}", "dim") for loop in verdict.trace.loops]
-  return Text("\n").join([_trace_text(verdict.trace), *loops])
+  return Text("\n").join([_trace_text(verdict.trace), *_needs(verdict), *loops])
+
+
+def _needs(verdict: Verdict) -> list[Text]:
+  """Returns what a call needs besides its inputs, and what it changes, one line each."""
+  lines = ["needs rng="] if verdict.needs_rng else []
+  if verdict.updates:
+    more = f", and {len(verdict.updates) - _NUM_NAMES} more" if len(verdict.updates) > _NUM_NAMES else ""
+    lines.append(f"updates {', '.join(verdict.updates[:_NUM_NAMES])}{more}")
+  return [Text(line, "cyan") for line in lines]
 
 
 def _trace_text(trace: TraceResult) -> Text:

@@ -3,18 +3,18 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
-from graftax.convert import Split
+from graftax.convert import BoundedArray, ConvertOptions, Split
 from graftax.graphdef_ir import DType, TensorSpec
 from graftax.hub_io import load
 from graftax.savedmodel_io import SavedModel
 from graftax.tools.array_files import check_output_path, fit_to_spec, read_inputs, save_outputs
 from graftax.tools.console import progress, remarks, results
-from graftax.tools.errors import ArrayFileError
+from graftax.tools.errors import ArrayFileError, CommandError
 
 __all__ = ["run_model"]
 
@@ -31,6 +31,8 @@ def run_model(
   tags: Sequence[str] | None,
   batch_size: int | None,
   seed: int,
+  max_sizes: Mapping[str, int] | None = None,
+  run_head_with: Literal["numpy", "tensorflow"] = "numpy",
   load_options: Mapping[str, Any] | None = None,
 ) -> None:
   """Runs a signature once over the inputs and writes or shows its outputs; see the command's help.
@@ -53,7 +55,7 @@ def run_model(
     check_output_path(output, list(model.signatures[signature].outputs))
   with bar:
     bar.update(task, description=f"converting {signature}")
-    parts = _parts(model, signature)
+    parts = _parts(model, signature, ConvertOptions(max_sizes=max_sizes or None), run_head_with)
   fitted = _fit(arrays, specs, frozenset(model.signatures[signature].defaults))
   outputs = _run(parts, [fitted] if batch_size is None else _batches(fitted, specs, batch_size), seed)
   if output is None:
@@ -69,12 +71,14 @@ def _is_text(spec: Any) -> bool:
   return isinstance(spec, TensorSpec) and spec.dtype is DType.STRING
 
 
-def _parts(model: SavedModel, signature: str) -> "Split | _Parts":
+def _parts(
+  model: SavedModel, signature: str, options: ConvertOptions, run_head_with: Literal["numpy", "tensorflow"]
+) -> "Split | _Parts":
   """Returns a signature in parts for host and device; without strings, it is all for the device."""
   entry = model.signatures[signature]
   if any(map(_is_text, (*entry.inputs.values(), *entry.outputs.values()))):
-    return model.split(entry)
-  fn, params = model.convert(entry)
+    return model.split(entry, options=options, run_head_with=run_head_with)
+  fn, params = model.convert(entry, options=options)
 
   def body(params: Mapping[str, Any], inputs: Mapping[str, Any], *, rng: jax.Array) -> Any:
     return fn(params, **{fn.rng_name: rng}, **inputs)
@@ -144,10 +148,17 @@ def _run(parts: "Split | _Parts", batches: Sequence[Mapping[str, np.ndarray]], s
     for index, batch in enumerate(bar.track(batches, description="running")):
       results = call(placed, jax.random.fold_in(key, index), head(**batch))
       outputs = tail((results, {}))
-      done.append({name: np.asarray(value) for name, value in outputs.items()})
+      done.append({name: _array(name, value) for name, value in outputs.items()})
   if assigned:
     _note(f"the signature assigns the variables {assigned}; their new values are not kept")
   return done[0] if len(done) == 1 else _concatenated(done)
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+  """Returns an output as an array; one whose size depends on data is cut to its length."""
+  if isinstance(value, BoundedArray) and bool(value.overflowed):
+    raise CommandError(f"output {name!r} has more elements than --max-size allows; raise the bound.")
+  return np.asarray(value)
 
 
 def _concatenated(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -20,11 +20,14 @@ from graftax.graphdef_ir import (
   UnsafeFileError,
   follow_calls,
   referenced_functions,
+  traits_of,
   validate_reachable,
 )
 from graftax.ops_jax import lowering
 
 __all__ = ["Preflight", "check_files", "preflight", "unavailable_uses"]
+
+_HANDLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +55,24 @@ class Preflight:
   def num_nodes(self) -> int:
     """Returns the number of nodes that a call must run if it calls each function once."""
     return sum(len(nodes) for _, nodes in self.functions)
+
+  @property
+  def draws_random_numbers(self) -> bool:
+    """Returns whether a call draws random numbers, so that it needs a key in `rng=`."""
+    return any(_draws(node) for _, nodes in self.functions for node in nodes)
+
+  @property
+  def updated_variables(self) -> tuple[str, ...]:
+    """Returns the names of the variables that a call may assign, in the order of the program's variables."""
+    program = self.program
+    effects = EffectAnalysis(program.library, program.signatures)
+    start = len(program.function.parameters) - len(program.captures)
+    written = {position - start for position in effects.parameters_written_by(program.function)}
+    names = {getattr(program.captures[i], "name", None) for i in written if i >= 0}
+    for function, nodes in self.functions:
+      handles = {node.name: node.attrs.get("shared_name") for node in function.nodes if node.op in _HANDLES}
+      names |= {_text(handles.get(node.inputs[0].node)) for node in nodes if traits_of(node.op).assigns}
+    return tuple(name for name in program.variables if name in names)
 
 
 def preflight(
@@ -96,6 +117,15 @@ def preflight(
     frozenset(missing) - not_on_host,
     not_compiled,
   )
+
+
+def _draws(node: Node) -> bool:
+  traits = traits_of(node.op)
+  return traits.effect == "fresh" and traits.makes is None and lowering(node.op) is not None
+
+
+def _text(name: object) -> object:
+  return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
 def _check_parameters(program: Program) -> None:

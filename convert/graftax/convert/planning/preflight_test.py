@@ -30,3 +30,10 @@ def test_a_function_with_more_captures_than_parameters_is_refused():
   whole = program(function("f", ["x"], [node("y", "Neg", "x", T=DType.FLOAT)], ["y"]))
   with pytest.raises(GraphError, match="function 'f' has 1 parameters; expected 3, for 1 inputs and 2 captures"):
     preflight(dataclasses.replace(whole, captures=(np.float32(1), np.float32(2))))
+
+
+def test_it_knows_whether_a_call_draws_random_numbers():
+  drawn = node("r", "RandomShuffle", "x", T=DType.FLOAT)
+  assert preflight(program(function("f", ["x"], [drawn], ["r"]))).draws_random_numbers
+  # A node that no result needs is not run.
+  assert not preflight(program(function("f", ["x"], [drawn], ["x"]))).draws_random_numbers
