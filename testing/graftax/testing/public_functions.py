@@ -143,7 +143,7 @@ _call("special.polygamma", [0.5, 1.5, 4.0], through=lambda x: special.polygamma(
 _call("special.sici", [-5.0, -0.5, 0.5, 2.0, 5.0, 30.0])
 _call("special.spence", [0.1, 0.5, 1.0, 1.7, 3.0])
 _call("special.sph_harm_y", [0.5, 1.0], [0.3, 2.0],
-      through=lambda t, p: special.sph_harm_y(np.array([2, 3]), np.array([1, -2]), t, p, n_max=3))  # fmt: skip
+      through=lambda t, p: special.sph_harm_y(jnp.array([2, 3]), jnp.array([1, -2]), t, p, n_max=3))  # fmt: skip
 _call("special.wofz", np.array([0.3 + 0.4j, -2 + 1j, 8 - 0.5j, 0j], np.complex64))
 _call("special.xlogy", [0.0, 0.5, 2.0, 0.0], [0.7, 2.0, 0.3, 0.0])
 _call("special.xlog1py", [0.0, 0.5, 2.0, 0.0], [0.7, 2.0, 0.3, -1.0])
@@ -221,7 +221,7 @@ _call("lax.empty", _V, through=lambda x: x + 0 * jnp.nan_to_num(lax.empty((6,), 
 _call("lax.expand_dims", _M, through=lambda x: lax.expand_dims(x, (0, 2)))
 _call("lax.full", _V, through=lambda x: lax.full((3,), x[0]))
 _call("lax.full_like", _V, through=lambda x: lax.full_like(x, 2.0) * x)
-_call("lax.index_take", _M, np.array([1, 3, 1], np.int32), through=lambda x, i: lax.index_take(x, (i,), (0,)))
+_call("lax.index_take", _M, np.array([1, 3, 1], np.int32), through=lambda x, i: lax.index_take(x, i[None], (0,)))
 _call("lax.pad", _M, 0.5, through=lambda x, v: lax.pad(x, v, ((1, 2, 1), (-1, 0, 0))))
 _call("lax.reshape", _M, through=lambda x: lax.reshape(x, (2, 10)))
 _call("lax.rev", _M, through=lambda x: lax.rev(x, (1,)))

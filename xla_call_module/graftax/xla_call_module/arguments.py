@@ -54,7 +54,7 @@ def _check_one(position: int, spec: ArgumentSpec, arg: Any) -> Any:
   if isinstance(arg, (bool, int, float, complex)):
     arg = _from_scalar(position, spec, arg)
   arg = as_array(position, arg)
-  if jax.dtypes.issubdtype(arg.dtype, jax.dtypes.prng_key):
+  if jax.numpy.issubdtype(arg.dtype, jax.dtypes.prng_key):
     arg = jax.random.key_data(arg)
   if arg.dtype == jax.dtypes.float0:
     arg = np.zeros(arg.shape, np.bool_)

@@ -140,6 +140,7 @@ def flatten(tree: Tree, value: Any, path: str = "") -> list[Any]:
 
 def _children(tree: Tree, value: Any, path: str) -> list[Any]:
   """Returns the children of a node of a registered class, which is compared with what the file says of it."""
+  definition: Any  # jaxlib ships no types for it
   children, definition = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
   if tree.definition is not None:
     agrees = definition.node_data() == tree.definition.node_data()

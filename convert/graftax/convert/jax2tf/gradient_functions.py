@@ -7,12 +7,16 @@ does not load a gradient that refers to itself, so the number of orders is finit
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from graftax.convert.jax2tf.lowerings import NodeForm
 from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, register_gradient, tensor_spec
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.convert.program import CapturedTensor, CustomGradient
 from graftax.graphdef_ir import Function, Node, Parameter, Result, TensorRef, TensorSpec
+
+if TYPE_CHECKING:
+  import jax
 
 __all__ = ["GradientFunctions", "differentiable_body", "flat_function"]
 
@@ -129,5 +133,5 @@ def flat_function(name: str, parameters: Sequence[Parameter], body: Body, result
   )
 
 
-def _specs(specs: Sequence[object], names: Sequence[str]) -> tuple[TensorSpec, ...]:
+def _specs(specs: "Sequence[jax.ShapeDtypeStruct]", names: Sequence[str]) -> tuple[TensorSpec, ...]:
   return tuple(tensor_spec(spec, name, where=repr(name)) for spec, name in zip(specs, names, strict=True))

@@ -117,10 +117,11 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, scope: jax.export.Symbolic
   # None is an argument without arrays, and among the specifications a static shape.
   leaves, structure = jax.tree.flatten(args, is_leaf=_is_none)
   texts = jax.tree.leaves(jax.tree.broadcast(shapes_specs, args, is_leaf=_is_none), is_leaf=_is_none)
-  return structure.unflatten(
+  specs = [
     None if leaf is None else _symbolic_spec(_shape_and_dtype(leaf), text, scope)
     for leaf, text in zip(leaves, texts, strict=True)
-  )
+  ]
+  return jax.tree.unflatten(structure, specs)
 
 
 def _symbolic_spec(spec: Any, text: str | None, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:

@@ -136,7 +136,7 @@ def _composite_spec(tf: Any, value: CompositeTensor) -> Any:
 
 
 def _dtype(tf: Any, leaf: Any) -> Any:
-  if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+  if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
     raise ConversionError(
       "convert: got a JAX PRNG key as an argument; pass jax.random.key_data(key). If "
       "it is the key for random ops, leave it out and pass rng= in each call."

@@ -6,7 +6,7 @@ compiles again for another one. In a structure of specs, the fields of an instan
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -188,7 +188,7 @@ def _register(kind: type[CompositeTensor]) -> None:
     children = [(jax.tree_util.GetAttrKey(name), getattr(composite, name)) for name in names]
     return children if known is None else [child for child in children if child[0].name != _SHAPE], known
 
-  def unflatten(known: tuple[Any, ...] | None, children: Sequence[Any]) -> CompositeTensor:
+  def unflatten(known: tuple[Any, ...] | None, children: Iterable[Any]) -> CompositeTensor:
     if known is None:
       return kind(*children)
     left = iter(children)

@@ -7,13 +7,16 @@ JAX dimension expressions; numpy's elementwise operators, `concatenate` and inde
 
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module.lax_extras import stack_dims
+
+if TYPE_CHECKING:
+  from typing_extensions import TypeIs
 
 __all__ = [
   "SIZE_MARKER",
@@ -66,7 +69,7 @@ UNCONVERTED_MARKER = _UnconvertedMarker()
 Unconverted = Annotated[Value, UNCONVERTED_MARKER]
 
 
-def is_known(value: Value) -> bool:
+def is_known(value: Value) -> "TypeIs[np.ndarray]":
   """Returns whether `value` is known while tracing.
 
   Example:

@@ -103,7 +103,7 @@ def concat_offset(concat_dim: Static[int], shape: list[Array]) -> list[Array]:
     return list(jnp.zeros_like(shapes).at[:, axis].set(before))
   first = np.asarray(shape[0])
   axis = canonical_axis("ConcatOffset", concat_dim, first.shape[0])
-  offsets = []
+  offsets: list[Array] = []
   total: Any = 0
   for dims in map(np.asarray, shape):
     if len(dims) != len(first) or any(a != b for i, (a, b) in enumerate(zip(dims, first, strict=True)) if i != axis):
@@ -177,7 +177,7 @@ def _split(x: Array, sizes: list[Any], axis: int) -> list[Array]:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
   if all(isinstance(s, int) for s in (*sizes, x.shape[axis])):
     return list(lax.split(x, sizes, axis))
-  parts = []
+  parts: list[Array] = []
   start: Any = 0
   for size in sizes:
     parts.append(lax.slice_in_dim(x, start, start + size, axis=axis))

@@ -1,5 +1,7 @@
 """Reversal and rotation along axes: ReverseV2, ReverseSequence, Roll."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -77,7 +79,9 @@ def roll(input: Array, shift: Array, axis: Static[tuple[int, ...]]) -> Array:
     Same shape and dtype as `input`.
   """
   axes = [canonical_axis("Roll", a, input.ndim) for a in axis]
-  shifts = [int(s) for s in np.reshape(shift, -1)] if is_known(shift) else list(jnp.reshape(shift, -1))
+  shifts: Sequence[Array | int] = (
+    [int(s) for s in np.reshape(shift, -1)] if is_known(shift) else list(jnp.reshape(shift, -1))
+  )
   for amount, position in zip(shifts, axes, strict=True):
     input = jnp.roll(input, amount, position)
   return input

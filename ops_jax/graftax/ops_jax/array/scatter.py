@@ -149,7 +149,7 @@ def _at(x: jax.Array, indices: Array) -> Any:
   return x.at[tuple(indices[..., k] for k in range(indices.shape[-1]))]
 
 
-def _at_fill(x: Array, indices: Array) -> Array:
+def _at_fill(x: jax.Array, indices: Array) -> jax.Array:
   return _at(x, indices).get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
@@ -167,17 +167,17 @@ def _coordinates(op: str, indices: Array, updates: Array, shape: tuple[Any, ...]
 def _shared_partials(function: Any) -> Any:
   """Returns the derivatives of a scattered extremum: every value equal to the result gets an even share."""
 
-  def shares(z: Array, tensor: Array, indices: Array, updates: Array) -> tuple[Array, Array, Array]:
+  def shares(z: jax.Array, tensor: Array, indices: Array, updates: Array) -> tuple[Array, Array, Array]:
     from_tensor = (tensor == z).astype(z.dtype)
     from_updates = (updates == _at_fill(z, indices)).astype(z.dtype)
     count = _at(from_tensor, indices).add(from_updates, mode="drop", wrap_negative_indices=False)
     return from_tensor, from_updates, jnp.maximum(count, 1)
 
-  def partial_tensor(t: Array, z: Array, tensor: Array, indices: Array, updates: Array) -> Array:
+  def partial_tensor(t: Array, z: jax.Array, tensor: Array, indices: Array, updates: Array) -> Array:
     from_tensor, _, count = shares(z, tensor, indices, updates)
     return t * from_tensor / count
 
-  def partial_updates(t: Array, z: Array, tensor: Array, indices: Array, updates: Array) -> Array:
+  def partial_updates(t: Array, z: jax.Array, tensor: Array, indices: Array, updates: Array) -> Array:
     _, from_updates, count = shares(z, tensor, indices, updates)
     total = _at(jnp.zeros_like(z), indices).add(t * from_updates, mode="drop", wrap_negative_indices=False)
     return total / count

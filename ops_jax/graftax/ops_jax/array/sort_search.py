@@ -142,7 +142,7 @@ def nth_element(input: Array, n: Array, *, reverse: bool = False) -> Array:
 
 
 @register("InTopKV2", ignores=("T",))
-def in_top_k_v2(predictions: Array, targets: Array, k: Array) -> Array:
+def in_top_k_v2(predictions: Array, targets: Array, k: Array | int) -> Array:
   """Returns whether fewer than `k` classes are predicted above the target.
 
   A class that ties with the target does not count as above it.

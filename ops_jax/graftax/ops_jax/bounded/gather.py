@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axis
-from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.array.gather import gather_nd as dense_gather_nd
 from graftax.ops_jax.array.gather import gather_v2
 from graftax.ops_jax.bounded.masks import (
@@ -74,7 +74,7 @@ def _with_common_batch(
   return p, i, lengths
 
 
-def checked_positions(positions: Array, length: jax.Array | None) -> Array:
+def checked_positions(positions: jax.Array, length: jax.Array | None) -> jax.Array:
   """Returns positions with those from a length on moved out of range."""
   if length is None:
     return positions
@@ -117,7 +117,7 @@ def resource_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Valu
   return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, i.may_overflow)]
 
 
-def checked_coordinates(coordinates: Array, lengths: Sequence[jax.Array | None]) -> Array:
+def checked_coordinates(coordinates: jax.Array, lengths: Sequence[jax.Array | None]) -> jax.Array:
   """Returns coordinates of which those from a length on are out of range."""
   if all(length is None for length in lengths):
     return coordinates

@@ -12,11 +12,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.integer_facts import IntegerFacts
 from graftax.ops_jax._core.numeric import invalid
-from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
 
 __all__ = [
@@ -54,12 +55,12 @@ def with_lengths_along(value: BoundedArray, axes: Collection[int]) -> BoundedArr
   return BoundedArray(value.padded, lengths, value.may_overflow)
 
 
-def along(vector: Array, axis: int, rank: int) -> Array:
+def along(vector: jax.Array, axis: int, rank: int) -> jax.Array:
   """Returns a vector as an array of rank `rank`, laid along one axis."""
   return vector.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-def row_mask(length: jax.Array, size: int) -> jax.Array:
+def row_mask(length: jax.Array | np.int32, size: int) -> jax.Array:
   """Returns which of `size` positions are below a length."""
   return jnp.arange(size, dtype=jnp.int32) < length
 
@@ -91,7 +92,7 @@ def filled(value: BoundedArray, fill: Any, axes: Sequence[int] | None = None) ->
   return jnp.where(mask, value.padded, jnp.asarray(fill, value.padded.dtype))
 
 
-def guarded(x: Array, mask: jax.Array | None) -> Array:
+def guarded(x: jax.Array, mask: jax.Array | None) -> jax.Array:
   """Returns `x`; no derivative passes to it from elements outside of the mask, not even NaN."""
   if mask is None or not jnp.issubdtype(x.dtype, jnp.inexact):
     return x
@@ -110,7 +111,7 @@ def any_overflow(*values: Value) -> jax.Array | None:
   return None if not found else jnp.any(jnp.stack(found))
 
 
-def poisoned(x: Array, is_bad: jax.Array | None) -> Array:
+def poisoned(x: jax.Array, is_bad: jax.Array | None) -> jax.Array:
   """Returns `x`, or if the condition holds NaN, the least signed or greatest unsigned integers, or true.
 
   If it holds, derivatives are NaN, too.
@@ -120,7 +121,7 @@ def poisoned(x: Array, is_bad: jax.Array | None) -> Array:
   return _poisoned_float(x, is_bad) if jnp.issubdtype(x.dtype, jnp.inexact) else _marked(x, is_bad)
 
 
-def with_poisoned_derivative(x: Array, is_bad: jax.Array | None) -> Array:
+def with_poisoned_derivative(x: jax.Array, is_bad: jax.Array | None) -> jax.Array:
   """Returns `x`, whose derivatives are NaN if the condition holds.
 
   Gathers at positions out of range pass no derivative to what they gather from, so that it would be zero.
@@ -128,32 +129,36 @@ def with_poisoned_derivative(x: Array, is_bad: jax.Array | None) -> Array:
   return x if is_bad is None or not jnp.issubdtype(x.dtype, jnp.inexact) else _same_float(x, is_bad)
 
 
-def _marked(x: Array, is_bad: jax.Array) -> Array:
+def _marked(x: jax.Array, is_bad: jax.Array) -> jax.Array:
   return jnp.where(is_bad, jnp.asarray(invalid(x.dtype), x.dtype), x)
 
 
-def _poisoned_tangent(x: Array, is_bad: jax.Array, tangent: Array) -> Array:
+def _poisoned_tangent(x: jax.Array, is_bad: jax.Array, tangent: jax.Array) -> jax.Array:
   # A product, because a derivative of `where` would be zero if the condition holds.
   return tangent * _marked(jnp.ones_like(x), is_bad)
 
 
 @jax.custom_jvp
-def _poisoned_float(x: Array, is_bad: jax.Array) -> Array:
+def _poisoned_float(x: jax.Array, is_bad: jax.Array) -> jax.Array:
   return _marked(x, is_bad)
 
 
 @_poisoned_float.defjvp
-def _poisoned_float_jvp(primals: tuple[Array, jax.Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+def _poisoned_float_jvp(
+  primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, Any]
+) -> tuple[jax.Array, jax.Array]:
   return _poisoned_float(*primals), _poisoned_tangent(*primals, tangents[0])
 
 
 @jax.custom_jvp
-def _same_float(x: Array, is_bad: jax.Array) -> Array:
+def _same_float(x: jax.Array, is_bad: jax.Array) -> jax.Array:
   return x
 
 
 @_same_float.defjvp
-def _same_float_jvp(primals: tuple[Array, jax.Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+def _same_float_jvp(
+  primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, Any]
+) -> tuple[jax.Array, jax.Array]:
   return _same_float(*primals), _poisoned_tangent(*primals, tangents[0])
 
 
@@ -162,7 +167,7 @@ def checked_length(length: jax.Array, is_bad: jax.Array | None) -> jax.Array:
   return length if is_bad is None else jnp.where(is_bad, INVALID_LENGTH, length)
 
 
-def resized(x: Array, axis: int, size: int) -> jax.Array:
+def resized(x: jax.Array, axis: int, size: int) -> jax.Array:
   """Returns an array cut or padded with zeros at the end of an axis."""
   if x.shape[axis] >= size:
     return lax.slice_in_dim(jnp.asarray(x), 0, size, axis=axis)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 
-from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.concat_split import fitted_except
 from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
@@ -70,7 +71,7 @@ def _common_rows(call: BoundedCall, parts: Sequence[BoundedArray]) -> BoundedArr
   return BoundedArray(common[0].padded, common[0].lengths, any(first.may_overflow for first in common))
 
 
-def _of_rows(call: BoundedCall, output: Array, common: BoundedArray) -> Value:
+def _of_rows(call: BoundedCall, output: jax.Array, common: BoundedArray) -> Value:
   """Returns an output whose rows are those of the inputs, with their number."""
   if output.shape[0] != common.padded.shape[0]:
     call.refuse(f"its result has {output.shape[0]} rows instead of {common.padded.shape[0]}")

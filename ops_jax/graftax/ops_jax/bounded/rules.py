@@ -65,7 +65,7 @@ class BoundedCall:
     """Returns an input as a padded array with `neutral` in place of the padding."""
     return filled(as_bounded(value), neutral)
 
-  def marked(self, result: Array, *inputs: Value) -> Array:
+  def marked(self, result: jax.Array, *inputs: Value) -> jax.Array:
     """Returns a result of inputs; NaN, an extreme integer or true if the data of an input exceeded a bound."""
     return poisoned(result, any_overflow(*inputs))
 

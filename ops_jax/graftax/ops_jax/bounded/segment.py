@@ -47,7 +47,7 @@ def sorted_segment(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value
   i, d = in_step(call, as_bounded(inputs[1]), as_bounded(inputs[0]), 1)
   labels = filled(i, -1)
   count, bound, may_overflow = _num_segments(call, labels)
-  result = sorted_segments(call.node.op, d.padded, labels, bound)
+  result = jnp.asarray(sorted_segments(call.node.op, d.padded, labels, bound))
   return [finished(call, result, (count, *d.lengths[1:]), (i, d), may_overflow)]
 
 

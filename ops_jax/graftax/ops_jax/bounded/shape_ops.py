@@ -147,7 +147,7 @@ def _kept_axes(
   for own, new in zip(bounded, ranks, strict=True):
     size, length = old[own]
     entry = others[new]
-    if entry is not None and call.facts.entries(length)[0].distance(entry) != 0:
+    if entry is not None and length is not None and call.facts.entries(length)[0].distance(entry) != 0:
       return None
     known = [_offset(e) for e in others[new_start:new]]
     if math.prod(dim for dim, _ in old[start:own]) != math.prod(known):

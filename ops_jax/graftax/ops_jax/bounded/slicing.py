@@ -10,7 +10,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.integer_facts import Affine
-from graftax.ops_jax._core.values import Array, Value
+from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
   along,
@@ -99,8 +99,8 @@ def _cut_box(cutter: _Cutter, axis: int, begin: Affine, size: Affine, dim: Affin
     size = rest
   elif not size.is_known and not call.facts.is_never_negative(size):
     value = jnp.asarray(size.value(), jnp.int32)
-    length = jnp.where(value == -1, jnp.asarray(rest.value(), jnp.int32), value)
-    size = Affine(((length, 1),), 0)
+    wanted = jnp.where(value == -1, jnp.asarray(rest.value(), jnp.int32), value)
+    size = Affine(((wanted, 1),), 0)
   bound, length, may_overflow = bounded_size(call, size, max(natural, 0))
   if not rest.is_known or not size.is_known:
     fits = jnp.asarray(begin.value() >= 0) & (jnp.asarray(rest.plus(size, -1).value()) >= 0)
@@ -241,7 +241,7 @@ def pad(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   return [call.made(result, lengths, may_overflow)]
 
 
-def _invalid_if(call: BoundedCall, is_bad: Array, length: jax.Array) -> jax.Array:
+def _invalid_if(call: BoundedCall, is_bad: jax.Array, length: jax.Array) -> jax.Array:
   checked = checked_length(length, is_bad)
   call.facts.with_entries(checked, call.facts.entries(length))
   return checked

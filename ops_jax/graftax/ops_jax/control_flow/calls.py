@@ -46,7 +46,7 @@ def symbolic_gradient(
   wanted = [i for i, x in enumerate(args) if jnp.issubdtype(x.dtype, jnp.inexact)]
 
   def function(*values: Array) -> list[Array]:
-    filled = list(args)
+    filled: list[Array] = list(args)
     for i, value in zip(wanted, values, strict=True):
       filled[i] = value
     results, _ = pure.apply(state, filled, ctx.key)

@@ -302,7 +302,7 @@ class _Loop:
     """Runs the loop as a `while_loop` with derivatives in every mode; lists get room for `room` iterations."""
     from graftax.xla_call_module.lax_extras import while_loop  # Importing it takes long, and few graphs need it.
 
-    def keep_going(carry: Any) -> Array:
+    def keep_going(carry: Any) -> Array | np.bool_:
       number, inner = carry
       return self._holds(cond, inner, number)
 
@@ -330,7 +330,7 @@ class _Loop:
       )
     return self._finish(_valid_unless(unfinished, carry), lists, None)
 
-  def _holds(self, cond: _Condition, carry: Any, number: Value) -> Array:
+  def _holds(self, cond: _Condition, carry: Any, number: Value) -> Array | np.bool_:
     values, state = carry
     written = dict(zip(self.body.written, state, strict=True))
     (condition,) = cond(written, self._all_variables(values, {}), self._key_at(number))
@@ -447,7 +447,7 @@ def _valid_unless(condition: Value, carry: Any) -> Any:
   )
 
 
-def _invalid_if(condition: Array, value: Array) -> Array:
+def _invalid_if(condition: jax.Array, value: jax.Array) -> jax.Array:
   """Returns `value`; if the condition holds, the result of a gather out of range: NaN, an extreme integer, or true."""
   if jnp.issubdtype(value.dtype, jax.dtypes.extended):
     return value

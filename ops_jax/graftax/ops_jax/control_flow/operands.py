@@ -18,7 +18,7 @@ from graftax.ops_jax.int64_pairs.pairs import Int64Pair, as_int64_pair, to_jax_e
 __all__ = ["as_operand", "as_operand_like", "truth", "wider_form"]
 
 
-def truth(value: Value) -> Array:
+def truth(value: Value) -> Array | np.bool_:
   """Returns a condition as a bool scalar: whether a scalar is not zero, or another array is not empty."""
   if is_bounded(value):
     return jnp.all(jnp.stack([n > 0 for n in value.lengths if n is not None])) & bool(value.padded.size)

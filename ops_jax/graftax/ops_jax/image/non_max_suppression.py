@@ -45,7 +45,7 @@ def overlap_with(boxes: Array) -> _Similarity:
 
 def select_boxes(
   scores: Array, similarity: _Similarity, count: int, threshold: Any, score_threshold: Any, sigma: Any = None
-) -> tuple[Array, Array, Array]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
   """Returns chosen boxes, best first: indices and scores `[count]`, padded with zeros, and their number.
 
   Args:
@@ -162,6 +162,7 @@ def non_max_suppression_v4(
   if not pad_to_max_output_size:
     _need_values("NonMaxSuppressionV4", boxes, scores)
   boxes, scores = jnp.asarray(boxes), jnp.asarray(scores)
+  indices: Array
   indices, _, num_chosen = select_boxes(scores, overlap_with(boxes), max_output_size, iou_threshold, score_threshold)
   if not pad_to_max_output_size:
     (indices,) = _cut("NonMaxSuppressionV4", num_chosen, indices)
@@ -204,6 +205,8 @@ def non_max_suppression_v5(
   if not pad_to_max_output_size:
     _need_values("NonMaxSuppressionV5", boxes, scores)
   boxes, scores = jnp.asarray(boxes), jnp.asarray(scores)
+  indices: Array
+  chosen_scores: Array
   indices, chosen_scores, num_chosen = select_boxes(
     scores, overlap_with(boxes), max_output_size, iou_threshold, score_threshold, jnp.asarray(soft_nms_sigma)
   )

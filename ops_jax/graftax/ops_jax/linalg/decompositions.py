@@ -41,7 +41,7 @@ def from_lower_triangle(x: Array) -> jax.Array:
 
 
 @jax.custom_jvp
-def _value_with_other_derivative(value: Array, source: Array) -> Array:
+def _value_with_other_derivative(value: jax.Array, source: jax.Array) -> jax.Array:
   """Returns `value`, differentiated as if it were `source`."""
   del source
   return value

@@ -1,5 +1,6 @@
 """Sums of products by subscript equations: Einsum, XlaEinsum."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -83,7 +84,7 @@ def _labels(term: str) -> list[str]:
   return [*before, *([dots] if dots else []), *after]
 
 
-def _check_sizes(equation: str, terms: list[str], operands: list[Array]) -> dict[str, Any]:
+def _check_sizes(equation: str, terms: list[str], operands: Sequence[Array]) -> dict[str, Any]:
   """Returns the sizes of the labels."""
   # jnp.einsum lets axes of size 1 broadcast under an ordinary label; TensorFlow raises an error.
   sizes: dict[str, Any] = {}
@@ -107,7 +108,7 @@ def _check_sizes(equation: str, terms: list[str], operands: list[Array]) -> dict
   return sizes
 
 
-def _einsum(equation: str, left: str, output: list[str], operands: list[Array]) -> Array:
+def _einsum(equation: str, left: str, output: list[str], operands: Sequence[Array]) -> Array:
   try:
     return jnp.einsum(f"{left}->{''.join(output)}", *operands)
   except (TypeError, ValueError) as e:

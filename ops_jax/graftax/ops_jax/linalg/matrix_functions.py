@@ -105,11 +105,11 @@ def matrix_logarithm(input: Array) -> Array:
   triangle, vectors = _complex_schur(x)
   identity = jnp.eye(x.shape[-1], dtype=x.dtype)
 
-  def is_far(state: tuple[Array, Array]) -> Array:
+  def is_far(state: tuple[jax.Array, jax.Array]) -> jax.Array:
     root, num_roots = state
     return (jnp.max(jnp.abs(root - identity)) > _NEAR_IDENTITY / x.shape[-1]) & (num_roots < _MAX_ROOTS)
 
-  def take_root(state: tuple[Array, Array]) -> tuple[Array, Array]:
+  def take_root(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
     root, num_roots = state
     return _triangular_root(root), num_roots + 1
 
@@ -135,13 +135,13 @@ def _logarithm_near_identity(x: Array) -> Array:
   return total
 
 
-def _complex_schur(x: Array) -> tuple[Array, Array]:
+def _complex_schur(x: Array) -> tuple[jax.Array, jax.Array]:
   """Returns the upper triangular factor and the unitary vectors."""
   complex_x = x.astype(jnp.result_type(x.dtype, np.complex64))
   return jax.lax.linalg.schur(complex_x)
 
 
-def _triangular_root(triangle: Array) -> Array:
+def _triangular_root(triangle: jax.Array) -> jax.Array:
   """Computes the square root of an upper triangular matrix, superdiagonal by superdiagonal."""
   size = triangle.shape[-1]
   diagonal = jnp.sqrt(jnp.diagonal(triangle, axis1=-2, axis2=-1))

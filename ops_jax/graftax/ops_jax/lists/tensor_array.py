@@ -198,7 +198,7 @@ def tensor_array_split_v3(
 
 
 @register("TensorArraySizeV3")
-def tensor_array_size_v3(ctx: Context, handle: TensorArrayHandle, flow_in: TensorList) -> Array:
+def tensor_array_size_v3(ctx: Context, handle: TensorArrayHandle, flow_in: TensorList) -> Array | np.int32:
   """Returns the number of elements, int32.
 
   Source op: `tf.raw_ops.TensorArraySizeV3`.

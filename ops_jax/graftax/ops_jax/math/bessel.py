@@ -8,6 +8,7 @@ amplitudes `P` and `x Q` of `sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phas
 import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
@@ -35,7 +36,7 @@ __all__ = [
 _SMALL_LIMIT, _MODIFIED_LIMIT = 8.0, 2.0
 
 
-def _chebyshev(coefficients: np.ndarray, t: Array) -> Array:
+def _chebyshev(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
   """Returns the series at `t` in [-1, 1], by Clenshaw's recurrence."""
   kept = np.flatnonzero(np.abs(coefficients) > np.abs(coefficients).max() * float(jnp.finfo(t.dtype).eps) / 16)[-1] + 1
   current, previous = jnp.zeros_like(t), jnp.zeros_like(t)
@@ -44,7 +45,7 @@ def _chebyshev(coefficients: np.ndarray, t: Array) -> Array:
   return t * current - previous + np.asarray(coefficients[0], t.dtype)
 
 
-def _small(coefficients: np.ndarray, x: Array, limit: float) -> Array:
+def _small(coefficients: np.ndarray, x: Array, limit: float) -> jax.Array:
   x = jnp.minimum(jnp.abs(x), limit)
   return _chebyshev(coefficients, 2 * x * x / (limit * limit) - 1)
 

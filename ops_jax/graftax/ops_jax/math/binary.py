@@ -6,6 +6,7 @@ hold symbolic dimensions.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -325,11 +326,12 @@ def _truncate(x: Array) -> Array:
   return jnp.where(x < 0, lax.ceil(x), lax.floor(x))
 
 
-def _np_maximum(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+# Any: the result for two scalars is a dimension, whose class is private in JAX.
+def _np_maximum(x: np.ndarray, y: np.ndarray) -> Any:
   return _max_dims(x, y) if x.dtype == object or y.dtype == object else np.maximum(x, y)
 
 
-def _np_minimum(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _np_minimum(x: np.ndarray, y: np.ndarray) -> Any:
   return _min_dims(x, y) if x.dtype == object or y.dtype == object else np.minimum(x, y)
 
 

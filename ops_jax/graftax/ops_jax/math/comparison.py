@@ -34,7 +34,7 @@ __all__ = [
 
 
 @register("Equal", ignores=("T",), symbolic=True)
-def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array:
+def equal(x: Array, y: Array, *, incompatible_shape_error: bool = True) -> Array | np.bool_:
   """Returns `x == y` elementwise.
 
   Source op: `tf.raw_ops.Equal`.

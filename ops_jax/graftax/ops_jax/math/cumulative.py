@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -70,7 +71,7 @@ def cumulative_logsumexp(x: Array, axis: Static[int], *, exclusive: bool = False
   return lax.cumlogsumexp(_shifted(jnp.asarray(x), axis, -np.inf, exclusive, reverse), axis, reverse=reverse)
 
 
-def _shifted(x: Array, axis: int, fill: Any, exclusive: bool, reverse: bool) -> Array:
+def _shifted(x: jax.Array, axis: int, fill: Any, exclusive: bool, reverse: bool) -> jax.Array:
   if not exclusive:
     return x
   config = [(0, 0, 0)] * x.ndim

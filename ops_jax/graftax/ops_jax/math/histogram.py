@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -102,7 +103,7 @@ def histogram_fixed_width(values: Array, value_range: Array, nbins: StaticSize, 
   return jnp.zeros(nbins, canonical_dtype(dtype)).at[bins].add(1)
 
 
-def _bins(values: Array, low: Array, high: Array, nbins: int) -> Array:
+def _bins(values: jax.Array, low: Array, high: Array, nbins: int) -> jax.Array:
   """Returns the bin of each value, computed in float64 like TensorFlow if 64-bit types are on."""
   wide = canonical_dtype(np.float64)
   low, high = low.astype(wide), high.astype(wide)

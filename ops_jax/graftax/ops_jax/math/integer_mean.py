@@ -46,7 +46,7 @@ def integer_mean(x: Array, axes: tuple[int, ...], keep_dims: bool, num_elements:
   return lax.expand_dims(mean, axes) if keep_dims else mean
 
 
-def _mean_by_words(x: Array, axes: tuple[int, ...], count: Any, is_signed: bool) -> Array:
+def _mean_by_words(x: jax.Array, axes: tuple[int, ...], count: Any, is_signed: bool) -> jax.Array:
   """Computes the mean by a sum of two 32-bit words and a long division, as uint32 that wraps."""
   if is_signed:
     x = x.astype(np.int32)

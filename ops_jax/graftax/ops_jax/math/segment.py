@@ -201,12 +201,12 @@ def _initial(rows: Array, num_segments: int, value: Any) -> jax.Array:
   return jnp.full((num_segments, *rows.shape[1:]), value, rows.dtype)
 
 
-def _scatter(target: jax.Array, ids: Array, method: str, rows: Array) -> Array:
+def _scatter(target: jax.Array, ids: Array, method: str, rows: Array) -> jax.Array:
   return getattr(target.at[ids], method)(rows, mode="drop", wrap_negative_indices=False)
 
 
-def _take(segments: jax.Array, ids: Array, fill_value: Any = 0) -> Array:
-  return segments.at[ids].get(mode="fill", fill_value=fill_value, wrap_negative_indices=False)
+def _take(segments: Array, ids: Array, fill_value: Any = 0) -> jax.Array:
+  return jnp.asarray(segments).at[ids].get(mode="fill", fill_value=fill_value, wrap_negative_indices=False)
 
 
 def _segment_sum(rows: Array, ids: Array, num_segments: int) -> Array:

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def with_derivative(
-  function: Callable[[Array], Array], derivative: Callable[[Array, Array], Array], x: Array
+  function: Callable[[jax.Array], Array], derivative: Callable[[jax.Array, jax.Array], Array], x: Array
 ) -> jax.Array:
   """Evaluates an elementwise function that is differentiated by a formula; 16-bit types are computed in float32.
 
@@ -45,10 +45,10 @@ def with_derivative(
   x = jnp.asarray(x)
 
   @jax.custom_jvp
-  def evaluate(x: Array) -> Array:
+  def evaluate(x: jax.Array) -> jax.Array:
     return _in_float32(function, x)
 
-  def evaluate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+  def evaluate_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
     y = evaluate(*primals)
     return y, tangents[0] * derivative(primals[0], y).astype(y.dtype)
 
@@ -60,7 +60,7 @@ def _in_float32(function: Callable[..., Array], *args: Array) -> jax.Array:
   operands = jnp.broadcast_arrays(*map(jnp.asarray, args))
   dtype = operands[0].dtype
   wide = np.float32 if dtype.itemsize == 2 else dtype
-  return function(*[x.astype(wide) for x in operands]).astype(dtype)
+  return jnp.asarray(function(*[x.astype(wide) for x in operands])).astype(dtype)
 
 
 @register("Lgamma", ignores=("T",))
@@ -362,7 +362,7 @@ def _expint_series(x: Array) -> jax.Array:
   # log(x) + gamma + the sum of x^k / (k k!), from the inside out: x (1 + x/2 (1/2 + x/3 (1/3 + ...))).
   x = jnp.minimum(x, _EXPINT_LARGE)
 
-  def add(i: Array, inner: jax.Array) -> jax.Array:
+  def add(i: jax.Array, inner: jax.Array) -> jax.Array:
     k = (_EXPINT_TERMS - i).astype(x.dtype)
     return 1 / k + x / (k + 1) * inner
 

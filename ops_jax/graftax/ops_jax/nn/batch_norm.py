@@ -1,6 +1,6 @@
 """Batch normalization: FusedBatchNorm in all versions, and its gradient."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, Unpack
 
 import jax
@@ -116,7 +116,7 @@ def fused_batch_norm_v3(
 
 
 def _running_statistics(
-  x: Array, axes: _Axes, batch: list[Array], running: tuple[Array, Array], factor: float
+  x: Array, axes: _Axes, batch: Sequence[Array], running: tuple[Array, Array], factor: float
 ) -> list[Array]:
   count = jnp.asarray(1.0, jnp.float32)
   for axis in axes:

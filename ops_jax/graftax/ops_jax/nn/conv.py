@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Unpack
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -16,7 +17,7 @@ from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, layo
 __all__ = ["conv", "conv2d", "conv3d", "convolve"]
 
 
-def convolve(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+def convolve(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> Array:
   """Convolves `x` with `kernel`, in groups if the kernel has fewer input channels than `x`.
 
   Args:

@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 _Shape = Sequence[Any]
-_Form = Callable[[Array, Array, Window, Layout], Array]
+_Form = Callable[[jax.Array, jax.Array, Window, Layout], Array]
 
 
-def _transposed(op: str, linear: Callable[[Array], Array], shape: _Shape, out_backprop: Array) -> Array:
+def _transposed(op: str, linear: Callable[[jax.Array], Array], shape: _Shape, out_backprop: Array) -> Array:
   """Applies the transpose of a linear function of an array of `shape` to `out_backprop`."""
   spec = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
   expected = jax.eval_shape(linear, spec).shape
@@ -61,7 +61,7 @@ def _input_gradient(
 
 
 def _integer_input_gradient(
-  input_shape: _Shape, kernel: Array, out_backprop: Array, place: Layout, window: Window
+  input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: Window
 ) -> Array:
   # jax.linear_transpose does not support integers, so the transposed convolution is written out.
   groups = input_shape[place.channel_axis] // kernel.shape[-2]
@@ -106,18 +106,18 @@ def _filter_gradient(op: str, x: Any, filter_shape: _Shape, out_backprop: Any, *
 
 
 def _depthwise_input_gradient(
-  op: str, input_shape: _Shape, kernel: Array, out_backprop: Array, place: Layout, window: Window
+  op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: Window
 ) -> Array:
-  def of(form: _Form) -> Callable[[Array, Array], Array]:
+  def of(form: _Form) -> Callable[[jax.Array, jax.Array], Array]:
     return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel, window, place), input_shape, dy)
 
   return lax.platform_dependent(kernel, out_backprop, cpu=of(shifted_form), default=of(grouped_form))
 
 
 def _depthwise_filter_gradient(
-  op: str, x: Array, filter_shape: _Shape, out_backprop: Array, place: Layout, window: Window
+  op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: Window
 ) -> Array:
-  def of(form: _Form) -> Callable[[Array, Array], Array]:
+  def of(form: _Form) -> Callable[[jax.Array, jax.Array], Array]:
     return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel, window, place), filter_shape, dy)
 
   return lax.platform_dependent(x, out_backprop, cpu=of(shifted_form), default=of(grouped_form))

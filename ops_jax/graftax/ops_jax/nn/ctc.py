@@ -75,7 +75,7 @@ def _sequence_losses(
   emitted = jnp.take_along_axis(log_probabilities, states[None], axis=-1)
   start = jnp.where(jnp.arange(num_states) < 2, emitted[0], _LOG_ZERO)
 
-  def step(alpha: Array, item: tuple[Array, Array]) -> tuple[Array, None]:
+  def step(alpha: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
     time, emission = item
     before = jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=_LOG_ZERO)[:, :num_states]
     two_before = jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=_LOG_ZERO)[:, :num_states]

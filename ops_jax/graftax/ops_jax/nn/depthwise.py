@@ -2,6 +2,7 @@
 
 from typing import Unpack
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -14,7 +15,7 @@ from graftax.ops_jax.spatial.windows import Conv2DAttrs, Window, layout_and_wind
 __all__ = ["depthwise_conv2d_native", "depthwise_convolve", "grouped_form", "shifted_form"]
 
 
-def grouped_form(x: Array, kernel: Array, window: Window, place: Layout) -> Array:
+def grouped_form(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> Array:
   """Computes a depthwise convolution as a convolution with one group per channel; see `depthwise_convolve`."""
   *size, channels, multiplier = kernel.shape
   space = "".join(str(i) for i in range(len(size)))

@@ -241,7 +241,7 @@ class _Words:
     self._num_blocks += -(-num_words // 4)
     return words
 
-  def shuffled(self, size: int, num: int) -> np.ndarray:
+  def shuffled(self, size: int, num: int) -> Array:
     sizes = [size // num + (i < size % num) for i in range(num)]
     words = self._take(num)
     for i in range(num - 1):

@@ -83,13 +83,14 @@ def _summed_over_maxima(x: Array, values: Array, window: Window) -> Array:
   """Sums, for each window, the entries of `values` at all maxima of `x`; linear in `values`."""
   x = lax.stop_gradient(x)
   maximum = _reduced_maximum(x, window)
-  total = None
+  total: Array | None = None
   axes = range(x.ndim)
   for (_, view), (_, candidates) in zip(
     window_views(values, window, axes, 0), window_views(x, window, axes, lowest(x.dtype)), strict=True
   ):
     term = jnp.where(candidates == maximum, view, jnp.zeros((), values.dtype))
     total = term if total is None else total + term
+  assert total is not None, "internal: a window has at least one cell."
   return total
 
 
@@ -98,10 +99,11 @@ def _selected(x: Array, values: Array, window: Window) -> Array:
   if math.prod(window.size) > MAX_UNROLLED_CELLS:
     return jax.jvp(lambda x: _reduced_maximum(x, window), (lax.stop_gradient(x),), (values,))[1]
   index = _first_maximum(lax.stop_gradient(x), window)[1]
-  total = None
+  total: Array | None = None
   for number, (_, view) in enumerate(window_views(values, window, range(x.ndim), 0)):
     term = jnp.where(index == number, view, jnp.zeros((), values.dtype))
     total = term if total is None else total + term
+  assert total is not None, "internal: a window has at least one cell."
   return total
 
 

@@ -60,16 +60,17 @@ def _masks(x: Array, low: Array, high: Array, num_bits: int, narrow_range: bool)
 
 def _fake_quant(x: Any, low: Any, high: Any, num_bits: int, narrow_range: bool) -> Array:
   # A known range stays known inside of the functions with a derivative.
-  ends = (low, high) if namespace(low, high) is np else None
+  known = (low, high) if namespace(low, high) is np else None
 
   @jax.custom_jvp
   def quantize(x: Array, low: Array, high: Array) -> Array:
-    return _quantized(x, *(ends or (low, high)), num_bits, narrow_range)
+    low, high = known or (low, high)
+    return _quantized(x, low, high, num_bits, narrow_range)
 
   @quantize.defjvp
   def _jvp(primals: Any, tangents: Any) -> Any:
     x, low, high = primals
-    below, inside, above = _masks(x, *(ends or (low, high)), num_bits, narrow_range)
+    below, inside, above = _masks(x, *(known or (low, high)), num_bits, narrow_range)
     x_dot, low_dot, high_dot = tangents
     return quantize(*primals), inside * x_dot + below * low_dot + above * high_dot
 

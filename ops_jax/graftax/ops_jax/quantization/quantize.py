@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,7 +17,7 @@ __all__ = ["dequantize", "quantize_v2", "uniform_dequantize", "uniform_quantize"
 _MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
 
 
-def _along_axis(v: Array, x: Array, axis: int) -> Array:
+def _along_axis(v: jax.Array, x: Array, axis: int) -> jax.Array:
   return v if axis < 0 else v.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
 
 

@@ -183,6 +183,7 @@ def _sample(
   if unique and num_sampled > range_max:
     raise InvalidInputError(f"{op}: {num_sampled} different classes of {range_max}; expected at most as many as exist.")
   key = ctx.rng()
+  num_tries: jax.Array | int
   if unique:
     classes, num_tries = _distinct(key, draw, num_sampled, range_max)
   else:
@@ -199,7 +200,7 @@ def _sample(
 
 def _distinct(
   key: jax.Array, draw: Callable[[jax.Array], jax.Array], num_sampled: int, range_max: int
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array | int]:
   """Draws until `num_sampled` classes differ; returns these, and the number of draws."""
 
   def is_short(carry: Any) -> jax.Array:
@@ -213,6 +214,6 @@ def _distinct(
     count = count + (~is_drawn[new]).astype(np.int32)
     return is_drawn.at[new].set(True), classes.at[place].set(new.astype(np.int32), mode="drop"), count, num_tries + 1
 
-  start = (jnp.zeros(range_max, bool), jnp.zeros(num_sampled, np.int32), np.int32(0), np.int32(0))
+  start: tuple[Any, ...] = (jnp.zeros(range_max, bool), jnp.zeros(num_sampled, np.int32), np.int32(0), np.int32(0))
   _, classes, _, num_tries = jax.lax.while_loop(is_short, step, start)
   return classes, num_tries

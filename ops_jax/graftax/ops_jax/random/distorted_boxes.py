@@ -64,7 +64,11 @@ def sample_distorted_bounding_box(
 
 @register("SampleDistortedBoundingBoxV2", ignores=("T", "seed", "seed2"))
 def sample_distorted_bounding_box_v2(
-  ctx: Context, image_size: Array, bounding_boxes: Array, min_object_covered: Array, **attrs: Unpack[_Attrs]
+  ctx: Context,
+  image_size: Array,
+  bounding_boxes: Array,
+  min_object_covered: Array | np.float32,
+  **attrs: Unpack[_Attrs],
 ) -> _Crop:
   """Returns a random crop of an image that covers enough of one of the boxes.
 
@@ -120,7 +124,7 @@ def _objects(boxes: jax.Array, height: jax.Array, width: jax.Array, may_be_image
   return _Rectangle(*(boxes * scale).astype(np.int32).T)
 
 
-def _covers(crop: _Rectangle, objects: _Rectangle, least: Array) -> jax.Array:
+def _covers(crop: _Rectangle, objects: _Rectangle, least: Array | np.float32) -> jax.Array:
   """Returns whether the crop covers at least this part of an object that is not empty."""
   rows = jnp.minimum(crop.bottom, objects.bottom) - jnp.maximum(crop.top, objects.top)
   columns = jnp.minimum(crop.right, objects.right) - jnp.maximum(crop.left, objects.left)

@@ -36,7 +36,7 @@ class _Streams:
 
   start: Philox
 
-  def block(self, index: Array) -> tuple[Array, Array, Array, Array]:
+  def block(self, index: Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Returns the four words of block `index` (uint32, one for each number) of every stream."""
     return philox.blocks(philox.skip(self.start, (index, jnp.zeros_like(index))))
 

@@ -46,7 +46,7 @@ def uniform(generator: Philox, shape: tuple[int, ...], dtype: np.dtype) -> jax.A
   return _narrow_uniform(philox.random_uint32(generator, size), dtype).reshape(shape)
 
 
-def double_from_uint32(high: Array, low: Array) -> jax.Array:
+def double_from_uint32(high: jax.Array, low: jax.Array) -> jax.Array:
   """Returns a double in [0, 1) made of two uint32, or its leading 24 bits as float32 if `jax_enable_x64` is off."""
   if jax.config.jax_enable_x64:
     mantissa = (high & 0xFFFFF).astype(np.uint64) << 32 | low.astype(np.uint64)
@@ -54,7 +54,7 @@ def double_from_uint32(high: Array, low: Array) -> jax.Array:
   return ((high & 0xFFFFF) << 4 | low >> 28).astype(np.float32) * np.float32(2.0**-24)
 
 
-def _narrow_uniform(words: Array, dtype: np.dtype) -> jax.Array:
+def _narrow_uniform(words: jax.Array, dtype: np.dtype) -> jax.Array:
   bits = _MANTISSA_BITS[np.dtype(dtype)]
   return ((words & ((1 << bits) - 1)).astype(np.float32) * np.float32(2.0**-bits)).astype(dtype)
 
@@ -128,10 +128,10 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
   start = philox.skip(generator, (index << shift, index >> (32 - shift)))
   compute_dtype = canonical_dtype(np.float64 if dtype == np.float64 else np.float32)
 
-  def is_incomplete(state: tuple[Array, ...]) -> Array:
+  def is_incomplete(state: tuple[jax.Array, ...]) -> jax.Array:
     return jnp.any(state[1] < group)
 
-  def take_one_block(state: tuple[Array, ...]) -> tuple[Array, ...]:
+  def take_one_block(state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
     numbers, count, block_index = state
     block = philox.blocks(philox.skip(start, (block_index, jnp.zeros_like(block_index))))
     words = jnp.stack(jnp.broadcast_arrays(*block), axis=-1)
@@ -147,7 +147,7 @@ def truncated_normal(generator: Philox, shape: tuple[int, ...], dtype: np.dtype)
   return numbers.reshape(-1)[:size].astype(canonical_dtype(dtype)).reshape(shape)
 
 
-def _normal_pairs(words: Array, dtype: np.dtype) -> tuple[Array, Array]:
+def _normal_pairs(words: jax.Array, dtype: np.dtype) -> tuple[jax.Array, jax.Array]:
   """Returns two normal numbers from each 2 words (float64: 4) along the last axis, float32 (float64)."""
   if dtype == np.float64:
     quads = words.reshape(*words.shape[:-1], -1, 4)
@@ -158,14 +158,14 @@ def _normal_pairs(words: Array, dtype: np.dtype) -> tuple[Array, Array]:
   return box_muller(_narrow_uniform(pairs[..., 0], np.dtype(np.float32)), _angle(pairs[..., 1]))
 
 
-def box_muller(radial: Array, angle: Array) -> tuple[Array, Array]:
+def box_muller(radial: jax.Array, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Returns two normal numbers from a uniform number and an angle."""
   floor = np.asarray(_SMALLEST_LOG_ARGUMENT, radial.dtype)
   radius = jnp.sqrt(-2 * jnp.log(jnp.maximum(radial, floor)))
   return jnp.sin(angle) * radius, jnp.cos(angle) * radius
 
 
-def _angle(words: Array) -> jax.Array:
+def _angle(words: jax.Array) -> jax.Array:
   """Returns 2 pi times a uniform float32, rounded once, as TensorFlow's product in double precision is."""
   turns = words & 0x7FFFFF
   scale = np.float32(2.0**-23)

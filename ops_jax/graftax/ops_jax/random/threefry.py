@@ -149,7 +149,7 @@ def _joined(pair: Sequence[Array], shape: tuple[int, ...], axis: int) -> jax.Arr
   return jax.lax.slice_in_dim(jnp.stack(pair, axis=axis + 1).reshape(full), 0, shape[axis], axis=axis)
 
 
-def _random_halves(generator: ThreeFry, shape: tuple[int, ...]) -> tuple[Array, Array]:
+def _random_halves(generator: ThreeFry, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
   """Returns low and high halves of random 64-bit integers; each block of the generator is one integer."""
   halves = random_uint32(generator, (2 * math.prod(shape),)).reshape(-1, 2)
   return halves[:, 0].reshape(shape), halves[:, 1].reshape(shape)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+import jax
 import jax.numpy as jnp
 
 from graftax.ops_jax._core.errors import InvalidInputError
@@ -171,7 +172,7 @@ def _real_inverse(input: Array, fft_length: Sequence[int], axes: Sequence[int]) 
   return _along(jnp.fft.irfft, half, fft_length[-1:], axes[-1:])
 
 
-def _along(transform: Callable[..., Array], input: Array, lengths: Sequence[int], axes: Sequence[int]) -> Array:
+def _along(transform: Callable[..., jax.Array], input: Array, lengths: Sequence[int], axes: Sequence[int]) -> Array:
   output = jnp.asarray(input)
   for length, axis in zip(lengths, axes, strict=True):
     if length == 0 or math.prod(output.shape) == 0:
@@ -181,7 +182,7 @@ def _along(transform: Callable[..., Array], input: Array, lengths: Sequence[int]
   return output
 
 
-def _empty(transform: Callable[..., Array], input: Array, length: int, axis: int) -> Array:
+def _empty(transform: Callable[..., jax.Array], input: Array, length: int, axis: int) -> jax.Array:
   """Returns zeros of the shape that the transform of an empty array has."""
   shape = list(input.shape)
   shape[axis] = length // 2 + 1 if transform is jnp.fft.rfft and length else length

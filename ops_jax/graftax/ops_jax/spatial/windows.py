@@ -207,7 +207,7 @@ def _padding_pairs(
   if padding not in ("SAME", "VALID"):
     raise UnsupportedAttrError(f"{op}: padding={padding!r} is not supported; expected 'SAME', 'VALID' or 'EXPLICIT'.")
   # SAME puts the odd padding cell at the end, in TensorFlow as in JAX.
-  return tuple(map(tuple, lax.padtype_to_pads(place.spatial(input_shape), extents, strides, padding)))
+  return tuple((low, high) for low, high in lax.padtype_to_pads(place.spatial(input_shape), extents, strides, padding))
 
 
 def _spatial(op: str, what: str, place: Layout, values: Sequence[int]) -> tuple[int, ...]:
@@ -293,7 +293,7 @@ def window_views(x: Array, window: Window, axes: Sequence[int], fill: Any) -> It
     yield cell, view
 
 
-def _every(x: Array, stride: int, count: Any, axis: int) -> Array:
+def _every(x: jax.Array, stride: int, count: Any, axis: int) -> jax.Array:
   """Returns every `stride`-th element of a symbolic dimension; JAX cannot transpose a slice with such steps."""
   split = x.reshape(*x.shape[:axis], count, stride, *x.shape[axis + 1 :])
   return lax.index_in_dim(split, 0, axis + 1, keepdims=False)

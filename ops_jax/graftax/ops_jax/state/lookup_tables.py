@@ -75,7 +75,7 @@ def lookup_table_find(table_handle: LookupTable, keys: Array, default_value: Arr
 
 
 @register("LookupTableSize", "LookupTableSizeV2")
-def lookup_table_size(table_handle: LookupTable) -> Array:
+def lookup_table_size(table_handle: LookupTable) -> np.int64:
   """Returns the number of keys, an int64 scalar.
 
   Source op: `tf.raw_ops.LookupTableSizeV2`.

@@ -53,7 +53,7 @@ def assign_sub(ctx: Context, ref: ResourceHandle, value: Array) -> ResourceHandl
 
 
 @register("IsVariableInitialized", ignores=("dtype",))
-def is_variable_initialized(ctx: Context, ref: ResourceHandle) -> Array:
+def is_variable_initialized(ctx: Context, ref: ResourceHandle) -> np.bool_:
   """Returns true: every variable of a converted function has a value.
 
   Source op: `tf.raw_ops.IsVariableInitialized`.

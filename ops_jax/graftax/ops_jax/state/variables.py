@@ -75,7 +75,7 @@ def variable_shape(ctx: Context, input: ResourceHandle, *, out_type: np.dtype) -
 
 
 @register("VarIsInitializedOp")
-def var_is_initialized_op(ctx: Context, resource: ResourceHandle) -> Array:
+def var_is_initialized_op(ctx: Context, resource: ResourceHandle) -> np.bool_:
   """Returns true: every variable of a converted function has a value.
 
   Source op: `tf.raw_ops.VarIsInitializedOp`.

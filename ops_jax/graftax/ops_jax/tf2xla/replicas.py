@@ -29,7 +29,7 @@ _REPLICATED, _MAXIMAL, _OTHER = 0, 1, 3
 
 
 @register("XlaReplicaId")
-def xla_replica_id() -> Array:
+def xla_replica_id() -> np.int32:
   """Returns 0, int32, the number of the only replica.
 
   Source op: `XlaReplicaId` (tf2xla).

@@ -42,7 +42,8 @@ def xla_key_value_sort(keys: Array, values: Array) -> tuple[Array, Array]:
   Returns:
     Keys and values in order; the order of equal keys is kept.
   """
-  return tuple(jax.lax.sort((jnp.asarray(keys), jnp.asarray(values)), dimension=-1, num_keys=1))
+  in_order, moved = jax.lax.sort((jnp.asarray(keys), jnp.asarray(values)), dimension=-1, num_keys=1)
+  return in_order, moved
 
 
 @register("XlaVariadicSort", ignores=("T",))

@@ -340,6 +340,8 @@ def with_element(value: TensorList, element: Any) -> TensorList:
 
 
 def _same(first: Any, second: Any) -> bool:
+  first_tree: object
+  second_tree: object
   first_leaves, first_tree = jax.tree.flatten(first)
   second_leaves, second_tree = jax.tree.flatten(second)
   return first_tree == second_tree and [leaf.shape for leaf in first_leaves] == [leaf.shape for leaf in second_leaves]

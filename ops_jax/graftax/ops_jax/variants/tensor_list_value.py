@@ -153,7 +153,7 @@ class TensorList:
     return dataclasses.replace(self.with_capacity(length), length=length, peak=larger(self.peak, length))
 
 
-def declared_shape(shape: Value) -> tuple[int | None, ...] | None:
+def declared_shape(shape: Value) -> tuple[Any, ...] | None:
   """Returns an `element_shape` input as a tuple: None for an unknown rank (a negative scalar), None entries for -1."""
   if isinstance(shape, jax.core.Tracer):
     return None

@@ -105,7 +105,7 @@ def make_auto_batching_function(input_signature: Sequence[Any]) -> Any:
       _primary(tf, leaf, size) if is_primary else _repeated(tf, leaf, size, spec.name)
       for leaf, is_primary, spec in zip(leaves, primary, specs, strict=True)
     ]
-    return structure.unflatten(found)
+    return jax.tree.unflatten(structure, found)
 
   return with_default_args(batched, signature, where=where)
 

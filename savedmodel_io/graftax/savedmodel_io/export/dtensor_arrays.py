@@ -33,15 +33,18 @@ def jax_array_to_dtensor(
     allow_multi_axis_sharding_conslidation: the same, in the spelling of earlier versions of orbax.export.
 
   Raises:
-    SaveInputError: the two spellings contradict each other, a dimension is split by several axes, or its size is not a
-      multiple of that of the axis.
+    SaveInputError: the two spellings contradict each other, neither `jax_mesh` nor the array's sharding is a mesh, a
+      dimension is split by several axes, or its size is not a multiple of that of the axis.
   """
   consolidate = one_spelling(allow_multi_axis_sharding_conslidation, allow_multi_axis_sharding_consolidation)
   dtensor = import_dtensor("DTensor")
   sizes = {name: dmesh.dim_size(name) for name in dmesh.dim_names}
   axes = split_axes(arr.shape, pspec, sizes, consolidate=consolidate)
   if jax_mesh is None:
-    jax_mesh = arr.sharding.mesh
+    mesh = getattr(arr.sharding, "mesh", None)
+    if not isinstance(mesh, jax.sharding.Mesh):
+      raise SaveInputError(f"jax_array_to_dtensor: the sharding {arr.sharding!r} has no mesh; pass jax_mesh")
+    jax_mesh = mesh
   sharding = jax.sharding.NamedSharding(jax_mesh, jax.sharding.PartitionSpec(*axes))
   # This is `arr` itself if it already is split so.
   placed = jax.device_put(arr, sharding)

@@ -3,12 +3,18 @@
 import os
 import subprocess
 import sys
+import types
 
 import jax
 import numpy as np
 import pytest
 
-from graftax.savedmodel_io import get_current_mesh, get_pspec_from_jax_arrays, maybe_enable_dtensor_export_on
+from graftax.savedmodel_io import (
+  get_current_mesh,
+  get_pspec_from_jax_arrays,
+  jax_array_to_dtensor,
+  maybe_enable_dtensor_export_on,
+)
 from graftax.savedmodel_io.errors import DTensorError, SaveInputError
 from graftax.savedmodel_io.export.dtensor import dtensor_initialized, shutdown_dtensor
 from graftax.savedmodel_io.export.dtensor_arrays import split_axes
@@ -169,6 +175,11 @@ def test_arrays_have_partition_specs_if_they_are_on_one_mesh():
     get_pspec_from_jax_arrays([array, spec])
   with pytest.raises(SaveInputError, match=r"the array at \['a'\] has the sharding None; expected a NamedSharding"):
     get_pspec_from_jax_arrays({"a": np.ones(2)})
+
+
+def test_an_array_on_one_device_needs_a_mesh():
+  with pytest.raises(SaveInputError, match=r"SingleDeviceSharding.* has no mesh; pass jax_mesh"):
+    jax_array_to_dtensor(jax.numpy.ones(2), P(), types.SimpleNamespace(dim_names=()))
 
 
 def test_without_initialization_there_is_no_mesh():

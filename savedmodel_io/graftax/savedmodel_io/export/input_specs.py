@@ -168,7 +168,7 @@ def named_specs(input_signature: Sequence[Any], where: str, *, number_repeated: 
   repeated = sorted({name for name in names if names.count(name) > 1})
   if repeated:
     raise SaveInputError(f"{where}: several inputs are named {repeated}; rename all but one")
-  return structure.unflatten(specs)
+  return jax.tree.unflatten(structure, specs)
 
 
 def _numbered(specs: Sequence[InputSpec]) -> list[InputSpec]:

@@ -57,7 +57,7 @@ def serving_programs(
     return method.apply_fn(parameters.structure.rebuilt([values[name] for name in parameters.names]), *inputs)
 
   def call_by_name(values: Mapping[str, Any], **by_name: Any) -> Any:
-    return call(values, *structure.unflatten([by_name[name] for name in names]))
+    return call(values, *jax.tree.unflatten(structure, [by_name[name] for name in names]))
 
   # Tracing needs no values, and would gather arrays that are spread over devices.
   values = {

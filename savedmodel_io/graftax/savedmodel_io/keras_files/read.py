@@ -70,7 +70,8 @@ def read_weights(
   if is_keras_file(file):
     return _read_keras_file(file, Budget(limits), allow_files_in, guard=guard)
   if is_saved_model(file) or is_graph_file(file):
-    return dict(load(file, limits=limits, copy=copy, allow_files_in=allow_files_in).variables)
+    variables = load(file, limits=limits, copy=copy, allow_files_in=allow_files_in).variables
+    return {name: variables.read(name) for name in variables}
   return read_checkpoint(file, limits=limits, copy=copy, allow_files_in=allow_files_in)
 
 

@@ -19,7 +19,7 @@ def array_of_numbers(name: str, value: Any) -> np.ndarray | jax.Array:
     TensorValueError: it is not one, or holds strings or keys of random numbers.
   """
   is_array = isinstance(value, np.ndarray | np.generic | jax.Array)
-  if not is_array or jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) or value.dtype.kind in "OSU":
+  if not is_array or jax.numpy.issubdtype(value.dtype, jax.dtypes.extended) or value.dtype.kind in "OSU":
     text = " ".join(f"{value!r:.80}".split())
     raise TensorValueError(f"parameter {name!r} is {text}; expected an array of numbers.")
   # `Variable` is a subclass, which not all libraries accept.

@@ -207,5 +207,7 @@ def _variables(model: ModelParts, names: Iterable[str]) -> dict[str, Variable | 
 
 def _variable(model: ModelParts, name: str, report: Report | None) -> Variable | PlacedVariable:
   info, value = model.variables.infos[name], model.variables.value(name, report)
-  kind = PlacedVariable if isinstance(value, jax.Array) else Variable
-  return kind(value, f"{info.tf_name}:0", info.trainable)
+  tf_name = f"{info.tf_name}:0"
+  if isinstance(value, jax.Array):
+    return PlacedVariable(value, tf_name, info.trainable)
+  return Variable(value, tf_name, info.trainable)

@@ -70,6 +70,6 @@ def variable_cast(dtype: Any, keep: str | Iterable[str]) -> VariableCast | None:
     target = np.dtype(dtype)
   except TypeError as e:
     raise CastError(f"dtype={dtype!r} is not a type of arrays; expected one such as jnp.bfloat16.") from e
-  if not jax.dtypes.issubdtype(target, np.floating):
+  if not jax.numpy.issubdtype(target, np.floating):
     raise CastError(f"dtype={target.name}: variables of real numbers are cast; expected a floating type.")
   return VariableCast(target, patterns)

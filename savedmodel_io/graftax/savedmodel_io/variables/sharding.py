@@ -160,7 +160,7 @@ def place(
   devices: dict[Bounds, list[jax.Device]] = {}
   for device, index in sharding.addressable_devices_indices_map(shape).items():
     box = tuple(
-      (part.start or 0, size if part.stop is None else part.stop) for part, size in zip(index, shape, strict=True)
+      (part.start or 0, size if part.stop is None else part.stop) for part, size in zip(index or (), shape, strict=True)
     )
     devices.setdefault(box, []).append(device)
   arrays = []

@@ -51,7 +51,7 @@ def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
   names = variable_names(params)
   flags = trainable_flags(trainable, params)
   return ParameterTree(
-    specs=treedef.unflatten([_spec(leaf) for _, leaf in paths]),
+    specs=jax.tree.unflatten(treedef, [_spec(leaf) for _, leaf in paths]),
     values=dict(zip(names, values, strict=True)),
     trainable={
       name: flag and bool(jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))
@@ -86,7 +86,7 @@ def _value(leaf: Any, path: str) -> Any:
   if isinstance(leaf, jax.core.Tracer):
     raise SaveInputError(f"params{path} is traced by a JAX transformation; save outside of jit and grad")
   if isinstance(leaf, jax.Array):
-    return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return jax.random.key_data(leaf) if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
   if not isinstance(leaf, bool | int | float | complex) and not (hasattr(leaf, "__array__") and hasattr(leaf, "dtype")):
     raise SaveInputError(f"params{path} is {leaf!r:.80} of type {type(leaf).__name__}; expected an array")
   try:
@@ -110,7 +110,7 @@ def _value(leaf: Any, path: str) -> Any:
 def _spec(leaf: Any) -> Any:
   """Returns shape and dtype of a leaf, so that tracing does not copy its value; keys of random numbers stay."""
   dtype = _dtype(leaf)
-  is_key = jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+  is_key = jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
   return leaf if is_key else jax.ShapeDtypeStruct(np.shape(leaf), dtype)
 
 

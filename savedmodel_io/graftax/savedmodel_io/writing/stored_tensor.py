@@ -110,7 +110,7 @@ def string_part(array: np.ndarray, what: str) -> PartSource:
 def _checked_jax_array(array: jax.Array, what: str) -> jax.Array:
   if isinstance(array, jax.core.Tracer):
     raise TensorValueError(f"{what} is traced by a JAX transformation and has no value yet; write it outside of jit")
-  if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+  if jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
     raise TensorValueError(f"{what} is of type {array.dtype}; store jax.random.key_data(key) instead of a key")
   if array.is_deleted():
     raise TensorValueError(f"{what} was deleted, for example since it was donated to a jitted function")

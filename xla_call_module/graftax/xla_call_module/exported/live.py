@@ -60,7 +60,7 @@ def _sharding(aval: Any) -> SavedSharding | None:
 def array_struct(aval: Any) -> jax.ShapeDtypeStruct:
   """Returns the array that represents an argument or a result in the module; its dimensions may be symbolic."""
   shape, dtype = aval.shape, aval.dtype
-  if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+  if jax.numpy.issubdtype(dtype, jax.dtypes.prng_key):
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
     shape, dtype = (*shape, *data.shape), data.dtype
   if dtype == jax.dtypes.float0:  # `main` represents these as booleans

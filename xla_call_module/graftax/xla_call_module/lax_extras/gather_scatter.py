@@ -156,10 +156,10 @@ def gather_old(x: Array, indices: Array, updates: Array, numbers: lax.ScatterDim
     fixed = axis in numbers.inserted_window_dims or axis in numbers.operand_batching_dims
     sizes.append(1 if fixed else updates.shape[next(window)])
   gather_numbers = lax.GatherDimensionNumbers(
-    offset_dims=numbers.update_window_dims,
-    collapsed_slice_dims=numbers.inserted_window_dims,
-    start_index_map=numbers.scatter_dims_to_operand_dims,
-    operand_batching_dims=numbers.operand_batching_dims,
-    start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+    offset_dims=tuple(numbers.update_window_dims),
+    collapsed_slice_dims=tuple(numbers.inserted_window_dims),
+    start_index_map=tuple(numbers.scatter_dims_to_operand_dims),
+    operand_batching_dims=tuple(numbers.operand_batching_dims),
+    start_indices_batching_dims=tuple(numbers.scatter_indices_batching_dims),
   )
   return gather(x, indices, tuple(sizes), gather_numbers)

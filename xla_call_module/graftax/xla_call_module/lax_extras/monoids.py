@@ -33,8 +33,8 @@ def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
   if dtype == np.bool_:
     return np.asarray(name == "minimum")
   if jnp.issubdtype(dtype, jnp.integer):
-    limits = jnp.iinfo(dtype)
-    return np.asarray(limits.min if name == "maximum" else limits.max, dtype)
+    integers = jnp.iinfo(dtype)
+    return np.asarray(integers.min if name == "maximum" else integers.max, dtype)
   limits = jnp.finfo(dtype)
   has_inf = bool(np.isinf(np.asarray(np.inf, dtype).astype(np.float32)))
   low, high = (-np.inf, np.inf) if has_inf else (limits.min, limits.max)

@@ -74,7 +74,8 @@ def _strong(leaf: Any) -> Any:
 def _checked(body: Callable[[T], T], start: T) -> Callable[[T], T]:
   def step(carry: T) -> T:
     after = body(carry)
-    was, now = (jax.tree.structure(tree) for tree in (start, after))
+    was: object = jax.tree.structure(start)
+    now: object = jax.tree.structure(after)
     if was != now:
       raise TypeError(f"a loop body changes the structure of the loop variables: from {was} to {now}.")
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(start), jax.tree.leaves(after), strict=True):

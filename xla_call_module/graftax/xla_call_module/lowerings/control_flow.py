@@ -134,8 +134,8 @@ def _scan(context: Context, loop: loops.Loop, operands: Sequence[Any], outer: di
   init = tuple(jnp.asarray(materialize(operands[i])) for i in carried)
   final, stacks = lax.scan(step, init, tuple(sources), length=loop.num_trips, reverse=loop.reverse)
   results = list(operands)
-  for i, value in loop.final.items():
-    results[i] = value
+  for i, known in loop.final.items():
+    results[i] = known
   for i, value in zip(carried, final, strict=True):
     results[i] = loop.final.get(i, value)
   for item, value in zip(loop.stacked, stacks, strict=True):

@@ -19,7 +19,7 @@ def _plain(function: Callable[..., Array]) -> Callable[..., Array]:
   return lambda context, op, *operands: function(*operands)
 
 
-_PLAIN = {
+_PLAIN: dict[str, Callable[..., Array]] = {
     "stablehlo.atan2": lax.atan2, "stablehlo.ceil": lax.ceil, "stablehlo.complex": lax.complex,
     "stablehlo.count_leading_zeros": lax.clz, "stablehlo.divide": lax.div, "stablehlo.floor": lax.floor,
     "stablehlo.is_finite": lax.is_finite, "stablehlo.maximum": lax.max, "stablehlo.minimum": lax.min,

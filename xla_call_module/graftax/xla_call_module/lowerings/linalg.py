@@ -208,10 +208,11 @@ def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:
 
 def _fitted(x: Array, kind: ir.TensorType) -> Array:
   """Slices singular vectors to the declared shape, or pads them with zeros, which are not read."""
-  pads = [(0, max(dim - have, 0), 0) for have, dim in zip(x.shape, kind.shape, strict=True)]
+  shape = tuple(have if dim is None else dim for have, dim in zip(x.shape, kind.shape, strict=True))
+  pads = [(0, max(dim - have, 0), 0) for have, dim in zip(x.shape, shape, strict=True)]
   if any(high for _, high, _ in pads):
     x = lax.pad(x, np.zeros((), x.dtype), pads)
-  return x[tuple(slice(0, dim) for dim in kind.shape)] if tuple(x.shape) != kind.shape else x
+  return x[tuple(slice(0, dim) for dim in shape)] if tuple(x.shape) != shape else x
 
 
 @register_custom_call("linalg.geev")

@@ -13,6 +13,8 @@ from graftax.xla_call_module.values import as_dims, materialize
 
 __all__ = ["rng_bit_generator"]
 
+State = Array | without_x64.Int64Words
+
 _ALGORITHMS = {
   "DEFAULT": lax.RandomAlgorithm.RNG_DEFAULT,
   "PHILOX": lax.RandomAlgorithm.RNG_PHILOX,
@@ -21,16 +23,15 @@ _ALGORITHMS = {
 
 
 @register("stablehlo.rng_bit_generator", attributes=("rng_algorithm",))
-def _rng_bit_generator(context: Context, op: ir.Op, state: Array) -> tuple[Array, Array]:
+def _rng_bit_generator(context: Context, op: ir.Op, state: State) -> tuple[State, Array]:
   result = op.types[1]
   return rng_bit_generator(context, op, state, result.shape)
 
 
-def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[int, ...]) -> tuple[State, Array]:
   """Returns the new state and bits of a given shape; JAX's op represents the state as four uint32."""
   algorithm = _ALGORITHMS[op.attrs["rng_algorithm"]]
-  has_words = isinstance(state, without_x64.Int64Words)
-  words = state.words if has_words else state
+  words = state.words if isinstance(state, without_x64.Int64Words) else state
   if words.dtype == np.uint64:
     words = lax.bitcast_convert_type(words, np.uint32)
   if words.size != 4:
@@ -39,7 +40,7 @@ def rng_bit_generator(context: Context, op: ir.Op, state: Array, shape: tuple[in
   unsigned = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "i" else dtype
   new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
   bits = bits if dtype == unsigned else lax.bitcast_convert_type(bits, dtype)
-  if has_words:
+  if isinstance(state, without_x64.Int64Words):
     return without_x64.Int64Words(new.reshape(2, 2), state.dtype), bits
   if state.dtype == np.uint64:
     new = lax.bitcast_convert_type(new.reshape(2, 2), np.uint64)

@@ -37,7 +37,8 @@ def mlir_context() -> Iterator[list[str]]:
     messages.append(f"{diagnostic.location}: {diagnostic.message}")
     return True
 
-  handler = context.attach_diagnostic_handler(collect)
+  # Any: the stub of JAX declares an object.
+  handler: Any = context.attach_diagnostic_handler(collect)
   try:
     with context, mlir_ir.Location.unknown():
       yield messages

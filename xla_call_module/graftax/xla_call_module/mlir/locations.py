@@ -51,7 +51,7 @@ def _named(text: str) -> Any:
 
 
 def _put(where: Any, location: Any) -> None:
-  if isinstance(where, mlir_ir.Value):
+  if isinstance(where, mlir_ir.BlockArgument):
     where.set_location(location)
   else:
     where.location = location

@@ -46,8 +46,8 @@ def lower_triangular_solve(
   context: Any, a: Any, b: Any, *, left_side: bool, lower: bool, unit_diagonal: bool, transpose: str
 ) -> Any:
   """Lowers to `stablehlo.triangular_solve`."""
-  flags = map(mlir_ir.BoolAttr.get, (left_side, lower, unit_diagonal))
-  return [stablehlo.triangular_solve(a, b, *flags, stablehlo.TransposeAttr.get(transpose))]
+  on_left, is_lower, has_units = map(mlir_ir.BoolAttr.get, (left_side, lower, unit_diagonal))
+  return [stablehlo.triangular_solve(a, b, on_left, is_lower, has_units, stablehlo.TransposeAttr.get(transpose))]
 
 
 def lowering_platforms(context: Any) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def _fresh_symbol(module: Any) -> str:
 
 
 def _scalar_constant(value: int, spelling: str) -> Any:
-  kind = mlir_ir.Type.parse(spelling)
+  kind = mlir_ir.RankedTensorType(mlir_ir.Type.parse(spelling))
   return stablehlo.constant(
     mlir_ir.DenseElementsAttr.get_splat(kind, mlir_ir.IntegerAttr.get(kind.element_type, value))
   )

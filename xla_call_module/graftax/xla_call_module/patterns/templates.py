@@ -336,7 +336,7 @@ def _template(entry: Entry, kinds: tuple[ir.TensorType, ...], x64: bool) -> _Tem
   return _Template(module_ir, defined, body.args[-entry.num_args :], root)
 
 
-def _sizes(shape: tuple[int | None, ...], scope: Any) -> tuple[Any, ...]:
+def _sizes(shape: tuple[int | None, ...], scope: jax.export.SymbolicScope) -> Sequence[Any]:
   """Returns a shape for `jax.export`, with a symbol for each open dimension."""
   names = [f"d{axis}" if size is None else str(size) for axis, size in enumerate(shape)]
   return jax.export.symbolic_shape(", ".join(names), scope=scope) if None in shape else shape

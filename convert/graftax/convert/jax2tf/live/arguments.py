@@ -81,7 +81,7 @@ def as_tensor(tf: Any, leaf: Any, dtype: Any) -> Any:
 
 
 def _is_number(dtype: Any) -> bool:
-  return jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_
+  return jax.numpy.issubdtype(dtype, np.number) or dtype == np.bool_
 
 
 def _is_keras_variable(leaf: Any) -> bool:

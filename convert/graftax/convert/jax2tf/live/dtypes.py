@@ -26,7 +26,7 @@ def jax_dtype(tf_dtype: Any) -> np.dtype[Any]:
 def _jax_dtype(tf_dtype: Any, enable_x64: bool) -> np.dtype[Any]:
   del enable_x64  # Part of the key: `canonicalize_dtype` reads it from JAX's configuration.
   found = np.dtype(jax.dtypes.canonicalize_dtype(tf_dtype.as_numpy_dtype, allow_extended_dtype=False))
-  if not (jax.dtypes.issubdtype(found, np.number) or found == np.bool_):
+  if not (jax.numpy.issubdtype(found, np.number) or found == np.bool_):
     raise TypeError(f"dtype {found} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.")
   return found
 

@@ -49,7 +49,7 @@ def _array(tf: Any, leaf: Any, where: Callable[[], str]) -> Any:
       f"{where()} is {leaf!r:.80}, a {type(leaf).__name__}; expected an array or a number. Bind other values with "
       f"functools.partial."
     )
-  if jax.dtypes.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key):
+  if jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key):
     raise InputError(f"{where()} is a PRNG key, which TensorFlow does not have; pass jax.random.key_data(key).")
   spec = array_spec(leaf, where()) if not isinstance(leaf, jax.Array) else leaf
   try:

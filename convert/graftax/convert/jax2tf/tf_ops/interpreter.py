@@ -32,7 +32,8 @@ def run_open_jaxpr(b: Builder, jaxpr: Jaxpr, consts: Sequence[Tensor], operands:
   values: dict[Any, Tensor] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
 
   def read(atom: Any) -> Tensor:
-    return _known(b, atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+    literal = atom
+    return _known(b, literal.val, literal.aval.dtype) if isinstance(atom, Literal) else values[atom]
 
   for eqn in jaxpr.eqns:
     outer, b.scope = b.scope, eqn.primitive.name
@@ -63,9 +64,11 @@ def _run_equation(b: Builder, eqn: JaxprEqn, operands: list[Tensor]) -> list[Ten
 
 def _can_fold(eqn: JaxprEqn, operands: Sequence[Tensor], outs: Sequence[jax.ShapeDtypeStruct]) -> bool:
   """Returns whether all operands and results are known and small, and numbers."""
-  specs = [*operands, *outs]
+  specs: list[Tensor | jax.ShapeDtypeStruct] = [*operands, *outs]
+  # Any: the type that JAX declares for `aval` has no dtype.
+  variables: list[Any] = [*eqn.invars, *eqn.outvars]
   return (
-    not any(jax.numpy.issubdtype(v.aval.dtype, jax.dtypes.extended) for v in (*eqn.invars, *eqn.outvars))
+    not any(jax.numpy.issubdtype(v.aval.dtype, jax.dtypes.extended) for v in variables)
     and all(operand.value is not None for operand in operands)
     and all(isinstance(size, int) for spec in specs for size in spec.shape)
     and all(np.prod(spec.shape) <= MAX_FOLDED_SIZE for spec in specs)

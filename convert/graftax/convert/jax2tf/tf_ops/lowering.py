@@ -61,7 +61,7 @@ def _add_symbols(b: Builder, tensors: Sequence[Tensor]) -> None:
     b.symbols[name] = size if source.factor == 1 else b.op("FloorDiv", size, np.int32(source.factor), shape=())
 
 
-def _data(const: object) -> np.ndarray:
-  if jax.numpy.issubdtype(const.dtype, jax.dtypes.prng_key):  # type: ignore[attr-defined]  # an array
+def _data(const: jax.Array | np.ndarray) -> np.ndarray:
+  if jax.numpy.issubdtype(const.dtype, jax.dtypes.prng_key):
     const = jax.random.key_data(const)
   return np.asarray(const)

@@ -22,7 +22,7 @@ CASES = (
   Case("fftshift", lambda x: jnp.fft.fftshift(x, 1) * jnp.fft.fftfreq(6), _X, _B),
   Case("fft_f64", lambda x: jnp.fft.rfft(x), (f64(3, 6),), _B),
   Case("fft_c128", lambda x: jnp.fft.fft(x), (c128(3, 6),), _B),
-  Case("fftconvolve", lambda x, k: jax.scipy.signal.fftconvolve(x, k, mode="same", axes=1), (f32(3, 8), f32(3, 3))),
+  Case("fftconvolve", lambda x, k: jax.scipy.signal.fftconvolve(x, k, mode="same", axes=(1,)), (f32(3, 8), f32(3, 3))),
   Case("stft", lambda x: jnp.abs(jax.scipy.signal.stft(x, nperseg=8)[2]) ** 2, (f32(2, 32),)),
   Case("dct", lambda x: jax.scipy.fft.dct(x, norm="ortho"), _X, _B),
 )

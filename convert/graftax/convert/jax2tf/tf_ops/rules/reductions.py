@@ -145,9 +145,8 @@ def monoid(jaxpr: Jaxpr | ClosedJaxpr) -> str | None:
   if len(inner.invars) != 2 or len(inner.eqns) != 1 or len(inner.outvars) != 1:
     return None
   (eqn,) = inner.eqns
-  called = eqn.params.get("jaxpr")
   if eqn.primitive.name in ("jit", "pjit") and list(eqn.invars) == list(inner.invars):
-    return monoid(called)
+    return monoid(eqn.params["jaxpr"])
   is_direct = not any(isinstance(atom, Literal) for atom in eqn.invars) and set(eqn.invars) == set(inner.invars)
   return eqn.primitive.name if is_direct and list(eqn.outvars) == list(inner.outvars) else None
 
