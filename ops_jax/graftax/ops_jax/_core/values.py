@@ -5,9 +5,8 @@
 JAX dimension expressions; numpy's elementwise operators, `concatenate` and indexing work on it unchanged.
 """
 
-from collections.abc import Iterable
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ __all__ = [
   "STATIC_MARKER",
   "UNCONVERTED_MARKER",
   "Array",
+  "Namespace",
   "StaticSize",
   "StaticSizes",
   "Static",
@@ -37,6 +37,16 @@ __all__ = [
 ]
 
 Array: TypeAlias = jax.Array | np.ndarray
+
+
+class Namespace(Protocol):
+  """Either `numpy` or `jax.numpy`, so that the same code computes known and traced results."""
+
+  float32: type[np.float32]
+  int32: type[np.int32]
+
+  def __getattr__(self, name: str) -> Callable[..., Array]: ...
+
 
 # Any: besides arrays, resource handles and tensor lists travel along graph edges.
 Value: TypeAlias = Any
@@ -91,7 +101,7 @@ def is_symbolic(value: Value) -> bool:
   )
 
 
-def namespace(*values: Value) -> ModuleType:
+def namespace(*values: Value) -> Namespace:
   """Returns `numpy` if every value is known, else `jax.numpy`.
 
   A lowering for shape arithmetic calls its functions through this, so that known inputs give known outputs.

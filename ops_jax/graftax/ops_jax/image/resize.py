@@ -5,7 +5,6 @@ not spread, and gathering 2 or 4 pixels is many times faster than a product with
 """
 
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, StaticSizes
+from graftax.ops_jax._core.values import Array, Namespace, StaticSizes
 
 __all__ = [
   "resample",
@@ -28,7 +27,7 @@ __all__ = [
 ]
 
 # (image, axis, output size) -> image with another size of one side; linear in the image.
-_Side = Callable[[Array, int, Any], Array]
+_Side = Callable[[Array, int, int], Array]
 
 # More neighbors than this are summed by a matrix product.
 _MAX_GATHERED = 32
@@ -49,12 +48,12 @@ def resample(images: Array, rows: Array, columns: Array, precision: Any = "highe
   return jnp.einsum("pw,nowc->nopc", columns, images, precision=precision)
 
 
-def _namespace_for(*sizes: Any) -> ModuleType:
+def _namespace_for(*sizes: int) -> Namespace:
   # Weights of known sizes are constants; with symbolic sizes they are computed when the program runs.
   return np if all(isinstance(n, (int, np.integer)) for n in sizes) else jnp
 
 
-def _scale(xp: ModuleType, out_size: Any, in_size: Any, align_corners: bool) -> Array:
+def _scale(xp: Namespace, out_size: int, in_size: int, align_corners: bool) -> Array:
   # TensorFlow divides float32 numbers; another width gives other pixels at the boundaries.
   out, in_ = xp.asarray(out_size, xp.float32), xp.asarray(in_size, xp.float32)
   if not align_corners:
@@ -63,7 +62,7 @@ def _scale(xp: ModuleType, out_size: Any, in_size: Any, align_corners: bool) -> 
   return xp.where(out > 1, (in_ - xp.float32(1)) / safe, in_ / out).astype(xp.float32)
 
 
-def _centers(out_size: Any, in_size: Any, align_corners: bool, half_pixel_centers: bool) -> Array:
+def _centers(out_size: int, in_size: int, align_corners: bool, half_pixel_centers: bool) -> Array:
   """Returns the position of each output pixel in the input, `[out_size]` float32."""
   if align_corners and half_pixel_centers:
     raise InvalidInputError("resize: align_corners and half_pixel_centers exclude each other; set at most one.")
@@ -77,7 +76,7 @@ def _centers(out_size: Any, in_size: Any, align_corners: bool, half_pixel_center
 
 
 def _pixels(x: Array, axis: int, index: Array) -> Array:
-  where: Any = (slice(None),) * axis + (index,)
+  where: tuple[slice | Array, ...] = (slice(None),) * axis + (index,)
   return jnp.asarray(x).at[where].get(mode="promise_in_bounds", indices_are_sorted=True)
 
 
@@ -86,7 +85,7 @@ def _along(axis: int, weights: Array, x: Array) -> Array:
 
 
 def _bilinear(align_corners: bool, half_pixel_centers: bool) -> _Side:
-  def resized(x: Array, axis: int, out_size: Any) -> Array:
+  def resized(x: Array, axis: int, out_size: int) -> Array:
     in_size = x.shape[axis]
     xp = _namespace_for(out_size, in_size)
     center = _centers(out_size, in_size, align_corners, half_pixel_centers)
@@ -112,7 +111,7 @@ def _cubic_table(a: float) -> tuple[np.ndarray, np.ndarray]:
 def _bicubic(align_corners: bool, half_pixel_centers: bool) -> _Side:
   near, far = _cubic_table(-0.5 if half_pixel_centers else -0.75)
 
-  def resized(x: Array, axis: int, out_size: Any) -> Array:
+  def resized(x: Array, axis: int, out_size: int) -> Array:
     in_size = x.shape[axis]
     xp = _namespace_for(out_size, in_size)
     center = _centers(out_size, in_size, align_corners, half_pixel_centers)
@@ -135,10 +134,10 @@ def _bicubic(align_corners: bool, half_pixel_centers: bool) -> _Side:
   return resized
 
 
-def _area_weights(align_corners: bool) -> Callable[[Any, Any], Array]:
+def _area_weights(align_corners: bool) -> Callable[[int, int], Array]:
   """Returns `[output size, input size]` float32 weights of one side."""
 
-  def weights(out_size: Any, in_size: Any) -> Array:
+  def weights(out_size: int, in_size: int) -> Array:
     xp = _namespace_for(out_size, in_size)
     if isinstance(in_size, int) and in_size == 1:
       return xp.ones((out_size, 1), xp.float32)  # with align_corners the scale is 0
@@ -161,7 +160,7 @@ def _area_weights(align_corners: bool) -> Callable[[Any, Any], Array]:
 def _area(align_corners: bool) -> _Side:
   weights_of = _area_weights(align_corners)
 
-  def resized(x: Array, axis: int, out_size: Any) -> Array:
+  def resized(x: Array, axis: int, out_size: int) -> Array:
     if _is_same(x.shape[axis], out_size):
       return x
     weights = weights_of(out_size, x.shape[axis])
@@ -181,18 +180,18 @@ def _area(align_corners: bool) -> _Side:
   return resized
 
 
-def _both_sides(images: Array, size: Sequence[Any], side: _Side) -> Array:
+def _both_sides(images: Array, size: Sequence[int], side: _Side) -> Array:
   # In this order the gradient, whose scatters along the width are slow on XLA:CPU, takes a third of the time.
   for axis, out_size in ((1, size[0]), (2, size[1])):
     images = side(images, axis, out_size)
   return images
 
 
-def _is_same(in_size: Any, out_size: Any) -> bool:
+def _is_same(in_size: int, out_size: int) -> bool:
   return isinstance(in_size, int) and in_size == out_size
 
 
-def _resized(images: Any, size: tuple[Any, ...], side: _Side) -> Array:
+def _resized(images: Array, size: tuple[int, ...], side: _Side) -> Array:
   images = jnp.asarray(images)
   if images.ndim != 4 or len(size) != 2:
     raise InvalidInputError(
@@ -202,7 +201,7 @@ def _resized(images: Any, size: tuple[Any, ...], side: _Side) -> Array:
   return _both_sides(images.astype(jnp.float32), size, side)
 
 
-def _resized_gradient(grads: Any, original_image: Any, side: _Side) -> Array:
+def _resized_gradient(grads: Array, original_image: Array, side: _Side) -> Array:
   grads, original = jnp.asarray(grads), jnp.asarray(original_image)
   dtype = jnp.promote_types(jnp.float32, original.dtype)
   spec = jax.ShapeDtypeStruct(original.shape, dtype)
@@ -277,7 +276,7 @@ def resize_area(images: Array, size: StaticSizes, *, align_corners: bool = False
   return _resized(images, size, _area(align_corners))
 
 
-def _nearest_index(out_size: Any, in_size: Any, align_corners: bool, half_pixel_centers: bool) -> Array:
+def _nearest_index(out_size: int, in_size: int, align_corners: bool, half_pixel_centers: bool) -> Array:
   xp = _namespace_for(out_size, in_size)
   scale = _scale(xp, out_size, in_size, align_corners)
   pixels = xp.arange(out_size).astype(xp.float32)
@@ -304,7 +303,7 @@ def _take(x: Array, axis: int, index: Array) -> Array:
   return jnp.take(x, index, axis=axis, mode="clip")
 
 
-def _nearest(images: Any, size: tuple[Any, ...], align_corners: bool, half_pixel_centers: bool) -> Array:
+def _nearest(images: Array, size: tuple[int, ...], align_corners: bool, half_pixel_centers: bool) -> Array:
   images = jnp.asarray(images)
   for axis, out_size in ((1, size[0]), (2, size[1])):
     index = _nearest_index(out_size, images.shape[axis], align_corners, half_pixel_centers)
@@ -341,6 +340,6 @@ def resize_nearest_neighbor_grad(
   for axis, in_size in ((1, size[0]), (2, size[1])):
     index = _nearest_index(grads.shape[axis], in_size, align_corners, half_pixel_centers)
     shape = (*grads.shape[:axis], in_size, *grads.shape[axis + 1 :])
-    where: Any = (slice(None),) * axis + (index,)
+    where: tuple[slice | Array, ...] = (slice(None),) * axis + (index,)
     grads = jnp.zeros(shape, grads.dtype).at[where].add(grads)
   return grads

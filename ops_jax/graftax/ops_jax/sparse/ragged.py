@@ -1,7 +1,5 @@
 """Ragged tensors (values and row splits): RaggedRange, RaggedTensorToTensor, RaggedTensorToSparse, RaggedGather."""
 
-from types import ModuleType
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -10,7 +8,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError, Un
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
-from graftax.ops_jax._core.values import Array, Static, Value, is_known, namespace
+from graftax.ops_jax._core.values import Array, Namespace, Static, Value, is_known, namespace
 
 __all__ = ["ragged_gather", "ragged_range", "ragged_tensor_to_sparse", "ragged_tensor_to_tensor"]
 
@@ -117,7 +115,7 @@ def ragged_tensor_to_sparse(
   return indices, values_xp.asarray(rt_dense_values).reshape(-1), shape
 
 
-def _rows_and_places(splits: Array, length: int, xp: ModuleType) -> tuple[Array, Array]:
+def _rows_and_places(splits: Array, length: int, xp: Namespace) -> tuple[Array, Array]:
   """Returns for each of `length` elements its row, and its position in the row."""
   position = xp.arange(length)
   rows = xp.searchsorted(splits, position, side="right") - 1

@@ -8,7 +8,6 @@ coordinates out of range raise an error, as in TensorFlow. At traced ones, write
 import math
 import operator
 from collections.abc import Callable, Sequence
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
 from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
-from graftax.ops_jax._core.values import Array, Static, StaticSizes, Value, namespace
+from graftax.ops_jax._core.values import Array, Namespace, Static, StaticSizes, Value, namespace
 from graftax.ops_jax.array.gather import positions_or_end
 
 __all__ = [
@@ -47,7 +46,7 @@ def _places(op: str, indices: Array, shape: Sequence[int]) -> tuple[jax.Array, .
   return tuple(positions_or_end(op, column, size) for column, size in zip(_columns(indices), shape, strict=True))
 
 
-def _linear(indices: Array, shape: tuple[int, ...], xp: ModuleType) -> Array:
+def _linear(indices: Array, shape: tuple[int, ...], xp: Namespace) -> Array:
   """Returns the row-major position of each coordinate."""
   position = xp.zeros(indices.shape[:1], indices.dtype)
   for column, size in zip(_columns(indices), shape, strict=True):
@@ -283,7 +282,7 @@ def sparse_reorder(
   return _to_int64(xp.asarray(input_indices)[order]), namespace(input_values, order).asarray(input_values)[order]
 
 
-def _row_major_order(indices: Array, xp: ModuleType) -> Array:
+def _row_major_order(indices: Array, xp: Namespace) -> Array:
   if indices.shape[1] == 0:
     return xp.arange(indices.shape[0])
   return xp.lexsort(tuple(indices[:, axis] for axis in reversed(range(indices.shape[1]))))

@@ -28,7 +28,9 @@ def _dense(x: jax.Array) -> jax.Array:
 
 
 def _convolution(x: jax.Array) -> jax.Array:
-  y = lax.conv_general_dilated(x, _KERNEL, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+  y = lax.conv_general_dilated(
+    x, jax.numpy.asarray(_KERNEL), (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+  )
   return jax.nn.relu(y).mean((1, 2))
 
 

@@ -15,7 +15,7 @@ __all__ = ["from_hlo", "serialize", "to_text", "write_artifact"]
 def to_text(data: bytes | str) -> str:
   """Returns the module as text with source locations."""
   with mlir_context() as messages:
-    return parse(data, messages).operation.get_asm(enable_debug_info=True)
+    return str(parse(data, messages).operation.get_asm(enable_debug_info=True))
 
 
 def serialize(data: bytes | str, *, version: str | None = None) -> bytes:

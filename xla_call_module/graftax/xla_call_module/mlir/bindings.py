@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax.extend.mlir
 import jax.interpreters.mlir as jax_mlir
@@ -13,6 +13,7 @@ from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401  (
 from graftax.xla_call_module import bytecode, errors, jax_versions
 
 __all__ = [
+  "MlirValue",
   "SUPPORTED_JAX",
   "call_target",
   "current_version",
@@ -23,6 +24,11 @@ __all__ = [
   "parse",
   "symbol_name",
 ]
+
+if TYPE_CHECKING:
+  MlirValue: TypeAlias = mlir_ir.Value[Any]  # Any: of whatever type
+else:
+  MlirValue = mlir_ir.Value
 
 SUPPORTED_JAX = ("0.10.0", "0.10.2", "0.12.0")
 
@@ -57,7 +63,7 @@ def oldest_version() -> str:
   return oldest
 
 
-def parse(data: bytes | str, messages: list[str]) -> Any:
+def parse(data: bytes | str, messages: list[str]) -> mlir_ir.Module:
   """Returns an MLIR module in the current context, parsed from text, MLIR bytecode or a portable artifact."""
   if isinstance(data, bytes) and bytecode.is_portable(data):
     bytecode.check_version(data, current_version())
@@ -95,15 +101,15 @@ def downcast(attr: Any) -> Any:
   return attr.maybe_downcast() if type(attr).__name__ == "Attribute" and hasattr(attr, "maybe_downcast") else attr
 
 
-def call_target(op: Any) -> str:
+def call_target(op: mlir_ir.Operation) -> str:
   """Returns the target of a custom call, and no text for another operation."""
   return str(downcast(op.attributes["call_target_name"]).value) if op.name == "stablehlo.custom_call" else ""
 
 
-def function_type(op: Any) -> Any:
+def function_type(op: mlir_ir.Operation | mlir_ir.OpView) -> mlir_ir.FunctionType:
   return downcast(op.attributes["function_type"]).value
 
 
-def symbol_name(op: Any) -> str:
+def symbol_name(op: mlir_ir.Operation | mlir_ir.OpView) -> str:
   names = op.operation.attributes
   return downcast(names["sym_name"]).value if "sym_name" in names else ""

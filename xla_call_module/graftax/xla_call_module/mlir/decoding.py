@@ -10,7 +10,7 @@ from jax.extend.mlir import ir as mlir_ir
 
 from graftax.xla_call_module import attributes, bytecode, errors, ir
 from graftax.xla_call_module.budget import Budget, Limits
-from graftax.xla_call_module.mlir.bindings import downcast, function_type, mlir_context, parse
+from graftax.xla_call_module.mlir.bindings import MlirValue, downcast, function_type, mlir_context, parse
 
 __all__ = ["Decoder", "decode_bytes", "decode_text", "location_text", "main_result_types"]
 
@@ -66,14 +66,14 @@ class Decoder:
   def __init__(self, *, keep_ops: bool = False, limits: Limits | None = None) -> None:
     self._budget = Budget(limits or Limits())
     self._depth = 0
-    self.kept: dict[int, tuple[Any, dict[Any, int]]] = {}
+    self.kept: dict[int, tuple[mlir_ir.Operation, dict[MlirValue, int]]] = {}
     self._keep_ops = keep_ops
-    self._types: dict[Any, ir.Type] = {}
-    self._attributes: dict[Any, Any] = {}
-    self._locations: dict[Any, str] = {}
+    self._types: dict[mlir_ir.Type, ir.Type] = {}
+    self._attributes: dict[mlir_ir.Attribute, Any] = {}
+    self._locations: dict[mlir_ir.Location, str] = {}
     self._next = 0
 
-  def module_ir(self, module: Any) -> ir.ModuleIR:
+  def module_ir(self, module: mlir_ir.Module) -> ir.ModuleIR:
     functions, meshes = {}, {}
     for view in module.body.operations:
       op = view.operation
@@ -90,7 +90,7 @@ class Decoder:
     top = self.attrs(module.operation)
     return ir.ModuleIR(top.pop("sym_name", ""), functions, top, meshes)
 
-  def function(self, op: Any, attrs: Mapping[str, Any]) -> ir.Function:
+  def function(self, op: mlir_ir.Operation, attrs: Mapping[str, Any]) -> ir.Function:
     blocks = list(op.regions[0].blocks)
     if len(blocks) != 1:
       what = "is only declared" if not blocks else f"has {len(blocks)} blocks"
@@ -107,7 +107,7 @@ class Decoder:
       is_public=attrs.get("sym_visibility", "public") == "public",
     )
 
-  def region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
+  def region(self, region: mlir_ir.Region, numbers: dict[MlirValue, int]) -> ir.Region:
     """Decodes a single-block region; `numbers` maps the values of the function seen so far to their numbers."""
     self._depth += 1
     self._budget.check_depth(self._depth, "a region")
@@ -115,7 +115,7 @@ class Decoder:
     self._depth -= 1
     return found
 
-  def _region(self, region: Any, numbers: dict[Any, int]) -> ir.Region:
+  def _region(self, region: mlir_ir.Region, numbers: dict[MlirValue, int]) -> ir.Region:
     blocks = list(region.blocks)
     if not blocks:
       return ir.Region((), (), (), (), ())
@@ -147,7 +147,7 @@ class Decoder:
     types = tuple([self.type(argument.type) for argument in arguments])
     return ir.Region(own, types, tuple(ops), returns, tuple(captures))
 
-  def number(self, values: Sequence[Any], numbers: dict[Any, int]) -> tuple[int, ...]:
+  def number(self, values: Sequence[MlirValue], numbers: dict[MlirValue, int]) -> tuple[int, ...]:
     """Numbers values in order; each number is unique in the module."""
     first = self._next
     self._next = first + len(values)
@@ -155,19 +155,19 @@ class Decoder:
     numbers.update(zip(values, fresh, strict=True))
     return fresh
 
-  def type(self, mlir_type: Any) -> ir.Type:
+  def type(self, mlir_type: mlir_ir.Type) -> ir.Type:
     found = self._types.get(mlir_type)
     if found is None:
       found = self._types[mlir_type] = attributes.parse_type(str(mlir_type))
     return found
 
-  def location(self, location: Any) -> str:
+  def location(self, location: mlir_ir.Location) -> str:
     found = self._locations.get(location)
     if found is None:
       found = self._locations[location] = location_text(str(location))
     return found
 
-  def attrs(self, op: Any) -> dict[str, Any]:
+  def attrs(self, op: mlir_ir.Operation) -> dict[str, Any]:
     if op.name == "stablehlo.constant":
       return {"value": self.constant(op)}
     try:
@@ -191,7 +191,7 @@ class Decoder:
         decoded[item.name] = self.attribute(attr)
     return decoded
 
-  def constant(self, op: Any) -> Any:
+  def constant(self, op: mlir_ir.Operation) -> Any:
     result = self.type(op.results[0].type)
     if not isinstance(result, ir.TensorType):
       return None  # the op itself raises when it is lowered, with its location
@@ -296,7 +296,7 @@ def location_text(text: str) -> str:
   return place if frame and name[1] == frame[1] else f"{name[1]} ({place})" if place else name[1]
 
 
-def _dense(op: Any, attr: Any, result: ir.TensorType) -> np.ndarray:
+def _dense(op: mlir_ir.Operation, attr: Any, result: ir.TensorType) -> np.ndarray:
   """Returns the elements of a constant, read-only. Copies at most once; a splat is one element with zero strides."""
   shape = tuple(0 if dim is None else dim for dim in result.shape)
   is_splat = getattr(attr, "is_splat", False)
@@ -314,7 +314,7 @@ def _dense(op: Any, attr: Any, result: ir.TensorType) -> np.ndarray:
   return elements
 
 
-def _dense_from_bytecode(op: Any, result: ir.TensorType) -> np.ndarray:
+def _dense_from_bytecode(op: mlir_ir.Operation, result: ir.TensorType) -> np.ndarray:
   """Returns elements of types that the bindings do not expose (bfloat16, 4-bit, complex), from one op's bytecode."""
   stream = io.BytesIO()
   # Write a detached clone, which has no users: MLIR's writer crashes if an op has users outside the written part.

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax.extend.mlir
 import jax.interpreters.mlir as jax_mlir
@@ -10,7 +9,7 @@ from jax.extend.mlir import ir as mlir_ir
 from jax.extend.mlir.dialects import func, stablehlo
 
 from graftax.xla_call_module import errors
-from graftax.xla_call_module.mlir.bindings import function_type, mlir_context, parse, symbol_name
+from graftax.xla_call_module.mlir.bindings import MlirValue, function_type, mlir_context, parse, symbol_name
 from graftax.xla_call_module.mlir.decoding import Decoder
 from graftax.xla_call_module.mlir.sparse_indices import clamp_indices
 
@@ -55,10 +54,16 @@ def specialize(
         ) from None
     if clamps_indices:
       clamp_indices(module)
-    return module.operation.get_asm(enable_debug_info=True)
+    return str(module.operation.get_asm(enable_debug_info=True))
 
 
-def _add_plain_main(module: Any, old: Any, types: Sequence[str], leading: Any, kept: Sequence[int]) -> None:
+def _add_plain_main(
+  module: mlir_ir.Module,
+  old: mlir_ir.Operation,
+  types: Sequence[str],
+  leading: Sequence[tuple[int, str]],
+  kept: Sequence[int],
+) -> None:
   declared, outputs = list(function_type(old).inputs), list(function_type(old).results)
   inner = _fresh_symbol(module)
   old.attributes["sym_name"] = mlir_ir.StringAttr.get(inner)
@@ -71,7 +76,7 @@ def _add_plain_main(module: Any, old: Any, types: Sequence[str], leading: Any, k
   with mlir_ir.InsertionPoint(block):
     given = iter([block.arguments[i] for i in kept])
     scalars = iter(leading)
-    values = []
+    values: list[MlirValue] = []
     for want in declared:
       if str(want) == "!stablehlo.token":
         values.append(stablehlo.create_token())
@@ -84,13 +89,13 @@ def _add_plain_main(module: Any, old: Any, types: Sequence[str], leading: Any, k
     func.ReturnOp([result for result in call.results if str(result.type) != "!stablehlo.token"])
 
 
-def _fresh_symbol(module: Any) -> str:
+def _fresh_symbol(module: mlir_ir.Module) -> str:
   """Returns a function name that the module does not use."""
   taken = {symbol_name(op) for op in module.body.operations}
   return next(name for i in range(len(taken) + 1) if (name := f"_inner_main_{i}") not in taken)
 
 
-def _scalar_constant(value: int, spelling: str) -> Any:
+def _scalar_constant(value: int, spelling: str) -> MlirValue:
   kind = mlir_ir.RankedTensorType(mlir_ir.Type.parse(spelling))
   return stablehlo.constant(
     mlir_ir.DenseElementsAttr.get_splat(kind, mlir_ir.IntegerAttr.get(kind.element_type, value))
@@ -133,7 +138,7 @@ def extract_op(data: bytes | str, number: int) -> tuple[str, tuple[int, ...]]:
     return str(module), tuple(numbers[value] for value in order)
 
 
-def _erase_unused_functions(module: Any) -> None:
+def _erase_unused_functions(module: mlir_ir.Module) -> None:
   """Erases the functions that `main` does not reach, so that they are neither checked nor compiled."""
   functions = {symbol_name(view): view.operation for view in module.body.operations}
   reached, pending = set(), ["main"]
@@ -142,7 +147,7 @@ def _erase_unused_functions(module: Any) -> None:
     if name in reached:
       continue
     reached.add(name)
-    text = functions[name].get_asm(large_elements_limit=0)
+    text = str(functions[name].get_asm(large_elements_limit=0))
     pending += [quoted or plain for quoted, plain in _SYMBOL.findall(text) if (quoted or plain) in functions]
   for name, operation in functions.items():
     if name not in reached:
@@ -152,12 +157,12 @@ def _erase_unused_functions(module: Any) -> None:
 _SYMBOL = re.compile(r'@(?:"((?:[^"\\\\]|\\\\.)*)"|([\w$.-]+))')
 
 
-def _captured(op: Any) -> list[Any]:
+def _captured(op: mlir_ir.Operation) -> list[MlirValue]:
   """Returns the values that the regions of an op capture."""
-  inside: set[Any] = set()
-  found: list[Any] = []
+  inside: set[MlirValue] = set()
+  found: list[MlirValue] = []
 
-  def visit(region: Any) -> None:
+  def visit(region: mlir_ir.Region) -> None:
     for block in region.blocks:
       inside.update(block.arguments)
       for inner in block.operations:
@@ -171,7 +176,7 @@ def _captured(op: Any) -> list[Any]:
   return found
 
 
-def _replace_operands(op: Any, replacement: Mapping[Any, Any]) -> None:
+def _replace_operands(op: mlir_ir.Operation, replacement: Mapping[MlirValue, MlirValue]) -> None:
   for position, value in enumerate(list(op.operands)):
     if value in replacement:
       op.operands[position] = replacement[value]

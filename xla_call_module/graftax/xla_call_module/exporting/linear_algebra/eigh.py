@@ -1,9 +1,8 @@
 """Eigenvalues and eigenvectors of Hermitian matrices."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, safe_scale
 
@@ -15,7 +14,9 @@ _MAX_SWEEPS = 100
 _TOLERANCE = {"float32": 1e-7, "complex64": 1e-7, "float64": 1e-15, "complex128": 1e-15}
 
 
-def eigh(a: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any) -> Any:
+def eigh(
+  a: Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None, algorithm: object
+) -> tuple[Array, Array]:
   """Returns `(eigenvectors, eigenvalues)` of `[..., n, n]`, in ascending order; see `jax.lax.linalg.eigh`."""
   del sort_eigenvalues, algorithm  # as on CPU, where LAPACK always sorts and there is one algorithm
   n = a.shape[-1]

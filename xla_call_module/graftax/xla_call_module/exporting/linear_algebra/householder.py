@@ -4,13 +4,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, min_dim, product, safe_scale
 
 __all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 
 
-def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
+def qr(a: Array, *, pivoting: bool, full_matrices: bool, **options: Any) -> tuple[Array, ...]:
   """Returns `(q, r)`, or `(q, r, columns)` with pivoting; see `jax.lax.linalg.qr`.
 
   Args:
@@ -39,7 +40,7 @@ def qr(a: Any, *, pivoting: bool, full_matrices: bool, **options: Any) -> Any:
   return q, r
 
 
-def geqrf(a: Any) -> Any:
+def geqrf(a: Array) -> tuple[Array, Array]:
   """Returns the reflectors below the diagonal of `r`, `[..., m, n]`, and their factors; as LAPACK's GEQRF.
 
   It is what `jnp.linalg.qr(a, mode="raw")` computes.
@@ -51,7 +52,7 @@ def geqrf(a: Any) -> Any:
   return jax.lax.select(_is_upper(a.shape), reflectors * scale, reflectors), taus
 
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: Array, taus: Array) -> Array:
   """Returns the first `n` columns of the product of reflectors, `a`: `[..., m, n]`, `taus`: `[..., k]`."""
   if 0 in a.shape or 0 in taus.shape:
     return identity(a, *a.shape[-2:])
@@ -63,7 +64,7 @@ def householder_product(a: Any, taus: Any) -> Any:
   )(a, taus)
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
+def ormqr(a: Array, taus: Array, c: Array, *, left: bool, transpose: bool) -> Array:
   """Returns the product of `c` with the square orthogonal factor; see `jax.lax.linalg.ormqr`."""
   m, n = a.shape[-2:]
   if 0 in c.shape or 0 in taus.shape:
@@ -76,28 +77,29 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
   return product(q, c) if left else product(c, q)
 
 
-def _reflectors(a: Any) -> Any:
+def _reflectors(a: Array) -> tuple[Array, Array]:
   *batch, m, n = a.shape
   results = [jax.ShapeDtypeStruct(a.shape, a.dtype), jax.ShapeDtypeStruct((*batch, min_dim(m, n)), a.dtype)]
-  return jax.ffi.ffi_call("Qr", results, custom_call_api_version=1, vmap_method="broadcast_all")(a)
+  reflectors, taus = jax.ffi.ffi_call("Qr", results, custom_call_api_version=1, vmap_method="broadcast_all")(a)
+  return reflectors, taus
 
 
-def _upper_triangle(a: Any) -> Any:
+def _upper_triangle(a: Array) -> Array:
   # In place of jnp.triu, which becomes a function of the module: `lift` recognizes a decomposition by these ops.
   return jax.lax.select(_is_upper(a.shape), a, jax.lax.full_like(a, 0))
 
 
-def _is_upper(shape: Any) -> Any:
+def _is_upper(shape: tuple[int, ...]) -> Array:
   rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape[-2:], axis) for axis in (0, 1))
   return jax.lax.broadcast_in_dim(jax.lax.le(rows, columns), shape, (len(shape) - 2, len(shape) - 1))
 
 
-def _pivoted(a: Any, rank: Any) -> Any:
-  def decompose(a: Any) -> Any:
+def _pivoted(a: Array, rank: int) -> tuple[Array, Array, Array]:
+  def decompose(a: Array) -> tuple[Array, Array, Array]:
     m, n = a.shape
     rows, columns = jnp.arange(m), jnp.arange(n)
 
-    def step(j: Any, state: Any) -> Any:
+    def step(j: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
       a, q, order = state
       rest = jnp.where((rows[:, None] >= j) & (columns >= j), jnp.abs(a) ** 2, 0).sum(0)
       best = jnp.argmax(jnp.where(columns >= j, rest, -1))
@@ -116,7 +118,7 @@ def _pivoted(a: Any, rank: Any) -> Any:
   return decompose(a)
 
 
-def _reflector(x: Any, j: Any) -> Any:
+def _reflector(x: Array, j: Array) -> tuple[Array, Array]:
   """Returns `(v, tau)` with `v[j] == 1` such that `I - conj(tau) v v^H` maps `x` to a multiple of axis `j`."""
   alpha = x[j]
   norm = jnp.linalg.norm(x)

@@ -1,9 +1,8 @@
 """LU decomposition with row pivoting."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from graftax.xla_call_module.exporting.linear_algebra.matrices import min_dim, product
 
@@ -13,7 +12,7 @@ __all__ = ["lu", "pivots_to_permutation"]
 _BLOCK = 128
 
 
-def lu(a: Any) -> Any:
+def lu(a: Array) -> tuple[Array, Array, Array]:
   """Returns `(lu, pivots, permutation)` of matrices `[..., m, n]`; see `jax.lax.linalg.lu`."""
   decompose = _blocked if all(isinstance(dim, int) for dim in a.shape[-2:]) else _unblocked
   for _ in range(a.ndim - 2):
@@ -21,10 +20,10 @@ def lu(a: Any) -> Any:
   return decompose(a)
 
 
-def pivots_to_permutation(pivots: Any, *, permutation_size: int) -> Any:
+def pivots_to_permutation(pivots: Array, *, permutation_size: int) -> Array:
   """Returns the permutation of rows that exchanges of rows lead to; see `jax.lax.linalg.lu_pivots_to_permutation`."""
 
-  def permute(pivots: Any) -> Any:
+  def permute(pivots: Array) -> Array:
     start = jnp.arange(permutation_size, dtype=jnp.int32)
     return jax.lax.fori_loop(0, pivots.shape[0], lambda k, rows: _exchange(rows, k, pivots[k]), start)
 
@@ -33,7 +32,7 @@ def pivots_to_permutation(pivots: Any, *, permutation_size: int) -> Any:
   return permute(pivots)
 
 
-def _blocked(a: Any) -> Any:
+def _blocked(a: Array) -> tuple[Array, Array, Array]:
   m, n = a.shape
   rank = min(m, n)
   pivots, permutation = jnp.zeros((rank,), jnp.int32), jnp.arange(m, dtype=jnp.int32)
@@ -52,14 +51,14 @@ def _blocked(a: Any) -> Any:
   return a, pivots, permutation
 
 
-def _unblocked(a: Any) -> Any:
+def _unblocked(a: Array) -> tuple[Array, Array, Array]:
   m, n = a.shape
   rows, columns = jnp.arange(m), jnp.arange(n)
   rank = min_dim(m, n)
   if m == 0 or n == 0:
     return a, jnp.zeros((rank,), jnp.int32), rows.astype(jnp.int32)
 
-  def step(k: Any, state: Any) -> Any:
+  def step(k: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
     a, pivots, permutation = state
     column = a[:, k]
     # LAPACK compares complex numbers by this norm, too.
@@ -75,6 +74,6 @@ def _unblocked(a: Any) -> Any:
   return jax.lax.fori_loop(0, rank, step, (a, jnp.zeros((rank,), jnp.int32), rows.astype(jnp.int32)))
 
 
-def _exchange(x: Any, i: Any, j: Any) -> Any:
+def _exchange(x: Array, i: Array, j: Array) -> Array:
   first, second = x[i], x[j]
   return x.at[i].set(second).at[j].set(first)

@@ -1,29 +1,28 @@
 """Small functions of batches of matrices."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 __all__ = ["adjoint", "identity", "min_dim", "product", "safe_scale"]
 
 
-def adjoint(a: Any) -> Any:
+def adjoint(a: Array) -> Array:
   """Returns the conjugate transpose of matrices `[..., m, n]`."""
   return jnp.conj(jnp.swapaxes(a, -1, -2))
 
 
-def identity(like: Any, m: Any, n: Any) -> Any:
+def identity(like: Array, m: int, n: int) -> Array:
   """Returns `[..., m, n]` with ones on the diagonal, with the batch and the dtype of `like`."""
   return jnp.broadcast_to(jnp.eye(m, n, dtype=like.dtype), (*like.shape[:-2], m, n))
 
 
-def product(a: Any, b: Any) -> Any:
+def product(a: Array, b: Array) -> Array:
   """Returns the matrix product in full precision."""
   return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
-def min_dim(m: Any, n: Any) -> Any:
+def min_dim(m: int, n: int) -> int:
   """Returns the smaller of two dimensions. For symbolic ones it is an expression, if no comparison tells."""
   if isinstance(m, int) and isinstance(n, int):
     return min(m, n)
@@ -32,7 +31,7 @@ def min_dim(m: Any, n: Any) -> Any:
   return pivots.shape[0]
 
 
-def safe_scale(a: Any) -> Any:
+def safe_scale(a: Array) -> Array:
   """Returns what to divide each matrix by, `[..., 1, 1]`, so that squares of entries neither overflow nor underflow.
 
   It is the largest entry of matrices whose squares would leave the range, and 1 for all others.

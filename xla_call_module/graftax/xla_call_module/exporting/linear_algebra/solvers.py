@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.extend.core import Primitive
 
 from graftax.xla_call_module import mlir
@@ -19,7 +20,7 @@ _triangular_solve_p.def_abstract_eval(lambda a, b, **_: b)
 mlir.register_lowering(_triangular_solve_p, mlir.lower_triangular_solve)
 
 
-def cholesky(a: Any) -> Any:
+def cholesky(a: Array) -> Array:
   """Returns the lower factor of Hermitian matrices `[..., n, n]`; all NaN if a matrix is not positive definite."""
   if a.shape[-1] == 0:
     return a
@@ -30,8 +31,8 @@ def cholesky(a: Any) -> Any:
 
 
 def triangular_solve(
-  a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
-) -> Any:
+  a: Array, b: Array, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+) -> Array:
   """Returns the solution of triangular systems; see `jax.lax.linalg.triangular_solve`."""
   if 0 in b.shape:
     return b
@@ -43,7 +44,7 @@ def triangular_solve(
   )
 
 
-def tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any, **options: Any) -> Any:
+def tridiagonal_solve(lower: Array, diagonal: Array, upper: Array, b: Array, **options: Any) -> Array:
   """Returns the solution of tridiagonal systems by elimination with row pivoting, as LAPACK does.
 
   Args:
@@ -60,10 +61,10 @@ def tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any, **options: 
   return solve(lower, diagonal, upper, b)
 
 
-def _tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
+def _tridiagonal_solve(lower: Array, diagonal: Array, upper: Array, b: Array) -> Array:
   upper = upper.at[-1].set(0)
 
-  def eliminate(row: Any, below: Any) -> Any:
+  def eliminate(row: tuple[Array, Array, Array], below: tuple[Array, ...]) -> tuple[Any, tuple[Array, ...]]:
     pivot, right, value = row
     left, middle, far, other = below
     swap = jnp.abs(left) > jnp.abs(pivot)
@@ -72,7 +73,7 @@ def _tridiagonal_solve(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
     factor = lower_row[0] / upper_row[0]
     return tuple(y - factor * x for x, y in zip(upper_row[1:], lower_row[1:], strict=True)), tuple(upper_row)
 
-  def substitute(below: Any, row: Any) -> Any:
+  def substitute(below: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
     first, second = below
     pivot, right, far, value = row
     x = (value - right * first - far * second) / pivot

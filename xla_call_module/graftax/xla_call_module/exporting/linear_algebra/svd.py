@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import Array
 
 from graftax.xla_call_module.exporting.linear_algebra.householder import qr
 from graftax.xla_call_module.exporting.linear_algebra.matrices import adjoint, identity, product
@@ -16,7 +18,14 @@ __all__ = ["svd"]
 _MAX_SWEEPS = 40
 
 
-def svd(a: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any = None, algorithm: Any = None) -> Any:
+def svd(
+  a: Array,
+  *,
+  full_matrices: bool,
+  compute_uv: bool,
+  subset_by_index: tuple[int, int] | None = None,
+  algorithm: object = None,
+) -> tuple[Array, ...]:
   """Returns `(s, u, vh)`, or `(s,)` without vectors, of matrices `[..., m, n]`; see `jax.lax.linalg.svd`."""
   del algorithm
   *batch, m, n = a.shape
@@ -29,16 +38,17 @@ def svd(a: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any =
     s = jnp.zeros((*batch, n), a.real.dtype)
     return (s, identity(a, m, m if full_matrices else n), identity(a, n, n)) if compute_uv else (s,)
   q, r = qr(a, pivoting=False, full_matrices=full_matrices)
-  s, left, right = _decompose_lower(adjoint(r[..., :n, :]), compute_uv)
-  if not compute_uv:
+  s, *vectors = _decompose_lower(adjoint(r[..., :n, :]), compute_uv)
+  if not vectors:
     return (s,)
+  left, right = vectors
   u = product(q[..., :n], right)
   u = jnp.concatenate([u, q[..., n:]], axis=-1) if full_matrices else u
   return s, u, adjoint(left)
 
 
-def _decompose_lower(a: Any, compute_uv: bool) -> Any:
-  """Returns `(s, u, v)` with `a = u diag(s) v^H` for square matrices."""
+def _decompose_lower(a: Array, compute_uv: bool) -> tuple[Array, ...]:
+  """Returns `(s, u, v)`, or `(s,)` without vectors, with `a = u diag(s) v^H` for square matrices."""
   n = a.shape[-1]
   # Squares of entries must neither overflow nor underflow.
   scale = jnp.max(jnp.abs(a), axis=(-2, -1), keepdims=True)
@@ -50,7 +60,7 @@ def _decompose_lower(a: Any, compute_uv: bool) -> Any:
   order = jnp.argsort(-norms, axis=-1)
   s = jnp.take_along_axis(norms, order, axis=-1) * scale[..., 0]
   if not compute_uv:
-    return s, None, None
+    return (s,)
   columns = jnp.take_along_axis(columns, order[..., None, :], axis=-1)
   # The columns are orthogonal and their norms descend, so their QR decomposition only divides them by their norms, and
   # completes the basis where they vanish, or are so short that reflectors of them would be inexact.
@@ -63,7 +73,7 @@ def _decompose_lower(a: Any, compute_uv: bool) -> Any:
   return s, u * phase[..., None, :], columns[..., n:, :]
 
 
-def _orthogonalized(x: Any, n: Any) -> Any:
+def _orthogonalized(x: Array, n: int) -> Array:
   """Rotates pairs of columns of `x`: `[..., rows, n]` until their first `n` rows are orthogonal."""
   # Indices instead of slices and padding, because `n` may be symbolic.
   half = (n + 1) // 2
@@ -75,19 +85,19 @@ def _orthogonalized(x: Any, n: Any) -> Any:
   eps = jnp.finfo(x.dtype).eps
   tolerance = eps * jnp.sqrt(jnp.asarray(n, x.real.dtype))
 
-  def rotate(_: Any, state: Any) -> Any:
+  def rotate(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
     x, worst = state
     left, right = x[..., :half], x[..., half:][..., ::-1]
     left, right, angle = _rotated(left, right, n, eps)
     x = jnp.concatenate([left, right[..., ::-1]], axis=-1)
     return _columns(x, moved), jnp.maximum(worst, jnp.max(angle))
 
-  def sweep(state: Any) -> Any:
+  def sweep(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
     x, _, count = state
     x, worst = jax.lax.fori_loop(0, width - 1, rotate, (x, jnp.zeros((), x.real.dtype)))
     return x, worst, count + 1
 
-  def unfinished(state: Any) -> Any:
+  def unfinished(state: tuple[Array, Array, Array]) -> Array:
     _, worst, count = state
     return (worst > tolerance) & (count < _MAX_SWEEPS)
 
@@ -96,11 +106,11 @@ def _orthogonalized(x: Any, n: Any) -> Any:
   return _columns(x, jnp.arange(n))
 
 
-def _columns(x: Any, positions: Any) -> Any:
+def _columns(x: Array, positions: Array) -> Array:
   return x.at[..., positions].get(mode="promise_in_bounds")
 
 
-def _rotated(left: Any, right: Any, n: Any, eps: Any) -> Any:
+def _rotated(left: Array, right: Array, n: int, eps: np.floating[Any]) -> tuple[Array, Array, Array]:
   """Rotates each column of `left` with that of `right` so that they become orthogonal.
 
   Returns:
@@ -124,5 +134,5 @@ def _rotated(left: Any, right: Any, n: Any, eps: Any) -> Any:
   return cosine * left - sine * right, sine * left + cosine * right, angle
 
 
-def _squares(x: Any) -> Any:
+def _squares(x: Array) -> Array:
   return jnp.sum(jnp.real(x) ** 2 + jnp.imag(x) ** 2 if jnp.iscomplexobj(x) else x * x, axis=-2)
