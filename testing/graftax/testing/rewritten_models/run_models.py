@@ -22,15 +22,16 @@ def _run(path: str) -> dict[str, float | str]:
   inputs = {name: tf.constant(expected[name]) for name in expected.files if re.fullmatch(r"x\d", name)}
   model: Any = tf.saved_model.load(path)
   found: dict[str, float | str] = {}
+  if "gradient_0" not in expected.files:
+    found["value"] = _difference(model.signatures["serving_default"](**inputs)["y"].numpy(), expected["y"])
+    return found
   with tf.GradientTape() as tape:
     tape.watch(list(inputs.values()))
     result = model.signatures["serving_default"](**inputs)["y"]
     total = tf.reduce_sum(result)
   found["value"] = _difference(result.numpy(), expected["y"])
-  if "gradient_0" in expected.files:
-    gradients = tape.gradient(total, list(inputs.values()))
-    differences = [_difference(g.numpy(), expected[f"gradient_{i}"]) for i, g in enumerate(gradients)]
-    found["gradient"] = max(differences)
+  gradients = tape.gradient(total, list(inputs.values()))
+  found["gradient"] = max(_difference(g.numpy(), expected[f"gradient_{i}"]) for i, g in enumerate(gradients))
   return found
 
 
