@@ -460,7 +460,12 @@ def _platform_names(text: str) -> list[str]:
 @_reports_errors
 def rewrite_command(
   model: Annotated[
-    str, typer.Argument(metavar="MODEL", help="Folder of the SavedModel, with saved_model.pb in it.")
+    str,
+    typer.Argument(
+      metavar="MODEL",
+      help="Folder of a SavedModel; a frozen graph (.pb, .pbtxt); the .meta file of a TF1 checkpoint; or a file of "
+      "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text.",
+    ),
   ],
   out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
   consumer: Annotated[
@@ -475,85 +480,41 @@ def rewrite_command(
     str | None,
     typer.Option(help="Platforms to run on, separated by commas. By default those that the model was made for."),
   ] = None,
+  gradient_order: Annotated[
+    int, typer.Option(min=0, help="Of a StableHLO file: how often TensorFlow can differentiate it.")
+  ] = 1,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
   allow_files_in: AllowFilesIn = None,
 ) -> None:  # fmt: skip
-  """Writes a copy of a model with XlaCallModule nodes for another TensorFlow, other platforms, or plain ops.
+  """Writes a model as a SavedModel for another TensorFlow, other platforms, or as plain ops.
 
   For models that TensorFlow refuses with "XlaCallModule with version 10 is not supported", "The current platform CPU is
   not among the platforms required by the module" or "Cannot deserialize computation", and for converters that do not
-  read StableHLO. All else stays as it is: signatures, variables, tables, assets, derivatives.
+  read StableHLO. All else in a SavedModel stays as it is: signatures, variables, tables, assets, derivatives.
 
   - `graftax rewrite my_model --for tensorflow-2.15 --out my_older_model`
 
   - `graftax rewrite my_model --platforms cpu --out my_cpu_model`
 
   - `graftax rewrite my_model --for onnx --out my_plain_model`
+
+  - `graftax rewrite program.jax --for tensorflow-2.18 --out my_model`
   """
-  from graftax.savedmodel_io import rewrite
   from graftax.tools.console import progress, remarks
+  from graftax.tools.rewrite_model import rewrite_model
 
   with progress() as bar:
     bar.add_task(f"rewriting {model}", total=None)
-    report = rewrite(
+    done = rewrite_model(
       model,
       out,
       consumer,
       platforms=None if platforms is None else _platform_names(platforms),
-      overwrite=force,
+      gradient_order=gradient_order,
+      force=force,
       allow_files_in=allow_files_in or (),
     )
-  remarks().print(f"{out}: {report}", markup=False)
-
-
-@app.command("ops")
-@_reports_errors
-def ops_command(
-  name: Annotated[
-    str, typer.Argument(metavar="[NAME]", help="An op, such as Conv2D, or a pattern, such as '*Scatter*'.")
-  ] = "*",
-  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
-) -> None:
-  """Shows whether TensorFlow ops convert: the lowering, what it needs, and what works if there is none.
-
-  - `graftax ops`
-
-  - `graftax ops Conv2D`
-
-  - `graftax ops "*Scatter*"`
-  """
-  import dataclasses
-
-  from graftax.tools.console import results
-  from graftax.tools.facts_view import op_table, print_op
-  from graftax.tools.op_report import matching_ops, op_facts
-
-  facts = [op_facts(op) for op in matching_ops(name)]
-  if as_json:
-    typer.echo(json.dumps([dataclasses.asdict(fact) for fact in facts], indent=2))
-  elif len(facts) == 1:
-    print_op(facts[0], results())
-  else:
-    results().print(op_table(facts))
-
-
-@app.command("doctor")
-@_reports_errors
-def doctor_command(
-  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
-) -> None:
-  """Shows versions, devices, and the optional libraries with the line that installs each."""
-  import dataclasses
-
-  from graftax.tools.console import results
-  from graftax.tools.doctor import diagnose
-  from graftax.tools.facts_view import print_diagnosis
-
-  diagnosis = diagnose()
-  if as_json:
-    typer.echo(json.dumps(dataclasses.asdict(diagnosis), indent=2))
-  else:
-    print_diagnosis(diagnosis, results())
+  remarks().print(f"{out}: {done}", markup=False)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """`graftax rewrite`."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from graftax.graphdef_ir import DType, Node, PartialShape, TensorRef, node_to_proto, schema
 from graftax.savedmodel_io import load, save
 from graftax.tools.cli import app
 
@@ -42,3 +44,47 @@ def test_an_unknown_consumer_or_platform_is_named(cuda_model, tmp_path):
   result = _rewrite(cuda_model, "--platforms", "gpu", "-o", tmp_path / "copy")
   assert result.exit_code == 2
   assert "unknown platforms ['gpu']" in result.output
+
+
+def test_an_exported_function_becomes_a_model(tmp_path):
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 3"), np.float32)
+  exported = jax.export.export(jax.jit(lambda tree, x: tree["w"] * x), platforms=["cuda"])({"w": np.float32(0)}, rows)
+  (tmp_path / "program.jax").write_bytes(exported.serialize())
+  result = _rewrite(tmp_path / "program.jax", "--for", "tensorflow-2.18", "--platforms", "cpu", "-o", tmp_path / "copy")
+  assert result.exit_code == 0, result.output
+  function, params = load(tmp_path / "copy").convert()
+  outputs, _ = function(params, args_0_w=np.float32(3), args_1=np.ones((2, 3), np.float32))
+  np.testing.assert_array_equal(outputs["output_0"], np.full((2, 3), 3))
+
+
+def test_text_becomes_plain_ops(tmp_path):
+  body = "%0 = stablehlo.tanh %x : tensor<3xf32> return %0 : tensor<3xf32>"
+  (tmp_path / "model.mlir").write_text(f"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{ {body} }}")
+  assert _rewrite(tmp_path / "model.mlir", "--for", "tflite", "-o", tmp_path / "copy").exit_code == 0
+  model = load(tmp_path / "copy")
+  assert not [
+    node for function in model.graph.library.values() for node in function.nodes if node.op == "XlaCallModule"
+  ]
+  function, params = model.convert()
+  np.testing.assert_allclose(function(params, input_0=np.ones(3, np.float32))[0]["output_0"], np.tanh(1), rtol=1e-6)
+
+
+def test_a_frozen_graph_becomes_a_model(tmp_path):
+  graph = schema.GraphDef()
+  for node in (
+    Node("x", "Placeholder", attrs={"dtype": DType.FLOAT, "shape": PartialShape((None, 2))}),
+    Node("y", "Tanh", (TensorRef("x"),), attrs={"T": DType.FLOAT}),
+  ):
+    graph.node.append(node_to_proto(node))
+  (tmp_path / "frozen.pb").write_bytes(graph.SerializeToString())
+  assert _rewrite(tmp_path / "frozen.pb", "-o", tmp_path / "copy").exit_code == 0
+  function, params = load(tmp_path / "copy").convert()
+  outputs, _ = function(params, x=np.ones((1, 2), np.float32))
+  np.testing.assert_allclose(outputs["y"], np.tanh(np.ones((1, 2))), rtol=1e-6)
+
+
+def test_another_file_is_an_error(tmp_path):
+  (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
+  result = _rewrite(tmp_path / "noise", "-o", tmp_path / "copy")
+  assert result.exit_code == 1
+  assert not (tmp_path / "copy").exists()

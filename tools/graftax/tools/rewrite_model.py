@@ -1,0 +1,108 @@
+"""`graftax rewrite`: a model of any form as a SavedModel for the program that will run it."""
+
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from graftax.convert.rewriting import Consumer
+from graftax.graphdef_ir import read_regular_file
+from graftax.savedmodel_io import JaxFunction, load, rewrite, save, write_saved_model
+from graftax.savedmodel_io.writing.atomic import check_new_folder
+from graftax.xla_call_module import Module, lift
+from graftax.xla_call_module.rewriting import open_arguments
+
+__all__ = ["rewrite_model"]
+
+_MODEL_FILE = "saved_model.pb"
+_GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
+_HOW_TO_REPLACE = "pass --force"
+_BYTECODE = b"ML\xefR"
+
+
+def rewrite_model(
+  model: str,
+  out: Path,
+  consumer: str,
+  *,
+  platforms: Sequence[str] | None,
+  gradient_order: int,
+  force: bool,
+  allow_files_in: Sequence[str],
+) -> str:
+  """Writes a SavedModel for a consumer and returns what was done; see the command's help.
+
+  Args:
+    model: the folder of a SavedModel; a frozen graph, or a TF1 checkpoint with its graph; or a file of StableHLO: what
+      `jax.export` serializes, a portable artifact, bytecode, or text.
+    out: the folder to create.
+    consumer: see `Consumer.of`.
+    platforms: where the result will run; None keeps the platforms of the model.
+    gradient_order: how often TensorFlow can differentiate the result, if the model is a file of StableHLO.
+    force: replace a SavedModel that is there.
+    allow_files_in: folders whose files the model may read besides its own.
+
+  Raises:
+    GraftaxError: the model cannot be read, or not be written for the consumer.
+  """
+  check_new_folder(out, replaces=_MODEL_FILE if force else None, how_to_replace=_HOW_TO_REPLACE)
+  wanted = Consumer.of(consumer)
+  if os.path.isdir(model) or os.path.basename(model).startswith("saved_model."):
+    folder = model if os.path.isdir(model) else os.path.dirname(model) or "."
+    report = rewrite(folder, out, consumer, platforms=platforms, overwrite=force, allow_files_in=allow_files_in)
+    return str(report)
+  if model.endswith(_GRAPH_SUFFIXES):
+    return _rewrite_graph(model, out, consumer, platforms, force, allow_files_in)
+  _save_module(_read_module(model), out, wanted, platforms, gradient_order, force)
+  return f"written for {wanted.name}"
+
+
+def _rewrite_graph(
+  model: str, out: Path, consumer: str, platforms: Sequence[str] | None, force: bool, allow_files_in: Sequence[str]
+) -> str:
+  """Writes a graph by itself as a SavedModel, and that for the consumer."""
+  with tempfile.TemporaryDirectory() as folder:
+    copy = os.path.join(folder, "model")
+    write_saved_model(
+      copy,
+      {"__call__": load(model, allow_files_in=allow_files_in).program()},
+      signatures={"serving_default": "__call__"},
+    )
+    return str(rewrite(copy, out, consumer, platforms=platforms, overwrite=force))
+
+
+def _read_module(path: str) -> Module:
+  data = read_regular_file(path, "the model")
+  # Text is UTF-8, and a serialized Exported begins with binary offsets.
+  is_text = b"\0" not in data[:100]
+  return Module.from_bytes(data) if is_text or data.startswith(_BYTECODE) else Module.from_exported(data)
+
+
+def _save_module(
+  module: Module, out: Path, consumer: Consumer, platforms: Sequence[str] | None, gradient_order: int, force: bool
+) -> None:
+  specs = dict(zip(_input_names(module), open_arguments(module), strict=True))
+  lifted = lift(module, check_platform=False)
+
+  def call(**inputs: Any) -> dict[str, Any]:
+    return {f"output_{i}": value for i, value in enumerate(lifted(*(inputs[name] for name in specs)))}
+
+  is_plain = consumer.form == "tf_ops"
+  save(
+    out,
+    {"__call__": JaxFunction(call, kwargs=specs, takes_params=False, with_gradient=gradient_order > 0 or is_plain)},
+    target=consumer.target,
+    platforms=None if is_plain else platforms or module.platforms or None,
+    gradient_order=gradient_order,
+    lowering=consumer.form,
+    overwrite=force,
+  )
+
+
+def _input_names(module: Module) -> list[str]:
+  """Returns the names of the arguments: their paths in the exported function if they are known."""
+  if module.signature is None:
+    return [f"input_{i}" for i in range(len(module.inputs))]
+  return [re.sub(r"\W+", "_", leaf.path).strip("_").lower() for leaf in module.signature.inputs]
