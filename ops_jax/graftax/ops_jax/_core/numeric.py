@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.values import Array
+from graftax.xla_call_module.lax_extras import identity
 
 __all__ = ["highest", "highest_finite", "invalid", "lowest", "lowest_finite", "round_half_away"]
 
@@ -23,13 +24,19 @@ def round_half_away(x: Array) -> Array:
 
 
 def lowest(dtype: Any) -> np.ndarray:
-  """Returns the least value of a real dtype, minus infinity for floats: the neutral scalar of a maximum."""
-  return np.asarray(-np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).min, dtype)
+  """Returns the neutral scalar of a maximum: minus infinity, or the least value of a real dtype without infinity."""
+  return _neutral("maximum", dtype)
 
 
 def highest(dtype: Any) -> np.ndarray:
-  """Returns the greatest value of a real dtype, infinity for floats: the neutral scalar of a minimum."""
-  return np.asarray(np.inf if jnp.issubdtype(dtype, jnp.floating) else _limits(dtype).max, dtype)
+  """Returns the neutral scalar of a minimum: infinity, or the greatest value of a real dtype without infinity."""
+  return _neutral("minimum", dtype)
+
+
+def _neutral(monoid: str, dtype: Any) -> np.ndarray:
+  found = identity(monoid, np.dtype(dtype))
+  assert found is not None, f"internal: {dtype} has no order"
+  return found
 
 
 def invalid(dtype: Any) -> np.ndarray:

@@ -28,3 +28,9 @@ def test_ends_of_integers(dtype):
   info = np.iinfo(dtype)
   assert lowest(dtype) == lowest_finite(dtype) == info.min
   assert highest(dtype) == highest_finite(dtype) == info.max
+
+
+def test_ends_of_floats_without_infinity_are_finite():
+  # NumPy turns infinity into NaN, which would win every maximum.
+  dtype = ml_dtypes.float8_e4m3fn
+  assert (lowest(dtype), highest(dtype)) == (-448, 448) == (lowest_finite(dtype), highest_finite(dtype))

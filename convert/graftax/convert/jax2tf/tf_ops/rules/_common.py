@@ -14,6 +14,7 @@ from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Shape, Tensor
 from graftax.graphdef_ir import DType, op_signature
+from graftax.xla_call_module.lax_extras import identity
 
 __all__ = [
   "at_least_float32",
@@ -120,17 +121,19 @@ def is_nan(b: Builder, x: Tensor) -> Tensor:
 
 
 def lowest(dtype: "np.dtype[Any]") -> Any:
-  """Returns the smallest value of a real dtype: negative infinity for floats."""
-  if dtype == np.bool_:
-    return np.False_
-  return int(jnp.iinfo(dtype).min) if jnp.issubdtype(dtype, np.integer) else np.asarray(-np.inf, dtype)
+  """Returns the neutral value of a maximum: negative infinity, or the smallest value of a dtype without it."""
+  return _neutral("maximum", dtype)
 
 
 def highest(dtype: "np.dtype[Any]") -> Any:
-  """Returns the largest value of a real dtype: infinity for floats."""
-  if dtype == np.bool_:
-    return np.True_
-  return int(jnp.iinfo(dtype).max) if jnp.issubdtype(dtype, np.integer) else np.asarray(np.inf, dtype)
+  """Returns the neutral value of a minimum: infinity, or the largest value of a dtype without it."""
+  return _neutral("minimum", dtype)
+
+
+def _neutral(monoid: str, dtype: "np.dtype[Any]") -> Any:
+  found = identity(monoid, dtype)
+  assert found is not None, f"internal: {dtype} has no order"
+  return int(found) if jnp.issubdtype(dtype, np.integer) else found
 
 
 def reshape(b: Builder, x: Tensor, shape: Shape) -> Tensor:
