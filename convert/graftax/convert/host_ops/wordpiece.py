@@ -93,7 +93,7 @@ def _greedy_pieces(word: bytes, vocabulary: _Vocabulary) -> Iterator[_Piece | No
 
 
 def _longest(word: bytes, start: int, ends: Sequence[int], vocabulary: _Vocabulary) -> int | None:
-  """Returns the end of the longest piece at a position; None if none of the given ends is that of a piece."""
+  """Returns the end of the longest piece at a position, or None if no piece ends at any of the given positions."""
   if vocabulary.max_chars_per_token > 0:
     ends = ends[: vocabulary.max_chars_per_token]
   return next((end for end in reversed(ends) if vocabulary.marked(word[start:end], start) in vocabulary), None)

@@ -25,7 +25,7 @@ element in place of the padding:
   products.
 - `non_max_suppression`: NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a
   declared maximum.
-- `ragged`: Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor.
+- `ragged`: Ragged tensors whose number of elements depends on data: RaggedRange, RaggedTensorToTensor.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.
 - `reverse_roll`: Reversal and rotation along axes of bounded size: ReverseV2, Roll.
 - `rows`: Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images.
@@ -36,7 +36,7 @@ element in place of the padding:
 - `shape_ops`: Shapes: Shape, Size, Rank, Reshape, ExpandDims, Squeeze, Transpose, EnsureShape.
 - `slicing`: Slices and paddings along axes of bounded or traced size: Slice, StridedSlice, Pad.
 - `sort_search`: The largest elements along an axis of bounded size, or a traced number of them: TopKV2, TopK.
-- `sparse_tensor`: Sparse tensors of which the number of elements depends on data: SparseToDense, SparseReorder,
+- `sparse_tensor`: Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder,
   SparseFillEmptyRows.
 - `tensor_list`: Tensor lists whose length depends on data, as arrays of bounded size: TensorListStack.
 - `unique`: Distinct elements, and elements that another vector lacks: Unique, ListDiff.

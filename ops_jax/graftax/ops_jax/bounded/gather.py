@@ -118,7 +118,7 @@ def resource_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Valu
 
 
 def checked_coordinates(coordinates: jax.Array, lengths: Sequence[jax.Array | None]) -> jax.Array:
-  """Returns coordinates of which those from a length on are out of range."""
+  """Returns coordinates; those at or beyond a length are moved out of range."""
   if all(length is None for length in lengths):
     return coordinates
   columns = [checked_positions(coordinates[..., k], length) for k, length in enumerate(lengths)]

@@ -1,4 +1,4 @@
-"""Ragged tensors of which the number of elements depends on data: RaggedRange, RaggedTensorToTensor."""
+"""Ragged tensors whose number of elements depends on data: RaggedRange, RaggedTensorToTensor."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ __all__ = ["ragged_range", "ragged_tensor_to_tensor"]
 
 @makes("RaggedRange")
 def ragged_range(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Returns rows of integers, of which the number in all needs a bound from the option `max_sizes`."""
+  """Returns ragged rows of integers; their total length needs a bound from `max_sizes`."""
   vectors = [value if is_bounded(value) or np.ndim(value) else jnp.reshape(value, 1) for value in inputs]
   (starts, limits, deltas), (axis,) = broadcast_together(call, vectors)
   if not jnp.issubdtype(starts.dtype, jnp.integer):

@@ -40,7 +40,7 @@ _ROW_INPUTS: Mapping[str, tuple[int, ...]] = {
 
 @carries(*_ROW_INPUTS)
 def rows(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Runs the op on padded rows, of which the padding is 0."""
+  """Runs the op on padded rows; the padding is 0."""
   op = call.node.op
   positions = _ROW_INPUTS[op]
   if any(is_bounded(value) for i, value in enumerate(inputs) if i not in positions):

@@ -91,7 +91,7 @@ def in_step(call: BoundedCall, i: BoundedArray, u: BoundedArray, num_axes: int) 
 
 
 def dropped(i: BoundedArray, limits: Sequence[jax.Array | None]) -> jax.Array:
-  """Returns coordinates of which those in the padding, and those beyond a length, are negative: they are dropped."""
+  """Returns coordinates; those in the padding or beyond a length are -1, so the scatter drops them."""
   coordinates = checked_coordinates(i.padded, limits)
   mask = valid_mask(i.padded.shape, i.lengths)
   return coordinates if mask is None else jnp.where(mask, coordinates, -1)

@@ -30,7 +30,7 @@ def size_entries(facts: IntegerFacts, value: Value) -> tuple[Affine, ...]:
 
 @carries("Shape", "ShapeN")
 def shape(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Returns shapes, of which some entries are traced."""
+  """Returns shapes; some of their entries are traced."""
   return [_shape_vector(call, value) for value in inputs]
 
 

@@ -1,4 +1,4 @@
-"""Sparse tensors of which the number of elements depends on data: SparseToDense, SparseReorder, SparseFillEmptyRows."""
+"""Sparse tensors whose number of elements depends on data: SparseToDense, SparseReorder, SparseFillEmptyRows."""
 
 from collections.abc import Sequence
 from typing import Any

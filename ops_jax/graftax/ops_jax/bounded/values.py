@@ -93,7 +93,7 @@ def _why_not(axis: int, size: int, bound: int) -> str:
   if size == INVALID_LENGTH:
     return (
       f"Dimension {axis} of a result has no valid size: the data exceeded a bound from max_sizes before, or had sizes "
-      f"for which TensorFlow raises an error. The option enable_checkify_for_asserts tells where."
+      f"for which TensorFlow raises an error. Set enable_checkify_for_asserts=True to find the op."
     )
   return f"Dimension {axis} of a result has size {size}, but its bound is {bound}. Pass a larger one in max_sizes."
 

@@ -61,7 +61,7 @@ def optional_get_value(
   Source op: `tf.raw_ops.OptionalGetValue`.
 
   Raises:
-    InvalidInputError: it is known to hold nothing of these types and shapes, or several things of that description.
+    InvalidInputError: no stored value matches these types and shapes, or more than one does.
 
   Differs from TF: if the optional is empty depending on traced data, the result is unspecified instead of an error.
   """

@@ -36,14 +36,14 @@ def convolve(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> 
   channels, kernel_channels = x.shape[place.channel_axis], kernel.shape[-2]
   if kernel_channels == 0 or channels % kernel_channels:
     raise InvalidInputError(
-      f"convolution: the input has {channels} channels (shape {x.shape}, data_format={place.name!r}), no multiple of "
-      f"the filter's {kernel_channels} (shape {kernel.shape})."
+      f"convolution: the input has {channels} channels (shape {x.shape}, data_format={place.name!r}), which is "
+      f"not a multiple of the filter's {kernel_channels} (shape {kernel.shape})."
     )
   groups = channels // kernel_channels
   if kernel.shape[-1] % groups:
     raise InvalidInputError(
-      f"convolution: {groups} groups (an input of {channels} channels, a filter of shape {kernel.shape}) do not share "
-      f"the filter's {kernel.shape[-1]} output channels; expected a multiple of {groups}."
+      f"convolution: the filter's {kernel.shape[-1]} output channels (shape {kernel.shape}) cannot be divided among "
+      f"{groups} groups (an input of {channels} channels); expected a multiple of {groups}."
     )
   if kernel_channels == 1 and groups > 1:
     multiplier = kernel.shape[-1] // groups

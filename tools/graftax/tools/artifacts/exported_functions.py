@@ -27,7 +27,7 @@ import numpy as np
 from jax import export, lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-# Files of the machine and their lines are no part of a module.
+# Files of the machine and their lines are not part of a module.
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")
 jax.config.update("jax_include_full_tracebacks_in_locations", False)
 

@@ -51,7 +51,7 @@ for _primitive, _op in _OPS.items():
 
 @rule("select_n")
 def select_n(b: Builder, which: Tensor, *cases: Tensor, out: Any) -> Tensor:
-  """Returns, for each element, that of the case with the number `which`; of the nearest case if there is none."""
+  """Selects each element from `cases[which]`; `which` is clamped to the valid range."""
   shape = out.shape
   if which.narrow is not None and all(case.narrow is None and same_shape(case.shape, shape) for case in cases):
     which = which.narrow

@@ -82,7 +82,7 @@ def random_seed(b: Builder, seeds: Tensor, *, impl: Any) -> Tensor:
 
 @rule("random_split")
 def random_split(b: Builder, keys: Tensor, *, shape: Sequence[int]) -> Tensor:
-  """Returns the words of new keys made of keys."""
+  """Splits each key; returns the new keys as uint32 words."""
   return _traced(b, None, lambda generator: lambda key: generator.split(key, tuple(shape)), [keys], [1])
 
 
