@@ -9,6 +9,7 @@ import numpy as np
 import graftax.convert as gc
 from graftax.ops_jax import BoundedArray
 from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.harness.compare import check_equal
 
 __all__ = ["check_bounded_sizes"]
 
@@ -40,8 +41,6 @@ def check_bounded_sizes(
         continue
       results = jax.tree.leaves(compiled(params, *args)[0], is_leaf=lambda leaf: isinstance(leaf, BoundedArray))
       for i, (result, value) in enumerate(zip(results, expected, strict=True)):
-        cut = np.asarray(result)
-        assert cut.shape == value.shape, (i, args[-1])
-        np.testing.assert_allclose(cut.astype(value.dtype), value, rtol=1e-5, atol=1e-6, err_msg=f"{i} {args[-1]}")
+        check_equal(f"result {i} of {args[-1]}", np.asarray(result).astype(value.dtype), value, rtol=1e-5, atol=1e-6)
       compared += 1
   return compared

@@ -12,6 +12,7 @@ from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.call_tf.converters import CONVERTERS
 from graftax.testing.call_tf.functions import Row
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
+from graftax.testing.harness.compare import largest_error
 
 __all__ = ["TOLERANCE", "Result", "check"]
 
@@ -66,15 +67,10 @@ def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Resul
   error, outcome, detail = 0.0, "equal", ""
   try:
     found = [np.asarray(value) for value in jax.jit(lambda x: transformation.in_jax(converted, x))(x)]
-    error = max(_difference(got, want) for got, want in zip(found, expected, strict=True))
+    assert all(np.isfinite(want).all() for want in expected), "internal: the functions of the table are finite"
+    error = max(largest_error(got, want) for got, want in zip(found, expected, strict=True))
   except Exception as e:
     outcome, detail = "raised", f"{type(e).__name__}: {' '.join(str(e).split())}"[:_MAX_DETAIL]
   if not error <= TOLERANCE:
     outcome, detail = "wrong", f"off by {error:.2g} of the largest value"
   return Result(row.name, name, outcome, detail, error, time.perf_counter() - start)
-
-
-def _difference(got: np.ndarray, want: np.ndarray) -> float:
-  if got.shape != want.shape or not np.isfinite(want).all():
-    return float("inf")
-  return float(np.abs(got - want).max(initial=0.0)) / max(1.0, float(np.abs(want).max(initial=0.0)))

@@ -11,9 +11,10 @@ import tree
 
 from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.circle import around
-from graftax.testing.differential.compare import Difference, compare, compare_flat, without_padding
+from graftax.testing.differential.compare import compare, compare_flat, without_padding
 from graftax.testing.differential.converters import Converter
 from graftax.testing.differential.oracle import Oracle, cotangent, is_real
+from graftax.testing.harness.compare import Difference
 
 __all__ = ["RUN_CHECK", "Subject"]
 

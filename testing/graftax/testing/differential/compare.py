@@ -8,14 +8,11 @@ import numpy as np
 import tree
 
 from graftax.ops_jax import BoundedArray
+from graftax.testing.harness.compare import Difference, check_equal, is_inexact, scale_of
 
-__all__ = ["Difference", "compare", "compare_flat", "without_padding"]
+__all__ = ["compare", "compare_flat", "without_padding"]
 
 # `Any` in this module is a nested result.
-
-
-class Difference(AssertionError):
-  """Raised if two results differ."""
 
 
 def without_padding(nested: Any) -> Any:
@@ -61,22 +58,7 @@ def compare_flat(
 
 
 def _compare_arrays(name: str, got: np.ndarray, want: np.ndarray, tolerance: tuple[float, float]) -> None:
-  dtype = np.dtype(jax.dtypes.canonicalize_dtype(want.dtype)) if want.dtype != object else want.dtype
-  if got.dtype != dtype:
-    raise Difference(f"{name}: dtype {got.dtype} instead of {dtype}")
-  if got.shape != want.shape:
-    raise Difference(f"{name}: shape {got.shape} instead of {want.shape}")
-  if want.dtype.kind in "biuSO":
-    if not np.array_equal(got, want):
-      raise Difference(f"{name}: {np.sum(got != want)} of {want.size} elements differ")
-    return
-  wide = np.complex128 if want.dtype.kind == "c" else np.float64
-  got, want = got.astype(wide), want.astype(wide)
-  rtol, atol = tolerance
-  finite = np.abs(want[np.isfinite(want)])
-  scale = max(1.0, float(finite.max(initial=0.0)))
-  if not np.allclose(got, want, rtol=rtol, atol=atol * scale, equal_nan=True):
-    error = np.abs(got - want)
-    raise Difference(
-      f"{name}: off by up to {np.nanmax(error):.3g} where values go up to {scale:.3g} (rtol={rtol:g}, atol={atol:g})"
-    )
+  """Compares two arrays; `atol` is relative to the largest value. What is not of floating point must be equal."""
+  dtype = want.dtype if want.dtype == object else np.dtype(jax.dtypes.canonicalize_dtype(want.dtype))
+  rtol, atol = tolerance if is_inexact(want.dtype) else (0.0, 0.0)
+  check_equal(name, got, want, rtol, atol * scale_of(want) if atol else 0.0, dtype)

@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.testing.differential.compare import Difference, compare
+from graftax.testing.differential.compare import compare
+from graftax.testing.harness.compare import Difference
 
 _X = np.array([1.0, 2.0], np.float32)
 

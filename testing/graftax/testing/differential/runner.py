@@ -9,9 +9,9 @@ import jax
 
 from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.checks import RUN_CHECK, Subject
-from graftax.testing.differential.compare import Difference
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.oracle import Oracle
+from graftax.testing.harness.compare import Difference
 
 __all__ = ["CheckResult", "ConversionMismatchError", "check_conversion", "run_case"]
 

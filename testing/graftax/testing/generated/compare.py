@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from graftax.testing.harness.compare import is_inexact, unequal
 from graftax.testing.tolerance import tolerance
 
 __all__ = ["Difference", "differences"]
@@ -57,7 +57,7 @@ def differences(
       found.append(
         Difference("shape" if kind == "value" else kind, f"output {index}: {got.shape}, TensorFlow has {want.shape}")
       )
-    elif (where := _unequal(got, want, *(factor * t for t in tolerance(want.dtype, op)))).any():
+    elif (where := unequal(got, want, *(factor * t for t in tolerance(want.dtype, op)))).any():
       detail = f"output {index}: {got[where].tolist()!r}, TensorFlow has {want[where].tolist()!r}"
       detail = f"{detail[:_MAX_DETAIL]} at {np.argwhere(where)[:3].tolist()} of {want.shape}"
       found.append(Difference(kind, detail, *_severity(got[where], want[where], want)))
@@ -66,7 +66,7 @@ def differences(
 
 def _severity(got: np.ndarray, want: np.ndarray, whole: np.ndarray) -> tuple[float, bool]:
   """Returns `error` and `undefined` of elements that differ; `whole` is the output they are from."""
-  if not jnp.issubdtype(whole.dtype, jnp.inexact):
+  if not is_inexact(whole.dtype):
     return float("inf"), False
   wide = np.complex128 if whole.dtype.kind == "c" else np.float64
   got, want, whole = (x.astype(wide) for x in (got, want, whole))
@@ -74,20 +74,3 @@ def _severity(got: np.ndarray, want: np.ndarray, whole: np.ndarray) -> tuple[flo
   with np.errstate(all="ignore"):
     error = np.abs(got[finite] - want[finite]).max(initial=0.0) / np.abs(whole[np.isfinite(whole)]).max(initial=1e-300)
   return float(error), not finite.all()
-
-
-def _unequal(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> np.ndarray:
-  if rtol == 0 and atol == 0:
-    return np.asarray(got != want)
-  if want.dtype.kind == "c":
-    # Parts are compared one by one, so that an infinite or undefined part hides no difference in the other one.
-    size = np.abs(np.where(np.isfinite(want), want, 0))
-    return _far(got.real, want.real, rtol, atol, size) | _far(got.imag, want.imag, rtol, atol, size)
-  got, want = got.astype(np.float64), want.astype(np.float64)
-  return _far(got, want, rtol, atol, np.abs(want))
-
-
-def _far(got: np.ndarray, want: np.ndarray, rtol: float, atol: float, size: np.ndarray) -> np.ndarray:
-  with np.errstate(invalid="ignore", over="ignore"):
-    close = (np.abs(got - want) <= atol + rtol * size) & np.isfinite(want) & np.isfinite(got)
-  return np.asarray(~(close | (got == want) | (np.isnan(got) & np.isnan(want))))

@@ -69,7 +69,7 @@ def test_wrong_values_gradients_and_dtypes_and_missing_errors_fail():
   assert _outcomes(Case("right", jnp.sin, x)) == (["equal", "equal"], "")
   outcomes, text = _outcomes(Case("value", jnp.sin, x, oracle=lambda x: jnp.sin(x) + 2e-5))
   assert outcomes == ["wrong", "equal"]
-  assert "value static eager value: wrong: Different: result 0 is off by 2e-05 of its largest value" in text
+  assert "value static eager value: wrong: Difference: result 0 is off by 2e-05 of its largest value" in text
   outcomes, _ = _outcomes(Case("gradient", lambda x: jax.lax.stop_gradient(jnp.sin(x)), x, oracle=jnp.sin))
   assert outcomes == ["equal", "wrong"]
   outcomes, text = _outcomes(Case("dtype", lambda x: x.astype(jnp.float16), x, oracle=lambda x: x))

@@ -8,16 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.testing.cotangents import is_inexact, random_like
+from graftax.testing.harness.compare import Difference, largest_error
 from graftax.testing.jax_to_tf.case import Case
 from graftax.testing.tolerance import tolerance
 
-__all__ = ["Different", "Oracle"]
+__all__ = ["Oracle"]
 
 # `Any` in this module is an array.
-
-
-class Different(AssertionError):
-  """TensorFlow's results differ from JAX's."""
 
 
 class Oracle:
@@ -55,11 +52,11 @@ class Oracle:
     """Returns the largest relative difference of TensorFlow's flat outputs.
 
     Raises:
-      Different: it is above the tolerance, or the number of results, dtypes or shapes differ.
+      Difference: it is above the tolerance, or the number of results, dtypes or shapes differ.
     """
     dtypes = [y.dtype for y in outputs]
     if dtypes != self.dtypes:
-      raise Different(f"results of types {list(map(str, dtypes))} instead of {list(map(str, self.dtypes))}")
+      raise Difference(f"results of types {list(map(str, dtypes))} instead of {list(map(str, self.dtypes))}")
     found = jax.tree.leaves(self._invariants(*outputs)) if self._invariants else outputs
     return _compare([np.asarray(x) for x in found], self.values, self._loose)
 
@@ -67,7 +64,7 @@ class Oracle:
     """Returns the largest relative difference of TensorFlow's gradients.
 
     Raises:
-      Different: as for `compare_values`.
+      Difference: as for `compare_values`.
     """
     assert self.gradients is not None, "internal: there is no gradient to compare with"
     return _compare(found, self.gradients, self._loose)
@@ -105,27 +102,13 @@ def _weights(values: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _compare(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], loose: float) -> float:
   if len(found) != len(expected):
-    raise Different(f"{len(found)} results instead of {len(expected)}")
+    raise Difference(f"{len(found)} results instead of {len(expected)}")
   worst = 0.0
   for i, (got, want) in enumerate(zip(found, expected, strict=True)):
     if got.shape != want.shape:
-      raise Different(f"result {i} has shape {got.shape} instead of {want.shape}")
-    error = _relative_difference(got, want)
+      raise Difference(f"result {i} has shape {got.shape} instead of {want.shape}")
+    error = largest_error(got, want)
     if not error <= loose * tolerance(want.dtype)[0]:  # 0 for integers
-      raise Different(f"result {i} is off by {error:.2g} of its largest value, or of 1")
+      raise Difference(f"result {i} is off by {error:.2g} of its largest value, or of 1")
     worst = max(worst, error)
   return worst
-
-
-def _relative_difference(got: np.ndarray, want: np.ndarray) -> float:
-  """Returns the largest difference over the largest value, or over 1 if that is smaller.
-
-  It is infinite if NaN or infinities are at other places.
-  """
-  kind = np.complex128 if want.dtype.kind == "c" else np.float64
-  got, want = got.astype(kind), want.astype(kind)
-  finite = np.isfinite(want)
-  if not np.array_equal(np.isfinite(got), finite) or not np.array_equal(got[~finite], want[~finite], equal_nan=True):
-    return float("inf")
-  scale = max(1.0, float(np.abs(want[finite]).max(initial=0.0)))
-  return float(np.abs(got[finite] - want[finite]).max(initial=0.0)) / scale

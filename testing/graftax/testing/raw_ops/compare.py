@@ -6,9 +6,10 @@ import jax
 import numpy as np
 
 from graftax.ops_jax import Value
+from graftax.testing.harness.compare import check_equal
 from graftax.testing.tolerance import tolerance as default_tolerance
 
-__all__ = ["Tolerance", "compare", "compare_values", "loosened"]
+__all__ = ["Tolerance", "compare", "loosened"]
 
 Tolerance = tuple[float, float]
 """`(rtol, atol)`."""
@@ -24,20 +25,7 @@ def compare(
     where = f"{op} ({mode}), output {index}"
     if not isinstance(got, (np.ndarray, np.generic, jax.Array)):
       raise AssertionError(f"{where}: {type(got).__name__} is neither a numpy nor a JAX array")
-    if got.dtype != want.dtype:
-      raise AssertionError(f"{where}: dtype {got.dtype}, TensorFlow has {want.dtype}")
-    if got.shape != want.shape:
-      raise AssertionError(f"{where}: shape {got.shape}, TensorFlow has {want.shape}")
-    compare_values(where, np.asarray(got), want, tolerance or default_tolerance(want.dtype, op))
-
-
-def compare_values(where: str, got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> None:
-  rtol, atol = tolerance
-  if want.dtype == object or want.dtype == bool or (rtol == 0 and atol == 0):
-    np.testing.assert_array_equal(got, want, err_msg=where)
-  else:
-    wide = np.complex128 if want.dtype.kind == "c" else np.float64
-    np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=rtol, atol=atol, err_msg=where)
+    check_equal(where, np.asarray(got), want, *(tolerance or default_tolerance(want.dtype, op)))
 
 
 def loosened(tolerance: Tolerance) -> Tolerance:

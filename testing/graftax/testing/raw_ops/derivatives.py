@@ -10,7 +10,8 @@ import numpy as np
 from graftax.ops_jax import Value
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.cotangents import is_inexact, random_like
-from graftax.testing.raw_ops.compare import Tolerance, compare_values, loosened
+from graftax.testing.harness.compare import check_equal
+from graftax.testing.raw_ops.compare import Tolerance, loosened
 from graftax.testing.raw_ops.oracle import RawOp, to_numpy
 from graftax.testing.tolerance import tolerance as default_tolerance
 
@@ -41,9 +42,7 @@ def check_grad(
   for kind, actual, expected in (("gradient", got, want), ("second derivative", jax_second, tf_second)):
     for i, a, e in zip(wanted, actual, expected, strict=bool(actual)):
       where = f"{case.op} ({kind} with respect to {names[i]})"
-      if (a.dtype, a.shape) != (e.dtype, e.shape):
-        raise AssertionError(f"{where}: {a.dtype}{a.shape}, TensorFlow has {e.dtype}{e.shape}")
-      compare_values(where, a, e, tolerance or loosened(default_tolerance(e.dtype, case.op)))
+      check_equal(where, a, e, *(tolerance or loosened(default_tolerance(e.dtype, case.op))))
   if forward:
     _check_forward(case.op, tangents, got, pushed, cotangents)
 

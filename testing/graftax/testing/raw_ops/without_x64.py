@@ -7,7 +7,8 @@ import numpy as np
 
 from graftax.ops_jax import Int64Pair, as_int64_pair, canonical_dtype
 from graftax.ops_jax import lowering as registered_lowering
-from graftax.testing.raw_ops.compare import Tolerance, compare_values, loosened
+from graftax.testing.harness.compare import check_equal
+from graftax.testing.raw_ops.compare import Tolerance, loosened
 from graftax.testing.raw_ops.oracle import RawOp, to_numpy
 from graftax.testing.tolerance import tolerance as default_tolerance
 
@@ -49,7 +50,8 @@ def check_without_x64(case: RawOp, expected: Sequence[np.ndarray], tolerance: To
       raise AssertionError(f"{where}: {got.dtype}{got.shape}, expected {dtype}{want.shape}")
     wanted = _narrowed(want)
     if fits and wanted is not None:
-      compare_values(where, np.asarray(got), wanted, _narrow_tolerance(case.op, tolerance, want.dtype, dtype))
+      bounds = _narrow_tolerance(case.op, tolerance, want.dtype, dtype)
+      check_equal(where, np.asarray(got), wanted, *bounds, dtype=np.asarray(got).dtype)
 
 
 def _narrow_tolerance(op: str, given: Tolerance | None, wide: np.dtype, narrow: np.dtype) -> Tolerance:

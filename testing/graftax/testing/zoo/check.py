@@ -19,6 +19,7 @@ from graftax.testing.differential.compare import compare, without_padding
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.differential.runner import CheckResult, run_case
+from graftax.testing.harness.compare import largest_error
 from graftax.testing.zoo.layers import HOST
 from graftax.testing.zoo.saving import ENTRY, SavedCopies, saved_copies
 
@@ -112,7 +113,9 @@ def _difference(model: ConversionCase, copies: SavedCopies) -> float | None:
   except Exception:  # the results of the checks say why
     return None
   expected = jax.tree.leaves(Oracle(model).value(model.inputs))
-  differences = [_relative(np.asarray(got), want) for got, want in zip(outputs, expected, strict=True)]
+  differences = [
+    largest_error(np.asarray(got), want) for got, want in zip(outputs, expected, strict=True) if want.dtype != object
+  ]
   return max(differences, default=0.0)
 
 
@@ -126,17 +129,6 @@ def _split(model: ConversionCase, loaded: SavedModel) -> CheckResult:
   except Exception as e:
     detail = f"{type(e).__name__}: {e}"
   return CheckResult(model.name, model.kind, "split", not detail, detail)
-
-
-def _relative(got: np.ndarray, want: np.ndarray) -> float:
-  if got.shape != want.shape or want.dtype == object:
-    return float("nan")
-  wide = np.complex128 if want.dtype.kind == "c" else np.float64
-  got, want = got.astype(wide), want.astype(wide)
-  # NaN equals NaN, because TensorFlow's mean of an empty row is NaN.
-  different = ~((got == want) | (np.isnan(got) & np.isnan(want)))
-  scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
-  return float(np.abs(got[different] - want[different]).max(initial=0.0)) / scale
 
 
 def _trace(path: Path) -> str:
