@@ -24,11 +24,14 @@ BIN := $(VENV)/bin
 LOCK := third_party/locks/$(if $(filter $(FLOOR_PYTHONS),$(PYTHON_VERSION)),floor,main).txt
 RELEASE_VENV := .venv-release
 RELEASE_LOCK := third_party/locks/release.txt
+DOCS_VENV := .venv-docs
+DOCS_LOCK := third_party/locks/docs.txt
 hash = $(firstword $(shell { $(1); } | sha256sum))
 # The name of a stamp contains a hash of its sources, so that a changed lock or pyproject.toml renews it.
 LOCKED := $(VENV)/.locked-$(call hash,cat $(LOCK))
 READY := $(VENV)/.editable-$(call hash,cat $(LOCK) $(addsuffix /pyproject.toml,$(PACKAGES) $(UMBRELLA)); echo $(CURDIR))
 RELEASE_READY := $(RELEASE_VENV)/.locked-$(call hash,cat $(RELEASE_LOCK))
+DOCS_READY := $(DOCS_VENV)/.locked-$(call hash,cat $(DOCS_LOCK))
 # $(call install_lock,VENV,LOCK): installs exactly what a lock lists.
 install_lock = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
 	  --require-hashes -r $(2)
@@ -245,6 +248,22 @@ op-index: $(READY)  ## update docs/ops.md and docs/primitives.md, which list whe
 	$(BIN)/python -m graftax.tools.codegen.generate_op_index
 	$(BIN)/python -m graftax.tools.codegen.generate_primitive_index
 
+$(DOCS_READY): $(READY) $(DOCS_LOCK)
+	rm -rf $(DOCS_VENV)
+	$(BIN)/python -m venv $(DOCS_VENV)
+	$(call install_lock,$(DOCS_VENV),$(DOCS_LOCK))
+	touch $@
+
+.PHONY: docs
+docs: $(DOCS_READY)  ## build the site in build/docs/html; broken links are errors
+	$(BIN)/python tools/site/stage_pages.py build/docs/source
+	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -b html -d build/docs/doctrees build/docs/source build/docs/html
+	@echo "open build/docs/html/index.html"
+
+.PHONY: error-index
+error-index: $(READY)  ## update docs/errors.md, which shows when each public error is raised and what works
+	$(BIN)/python -m graftax.tools.codegen.generate_error_index
+
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks
@@ -253,8 +272,8 @@ EMBEDDER := ../../examples/bazel_embedder
 
 .PHONY: lock
 lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; LOCK_OPTIONS=--keep changes little
-	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) main floor cuda12 cuda13 tpu release $(EMBEDDER)/requirements
+	$(BIN)/python third_party/locks/lock.py $(LOCK_OPTIONS) main floor cuda12 cuda13 tpu release docs $(EMBEDDER)/requirements
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

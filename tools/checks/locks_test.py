@@ -25,7 +25,7 @@ def locking() -> ModuleType:
   return script_module(_LOCKS / "lock.py")
 
 
-@pytest.mark.parametrize("variant", ["main", "floor", *_ACCELERATORS, "release", _EMBEDDER])
+@pytest.mark.parametrize("variant", ["main", "floor", *_ACCELERATORS, "release", "docs", _EMBEDDER])
 def test_a_lock_is_renewed_when_its_requirements_change(locking, variant):
   recorded = locking.read_sources()[variant]
   assert recorded == locking.sources_digest(_LOCKS / f"{variant}.in"), f"{variant}.txt is stale: run `make lock`"

@@ -1,0 +1,291 @@
+"""Programs that raise each public error, and what works instead, for docs/errors.md.
+
+`EXAMPLES` maps an error to its program and its remedy. The programs share the names of `PRELUDE` and run in a temporary
+folder; `MODEL` is the digits classifier. An error without a program is explained by its docstring and its remedy.
+"""
+
+from collections.abc import Mapping
+
+import graftax.hub_io.errors as hub
+import graftax.savedmodel_io.errors as files
+import graftax.xla_call_module as stablehlo
+from graftax import convert, graphdef_ir, ops_jax
+from graftax.graphdef_ir import errors as graphs
+
+__all__ = ["EXAMPLES", "PRELUDE"]
+
+PRELUDE = """
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from google.protobuf import text_format
+from graftax import convert, graphdef_ir, hub_io, ops_jax, savedmodel_io, xla_call_module
+from graftax.graphdef_ir import graph_from_proto, schema, validate
+from graftax.xla_call_module import Module, lift
+from graftax.tools.examples.digits import model_path
+
+MODEL = model_path()
+images = np.zeros([2, 8, 8, 1], np.float32)
+
+
+def graph(text):
+  return graph_from_proto(text_format.Parse(text, schema.GraphDef()))
+
+
+def placeholder(name):
+  return f'node {{ name: "{name}" op: "Placeholder" attr {{ key: "dtype" value {{ type: DT_FLOAT }} }} }}'
+
+
+def function(text):
+  return f"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{ {text} }}"
+"""
+
+_LOAD = "model = savedmodel_io.load(MODEL)\n"
+_CONVERT = _LOAD + "predict, params = model.convert()\n"
+
+EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
+  # graphs
+  graphdef_ir.ParseError: (
+    "graphdef_ir.parse_graph(b'\\x0a\\xff')",
+    "`saved_model.pb` holds a SavedModel and not a GraphDef: pass its folder to `savedmodel_io.load`.",
+  ),
+  graphdef_ir.GraphError: ("", "The message names node and function. Its subclasses say what is wrong."),
+  graphdef_ir.GraftaxError: ("", "Catch it to catch all errors of graftax, except those of `xla_call_module`."),
+  graphdef_ir.UnsupportedError: ("", "Its subclasses say what is not supported, and what works."),
+  graphdef_ir.LimitExceededError: (
+    "limits = graphdef_ir.Limits(array_bytes=1000)\ngraphdef_ir.Budget.of(limits).check_array([1000, 1000], 4, 'Fill')",
+    "Raise the limit that the message names, if you trust the file.",
+  ),
+  graphdef_ir.LibraryNotFoundError: (
+    "with graphdef_ir.optional_library('acme', 'pip install acme'):\n  import acme",
+    "Install the library; `graftax doctor` prints the line for each.",
+  ),
+  graphdef_ir.UnsafeFileError: (
+    "",
+    "Allow the folder if you trust the model: `load(path, allow_files_in=[folder])`, or `--allow-files-in`.",
+  ),
+  graphdef_ir.UnreadableFileError: ("", "Check the permissions of the file."),
+  graphs.ArityError: (
+    'validate(graph(placeholder(\'x\') + \'node { name: "y" op: "Neg" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "Repair the program that wrote the graph: the op's inputs are in `op_signature(op)`.",
+  ),
+  graphs.DanglingInputError: (
+    'validate(graph(\'node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "Add the node, or cut the graph with `Graph.subgraph`.",
+  ),
+  graphs.DuplicateNameError: ("validate(graph(placeholder('x') * 2))", "Give each node a name of its own."),
+  graphs.CycleError: (
+    'validate(graph(\'node { name: "y" op: "Neg" input: "y" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "Only loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` may be cycles.",
+  ),
+  graphs.MissingAttributeError: (
+    'validate(graph(\'node { name: "x" op: "Placeholder" }\'))',
+    "Set the attribute. `op_signature(op).attrs` has the ones without a default.",
+  ),
+  graphs.NoSuchNodeError: ("graph(placeholder('x')).node('z')", "The message lists similar names."),
+  graphs.UnknownOpError: (
+    "graphdef_ir.op_signature('AcmeOp')",
+    "Pass the op's definition: `extra_ops=` of `parse_graph` and `convert`. See [your own op](guides/custom_op.md).",
+  ),
+  graphs.TypeMismatchError: (
+    'validate(graph(placeholder(\'x\') + \'node { name: "y" op: "LogicalNot" input: "x" }\'))',
+    "Add a Cast node, or repair the attribute.",
+  ),
+  graphs.MissingFunctionError: (
+    'validate(graph(\'node { name: "y" op: "PartitionedCall" attr { key: "f" value { func { name: "g" } } } \'\n'
+    '  \'attr { key: "Tin" value { list { } } } attr { key: "Tout" value { list { } } } }\'))',
+    "Keep the function library with the graph.",
+  ),
+  graphs.OutputIndexError: (
+    "validate(graph(placeholder('x')\n"
+    '  + \'node { name: "y" op: "Neg" input: "x:1" attr { key: "T" value { type: DT_FLOAT } } }\'))',
+    "Outputs are counted from 0.",
+  ),
+  graphs.ControlFlowError: ("", "Load the SavedModel instead of a frozen graph, or raise control flow in TensorFlow."),
+  graphs.DeadBranchError: ("", "Ask for the Merge node after the branch instead."),
+  graphs.IrreducibleControlFlowError: ("", "Rewrite the loop with `tf.while_loop` in TensorFlow 2, and export again."),
+  # ops
+  ops_jax.UnsupportedOpError: (
+    "convert.convert(text_format.Parse(placeholder('x').replace('DT_FLOAT', 'DT_STRING')\n"
+    '  + \'node { name: "y" op: "DecodeWav" input: "x" }\', schema.GraphDef()).SerializeToString(), inputs=\'x\', '
+    "outputs='y')",
+    'The message says it for each op: `SavedModel.split` for text and images, `fallback="tensorflow"`, or a lowering '
+    "of yours. `graftax ops NAME` explains an op.",
+  ),
+  ops_jax.UnsupportedAttrError: ("", "Export with the value that the message names, or override the lowering."),
+  ops_jax.StaticInputError: (
+    "fn, _ = convert.convert(text_format.Parse(placeholder('x') + placeholder('n').replace('DT_FLOAT', 'DT_INT32')\n"
+    '  + \'node { name: "y" op: "Reshape" input: "x" input: "n" attr { key: "T" value { type: DT_FLOAT } } }\',\n'
+    "  schema.GraphDef()).SerializeToString(), inputs=['x', 'n'], outputs='y')\n"
+    "jax.jit(fn)({}, jnp.ones(4), jnp.array([2, 2]))",
+    "Pass the value outside of `jit`, as a static argument, or give a bound: "
+    "[sizes that depend on data](guides/data_dependent_sizes.md).",
+  ),
+  ops_jax.InvalidInputError: ("", "TensorFlow raises for the same values; the message names node and input."),
+  ops_jax.RegistrationError: (
+    "from graftax.ops_jax import register\nregister('Relu')(jnp.abs)",
+    "Pass `override=True` to replace a lowering.",
+  ),
+  ops_jax.SizeBoundError: ("", "Raise the bound in `max_sizes`."),
+  # calls
+  convert.ConversionError: ("convert.convert(3)", "The message lists what `convert` takes."),
+  convert.InputError: (
+    _CONVERT + "predict(params, pixels=images)",
+    "The message lists the inputs; `model.signatures` shows names, dtypes and shapes.",
+  ),
+  convert.MissingInputError: (_CONVERT + "predict(params)", "Pass what is missing, such as `rng=jax.random.key(0)`."),
+  convert.ParameterError: (
+    _CONVERT + "predict({'kernel': 0}, images=images)",
+    "Pass the dict that `convert` returned, with the same names.",
+  ),
+  convert.ForwardModeError: ("", "Use reverse mode, or the option `convert_custom_gradient=False`."),
+  convert.UnsupportedPrimitiveError: (
+    "savedmodel_io.save('m', (jnp.linalg.eigvals, jax.ShapeDtypeStruct((3, 3), 'float32')), lowering='tf_ops')",
+    "Use the default lowering, if the consumer runs StableHLO. [Primitives](primitives.md) lists what has a form.",
+  ),
+  convert.VariableWriteError: ("", 'Use `call_tf(f, variables="explicit")`: [TensorFlow in JAX](guides/call_tf.md).'),
+  # SavedModels
+  files.SavedModelNotFoundError: ("savedmodel_io.load('no_such_model')", "Pass the folder that holds saved_model.pb."),
+  files.NotASavedModelError: (
+    "Path('model.pb').write_bytes(b'no model')\nsavedmodel_io.load('model.pb')",
+    "[Formats](formats.md) lists what is read.",
+  ),
+  files.UnknownSignatureError: (_LOAD + "model.signatures['predict']", "The message lists the signatures."),
+  files.UnknownFunctionError: (_LOAD + "model.functions['call']", "The message lists the functions."),
+  files.UnknownNameError: (_LOAD + "model.variables['kernel']", "The message lists similar names."),
+  files.UnknownTagsError: (
+    "savedmodel_io.load(MODEL, tags={'train'})",
+    "Pass one of the sets of tags that the message lists.",
+  ),
+  files.AmbiguousFunctionError: (
+    _LOAD + "model.convert('serve', np.zeros([2, 3], np.float32), training=True)",
+    "Pass specs that fit one of the traces; `model.functions[name].concrete_functions` lists them.",
+  ),
+  files.VariableValueError: (
+    _LOAD + "model.save('out', {'digits/head/bias': np.zeros(3, np.float32)})",
+    "Pass a value of the variable's shape; `cast=True` converts the precision.",
+  ),
+  files.CastError: (
+    "savedmodel_io.load(MODEL, dtype='int8')",
+    "Cast to a type of real numbers: float32, bfloat16, float16 or float64.",
+  ),
+  files.ShardingError: (
+    "mesh = jax.make_mesh((1,), ('model',))\n"
+    "savedmodel_io.load(MODEL, sharding=savedmodel_io.partition_rules(mesh, [('kernel$', jax.P('model'))])).convert()",
+    "End the rules with `('', P())`, which holds for the rest.",
+  ),
+  files.SaveInputError: (
+    "savedmodel_io.save('m', {'f': 3})",
+    "The message lists what `save` takes; see [export](guides/export.md).",
+  ),
+  files.OutputExistsError: (
+    "import os\nos.mkdir('out')\nPath('out/notes.txt').touch()\n"
+    "savedmodel_io.save('out', (jnp.sin, jax.ShapeDtypeStruct((2,), 'float32')))",
+    "Choose another name, or pass `overwrite=True`.",
+  ),
+  files.MissingFolderError: ("", "Make the folder first, or check its permissions."),
+  files.ParameterNameError: (
+    "savedmodel_io.nest({'kernel//0': 1})",
+    "Rename one of them with `savedmodel_io.rename` first.",
+  ),
+  files.ParameterFileError: (
+    "Path('p.safetensors').touch()\nsavedmodel_io.read_safetensors('p.safetensors')",
+    "Read the file with the function of its format.",
+  ),
+  files.UnsafeOpError: ("", "Leave the head to graftax, or allow the ops with the option that the message names."),
+  files.DTensorError: ("", "Call what the message names first."),
+  files.UnsupportedSavedModelError: ("", "Export the model again with a newer TensorFlow."),
+  files.DamagedSavedModelError: ("", "Copy or download the model again."),
+  # checkpoints and weights
+  files.CheckpointNotFoundError: (
+    "savedmodel_io.read_checkpoint('no/ckpt-1')",
+    "Pass the prefix, without `.index` or `.data-00000-of-00001`.",
+  ),
+  files.CheckpointKeyError: (
+    "savedmodel_io.write_checkpoint('ckpt', {'kernel': np.ones(2)})\nsavedmodel_io.CheckpointReader('ckpt')['bias']",
+    "The message lists similar keys; iterate over the reader for all.",
+  ),
+  files.TensorValueError: (
+    "savedmodel_io.write_checkpoint('ckpt', {'kernel': object()})",
+    "Pass arrays, bytes or text.",
+  ),
+  files.DamagedCheckpointError: (
+    "",
+    "Copy or download the checkpoint again. A checksum, a size or an offset is wrong.",
+  ),
+  files.MissingShardError: ("", "Copy all `.data-*` files beside the index."),
+  files.CheckpointWriteError: ("", "Free some space, or check permissions. Nothing was replaced."),
+  files.UnsupportedCheckpointError: ("", "Write the checkpoint again with TensorFlow 2."),
+  files.DamagedWeightsError: (
+    "Path('m.keras').touch()\nsavedmodel_io.read_weights('m.keras')",
+    "Copy or download the file again.",
+  ),
+  files.UnsafeWeightsError: ("", "Do not use the file, unless you know who wrote it."),
+  # hub
+  hub.HandleError: ("hub_io.load('https://tfhub.dev/')", "Write OWNER/MODEL/FRAMEWORK/VARIATION, or the address."),
+  hub.ModuleNotCachedError: (
+    "hub_io.load('https://tfhub.dev/google/yamnet/1', offline=True)",
+    "Load it once without `offline=True`, or copy the cache from a machine with a connection.",
+  ),
+  hub.DamagedArchiveError: (
+    "Path('m.tar.gz').write_bytes(b'no archive')\nhub_io.load('m.tar.gz')",
+    "Download the archive again.",
+  ),
+  hub.DownloadError: (
+    "",
+    "Check the connection, the address and proxies; what was downloaded is kept until the next try.",
+  ),
+  hub.DigestError: ("", "Do not use the archive, or pass the digest of the version that you mean."),
+  hub.UnsafeArchiveError: ("", "Do not use the archive, unless you know who wrote it; then unpack it yourself."),
+  hub.AmbiguousArchiveError: ("", "Unpack the archive and load one of the folders."),
+  hub.UnsafeCacheError: ("", "Set `TFHUB_CACHE_DIR` to a folder of your own."),
+  # StableHLO
+  stablehlo.DecodeError: ("Module.from_bytes(b'no module')", "Pass MLIR text, bytecode or a portable artifact."),
+  stablehlo.VersionError: (
+    "Module.from_call_module(version=99, module=b'')",
+    "Install a newer jaxlib, or export for an older StableHLO.",
+  ),
+  stablehlo.ArgumentError: (
+    "lift(Module.from_text(function('return %x : tensor<3xf32>')))(np.ones(4, np.float32))",
+    "`module.inputs` describes the arguments. Pass the leaves of a pytree.",
+  ),
+  stablehlo.UnsupportedOpError: (
+    "",
+    "`xla_call_module.call` embeds such ops; `error.reason` says why it does not lift.",
+  ),
+  stablehlo.CustomCallError: (
+    "lift(Module.from_text(function('%0 = stablehlo.custom_call @acme(%x) : (tensor<3xf32>) -> tensor<3xf32> '\n"
+    "  'return %0 : tensor<3xf32>')))(np.ones(3, np.float32))",
+    'Pass `custom_calls={"acme": function}`, or `allow_custom_calls=["acme"]` if the kernel checks its operands.',
+  ),
+  stablehlo.PlatformError: (
+    "exported = jax.export.export(jax.jit(jnp.sin), platforms=['tpu'])(jax.ShapeDtypeStruct((2,), 'float32'))\n"
+    "lift(Module.from_exported(exported))(jnp.ones(2))",
+    "Export for this platform too, or pass `check_platform=False`.",
+  ),
+  stablehlo.X64Error: (
+    "lift(Module.from_text(function('return %x : tensor<3xf32>').replace('f32', 'f64')))(np.ones(3))",
+    '`jax.config.update("jax_enable_x64", True)`, or `x64=` of `lift`.',
+  ),
+  stablehlo.DerivativeError: (
+    "f = xla_call_module.embed(Module.from_text(function('return %x : tensor<3xf32>')))\n"
+    "jax.jvp(f, (jnp.ones(3),), (jnp.ones(3),))",
+    "Use `lift`, or export with `vjp_order=1`.",
+  ),
+  stablehlo.ShapeAssertionError: (
+    "b, = jax.export.symbolic_shape('b', constraints=['b >= 3'])\n"
+    "exported = jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct((b,), 'float32'))\n"
+    "lift(Module.from_exported(exported))(jnp.ones(2))",
+    "Pass arrays of sizes that the exporter allowed.",
+  ),
+  stablehlo.LimitExceededError: (
+    "Module.from_text(function('return %x : tensor<3xf32>'), limits=xla_call_module.Limits(depth=0))",
+    "Raise the limit that the message names, if you trust the module.",
+  ),
+  stablehlo.RefinementError: ("", "Pass arguments whose sizes agree with each other; `lift` names the assertion."),
+  stablehlo.GuardError: ("", "Pass `guard=False` for bytes that you wrote yourself."),
+  stablehlo.UnsupportedModuleError: ("", "`xla_call_module.explain(module)` lists every reason."),
+  stablehlo.StableHloError: ("", "Catch it to catch all errors of `xla_call_module`."),
+}
