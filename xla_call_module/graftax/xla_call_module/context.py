@@ -74,7 +74,8 @@ class Context:
   """State of one lifted module. `analyses` and `calls` are caches; `explain` shows `records`.
 
   `budget` counts the ops that one call evaluates. `without_x64` is true if the module has 64-bit values while 64-bit
-  types are disabled; see `without_x64.py`.
+  types are disabled; see `without_x64.py`. `manual_axes` are names and sizes of the axes
+  of the mesh of the `shard_map` whose body is evaluated.
   """
 
   ir: ModuleIR
@@ -85,6 +86,7 @@ class Context:
   budget: Budget = dataclasses.field(default_factory=lambda: Budget(Limits()))
   calls: dict[Any, Any] = dataclasses.field(default_factory=dict)
   analyses: dict[Any, Any] = dataclasses.field(default_factory=dict)
+  manual_axes: tuple[tuple[str, int], ...] | None = None
 
   def record(self, kind: str, op: Op, note: str, ffi_target: tuple[str, int] | None = None) -> None:
     """Records that an operation was dropped or replaced, once per source location."""

@@ -12,7 +12,8 @@ from graftax.xla_call_module import lowerings as lowerings  # registers the buil
 from graftax.xla_call_module.budget import Limits
 from graftax.xla_call_module.context import Context, Options, Record, check_choices, checked_limits, checked_names
 from graftax.xla_call_module.module import Module, check_is_module
-from graftax.xla_call_module.patterns import templates
+from graftax.xla_call_module.patterns import old_lapack, templates
+from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
 from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.survey import survey
 
@@ -35,7 +36,7 @@ class Lifted:
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
-    self._ir = templates.recover(module.ir, found)
+    self._ir = templates.recover(with_manual_computations(old_lapack.modernized(module.ir)), found)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)

@@ -115,7 +115,9 @@ def lapack():
     factor = jnp.linalg.cholesky(spd)
     q, r = jnp.linalg.qr(a)
     w, v = jnp.linalg.eigh(spd)
-    return jnp.linalg.solve(spd, b), factor, jnp.abs(q @ r), w, jnp.abs(v) @ b
+    u, s, vt = jnp.linalg.svd(a, full_matrices=False)
+    eigenvalues = jnp.sort(jnp.abs(jnp.linalg.eigvals(a)))
+    return jnp.linalg.solve(spd, b), factor, jnp.abs(q @ r), w, jnp.abs(v) @ b, s, u @ vt, eigenvalues
 
   a = np.array([[1, 0.5, -0.25], [0.25, 2, 0.75], [-0.5, 0.125, 1.5]], np.float32)
   args = (a, _f32(3))

@@ -1,5 +1,8 @@
-"""Device numbers and collectives, for a single device only."""
+"""Device numbers and collectives, for a single device or inside of a `shard_map`."""
 
+import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +32,52 @@ _OF_SEVERAL_DEVICES = (
 
 @register(*communication.COLLECTIVES, attributes=("replica_groups", "source_target_pairs"), ignores=_OF_SEVERAL_DEVICES)
 def _collective(context: Context, op: ir.Op, *operands: Array, environment: Any = None) -> Any:
-  """Lowers a collective over groups of one device to the identity; larger groups would need a mesh."""
+  """Lowers a collective inside of a `shard_map`, and one over groups of one device to the identity."""
+  if context.manual_axes is not None:
+    return _over_axes(context, op, context.manual_axes, operands)
   groups = communication.groups(op)
   if not communication.is_alone(context.ir, op) or len(operands) != len(op.types):
     raise context.unsupported(op, f"it communicates between devices in groups {groups.tolist()!r}.", embeds=False)
   if op.name == "stablehlo.collective_permute" and not groups.size:
     return lax.full_like(operands[0], 0)  # a device that receives nothing gets zeros
   return operands if len(operands) > 1 else operands[0]
+
+
+_Mesh = tuple[tuple[str, int], ...]
+_REDUCTIONS = {"stablehlo.add": lax.psum, "stablehlo.maximum": lax.pmax, "stablehlo.minimum": lax.pmin}
+
+
+def _over_axes(context: Context, op: ir.Op, mesh: _Mesh, operands: Sequence[Array]) -> Any:
+  """Lowers an `all_reduce` to JAX's reduction over the axes of the mesh that its groups are."""
+  reduction = _REDUCTIONS.get(_reducer(op)) if op.name == "stablehlo.all_reduce" else None
+  axes = _group_axes(op, mesh)
+  if reduction is None or axes is None or not op.attrs.get("use_global_device_ids", False):
+    raise context.unsupported(op, f"in a shard_map over {dict(mesh)} it has no counterpart here.", embeds=False)
+  results = [reduction(x, axes) for x in operands]
+  return results[0] if len(results) == 1 else tuple(results)
+
+
+def _reducer(op: ir.Op) -> str:
+  """Returns the op that combines two elements, or an empty string if the region does something else."""
+  region = op.regions[0]
+  if len(region.ops) != 1 or region.returns != region.ops[0].results:
+    return ""
+  return region.ops[0].name if set(region.ops[0].operands) == set(region.args) else ""
+
+
+def _group_axes(op: ir.Op, mesh: _Mesh) -> tuple[str, ...] | None:
+  """Returns the axes of the mesh along which the groups of a collective lie, or None if they are other groups."""
+  groups: Any = op.attrs.get("replica_groups", ())
+  if isinstance(groups, dict):
+    axes = [dict(axis) for axis in groups.get("axes", ())]
+    names = tuple(str(axis.get("name", "")).strip('"') for axis in axes)
+    return names if all(len(axis) == 1 for axis in axes) and set(names) <= {name for name, _ in mesh} else None
+  wanted = sorted(tuple(sorted(map(int, group))) for group in np.asarray(groups).reshape(len(groups), -1))
+  sizes = [size for _, size in mesh]
+  devices = np.arange(math.prod(sizes)).reshape(sizes)
+  for count in range(1, devices.ndim + 1):
+    for chosen in itertools.combinations(range(devices.ndim), count):
+      moved = np.moveaxis(devices, chosen, range(-count, 0)).reshape(-1, math.prod(sizes[i] for i in chosen))
+      if sorted(tuple(sorted(map(int, group))) for group in moved) == wanted:
+        return tuple(mesh[i][0] for i in chosen)
+  return None

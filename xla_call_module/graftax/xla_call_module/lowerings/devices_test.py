@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, UnsupportedOpError, embed, lift
+from graftax.xla_call_module import Module, UnsupportedOpError, embed, ir, lift
+from graftax.xla_call_module.lowerings import devices
 
 _X = np.arange(4, dtype=np.float32)
 
@@ -35,3 +36,21 @@ def test_the_only_device_is_number_0_and_of_several_none_is_known(kind):
   several = text.replace("module {", f"module attributes {{mhlo.num_{kind}s = 2 : i32}} {{", 1)
   with pytest.raises(UnsupportedOpError, match=f"runs on several {kind}s"):
     lift(Module.from_text(several))()
+
+
+@pytest.mark.parametrize(
+  ("groups", "axes"),
+  [
+    ([[0, 1], [2, 3]], ("y",)),
+    ([[3, 1], [0, 2]], ("x",)),
+    ([[0, 1, 2, 3]], ("x", "y")),
+    ([[0, 3], [1, 2]], None),
+    ([[0], [1], [2], [3]], None),
+    ({"mesh": "@m", "axes": ({"name": '"y"'},)}, ("y",)),
+    ({"mesh": "@m", "axes": ({"name": '"z"'},)}, None),
+    ({"mesh": "@m", "axes": ({"name": '"y"', "sub_axis_info": (1, 2)},)}, None),
+  ],
+)
+def test_groups_of_a_collective_are_axes_of_the_mesh(groups, axes):
+  op = ir.Op("stablehlo.all_reduce", (), (), (), {"replica_groups": groups}, (), "")
+  assert devices._group_axes(op, (("x", 2), ("y", 2))) == axes

@@ -10,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.evaluate import region_function, run_region
+from graftax.xla_call_module.patterns.manual_calls import ManualShardings
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import materialize
 
@@ -82,15 +83,65 @@ def _manual_computation(context: Context, op: ir.Op, *operands: Array, environme
     if any(tuple(x.shape) != shape for x, shape in zip(operands, local, strict=True)):
       raise context.unsupported(op, f"it runs per device on shapes {local}; give a mesh with its axes.")
     return run_region(context, region, environment, operands)
-  body = region_function(context, region, environment)
-  ins, outs = (_specs(context, op, str(op.attrs[name])) for name in ("in_shardings", "out_shardings"))
+  body = _inside(context, _manual_axes(context, op, mesh), region_function(context, region, environment))
+  ins, outs = (_specs(context, op, op.attrs[name]) for name in ("in_shardings", "out_shardings"))
   mapped = jax.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs if len(outs) > 1 else outs[0], check_vma=False)
   return mapped(*operands)
 
 
-def _specs(context: Context, op: ir.Op, text: str) -> tuple[PartitionSpec, ...]:
-  parts = re.findall(r"<@[^>]*>", text)
+def _specs(context: Context, op: ir.Op, shardings: Any) -> tuple[PartitionSpec, ...]:
+  if isinstance(shardings, ManualShardings):
+    return tuple(_hlo_spec(context, op, text) for text in shardings.texts)
+  parts = re.findall(r"<@[^>]*>", str(shardings))
   return tuple(_partition_spec(context, op, part) if _names_axes(part) else PartitionSpec() for part in parts)
+
+
+def _hlo_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
+  """Returns the `PartitionSpec` of an HLO sharding, whose tiles are axes of the mesh in order.
+
+  Raises:
+    UnsupportedOpError: the sharding is another one.
+  """
+  if text in ("{replicated}", "{maximal device=0}"):
+    return PartitionSpec()
+  match = _TILES.match(text)
+  entries = None if match is None or match[3] else _tile_axes(context, [int(part) for part in match[1].split(",")])
+  # Tiles beyond the axes of the array would replicate it over some axes of the mesh.
+  if entries is None or match is None or match[4]:
+    raise context.unsupported(op, f"its sharding {text} does not map to axes of the mesh.")
+  return PartitionSpec(*entries)
+
+
+def _manual_axes(context: Context, op: ir.Op, mesh: Mesh) -> tuple[tuple[str, int], ...]:
+  """Returns the axes of the module's mesh, in the order in which they number devices; empty if devices are reordered.
+
+  Raises:
+    ArgumentError: the given mesh has other sizes.
+  """
+  shardings = op.attrs["in_shardings"]
+  if isinstance(shardings, ManualShardings):  # GSPMD has no names: the given mesh is the module's
+    return tuple(mesh.shape.items())
+  named = re.search(r"<@([\w.]+)", f"{shardings} {op.attrs['out_shardings']}")
+  text = str(context.ir.meshes.get(named[1], "")) if named else ""
+  axes = tuple((name, int(size)) for name, size in re.findall(r'"([^"]+)"=(\d+)', text))
+  if wrong := [f"{name}={size}" for name, size in axes if mesh.shape.get(name) != size]:
+    raise errors.ArgumentError(
+      f"{op.place} runs over a mesh with {', '.join(wrong)}; the mesh given has axes {dict(mesh.shape)}."
+    )
+  return () if "device_ids" in text else axes
+
+
+def _inside(context: Context, axes: tuple[tuple[str, int], ...], body: Any) -> Any:
+  """Returns the body of a `shard_map` that tells collectives over which axes it runs."""
+
+  def run(*arguments: Any) -> Any:
+    outer, context.manual_axes = context.manual_axes, axes
+    try:
+      return body(*arguments)
+    finally:
+      context.manual_axes = outer
+
+  return run
 
 
 @register_custom_call(
@@ -124,7 +175,18 @@ def _constrain_hlo(context: Context, op: ir.Op, x: Any, text: str) -> Any:
   if match is None or mesh is None or match[3]:
     context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
     return x
-  tiles = [int(part) for part in match[1].split(",")][: x.ndim]
+  entries = _tile_axes(context, [int(part) for part in match[1].split(",")][: x.ndim])
+  if entries is None:
+    context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
+    return x
+  return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, PartitionSpec(*entries)))
+
+
+def _tile_axes(context: Context, tiles: list[int]) -> list[Any] | None:
+  """Returns the axes of the mesh whose product each number of tiles is, in order, or None if there are none."""
+  mesh = context.options.mesh
+  if mesh is None:
+    return None
   axes, entries = list(mesh.axis_names), []
   for size in tiles:
     taken: list[str] = []
@@ -133,7 +195,6 @@ def _constrain_hlo(context: Context, op: ir.Op, x: Any, text: str) -> Any:
       taken.append(axes.pop(0))
       product *= mesh.shape[taken[-1]]
     if product != size:
-      context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
-      return x
+      return None
     entries.append(tuple(taken) or None)
-  return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, PartitionSpec(*entries)))
+  return entries

@@ -2,6 +2,8 @@
 
 - `inlining`: Inlines calls of small functions, so that loop analysis sees the slices inside them.
 - `loops`: Analysis of a `while` loop: trip count, invariant carries, scanned slices and stacked results.
+- `manual_calls`: The `shard_map` of JAX before 0.7, which is a call between two changes of shape.
+- `old_lapack`: LAPACK's custom calls of JAX before 0.4.33, in the form of its typed FFI.
 - `platform_cases`: Selects the code of one platform in a module of several.
 - `regions`: Reducers of a single op, and regions that equal the ones that JAX exports.
 - `template_functions`: The functions that `templates` recovers, and what a module must contain for a search.

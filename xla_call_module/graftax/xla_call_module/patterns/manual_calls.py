@@ -1,0 +1,102 @@
+"""Finds `shard_map` in modules of GSPMD, where it is a call between two changes of shape.
+
+JAX before 0.7 writes `SPMDFullToShardShape` for each operand, a call of the body, and `SPMDShardToFullShape` for each
+result. Together they are the `sdy.manual_computation` of newer modules.
+"""
+
+import collections
+import dataclasses
+
+from graftax.xla_call_module import ir
+
+__all__ = ["ManualShardings", "with_manual_computations"]
+
+_TO_SHARDS, _TO_FULL = "SPMDFullToShardShape", "SPMDShardToFullShape"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ManualShardings:
+  """The HLO shardings of the operands or results of a manual computation."""
+
+  texts: tuple[str, ...]
+
+
+def with_manual_computations(module_ir: ir.ModuleIR) -> ir.ModuleIR:
+  """Returns the module with a `sdy.manual_computation` for each call between changes of shape."""
+  ops = [op for function in module_ir.functions.values() for op in ir.walk(function.body)]
+  if not any(_target(op) == _TO_SHARDS for op in ops):
+    return module_ir
+  calls = collections.Counter(op.attrs["callee"] for op in ops if op.name == "func.call")
+  defined = {number: op for op in ops for number in op.results}
+  users = collections.defaultdict(list)
+  for op in ops:
+    for number in op.operands:
+      users[number].append(op)
+  replaced: dict[int, ir.Op | None] = {}
+  for op in ops:
+    # A body that is called once keeps its numbers.
+    if op.name == "func.call" and calls[op.attrs["callee"]] == 1:
+      _replace_call(module_ir, op, defined, users, replaced)
+  functions = {name: _rewritten(function, replaced) for name, function in module_ir.functions.items()}
+  return dataclasses.replace(module_ir, functions=functions)
+
+
+def _target(op: ir.Op | None) -> str:
+  return op.attrs["call_target_name"] if op is not None and op.name == "stablehlo.custom_call" else ""
+
+
+def _sharding(op: ir.Op | None) -> str:
+  return str(op.attrs.get("mhlo.sharding", "")) if op is not None else ""
+
+
+def _replace_call(
+  module_ir: ir.ModuleIR,
+  call: ir.Op,
+  defined: dict[int, ir.Op],
+  users: dict[int, list[ir.Op]],
+  replaced: dict[int, ir.Op | None],
+) -> None:
+  """Stores the manual computation for a call, and None for the changes of shape around it, by identity."""
+  before = [defined.get(number) for number in call.operands]
+  after: list[ir.Op] = []
+  dropped: list[ir.Op] = []
+  for number in call.results:
+    chain = users[number]
+    if len(chain) == 1 and _target(chain[0]) == "Sharding" and _sharding(chain[0]) == "{manual}":
+      dropped.append(chain[0])
+      chain = users[chain[0].results[0]]
+    if len(chain) != 1 or _target(chain[0]) != _TO_FULL:
+      return
+    after.append(chain[0])
+  if not all(op is not None and _target(op) == _TO_SHARDS for op in before):
+    return
+  outer = [op.operands[0] for op in before if op is not None]
+  body = module_ir.functions[call.attrs["callee"]].body
+  replaced[id(call)] = ir.Op(
+    "sdy.manual_computation",
+    tuple(outer),
+    tuple(op.results[0] for op in after),
+    tuple(op.type for op in after),
+    {
+      "in_shardings": ManualShardings(tuple(_sharding(defined.get(number)) for number in outer)),
+      "out_shardings": ManualShardings(tuple(map(_sharding, after))),
+      "manual_axes": (),
+    },
+    (body,),
+    call.location,
+  )
+  for op in (*before, *after, *dropped):
+    replaced[id(op)] = None
+
+
+def _rewritten(function: ir.Function, replaced: dict[int, ir.Op | None]) -> ir.Function:
+  return dataclasses.replace(function, body=_region(function.body, replaced))
+
+
+def _region(region: ir.Region, replaced: dict[int, ir.Op | None]) -> ir.Region:
+  ops = []
+  for op in region.ops:
+    now = replaced.get(id(op), op)
+    if now is not None:
+      ops.append(dataclasses.replace(now, regions=tuple(_region(inner, replaced) for inner in now.regions)))
+  return dataclasses.replace(region, ops=tuple(ops))
