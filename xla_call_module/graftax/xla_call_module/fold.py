@@ -151,18 +151,18 @@ def _convert(op: ir.Op, x: np.ndarray) -> np.ndarray:
 
 def _broadcast_in_dim(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
   result = op.type
-  if not result.is_static or int(np.prod(result.shape, dtype=np.int64)) > MAX_FOLDED_SIZE:
+  if not result.is_static or int(np.prod(result.static_shape, dtype=np.int64)) > MAX_FOLDED_SIZE:
     return None
   axes = op.attrs["broadcast_dimensions"]
   shape = [1] * result.rank
   for axis, dim in zip(axes, x.shape, strict=True):
     shape[axis] = dim
   in_order = np.transpose(x, np.argsort(axes))  # the axes may be in any order
-  return np.array(np.broadcast_to(in_order.reshape(shape), result.shape))
+  return np.array(np.broadcast_to(in_order.reshape(shape), result.static_shape))
 
 
 def _reshape(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
-  return x.reshape(op.type.shape) if op.type.is_static else None
+  return x.reshape(op.type.static_shape) if op.type.is_static else None
 
 
 def _slice(op: ir.Op, x: np.ndarray) -> np.ndarray:

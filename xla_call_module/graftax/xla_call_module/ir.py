@@ -35,6 +35,12 @@ class TensorType:
     return len(self.shape)
 
   @property
+  def static_shape(self) -> tuple[int, ...]:
+    """The shape of a type that is known to be static."""
+    shape: tuple[Any, ...] = self.shape
+    return shape
+
+  @property
   def is_static(self) -> bool:
     return None not in self.shape
 
@@ -72,9 +78,9 @@ class OpaqueType:
 
 
 Type = TensorType | TokenType | TupleType | OpaqueType
-# Fields of ops, regions and functions are annotated `Any` instead of `Type`. Nearly all of them are TensorTypes; on any
+# Fields of ops, regions and functions are annotated `TensorType` instead of `Type`. Nearly all of them are one; on any
 # other, `.shape` and `.dtype` raise AttributeError, so that no explicit check is needed at each use.
-_Types = tuple[Any, ...]
+_Types = tuple[TensorType, ...]
 
 
 class TypedInt(int):
@@ -111,7 +117,7 @@ class Op:
   location: str
 
   @property
-  def type(self) -> Any:
+  def type(self) -> TensorType:
     return self.types[0]
 
   @property

@@ -18,13 +18,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from graftax.xla_call_module.lax_extras.loop_steps import Arrays, Loop, inexact_positions
 
 __all__ = ["pull_back"]
 
 
-def pull_back(loop: Loop, moving: Sequence[int], n: Any, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
+def pull_back(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
   """Returns the cotangents of the consts at `moving`, then of the inexact initial carry.
 
   Args:
@@ -65,22 +66,22 @@ class _Slots:
     carries: `[slots + 1, ...]`, the loop variables.
   """
 
-  depth: Any
-  numbers: Any
-  carries: list[Any]
+  depth: Array
+  numbers: Array
+  carries: list[Array]
 
   @classmethod
   def holding(cls, init: Arrays, slots: int) -> "_Slots":
     carries = [jnp.broadcast_to(x[None], (slots + 1, *x.shape)) for x in init]
     return cls(jnp.int32(1), jnp.zeros(slots + 1, np.int32), carries)
 
-  def top(self) -> tuple[Any, list[Any]]:
+  def top(self) -> tuple[Array, list[Array]]:
     number, *carry = (
       jax.lax.dynamic_index_in_dim(x, self.depth - 1, keepdims=False) for x in (self.numbers, *self.carries)
     )
     return number, carry
 
-  def pushed(self, number: Any, carry: Arrays, is_kept: Any) -> "_Slots":
+  def pushed(self, number: Array, carry: Arrays, is_kept: Array) -> "_Slots":
     """Returns the stack with one more entry if `is_kept`; otherwise writes only to the scratch slot, without a copy."""
     numbers, *carries = (
       jax.lax.dynamic_update_index_in_dim(x, value, self.depth, 0)
@@ -88,7 +89,7 @@ class _Slots:
     )
     return _Slots(self.depth + is_kept, numbers, list(carries))
 
-  def next_kept(self, number: Any, k: Any) -> Any:
+  def next_kept(self, number: Array, k: Array) -> Any:
     """Returns the next iteration between `number` and `k` to store.
 
     If all of them fit in the free slots, it is the next one. Otherwise the stride leaves half of the free slots for
@@ -99,7 +100,7 @@ class _Slots:
     stride = jnp.where(distance <= free, 1, (distance + part - 1) // part)
     return jnp.where(free > 0, number + stride, k + 1)
 
-  def seek(self, loop: Loop, consts: Arrays, k: Any) -> tuple["_Slots", list[Any]]:
+  def seek(self, loop: Loop, consts: Arrays, k: Array) -> tuple["_Slots", list[Array]]:
     """Returns the loop variables at the start of iteration `k`, which is at most one less than in the last call."""
     slots = dataclasses.replace(self, depth=self.depth - (self.top()[0] > k))
 

@@ -2,15 +2,15 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
+from jax import Array
 
 from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
 
 __all__ = ["Arrays", "Loop", "inexact_positions", "split"]
 
-Arrays = Sequence[Any]
+Arrays = Sequence[Array]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,15 +23,15 @@ class Loop:
     slots: number of copies of the carry that a reverse pass stores.
   """
 
-  step: Callable[..., list[Any]]
+  step: Callable[..., list[Array]]
   num_consts: int
   slots: int
 
-  def partial(self, moving: Sequence[int], consts: Arrays, carry: Arrays) -> Callable[[Arrays, Arrays], list[Any]]:
+  def partial(self, moving: Sequence[int], consts: Arrays, carry: Arrays) -> Callable[[Arrays, Arrays], list[Array]]:
     """Returns the step as a function of the consts at `moving` and of the inexact part of the carry."""
     positions = inexact_positions(carry)
 
-    def run(some_consts: Arrays, some_carry: Arrays) -> list[Any]:
+    def run(some_consts: Arrays, some_carry: Arrays) -> list[Array]:
       return self.step(*replaced(consts, moving, some_consts), *replaced(carry, positions, some_carry))
 
     return run
@@ -39,7 +39,7 @@ class Loop:
   def tangent(self, moving: Sequence[int]) -> "Loop":
     """Returns the loop over `(*carry, *tangents)`, with the tangents of the consts at `moving` as additional consts."""
 
-    def step(*operands: Any) -> list[Any]:
+    def step(*operands: Array) -> list[Array]:
       consts, dconsts, rest = split(operands, self.num_consts, len(moving))
       # The second part has one tangent for each inexact array of the first part, in the same order.
       num = next(n for n in range(len(rest) + 1) if n + len(inexact_positions(rest[:n])) == len(rest))
@@ -57,7 +57,7 @@ def inexact_positions(values: Arrays) -> list[int]:
   return [i for i, value in enumerate(values) if is_inexact(value)]
 
 
-def split(values: Arrays, *sizes: int) -> list[list[Any]]:
+def split(values: Arrays, *sizes: int) -> list[list[Array]]:
   """Returns lists of the first `sizes[0]` values, the next `sizes[1]`, ..., and the rest."""
   parts, rest = [], list(values)
   for size in sizes:

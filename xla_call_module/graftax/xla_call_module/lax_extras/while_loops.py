@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
 from graftax.xla_call_module.lax_extras.closure_conversion import closed
@@ -66,7 +67,7 @@ def while_loop(cond: Callable[[T], Any], body: Callable[[T], T], init: T, *, max
   return jax.tree.unflatten(tree, final)
 
 
-def _strong(leaf: Any) -> Any:
+def _strong(leaf: Array) -> Array:
   leaf = jnp.asarray(leaf)
   return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.extended) else jax.lax.convert_element_type(leaf, leaf.dtype)
 
@@ -89,9 +90,9 @@ def _checked(body: Callable[[T], T], start: T) -> Callable[[T], T]:
   return step
 
 
-def _run(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays) -> list[Any]:
+def _run(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays) -> list[Array]:
   """Runs the loop and returns the final carry."""
-  final: list[Any] = jax.lax.while_loop(
+  final: list[Array] = jax.lax.while_loop(
     lambda carry: keep_going(*closed_over, *carry)[0], lambda carry: loop.step(*consts, *carry), list(init)
   )
   return final
@@ -99,7 +100,7 @@ def _run(loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts
 
 def _run_and_count(
   loop: Loop, keep_going: Callable[..., Any], closed_over: Arrays, consts: Arrays, init: Arrays
-) -> tuple[Any, list[Any]]:
+) -> tuple[Array, list[Array]]:
   """Runs the loop and returns the number of iterations and the final carry."""
 
   def test(state: Any) -> Any:
@@ -108,17 +109,17 @@ def _run_and_count(
   def step(state: Any) -> Any:
     return state[0] + 1, loop.step(*consts, *state[1])
 
-  found: tuple[Any, list[Any]] = jax.lax.while_loop(test, step, (jnp.int32(0), list(init)))
+  found: tuple[Array, list[Array]] = jax.lax.while_loop(test, step, (jnp.int32(0), list(init)))
   return found
 
 
-def _run_times(loop: Loop, n: Arrays, consts: Arrays, init: Arrays) -> tuple[Any, list[Any]]:
+def _run_times(loop: Loop, n: Arrays, consts: Arrays, init: Arrays) -> tuple[Array, list[Array]]:
   """Runs `n[0]` iterations; returns the same as `_run_and_count`."""
 
   def step(state: Any) -> Any:
     return state[0] + 1, loop.step(*consts, *state[1])
 
-  found: tuple[Any, list[Any]] = jax.lax.while_loop(
+  found: tuple[Array, list[Array]] = jax.lax.while_loop(
     lambda state: state[0] < n[0], step, (jnp.zeros_like(n[0]), list(init))
   )
   return found
@@ -126,26 +127,26 @@ def _run_times(loop: Loop, n: Arrays, consts: Arrays, init: Arrays) -> tuple[Any
 
 def _differentiable(
   loop: Loop,
-  run: Callable[..., list[Any]],
-  count: Callable[..., tuple[Any, list[Any]]],
+  run: Callable[..., list[Array]],
+  count: Callable[..., tuple[Array, list[Array]]],
   how_long: Arrays,
   consts: Arrays,
   init: Arrays,
-) -> list[Any]:
+) -> list[Array]:
   """Returns the final carry, `run(how_long, consts, init)`, with derivatives.
 
   `count` also returns the number of iterations, which is needed only for derivatives.
   """
   sizes = len(how_long), len(consts)
 
-  def function(*operands: Any) -> list[Any]:
+  def function(*operands: Array) -> list[Array]:
     return run(*split(operands, *sizes))
 
-  def recorded(*operands: Any) -> list[Any]:
+  def recorded(*operands: Array) -> list[Array]:
     n, final = count(*split(operands, *sizes))
     return [*final, n]
 
-  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Any]:
+  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Array]:
     _, consts, init = split(operands, *sizes)
     _, dconsts, dinit = split(tangents, *sizes)
     moving, positions = _given(dconsts), inexact_positions(init)
@@ -169,7 +170,7 @@ class _Linear:
   moving: tuple[int, ...]
   num_carry: int
 
-  def push(self, n: Any, *operands: Any) -> list[Any]:
+  def push(self, n: Array, *operands: Array) -> list[Array]:
     """Maps tangents of the consts at `moving` and of the inexact initial carry to tangents of the final carry."""
     consts, init, dconsts, dinit = split(operands, self.loop.num_consts, self.num_carry, len(self.moving))
     loop = self.loop.tangent(self.moving)
@@ -177,7 +178,7 @@ class _Linear:
     final = _differentiable(loop, lambda *args: count(*args)[1], count, [n], [*consts, *dconsts], [*init, *dinit])
     return final[self.num_carry :]
 
-  def pull(self, n: Any, *operands: Any) -> list[Any]:
+  def pull(self, n: Array, *operands: Array) -> list[Array]:
     """Maps cotangents of the inexact final carry to those of the consts at `moving` and the inexact initial carry."""
     consts, init, cotangents = split(operands, self.loop.num_consts, self.num_carry)
     return _pullback(self.loop, self.moving, n, consts, init, cotangents)
@@ -196,7 +197,7 @@ class _Second:
   along: tuple[int, ...]
   num_carry: int
 
-  def apply(self, n: Any, *operands: Any) -> list[Any]:
+  def apply(self, n: Array, *operands: Array) -> list[Array]:
     """Maps tangents of the consts at `along` and of the inexact initial carry to tangents of the pullback's results."""
     consts, init, rest = split(operands, self.loop.num_consts, self.num_carry)
     num = len(inexact_positions(init))
@@ -211,13 +212,13 @@ class _Second:
     return dataclasses.replace(self, moving=self.along, along=self.moving)
 
 
-def _pullback(loop: Loop, moving: Sequence[int], n: Any, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
+def _pullback(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
   sizes = len(consts), len(init)
 
-  def function(n: Any, *operands: Any) -> list[Any]:
+  def function(n: Array, *operands: Array) -> list[Array]:
     return pull_back(loop, moving, n, *split(operands, *sizes))
 
-  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Any]:
+  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Array]:
     (n,), consts, init, cotangents = split(operands, 1, *sizes)
     _, dconsts, dinit, dcotangents = split(tangents, 1, *sizes)
     out: list[Any] = [None] * len(results)
@@ -240,5 +241,5 @@ def _given(tangents: Arrays) -> tuple[int, ...]:
   return tuple(i for i, tangent in enumerate(tangents) if tangent is not None)
 
 
-def _dense(tangent: Any, primal: Any) -> Any:
+def _dense(tangent: Array, primal: Array) -> Any:
   return jnp.zeros_like(primal) if tangent is None else tangent

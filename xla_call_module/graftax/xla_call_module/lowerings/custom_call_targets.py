@@ -104,7 +104,7 @@ def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
     raise context.unsupported(
       op, "it selects the smallest elements, which JAX does not support; negate the operand instead."
     )
-  return lax.top_k(x, op.types[0].shape[-1])
+  return lax.top_k(x, op.types[0].static_shape[-1])
 
 
 _OLD_CHLO = {

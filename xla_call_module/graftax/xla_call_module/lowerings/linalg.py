@@ -121,7 +121,7 @@ def _lu(context: Context, op: ir.Op, x: Array) -> Any:
     "linalg.lu_pivots_to_permutation",
 )  # fmt: skip
 def _lu_pivots_to_permutation(context: Context, op: ir.Op, pivots: Array) -> Any:
-  return lax.linalg.lu_pivots_to_permutation(pivots, op.types[0].shape[-1])
+  return lax.linalg.lu_pivots_to_permutation(pivots, op.types[0].static_shape[-1])
 
 
 @register_custom_call("linalg.syevd")

@@ -25,7 +25,7 @@ _ALGORITHMS = {
 @register("stablehlo.rng_bit_generator", attributes=("rng_algorithm",))
 def _rng_bit_generator(context: Context, op: ir.Op, state: State) -> tuple[State, Array]:
   result = op.types[1]
-  return rng_bit_generator(context, op, state, result.shape)
+  return rng_bit_generator(context, op, state, result.static_shape)
 
 
 def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[int, ...]) -> tuple[State, Array]:
@@ -55,7 +55,7 @@ def _generated(words: Array, shape: tuple[int, ...], dtype: np.dtype, algorithm:
 @register("stablehlo.rng", takes_known=True, attributes=("rng_distribution",))
 def _rng(context: Context, op: ir.Op, low: Any, high: Any, shape: Any) -> Array:
   low, high, dtype = materialize(low), materialize(high), op.type.dtype
-  dims = op.type.shape if op.type.is_static else as_dims(shape)
+  dims = op.type.static_shape if op.type.is_static else as_dims(shape)
   if dims is None:
     raise context.unsupported(op, "its shape depends on data, so the result has no static shape.")
   if op.attrs["rng_distribution"] == "UNIFORM":

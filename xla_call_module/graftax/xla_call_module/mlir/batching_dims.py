@@ -5,18 +5,17 @@ The positions along the batching dimensions become part of the index vectors. St
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from jax.extend.mlir import ir as mlir_ir
 from jax.extend.mlir.dialects import stablehlo
 
-from graftax.xla_call_module.mlir.bindings import downcast
+from graftax.xla_call_module.mlir.bindings import MlirValue, downcast
 from graftax.xla_call_module.mlir.dimension_sizes import constant_sizes, dimension_sizes, tensor_type
 
 __all__ = ["without_batching_dims"]
 
 
-def without_batching_dims(op: Any) -> None:
+def without_batching_dims(op: mlir_ir.Operation) -> None:
   """Rewrites an operation in place if it is a gather or a scatter with batching dimensions."""
   if op.name in ("stablehlo.gather", "stablehlo.dynamic_gather"):
     _rewrite_gather(op)
@@ -24,7 +23,7 @@ def without_batching_dims(op: Any) -> None:
     _rewrite_scatter(op)
 
 
-def _rewrite_gather(op: Any) -> None:
+def _rewrite_gather(op: mlir_ir.Operation) -> None:
   old = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
   if not old.operand_batching_dims:
     return
@@ -41,7 +40,7 @@ def _rewrite_gather(op: Any) -> None:
   op.attributes["indices_are_sorted"] = mlir_ir.BoolAttr.get(False)
 
 
-def _rewrite_scatter(op: Any) -> None:
+def _rewrite_scatter(op: mlir_ir.Operation) -> None:
   old = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
   if not old.input_batching_dims:
     return
@@ -59,7 +58,7 @@ def _rewrite_scatter(op: Any) -> None:
   op.attributes["indices_are_sorted"] = mlir_ir.BoolAttr.get(False)
 
 
-def _extended(op: Any, indices: Any, batching_dims: Sequence[int], axis: int) -> Any:
+def _extended(op: mlir_ir.Operation, indices: MlirValue, batching_dims: Sequence[int], axis: int) -> MlirValue:
   """Returns index vectors that begin with the positions along the batching dimensions."""
   with mlir_ir.InsertionPoint(op), op.location:
     kind = downcast(indices.type)
@@ -77,9 +76,9 @@ def _extended(op: Any, indices: Any, batching_dims: Sequence[int], axis: int) ->
     return stablehlo.concatenate([*positions, indices], dimension=axis)
 
 
-def _reshaped(value: Any, shape: Sequence[int], element: Any, sizes: Sequence[Any]) -> Any:
+def _reshaped(value: MlirValue, shape: Sequence[int], element: mlir_ir.Type, sizes: Sequence[MlirValue]) -> MlirValue:
   return stablehlo.dynamic_reshape(tensor_type(shape, element), value, stablehlo.concatenate(sizes, dimension=0))
 
 
-def _i64() -> Any:
+def _i64() -> mlir_ir.IntegerType:
   return mlir_ir.IntegerType.get_signless(64)

@@ -97,7 +97,7 @@ class Decoder:
       raise errors.UnsupportedModuleError(f"function {attrs['sym_name']!r} {what}; expected one block.")
     body = self.region(op.regions[0], {})
     nothing: Mapping[str, Any] = {}
-    result_types = tuple(self.type(t) for t in function_type(op).results)
+    result_types: tuple[Any, ...] = tuple(self.type(t) for t in function_type(op).results)
     return ir.Function(
       name=attrs["sym_name"],
       body=body,
@@ -142,9 +142,9 @@ class Decoder:
       inside.update(numbered)
       if self._keep_ops and numbered:
         self.kept[numbered[0]] = (op, numbers)
-      types = tuple([self.type(result.type) for result in results])
-      ops.append(ir.Op(name, operands, numbered, types, self.attrs(op), regions, self.location(op.location)))
-    types = tuple([self.type(argument.type) for argument in arguments])
+      kinds: tuple[Any, ...] = tuple([self.type(result.type) for result in results])
+      ops.append(ir.Op(name, operands, numbered, kinds, self.attrs(op), regions, self.location(op.location)))
+    types: tuple[Any, ...] = tuple([self.type(argument.type) for argument in arguments])
     return ir.Region(own, types, tuple(ops), returns, tuple(captures))
 
   def number(self, values: Sequence[MlirValue], numbers: dict[MlirValue, int]) -> tuple[int, ...]:

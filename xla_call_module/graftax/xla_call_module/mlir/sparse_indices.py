@@ -3,19 +3,17 @@
 Indices in range are unchanged. Others would make the kernel read memory outside of its operands.
 """
 
-from typing import Any
-
 from jax.extend.mlir import ir as mlir_ir
 from jax.extend.mlir.dialects import stablehlo
 
-from graftax.xla_call_module.mlir.bindings import downcast
+from graftax.xla_call_module.mlir.bindings import MlirValue, downcast
 
 __all__ = ["SPARSE_PRODUCT", "clamp_indices"]
 
 SPARSE_PRODUCT = "cpu_csr_sparse_dense_ffi"
 
 
-def clamp_indices(module: Any) -> None:
+def clamp_indices(module: mlir_ir.Module) -> None:
   """Clamps the operands of each sparse product of a module in place. Calls with wrong types are left as they are."""
   for op in _operations(module.operation):
     if op.name == "stablehlo.custom_call" and downcast(op.attributes["call_target_name"]).value == SPARSE_PRODUCT:
@@ -25,9 +23,10 @@ def clamp_indices(module: Any) -> None:
         op.operands[2] = _clamped(op, op.operands[2], max(kinds[3].shape[0] - 1, 0))
 
 
-def _operations(op: Any) -> list[Any]:
+def _operations(op: mlir_ir.Operation) -> list[mlir_ir.Operation]:
   """Returns the operations inside an operation, at any depth."""
-  found, pending = [], [op]
+  found: list[mlir_ir.Operation] = []
+  pending = [op]
   while pending:
     for region in pending.pop().regions:
       for block in region.blocks:
@@ -37,7 +36,7 @@ def _operations(op: Any) -> list[Any]:
   return found
 
 
-def _clamped(op: Any, indices: Any, largest: int) -> Any:
+def _clamped(op: mlir_ir.Operation, indices: MlirValue, largest: int) -> MlirValue:
   with mlir_ir.InsertionPoint(op), op.location:
     scalar = mlir_ir.RankedTensorType.get([], downcast(indices.type).element_type)
     low, high = (
