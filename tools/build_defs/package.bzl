@@ -43,7 +43,7 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         deps = depset(deps + _TEST_RUNNER).to_list(),
     )
 
-def graftax_package(name, deps, test_deps = [], test_data = []):
+def graftax_package(name, deps, test_deps = [], test_data = [], not_shipped = []):
     """Declares the library, the wheel and the test targets of a package.
 
     The library and the wheel are public, also for other workspaces. Which package may depend on which is declared in
@@ -54,6 +54,8 @@ def graftax_package(name, deps, test_deps = [], test_data = []):
       deps: dependencies of the library; the same as in pyproject.toml.
       test_deps: additional dependencies of the tests in both rings.
       test_data: additional files that the tests read, such as the `testdata` of another package.
+      not_shipped: files and folders below `graftax/<name>` that the library has and the wheel does not; the same as in
+        pyproject.toml.
     """
     sources = native.glob(["graftax/**/*.py"], exclude = _NOT_SHIPPED)
     files = native.glob(["graftax/**"], exclude = _NOT_SHIPPED + ["**/*.py", "**/*.pyc"])
@@ -67,7 +69,12 @@ def graftax_package(name, deps, test_deps = [], test_data = []):
     )
     python_wheel(
         name = "wheel",
-        srcs = sources + files,
+        srcs = native.glob(
+            ["graftax/**"],
+            exclude = _NOT_SHIPPED + ["**/*.pyc"] +
+                      ["graftax/{}/{}".format(name, path) for path in not_shipped] +
+                      ["graftax/{}/{}/**".format(name, path) for path in not_shipped],
+        ),
         distribution = "graftax-" + name.replace("_", "-"),
         pyproject = "pyproject.toml",
         readme = "README.md",

@@ -225,6 +225,35 @@ def test_bazel_and_pyproject_declare_the_same(package):
   }
 
 
+def _left_out(package: str) -> list[str]:
+  settings = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["tool"]
+  return settings.get("graftax", {}).get("not_shipped", [])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_bazel_and_pyproject_leave_the_same_out_of_the_wheel(package):
+  assert _build_call(package).get("not_shipped", []) == _left_out(package)
+  assert [path for path in _left_out(package) if not (ROOT / package / "graftax" / package / path).exists()] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_shipped_imports_nothing_that_is_not(package):
+  absent = {
+    f"graftax.testing.{path.removesuffix('.py').replace('/', '.')}"
+    for path in _left_out("testing")
+    if not path.endswith(".txt")
+  }
+  left_out = [ROOT / package / "graftax" / package / path for path in _left_out(package)]
+  shipped = [path for path in _sources(package) if not any(path.is_relative_to(folder) for folder in left_out)]
+  wrong = {
+    f"{path.relative_to(ROOT)}: {name}"
+    for path in shipped
+    for name in _imported_modules(path)
+    if any(f"{name}.".startswith(f"{missing}.") for missing in absent)
+  }
+  assert not wrong
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_declared_siblings_are_those_the_arrows_allow(package):
   siblings = {d for d in _declared(package, extras=True) if d.startswith("graftax-")}

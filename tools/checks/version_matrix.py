@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,8 +113,23 @@ def _copy_tests(package: str, target: Path) -> None:
     shutil.copyfile(path, copy)
 
 
+def _add_suites(python: Path, package: str, folder: Path) -> None:
+  """Puts what the wheel leaves out, which the tests use, beside the installed modules."""
+  settings = tomllib.loads((ROOT / package / "pyproject.toml").read_text(encoding="utf-8"))["tool"].get("graftax", {})
+  if not settings:
+    return
+  where = _run([str(python), "-c", f"import graftax.{package} as p; print(p.__path__[0])"], folder).stdout.strip()
+  for name in settings["not_shipped"]:
+    source, target = ROOT / package / "graftax" / package / name, Path(where) / name
+    if source.is_dir():
+      shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+      shutil.copyfile(source, target)
+
+
 def _tests(python: Path, package: str, folder: Path) -> tuple[bool, str]:
   _copy_tests(package, folder)
+  _add_suites(python, package, folder)
   options = ["--ring=free", "-m", "not slow", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-n", "2", "tests"]
   run = _run([str(python), "-m", "pytest", *options], folder)
   return run.returncode == 0, _last_line(run.stdout or run.stderr)

@@ -61,9 +61,15 @@ def _inside(folder: Path) -> Iterator[None]:
 
 
 def shipped_files(package: Path) -> list[Path]:
-  """Returns the files in a wheel of the package, relative to the package folder."""
+  """Returns the files in a wheel of the package, relative to the package folder.
+
+  `not_shipped` in the table `tool.graftax` of pyproject.toml lists files and folders of the package that stay out.
+  """
+  settings = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {}).get("graftax", {})
+  left_out = [Path("graftax", package.name, path) for path in settings.get("not_shipped", ())]
   paths = (p.relative_to(package) for p in sorted((package / "graftax").rglob("*")) if p.is_file())
   shipped = [p for p in paths if not any(fnmatch(part, pattern) for part in p.parts for pattern in _NOT_SHIPPED)]
+  shipped = [p for p in shipped if not any(p.is_relative_to(path) for path in left_out)]
   return [Path("pyproject.toml"), Path("README.md"), *shipped]
 
 

@@ -1,23 +1,35 @@
 """Compares whole TensorFlow programs with their conversions: values, transforms, derivatives, state and export.
 
-`check_conversion` checks one program of your own. `python -m graftax.testing.differential` checks all programs of this
-suite and prints a table; `--against tf2jax` also runs the checks on TF2JAX.
+`check_conversion` checks one program of your own. In a checkout, `python -m graftax.testing.differential` checks all
+programs of this project's suite and prints a table; `--against tf2jax` also runs the checks on TF2JAX.
 """
 
+import importlib
+import warnings
+from typing import Any
+
 from graftax.testing.differential.case import CHECKS, ConversionCase
-from graftax.testing.differential.catalogue import KINDS, all_cases
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.runner import CheckResult, ConversionMismatchError, check_conversion, run_case
 
 __all__ = [
   "CHECKS",
   "CONVERTERS",
-  "KINDS",
   "CheckResult",
   "Converter",
   "ConversionCase",
   "ConversionMismatchError",
-  "all_cases",
   "check_conversion",
   "run_case",
 ]
+
+
+def __getattr__(name: str) -> Any:
+  if name not in ("KINDS", "all_cases"):
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  warnings.warn(
+    f"graftax.testing.differential.{name} is in `catalogue`, with the cases of this project, which no wheel has.",
+    DeprecationWarning,
+    stacklevel=2,
+  )
+  return getattr(importlib.import_module(f"{__name__}.catalogue"), name)
