@@ -12,9 +12,10 @@ A lowering that computes the size of its result from known values, in NumPy, ask
 
 import dataclasses
 import enum
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -25,7 +26,16 @@ from graftax.ops_jax._core.known import KNOWN_SIZE_LIMIT, InconclusiveError
 from graftax.ops_jax._core.stages import Run
 from graftax.ops_jax._core.values import Value
 
-__all__ = ["NO_BUDGET", "CheckSizes", "argument_bytes", "check_known", "check_results", "check_sizes", "factor_of"]
+__all__ = [
+  "NO_BUDGET",
+  "CheckSizes",
+  "argument_bytes",
+  "check_known",
+  "check_results",
+  "check_sizes",
+  "factor_of",
+  "growth_of",
+]
 
 # For calls of lowerings as functions. It counts nothing of what lowerings ask it, which are single arrays.
 NO_BUDGET = Budget()
@@ -38,6 +48,24 @@ _SMALL = 1 << 20
 
 # Larger arrays are not sizes but data.
 _MOST_SIZES = 64
+
+# Results have this many elements for each of an input at most, if nothing multiplies them: the bytes of a complex
+# number, and the positions of an element.
+_MOST_RESULTS = 16
+
+Growth = Literal["broadcast", "product", "square"]
+
+_OURS = "graftax.ops_jax."
+# All lowerings in these modules broadcast their inputs and keep that shape.
+_BROADCASTING = frozenset(
+  _OURS + module
+  for module in (
+    *("math.binary", "math.bitwise", "math.clip", "math.comparison", "math.complex_numbers", "math.special"),
+    *("math.unary", "nn.activations"),
+  )
+)
+# Some lowerings in these modules make rows and columns of one axis: diagonal matrices, full sets of vectors.
+_SQUARING = (_OURS + "array.diagonal", _OURS + "linalg.")
 
 # Shapes that a node remembers as checked.
 _MOST_KEYS = 256
@@ -82,19 +110,22 @@ def check_known(shape: Iterable[Any], budget: Budget, op: str, itemsize_bytes: i
 class CheckSizes:
   """Checks the results of a lowering that would allocate them at once, because none of its inputs is traced.
 
-  A result has at most as many elements as the product of the elements of all inputs (the square if there is only one),
-  of the integers that are static inputs, and of the integers among the attributes. If that may be too much, abstract
-  evaluation finds the shapes of the results first.
+  A result has at most as many elements as `growth` says. If that may be too much, abstract evaluation finds the shapes
+  of the results first.
 
   Attributes:
     static: positions of the static inputs.
     factor: the product of the integers among the attributes.
     where: the node, for messages.
+    growth: how many elements a result may have: those of the inputs after broadcasting; or the product of the elements
+      of all inputs, of the integers that are static inputs, and of the integers among the attributes; or that product,
+      squared if there is only one input.
   """
 
   static: frozenset[int]
   factor: int
   where: str
+  growth: Growth = "square"
 
   def wrap(self, run: Run) -> Run:
     """Returns a function that checks, and then calls `run`."""
@@ -117,6 +148,8 @@ class CheckSizes:
 
   def _most_elements(self, inputs: Sequence[Value]) -> int | None:
     """Returns a bound for the elements of a result; None if an input is traced."""
+    if self.growth == "broadcast":
+      return _elements_after_broadcasting(inputs)
     product, num_arrays = self.factor, 0
     for position, value in enumerate(inputs):
       if isinstance(value, jax.core.Tracer):
@@ -132,8 +165,30 @@ class CheckSizes:
             return None
           product *= max(int(getattr(leaf, "size", 1)), 1)
           num_arrays += 1
+    if self.growth == "product":
+      return _MOST_RESULTS * product
     # The rows and the columns of a result may come from the same axis, as those of a diagonal matrix do.
     return product * product if num_arrays == 1 else product
+
+
+def growth_of(function: Callable[..., Any]) -> Growth:
+  """Returns how large the results of a lowering may be, from the module that it is in."""
+  module = function.__module__
+  if module in _BROADCASTING:
+    return "broadcast"
+  is_known = module.startswith(_OURS) and not module.startswith(_SQUARING)
+  return "product" if is_known else "square"
+
+
+def _elements_after_broadcasting(inputs: Sequence[Value]) -> int | None:
+  shapes = []
+  for value in inputs:
+    for leaf in (value,) if isinstance(value, (np.ndarray, jax.Array)) else jax.tree.leaves(value):
+      if isinstance(leaf, jax.core.Tracer):
+        return None
+      shapes.append(getattr(leaf, "shape", ())[::-1])
+  # Sizes that do not fit each other are an error that the lowering raises.
+  return math.prod(map(max, itertools.zip_longest(*shapes, fillvalue=1)))
 
 
 def factor_of(attrs: Mapping[str, Any]) -> int:
@@ -199,6 +254,12 @@ def _is_large(leaf: Value) -> bool:
   return isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != object and leaf.size > KNOWN_SIZE_LIMIT
 
 
+# What a lowering may do twice. All else that a context has, or will have, counts as an effect.
+_WITHOUT_EFFECTS = frozenset(
+  {"budget", "facts", "folder", "function_name", "key", "node_name", "options", "read", "rng"}
+)
+
+
 class _WritesError(Exception):
   """A lowering has an effect."""
 
@@ -210,7 +271,7 @@ class _ReadOnly:
     self._context = context
 
   def __getattr__(self, name: str) -> Any:
-    if name in ("write", "call", "pure", "detached", "loop_length"):
+    if name not in _WITHOUT_EFFECTS:
       raise _WritesError
     return getattr(self._context, name)
 

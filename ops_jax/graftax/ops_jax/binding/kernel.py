@@ -18,7 +18,7 @@ from graftax.ops_jax._core.errors import InvalidInputError, RegistrationError, a
 from graftax.ops_jax._core.precision import promote_floats
 from graftax.ops_jax._core.registry import Lowering
 from graftax.ops_jax._core.registry import lowering as registered_lowering
-from graftax.ops_jax._core.result_sizes import CheckSizes, factor_of
+from graftax.ops_jax._core.result_sizes import CheckSizes, factor_of, growth_of
 from graftax.ops_jax._core.stages import CallLowering, Run, Stage, describe_function, group_lists
 from graftax.ops_jax._core.static_inputs import decode_static
 from graftax.ops_jax.binding.attributes import decode_attrs
@@ -151,7 +151,7 @@ def _check_sizes(op: str, lowering: Lowering, attrs: Mapping[str, Any], where: s
   if traits_of(op).calls is not None or op in _PROGRAMS:
     return None
   static = frozenset(i for i, parameter in enumerate(lowering.inputs) if parameter.static_type is not None)
-  return CheckSizes(static, factor_of(attrs), where)
+  return CheckSizes(static, factor_of(attrs), where, growth_of(lowering.function))
 
 
 def _dispatch_pairs(
