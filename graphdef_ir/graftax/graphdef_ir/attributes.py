@@ -93,7 +93,7 @@ class AttrDecoder:
       try:
         size = message.ByteSize()
         decoded[name] = value = self._small(message) if size <= _MAX_REMEMBERED_BYTES else attr_from_proto(message)
-        if isinstance(value, Tensor) and (expanded := value.expanded_bytes(size)):
+        if value.__class__ is Tensor and (expanded := value.expanded_bytes(size)):
           where = f"{value!r} of few values, one of the graph's constants,"
           self._budget.spend_unpacked_bytes(expanded, self._graph_bytes(), where)
       except ParseError as e:
@@ -135,7 +135,12 @@ def _is_empty_note(name: str, message: schema.AttrValue) -> bool:
     return False
   kind = message.WhichOneof("value")
   shapes = message.list.shape if kind == "list" else [message.shape] if kind == "shape" else ()
-  return kind is None or any(dim.size < -1 for shape in shapes for dim in shape.dim)
+  # Not a generator: most functions have such notes, and most of these are long.
+  for shape in shapes:
+    for dim in shape.dim:
+      if dim.size < -1:
+        return True
+  return kind is None
 
 
 def attr_from_proto(message: schema.AttrValue, depth: int = 0) -> AttrValue:

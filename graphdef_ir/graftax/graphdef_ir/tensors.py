@@ -93,7 +93,7 @@ class Tensor:
     Args:
       stored_bytes: the size of the message.
     """
-    if isinstance(self._source, np.ndarray):
+    if not self.shape or isinstance(self._source, np.ndarray):
       return 0
     try:
       num_bytes = self.size * self.dtype.base.numpy.itemsize

@@ -64,6 +64,7 @@ class Lowering:
     needs_budget: the same for a keyword argument `budget`.
     symbolic: whether known inputs with symbolic dimensions are passed unchanged, if all inputs are known.
     data_inputs: names of the inputs whose elements it only rearranges, whatever their values.
+    static_inputs: positions of the inputs that must be known.
   """
 
   function: Callable[..., Any]
@@ -75,6 +76,11 @@ class Lowering:
   needs_budget: bool = False
   symbolic: bool = False
   data_inputs: frozenset[str] = frozenset()
+  static_inputs: frozenset[int] = dataclasses.field(init=False, repr=False, compare=False)
+
+  def __post_init__(self) -> None:
+    static = frozenset(i for i, parameter in enumerate(self.inputs) if parameter.static_type is not None)
+    object.__setattr__(self, "static_inputs", static)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ A lowering that computes the size of its result from known values, in NumPy, ask
 
 import dataclasses
 import enum
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -171,6 +172,7 @@ class CheckSizes:
     return product * product if num_arrays == 1 else product
 
 
+@functools.cache
 def growth_of(function: Callable[..., Any]) -> Growth:
   """Returns how large the results of a lowering may be, from the module that it is in."""
   module = function.__module__
@@ -193,7 +195,11 @@ def _elements_after_broadcasting(inputs: Sequence[Value]) -> int | None:
 
 def factor_of(attrs: Mapping[str, Any]) -> int:
   """Returns the product of the integers among the attributes of a node, such as the sizes of windows."""
-  return math.prod(_product(value) for value in attrs.values() if isinstance(value, (int, tuple)))
+  product = 1
+  for value in attrs.values():
+    if value.__class__ is not bool and isinstance(value, (int, tuple)):
+      product *= _product(value)
+  return product
 
 
 def _product(value: Any) -> int:

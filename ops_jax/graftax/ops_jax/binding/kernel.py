@@ -150,8 +150,7 @@ def _bind(
 def _check_sizes(op: str, lowering: Lowering, attrs: Mapping[str, Any], where: str) -> CheckSizes | None:
   if traits_of(op).calls is not None or op in _PROGRAMS:
     return None
-  static = frozenset(i for i, parameter in enumerate(lowering.inputs) if parameter.static_type is not None)
-  return CheckSizes(static, factor_of(attrs), where, growth_of(lowering.function))
+  return CheckSizes(lowering.static_inputs, factor_of(attrs), where, growth_of(lowering.function))
 
 
 def _dispatch_pairs(
