@@ -11,12 +11,16 @@ from typing import Any
 
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.graph import Node
-from graftax.graphdef_ir.signatures import OpSignature
+from graftax.graphdef_ir.signatures import OpSignature, table_signature
 
 __all__ = ["doubtful_nodes"]
 
 # A node with more tensors than this is looked at closely.
 _MAX_TENSORS = 64
+
+# Forms of TensorFlow's own ops that were found before.
+_KNOWN: dict[tuple[Any, ...], "_Form"] = {}
+_MAX_KNOWN = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def doubtful_nodes(
       try:
         form = forms[key]
       except KeyError:
-        form = forms[key] = _form(node, find_signature(op), is_valid)
+        form = forms[key] = _known_form(key, node, find_signature(op), is_valid)
       if form is not None:
         outputs[node.name] = form.outputs
     found.append(form)
@@ -109,6 +113,22 @@ def _deciding_attrs(signature: OpSignature | None) -> tuple[tuple[str, ...], tup
     if attr.name in used or attr.allowed is not None or attr.minimum is not None or attr.type.startswith("list")
   ]
   return tuple(by_value), tuple(name for name in signature.attrs if name not in by_value)
+
+
+def _known_form(
+  key: tuple[Any, ...], node: Node, signature: OpSignature | None, is_valid: Callable[[Node, OpSignature], bool]
+) -> _Form | None:
+  """Returns what `_form` returns, and remembers it for other graphs if the op is one of TensorFlow's."""
+  if signature is None or signature is not table_signature(node.op):
+    return _form(node, signature, is_valid)
+  if key in _KNOWN:
+    return _KNOWN[key]
+  form = _form(node, signature, is_valid)
+  if form is not None and all(len(value) <= _MAX_TENSORS for value in key if isinstance(value, (bytes, tuple))):
+    if len(_KNOWN) >= _MAX_KNOWN:
+      _KNOWN.clear()
+    _KNOWN[key] = form
+  return form
 
 
 def _form(node: Node, signature: OpSignature | None, is_valid: Callable[[Node, OpSignature], bool]) -> _Form | None:

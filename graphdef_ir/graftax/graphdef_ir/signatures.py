@@ -26,7 +26,7 @@ from graftax.graphdef_ir.errors import (
 )
 from graftax.graphdef_ir.type_runs import TypeRuns
 
-__all__ = ["OpArg", "OpAttr", "OpSignature", "OpSignatures", "op_signature", "signature_from_op_def"]
+__all__ = ["OpArg", "OpAttr", "OpSignature", "OpSignatures", "op_signature", "signature_from_op_def", "table_signature"]
 
 # Far more tensors than any op has. Attributes such as num_split=2**40 must not be trusted.
 _MAX_FLAT_TENSORS = 1 << 20
@@ -199,7 +199,7 @@ class OpSignatures(Mapping[str, OpSignature]):
 
   def get(self, name: str, default: OpSignature | None = None) -> OpSignature | None:  # type: ignore[override]
     """Returns the signature, or `default` if the op is unknown."""
-    return _table_signature(name) or self._extra.get(name, default)
+    return table_signature(name) or self._extra.get(name, default)
 
   def __contains__(self, name: object) -> bool:
     return isinstance(name, str) and (name in self._extra or _op_table.has(name))
@@ -224,7 +224,7 @@ def op_signature(name: str) -> OpSignature:
   Raises:
     UnknownOpError: TensorFlow has no op of that name; the message suggests similar names.
   """
-  found = _table_signature(name)
+  found = table_signature(name)
   if found is None:
     raise _unknown(name, list(_op_table.names()))
   return found
@@ -278,7 +278,8 @@ def _attr_def_from_proto(message: "schema.OpDef.AttrDef") -> OpAttr:
 
 
 @functools.cache
-def _table_signature(name: str) -> OpSignature | None:
+def table_signature(name: str) -> OpSignature | None:
+  """Returns the signature of one of TensorFlow's ops, always the same object; None if it has no such op."""
   entry = _op_table.entry(name)
   if entry is None:
     return None

@@ -133,6 +133,9 @@ class CheckSizes:
     checked: set[Any] = set()
 
     def check(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      for value in inputs:
+        if isinstance(value, jax.core.Tracer):
+          return run(context, inputs)
       product = self._most_elements(inputs)
       if product is not None and product > _SMALL and context.budget.may_exceed_array_bytes(product):
         key = _key(inputs, self.static)
