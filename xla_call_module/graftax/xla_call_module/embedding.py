@@ -45,6 +45,7 @@ class _Opaque:
     """Checks what is embedded and returns the targets of its custom calls."""
     found = survey(module_ir)
     costs.check(found, module_ir, self.limits)
+    preflight.check_dialects(found.names)
     return preflight.check_embeds(module_ir, found.ops, self.allow_custom_calls, is_refined=is_refined)
 
   def _bind(self, *args: Any, platform: str | None) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import export, monitoring
 
-from graftax.xla_call_module import ArgumentError, Module, RefinementError, embed, lift
+from graftax.xla_call_module import ArgumentError, Module, RefinementError, UnsupportedModuleError, embed, lift
 
 _X = np.arange(4, dtype=np.float32)
 
@@ -67,3 +67,25 @@ def test_second_call_compiles_nothing(make):
     assert compiled  # events do arrive
   finally:
     monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.mark.parametrize(
+  "body, message",
+  [
+    ('%0 = "vhlo.add_v1"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>', "vhlo.add_v1 is an op of stored"),
+    *(
+      (
+        f"%s = stablehlo.constant dense<1> : {state}\n"
+        f" %b, %1 = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : ({state}) -> ({state}, tensor<4xui32>)\n"
+        " %0 = stablehlo.convert %1 : (tensor<4xui32>) -> tensor<4xf32>",
+        "has a state of type uint64",
+      )
+      for state in ("tensor<ui64>", "tensor<1xui64>")
+    ),
+  ],
+)
+def test_what_xla_would_refuse_with_an_error_of_its_own_is_refused_before(body, message):
+  kind = "tensor<4xf32>"
+  text = f"module {{ func.func public @main(%x: {kind}) -> {kind} {{\n {body}\n return %0 : {kind} }} }}"
+  with pytest.raises(UnsupportedModuleError, match=message):
+    embed(Module.from_text(text))

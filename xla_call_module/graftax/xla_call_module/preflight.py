@@ -8,12 +8,15 @@ from graftax.xla_call_module import communication, contracts, errors, ir
 from graftax.xla_call_module.context import Record
 from graftax.xla_call_module.module import Module
 from graftax.xla_call_module.platforms import canonical
+from graftax.xla_call_module.survey import RANDOM_BITS
 
-__all__ = ["check_embeds", "missing_targets", "wrong_platform"]
+__all__ = ["check_dialects", "check_embeds", "missing_targets", "wrong_platform"]
 
 # JAX's name for the platform of both kinds of GPU.
 _GPU = "gpu"
 _GPUS = frozenset({"cuda", "rocm"})
+
+_STATE_BYTES = 16
 
 
 def wrong_platform(module: Module) -> str | None:
@@ -82,7 +85,26 @@ def check_embeds(
       _refuse(op, "runs separately on each device of a mesh; lift it with that mesh")
     if op.name in communication.COLLECTIVES and not communication.is_alone(module_ir, op):
       _refuse(op, f"communicates between devices in groups {communication.groups(op).tolist()!r}")
+    if op.name == RANDOM_BITS:
+      _check_state(op)
   return contracts.check_module(ops, allow_custom_calls, is_refined=is_refined)
+
+
+def check_dialects(names: Collection[str]) -> None:
+  """Raises UnsupportedModuleError if there are ops that MLIR reads, but XLA does not take."""
+  for name in sorted(names):
+    if name.startswith("vhlo."):
+      raise errors.UnsupportedModuleError(
+        f"the module cannot be embedded: {name} is an op of stored artifacts, which XLA does not run. Read the bytes "
+        "of the artifact instead of its text."
+      )
+
+
+def _check_state(op: ir.Op) -> None:
+  state = op.types[0]
+  is_vector = isinstance(state, ir.TensorType) and state.rank == 1
+  if not is_vector or (state.shape[0] is not None and state.shape[0] * state.dtype.itemsize < _STATE_BYTES):
+    _refuse(op, f"has a state of type {state}; expected a vector of at least {_STATE_BYTES} bytes")
 
 
 def _refuse(op: ir.Op, what: str) -> None:

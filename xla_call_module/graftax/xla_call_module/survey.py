@@ -8,7 +8,7 @@ import numpy as np
 from graftax.xla_call_module import ir
 from graftax.xla_call_module.communication import COLLECTIVES, HOST_TRANSFERS, PER_DEVICE
 
-__all__ = ["CALLS", "WITH_WINDOWS", "FunctionSize", "Survey", "survey"]
+__all__ = ["CALLS", "RANDOM_BITS", "WITH_WINDOWS", "FunctionSize", "Survey", "survey"]
 
 CALLS = {
   "func.call": "callee",
@@ -20,7 +20,9 @@ CALLS = {
 WITH_WINDOWS = frozenset({"stablehlo.convolution", "stablehlo.reduce_window", "stablehlo.select_and_scatter"})
 
 _CONSTANT = "stablehlo.constant"
-_NOTED = frozenset({*CALLS, *WITH_WINDOWS, *COLLECTIVES, *HOST_TRANSFERS, PER_DEVICE})
+RANDOM_BITS = "stablehlo.rng_bit_generator"
+
+_NOTED = frozenset({*CALLS, *WITH_WINDOWS, *COLLECTIVES, *HOST_TRANSFERS, PER_DEVICE, RANDOM_BITS})
 
 
 @dataclasses.dataclass(slots=True)
@@ -41,7 +43,7 @@ class Survey:
     names: the names of all ops.
     types: each type of a result, with the first op that has it. Types are decoded once per module.
     ops: the ops of which more is checked than their types, each with its function: those that call functions, have
-      windows, or communicate.
+      windows, communicate, or draw random bits.
     constants: the constants.
   """
 

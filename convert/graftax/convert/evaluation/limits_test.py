@@ -217,6 +217,12 @@ _LARGE = {
     _F,
     {"T": _F, "Tindex": _L, "Tshape": _L, "num_row_partition_tensors": 1, "row_partition_types": (b"ROW_SPLITS",)},
   ),
+  "the states of CTCLoss": (
+    "CTCLoss",
+    [np.ones((2, 1, 3), np.float32), [[np.int64(0), _HUGE]], np.ones(1, np.int32), [np.int32(2)]],
+    _F,
+    {"T": _F},
+  ),
   "sparse_fill_empty_rows": (
     "SparseFillEmptyRows",
     [np.zeros((1, 2), np.int64), np.ones(1, np.float32), [_HUGE, np.int64(2)], np.float32(0)],

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax._core.registry import register
+from graftax.ops_jax._core.result_sizes import NO_BUDGET, check_known
 from graftax.ops_jax._core.values import Array, is_known
 
 __all__ = ["ctc_loss", "ctc_loss_v2"]
@@ -103,7 +105,12 @@ def _loss_and_gradient(
   preprocess_collapse_repeated: bool = False,
   ctc_merge_repeated: bool = True,
   ignore_longer_outputs_than_inputs: bool = False,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[Array, Array]:
+  if is_known(labels_indices):
+    # The largest position may be any number. There is a state for each label and one between each two.
+    longest = int(np.max(labels_indices[:, 1], initial=-1)) + 1
+    check_known((*jnp.shape(inputs)[:2], 2 * max(longest, 0) + 1), budget, "the states of CTCLoss")
   logits, sequence_length = jnp.asarray(inputs), jnp.asarray(sequence_length)
   labels, lengths = _dense_labels(labels_indices, labels_values, logits.shape[1])
   if preprocess_collapse_repeated:
@@ -139,6 +146,8 @@ def ctc_loss(
   labels_indices: Array,
   labels_values: Array,
   sequence_length: Array,
+  *,
+  budget: Budget = NO_BUDGET,
   **attrs: Unpack[_CtcAttrs],
 ) -> tuple[Array, Array]:
   """Returns the negative log likelihood of label sequences, summed over all alignments, with its derivative.
@@ -150,6 +159,7 @@ def ctc_loss(
     labels_indices: `[num_labels, 2]`, row and position of each label. If known, the program is smaller.
     labels_values: `[num_labels]` int32, their classes.
     sequence_length: `[batch]` int32, number of valid time steps of each row.
+    budget: limits the number of states, which the largest known position decides on.
     **attrs: see `_CtcAttrs`.
 
   Returns:
@@ -159,7 +169,9 @@ def ctc_loss(
   Differs from TF: if no alignment exists, `loss` is infinite with derivative 0; TensorFlow raises if labels are
   longer than their sequence, and otherwise warns and does the same. There is no second derivative.
   """
-  return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, jnp.shape(inputs)[-1] - 1, **attrs)
+  return _loss_and_gradient(
+    inputs, labels_indices, labels_values, sequence_length, jnp.shape(inputs)[-1] - 1, budget=budget, **attrs
+  )
 
 
 @register("CTCLossV2")
@@ -168,7 +180,9 @@ def ctc_loss_v2(
   labels_indices: Array,
   labels_values: Array,
   sequence_length: Array,
+  *,
+  budget: Budget = NO_BUDGET,
   **attrs: Unpack[_CtcAttrs],
 ) -> tuple[Array, Array]:
   """Computes `CTCLoss` with class 0 as the blank."""
-  return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, 0, **attrs)
+  return _loss_and_gradient(inputs, labels_indices, labels_values, sequence_length, 0, budget=budget, **attrs)
