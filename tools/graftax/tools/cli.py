@@ -483,6 +483,13 @@ def rewrite_command(
   gradient_order: Annotated[
     int, typer.Option(min=0, help="Of a StableHLO file: how often TensorFlow can differentiate it.")
   ] = 1,
+  check: Annotated[
+    bool,
+    typer.Option(
+      "--check",
+      help="Run each signature of the copy in the installed TensorFlow, and compare it with the original in JAX.",
+    ),
+  ] = False,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
   allow_files_in: AllowFilesIn = None,
 ) -> None:  # fmt: skip
@@ -494,7 +501,7 @@ def rewrite_command(
 
   - `graftax rewrite my_model --for tensorflow-2.15 --out my_older_model`
 
-  - `graftax rewrite my_model --platforms cpu --out my_cpu_model`
+  - `graftax rewrite my_model --platforms cpu --out my_cpu_model --check`
 
   - `graftax rewrite my_model --for onnx --out my_plain_model`
 
@@ -503,6 +510,8 @@ def rewrite_command(
   from graftax.tools.console import progress, remarks
   from graftax.tools.rewrite_model import rewrite_model
 
+  if check:
+    from graftax.tools.check_rewritten import check_rewritten
   with progress() as bar:
     bar.add_task(f"rewriting {model}", total=None)
     done = rewrite_model(
@@ -514,7 +523,13 @@ def rewrite_command(
       force=force,
       allow_files_in=allow_files_in or (),
     )
+    if check:
+      bar.add_task(f"running {out} in TensorFlow", total=None)
+      checked = check_rewritten(model, out)
   remarks().print(f"{out}: {done}", markup=False)
+  if check:
+    for signature in checked:
+      remarks().print(f"{signature.name}: as the original, within {signature.difference:.1e}", markup=False)
 
 
 if __name__ == "__main__":
