@@ -32,6 +32,8 @@ _TEXT = {
   ".yaml",
   ".yml",
   ".svg",
+  ".css",
+  ".js",
   "",
 }
 _BINARY = {".binpb", ".npz", ".pb"}

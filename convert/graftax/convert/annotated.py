@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
+from html import escape
 from typing import Any
 
 import tree
@@ -76,6 +77,18 @@ class AnnotatedFunction:
   def signature(self) -> inspect.Signature:
     """Returns the Python signature of the TensorFlow function, without `params` and `rng`."""
     return self.inputs.signature
+
+  def _repr_html_(self) -> str:
+    """Returns what notebooks show: arguments, results and variables. Colors are those of the notebook."""
+    arguments = "<br>".join(f"<code>{escape(str(spec))}</code>" for spec in self.inputs.specs)
+    results = "<br>".join(f"<code>{escape(str(leaf))}</code>" for leaf in tree.flatten(self.outputs.nested))
+    trained = sum(variable.trainable for variable in self.variables.values())
+    rows = [("takes", arguments or "nothing"), ("returns", results or "nothing")]
+    rows += [("variables", f"{len(self.variables)}, of which TensorFlow trains {trained}")] if self.variables else []
+    rows += [("call", f"<code>outputs, params = {escape(self.name)}(params, ...)</code>")] if self.has_params else []
+    body = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows)
+    name = escape(f"{self.name}{self.signature}")
+    return f"<table><caption>converted function <code>{name}</code></caption>{body}</table>"
 
   def __repr__(self) -> str:
     specs = ", ".join(str(spec) for spec in self.inputs.specs)

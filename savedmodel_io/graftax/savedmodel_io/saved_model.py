@@ -18,6 +18,7 @@ from graftax.convert import (
 from graftax.graphdef_ir import (
   Budget,
   FolderPaths,
+  GraftaxError,
   Limits,
 )
 from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
@@ -26,6 +27,7 @@ from graftax.savedmodel_io.files.assets import read_assets
 from graftax.savedmodel_io.files.file_budget import FileBudget, spend_objects
 from graftax.savedmodel_io.files.model_files import ModelFiles, read_model_files
 from graftax.savedmodel_io.model_parts import ModelParts, has_functions
+from graftax.savedmodel_io.notebook_view import model_table
 from graftax.savedmodel_io.objects.functions import RestoredFunction
 from graftax.savedmodel_io.objects.object_graph import (
   read_object_graph,
@@ -58,6 +60,13 @@ class SavedModel(ModelParts):
     folder: the files that the model may read: those in its own folder, and in those that `load` was given.
     objects: the saved objects by attribute name; has no nodes in a TF1 model.
   """
+
+  def _repr_html_(self) -> str | None:
+    """Returns what notebooks show; `graftax inspect MODEL --html FILE` shows more."""
+    try:
+      return model_table(self, self.program)
+    except GraftaxError:
+      return None  # a damaged model is shown as text
 
   def convert(
     self,

@@ -9,9 +9,12 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+  from graftax.tools.model_report import Graphs, ModelReport
 
 __all__ = ["app", "main"]
 
@@ -194,6 +197,10 @@ def inspect_command(
       "--trace", help="Also trace on shapes alone: name the node and the size that stop it, and what each loop becomes."
     ),
   ] = False,
+  html: Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page to FILE, with the graph by scopes; it needs no network."),
+  ] = None,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
   allow_http: AllowHttp = False,
@@ -212,18 +219,25 @@ def inspect_command(
 
   - `graftax inspect my_model --trace`
 
+  - `graftax inspect my_model --html report.html`
+
   - `graftax inspect my_model --json | jq '.ops[] | select(.supported | not)'`
   """
   from graftax.hub_io import load
   from graftax.tools.console import progress, results
-  from graftax.tools.model_report import report_model
+  from graftax.tools.model_report import report_with_graphs
   from graftax.tools.weights_report import report_weights
 
   with progress() as bar:
     bar.add_task(f"reading {model}", total=None)
     weights = report_weights(model, allow_files_in or ())
     options: Any = _load_options(allow_files_in, sha256, allow_http, allow_host)
-    report = weights or report_model(load(model, tags or None, verify=False, **options), trace=trace)
+    found = report_with_graphs(load(model, tags or None, verify=False, **options), trace=trace) if not weights else None
+  if html is not None:
+    _write_page(html, found)
+    return
+  report = found[0] if found is not None else weights
+  assert report is not None, "internal: a file is a model or weights"
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
     return
@@ -434,6 +448,17 @@ def export_command(
   remarks().print(f"{out}: parameters {parameters_summary(report.parameters)}.", markup=False)
 
 
+def _write_page(path: Path, model: "tuple[ModelReport, dict[str, Graphs]] | None") -> None:
+  from graftax.tools.console import remarks
+  from graftax.tools.errors import CommandError
+  from graftax.tools.html import html_report
+
+  if model is None:
+    raise CommandError("--html shows models with a graph; this file holds weights alone.")
+  path.write_text(html_report(*model), encoding="utf-8")
+  remarks().print(f"{path}: open it in a browser.", markup=False)
+
+
 def _sizes(options: Sequence[str]) -> dict[str, int]:
   sizes = {}
   for option in options:
@@ -530,6 +555,56 @@ def rewrite_command(
   if check:
     for signature in checked:
       remarks().print(f"{signature.name}: as the original, within {signature.difference:.1e}", markup=False)
+
+
+@app.command("ops")
+@_reports_errors
+def ops_command(
+  name: Annotated[
+    str, typer.Argument(metavar="[NAME]", help="An op, such as Conv2D, or a pattern, such as '*Scatter*'.")
+  ] = "*",
+  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
+) -> None:
+  """Shows whether TensorFlow ops convert: the lowering, what it needs, and what works if there is none.
+
+  - `graftax ops`
+
+  - `graftax ops Conv2D`
+
+  - `graftax ops "*Scatter*"`
+  """
+  import dataclasses
+
+  from graftax.tools.console import results
+  from graftax.tools.facts_view import op_table, print_op
+  from graftax.tools.op_report import matching_ops, op_facts
+
+  facts = [op_facts(op) for op in matching_ops(name)]
+  if as_json:
+    typer.echo(json.dumps([dataclasses.asdict(fact) for fact in facts], indent=2))
+  elif len(facts) == 1:
+    print_op(facts[0], results())
+  else:
+    results().print(op_table(facts))
+
+
+@app.command("doctor")
+@_reports_errors
+def doctor_command(
+  as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
+) -> None:
+  """Shows versions, devices, and the optional libraries with the line that installs each."""
+  import dataclasses
+
+  from graftax.tools.console import results
+  from graftax.tools.doctor import diagnose
+  from graftax.tools.facts_view import print_diagnosis
+
+  diagnosis = diagnose()
+  if as_json:
+    typer.echo(json.dumps(dataclasses.asdict(diagnosis), indent=2))
+  else:
+    print_diagnosis(diagnosis, results())
 
 
 if __name__ == "__main__":

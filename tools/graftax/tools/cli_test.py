@@ -155,6 +155,12 @@ def test_doctor_lists_devices_and_what_installs_libraries():
   }
 
 
+def test_inspect_writes_a_page(tmp_path):
+  shown = _run("inspect", _MODEL, "--html", tmp_path / "report.html")
+  assert shown.exit_code == 0
+  assert "digits/conv1/kernel" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_version_is_that_of_the_package():
   assert _run("--version").output == f"graftax {__version__}\n"
 

@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graftax.convert import Preflight, Program, convert_program, preflight, split_program
-from graftax.graphdef_ir import Function, GraftaxError, PartialShape, TensorSpec
+from graftax.graphdef_ir import Function, GraftaxError, Node, PartialShape, TensorSpec
 from graftax.ops_jax import reason_without_lowering
 from graftax.savedmodel_io import RestoredFunction, SavedModel, Signature, VariableInfo
 from graftax.tools.abstract_trace import TraceResult, trace_program
@@ -16,6 +16,7 @@ from graftax.tools.abstract_trace import TraceResult, trace_program
 __all__ = [
   "Blocker",
   "FunctionReport",
+  "Graphs",
   "ModelReport",
   "OpReport",
   "ParameterReport",
@@ -23,8 +24,11 @@ __all__ = [
   "TensorReport",
   "Verdict",
   "report_model",
+  "report_with_graphs",
 ]
 
+# A graph and the functions that it calls, each with the nodes that a call runs.
+Graphs = Sequence[tuple[Function, Sequence[Node]]]
 # Nodes that are named for each blocker.
 _NUM_PLACES = 3
 
@@ -182,11 +186,16 @@ def report_model(model: SavedModel, *, trace: bool = False) -> ModelReport:
   Raises:
     ParseError: the graph is damaged.
   """
+  return report_with_graphs(model, trace=trace)[0]
+
+
+def report_with_graphs(model: SavedModel, *, trace: bool = False) -> tuple[ModelReport, dict[str, Graphs]]:
+  """Returns what `report_model` returns, and the graphs that it looked at, by the names of signatures and functions."""
   survey = _Survey(model, trace=trace)
   signatures = tuple(survey.signature(signature) for signature in model.signatures.values())
   functions = tuple(survey.function(path, function) for path, function in model.functions.items())
   fingerprint = model.fingerprint
-  return ModelReport(
+  report = ModelReport(
     path=model.path,
     kind=model.kind,
     format="TF1" if model.is_tf1 else "TF2",
@@ -200,6 +209,7 @@ def report_model(model: SavedModel, *, trace: bool = False) -> ModelReport:
     ops=survey.ops(),
     assets=tuple(model.assets),
   )
+  return report, survey.graphs
 
 
 def _graph_size(path: Path) -> int:
@@ -227,9 +237,10 @@ class _Survey:
     self._missing: set[str] = set()
     self._on_host: set[str] = set()
     self.used: set[str] = set()
+    self.graphs: dict[str, Graphs] = {}
 
   def signature(self, signature: Signature) -> SignatureReport:
-    verdict, program = self._examine(lambda: self._model.program(signature))
+    verdict, program = self._examine(f"signature {signature.name}", lambda: self._model.program(signature))
     if program is not None:
       self.used.update(program.variables)
     return SignatureReport(signature.name, _tensors(signature.inputs), _tensors(signature.outputs), verdict)
@@ -237,7 +248,10 @@ class _Survey:
   def function(self, path: str, function: RestoredFunction) -> FunctionReport:
     python_signature = "(...)" if function.spec is None else str(function.spec.signature)
     traces = tuple(
-      (str(concrete), self._examine(partial(self._model.program_from_trace, function, position))[0])
+      (
+        str(concrete),
+        self._examine(f"{path}{concrete}", partial(self._model.program_from_trace, function, position))[0],
+      )
       for position, concrete in enumerate(function.concrete_functions)
     )
     return FunctionReport(path, python_signature, traces)
@@ -249,13 +263,14 @@ class _Survey:
     ]
     return tuple(sorted(reports, key=lambda report: (report.supported, not report.on_host, -report.count, report.op)))
 
-  def _examine(self, read: Callable[[], Program]) -> tuple[Verdict, Program | None]:
+  def _examine(self, name: str, read: Callable[[], Program]) -> tuple[Verdict, Program | None]:
     """Judges one program as conversion does: by the same preflight, and then by planning it."""
     missing: tuple[str, ...] = ()
     program = None
     try:
       program = read()
       found = preflight(program)
+      self.graphs[name] = found.functions
       self._count(found)
       missing = tuple(sorted(found.unsupported_ops, key=lambda op: (op in found.on_host, op)))
       self._missing.update(set(missing) - found.on_host)

@@ -1,0 +1,75 @@
+"""The functions of a model as JSON for the page's script."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graftax.graphdef_ir import DType, Function, FunctionRef, Node, PartialShape, Tensor
+
+__all__ = ["graph_data"]
+
+# Any in this module: JSON.
+
+_MOST_CHARACTERS = 80
+
+
+def graph_data(
+  graphs: Mapping[str, Sequence[tuple[Function, Sequence[Node]]]], missing: Collection[str], on_host: Collection[str]
+) -> dict[str, Any]:
+  """Returns the graphs as dicts, lists and text; a function that several signatures call is listed once.
+
+  Args:
+    graphs: by the name of a signature or function, its graph and the functions that it calls, each with the nodes that
+      a call runs.
+    missing: names of ops that nothing runs.
+    on_host: names of ops that only the host runs.
+
+  Returns:
+    `entries`: the name and the position of the first function of each graph. `functions`: name and nodes, each as
+    name, position of the op, inputs, attributes and names of called functions. `ops`: names, and 2 for ops that
+    nothing runs, 1 for ops of the host, else 0.
+  """
+  positions: dict[int, int] = {}
+  functions: list[dict[str, Any]] = []
+  ops: dict[str, int] = {}
+  entries = []
+  for name, parts in graphs.items():
+    for function, nodes in parts:
+      if id(function) not in positions:
+        positions[id(function)] = len(functions)
+        functions.append({"name": function.name, "nodes": [_node(node, ops) for node in nodes]})
+    if parts:
+      entries.append([name, positions[id(parts[0][0])]])
+  states = [2 if op in missing else 1 if op in on_host else 0 for op in ops]
+  return {"entries": entries, "functions": functions, "ops": [[op, s] for op, s in zip(ops, states, strict=True)]}
+
+
+def _node(node: Node, ops: dict[str, int]) -> list[Any]:
+  position = ops.setdefault(node.op, len(ops))
+  return [node.name, position, [str(ref) for ref in node.inputs], _attributes(node), list(_called(node.attrs.values()))]
+
+
+def _called(values: Iterable[Any]) -> Iterable[str]:
+  for value in values:
+    if isinstance(value, FunctionRef):
+      yield value.name
+    elif isinstance(value, (list, tuple)):
+      yield from _called(value)
+
+
+def _attributes(node: Node) -> str:
+  shown = (f"{name}={_shown(value)}" for name, value in node.attrs.items() if not name.startswith("_"))
+  return ", ".join(text for text in shown if text)[: 3 * _MOST_CHARACTERS]
+
+
+def _shown(value: Any) -> str:
+  if isinstance(value, DType):
+    return value.tf_name
+  if isinstance(value, Tensor):
+    return f"{value.dtype.tf_name}{PartialShape(value.shape)}"
+  if isinstance(value, bytes):
+    return repr(value.decode("utf-8", "replace"))[:_MOST_CHARACTERS]
+  if isinstance(value, np.ndarray):
+    return f"{value.dtype}{list(value.shape)}"
+  return str(value)[:_MOST_CHARACTERS]
