@@ -1,5 +1,6 @@
 import json
 import runpy
+import sys
 
 import jax
 import numpy as np
@@ -30,7 +31,7 @@ def _export(path, out, **options):
   return export_model(path, out, **{**defaults, **options})
 
 
-def test_a_signature_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
+def test_a_signature_that_draws_random_numbers_takes_a_key(write_model, tmp_path, monkeypatch):
   model = write_model(_RANDOM, {"x": "x:0"}, {"y": "y:0"})
   exported = _export(model, tmp_path / "out")
   assert json.loads((tmp_path / "out" / "manifest.json").read_text())["rng"] is True
@@ -42,6 +43,16 @@ def test_a_signature_that_draws_random_numbers_takes_a_key(write_model, tmp_path
   np.testing.assert_allclose(drawn, fn(params, x=x, rng=key)[0]["y"], rtol=1e-6)
   assert "jnp.zeros(2, jnp.uint32)" in exported.code
   assert runpy.run_path(str(tmp_path / "out" / "load.py"), run_name="__main__")["outputs"]["y"].shape == (2,)
+
+  def too_old(data):
+    raise ValueError("older than six months")
+
+  monkeypatch.setattr(export, "deserialize", too_old)
+  later = runpy.run_path(str(tmp_path / "out" / "load.py"))
+  np.testing.assert_allclose(later["predict"]({}, {"x": x}, jax.random.key_data(key))["y"], drawn, rtol=1e-6)
+  monkeypatch.setitem(sys.modules, "graftax.xla_call_module", None)
+  with pytest.raises(ValueError, match=r"older than six months Install graftax-xla-call-module"):
+    runpy.run_path(str(tmp_path / "out" / "load.py"))
 
 
 def test_a_run_with_random_numbers_depends_on_the_seed(write_model, tmp_path):

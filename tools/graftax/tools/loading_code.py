@@ -7,7 +7,8 @@ __all__ = ["loading_code"]
 
 _TEMPLATE = '''"""{title}
 
-Needs jax and safetensors; neither graftax nor TensorFlow. Written for jax {jax_version}.
+Needs jax and safetensors; neither graftax nor TensorFlow. Written for jax {jax_version}. JAX reads its files for six
+months; after that, graftax-xla-call-module reads them.
 """
 
 from pathlib import Path
@@ -18,9 +19,22 @@ from jax import export
 from safetensors.flax import load_file
 
 {x64}folder = Path(__file__).resolve().parent
-program = export.deserialize((folder / "{program_file}").read_bytes())
 params = load_file(folder / "{parameters_file}")
-predict = jax.jit(program.call)
+
+
+def read_program():
+  data = (folder / "{program_file}").read_bytes()
+  try:
+    return export.deserialize(bytearray(data)).call
+  except ValueError as error:
+    try:
+      from graftax.xla_call_module import Module, lift, structured
+    except ImportError:
+      raise ValueError(f"this JAX does not read the program: {{error}} Install graftax-xla-call-module.") from error
+    return structured(lift(Module.from_exported(data)))
+
+
+predict = jax.jit(read_program())
 
 if __name__ == "__main__":
   inputs = {{
