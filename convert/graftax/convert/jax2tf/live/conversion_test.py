@@ -347,6 +347,14 @@ def test_sharding_constraints_do_not_change_results(num_devices):
   np.testing.assert_allclose(converted(X), np.sin(X) @ X.T, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_explicit_shardings_over_one_device_do_not_change_results(lowering):
+  mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:1])
+  split = jax.sharding.NamedSharding(mesh, jax.P("i"))
+  converted = jax2tf.convert(lambda x: jnp.exp(jax.sharding.reshard(x, split)).sum(1), lowering=lowering)
+  np.testing.assert_allclose(tf.function(converted, autograph=False)(X), np.exp(X).sum(1), rtol=1e-5)
+
+
 def test_threads_share_a_function():
   converted = jax2tf.convert(lambda x: jnp.sin(x) * len(x))
   found = {}

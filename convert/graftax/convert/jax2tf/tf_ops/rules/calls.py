@@ -112,11 +112,23 @@ def linear_call(b: Builder, *operands: Tensor, forward: Any) -> list[Tensor]:
   "copy_p",
   "device_put",
   "optimization_barrier",
+  "reshard",
   "sharding_constraint",
   "name",
   "stop_gradient",
   "pvary",
-  ignores=("axes", "context_mesh", "copy_semantics", "devices", "layout", "name", "srcs", "unconstrained_dims"),
+  ignores=(
+    "axes",
+    "concrete_mesh",
+    "context_mesh",
+    "copy_semantics",
+    "devices",
+    "dst_sharding",
+    "layout",
+    "name",
+    "srcs",
+    "unconstrained_dims",
+  ),
 )
 def identity(b: Builder, *operands: Tensor) -> list[Tensor]:  # fmt: skip
   """Returns the operands; these primitives are hints to compilers."""
