@@ -88,9 +88,14 @@ def digamma(x: Array) -> Array:
     x: any shape; float16, bfloat16, float32 or float64.
 
   Returns:
-    Shape and dtype of `x`; NaN at negative integers.
+    Shape and dtype of `x`; NaN at 0 and negative integers.
   """
-  return with_derivative(jax.lax.digamma, lambda x, y: _in_float32(_trigamma, x), x)
+  return with_derivative(_digamma, lambda x, y: _in_float32(_trigamma, x), x)
+
+
+def _digamma(x: Array) -> Array:
+  # Since JAX 0.12, it is -inf at 0.
+  return jnp.where(x == 0, jnp.nan, jax.lax.digamma(x))
 
 
 def _trigamma(x: Array) -> Array:
@@ -121,7 +126,7 @@ def polygamma(a: Array, x: Array) -> Array:
   def evaluate(a: Array, x: Array) -> Array:
     sign = jnp.where(a % 2 == 0, -1, 1).astype(x.dtype)
     of_higher_order = sign * jnp.exp(jax.lax.lgamma(a + 1)) * jax.lax.zeta(a + 1, x)
-    value = jnp.where(a == 0, jax.lax.digamma(x), of_higher_order)
+    value = jnp.where(a == 0, _digamma(x), of_higher_order)
     return jnp.where((a < 0) | (a != jnp.floor(a)), jnp.nan, value)
 
   def evaluate_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -164,5 +164,11 @@ def test_exponential_integral_of_tiny_and_negative_arguments_returns():
   check_raw_op("Expint", [x], vmap=False)
 
 
+def test_digamma_at_its_poles_and_limits():
+  x = np.array([0.0, -0.0, -1.0, np.inf, -np.inf, np.nan])
+  check_raw_op("Digamma", [x.astype(np.float32)], vmap=False)
+  check_raw_op("Polygamma", [np.zeros(3), x[:3]], vmap=False)
+
+
 def test_derivative_of_digamma_far_below_zero():
   check_raw_op("Digamma", [np.array([-0.3, -1.5, -7.8, -33.25, 0.5, 2.0])], grad=True, grad_order=2, vmap=False)
