@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,7 +34,6 @@ _UNARY = {
   "ceil": "Ceil",
   "cos": "Cos",
   "cosh": "Cosh",
-  "digamma": "Digamma",
   "erfc": "Erfc",
   "exp": "Exp",
   "expm1": "Expm1",
@@ -163,6 +163,36 @@ def exp2(b: Builder, x: Tensor) -> Tensor:
   """Returns two to the power of `x`."""
   wide = at_least_float32(b, x)
   return cast(b, b.op("Pow", full(b, wide, 2), wide, shape=x.shape), x.dtype)
+
+
+@rule("digamma")
+def digamma(b: Builder, x: Tensor) -> Tensor:
+  """Returns the derivative of lgamma. At zero, TensorFlow has NaN, and JAX -inf since 0.12."""
+  found = through(b, "Digamma", [x])
+  with jax.ensure_compile_time_eval():
+    at_zero = np.asarray(jax.lax.digamma(jnp.zeros((), np.float32)))
+  if np.isnan(at_zero):
+    return found
+  return select(b, compare(b, "Equal", x, 0), full(b, x, at_zero), found, x.shape)
+
+
+@rule("log2")
+def log2(b: Builder, x: Tensor) -> Tensor:
+  """Returns the logarithm to base 2, which is a primitive since JAX 0.12."""
+  return b.op("Mul", through(b, "Log", [x]), full(b, x, 1 / np.log(2)), shape=x.shape)
+
+
+@rule("polynomial", ignores=("unroll",))
+def polynomial(b: Builder, x: Tensor, *coefficients: Tensor) -> Tensor:
+  """Returns a polynomial by Horner's rule; a primitive since JAX 0.12, with the constant coefficient first.
+
+  JAX begins with zero, so that infinite `x` give NaN.
+  """
+  found = full(b, x, 0)
+  for coefficient in reversed(coefficients):
+    product = b.op("Mul", found, x, shape=x.shape)
+    found = b.op("AddV2", product, coefficient, shape=x.shape)
+  return found
 
 
 @rule("cbrt")

@@ -40,6 +40,18 @@ def test_floats_of_one_operand_with_special_values():
   check_plain_ops(function, _FLOATS)
 
 
+def test_logarithms_to_base_2_and_polynomials():
+  # Primitives since JAX 0.12; in vmap and derivatives too.
+  x = np.linspace(0.1, 0.9, 9, dtype=np.float32)
+
+  def function(x):
+    slopes = jax.vmap(jax.grad(lambda x: jnp.log2(x) + jax.scipy.special.ndtri(x)))(x)
+    return slopes, jax.scipy.special.ndtri(x), jax.scipy.special.log_ndtr(-x), jnp.log2(x.astype(jnp.bfloat16))
+
+  check_plain_ops(function, x, rtol=2e-5)
+  check_plain_ops(lambda x: (jnp.log2(x), lax.digamma(jnp.maximum(x, 0))), _FLOATS)
+
+
 def test_special_functions():
   x = np.linspace(0.1, 0.9, 9, dtype=np.float32)
 
