@@ -14,11 +14,14 @@ def programs() -> list[Program]:
   x = drawn(4)
 
   def evolved(name):
+    # From the second generation on, CMA-ES samples along eigenvectors, whose signs depend on the implementation.
+    generations = 1 if name == "CMA_ES" else 2
+
     def function(x):
       strategy = getattr(algorithms, name)(population_size=6, solution=x)
       params, key = strategy.default_params, jax.random.key(0)
       state = strategy.init(key, x, params)
-      for _ in range(2):
+      for _ in range(generations):
         population, state = strategy.ask(key, state, params)
         state, _ = strategy.tell(key, population, jnp.sum(population**2, -1), state, params)
       return state.best_fitness, state.mean

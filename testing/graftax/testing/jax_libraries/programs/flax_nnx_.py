@@ -13,9 +13,10 @@ def programs() -> list[Program]:
   seq, image = drawn(2, 5, 4), drawn(2, 8, 8, 3)
   rngs = nnx.Rngs(0)
 
-  def applied(module, *args, method=None):
+  def applied(module, *args):
     graph, state = nnx.split(module)
-    return (lambda *args: nnx.merge(graph, state)(*args), *args)
+    # A copy, so that what a call assigns stays in it.
+    return (lambda *args: nnx.merge(graph, state, copy=True)(*args), *args)
 
   class Block(nnx.Module):
     def __init__(self, rngs):

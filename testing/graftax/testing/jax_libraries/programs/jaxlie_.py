@@ -11,6 +11,9 @@ def programs() -> list[Program]:
 
   t3, t6, p3 = drawn(3), drawn(6), drawn(3, seed=1)
 
+  def interpolated(a, b, fraction):
+    return a @ jaxlie.SE3.exp(fraction * (a.inverse() @ b).log())
+
   found = {
     "so2": (lambda t: jaxlie.SO2.exp(t[:1]).apply(t[1:]), t3),
     "so3_exp": (lambda t, p: jaxlie.SO3.exp(t).apply(p), t3, p3),
@@ -21,7 +24,7 @@ def programs() -> list[Program]:
     "se3_exp": (lambda t: jaxlie.SE3.exp(t).as_matrix(), t6),
     "se3_log": (lambda t: (jaxlie.SE3.exp(t) @ jaxlie.SE3.exp(-t / 2)).log(), t6),
     "se3_adjoint": (lambda t: jaxlie.SE3.exp(t).adjoint(), t6),
-    "se3_interpolate": (lambda t: jaxlie.interpolate(jaxlie.SE3.exp(t), jaxlie.SE3.exp(t * 0.1), 0.3).log(), t6),
+    "se3_interpolate": (lambda t: interpolated(jaxlie.SE3.exp(t), jaxlie.SE3.exp(t * 0.1), 0.3).log(), t6),
     "manifold": (lambda t, p: jaxlie.manifold.rplus(jaxlie.SO3.exp(t), p).log(), t3, p3),
   }
   return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
