@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graftax.testing.differential.case import CHECKS
 from graftax.testing.differential.runner import CheckResult
+from graftax.testing.harness import tables
 
 __all__ = ["failures", "table", "totals"]
 
@@ -25,11 +26,11 @@ def table(results: Mapping[str, Sequence[CheckResult]], by: str = "kind") -> str
       rows[key][name][1] += 1
       cases[key].add((result.kind, result.case))
   order = [check for check in CHECKS if check in rows] if by == "check" else sorted(rows)
-  lines = [f"| {by} | cases | " + " | ".join(results) + " |", "| --- | ---: |" + " ---: |" * len(results)]
-  for key in order:
-    counts = (f"{passed} of {total}" for passed, total in rows[key].values())
-    lines.append(f"| {key} | {len(cases[key])} | " + " | ".join(counts) + " |")
-  return "\n".join([*lines, _total_row(results)])
+  lines = [(key, len(cases[key]), *(f"{passed} of {total}" for passed, total in rows[key].values())) for key in order]
+  counts = [totals(found) for found in results.values()]
+  all_cases = max((count["cases"] for count in counts), default=0)
+  lines.append(("all", all_cases, *(f"{count['checks_passed']} of {count['checks']}" for count in counts)))
+  return tables.table([by, "cases", *results], lines, num_left=1)
 
 
 def totals(results: Iterable[CheckResult]) -> dict[str, int]:
@@ -48,9 +49,3 @@ def totals(results: Iterable[CheckResult]) -> dict[str, int]:
 def failures(results: Iterable[CheckResult]) -> str:
   """Returns one line per failed check."""
   return "\n".join(f"{r.kind}/{r.case} {r.check}: {r.detail}" for r in results if not r.passed)
-
-
-def _total_row(results: Mapping[str, Sequence[CheckResult]]) -> str:
-  counts = [totals(found) for found in results.values()]
-  cells = (f"{count['checks_passed']} of {count['checks']}" for count in counts)
-  return f"| all | {max((count['cases'] for count in counts), default=0)} | " + " | ".join(cells) + " |"

@@ -1,17 +1,18 @@
 """Runs cases in a child process, so that a crash or a hang fails one case and not the whole run."""
 
-import contextlib
 import dataclasses
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from graftax.testing.child_process import Child, LostChildError, serve
 from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.converters import CONVERTERS
 from graftax.testing.differential.runner import CheckResult, run_case
+from graftax.testing.harness.children import Answer, answer_cases, run_in_children
 
 __all__ = ["main", "run_isolated"]
+
+# `Any` in this module is what JSON can hold.
 
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 _MAX_DETAIL = 400
@@ -28,63 +29,37 @@ def run_isolated(
     timeout_s: time limit of one check in seconds. A case with a check that exceeds it fails all of its checks.
     checks: the checks to run, by default those that each case lists.
   """
-  pending = list(cases)
-  while pending:
-    done = 0
-    with contextlib.closing(_run_in_child(pending, converter, timeout_s, checks)) as answers:
-      for results in answers:
-        yield from _completed(pending[done], results, checks)
-        done += 1
-    pending = pending[done:]
+
+  def request(share: Sequence[ConversionCase]) -> Any:
+    return {"converter": converter, "cases": [f"{case.kind}/{case.name}" for case in share], "checks": checks}
+
+  for case, answer in run_in_children(__name__, cases, request, _ENVIRONMENT, timeout_s):
+    yield from _completed(case, answer, case.checks if checks is None else checks)
 
 
 def main() -> None:
   """Runs the child process."""
-  request, say = serve()
+  answer_cases(_run)
+
+
+def _run(request: Any, say: Callable[[str], None]) -> Iterator[Any]:
   by_key = {f"{case.kind}/{case.name}": case for case in all_cases()}
   for key in request["cases"]:
     try:
-      converter = CONVERTERS[request["converter"]]
-      results = run_case(by_key[key], converter, lambda check: say({"check": check}), request["checks"])
-      answer = [dataclasses.asdict(result) for result in results]
+      results = run_case(by_key[key], CONVERTERS[request["converter"]], say, request["checks"])
+      yield {"results": [dataclasses.asdict(result) for result in results]}
     except Exception as e:
       problem = " ".join(f"{type(e).__name__}: {e}".split())
-      answer = [{"detail": f"the program fails in TensorFlow: {problem}"[:_MAX_DETAIL]}]
-    say({"results": answer})
+      yield {"problem": f"the program fails in TensorFlow: {problem}"[:_MAX_DETAIL]}
 
 
-def _run_in_child(
-  cases: Sequence[ConversionCase], converter: str, timeout_s: float, checks: Sequence[str] | None
-) -> Generator[list[dict[str, Any]], None, None]:
-  """Yields the answer for each case in order, up to and including the one at which the child dies or hangs."""
-  request = {"converter": converter, "cases": [f"{case.kind}/{case.name}" for case in cases], "checks": checks}
-  with Child(__name__, request, _ENVIRONMENT) as child:
-    for _ in cases:
-      answer = _answer(child, timeout_s)
-      yield answer
-      if "fatal" in answer[0]:
-        return
-
-
-def _answer(child: Child, timeout_s: float) -> list[dict[str, Any]]:
-  check = ""
-  while True:
-    try:
-      message = child.receive(timeout_s)
-    except LostChildError as e:
-      return [{"fatal": True, "detail": f"{check}: {e}"}]
-    if "results" in message:
-      return message["results"] or [{"detail": "no checks"}]
-    check = message["check"]
-
-
-def _completed(
-  case: ConversionCase, results: Sequence[dict[str, Any]], checks: Sequence[str] | None
-) -> Iterator[CheckResult]:
+def _completed(case: ConversionCase, answer: Answer, checks: Sequence[str]) -> Iterator[CheckResult]:
   """Yields a result for each check of the case, even if the case failed as a whole."""
-  if "check" in results[0]:
-    yield from (CheckResult(**result) for result in results)
+  if answer.lost:
+    problem = f"{answer.notes[-1] if answer.notes else ''}: {answer.lost}"
+  elif answer.result.get("results"):
+    yield from (CheckResult(**result) for result in answer.result["results"])
+    return
   else:
-    for check in CHECKS:
-      if check in (case.checks if checks is None else checks):
-        yield CheckResult(case.name, case.kind, check, False, results[0]["detail"])
+    problem = answer.result.get("problem", "no checks")
+  yield from (CheckResult(case.name, case.kind, check, False, problem) for check in CHECKS if check in checks)

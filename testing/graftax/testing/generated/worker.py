@@ -3,13 +3,15 @@
 import concurrent.futures
 import dataclasses
 import queue
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from graftax.testing.child_process import Child, LostChildError, serve
 from graftax.testing.generated.case import CaseId
 from graftax.testing.generated.compare import Difference
 from graftax.testing.generated.deviations import reason
 from graftax.testing.generated.run import Runner, draw_case
+from graftax.testing.harness import children
+from graftax.testing.harness.children import answer_cases, run_in_children
 
 __all__ = ["Answer", "main", "run_isolated"]
 
@@ -69,11 +71,12 @@ def run_isolated(cases: Sequence[CaseId], timeout_s: float = 60.0, num_children:
 
 
 def _answer_all(cases: Sequence[CaseId], timeout_s: float, answers: "queue.Queue[Answer]") -> None:
-  done = 0
-  while done < len(cases):
-    for found in _run_in_child(cases[done : done + _CASES_PER_CHILD], timeout_s):
-      done += 1
-      answers.put(found)
+  def request(share: Sequence[CaseId]) -> list[str]:
+    return [str(case) for case in share]
+
+  found = run_in_children(__name__, cases, request, _ENVIRONMENT, timeout_s, _CASES_PER_CHILD)
+  for case, message in found:
+    answers.put(_read(case, message))
 
 
 def _next_of(answers: "queue.Queue[Answer]", running: Sequence["concurrent.futures.Future[None]"]) -> Answer:
@@ -89,32 +92,21 @@ def _next_of(answers: "queue.Queue[Answer]", running: Sequence["concurrent.futur
 
 def main() -> None:
   """Runs the child."""
-  texts, say = serve()
-  runner = Runner(on_oracle_done=lambda: say({"oracle": "done"}))
+  answer_cases(_run)
+
+
+def _run(texts: Sequence[str], say: Callable[[str], None]) -> Iterator[Any]:
+  runner = Runner(on_oracle_done=lambda: say("TensorFlow is done"))
   for text in texts:
-    say(dataclasses.asdict(answer(CaseId.parse(text), runner)))
+    yield dataclasses.asdict(answer(CaseId.parse(text), runner))
 
 
-def _run_in_child(cases: Sequence[CaseId], timeout_s: float) -> Iterator[Answer]:
-  """Yields answers up to and including the case at which the child dies or hangs."""
-  with Child(__name__, [str(case) for case in cases], _ENVIRONMENT) as child:
-    for case in cases:
-      found = _next_answer(child, case, timeout_s)
-      yield found or Answer(case, rejected="TensorFlow's kernel aborts or does not return")
-      if found is None or any(d.kind == "died" for d in found.differences):
-        return
-
-
-def _next_answer(child: Child, case: CaseId, timeout_s: float) -> Answer | None:
-  """Returns an answer; None if the child dies or hangs in TensorFlow."""
-  in_oracle = True
-  while True:
-    try:
-      message = child.receive(timeout_s)
-    except LostChildError as e:
-      return None if in_oracle else Answer(case, differences=(Difference("died", str(e)),))
-    if "oracle" in message:
-      in_oracle = False
-    else:
-      found = tuple(Difference(**difference) for difference in message["differences"])
-      return Answer(case, message["rejected"], found, tuple(message["known"]), message["has_gradient"])
+def _read(case: CaseId, message: children.Answer) -> Answer:
+  """Returns what a child said; a case at which it died or hung in TensorFlow is rejected."""
+  if message.lost and not message.notes:
+    return Answer(case, rejected="TensorFlow's kernel aborts or does not return")
+  if message.lost:
+    return Answer(case, differences=(Difference("died", message.lost),))
+  result = message.result
+  found = tuple(Difference(**difference) for difference in result["differences"])
+  return Answer(case, result["rejected"], found, tuple(result["known"]), result["has_gradient"])

@@ -3,6 +3,7 @@
 import collections
 from collections.abc import Mapping, Sequence
 
+from graftax.testing.harness.tables import count, table
 from graftax.testing.jax_to_tf.check import Result
 
 __all__ = ["failures", "functions_table", "kinds_table", "routes_table"]
@@ -19,11 +20,13 @@ def kinds_table(found: Found) -> str:
   kinds = sorted({name.partition("/")[0] for name in names})
   rows = [("all", names)] if len(kinds) > 1 else []
   rows = [(kind, [name for name in names if name.startswith(f"{kind}/")]) for kind in kinds] + rows
-  lines = _head(["kind", "functions", *found])
-  for kind, members in rows:
-    cells = [f"{_num_right(results, members)} ({_checks(results, members)})" for results in found.values()]
-    lines.append(_row([kind, str(len(members)), *cells]))
-  return "\n".join(lines)
+  return table(
+    ["kind", "functions", *found],
+    [
+      (kind, len(names), *(f"{_num_right(own, names)} ({_checks(own, names)})" for own in found.values()))
+      for kind, names in rows
+    ],
+  )
 
 
 def routes_table(found: Found) -> str:
@@ -33,13 +36,11 @@ def routes_table(found: Found) -> str:
   )
   for converter, by_case in found.items():
     for result in (result for results in by_case.values() for result in results):
-      count = counts[result.form, result.route, result.check][converter]
-      count[0] += result.passed
-      count[1] += 1
-  lines = _head(["shapes", "route", "check", *found])
-  for names, by_converter in counts.items():
-    lines.append(_row([*names, *(f"{passed} of {total}" for passed, total in by_converter.values())]))
-  return "\n".join(lines)
+      of_route = counts[result.form, result.route, result.check][converter]
+      of_route[0] += result.passed
+      of_route[1] += 1
+  rows = [(*names, *(f"{passed} of {total}" for passed, total in by.values())) for names, by in counts.items()]
+  return table(["shapes", "route", "check", *found], rows)
 
 
 def functions_table(found: Found) -> str:
@@ -51,11 +52,12 @@ def functions_table(found: Found) -> str:
   for by_case in found.values():
     for results in by_case.values():
       columns.update({(result.form, result.route): None for result in results})
-  lines = _head(["function", *(f"{converter} {form} {route}" for form, route in columns for converter in found)])
-  for name in next(iter(found.values()), {}):
-    cells = [_cell(by_case.get(name, ()), column) for column in columns for by_case in found.values()]
-    lines.append(_row([name, *cells]))
-  return "\n".join(lines)
+  titles = ["function", *(f"{converter} {form} {route}" for form, route in columns for converter in found)]
+  rows = [
+    (name, *(_cell(by_case.get(name, ()), column) for column in columns for by_case in found.values()))
+    for name in next(iter(found.values()), {})
+  ]
+  return table(titles, rows)
 
 
 def failures(results: Mapping[str, Sequence[Result]]) -> str:
@@ -68,21 +70,12 @@ def failures(results: Mapping[str, Sequence[Result]]) -> str:
   )
 
 
-def _head(titles: Sequence[str]) -> list[str]:
-  return [_row(titles), "|" + " --- |" * len(titles)]
-
-
-def _row(cells: Sequence[str]) -> str:
-  return f"| {' | '.join(cells)} |"
-
-
 def _num_right(results: Mapping[str, Sequence[Result]], names: Sequence[str]) -> int:
   return sum(all(r.passed for r in results.get(name, ())) for name in names)
 
 
 def _checks(results: Mapping[str, Sequence[Result]], names: Sequence[str]) -> str:
-  of_names = [r for name in names for r in results.get(name, ())]
-  return f"{sum(r.passed for r in of_names)} of {len(of_names)} checks"
+  return f"{count(r.passed for name in names for r in results.get(name, ()))} checks"
 
 
 def _cell(results: Sequence[Result], column: tuple[str, str]) -> str:

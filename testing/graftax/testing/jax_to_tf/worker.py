@@ -1,16 +1,18 @@
 """Checks functions in child processes, because XLA may abort the process."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 
-from graftax.testing.child_process import Child, LostChildError, serve
+from graftax.testing.harness.children import Answer, answer_cases, run_in_children
 from graftax.testing.jax_to_tf.catalogue import all_cases
 from graftax.testing.jax_to_tf.check import Result, check_case
 
 __all__ = ["main", "run_isolated"]
+
+# `Any` in this module is what JSON can hold.
 
 # Compiled programs stay in a child's memory, so it is replaced after this many functions.
 _CASES_PER_CHILD = 60
@@ -32,19 +34,20 @@ def run_isolated(
     timeout_s: how long one check may take. A check at which the child dies or hangs counts as raised, and the checks
       of this case that would follow are left out.
   """
-  done = 0
-  while done < len(cases):
-    request = {
-      "cases": cases[done : done + _CASES_PER_CHILD], "converter": converter, "routes": routes, "forms": forms
-    }  # fmt: skip
-    for found in _run_in_child(request, timeout_s):
-      done += 1
-      yield found
+
+  def request(share: Sequence[str]) -> Any:
+    return {"cases": share, "converter": converter, "routes": routes, "forms": forms}
+
+  for name, answer in run_in_children(__name__, cases, request, _ENVIRONMENT, timeout_s, _CASES_PER_CHILD):
+    yield name, _results(answer)
 
 
 def main() -> None:
   """Runs the child."""
-  request, say = serve()
+  answer_cases(_run)
+
+
+def _run(request: Any, say: Callable[[Any], None]) -> Iterator[str]:
   jax.config.update("jax_num_cpu_devices", _NUM_DEVICES)
   cases = all_cases()
   for name in request["cases"]:
@@ -57,37 +60,19 @@ def main() -> None:
         lambda what: say({"start": what}),
       )
       for result in found:
-        say({"result": dataclasses.asdict(result)})
+        say({"done": dataclasses.asdict(result)})
     except Exception as e:
       problem = " ".join(f"JAX itself fails: {type(e).__name__}: {e}".split())
-      say({"result": dataclasses.asdict(Result("static", "oracle", "value", "raised", problem[:400]))})
-    say({"done": name})
+      say({"done": dataclasses.asdict(Result("static", "oracle", "value", "raised", problem[:400]))})
+    yield name
 
 
-def _run_in_child(request: dict[str, Any], timeout_s: float) -> Iterator[tuple[str, list[Result]]]:
-  """Yields answers up to and including the case at which the child dies or hangs."""
-  with Child(__name__, request, _ENVIRONMENT) as child:
-    for name in request["cases"]:
-      results, died = _results_of_case(child, timeout_s)
-      yield name, results
-      if died:
-        return
-
-
-def _results_of_case(child: Child, timeout_s: float) -> tuple[list[Result], bool]:
-  """Returns the results of one case, and whether the child died or hung."""
-  results: list[Result] = []
-  running = "static start"
-  while True:
-    try:
-      message = child.receive(timeout_s)
-    except LostChildError as e:
-      form, _, route = running.partition(" ")
-      check = "gradient" if results and (results[-1].form, results[-1].route) == (form, route) else "value"
-      return [*results, Result(form, route, check, "raised", str(e))], True
-    if "done" in message:
-      return results, False
-    if "start" in message:
-      running = message["start"]
-    else:
-      results.append(Result(**message["result"]))
+def _results(answer: Answer) -> list[Result]:
+  """Returns the results of one case; the check at which the child died or hung counts as raised."""
+  results = [Result(**note["done"]) for note in answer.notes if "done" in note]
+  if not answer.lost:
+    return results
+  started = [note["start"] for note in answer.notes if "start" in note]
+  form, _, route = (started[-1] if started else "static start").partition(" ")
+  check = "gradient" if results and (results[-1].form, results[-1].route) == (form, route) else "value"
+  return [*results, Result(form, route, check, "raised", answer.lost)]

@@ -1,8 +1,10 @@
 """Formats rows as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from graftax.testing.differential.runner import CheckResult
+from graftax.testing.harness import tables
+from graftax.testing.harness.tables import count
 from graftax.testing.zoo.catalogue import REFUSED
 from graftax.testing.zoo.check import CHECKS, Row
 
@@ -15,18 +17,16 @@ def table(rows: Sequence[Row]) -> str:
   """Returns a Markdown table with a row for each model, and the counts of what passed."""
   others = list(dict.fromkeys(name for row in rows for name in row.others))
   titles = ["model", "ops", "without lowering", *_TITLES.values(), "split", "traces", "difference", *others]
-  lines = [_line(titles), _line(["---"] * len(titles))]
+  lines = []
   for row in rows:
     cells = [f"{row.domain}: {row.name}", str(row.num_ops), " ".join(row.missing), *_signs(row), _split(row)]
     cells += [_trace(row), "" if row.difference is None else f"{row.difference:.1g}"]
-    lines.append(_line([*cells, *(_count(row.others[name]) for name in others)]))
+    lines.append([*cells, *(count(r.passed for r in row.others[name].values()) for name in others)])
   split = [row.split for row in rows if row.split is not None]
-  totals = [
-    f"{sum(r.passed for r in found)} of {len(found)}" for found in (*(_all(rows, check) for check in CHECKS), split)
-  ]
+  totals = [count(r.passed for r in found) for found in (*(_all(rows, check) for check in CHECKS), split)]
   cells = [f"{len(rows)} models", str(sum(row.num_ops for row in rows)), "", *totals, "", ""]
-  other_totals = [[r for row in rows for r in row.others[name].values()] for name in others]
-  return "\n".join([*lines, _line([*cells, *(f"{sum(r.passed for r in t)} of {len(t)}" for t in other_totals)])])
+  other_totals = [count(r.passed for row in rows for r in row.others[name].values()) for name in others]
+  return tables.table(titles, [*lines, [*cells, *other_totals]])
 
 
 def failures(row: Row) -> str:
@@ -65,11 +65,3 @@ def _trace(row: Row) -> str:
   if row.trace is None:
     return ""
   return ("no" if row.trace else "yes") + ("" if row.trace_agrees else ", WRONG")
-
-
-def _count(results: Mapping[str, CheckResult]) -> str:
-  return f"{sum(r.passed for r in results.values())} of {len(results)}"
-
-
-def _line(cells: Sequence[str]) -> str:
-  return f"| {' | '.join(cells)} |"

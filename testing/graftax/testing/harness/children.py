@@ -1,0 +1,84 @@
+"""Runs cases in child processes, one after the other: one that dies or hangs costs its case and not the run.
+
+A child calls `serve`, and for each case of its request sends notes while it works, and then the result.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from graftax.testing.child_process import Child, LostChildError, serve
+
+__all__ = ["Answer", "answer_cases", "run_in_children"]
+
+# `Any` in this module is what JSON can hold.
+
+_Case = TypeVar("_Case")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+  """What a child said about a case.
+
+  Attributes:
+    notes: what it said while it worked, in order.
+    result: what it said at the end; None if it was lost.
+    lost: how it died, or that it did not answer in time; empty if it did.
+  """
+
+  notes: tuple[Any, ...]
+  result: Any = None
+  lost: str = ""
+
+
+def run_in_children(
+  module: str,
+  cases: Sequence[_Case],
+  request: Callable[[Sequence[_Case]], Any],
+  environment: Mapping[str, str],
+  timeout_s: float,
+  cases_per_child: int | None = None,
+) -> Iterator[tuple[_Case, Answer]]:
+  """Yields each case with the answer to it, in order.
+
+  Args:
+    module: the module whose `main` runs in the child; it calls `answer_cases`.
+    cases: the cases.
+    request: returns what a child is asked, for the cases that are left to it.
+    environment: variables of the child.
+    timeout_s: how long a note or a result may take.
+    cases_per_child: after how many cases a child is replaced. Compiled programs stay in its memory.
+  """
+  done = 0
+  while done < len(cases):
+    share = cases[done : None if cases_per_child is None else done + cases_per_child]
+    with Child(module, request(share), environment) as child:
+      for case in share:
+        answer = _answer(child, timeout_s)
+        done += 1
+        yield case, answer
+        if answer.lost:
+          break
+
+
+def answer_cases(run: Callable[[Any, Callable[[Any], None]], Iterator[Any]]) -> None:
+  """Answers the request in a child.
+
+  Args:
+    run: takes the request and a function that sends a note, and yields the result of each case.
+  """
+  request, say = serve()
+  for result in run(request, lambda note: say({"note": note})):
+    say({"result": result})
+
+
+def _answer(child: Child, timeout_s: float) -> Answer:
+  notes: list[Any] = []
+  while True:
+    try:
+      message = child.receive(timeout_s)
+    except LostChildError as e:
+      return Answer(tuple(notes), lost=str(e))
+    if "result" in message:
+      return Answer(tuple(notes), message["result"])
+    notes.append(message["note"])
