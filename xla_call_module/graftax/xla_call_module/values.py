@@ -80,7 +80,7 @@ def materialize(value: Any) -> Any:
   return value
 
 
-def as_dims(value: Any) -> tuple[Any, ...] | None:
+def as_dims(value: Any) -> tuple[int, ...] | None:
   """Returns the entries of a known integer array (ints or symbolic dimensions), or None if the value is traced."""
   if isinstance(value, SymbolicArray):
     return tuple(value.dims.reshape(-1))

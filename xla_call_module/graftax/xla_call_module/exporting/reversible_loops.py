@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, primitives
 
@@ -44,7 +45,7 @@ def reversible(function: Function) -> Function:
   return call
 
 
-def _run(closed: ClosedJaxpr, *args: Any) -> list[Any]:
+def _run(closed: ClosedJaxpr, *args: Array) -> list[Array]:
   """Evaluates a jaxpr with its loops replaced."""
   if not _has_loop(closed.jaxpr):
     return list(jaxpr_as_fun(closed)(*args))
@@ -75,7 +76,7 @@ def _last_uses(jaxpr: Jaxpr) -> list[list[Any]]:
   return found[::-1]
 
 
-def _run_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+def _run_equation(eqn: JaxprEqn, operands: Sequence[Array]) -> Sequence[Array]:
   if _is_replaced(eqn):
     return list(_RULES[eqn.primitive](operands, **eqn.params))
   results = jax_versions.bind_equation(eqn.primitive, operands, eqn.params)
@@ -83,7 +84,7 @@ def _run_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _run_while(
-  operands: Sequence[Any],
+  operands: Sequence[Array],
   *,
   cond_nconsts: int,
   body_nconsts: int,
@@ -95,13 +96,13 @@ def _run_while(
   of_body = operands[cond_nconsts : cond_nconsts + body_nconsts]
 
   # Under vmap, there is a condition for each element of the batch, and finished ones keep their values.
-  def runs(carry: Any) -> Any:
+  def runs(carry: Sequence[Array]) -> Any:
     return jaxpr_as_fun(cond_jaxpr)(*of_test, *carry)[0]
 
-  def test(carry: Any) -> Any:
+  def test(carry: Sequence[Array]) -> Any:
     return jnp.any(runs(carry))
 
-  def step(carry: Any) -> Any:
+  def step(carry: Sequence[Array]) -> Any:
     after = _run(body_jaxpr, *of_body, *carry)
     if not cond_jaxpr.out_avals[0].ndim:
       return after
@@ -110,13 +111,13 @@ def _run_while(
   return lax_extras.while_loop(test, step, list(operands[cond_nconsts + body_nconsts :]))
 
 
-def _where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: Array, x: Array, y: Array) -> Array:
   """Returns `x` or `y` for each element along the first axes, which are those of `condition`."""
   return jax.lax.select(jax.lax.broadcast_in_dim(condition, x.shape, range(condition.ndim)), x, y)
 
 
 def _run_scan(
-  operands: Sequence[Any],
+  operands: Sequence[Array],
   *,
   jaxpr: ClosedJaxpr,
   length: Any,
@@ -127,7 +128,7 @@ def _run_scan(
   num_consts, num_carry = lax_extras.scan_sizes(others)
   consts, init = operands[:num_consts], list(operands[num_consts : num_consts + num_carry])
 
-  def step(carry: Any, row: Any) -> Any:
+  def step(carry: Sequence[Array], row: Any) -> Any:
     results = _run(jaxpr, *consts, *carry, *row)
     return results[:num_carry], results[num_carry:]
 
@@ -136,25 +137,25 @@ def _run_scan(
   return [*final, *stacked]
 
 
-def _run_cond(operands: Sequence[Any], *, branches: Sequence[ClosedJaxpr], **_: Any) -> Any:
+def _run_cond(operands: Sequence[Array], *, branches: Sequence[ClosedJaxpr], **_: Any) -> Any:
   index, *rest = operands
   return jax.lax.switch(index, [functools.partial(_run, branch) for branch in branches], *rest)
 
 
-def _run_jit(operands: Sequence[Any], *, jaxpr: ClosedJaxpr, name: str, **_: Any) -> Any:
-  def call(*args: Any) -> list[Any]:
+def _run_jit(operands: Sequence[Array], *, jaxpr: ClosedJaxpr, name: str, **_: Any) -> Any:
+  def call(*args: Array) -> list[Array]:
     return _run(jaxpr, *args)
 
   call.__name__ = name
   return jax.jit(call)(*operands)
 
 
-def _run_checkpoint(operands: Sequence[Any], *, jaxpr: Any, prevent_cse: Any, policy: Any, **_: Any) -> Any:
+def _run_checkpoint(operands: Sequence[Array], *, jaxpr: Any, prevent_cse: Any, policy: Any, **_: Any) -> Any:
   closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
   return jax.checkpoint(functools.partial(_run, closed), prevent_cse=prevent_cse, policy=policy)(*operands)
 
 
-def _run_call(operands: Sequence[Any], *, call_jaxpr: Any, **_: Any) -> Any:
+def _run_call(operands: Sequence[Array], *, call_jaxpr: Any, **_: Any) -> Any:
   return _run(call_jaxpr if isinstance(call_jaxpr, ClosedJaxpr) else ClosedJaxpr(call_jaxpr, []), *operands)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
@@ -23,10 +24,10 @@ Function = Callable[..., Any]
 def linear_call(
   forward: Function,
   backward: Function,
-  residuals: Sequence[Any],
-  operands: Sequence[Any],
+  residuals: Sequence[Array],
+  operands: Sequence[Array],
   outputs: Sequence[Any] | None = None,
-) -> list[Any]:
+) -> list[Array]:
   """Returns `forward(*residuals, *operands)`, a list of arrays that is linear in `operands`.
 
   Args:
@@ -62,7 +63,7 @@ _linear_p.multiple_results = True
 
 
 @_linear_p.def_impl
-def _impl(*operands: Any, forward: Function, backward: Function, num_args: int, outputs: Any) -> Any:
+def _impl(*operands: Array, forward: Function, backward: Function, num_args: int, outputs: Any) -> Any:
   return forward(*operands)
 
 
@@ -89,15 +90,15 @@ def _jvp(operands: Any, tangents: Any, *, num_args: int, forward: Function, **pa
 
 
 def _along_arguments(
-  forward: Function, operands: Sequence[Any], tangents: Sequence[Any], positions: Sequence[int]
+  forward: Function, operands: Sequence[Array], tangents: Sequence[Array], positions: Sequence[int]
 ) -> Any:
-  def run(*moving: Any) -> Any:
+  def run(*moving: Array) -> Any:
     return forward(*replaced(operands, positions, moving))
 
   return jax.jvp(run, [operands[i] for i in positions], list(tangents))[1]
 
 
-def _transpose(cotangents: Any, *operands: Any, backward: Function, num_args: int, **params: Any) -> Any:
+def _transpose(cotangents: Any, *operands: Array, backward: Function, num_args: int, **params: Any) -> Any:
   given = [ad.instantiate_zeros(ct) for ct in cotangents]
   results = backward(*operands[:num_args], *given)
   undefined = [ad.is_undefined_primal(x) for x in operands[num_args:]]
@@ -110,13 +111,13 @@ class _Mapped:
   def __init__(self, function: Function, axes: Sequence[int | None]):
     self._function, self._axes = function, tuple(axes)
 
-  def __call__(self, *operands: Any) -> Any:
+  def __call__(self, *operands: Array) -> Any:
     return jax.vmap(self._function, in_axes=self._axes, out_axes=0)(*operands)
 
 
 def _batch(operands: Any, dims: Any, *, forward: Function, backward: Function, num_args: int, outputs: Any) -> Any:
   size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
-  moved: list[Any] = []
+  moved: list[Array] = []
   axes: list[int | None] = []
   for position, (x, dim) in enumerate(zip(operands, dims, strict=True)):
     if dim is not None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import jax
 from jax import Array
@@ -10,6 +11,7 @@ from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
 
 __all__ = ["Arrays", "Loop", "inexact_positions", "split"]
 
+T = TypeVar("T")
 Arrays = Sequence[Array]
 
 
@@ -57,7 +59,7 @@ def inexact_positions(values: Arrays) -> list[int]:
   return [i for i, value in enumerate(values) if is_inexact(value)]
 
 
-def split(values: Arrays, *sizes: int) -> list[list[Array]]:
+def split(values: Sequence[T], *sizes: int) -> list[list[T]]:
   """Returns lists of the first `sizes[0]` values, the next `sizes[1]`, ..., and the rest."""
   parts, rest = [], list(values)
   for size in sizes:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching
 
@@ -19,12 +20,12 @@ from graftax.xla_call_module.lax_extras.arrays import is_inexact
 __all__ = ["call_with_tangents"]
 
 Function = Callable[..., Any]
-Rule = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+Rule = Callable[[Sequence[Array], Sequence[Array], Sequence[Array | None]], Sequence[Array | None]]
 
 
 def call_with_tangents(
-  function: Function, rule: Rule, operands: Sequence[Any], *, recorded: Function | None = None
-) -> list[Any]:
+  function: Function, rule: Rule, operands: Sequence[Array], *, recorded: Function | None = None
+) -> list[Array]:
   """Returns `function(*operands)`, a list of arrays, with the derivative that `rule` computes.
 
   Args:
@@ -43,7 +44,7 @@ _ruled_p.multiple_results = True
 
 
 @_ruled_p.def_impl
-def _ruled_impl(*operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+def _ruled_impl(*operands: Array, jaxpr: ClosedJaxpr, **_: Any) -> Any:
   return jaxpr_as_fun(jaxpr)(*operands)
 
 
@@ -52,7 +53,9 @@ def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
   return jaxpr.out_avals
 
 
-def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None) -> Any:
+def _ruled_jvp(
+  operands: Sequence[Array], tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None
+) -> Any:
   full = jaxpr if recorded is None else jax.make_jaxpr(recorded)(*operands)
   results = _ruled_p.bind(*operands, jaxpr=full, rule=rule, recorded=None)
   given = [None if type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0 else t for t in tangents]
@@ -64,12 +67,12 @@ def _ruled_jvp(operands: Any, tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, 
   return results[:num_results], all_tangents[:num_results]
 
 
-def _ruled_transpose(cotangents: Any, *operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+def _ruled_transpose(cotangents: Any, *operands: Array, jaxpr: ClosedJaxpr, **_: Any) -> Any:
   """Transposes the function itself, because it is linear in the operands that have cotangents."""
   wanted = [i for i, x in enumerate(operands) if ad.is_undefined_primal(x)]
   inexact = [i for i, aval in enumerate(jaxpr.out_avals) if is_inexact(aval)]
 
-  def function(*some: Any) -> list[Any]:
+  def function(*some: Array) -> list[Array]:
     given = dict(zip(wanted, some, strict=True))
     results = jaxpr_as_fun(jaxpr)(*[given.get(i, x) for i, x in enumerate(operands)])
     return [results[i] for i in inexact]
@@ -87,11 +90,13 @@ class _MappedRule:
   def __init__(self, rule: Rule, axes: Sequence[int | None]):
     self._rule, self._axes = rule, list(axes)
 
-  def __call__(self, operands: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+  def __call__(
+    self, operands: Sequence[Array], results: Sequence[Array], tangents: Sequence[Array | None]
+  ) -> list[Array | None]:
     given = [i for i, tangent in enumerate(tangents) if tangent is not None]
     moving: list[int] = []
 
-    def one(operands: Any, results: Any, some: Any) -> list[Any]:
+    def one(operands: Sequence[Array], results: Sequence[Array], some: Sequence[Array | None]) -> list[Array | None]:
       full = dict(zip(given, some, strict=True))
       moved = self._rule(operands, results, [full.get(i) for i in range(len(operands))])
       moving[:] = [i for i, tangent in enumerate(moved) if tangent is not None]
@@ -99,11 +104,13 @@ class _MappedRule:
 
     axes = self._axes, 0, [self._axes[i] for i in given]
     out = jax.vmap(one, in_axes=axes, out_axes=0)(list(operands), list(results), [tangents[i] for i in given])
-    full = dict(zip(moving, out, strict=True))
-    return [full.get(i) for i in range(len(results))]
+    found = dict(zip(moving, out, strict=True))
+    return [found.get(i) for i in range(len(results))]
 
 
-def _ruled_batch(operands: Any, dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None) -> Any:
+def _ruled_batch(
+  operands: Sequence[Array], dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None
+) -> Any:
   moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
   axes = [None if dim is None else 0 for dim in dims]
   mapped = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(jaxpr), in_axes=axes, out_axes=0))(*moved)

@@ -146,7 +146,7 @@ def _differentiable(
     n, final = count(*split(operands, *sizes))
     return [*final, n]
 
-  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Array]:
+  def rule(operands: Arrays, results: Arrays, tangents: Sequence[Array | None]) -> list[Array | None]:
     _, consts, init = split(operands, *sizes)
     _, dconsts, dinit = split(tangents, *sizes)
     moving, positions = _given(dconsts), inexact_positions(init)
@@ -218,7 +218,7 @@ def _pullback(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init:
   def function(n: Array, *operands: Array) -> list[Array]:
     return pull_back(loop, moving, n, *split(operands, *sizes))
 
-  def rule(operands: Arrays, results: Arrays, tangents: Arrays) -> list[Array]:
+  def rule(operands: Arrays, results: Arrays, tangents: Sequence[Array | None]) -> list[Array | None]:
     (n,), consts, init, cotangents = split(operands, 1, *sizes)
     _, dconsts, dinit, dcotangents = split(tangents, 1, *sizes)
     out: list[Any] = [None] * len(results)
@@ -237,9 +237,9 @@ def _pullback(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init:
   return call_with_tangents(function, rule, [n, *consts, *init, *cotangents])
 
 
-def _given(tangents: Arrays) -> tuple[int, ...]:
+def _given(tangents: Sequence[Array | None]) -> tuple[int, ...]:
   return tuple(i for i, tangent in enumerate(tangents) if tangent is not None)
 
 
-def _dense(tangent: Array, primal: Array) -> Any:
+def _dense(tangent: Array | None, primal: Array) -> Any:
   return jnp.zeros_like(primal) if tangent is None else tangent

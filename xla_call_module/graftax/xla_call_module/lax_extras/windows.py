@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from graftax.xla_call_module.lax_extras.monoids import MONOIDS, identity, is_identity
 from graftax.xla_call_module.lax_extras.reductions import mapped
@@ -29,11 +30,11 @@ MakeError = Callable[[str], Exception]
 class Window:
   """Size, stride, dilations and (low, high) padding of a window along each axis."""
 
-  sizes: tuple[Any, ...]
-  strides: tuple[Any, ...]
-  base_dilation: tuple[Any, ...]
-  window_dilation: tuple[Any, ...]
-  padding: tuple[tuple[Any, Any], ...]
+  sizes: tuple[int, ...]
+  strides: tuple[int, ...]
+  base_dilation: tuple[int, ...]
+  window_dilation: tuple[int, ...]
+  padding: tuple[tuple[int, int], ...]
 
   @property
   def num_cells(self) -> int:
@@ -78,25 +79,25 @@ class Window:
     """Returns whether the window fits in an array that `padded` returned."""
     return not any(dim <= span for dim, span in zip(padded.shape, self._spans(), strict=True))
 
-  def counts(self, padded: Array) -> list[Any]:
+  def counts(self, padded: Array) -> list[int]:
     """Returns the number of windows along each axis of an array that `padded` returned."""
     steps = zip(padded.shape, self._spans(), self.strides, strict=True)
     return [-(-(dim - span) // stride) for dim, span, stride in steps]
 
-  def _spans(self) -> list[Any]:
+  def _spans(self) -> list[int]:
     return [(size - 1) * d for size, d in zip(self.sizes, self.window_dilation, strict=True)]
 
 
 def reduce_window(
   combine: Combine,
-  arrays: Sequence[Any],
-  inits: Sequence[Any],
+  arrays: Sequence[Array],
+  inits: Sequence[ArrayLike],
   window: Window,
   *,
   monoid: str | None,
   padding_counts: bool,
   too_large: MakeError,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
   """Returns arrays reduced together over windows.
 
   Args:
@@ -112,7 +113,7 @@ def reduce_window(
   if monoid is not None and _has_derivative(monoid, arrays[0].dtype, window):
     return (_reduce_monoid(monoid, arrays[0], inits[0], window, padding_counts),)
 
-  def unrolled(arrays: Any, inits: Any) -> Any:
+  def unrolled(arrays: Sequence[Array], inits: Sequence[ArrayLike]) -> Any:
     return _unrolled(combine, arrays, inits, window, padding_counts, too_large)
 
   # JAX does not batch initial values.
@@ -129,7 +130,7 @@ def _has_derivative(monoid: str, dtype: np.dtype, window: Window) -> bool:
   return monoid in _DIFFERENTIABLE and not is_dilated and identity(monoid, dtype) is not None
 
 
-def _reduce_monoid(name: str, x: Array, init: Any, window: Window, padding_counts: bool) -> Array:
+def _reduce_monoid(name: str, x: Array, init: ArrayLike, window: Window, padding_counts: bool) -> Array:
   combine, neutral = MONOIDS[name], identity(name, x.dtype)
   if is_identity(name, init, x.dtype):
     return window.reduced(x, neutral, combine)
@@ -138,8 +139,10 @@ def _reduce_monoid(name: str, x: Array, init: Any, window: Window, padding_count
   return combine(result, lax.broadcast(init, result.shape))
 
 
-def _rolled(combine: Combine, arrays: Any, inits: Any, window: Window, padding_counts: bool) -> tuple[Any, ...]:
-  def pairwise(left: Any, right: Any) -> Any:
+def _rolled(
+  combine: Combine, arrays: Sequence[Array], inits: Sequence[ArrayLike], window: Window, padding_counts: bool
+) -> tuple[Array, ...]:
+  def pairwise(left: Sequence[Array], right: Sequence[Array]) -> tuple[Array, ...]:
     return _as_tuple(combine(*left, *right))
 
   if padding_counts:  # padded explicitly, because XLA skips cells of padding
@@ -149,8 +152,13 @@ def _rolled(combine: Combine, arrays: Any, inits: Any, window: Window, padding_c
 
 
 def _unrolled(
-  combine: Combine, arrays: Any, inits: Any, window: Window, padding_counts: bool, too_large: MakeError
-) -> tuple[Any, ...]:
+  combine: Combine,
+  arrays: Sequence[Array],
+  inits: Sequence[ArrayLike],
+  window: Window,
+  padding_counts: bool,
+  too_large: MakeError,
+) -> tuple[Array, ...]:
   """Reduces with one step per cell of the window, in order; differentiable."""
   if window.num_cells > MAX_UNROLLED_CELLS:
     raise too_large(
@@ -174,12 +182,12 @@ def _unrolled(
   return result
 
 
-def _as_tuple(result: Any) -> tuple[Any, ...]:
+def _as_tuple(result: Any) -> tuple[Array, ...]:
   return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def select_and_scatter(
-  select: Combine, scatter: Combine, x: Array, source: Array, init: Any, window: Window, *, adds: bool
+  select: Combine, scatter: Combine, x: Array, source: Array, init: ArrayLike, window: Window, *, adds: bool
 ) -> Array:
   """Scatters the values of `source`, one per window, to the cells that the windows select.
 

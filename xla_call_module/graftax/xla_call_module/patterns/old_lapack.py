@@ -164,5 +164,5 @@ def _character(text: str) -> ir.TypedInt:
 
 def _zeros(op: ir.Op, result: int) -> ir.Op:
   kind = op.types[result]
-  value = np.zeros(kind.shape, kind.dtype)
+  value = np.zeros(kind.static_shape, kind.dtype)
   return ir.Op("stablehlo.constant", (), (op.results[result],), (kind,), {"value": value}, (), op.location)
