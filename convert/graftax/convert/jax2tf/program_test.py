@@ -74,6 +74,23 @@ def test_integers_that_tensorflow_cannot_cast_raise():
     jax_program(jnp.negative, [jax.ShapeDtypeStruct((3,), jnp.int2)])
 
 
+def test_rules_that_read_values_around_them_have_no_derivative():
+  def function(x):
+    y = jnp.sin(x)
+
+    @jax.custom_vjp
+    def double(x):
+      return x * 2
+
+    double.defvjp(lambda x: (double(x), None), lambda _, cotangent: (cotangent * y,))
+    return double(x)
+
+  program = jax_program(function, [X])
+  (refusal,) = [node for node in program.function.nodes if node.op == "PreventGradient"]
+  assert b"is not among its arguments or residuals" in refusal.attrs["message"]
+  np.testing.assert_allclose(back(program)[0](X), X * 2)
+
+
 def test_value_and_gradients_are_those_of_the_function():
   program = jax_program(mlp, [X], params=PARAMS)
   _, fn, variables = back(program)

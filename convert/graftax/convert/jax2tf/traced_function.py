@@ -149,7 +149,17 @@ class TracedFunction:
       output_names=tuple(f"{self.input_names[i]}_cotangent" for i in inputs),
       enable_x64=self.enable_x64,
     )
+    _check_is_closed(traced, self.name)
     return dataclasses.replace(traced, fixed=self.fixed)
+
+
+def _check_is_closed(gradient: TracedFunction, name: str) -> None:
+  """Raises ConversionError if a derivative reads values of the trace of its function, which has ended."""
+  if any(isinstance(const, jax.core.Tracer) for const in gradient.jaxpr.consts):
+    raise ConversionError(
+      f"{name}: a rule of jax.custom_vjp or jax.custom_jvp reads a value of the function around it that is not among "
+      f"its arguments or residuals, so the derivative cannot be written. Pass the value as one of these."
+    )
 
 
 def trace(
