@@ -100,6 +100,7 @@ class _Switch:
     int64_pairs: results and variables that some branch returns as `Int64Pair`, with their dtypes.
     floats: the highest precision among the branches.
     forms: for each array result, the form that holds it in every branch that was traced.
+    raised_inside: TypeErrors that nodes of the branches raised; they say nothing about the branches' results.
   """
 
   def __init__(self, ctx: Context, branches: Sequence[FunctionRef], args: Sequence[Value]):
@@ -113,12 +114,15 @@ class _Switch:
     self.int64_pairs: dict[Any, np.dtype] = {}
     self.floats: dict[Any, np.dtype] = {}
     self.forms: dict[Any, Form] = {}
+    self.raised_inside: list[TypeError] = []
 
   def run(self, index: Array) -> tuple[Value, ...]:
     """Returns the results of the branch at `index`, which is in range, and assigns the variables that it writes."""
     try:
       operands, new_state = self._traced_alike(index)
     except TypeError as e:
+      if self._is_from_inside(e):
+        raise
       raise InvalidInputError(
         f"{self._where()}: branches {self._names()!r} return results of different shapes or dtypes, and which one runs "
         f"depends on traced data: {e}"
@@ -130,13 +134,17 @@ class _Switch:
   def _traced_alike(self, index: Array) -> tuple[list[Value], list[Value]]:
     try:
       return self._traced(index)
-    except TypeError:
+    except TypeError as e:
       is_bounded_now = any(any(form.is_traced) for form in self.forms.values())
-      if not self.structures and not self.int64_pairs and not self.floats and not is_bounded_now:
+      may_agree_now = bool(self.structures or self.int64_pairs or self.floats or is_bounded_now)
+      if self._is_from_inside(e) or not may_agree_now:
         raise
     # The contents of lists and optionals that the first branches leave empty, and all types, are known now.
     self.statics.clear()
     return self._traced(index)
+
+  def _is_from_inside(self, error: TypeError) -> bool:
+    return any(error is raised for raised in self.raised_inside)
 
   def _traced(self, index: Array) -> tuple[list[Value], list[Value]]:
     # New functions each time, because JAX caches traces by function.
@@ -145,7 +153,11 @@ class _Switch:
 
   def _function(self, pure: PureFunction) -> Callable[[], tuple[list[Value], list[Value]]]:
     def run() -> tuple[list[Value], list[Value]]:
-      found, new_values = pure.apply([self.state[handle] for handle in pure.written], self.args, self.key)
+      try:
+        found, new_values = pure.apply([self.state[handle] for handle in pure.written], self.args, self.key)
+      except TypeError as e:
+        self.raised_inside.append(e)
+        raise
       results = self._in_common_structure(found)
       after = {**self.state, **dict(zip(pure.written, new_values, strict=True))}
       self.statics.append({i: value for i, value in enumerate(results) if isinstance(value, ResourceHandle)})
