@@ -144,6 +144,12 @@ def test_parts_and_errors_are_short_for_many_variables():
     assert len(str(caught.value)) < 3000
 
 
+def test_missing_parameters_of_the_body_are_an_error_that_names_them():
+  head, body, _, _ = split_program(_program(_look_up(), ["y"]))
+  with pytest.raises(ParameterError, match=r"f: Some parameters are missing, \['w'\]"):
+    body({}, *head(["a"]))
+
+
 def test_strings_survive_packing():
   strings = np.array([[b"", b"\xff\0"], ["é😀".encode(), b"a"]], object)
   packed = jax.jit(lambda x: x)(PackedStrings.pack(strings))
