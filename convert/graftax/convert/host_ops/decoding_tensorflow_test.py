@@ -135,6 +135,12 @@ def test_examples(features):
   check(lambda x: tf.io.parse_example(x, features), tf.constant(EXAMPLES))
 
 
+def test_strings_of_scalar_features_are_strings_for_other_ops():
+  messages = tf.constant([bytes([10, 14, 10, 12, 10, 1, 97, 18, 7, 10, 5, 10, 3]) + text for text in (b"one", b"two")])
+  features = {"a": tf.io.FixedLenFeature([], tf.string)}
+  check(lambda x: tf.strings.join([tf.io.parse_example(x, features)["a"], "!"]), messages)
+
+
 def test_single_and_damaged_examples():
   check(lambda x: tf.io.parse_single_example(x, DENSE), tf.constant(EXAMPLES[0]))
   check(lambda x: tf.io.parse_example(x, {"a": tf.io.VarLenFeature(tf.int64)}), tf.constant([b""]))

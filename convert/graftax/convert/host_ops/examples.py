@@ -231,7 +231,8 @@ def _sized(column: _Column, key: bytes, default: np.ndarray, sizes: tuple[int, .
       raise InvalidInputError(
         f"ParseExample: feature {key!r} of example {position} has {len(values)} values; expected {list(sizes)}."
       )
-    rows[position] = default.reshape(sizes) if values is None else values.reshape(sizes)
+    # Without the dots an array of objects would hold the array of a scalar feature in place of its string.
+    rows[position, ...] = default.reshape(sizes) if values is None else values.reshape(sizes)
   return rows
 
 
