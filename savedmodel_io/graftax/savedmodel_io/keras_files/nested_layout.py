@@ -13,7 +13,7 @@ import numpy as np
 
 from graftax.savedmodel_io.errors import DamagedWeightsError
 from graftax.savedmodel_io.keras_files.h5_file import Group, Walk, name_attribute
-from graftax.savedmodel_io.keras_files.variable_names import snake_case, variable_names
+from graftax.savedmodel_io.keras_files.variable_names import has_names, snake_case, variable_names
 
 __all__ = ["read_nested_layout"]
 
@@ -65,7 +65,10 @@ def _object(
         yield from _object(layer, (*path, label), name, own, walk, depth + 2)
     elif path or key.removeprefix("_") not in _TRAINING:
       label = _label(values, None, key)
-      yield from _object(values, (*path, label), _kind(kind, key, label), {}, walk, depth + 1)
+      wrapped = _wrapped_layer(config, key)
+      class_name = snake_case(wrapped["class_name"]) if wrapped else _kind(kind, key, label)
+      own = wrapped["config"] if wrapped else {}
+      yield from _object(values, (*path, label), class_name, own, walk, depth + 1)
 
 
 def _subgroups(groups: Sequence[Group], walk: Walk) -> dict[str, list[Group]]:
@@ -86,7 +89,8 @@ def _weights(groups: Sequence[Group], path: tuple[str, ...], kind: str, walk: Wa
         raise DamagedWeightsError(f"weight {key!r} of {group.name!r} is in two files")
       arrays[key] = walk.read(value)
   if set(arrays) == {str(i) for i in range(len(arrays))}:
-    names = dict(zip(sorted(arrays, key=int), variable_names(kind, len(arrays)), strict=True))
+    is_quantized = bool(arrays) and arrays["0"].dtype in (np.int8, np.uint8)
+    names = dict(zip(sorted(arrays, key=int), variable_names(kind, len(arrays), quantized=is_quantized), strict=True))
   else:
     names = {key: key for key in arrays}  # layers may store their weights under names of their own
   for key, array in arrays.items():
@@ -103,7 +107,20 @@ def _kind(parent: str, key: str, label: str) -> str:
   """Returns the class of an object that a layer holds, in snake case, or what may not be a class."""
   if key == _CELL:
     return label if label != key else re.sub(r"(_\d+)?$", f"_{_CELL}", parent, count=1)
-  return "einsum_dense" if key.endswith(_DENSE_SUFFIX) else key
+  if key.endswith(_DENSE_SUFFIX):
+    return "einsum_dense"
+  # An attribute has a name of its own, but its layer is called after its class if it was not given a name.
+  return key if has_names(key) or not has_names(label) else label
+
+
+def _wrapped_layer(config: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+  """Returns the class and the configuration of the layer at an attribute of a wrapper, such as TimeDistributed."""
+  options = {"layer": ("layer",), "forward_layer": ("layer",), "backward_layer": ("backward_layer", "layer")}
+  for name in options.get(key, ()):
+    layer = config.get(name)
+    if isinstance(layer, dict) and isinstance(layer.get("class_name"), str) and isinstance(layer.get("config"), dict):
+      return layer
+  return None
 
 
 def _layer_configs(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
