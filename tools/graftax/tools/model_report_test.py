@@ -71,6 +71,12 @@ def test_what_does_not_convert_is_named_beside_missing_ops():
   assert str(verdict_text(verdict)) == "no: StringLower without a lowering; table 'words' has string keys"
 
 
+def test_layers_that_draw_random_numbers_in_an_export_are_warned_about():
+  for seed, is_warned in (("flip/seed_generator_state", True), ("seed_generator_state_1", True), ("mean", False)):
+    text = str(verdict_text(Verdict((), None, updates=("count", seed))))
+    assert ("as in training" in text and "training=False" in text) == is_warned
+
+
 def test_ops_of_the_host_are_not_blockers():
   verdict = Verdict(("Odd", "StringLower"), None, splits=True, host_ops=("StringLower",))
   assert str(verdict_text(verdict)) == "with split: Odd without a lowering; StringLower on the host"

@@ -26,6 +26,9 @@ __all__ = ["blockers_of", "ops_summary", "parameters_summary", "print_report", "
 # Names that are listed of the variables that a call updates.
 _NUM_NAMES = 3
 
+# What Keras calls the variable with the seed of a layer; a number may follow.
+_SEED = "seed_generator_state"
+
 
 def print_report(report: ModelReport | WeightsReport, console: Console, *, num_rows: int | None) -> None:
   """Prints a report.
@@ -201,7 +204,13 @@ def _needs(verdict: Verdict) -> list[Text]:
   if verdict.updates:
     more = f", and {len(verdict.updates) - _NUM_NAMES} more" if len(verdict.updates) > _NUM_NAMES else ""
     lines.append(f"updates {', '.join(verdict.updates[:_NUM_NAMES])}{more}")
-  return [Text(line, "cyan") for line in lines]
+  needs = [Text(line, "cyan") for line in lines]
+  if any(name.rpartition("/")[2].startswith(_SEED) for name in verdict.updates):
+    # In inference Keras's layers do not read their seeds.
+    needs.append(
+      Text("runs layers of Keras as in training; for inference, export a call with training=False", "yellow")
+    )
+  return needs
 
 
 def _trace_text(trace: TraceResult) -> Text:

@@ -60,7 +60,7 @@ def write_saved_model(
   complete.
 
   Args:
-    path: the folder to write; the folder around it must exist.
+    path: the folder to write; folders around it that do not exist are made.
     functions: attribute path, such as `"__call__"` or `"encoder.call"` -> a program, or several traces of one function.
       The same program, or list of them, under two names is one function with two names.
     signatures: name -> a program, or the name of a function that has one trace.

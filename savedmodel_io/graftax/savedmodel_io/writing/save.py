@@ -51,7 +51,7 @@ def save(
   complete.
 
   Args:
-    path: the folder to write; the folder around it must exist.
+    path: the folder to write; folders around it that do not exist are made.
     functions: attribute path, such as `"predict"`, `"__call__"` or `"encoder.call"` -> a `JaxFunction`, or a tuple
       `(function, *args)` with a `jax.ShapeDtypeStruct` or an array for each argument, or a `Program`; or a list of
       these, for a function with several traces. The same value under two names is one function with two names. A
