@@ -32,7 +32,6 @@ _REASONS = tuple(
       "restored to its bound; pad to a fixed shape and mask instead"),
     (r"XlaCustomCall(V2)?", "it calls a compiled function of the program that wrote the graph; register a lowering "
       "that calls jax.ffi.ffi_call with the same target"),
-    (r"XlaDequantize", "its packed integers are for TPUs; convert the original graph, before packing"),
     (r"_?Xla(Launch|Compile|Run|Merge).*", "TensorFlow's compiler creates it while "
       "a program runs; convert the function that was compiled"),
     (r"_XlaAotOnlyVarHandleOp|_VarHandlesOp|_ReadVariablesOp|_Arg|_Retval|_DeviceArg|_DeviceRetval|_If|_While",

@@ -3,6 +3,7 @@
 - `call_module`: StableHLO modules, as `jax2tf.convert` writes them: XlaCallModule.
 - `computation`: Library functions of scalars as Python functions, and which of them are monoids.
 - `conv`: General convolution: XlaConv, XlaConvV2.
+- `dequantize`: Packed integers as numbers: XlaDequantize.
 - `dot`: General matrix product: XlaDot, XlaDotV2.
 - `gather`: General gather and scatter: XlaGather, XlaScatter.
 - `proto_fields`: Integer fields of the protobuf messages in string attributes.
@@ -19,6 +20,7 @@
 LOWERINGS = (
   "call_module",
   "conv",
+  "dequantize",
   "dot",
   "gather",
   "random_bits",
