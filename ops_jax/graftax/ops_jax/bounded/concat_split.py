@@ -71,14 +71,26 @@ def concatenate(call: BoundedCall, parts: Sequence[BoundedArray], axis: int) -> 
   return call.made(result, lengths, may_overflow)
 
 
-def fitted_except(call: BoundedCall, parts: Sequence[BoundedArray], axis: int | None) -> list[BoundedArray]:
-  """Returns arrays with the same sizes along all axes but one."""
+def fitted_except(
+  call: BoundedCall, parts: Sequence[BoundedArray], axis: int | None, *, keeps_lengths: bool = False
+) -> list[BoundedArray]:
+  """Returns arrays with the same sizes along all axes but one.
+
+  Args:
+    call: the run of the node.
+    parts: the arrays.
+    axis: the axis along which sizes may differ; None for no axis.
+    keeps_lengths: whether an axis of known size has a length if a part had one there. It is invalid if the part has
+      another size or more elements than its bound, which otherwise is seen by the invalid elements alone.
+  """
   fitted = list(parts)
   for other in range(parts[0].padded.ndim):
     if other == axis:
       continue
     common = joined_axis(call.facts, [(x.padded.shape[other], x.lengths[other]) for x in fitted], broadcasts=False)
     length, may_be_invalid = common_length(common)
+    if length is None and keeps_lengths and common.is_bad is not None:
+      length, may_be_invalid = checked_length(jnp.asarray(common.size, jnp.int32), common.is_bad), True
     for i, x in enumerate(fitted):
       padded: Any = to_axis(x.padded, other, x.lengths[other], common, broadcasts=False)
       if length is None:

@@ -73,18 +73,24 @@ def _with_common_positions(call: BoundedCall, i: BoundedArray, u: BoundedArray) 
   """Returns indices `[*positions, k]` and updates `[*positions, *rest]` with the same padded positions."""
   if i.lengths[-1] is not None:
     call.refuse("the number of coordinates depends on data")
-  return in_step(call, i, u, i.padded.ndim - 1)
+  return in_step(call, i, u, i.padded.ndim - 1, keeps_lengths=True)
 
 
-def in_step(call: BoundedCall, i: BoundedArray, u: BoundedArray, num_axes: int) -> tuple[BoundedArray, BoundedArray]:
-  """Returns two arrays whose first axes have common padded sizes and lengths."""
+def in_step(
+  call: BoundedCall, i: BoundedArray, u: BoundedArray, num_axes: int, *, keeps_lengths: bool = False
+) -> tuple[BoundedArray, BoundedArray]:
+  """Returns two arrays whose first axes have common padded sizes and lengths.
+
+  With `keeps_lengths`, for reductions of these axes, they have lengths if one of the arrays had, and `finished` sees in
+  them whether the arrays fit. Indices that do not fit are invalid, and would be dropped without a trace.
+  """
   flat = []
   for x in (i, u):
     shape = x.padded.shape[:num_axes]
     padded = x.padded.reshape(*shape, math.prod(x.padded.shape[num_axes:]))
     flat.append(BoundedArray(padded, (*x.lengths[:num_axes], None), x.may_overflow))
   results = []
-  for x, fitted in zip((i, u), fitted_except(call, flat, num_axes), strict=True):
+  for x, fitted in zip((i, u), fitted_except(call, flat, num_axes, keeps_lengths=keeps_lengths), strict=True):
     padded = fitted.padded.reshape(*fitted.padded.shape[:num_axes], *x.padded.shape[num_axes:])
     results.append(BoundedArray(padded, (*fitted.lengths[:num_axes], *x.lengths[num_axes:]), fitted.may_overflow))
   return results[0], results[1]
@@ -112,7 +118,7 @@ def dynamic_stitch(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value
   parts = []
   for indices, data in zip(inputs[:num], inputs[num:], strict=True):
     rank = as_bounded(indices).padded.ndim
-    i, d = in_step(call, as_bounded(indices), as_bounded(data), rank)
+    i, d = in_step(call, as_bounded(indices), as_bounded(data), rank, keeps_lengths=True)
     if any(length is not None for length in d.lengths[rank:]):
       call.refuse("its rows have a size that depends on data")
     parts.append((filled(i, -1).reshape(-1), d.padded.reshape(i.padded.size, *d.padded.shape[rank:]), i, d))
@@ -138,7 +144,7 @@ def bin_count(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   rank = values.padded.ndim
   bound, length, may_overflow = bounded_size(call, call.facts.entries(inputs[1])[0])
   if weights.padded.size or any(n is not None for n in weights.lengths):
-    values, weights = in_step(call, values, weights, rank)
+    values, weights = in_step(call, values, weights, rank, keeps_lengths=rank == 1)
   result = call.run_one(filled(values, -1), np.int32(bound), weights.padded)
   lengths = (length,) if result.ndim == 1 else (values.lengths[0], length)
   return [finished(call, result, lengths, (values, weights), may_overflow)]

@@ -35,7 +35,7 @@ def unsorted_segment(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Val
   data, ids, num_segments = inputs
   bound, length, may_overflow = bounded_size(call, call.facts.entries(num_segments)[0])
   rank = as_bounded(ids).padded.ndim
-  i, d = in_step(call, as_bounded(ids), as_bounded(data), rank)
+  i, d = in_step(call, as_bounded(ids), as_bounded(data), rank, keeps_lengths=True)
   labels = filled(i, -1) if length is None else checked_positions(filled(i, -1), length)
   result = call.run_one(d.padded, labels, np.int32(bound))
   return [finished(call, result, (length, *d.lengths[rank:]), (i, d), may_overflow)]
@@ -44,7 +44,7 @@ def unsorted_segment(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Val
 @makes("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
 def sorted_segment(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces the rows of each segment, up to the last id."""
-  i, d = in_step(call, as_bounded(inputs[1]), as_bounded(inputs[0]), 1)
+  i, d = in_step(call, as_bounded(inputs[1]), as_bounded(inputs[0]), 1, keeps_lengths=True)
   labels = filled(i, -1)
   count, bound, may_overflow = _num_segments(call, labels)
   result = jnp.asarray(sorted_segments(call.node.op, d.padded, labels, bound))
@@ -69,7 +69,7 @@ def sparse_segments(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Valu
   """Reduces selected rows of each segment."""
   data, indices, ids, *num_segments = inputs
   d = as_bounded(data)
-  i, s = in_step(call, as_bounded(indices), as_bounded(ids), 1)
+  i, s = in_step(call, as_bounded(indices), as_bounded(ids), 1, keeps_lengths=True)
   labels = filled(s, -1)
   if num_segments:
     bound, length, may_overflow = bounded_size(call, call.facts.entries(num_segments[0])[0])

@@ -34,7 +34,7 @@ def sparse_to_dense(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Valu
   if i.padded.ndim < 2:
     i = BoundedArray(i.padded.reshape(-1, 1), (*(i.lengths or (None,)), None), i.may_overflow)
   if v.padded.ndim:
-    i, v = in_step(call, i, v, 1)
+    i, v = in_step(call, i, v, 1, keeps_lengths=True)
   sizes = [bounded_size(call, entry) for entry in call.facts.entries(shape)]
   lengths = [length for _, length, _ in sizes]
   bounds = np.asarray([bound for bound, _, _ in sizes], np.int32)
@@ -69,7 +69,7 @@ def sparse_tensor_dense_mat_mul(call: BoundedCall, inputs: Sequence[Value]) -> S
   indices, values, shape, b = inputs
   if is_bounded(b) or is_bounded(shape):
     call.refuse("an input other than the sparse matrix has a size that depends on data")
-  i, v = in_step(call, as_bounded(indices), as_bounded(values), 1)
+  i, v = in_step(call, as_bounded(indices), as_bounded(values), 1, keeps_lengths=True)
   result = call.run_one(dropped(i, (None, None)), filled(v, 0), shape, b)
   return [finished(call, result, (None, None), (i, v), False)]
 
