@@ -26,12 +26,25 @@ from graftax.convert.support_check import check_program
 from graftax.convert.trace_state import is_outside_of_transformations
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec
 from graftax.graphdef_ir import Budget, FunctionLibrary, follow_calls, referenced_functions
-from graftax.ops_jax import BoundedArray, Value, argument_bytes, as_int64_pair, materialize, to_jax_exactly
+from graftax.ops_jax import (
+  BoundedArray,
+  IntegerFacts,
+  MissingBoundError,
+  Value,
+  argument_bytes,
+  as_int64_pair,
+  materialize,
+  to_jax_exactly,
+)
 
 __all__ = ["convert_program"]
 
 # How many variables a message describes.
 _MOST_SHAPES = 5
+
+# How many nodes without a bound one error names, and the bound with which others are looked for.
+_MOST_BOUNDS = 20
+_SOME_BOUND = 8
 
 # These options check calls, so they are read at each call, as in TF2JAX. The conversion fixes all others.
 _CALL_TIME_OPTIONS = ("strict_shape_check", "strict_dtype_check", "xlacallmodule_strict_checks")
@@ -129,14 +142,21 @@ class _Call:
       strict_shape_check=options.strict_shape_check,
       strict_dtype_check=options.strict_dtype_check,
     )
-    results, new_params = self.run(params, flat, rng, options)
+    results, new_params = self._run(params, flat, rng, options)
     return self.program.outputs.pack(results), new_params
 
-  def run(
-    self, params: Mapping[str, Value], flat: Sequence[Value], rng: Any, options: ConvertOptions | None = None
+  def run(self, params: Mapping[str, Value], flat: Sequence[Value], rng: Any) -> tuple[list[Value], dict[str, Value]]:
+    """Returns flat results for flat inputs, which are passed on as they are: numpy arrays are known while tracing.
+
+    Raises:
+      ParameterError: `params` does not have the names of the program's variables.
+    """
+    _check_parameters(self.program, params)
+    return self._run(params, flat, rng, self._options_now())
+
+  def _run(
+    self, params: Mapping[str, Value], flat: Sequence[Value], rng: Any, options: ConvertOptions
   ) -> tuple[list[Value], dict[str, Value]]:
-    """Returns flat results for flat inputs, which are passed on as they are: numpy arrays are known while tracing."""
-    options = options or self._options_now()
     state = State(params, self.generators, differentiates_assignments=options.differentiate_assignments)
     key = None if rng is None else _as_key(rng, self.program.name)
     leaves = jax.tree.leaves((flat, dict(params)))
@@ -152,14 +172,50 @@ class _Call:
       is_traced=not runs_at_once,
     )
     evaluator = Evaluator(self.planner, options, state, key, budget=budget)
+    if not runs_at_once:
+      _note_ragged_rows(self.program, flat, evaluator.facts)
     with without_garbage_collection() if is_traced else contextlib.nullcontext():
       try:
         with recursion_as_limit(self.program.name):
           results = evaluator.run(self.plan, [*flat, *self.program.captures])
       except Exception as error:
         _blame_parameter_shapes(self.program, params, error)
+        if isinstance(error, MissingBoundError):
+          others = self._others_without_bound(error, params, flat, key, options, budget)
+          raise _with_other_bounds(error, others) from error
         raise
     return [_as_output(value) for value in results], state.results()
+
+  def _others_without_bound(
+    self,
+    error: MissingBoundError,
+    params: Mapping[str, Value],
+    flat: Sequence[Value],
+    key: jax.Array | None,
+    options: ConvertOptions,
+    budget: Budget,
+  ) -> list[str]:
+    """Returns the nodes that miss a bound after that of `error`, found by going on with some bound for it.
+
+    Evaluation ends at whatever does not fit this bound, so more nodes may miss one.
+    """
+    found: list[str] = []
+    sizes = dict(options.max_sizes or {})
+    while len(found) < _MOST_BOUNDS and error.node not in sizes:
+      sizes[error.node] = _SOME_BOUND
+      state = State(params, self.generators, differentiates_assignments=options.differentiate_assignments)
+      evaluator = Evaluator(self.planner, dataclasses.replace(options, max_sizes=sizes), state, key, budget=budget)
+      _note_ragged_rows(self.program, flat, evaluator.facts)
+      try:
+        evaluator.run(self.plan, [*flat, *self.program.captures])
+      except MissingBoundError as next_error:
+        error = next_error
+        found.append(error.node)
+      except Exception:
+        break
+      else:
+        break
+    return list(dict.fromkeys(found))
 
   def __reduce__(self) -> tuple[Any, ...]:
     return _plan, (_without_unused(self.program, self.planner), self.options, self.read_checks)
@@ -172,6 +228,24 @@ class _Call:
       return self.options
     now = current_options()
     return dataclasses.replace(self.options, **{name: getattr(now, name) for name in _CALL_TIME_OPTIONS})
+
+
+def _with_other_bounds(error: MissingBoundError, others: Sequence[str]) -> MissingBoundError:
+  if not others:
+    return error
+  all_sizes = ", ".join(f"{name!r}: n" for name in (error.node, *others))
+  return MissingBoundError(f"{error} Other nodes need a bound, too: max_sizes={{{all_sizes}}}.", error.node)
+
+
+def _note_ragged_rows(program: Program, flat: Sequence[Value], facts: IntegerFacts) -> None:
+  """Notes that row splits of ragged arguments lie between 0 and the number of what they divide.
+
+  The values are the caller's, so results whose rows exceed this are marked as for any bound that a user gives.
+  """
+  for splits, divided, extra in program.inputs.ragged_splits:
+    size = np.shape(flat[divided])[0]
+    if isinstance(size, int) and isinstance(flat[splits], jax.Array):
+      facts.note_range(flat[splits], 0, size - extra, is_certain=False)
 
 
 def _of_shape(variable: Any) -> Variable:

@@ -6,6 +6,7 @@ The lowerings are registered when the first one is asked for; `register` adds or
 from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
+  MissingBoundError,
   RegistrationError,
   SizeBoundError,
   StaticInputError,
@@ -64,6 +65,7 @@ __all__ = [
   "LoopLength",
   "Lowering",
   "LoweringOptions",
+  "MissingBoundError",
   "PureFunction",
   "RegistrationError",
   "SizeBoundError",

@@ -182,6 +182,61 @@ def test_a_size_without_bound_takes_one_from_the_option():
   assert jax.jit(fn)(params, X + 3)[0].overflowed
 
 
+_ROW = np.array([2, 0, 3], np.int32)
+
+
+@pytest.mark.parametrize(
+  "reduce",
+  [
+    lambda x, rows: tf.math.unsorted_segment_sum(x, rows, 3),
+    lambda x, rows: tf.scatter_nd(rows[:, None], x, [3]),
+    lambda x, rows: tf.tensor_scatter_nd_add(tf.zeros(3), rows[:, None], x),
+    lambda x, rows: tf.math.bincount(rows, x, minlength=3, maxlength=3),
+  ],
+)
+def test_rows_beyond_their_bound_leave_no_sum_of_an_array_of_known_size(reduce):
+  function = tf.function(lambda x, lengths: reduce(x, tf.repeat(tf.range(3), lengths)), autograph=False)
+  for bound, is_right in ((3, True), (2, False)):
+    with gc.override_config("max_sizes", {"Range": bound}):
+      fn, params = gc.convert(function, X[:5], _ROW)
+    found = np.asarray(jax.jit(fn)(params, X[:5], _ROW)[0])
+    if is_right:
+      np.testing.assert_allclose(found, function(X[:5], _ROW), rtol=1e-6)
+    else:
+      assert np.isnan(found).all()
+
+
+def test_one_error_names_all_sizes_without_a_bound():
+  def repeated(x):
+    twice = tf.repeat(x, tf.cast(x, tf.int32), name="first")
+    return tf.reduce_sum(twice) + tf.reduce_sum(tf.repeat(x, tf.cast(x + 1, tf.int32), name="second"))
+
+  fn, params = gc.convert(tf.function(repeated), X)
+  nodes = r"max_sizes=\{'first/SequenceMask/Range': n, 'second/SequenceMask/Range': n\}"
+  with pytest.raises(UnsupportedError, match=f"Other nodes need a bound, too: {nodes}"):
+    jax.jit(fn)(params, X)
+
+
+def _ragged_sums(words):
+  weights = tf.ragged.map_flat_values(tf.sin, words)
+  by_sentence = tf.reduce_sum(weights, axis=2)
+  return by_sentence.flat_values, tf.reduce_mean(by_sentence, axis=1), tf.reduce_max(weights.row_lengths(axis=2))
+
+
+def test_row_splits_of_an_argument_bound_its_rows():
+  function = tf.function(_ragged_sums, input_signature=[tf.RaggedTensorSpec([None, None, None], tf.float32)])
+  fn, params = gc.convert(function)
+  rows = [[[1.0, 2.0], [3.0]], [[4.0]], [[], [5.0, 6.0, 7.0]]]
+  words = gc.RaggedTensor.from_lists(rows, dtype=np.float32)
+  for found, expected in zip(
+    jax.jit(fn)(params, words)[0], function(tf.ragged.constant(rows, ragged_rank=2)), strict=True
+  ):
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+  # TensorFlow computes numbers of these splits, or fails: a row cannot have more values than there are.
+  wrong = gc.RaggedTensor(words.flat_values, (words.row_splits[0], np.array([0, 2, 3, 4, 4, 40])))
+  assert np.isnan(jax.jit(fn)(params, wrong)[0][1]).any()
+
+
 def _position_5_of_rows(x):
   rows = tf.reshape(x, [2, -1])
   return tf.boolean_mask(rows, rows[:, 0] > 0.5)[:, 5]

@@ -12,7 +12,7 @@ import numpy as np
 import tree
 
 from graftax.convert.errors import InputError, MissingInputError
-from graftax.convert.structures.composite import CompositeTensor
+from graftax.convert.structures.composite import CompositeTensor, RaggedTensor
 from graftax.convert.structures.named_tuples import portable
 from graftax.graphdef_ir import DType, TensorSpec
 from graftax.ops_jax import Int64Pair, canonical_dtype, fits_jax_dtype
@@ -82,6 +82,22 @@ class InputStructure:
     arguments = dict(zip(names, self.args, strict=False))
     arguments.update((name, self.kwargs[name]) for name in sorted(self.kwargs))
     return arguments
+
+  @property
+  def ragged_splits(self) -> list[tuple[int, int, int]]:
+    """Returns the flat positions of row splits and of what they divide, and how many elements of that are no rows.
+
+    What row splits divide are values, or the rows of other splits, of which there are one less than splits.
+    """
+    found = []
+    start = 0
+    for leaf in tree.flatten((self.args, dict(self.kwargs))):
+      count = len(leaf_specs(leaf))
+      if isinstance(leaf, RaggedTensor):
+        # Splits follow the values, outermost first.
+        found += [(start + i, start + i + 1, 1) for i in range(1, count - 1)] + [(start + count - 1, start, 0)]
+      start += count
+    return found
 
   def free_name(self, name: str) -> str:
     """Returns `name`, followed by underscores if an argument has that name."""

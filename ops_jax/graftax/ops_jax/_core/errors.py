@@ -7,6 +7,7 @@ from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 
 __all__ = [
   "InvalidInputError",
+  "MissingBoundError",
   "RegistrationError",
   "ShapeChangeError",
   "SizeBoundError",
@@ -31,6 +32,18 @@ class UnsupportedAttrError(UnsupportedError):
 
 class StaticInputError(UnsupportedError):
   """An input that must be known while tracing depends on traced data."""
+
+
+class MissingBoundError(StaticInputError):
+  """A size depends on traced data, and neither shapes nor the option `max_sizes` bound it.
+
+  Attributes:
+    node: the name of the node that makes the array.
+  """
+
+  def __init__(self, message: str, node: str = ""):
+    super().__init__(message)
+    self.node = node
 
 
 class ShapeChangeError(UnsupportedError):

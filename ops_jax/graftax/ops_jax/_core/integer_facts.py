@@ -7,6 +7,9 @@ TensorFlow computes sizes and positions with ordinary ops. Two facts keep many o
 - `tf.math.bincount` with a least and a largest size computes `min(5, max(5, n))`. The range of this scalar has one
   value, so the scalar is known.
 
+A range may also be that of all elements of an array. It bounds the longest of ragged rows: the splits lie between 0 and
+the number of values, so the largest difference of two of them does, too.
+
 An evaluation carries one `IntegerFacts`. A lowering that uses it has a keyword-only parameter
 `facts: IntegerFacts = NO_FACTS`; the kernel fills it in.
 """
@@ -166,6 +169,7 @@ class IntegerFacts:
 
   def combined(self, result: Array, x: Array, y: Array, sign: int = 1) -> Array:
     """Returns `result`, which is `x + sign * y`; known if its entries are."""
+    self._note_sum(result, x, y, sign)
     if not _is_index(result):
       return result
     first, second = self._broadcast_entries(x, result.shape), self._broadcast_entries(y, result.shape)
@@ -199,6 +203,7 @@ class IntegerFacts:
 
   def selected(self, result: Array, vector: Array, positions: Sequence[int]) -> Array:
     """Returns `result`, whose elements are those of a vector at known positions; known if these entries are."""
+    self._note_same_range(result, vector)
     entries = self._entries_by_array(vector)
     if entries is None or not _is_index(result):
       return result
@@ -216,7 +221,7 @@ class IntegerFacts:
     return result
 
   def note_range(self, x: Array, low: int, high: int, *, is_certain: bool = True) -> None:
-    """Notes that a traced scalar lies between two integers, ends included."""
+    """Notes that all elements of a traced array lie between two integers, ends included."""
     if not is_known(x):
       self._ranges.set(x, _Range(low, high, is_certain))
 
@@ -255,6 +260,8 @@ class IntegerFacts:
 
   def cast(self, result: Array, x: Array) -> Array:
     """Returns `result`, which is `x` in another dtype; as a known value if only one value is possible."""
+    if x.ndim and jnp.issubdtype(result.dtype, jnp.integer):
+      self._note_same_range(result, x)
     if jnp.issubdtype(x.dtype, jnp.signedinteger):
       result = self.note_concatenated(result, [x])
     if not (_is_integer_scalar(result) and _is_integer_scalar(x)):
@@ -262,6 +269,35 @@ class IntegerFacts:
     range_, limits = self._range(x), np.iinfo(result.dtype)
     # Outside of these limits the cast may wrap around.
     return self._within(result, range_) if limits.min <= range_.low <= range_.high <= limits.max else result
+
+  def largest(self, result: Array, x: Array) -> Array:
+    """Returns the scalar `result`, the largest element of `x`."""
+    range_ = None if is_known(x) else self._ranges.get(x)
+    if range_ is None or not _is_integer_scalar(result):
+      return result
+    # Of no elements it is the least number of the dtype.
+    return self._within(result, dataclasses.replace(range_, low=-np.inf))
+
+  def _note_same_range(self, result: Array, x: Array) -> None:
+    """Notes the range of the elements of `x` for those of `result`, if the dtype holds it."""
+    range_ = None if is_known(result) or is_known(x) else self._ranges.get(x)
+    limits = np.iinfo(result.dtype) if range_ is not None else None
+    if range_ is not None and limits is not None and limits.min <= range_.low <= range_.high <= limits.max:
+      self._ranges.set(result, range_)
+
+  def _note_sum(self, result: Array, x: Array, y: Array, sign: int) -> None:
+    """Notes the range of `x + sign * y`, for arrays."""
+    if is_known(result) or is_known(x) or is_known(y) or not result.ndim:
+      return
+    a, b = self._ranges.get(x), self._ranges.get(y)
+    if a is None or b is None:
+      return
+    ends = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+    range_ = _Range(a.low + ends[0], a.high + ends[1], a.is_certain and b.is_certain)
+    limits = np.iinfo(result.dtype)
+    # Outside of these limits the sum may wrap around.
+    if limits.min <= range_.low <= range_.high <= limits.max:
+      self._ranges.set(result, range_)
 
   def _find_entries(self, x: Array) -> tuple[Affine, ...] | None:
     if is_known(x):

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from graftax.graphdef_ir import Node, OpSignature
 from graftax.ops_jax._core.context import Context
-from graftax.ops_jax._core.errors import StaticInputError
+from graftax.ops_jax._core.errors import MissingBoundError, StaticInputError
 from graftax.ops_jax._core.integer_facts import Affine, IntegerFacts
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.registry import BoundedRule, registered_bounded_rules
@@ -88,7 +88,7 @@ class BoundedCall:
       natural: a bound that follows from shapes.
 
     Raises:
-      StaticInputError: no bound is known.
+      MissingBoundError: no bound is known.
     """
     found = self.facts.greatest(size)
     sure = [bound for bound in (natural, found[0] if found is not None and found[1] else None) if bound is not None]
@@ -99,10 +99,11 @@ class BoundedCall:
       return max(min(sure), 0), False
     if found is not None:
       return max(found[0], 0), True
-    raise StaticInputError(
+    raise MissingBoundError(
       f"{self.where}: the size of the result depends on traced data, and no bound follows from shapes. Pass one with "
       f"the option max_sizes={{{self.node.name!r}: n}}, or max_sizes={{{self.node.op!r}: n}} for all nodes of this op; "
-      f"or call the function outside of jit and other transformations."
+      f"or call the function outside of jit and other transformations.",
+      self.node.name,
     )
 
   def max_size(self) -> int | None:

@@ -46,12 +46,18 @@ def prod(
 
 
 @register("Max", ignores=_IGNORES, symbolic=True)
-def max_(input: Array, reduction_indices: Static[tuple[int, ...]], *, keep_dims: bool = False) -> Array:
+def max_(
+  input: Array,
+  reduction_indices: Static[tuple[int, ...]],
+  *,
+  keep_dims: bool = False,
+  facts: IntegerFacts = NO_FACTS,
+) -> Array:
   """Computes the maximum over axes, NaN if there is one; the smallest number of the type for no elements.
 
   Equal maxima share the derivative evenly.
   """
-  return _reduce("Max", _np_max, jnp.max, input, reduction_indices, keep_dims)
+  return facts.largest(_reduce("Max", _np_max, jnp.max, input, reduction_indices, keep_dims), input)
 
 
 @register("Min", ignores=_IGNORES, symbolic=True)
