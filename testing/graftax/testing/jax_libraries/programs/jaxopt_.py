@@ -42,7 +42,10 @@ def programs() -> list[Program]:
       a,
       b,
     ),
-    "bisection": (lambda b: jaxopt.Bisection(lambda x, c: x**3 - c, 0.0, 2.0, maxiter=30).run(c=b[0]).params, b),
+    "bisection": (
+      lambda b: jaxopt.Bisection(lambda x, c: x**3 - c, 0.0, 2.0, maxiter=30, check_bracket=False).run(c=b[0]).params,
+      b,
+    ),
     "fixed_point": (
       lambda b: jaxopt.FixedPointIteration(lambda x, c: jnp.cos(x) * c, maxiter=30).run(jnp.zeros(6), b).params,
       b,

@@ -40,7 +40,7 @@ def programs() -> list[Program]:
     "segment_max": (lambda e: jraph.segment_max_or_constant(e, receivers, 4), edges),
     "segment_variance": (lambda e: jraph.segment_variance(e, receivers, 4), edges),
     "batched": (
-      lambda n, e: jraph.pad_with_graphs(jraph.batch([graph(n, e), graph(n * 2, e)]), 12, 12, 3).nodes.sum(0),
+      lambda n, e: jraph.batch([graph(n, e), graph(n * 2, e)]).nodes.sum(0),
       nodes,
       edges,
     ),

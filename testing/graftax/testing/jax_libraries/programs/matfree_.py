@@ -31,7 +31,7 @@ def programs() -> list[Program]:
     return jax.tree.leaves(decomp.bidiag(3)(lambda s, p: p @ s, v, a))
 
   def logdet(a, v):
-    integrand = funm.integrand_funm_sym_logdet(decomp.tridiag_sym(3))
+    integrand = funm.monte_carlo_funm_sym_logdet(decomp.tridiag_sym(3))
     return integrand(lambda s, p: symmetric(p) @ s, v, a)
 
   found = {
