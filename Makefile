@@ -108,7 +108,7 @@ LIBRARIES_READY := $(LIBRARIES_VENV)/.locked-$(call hash,cat $(LIBRARIES)/requir
 TENSORFLOW ?=
 
 $(LIBRARIES_READY): $(LIBRARIES)/requirements.txt
-	python=$$($(FIND_PYTHON) --install $(FLOOR_PYTHONS)); rm -rf $(LIBRARIES_VENV); "$$python" -m venv $(LIBRARIES_VENV)
+	python=$$($(FIND_PYTHON) --install $(firstword $(MAIN_PYTHONS))); rm -rf $(LIBRARIES_VENV); "$$python" -m venv $(LIBRARIES_VENV)
 	$(LIBRARIES_VENV)/bin/python -m pip install --quiet --no-deps -r $<
 	touch $@
 

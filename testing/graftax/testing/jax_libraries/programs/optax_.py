@@ -54,7 +54,7 @@ def programs() -> list[Program]:
       x,
     ),
     "focal": (lambda x, y: optax.sigmoid_focal_loss(x, y), x, y),
-    "huber": (lambda x, y: optax.huber_loss(x, y, 0.2), x, y),
+    "huber": (lambda x, y: optax.huber_loss(x, y, delta=0.2), x, y),
     "ctc": (lambda x: optax.ctc_loss(x[None], jnp.zeros((1, 5)), jnp.array([[1, 2]]), jnp.zeros((1, 2))), x),
     "sinkhorn_projection": (lambda x: optax.projections.projection_simplex(x[:, 0]), x),
     "cosine": (lambda x, y: optax.cosine_similarity(x, y), x, y),
