@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from graftax.convert.jax2tf.lowerings import NodeForm
 from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, register_gradient, tensor_spec
+from graftax.convert.jax2tf.node_forms import NodeForm
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.convert.program import CapturedTensor, CustomGradient
 from graftax.graphdef_ir import Function, Node, Parameter, Result, TensorRef, TensorSpec

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.large_constants import with_constants_as_inputs
-from graftax.convert.jax2tf.lowerings import LoweringName, node_form
 from graftax.convert.jax2tf.nested_structures import argument_layout, portable_structure
+from graftax.convert.jax2tf.node_forms import LoweringName, node_form
 from graftax.convert.jax2tf.parameter_variables import parameter_variables
 from graftax.convert.jax2tf.program_assembly import ProgramAssembly
 from graftax.convert.jax2tf.traced_function import PLATFORMS, TracedFunction, trace

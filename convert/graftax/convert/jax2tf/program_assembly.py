@@ -9,9 +9,9 @@ import tree
 
 from graftax.convert.jax2tf.gradient_functions import GradientFunctions, differentiable_body, flat_function
 from graftax.convert.jax2tf.large_constants import digests
-from graftax.convert.jax2tf.lowerings import NodeForm, unique_name
 from graftax.convert.jax2tf.module_nodes import Body, function_names, identities, prevent_gradient, tensor_spec
 from graftax.convert.jax2tf.nested_structures import Leaf
+from graftax.convert.jax2tf.node_forms import NodeForm, unique_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import DType, Function, Node, Parameter, PartialShape, Tensor, TensorRef, TensorSpec
 

@@ -12,7 +12,7 @@ from graftax.convert.jax2tf.large_constants import digests, with_constants_as_in
 from graftax.convert.jax2tf.live.arguments import ArgumentSpec, argument_key, argument_spec, as_tensor, flatten
 from graftax.convert.jax2tf.live.constants import LiveConstant
 from graftax.convert.jax2tf.live.function import LiveFunction
-from graftax.convert.jax2tf.lowerings import LoweringName, NodeForm, node_form
+from graftax.convert.jax2tf.node_forms import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
 from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
 from graftax.convert.trace_state import is_outside_of_transformations, trace_state

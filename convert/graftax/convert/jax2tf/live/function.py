@@ -9,7 +9,7 @@ from graftax.convert._tensorflow import in_save_context, without_autograph
 from graftax.convert.jax2tf.live.constants import LiveConstant
 from graftax.convert.jax2tf.live.eager import call_eagerly
 from graftax.convert.jax2tf.live.nodes import function_nodes, open_shape
-from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo
+from graftax.convert.jax2tf.node_forms import NodeForm, StableHlo
 from graftax.convert.jax2tf.program_assembly import NO_GRADIENT
 from graftax.convert.jax2tf.short_integers import is_short_integer
 from graftax.convert.jax2tf.traced_function import TracedFunction

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graftax.convert._tensorflow import define_functions
-from graftax.convert.jax2tf.lowerings import NodeForm, StableHlo, unique_name
+from graftax.convert.jax2tf.node_forms import NodeForm, StableHlo, unique_name
 from graftax.convert.jax2tf.short_integer_nodes import copy_name
 from graftax.convert.jax2tf.traced_function import TracedFunction
 from graftax.graphdef_ir import DType, FunctionLibrary, Graph, TensorRef, graph_to_proto

@@ -1,6 +1,6 @@
 """Turns a traced JAX function into plain TensorFlow ops, for consumers that do not run StableHLO.
 
-- `lowering`: `plain_ops`, which makes the nodes of a `TracedFunction`.
+- `plain_ops`: the function of this name, which makes the nodes of a `TracedFunction`.
 - `interpreter`: walks a jaxpr and calls the rule of each equation.
 - `registry`: `@rule("cumsum")`, and the list of primitives that have a rule.
 - `refusals`: collects what has no form, for one error.

@@ -102,12 +102,12 @@ class PlainOps:
   differentiates_itself = True
 
   def description(self, traced: TracedFunction) -> str:
-    from graftax.convert.jax2tf.tf_ops.lowering import description
+    from graftax.convert.jax2tf.tf_ops.plain_ops import description
 
     return description(traced)
 
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
-    from graftax.convert.jax2tf.tf_ops.lowering import plain_ops
+    from graftax.convert.jax2tf.tf_ops.plain_ops import plain_ops
 
     before, given = _through_bytes(operands, traced.inputs, "operand_bytes")
     body = plain_ops(traced, given, prefix)

@@ -93,7 +93,7 @@ def test_what_has_no_form_is_one_error_with_counts_and_lines():
   counts = {primitive: len(lines) for (primitive, _), lines in error.found.items()}
   assert counts == {"eig": 1, "pure_callback": 2}
   assert list(error.found) == sorted(error.found)
-  assert re.search(r"pure_callback \(2\): no rule; at .*lowering_test.py:\d+", str(error))
+  assert re.search(r"pure_callback \(2\): no rule; at .*plain_ops_test.py:\d+", str(error))
   restored = pickle.loads(pickle.dumps(error))
   assert (str(restored), restored.found) == (str(error), error.found)
 
