@@ -51,6 +51,13 @@ def test_the_contents_list_every_module_with_its_first_sentence(room):
   assert listed == sentences
 
 
+def test_every_room_with_several_modules_lists_them():
+  # The modules of these are cases of one kind, found by name, or tools that are called one by one.
+  alike = {"cases", "recipes", "grammar", "templates", "programs", "functions", "models", "benchmarks", "codegen"}
+  missing = [room for room in _rooms() if len(_modules(room)) > 5 and not _entries(room) and room.name not in alike]
+  assert [str(room.relative_to(ROOT)) for room in missing if not room.is_relative_to(ROOT / "testing")] == []
+
+
 def test_every_room_of_lowerings_lists_its_modules():
   rooms = [
     room for room in _rooms() if room.is_relative_to(ROOT / "ops_jax/graftax/ops_jax") and len(_modules(room)) > 1

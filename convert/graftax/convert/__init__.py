@@ -1,6 +1,47 @@
 """Converts TensorFlow programs to JAX functions: plans each program once, then runs the plan under any JAX transform.
 
 All names of TF2JAX's API are here, so its users can write `import graftax.convert as tf2jax`.
+
+Rooms, in the order of a conversion:
+
+- `live`: reads live TensorFlow functions as a `Program`.
+- `planning`: a program as a plan, and what it needs.
+- `evaluation`: walks a plan.
+- `structures`: nested inputs and outputs.
+- `host_parts`, `host_split`, `host_ops`: the parts of a model for the host, and what runs in them.
+- `modules`: converted functions as modules of other libraries.
+- `jax2tf`: from JAX to TensorFlow.
+
+A program comes in:
+
+- `api`: The functions that convert TensorFlow functions to JAX functions; names and results are those of TF2JAX.
+- `sources`: Makes a `Program` of anything that can be converted: live functions, graphs and files.
+- `from_graph_def`: Makes a `Program` of a GraphDef, such as a frozen graph.
+- `program`: `Program`, the input of a conversion: a TensorFlow function with its library, captures and variables.
+- `variable`: `Variable`, a parameter value with the name and trainability of the TensorFlow variable.
+
+It is converted:
+
+- `conversion`: Converts a `Program` to a JAX function and its parameters.
+- `support_check`: The error that lists everything in a program that JAX does not have, before anything runs.
+- `subgraph`: Cuts a program down to the part between some of its tensors.
+- `tables`: Turns lookup tables into constants, also tables that a graph creates and fills itself.
+- `table_files`: Reads tables from text files, one entry per line, as `tf.lookup.TextFileInitializer` describes them.
+- `generator_variables`: Finds the variables that hold states of random generators; no bit of their 64-bit integers may
+  be lost.
+
+What a conversion returns, takes and raises:
+
+- `annotated`: What a conversion returns: a function that knows its signature and its nested inputs and outputs.
+- `options`: Options of a conversion, and the three functions of TF2JAX that read and change their defaults.
+- `errors`: Errors raised by conversions and by calls of converted functions.
+
+Helpers:
+
+- `gc_pause`: Pauses Python's cyclic garbage collector.
+- `recursion`: Turns a RecursionError of a conversion or call into the error for programs that are too deep.
+- `shown_names`: `shown`, a list of names as messages show it: the first ten, and how many there are besides.
+- `trace_state`: Tells whether code runs outside of all JAX transformations.
 """
 
 import importlib
