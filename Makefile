@@ -264,6 +264,7 @@ docs: $(DOCS_READY)  ## build the site in build/docs/html; broken links are erro
 error-index: $(READY)  ## update docs/errors.md, which shows when each public error is raised and what works
 	$(BIN)/python -m graftax.tools.codegen.generate_error_index
 	$(BIN)/ruff format --quiet docs/errors.md
+	$(BIN)/ruff format --quiet docs/errors.md
 
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory
