@@ -17,11 +17,11 @@ def programs() -> list[Program]:
   def posterior(x, y):
     prior = gpx.gps.Prior(mean_function=gpx.mean_functions.Constant(), kernel=gpx.kernels.RBF())
     data = gpx.Dataset(x, y)
-    return gpx.objectives.conjugate_mll(prior * gpx.likelihoods.Gaussian(num_datapoints=6), data)
+    return gpx.objectives.conjugate_mll(prior * gpx.likelihoods.Gaussian(), data)
 
   def predicted(x, y):
     prior = gpx.gps.Prior(mean_function=gpx.mean_functions.Zero(), kernel=gpx.kernels.Matern52())
-    latent = (prior * gpx.likelihoods.Gaussian(num_datapoints=6)).predict(x + 0.1, train_data=gpx.Dataset(x, y))
+    latent = (prior * gpx.likelihoods.Gaussian()).predict(x + 0.1, train_data=gpx.Dataset(x, y))
     return latent.mean
 
   def cross(make):
