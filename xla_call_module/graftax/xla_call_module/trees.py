@@ -112,7 +112,7 @@ def leaf_paths(tree: Tree, path: str = "") -> Iterator[str]:
     yield from leaf_paths(child, f"{path}.children{key}" if tree.kind == "custom" else path + key)
 
 
-def flatten(tree: Tree, value: Any, path: str = "") -> list[Any]:
+def flatten(tree: Tree, value: object, path: str = "") -> list[Any]:
   """Returns the leaves of a pytree of this structure.
 
   Raises:
@@ -138,7 +138,7 @@ def flatten(tree: Tree, value: Any, path: str = "") -> list[Any]:
   return [leaf for key, child, part in pairs for leaf in flatten(child, part, f"{path}[{key!r}]")]
 
 
-def _children(tree: Tree, value: Any, path: str) -> list[Any]:
+def _children(tree: Tree, value: object, path: str) -> list[Any]:
   """Returns the children of a node of a registered class, which is compared with what the file says of it."""
   definition: Any  # jaxlib ships no types for it
   children, definition = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
@@ -166,7 +166,7 @@ def _ordered_keys(tree: Tree) -> list[Any]:
   return keys
 
 
-def _mismatch(tree: Tree, value: Any, path: str) -> errors.ArgumentError:
+def _mismatch(tree: Tree, value: object, path: str) -> errors.ArgumentError:
   return errors.ArgumentError(
     f"argument{path}: got {_described(value)}; the module takes {str(tree)[:200]}, where * is an array."
   )

@@ -52,7 +52,7 @@ class SymbolicArray:
 Known = np.ndarray | SymbolicArray
 
 
-def is_known(value: Any) -> bool:
+def is_known(value: object) -> bool:
   """Returns whether the value does not depend on traced data."""
   return isinstance(value, (np.ndarray, SymbolicArray))
 
@@ -69,7 +69,7 @@ def to_known(dims: np.ndarray, dtype: np.dtype) -> Known:
   return SymbolicArray(dims, dtype)
 
 
-def materialize(value: Any) -> Any:
+def materialize(value: object) -> Any:
   """Returns the value as an operand of a JAX op; a splat becomes a broadcast scalar instead of a full constant."""
   if isinstance(value, np.ndarray):
     if value.size > 1 and not any(value.strides):
@@ -80,7 +80,7 @@ def materialize(value: Any) -> Any:
   return value
 
 
-def as_dims(value: Any) -> tuple[int, ...] | None:
+def as_dims(value: object) -> tuple[int, ...] | None:
   """Returns the entries of a known integer array (ints or symbolic dimensions), or None if the value is traced."""
   if isinstance(value, SymbolicArray):
     return tuple(value.dims.reshape(-1))
@@ -89,7 +89,7 @@ def as_dims(value: Any) -> tuple[int, ...] | None:
   return None
 
 
-def known_int(value: Any) -> int | None:
+def known_int(value: object) -> int | None:
   """Returns the value of a known integer scalar, or None for other values."""
   if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "iub":
     return int(value.reshape(-1)[0])

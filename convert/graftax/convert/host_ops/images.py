@@ -2,7 +2,7 @@
 
 import io
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.values import scalar_string
 from graftax.graphdef_ir import DType, optional_library
 from graftax.ops_jax import Context, InvalidInputError, UnsupportedAttrError
+
+if TYPE_CHECKING:
+  from PIL import Image
 
 __all__ = [
   "decode_and_crop_jpeg",
@@ -26,8 +29,6 @@ _MOST_CHANNELS = 4
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 # The weights of red, green and blue with which libpng makes gray of them, in units of 1 / 32768.
 _PNG_GRAY = np.array([9797, 19234, 3737])
-
-# Any in this module: Pillow's images.
 
 
 @host_op("DecodeJpeg")
@@ -132,7 +133,7 @@ def decode_png(ctx: Context, contents: np.ndarray, *, channels: int = 0, dtype: 
   return _first_frame("DecodePng", image, channels)
 
 
-def _pixels_of_16_bits(image: Any, channels: int) -> np.ndarray:
+def _pixels_of_16_bits(image: "Image.Image", channels: int) -> np.ndarray:
   if image.mode in ("I", "I;16", "I;16B") and channels in (0, 1):
     return np.asarray(image).astype(np.uint16)[..., None]
   # Pillow reads colors of 16 bits as 8 bits.
@@ -181,7 +182,9 @@ def decode_image(
   return pixels if dtype is DType.UINT8 else pixels.astype(np.float32) * np.float32(1 / 255)
 
 
-def _open(ctx: Context, op: str, contents: np.ndarray, *, all_frames: bool = False, itemsize_bytes: int = 1) -> Any:
+def _open(
+  ctx: Context, op: str, contents: np.ndarray, *, all_frames: bool = False, itemsize_bytes: int = 1
+) -> "Image.Image":
   """Returns an image whose pixels are not decoded yet, after asking the budget for their memory."""
   with optional_library("the model's host part, which has encoded images,", "graftax-convert[image]"):
     from PIL import Image
@@ -203,7 +206,7 @@ def _open(ctx: Context, op: str, contents: np.ndarray, *, all_frames: bool = Fal
   return image
 
 
-def _first_frame(op: str, image: Any, channels: int, ratio: int = 1) -> np.ndarray:
+def _first_frame(op: str, image: "Image.Image", channels: int, ratio: int = 1) -> np.ndarray:
   if channels not in (0, *_MODES):
     raise UnsupportedAttrError(f"{op}: channels={channels!r}; expected 0, 1, 3 or 4.")
   try:
@@ -217,7 +220,7 @@ def _first_frame(op: str, image: Any, channels: int, ratio: int = 1) -> np.ndarr
     raise InvalidInputError(f"{op}: the {image.format} image is damaged: {type(e).__name__}: {e}.") from e
 
 
-def _pixels(op: str, image: Any, channels: int) -> np.ndarray:
+def _pixels(op: str, image: "Image.Image", channels: int) -> np.ndarray:
   kind = image.format
   if image.mode == "P" or "transparency" in image.info:
     image = image.convert("RGBA" if "transparency" in image.info else "RGB")
@@ -258,7 +261,7 @@ def _gray_row(colors: np.ndarray) -> np.ndarray:
   return np.where(is_gray, colors[..., 0], gray).astype(np.uint8)
 
 
-def _frames(op: str, image: Any, num_frames: int | None = None) -> np.ndarray:
+def _frames(op: str, image: "Image.Image", num_frames: int | None = None) -> np.ndarray:
   """Returns the first frames of an image; by default all."""
   try:
     count = getattr(image, "n_frames", 1) if num_frames is None else num_frames

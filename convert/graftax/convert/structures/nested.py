@@ -147,19 +147,19 @@ def keyword_structure(inputs: Mapping[str, Any], defaults: Mapping[str, Any]) ->
   return InputStructure((), dict(inputs), inspect.Signature(parameters), others)
 
 
-def is_spec(leaf: Any) -> bool:
+def is_spec(leaf: object) -> bool:
   """Returns whether a leaf of a structure describes a tensor or a composite tensor."""
   return isinstance(leaf, TensorSpec | CompositeTensor)
 
 
-def leaf_specs(leaf: Any) -> tuple[TensorSpec, ...]:
+def leaf_specs(leaf: object) -> tuple[TensorSpec, ...]:
   """Returns the specs of the tensors that a leaf describes; `()` for a Python value."""
   if isinstance(leaf, CompositeTensor):
     return leaf.components
   return (leaf,) if isinstance(leaf, TensorSpec) else ()
 
 
-def _pack_leaf(leaf: Any, flat: Iterator[Any]) -> Any:
+def _pack_leaf(leaf: object, flat: Iterator[Any]) -> Any:
   if isinstance(leaf, CompositeTensor):
     return leaf.with_components([next(flat) for _ in leaf.components])
   return next(flat) if isinstance(leaf, TensorSpec) else leaf
@@ -209,11 +209,11 @@ def flatten_call(
   return flat
 
 
-def _has_specs(argument: Any) -> bool:
+def _has_specs(argument: object) -> bool:
   return any(is_spec(leaf) for leaf in tree.flatten(argument))
 
 
-def _composite_parts(value: Any, spec: CompositeTensor, where: str) -> list[tuple[Any, TensorSpec, str]]:
+def _composite_parts(value: object, spec: CompositeTensor, where: str) -> list[tuple[Any, TensorSpec, str]]:
   if type(value) is not type(spec) or len(value.components) != len(spec.components):
     kind = type(spec).__name__
     raise InputError(
@@ -222,7 +222,7 @@ def _composite_parts(value: Any, spec: CompositeTensor, where: str) -> list[tupl
   return list(zip(value.components, spec.components, spec.component_names, strict=True))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
   text = repr(value)
   return text if len(text) <= _MAX_SHOWN else f"a {type(value).__name__}"
 
@@ -294,7 +294,7 @@ def bind_names(
   return named
 
 
-def _paired_leaves(name: str, spec: Any, value: Any, function: str) -> list[tuple[tuple[Any, ...], Any, Any]]:
+def _paired_leaves(name: str, spec: object, value: object, function: str) -> list[tuple[tuple[Any, ...], Any, Any]]:
   spec_leaves = tree.flatten_with_path(spec)
   if len(spec_leaves) == 1 and not spec_leaves[0][0]:
     return [((), spec_leaves[0][1], value)]
@@ -310,7 +310,7 @@ def _paired_leaves(name: str, spec: Any, value: Any, function: str) -> list[tupl
   return [(path, leaf, v) for (path, leaf), v in zip(spec_leaves, values, strict=True)]
 
 
-def _differences(spec: Any, value: Any, path: tuple[Any, ...]) -> tuple[list[str], list[tuple[str, str]]]:
+def _differences(spec: object, value: object, path: tuple[Any, ...]) -> tuple[list[str], list[tuple[str, str]]]:
   """Returns the paths that `value` lacks, and `(path, problem)` for other differences between the two structures."""
   where = ".".join(map(str, path))
   if isinstance(spec, Mapping) and isinstance(value, Mapping):
@@ -333,7 +333,9 @@ def _differences(spec: Any, value: Any, path: tuple[Any, ...]) -> tuple[list[str
   return missing, different
 
 
-def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: bool, strict_dtype_check: bool) -> Any:
+def _check_tensor(
+  value: object, spec: TensorSpec, where: str, strict_shape_check: bool, strict_dtype_check: bool
+) -> Any:
   is_text = spec.dtype.base is DType.STRING
   if value is None or isinstance(value, CompositeTensor) or (isinstance(value, str | bytes) and not is_text):
     raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
@@ -361,7 +363,7 @@ def _check_tensor(value: Any, spec: TensorSpec, where: str, strict_shape_check: 
   return _of_kind(array, spec.dtype.base.numpy, where)
 
 
-def _as_text(value: Any, spec: TensorSpec, where: str) -> np.ndarray:
+def _as_text(value: object, spec: TensorSpec, where: str) -> np.ndarray:
   """Returns strings as an object array of bytes, as TensorFlow stores them."""
   array = np.array(value, object)
   for index, item in np.ndenumerate(array):
@@ -374,7 +376,7 @@ def _as_text(value: Any, spec: TensorSpec, where: str) -> np.ndarray:
   return array
 
 
-def _as_array(value: Any, spec: TensorSpec, where: str) -> Any:
+def _as_array(value: object, spec: TensorSpec, where: str) -> Any:
   """Returns a value as a JAX array of its dtype; short integer arrays stay in NumPy, so that they are known."""
   array = np.asarray(value)
   if array.dtype.kind in "OSU":
@@ -437,7 +439,7 @@ def _check_fits(value: np.ndarray, where: str) -> None:
     )
 
 
-def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
+def _check_fixed(value: object, traced_with: object, where: str) -> None:
   if isinstance(traced_with, VariableArgument):
     if value is None:
       return
@@ -463,6 +465,6 @@ def _check_fixed(value: Any, traced_with: Any, where: str) -> None:
     )
 
 
-def _compares_by_value(value: Any) -> bool:
+def _compares_by_value(value: object) -> bool:
   kind: Any = type(value)
   return kind.__hash__ is not None and kind.__eq__ is not object.__eq__

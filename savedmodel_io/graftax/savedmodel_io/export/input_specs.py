@@ -182,7 +182,7 @@ def _numbered(specs: Sequence[InputSpec]) -> list[InputSpec]:
   return list(found.values())
 
 
-def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+def _cast(value: object, dtype: np.dtype[Any]) -> np.ndarray:
   """Returns a value as an array of a dtype; raises if the dtype cannot hold it."""
   given = np.asarray(value)
   if given.dtype.kind == "c" and dtype.kind != "c":
@@ -196,11 +196,11 @@ def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
   return cast
 
 
-def _without_default(leaf: Any) -> Any:
+def _without_default(leaf: object) -> Any:
   return leaf.tensor_spec if isinstance(leaf, TensorSpecWithDefault) else leaf
 
 
-def _input_spec(spec: Any, name: str | None, where: str) -> InputSpec:
+def _input_spec(spec: object, name: str | None, where: str) -> InputSpec:
   shape: Any = getattr(spec, "shape", None)
   dtype = getattr(spec, "dtype", None)
   if dtype is None or not hasattr(spec, "shape"):

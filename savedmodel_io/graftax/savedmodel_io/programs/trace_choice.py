@@ -82,7 +82,7 @@ def narrowed(spec: Any, given: Any, name: str) -> Any:
   return TensorSpec(_dtype_and_shape(given)[1], spec.dtype, spec.name)
 
 
-def plain_tree(structure: Any) -> Any:
+def plain_tree(structure: object) -> Any:
   """Returns `structure` with the specs that `graftax.convert` knows.
 
   Raises:
@@ -93,7 +93,7 @@ def plain_tree(structure: Any) -> Any:
   )
 
 
-def plain(spec: Any, name: str | None) -> Any:
+def plain(spec: object, name: str | None) -> Any:
   """Returns one spec as `graftax.convert` knows it: a `TensorSpec`, or a composite tensor of them.
 
   Raises:
@@ -158,7 +158,7 @@ def _is_complete(structure: InputStructure, args: Sequence[Any], kwargs: Mapping
   return bind_names(structure.signature, args, kwargs, partial=True).keys() == structure.arguments.keys()
 
 
-def _argument_fits(given: Any, saved: Any) -> bool:
+def _argument_fits(given: object, saved: object) -> bool:
   try:
     pairs = zip(tree.flatten(saved), tree.flatten_up_to(saved, given, check_types=False), strict=True)
     tree.assert_same_structure(saved, given, check_types=False)
@@ -168,7 +168,7 @@ def _argument_fits(given: Any, saved: Any) -> bool:
   return all(_leaf_fits(g, s) for s, g in pairs)
 
 
-def _leaf_fits(given: Any, saved: Any) -> bool:
+def _leaf_fits(given: object, saved: object) -> bool:
   if isinstance(saved, CompositeTensor):
     if type(given) is not type(saved) or len(given.components) != len(saved.components):
       return False
@@ -183,7 +183,7 @@ def _leaf_fits(given: Any, saved: Any) -> bool:
   return dtype == saved.dtype.numpy and saved.shape.is_compatible_with(shape)
 
 
-def _python_value_fits(given: Any, saved: TensorSpec) -> bool:
+def _python_value_fits(given: object, saved: TensorSpec) -> bool:
   """Returns whether a Python value can become the dtype of `saved`, as TensorFlow converts it."""
   array = np.asarray(given)
   ranks = "biufc"
@@ -195,7 +195,7 @@ def _python_value_fits(given: Any, saved: TensorSpec) -> bool:
   return fits and is_bool == (kind == "b") and saved.shape.is_compatible_with(array.shape)
 
 
-def _dtype_and_shape(given: Any) -> tuple[np.dtype[Any], PartialShape]:
+def _dtype_and_shape(given: object) -> tuple[np.dtype[Any], PartialShape]:
   if isinstance(given, TensorSpec):
     return given.dtype.numpy, given.shape
   if not (hasattr(given, "shape") and hasattr(given, "dtype")):

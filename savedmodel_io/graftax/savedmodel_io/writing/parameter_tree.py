@@ -33,7 +33,7 @@ class ParameterTree:
   attributes: Any
 
 
-def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
+def parameter_tree(params: object, trainable: object) -> ParameterTree:
   """Returns the variables of a pytree of arrays.
 
   Args:
@@ -61,7 +61,7 @@ def parameter_tree(params: Any, trainable: Any) -> ParameterTree:
   )
 
 
-def trainable_flags(trainable: Any, params: Any) -> list[bool]:
+def trainable_flags(trainable: object, params: object) -> list[bool]:
   """Returns whether each leaf of `params` is trained, from a bool or a pytree like the upper part of `params`.
 
   Raises:
@@ -79,7 +79,7 @@ def trainable_flags(trainable: Any, params: Any) -> list[bool]:
   return [bool(flag) for flag in flags]
 
 
-def _value(leaf: Any, path: str) -> Any:
+def _value(leaf: object, path: str) -> Any:
   """Returns a leaf as an array of the dtype that JAX gives it; keys of random numbers as their bits."""
   if isinstance(leaf, jax.ShapeDtypeStruct):
     raise SaveInputError(f"params{path} has only a shape and a dtype; expected an array")
@@ -107,14 +107,14 @@ def _value(leaf: Any, path: str) -> Any:
   return value
 
 
-def _spec(leaf: Any) -> Any:
+def _spec(leaf: object) -> Any:
   """Returns shape and dtype of a leaf, so that tracing does not copy its value; keys of random numbers stay."""
   dtype = _dtype(leaf)
   is_key = jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
   return leaf if is_key else jax.ShapeDtypeStruct(np.shape(leaf), dtype)
 
 
-def _dtype(leaf: Any) -> Any:
+def _dtype(leaf: object) -> Any:
   if isinstance(leaf, jax.Array):
     return leaf.dtype
   try:
@@ -123,7 +123,7 @@ def _dtype(leaf: Any) -> Any:
     raise SaveInputError(f"a parameter has elements of type {getattr(leaf, 'dtype', type(leaf))}: {e}") from e
 
 
-def _attributes(part: Any, names: Iterator[str]) -> Any:
+def _attributes(part: object, names: Iterator[str]) -> Any:
   """Returns a part of the pytree with the next names for its leaves: lists for sequences, dicts for anything else.
 
   None, and what has neither leaves nor keys, is an empty list, so that the elements after it keep their positions.
@@ -141,6 +141,6 @@ def _attributes(part: Any, names: Iterator[str]) -> Any:
   return by_name
 
 
-def _key(entry: Any) -> str:
+def _key(entry: object) -> str:
   """Returns the name of a child of a pytree."""
   return str(entry.name if isinstance(entry, jax.tree_util.GetAttrKey) else getattr(entry, "key", entry))
