@@ -13,7 +13,7 @@ __all__ = ["as_bytes", "as_text", "check_text", "described", "reading_hint"]
 _NUM_SHOWN = 40
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
   """Describes a value for an error message: its type, and the beginning of text or bytes."""
   if value is None:
     return "None"
@@ -22,7 +22,7 @@ def described(value: Any) -> str:
   return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}{shown}"
 
 
-def reading_hint(value: Any) -> str:
+def reading_hint(value: object) -> str:
   """Returns advice if the name of a file was passed instead of its contents, else an empty string."""
   if isinstance(value, (str, os.PathLike)):
     return " Read a file with pathlib.Path(name).read_bytes() first."

@@ -98,7 +98,7 @@ class _Fixed:
     return self._function(self._index, *args)
 
 
-def _output(context: Context, value: Any) -> jax.Array:
+def _output(context: Context, value: object) -> jax.Array:
   if isinstance(value, (without_x64.BoundedInt64, without_x64.Int64Words)):
     raise errors.X64Error(
       f"a result of the module has type {value.dtype.name} and 64-bit types are disabled in JAX. Set"

@@ -53,11 +53,11 @@ def _abstract(x: Any, *, platforms: tuple[str, ...]) -> Any:
   return x
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _jvp(primals: Any, tangents: Any, **params: object) -> Any:
   return _check_p.bind(primals[0], **params), tangents[0]
 
 
-def _batch(args: Any, dims: Any, **params: Any) -> Any:
+def _batch(args: Any, dims: Any, **params: object) -> Any:
   return _check_p.bind(args[0], **params), dims[0]
 
 

@@ -109,7 +109,7 @@ def _error(op: ir.Op, why: str = "") -> errors.X64Error:
   )
 
 
-def _bounded(op: ir.Op, value: Any) -> Any:
+def _bounded(op: ir.Op, value: object) -> Any:
   """Converts a known 64-bit integer array to a `BoundedInt64`; returns other values unchanged."""
   if not isinstance(value, np.ndarray) or value.dtype.itemsize != 8 or value.dtype.kind not in "iu":
     return value
@@ -117,7 +117,7 @@ def _bounded(op: ir.Op, value: Any) -> Any:
   return _checked(op, value, value.dtype, low, high)
 
 
-def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> BoundedInt64:
+def _checked(op: ir.Op, value: object, dtype: np.dtype, low: int, high: int) -> BoundedInt64:
   narrow = np.dtype(f"{dtype.kind}4")
   limits = np.iinfo(narrow)
   if low < limits.min or high > limits.max:
@@ -130,7 +130,7 @@ def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> Bou
   return BoundedInt64(value, dtype, low, high)
 
 
-def _index(op: ir.Op, value: Any) -> Any:
+def _index(op: ir.Op, value: object) -> Any:
   bounded = _bounded(op, value)
   return bounded.value if isinstance(bounded, BoundedInt64) else value
 

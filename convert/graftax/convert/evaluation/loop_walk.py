@@ -318,7 +318,7 @@ def _are_equal(x: Value, y: Value) -> bool:
   return is_known(x) and is_known(y) and np.array_equal(x, y)
 
 
-def _function(value: Any) -> FunctionRef:
+def _function(value: object) -> FunctionRef:
   # Any: an attribute's value. Validation has found it to be a function, unless a pass has made the node.
   if not isinstance(value, FunctionRef):
     raise GraphError(f"a node calls {value!r}; expected a function.")

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -138,7 +138,7 @@ def function_names(wanted: Iterable[str]) -> tuple[str, ...]:
   return tuple(names)
 
 
-def _attribute(value: Any) -> AttrValue:
+def _attribute(value: object) -> AttrValue:
   if isinstance(value, tuple | list):
     return tuple(_attribute(element) for element in value)
   if isinstance(value, str):

@@ -136,10 +136,10 @@ class ProgramAssembly:
       *(TensorRef(constant.name) for constant in constants),
     ]
 
-  def _with_specs(self, structure: Any, specs: list[TensorSpec]) -> Any:
+  def _with_specs(self, structure: object, specs: list[TensorSpec]) -> Any:
     return tree.map_structure(lambda leaf: specs[leaf.index] if isinstance(leaf, Leaf) else leaf, structure)
 
 
-def _leaf_positions(structure: Any) -> list[int]:
+def _leaf_positions(structure: object) -> list[int]:
   """Returns, for each flat tensor in TensorFlow's order, its position in JAX's order."""
   return [leaf.index for leaf in tree.flatten(structure) if isinstance(leaf, Leaf)]

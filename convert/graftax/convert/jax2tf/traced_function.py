@@ -234,7 +234,7 @@ def _check_one_scope(name: str, specs: Sequence[jax.ShapeDtypeStruct], names: Se
     )
 
 
-def array_spec(value: Any, where: str = "the argument") -> jax.ShapeDtypeStruct:
+def array_spec(value: object, where: str = "the argument") -> jax.ShapeDtypeStruct:
   """Returns shape and dtype of an array, with the dtype that JAX gives it; `where` is for messages.
 
   Raises:

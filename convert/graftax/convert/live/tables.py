@@ -54,7 +54,7 @@ def _graph_table(tf: Any, node: Node) -> Capture | None:
       return None
 
 
-def _attribute(tf: Any, value: Any) -> Any:
+def _attribute(tf: Any, value: object) -> Any:
   match value:
     case DType():
       return tf.as_dtype(int(value))

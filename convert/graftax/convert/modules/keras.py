@@ -70,7 +70,7 @@ def _layer_class() -> Any:
       self.weights_by_name: dict[str, Any] = {}
       self.seed_generator = None if seed is None else keras.random.SeedGenerator(seed)
 
-    def add_variable(self, name: str, value: Any, *, trainable: bool) -> None:
+    def add_variable(self, name: str, value: object, *, trainable: bool) -> None:
       if not isinstance(value, jax.Array):
         raise ParameterError(
           f"variable {name!r} holds integers of 64 bits, which Keras holds with jax_enable_x64 alone."

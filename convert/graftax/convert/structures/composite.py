@@ -211,13 +211,13 @@ for _class in (RaggedTensor, SparseTensor, IndexedSlices):
   _register(_class)
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
   if isinstance(value, np.ndarray):
     return value.ndim
   return 1 + max((_depth(item) for item in value), default=0) if isinstance(value, list | tuple) else 0
 
 
-def _values(value: Any, dtype: Any) -> np.ndarray:
+def _values(value: object, dtype: Any) -> np.ndarray:
   array = np.asarray(value, dtype)
   if dtype is None and not isinstance(value, np.ndarray | np.generic) and not hasattr(value, "dtype"):
     # Python numbers get the dtypes that TensorFlow gives them.

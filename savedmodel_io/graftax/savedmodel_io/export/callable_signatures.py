@@ -75,5 +75,5 @@ def _call(session: Any, name: str, signature: Any, **inputs: Any) -> dict[str, A
   return results
 
 
-def _fed(value: Any) -> Any:
+def _fed(value: object) -> Any:
   return value.numpy() if hasattr(value, "numpy") else value

@@ -74,7 +74,7 @@ class JaxModule:
 
   def __init__(
     self,
-    params: Any,
+    params: object,
     apply_fn: Callable[..., Any] | Mapping[str, Callable[..., Any]],
     trainable: Any = None,
     input_polymorphic_shape: Any = None,
@@ -139,7 +139,7 @@ class JaxModule:
     """Returns key -> JAX function of the inputs, which reads the current parameters."""
     return {key: self._jax_method(method) for key, method in self._methods_by_key.items()}
 
-  def update_variables(self, params: Any) -> None:
+  def update_variables(self, params: object) -> None:
     """Replaces the parameters, and the values of the variables, in place.
 
     Functions of `methods` and `jax_methods`, also those obtained before, use the new values from then on.

@@ -107,7 +107,7 @@ def module_methods(
   }
 
 
-def _by_method(name: str, value: Any, apply_fn: Mapping[str, Any]) -> Mapping[str, Any]:
+def _by_method(name: str, value: object, apply_fn: Mapping[str, Any]) -> Mapping[str, Any]:
   """Returns an argument as a mapping from the keys of `apply_fn`; None is None for each."""
   if value is None:
     return dict.fromkeys(apply_fn)

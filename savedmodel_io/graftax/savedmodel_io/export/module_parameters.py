@@ -61,7 +61,7 @@ class ModuleParameters:
   trainable: tuple[bool, ...]
   with_gradient: bool
 
-  def updated(self, params: Any) -> "ModuleParameters":
+  def updated(self, params: object) -> "ModuleParameters":
     """Returns the same parameters with other values.
 
     Raises:
@@ -80,7 +80,7 @@ class ModuleParameters:
     return dataclasses.replace(self, tree=params, values=_values(params, self.names))
 
 
-def module_parameters(params: Any, trainable: Any) -> ModuleParameters:
+def module_parameters(params: object, trainable: Any) -> ModuleParameters:
   """Returns the variables of a pytree of arrays.
 
   Names are paths, such as "dense.kernel". If a node of the pytree has keys without a name, all variables are named
@@ -112,7 +112,7 @@ def module_parameters(params: Any, trainable: Any) -> ModuleParameters:
   )
 
 
-def _names(params: Any) -> tuple[str, ...]:
+def _names(params: object) -> tuple[str, ...]:
   paths = jax.tree_util.tree_leaves_with_path(params)
   if all(_has_name(key) for path, _ in paths for key in path):
     return variable_names(params, ".")
@@ -129,22 +129,22 @@ def _has_name(key: Any) -> bool:
   return any(hasattr(key, attribute) for attribute in ("key", "name", "idx"))
 
 
-def _values(params: Any, names: Sequence[str]) -> tuple[Any, ...]:
+def _values(params: object, names: Sequence[str]) -> tuple[Any, ...]:
   values = parameter_tree(dict(zip(names, jax.tree.leaves(params), strict=True)), trainable=False).values
   return tuple(values[name] for name in names)
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: object) -> bool:
   return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _spec(leaf: Any) -> tuple[tuple[int, ...], Any]:
+def _spec(leaf: object) -> tuple[tuple[int, ...], Any]:
   try:
     return np.shape(leaf), leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
   except TypeError as e:
     raise VariableValueError(f"a parameter is {leaf!r:.80} of type {type(leaf).__name__}; expected an array") from e
 
 
-def _text(leaf: Any) -> str:
+def _text(leaf: object) -> str:
   shape, dtype = _spec(leaf)
   return f"{dtype}{list(shape)}"

@@ -203,7 +203,7 @@ def _texts(group: Group, name: str) -> list[str]:
   return [_text(item, name) for item in np.atleast_1d(_attribute(group, name)).tolist()]
 
 
-def _text(value: Any, name: str) -> str:
+def _text(value: object, name: str) -> str:
   if isinstance(value, bytes):
     try:
       return value.decode()

@@ -93,7 +93,7 @@ def decode_function_spec(proto: schema.FunctionSpec) -> FunctionSpec:
   )
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(value: object) -> tuple[str, ...]:
   names = () if value is None else value
   if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
     raise DamagedSavedModelError(f"a function spec has argument names {value!r}; expected a list of strings")

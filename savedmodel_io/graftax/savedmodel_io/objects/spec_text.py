@@ -15,7 +15,7 @@ _NUM_COMPARED = 10_000
 # Any in this module: structures are whatever nesting of containers and leaves a saved function had.
 
 
-def spec_text(spec: Any) -> str:
+def spec_text(spec: object) -> str:
   """Returns a spec as a type: `float32[?, 3]`, `SparseTensor<float32>[?, 3]`; the `repr` of anything else.
 
   Example:
@@ -50,7 +50,7 @@ def named_specs_text(specs: Mapping[str, Any]) -> str:
   return ", ".join(f"{name}: {structure_text(spec)}" for name, spec in specs.items())
 
 
-def structure_text(structure: Any) -> str:
+def structure_text(structure: object) -> str:
   """Returns a nested structure with a type for each spec."""
   if isinstance(structure, Mapping):
     return f"{{{named_specs_text(structure)}}}"

@@ -25,7 +25,7 @@ _Value = schema.StructuredValue
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def encode_structure(structure: Any, what: str) -> schema.StructuredValue:
+def encode_structure(structure: object, what: str) -> schema.StructuredValue:
   """Returns the message that describes a structure.
 
   Args:
@@ -71,7 +71,7 @@ def _encode_mapping(structure: Mapping[Any, Any], what: str) -> schema.Structure
   return _Value(dict_value=message)
 
 
-def _encode_leaf(leaf: Any, what: str) -> schema.StructuredValue:
+def _encode_leaf(leaf: object, what: str) -> schema.StructuredValue:
   for types, encode in _LEAVES:
     if isinstance(leaf, types):
       return encode(leaf)

@@ -48,7 +48,7 @@ def decode_structure(proto: schema.StructuredValue) -> Any:
     raise DamagedSavedModelError(f"a saved structure has a damaged {kind}: {e}") from e
 
 
-def flatten_structure(structure: Any) -> list[Any]:
+def flatten_structure(structure: object) -> list[Any]:
   """Returns the leaves in TensorFlow's order: dicts by sorted key; None is a leaf, and an empty container has none."""
   if isinstance(structure, dict):
     return [leaf for key in sorted(structure) for leaf in flatten_structure(structure[key])]
@@ -57,7 +57,7 @@ def flatten_structure(structure: Any) -> list[Any]:
   return [structure]
 
 
-def structure_specs(structure: Any) -> tuple[TensorSpec, ...]:
+def structure_specs(structure: object) -> tuple[TensorSpec, ...]:
   """Returns one spec per tensor of the structure, in order; composite leaves have one per component."""
   return tuple(spec for leaf in flatten_structure(structure) for spec in spec_components(leaf) or ())
 
@@ -123,13 +123,13 @@ def _variable_spec(shape: Any, dtype: Any, trainable: bool | None = None, *_alia
   return VariableSpec(_shape(shape), _dtype(dtype), trainable)
 
 
-def _shape(value: Any) -> PartialShape:
+def _shape(value: object) -> PartialShape:
   if not isinstance(value, PartialShape):
     raise TypeError(f"{value!r} where a shape is expected")
   return value
 
 
-def _dtype(value: Any) -> DType:
+def _dtype(value: object) -> DType:
   if not isinstance(value, DType):
     raise TypeError(f"{value!r} where a dtype is expected")
   return value

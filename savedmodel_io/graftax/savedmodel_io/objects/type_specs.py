@@ -95,7 +95,7 @@ class OpaqueTypeSpec:
 CompositeSpec = SparseTensorSpec | RaggedTensorSpec | IndexedSlicesSpec | VariableSpec | OpaqueTypeSpec
 
 
-def spec_components(spec: Any) -> tuple[TensorSpec, ...] | None:
+def spec_components(spec: object) -> tuple[TensorSpec, ...] | None:
   """Returns the tensors of a leaf, in TensorFlow's order, or None if the leaf is not a spec.
 
   Example:

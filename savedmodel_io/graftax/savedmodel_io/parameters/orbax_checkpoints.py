@@ -72,7 +72,7 @@ def write_orbax(path: str | os.PathLike[str], params: Mapping[str, Any], *, over
     ) from e
 
 
-def _value(name: str, value: Any) -> np.ndarray | jax.Array:
+def _value(name: str, value: object) -> np.ndarray | jax.Array:
   array = array_of_numbers(name, value)
   if not array.size:
     raise TensorValueError(

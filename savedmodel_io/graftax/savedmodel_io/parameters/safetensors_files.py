@@ -94,7 +94,7 @@ def write_safetensors(
       ) from e
 
 
-def _array(name: str, value: Any) -> np.ndarray:
+def _array(name: str, value: object) -> np.ndarray:
   value = array_of_numbers(name, value)
   if isinstance(value, jax.Array) and not value.is_fully_addressable:
     raise TensorValueError(

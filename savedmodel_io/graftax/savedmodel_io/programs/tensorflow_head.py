@@ -137,7 +137,7 @@ def _reason(error: Exception) -> str:
   return (said or lines or [type(error).__name__])[0].removesuffix(".")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
   array = np.asarray(value)
   return array.tolist() if array.dtype == object else array
 

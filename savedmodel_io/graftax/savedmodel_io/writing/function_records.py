@@ -172,7 +172,7 @@ def _sorted_values(inputs: InputStructure) -> list[Any]:
   return [inputs.kwargs[name] for name in sorted(inputs.kwargs)]
 
 
-def _named(leaf: Any, names: Iterator[str]) -> Any:
+def _named(leaf: object, names: Iterator[str]) -> Any:
   name = next(names)
   return TensorSpec(leaf.shape, leaf.dtype, name) if isinstance(leaf, TensorSpec) else leaf
 

@@ -202,7 +202,7 @@ def _renamed_node(node: Node, functions: Mapping[str, str], gradients: Mapping[s
   return dataclasses.replace(node, op=functions.get(node.op, node.op), attrs=attrs)
 
 
-def _renamed_value(value: Any, functions: Mapping[str, str]) -> Any:
+def _renamed_value(value: object, functions: Mapping[str, str]) -> Any:
   if isinstance(value, FunctionRef):
     attrs = {name: _renamed_value(inner, functions) for name, inner in value.attrs.items()}
     return FunctionRef(functions.get(value.name, value.name), attrs)

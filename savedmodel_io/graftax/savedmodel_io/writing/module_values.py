@@ -10,7 +10,7 @@ __all__ = ["values_of_module"]
 # Any in this module: modules of other libraries, and arrays.
 
 
-def values_of_module(params: Any) -> Mapping[str, Any]:
+def values_of_module(params: object) -> Mapping[str, Any]:
   """Returns values by variable name, from a dict, from None, or from a module that `graftax.convert.modules` made.
 
   Args:

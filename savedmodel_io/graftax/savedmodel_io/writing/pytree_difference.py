@@ -50,7 +50,7 @@ def _children(part: Any) -> dict[Any, tuple[str, Any]] | None:
   return {_key(path[0], i): (jax.tree_util.keystr(path), child) for i, (path, child) in enumerate(pairs)}
 
 
-def _key(entry: Any, position: int) -> Any:
+def _key(entry: object, position: int) -> Any:
   """Returns the key that a caller knows a child by; its position if it has none."""
   return next((getattr(entry, name) for name in ("key", "name", "idx") if hasattr(entry, name)), position)
 

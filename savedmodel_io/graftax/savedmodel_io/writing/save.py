@@ -135,7 +135,7 @@ class _Programs:
     self._options = options
     self._made: dict[int, tuple[Any, tuple[Program, ...]]] = {}
 
-  def of(self, value: Any, what: str, name: str) -> tuple[Program, ...]:
+  def of(self, value: object, what: str, name: str) -> tuple[Program, ...]:
     """Returns the traces of a function, as a user writes it."""
     if id(value) not in self._made:
       traces = tuple(self._program(trace, what, name) for trace in as_traces(value, what))

@@ -122,7 +122,7 @@ def _inputs(program: Program, where: str) -> tuple[dict[str, TensorSpec], dict[s
   return specs, defaults
 
 
-def _default(value: Any, spec: TensorSpec) -> Tensor | None:
+def _default(value: object, spec: TensorSpec) -> Tensor | None:
   """Returns the default of an input as a tensor; None if it has none that is a tensor."""
   if value is inspect.Parameter.empty or value is None:
     return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import numpy as np
@@ -33,7 +33,7 @@ class StoredTensor:
   parts: tuple[tuple[TensorSlice | None, PartSource], ...]
 
 
-def stored_tensor(value: Any, what: str) -> StoredTensor:
+def stored_tensor(value: object, what: str) -> StoredTensor:
   """Returns a value as the tensor to store. A `jax.Array` that is sharded is stored as one slice per shard.
 
   Args:
@@ -49,7 +49,7 @@ def stored_tensor(value: Any, what: str) -> StoredTensor:
   return StoredTensor(_dtype(array, what), array.shape, array_parts(array, array.dtype, what))
 
 
-def array_of(value: Any, what: str) -> Array:
+def array_of(value: object, what: str) -> Array:
   """Returns a value as a `jax.Array`, a numpy array of numbers, or an object array of `bytes` or `str`.
 
   Args:

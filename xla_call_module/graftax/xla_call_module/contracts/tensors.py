@@ -9,7 +9,6 @@ has the same size wherever it occurs.
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -125,7 +124,7 @@ def _evaluate(text: str, sizes: Sizes) -> int | None:
   return min(known) if parts[0] == "min" else known[0] - known[1]
 
 
-def as_kind(value: Any) -> Kind | None:
+def as_kind(value: object) -> Kind | None:
   """Returns the type of an array, a tracer or a declared tensor; None for tokens and other values."""
   shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
   if not isinstance(shape, tuple) or dtype is None:

@@ -185,5 +185,5 @@ def _parts(eqn: JaxprEqn) -> list[Jaxpr]:
   return [value.jaxpr if isinstance(value, ClosedJaxpr) else value for value in values if _is_jaxpr(value)]
 
 
-def _is_jaxpr(value: Any) -> bool:
+def _is_jaxpr(value: object) -> bool:
   return isinstance(value, (ClosedJaxpr, Jaxpr))

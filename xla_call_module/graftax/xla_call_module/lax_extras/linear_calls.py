@@ -72,7 +72,7 @@ def _abstract(*avals: Any, forward: Function, backward: Function, num_args: int,
   return [jax.core.ShapedArray(output.shape, output.dtype) for output in outputs]
 
 
-def _jvp(operands: Any, tangents: Any, *, num_args: int, forward: Function, **params: Any) -> Any:
+def _jvp(operands: Any, tangents: Any, *, num_args: int, forward: Function, **params: object) -> Any:
   params = {**params, "num_args": num_args, "forward": forward}
   results = _linear_p.bind(*operands, **params)
   out = [jnp.zeros_like(result) for result in results]
@@ -98,7 +98,7 @@ def _along_arguments(
   return jax.jvp(run, [operands[i] for i in positions], list(tangents))[1]
 
 
-def _transpose(cotangents: Any, *operands: Array, backward: Function, num_args: int, **params: Any) -> Any:
+def _transpose(cotangents: Any, *operands: Array, backward: Function, num_args: int, **params: object) -> Any:
   given = [ad.instantiate_zeros(ct) for ct in cotangents]
   results = backward(*operands[:num_args], *given)
   undefined = [ad.is_undefined_primal(x) for x in operands[num_args:]]

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.typing import ArrayLike
 
 from graftax.xla_call_module.lax_extras.monoids import MONOIDS, identity, is_identity
 from graftax.xla_call_module.lax_extras.reductions import mapped
@@ -91,7 +90,7 @@ class Window:
 def reduce_window(
   combine: Combine,
   arrays: Sequence[Array],
-  inits: Sequence[ArrayLike],
+  inits: Sequence[Any],
   window: Window,
   *,
   monoid: str | None,
@@ -113,7 +112,7 @@ def reduce_window(
   if monoid is not None and _has_derivative(monoid, arrays[0].dtype, window):
     return (_reduce_monoid(monoid, arrays[0], inits[0], window, padding_counts),)
 
-  def unrolled(arrays: Sequence[Array], inits: Sequence[ArrayLike]) -> Any:
+  def unrolled(arrays: Sequence[Array], inits: Sequence[Any]) -> Any:
     return _unrolled(combine, arrays, inits, window, padding_counts, too_large)
 
   # JAX does not batch initial values.
@@ -130,7 +129,7 @@ def _has_derivative(monoid: str, dtype: np.dtype, window: Window) -> bool:
   return monoid in _DIFFERENTIABLE and not is_dilated and identity(monoid, dtype) is not None
 
 
-def _reduce_monoid(name: str, x: Array, init: ArrayLike, window: Window, padding_counts: bool) -> Array:
+def _reduce_monoid(name: str, x: Array, init: Any, window: Window, padding_counts: bool) -> Array:
   combine, neutral = MONOIDS[name], identity(name, x.dtype)
   if is_identity(name, init, x.dtype):
     return window.reduced(x, neutral, combine)
@@ -140,7 +139,7 @@ def _reduce_monoid(name: str, x: Array, init: ArrayLike, window: Window, padding
 
 
 def _rolled(
-  combine: Combine, arrays: Sequence[Array], inits: Sequence[ArrayLike], window: Window, padding_counts: bool
+  combine: Combine, arrays: Sequence[Array], inits: Sequence[Any], window: Window, padding_counts: bool
 ) -> tuple[Array, ...]:
   def pairwise(left: Sequence[Array], right: Sequence[Array]) -> tuple[Array, ...]:
     return _as_tuple(combine(*left, *right))
@@ -154,7 +153,7 @@ def _rolled(
 def _unrolled(
   combine: Combine,
   arrays: Sequence[Array],
-  inits: Sequence[ArrayLike],
+  inits: Sequence[Any],
   window: Window,
   padding_counts: bool,
   too_large: MakeError,
@@ -187,7 +186,7 @@ def _as_tuple(result: Any) -> tuple[Array, ...]:
 
 
 def select_and_scatter(
-  select: Combine, scatter: Combine, x: Array, source: Array, init: ArrayLike, window: Window, *, adds: bool
+  select: Combine, scatter: Combine, x: Array, source: Array, init: Any, window: Window, *, adds: bool
 ) -> Array:
   """Scatters the values of `source`, one per window, to the cells that the windows select.
 

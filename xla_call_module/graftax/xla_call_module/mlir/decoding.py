@@ -249,7 +249,7 @@ class Decoder:
 _TYPED: dict[type, Any] = {int: ir.TypedInt, float: ir.TypedFloat}
 
 
-def _typed(value: Any, attr: Any) -> Any:
+def _typed(value: object, attr: Any) -> Any:
   """Returns a number of a dictionary with its type, which a custom call passes on."""
   typed = _TYPED[type(value)](value)
   typed.spelling = str(downcast(attr).type)

@@ -150,7 +150,7 @@ def _touch_op(op: Any, seen: set[Any]) -> None:
         _touch_op(inner.operation, seen)
 
 
-def _touch_text(item: Any, seen: set[Any]) -> None:
+def _touch_text(item: object, seen: set[Any]) -> None:
   if item not in seen:
     seen.add(item)
     str(item)

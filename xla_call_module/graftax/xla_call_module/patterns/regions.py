@@ -72,7 +72,7 @@ def canonical(region: ir.Region, outer: Mapping[int, Any] | None = None) -> tupl
   return (tuple(listing), returns)
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: object) -> Any:
   return ("constant", value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else None
 
 

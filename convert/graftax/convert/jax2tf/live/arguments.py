@@ -26,7 +26,7 @@ def flatten(tf: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[
   return [tf.convert_to_tensor(leaf) if _is_keras_variable(leaf) else leaf for leaf in leaves], structure
 
 
-def argument_key(tf: Any, leaf: Any) -> Any:
+def argument_key(tf: Any, leaf: object) -> Any:
   """Returns a hashable value that is the same for arguments with the same `argument_spec`.
 
   Every call computes it, so it does less than `argument_spec`, and checks nothing.
@@ -52,7 +52,7 @@ class ArgumentSpec:
   dtype: np.dtype[Any]
 
 
-def argument_spec(tf: Any, leaf: Any) -> ArgumentSpec:
+def argument_spec(tf: Any, leaf: object) -> ArgumentSpec:
   """Returns shape and dtype of an argument.
 
   Raises:
@@ -71,7 +71,7 @@ def argument_spec(tf: Any, leaf: Any) -> ArgumentSpec:
   return ArgumentSpec(aval.shape, aval.dtype)
 
 
-def as_tensor(tf: Any, leaf: Any, dtype: Any) -> Any:
+def as_tensor(tf: Any, leaf: object, dtype: Any) -> Any:
   """Returns an argument as a tensor of a TensorFlow dtype. Gradients flow from it to a tensor or variable."""
   if isinstance(leaf, tf.Tensor):
     return leaf if leaf.dtype is dtype else tf.cast(leaf, dtype)
@@ -84,15 +84,15 @@ def _is_number(dtype: Any) -> bool:
   return jax.numpy.issubdtype(dtype, np.number) or dtype == np.bool_
 
 
-def _is_keras_variable(leaf: Any) -> bool:
+def _is_keras_variable(leaf: object) -> bool:
   return type(leaf).__module__.startswith("keras.") and hasattr(leaf, "__tf_tensor__") and hasattr(leaf, "assign")
 
 
-def _is_wrapped(leaf: Any) -> bool:
+def _is_wrapped(leaf: object) -> bool:
   return isinstance(leaf, list | tuple | dict)
 
 
-def _unwrapped(leaf: Any) -> Any:
+def _unwrapped(leaf: object) -> Any:
   match leaf:
     case dict():
       return {key: _unwrapped(value) for key, value in leaf.items()}

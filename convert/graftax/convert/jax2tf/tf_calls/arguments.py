@@ -41,7 +41,7 @@ def argument_arrays(
   return [_array(tf, leaf, functools.partial(where, position)) for position, leaf in enumerate(leaves)]
 
 
-def _array(tf: Any, leaf: Any, where: Callable[[], str]) -> Any:
+def _array(tf: Any, leaf: object, where: Callable[[], str]) -> Any:
   if isinstance(leaf, tf.Tensor | tf.Variable):
     leaf = _value(tf, leaf, where)
   if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):

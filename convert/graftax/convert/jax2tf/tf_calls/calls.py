@@ -60,7 +60,7 @@ class Calls:
     leaves, structure = flatten(tf, args, kwargs)
     return tf, structure, argument_arrays(tf, leaves, self._function, args, kwargs)
 
-  def _find(self, tf: Any, structure: Any, arrays: Sequence[Any]) -> ConvertedCall:
+  def _find(self, tf: Any, structure: object, arrays: Sequence[Any]) -> ConvertedCall:
     # Symbolic dimensions are open in TensorFlow, so that functions that differ in their names share a conversion.
     specs = [tf.TensorSpec(open_shape(array), array.dtype) for array in arrays]
     key = structure, tuple((tuple(s.shape), s.dtype) for s in specs), jax.config.jax_enable_x64, current_options()

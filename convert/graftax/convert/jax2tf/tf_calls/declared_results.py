@@ -49,7 +49,7 @@ class DeclaredResults:
         )
     return DeclaredResults(tuple(leaves), structure)
 
-  def check(self, results: Sequence[Any], structure: Any, name: str) -> None:
+  def check(self, results: Sequence[Any], structure: object, name: str) -> None:
     """Raises InputError if the flat results of a call, or their structure, differ from the declaration."""
     if structure != self.structure:
       raise InputError(
