@@ -197,7 +197,7 @@ def attributes(draw: Draw, box: Box, file: Any) -> None:
   honest_h5(file)
   value = draw.pick([["a", "b"], 5.0, b"\xff", np.zeros(5000), "x" * 60_000, np.array([], "S3"), [[b"a"], [b"b"]]])
   draw.pick([file, file["layers"], file["layers/dense/vars"], file["layers/dense"]]).attrs[
-    draw.name("name", "layer_names", "weight_names")[:200].replace("\0", "")
+    draw.name("name", "layer_names", "weight_names")[:200].replace("\0", "") or "name"
   ] = value
 
 
