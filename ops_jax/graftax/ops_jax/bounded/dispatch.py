@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import jax
 
-from graftax.graphdef_ir import AttrValue, Node, OpSignature
+from graftax.graphdef_ir import AttrValue, Node, OpSignature, traits_of
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import StaticInputError
 from graftax.ops_jax._core.stages import Run
@@ -14,12 +14,6 @@ from graftax.ops_jax.bounded.rules import BoundedCall, bounded_rule
 from graftax.ops_jax.bounded.values import BoundedArray
 
 __all__ = ["CarryBounded", "carry_bounded"]
-
-# Ops whose lowering hands its inputs to functions of the graph.
-_CALLS = frozenset(
-  "PartitionedCall StatefulPartitionedCall If StatelessIf XlaIf Case StatelessCase While StatelessWhile XlaWhile "
-  "IdentityN SymbolicGradient".split()
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +74,9 @@ def carry_bounded(
   node: Node, where: str, attrs: Mapping[str, AttrValue], signature: OpSignature | None
 ) -> CarryBounded | None:
   """Returns the stage for a node with inputs, unless its lowering passes them on itself."""
-  return None if not node.inputs or node.op in _CALLS else CarryBounded(node, where, attrs, signature)
+  # A `For` counts in integers of its own, so its bounds must not have a size that depends on data.
+  passes_on = traits_of(node.op).calls not in (None, "for") or node.op == "IdentityN"
+  return None if not node.inputs or passes_on else CarryBounded(node, where, attrs, signature)
 
 
 def _cut_concrete(inputs: Sequence[Value]) -> list[Value]:
