@@ -9,6 +9,7 @@ from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import rule
 from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, reshape, select
+from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor, partial_shape
 from graftax.graphdef_ir import DType
 from graftax.xla_call_module import lax_extras
@@ -79,19 +80,32 @@ def _joined(known: Sequence[Tensor | None], rest: Sequence[Tensor]) -> list[Tens
   return [next(remaining) if value is None else value for value in known]
 
 
-def loop(b: Builder, carry: Sequence[Tensor], test: Step, step: Step) -> list[Tensor]:
+def loop(
+  b: Builder, carry: Sequence[Tensor], test: Step, step: Step, *, max_iterations: Tensor | None = None
+) -> list[Tensor]:
   """Returns the carry after steps for as long as a test holds.
+
+  The variables of the loop are those that `tf.while_loop` makes: the number of steps so far and their largest number,
+  then the carry. Converters to ONNX read the loop by these places, and allow no other use of the first two.
 
   Args:
     b: the builder.
     carry: what a step changes. Shapes and dtypes stay.
     test: returns one bool scalar for the carry.
     step: returns the next carry.
+    max_iterations: an int32 scalar, a number of steps after which the test does not hold; None if it is not known.
   """
-  body, _ = b.function("body", carry, step, returns_sizes=True)
-  condition, _ = b.function("condition", carry, test)
+
+  def counted_step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
+    count, limit, *rest = given
+    return [inner.op("AddV2", count, np.int32(1), shape=()), limit, *step(inner, rest)]
+
+  limit = b.constant(-1, np.int32) if max_iterations is None else max_iterations
+  variables = [b.constant(0, np.int32), limit, *carry]
+  body, _ = b.function("body", variables, counted_step, returns_sizes=True)
+  condition, _ = b.function("condition", variables, lambda inner, given: test(inner, given[2:]))
   symbols = b.symbol_sizes()
-  operands = [*carry, *symbols]
+  operands = [*variables, *symbols]
   found = b.op_list(
     "StatelessWhile",
     operands,
@@ -101,7 +115,7 @@ def loop(b: Builder, carry: Sequence[Tensor], test: Step, step: Step) -> list[Te
     **_LOWERED,
     output_shapes=tuple(partial_shape(operand.shape) for operand in operands),
   )
-  return found[: len(carry)]
+  return found[2 : len(variables)]
 
 
 @rule("while", folds=False)
@@ -155,7 +169,7 @@ def scan(
   num_consts, num_carry = lax_extras.scan_sizes(sizes)
   known, consts = _split_known(operands[:num_consts])
   init = list(operands[num_consts : num_consts + num_carry])
-  rows = list(operands[num_consts + num_carry :])
+  rows = [_reversed(b, row, reverse) for row in operands[num_consts + num_carry :]]
   row_specs = outs[num_carry:]
   if isinstance(length, int) and length == 0:
     return [*init, *(_zeros(b, spec) for spec in row_specs)]
@@ -167,20 +181,32 @@ def scan(
 
   def step(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
     count, fixed = given[0], given[1:num_fixed]
-    position = inner.op("Sub", inner.size(length - 1), count, shape=()) if reverse else count
-    of_step = [inner.op("GatherV2", row, position, np.int32(0), shape=row.shape[1:]) for row in fixed[len(consts) :]]
+    of_step = [inner.op("GatherV2", row, count, np.int32(0), shape=row.shape[1:]) for row in fixed[len(consts) :]]
     carry, made = given[num_fixed : num_fixed + num_carry], given[num_fixed + num_carry :]
     results = run_jaxpr(inner, jaxpr, [*_joined(known, fixed[: len(consts)]), *carry, *of_step])
     filled = [
-      inner.op("TensorListSetItem", handle, position, item, shape=())
+      inner.op("TensorListSetItem", handle, count, item, shape=())
       for handle, item in zip(made, results[num_carry:], strict=True)
     ]
     return [inner.op("AddV2", count, np.int32(1), shape=()), *fixed, *results[:num_carry], *filled]
 
   start = b.constant(0, np.int32)
-  final = loop(b, [start, *consts, *rows, *init, *lists], test, step)[num_fixed:]
+  variables = [start, *consts, *rows, *init, *lists]
+  final = loop(b, variables, test, step, max_iterations=b.size(length))[num_fixed:]
   stacked = [_stacked(b, handle, spec, length) for handle, spec in zip(final[num_carry:], row_specs, strict=True)]
-  return [*final[:num_carry], *stacked]
+  return [*final[:num_carry], *(_reversed(b, rows, reverse) for rows in stacked)]
+
+
+def _reversed(b: Builder, rows: Tensor, reverse: bool) -> Tensor:
+  """Returns rows in the opposite order, if wanted.
+
+  Converters to ONNX take the rows of a list in the order in which they are made.
+  """
+  if not reverse:
+    return rows
+  along = positions(b, rows.shape[:1], 0, np.dtype(np.int32))
+  backwards = b.op("Sub", b.size(rows.shape[0] - 1), along, shape=along.shape)
+  return b.op("GatherV2", rows, backwards, np.int32(0), shape=rows.shape)
 
 
 def _reserved(b: Builder, spec: Any, length: Dim) -> Tensor:

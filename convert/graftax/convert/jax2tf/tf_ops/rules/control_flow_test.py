@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from graftax.convert import jax2tf
+from graftax.convert import jax2tf, jax_program
 from graftax.testing.plain_ops import check_plain_ops
 
 pytestmark = pytest.mark.tensorflow
@@ -173,3 +173,27 @@ def test_custom_rules_and_calls():
     return f(x), jax.grad(lambda x: f(x).sum())(x), jax.jit(f)(x), jax.checkpoint(f)(x), lax.stop_gradient(x)
 
   check_plain_ops(function, _X)
+
+
+def test_loops_have_the_variables_that_converters_read():
+  def function(x):
+    rows = lax.scan(lambda c, row: (c + row, c), jnp.zeros(4), x, reverse=True)[1]
+    return lax.while_loop(lambda c: c.sum() < 30, lambda c: c + 1, rows)
+
+  program = jax_program(function, [jax.ShapeDtypeStruct((3, 4), np.float32)], lowering="tf_ops", gradient_order=0)
+  nodes = {node.name: node for node in program.function.nodes}
+  first = [
+    [int(nodes[ref.node].attrs["value"].numpy()) for ref in node.inputs[:2]]
+    for node in nodes.values()
+    if node.op == "StatelessWhile"
+  ]
+  assert first == [[0, 3], [0, -1]]
+  bodies = [f for f in program.library.values() if any(node.op == "TensorListSetItem" for node in f.nodes)]
+  for body in bodies:  # the count is that of the rows, also backwards
+    items = [node for node in body.nodes if node.op == "TensorListSetItem"]
+    assert [item.inputs[1].node for item in items] == [body.parameters[2].name]
+    # The first variable is only counted, and the second returned as it is.
+    assert [sum(ref.node == p.name for node in body.nodes for ref in node.inputs) for p in body.parameters[:2]] == [
+      1,
+      1,
+    ]
