@@ -85,11 +85,13 @@ def signature_function(name: str, program: Program, function_name: str) -> Signa
     "call", inner, [*(TensorRef(f"input_{i}") for i in by_position), *(TensorRef(p.name) for p in captures)]
   )
   index = {key: i for i, key in enumerate(flat_outputs)}
-  results = [
-    Result(f"output_{i}", TensorRef("call", index[key]), flat_outputs[key].dtype)
+  # TF.js reads only the first output of a node as a result, so each result has a node of its own.
+  copies = [
+    Node(f"result_{i}", "Identity", (TensorRef("call", index[key]),), attrs={"T": flat_outputs[key].dtype})
     for i, key in enumerate(sorted(flat_outputs))
   ]
-  function = Function(function_name, (*parameters, *captures), tuple(results), (call,), is_stateful=True)
+  results = [Result(f"output_{i}", TensorRef(copy.name), copy.attrs["T"]) for i, copy in enumerate(copies)]
+  function = Function(function_name, (*parameters, *captures), tuple(results), (call, *copies), is_stateful=True)
   return SignatureFunction(
     name, function, program, {key: flat_inputs[key] for key in ordered}, dict(sorted(flat_outputs.items())), defaults
   )
