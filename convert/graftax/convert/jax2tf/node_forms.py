@@ -97,20 +97,21 @@ def _called(
 
 @dataclasses.dataclass(frozen=True)
 class PlainOps:
-  """Plain TensorFlow ops."""
+  """Plain TensorFlow ops; `consumer` is the converter that will read them, or None for TensorFlow."""
 
+  consumer: str | None = None
   differentiates_itself = True
 
   def description(self, traced: TracedFunction) -> str:
     from graftax.convert.jax2tf.tf_ops.plain_ops import description
 
-    return description(traced)
+    return description(traced) + (self.consumer or "")
 
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     from graftax.convert.jax2tf.tf_ops.plain_ops import plain_ops
 
     before, given = _through_bytes(operands, traced.inputs, "operand_bytes")
-    body = plain_ops(traced, given, prefix)
+    body = plain_ops(traced, given, prefix, self.consumer)
     after, results = _through_bytes(body.results, traced.outputs, "result_bytes")
     return dataclasses.replace(body, nodes=(*before, *body.nodes, *after), results=results)
 
@@ -160,8 +161,16 @@ def node_form(
     return StableHlo(target, platforms, tuple(disabled_checks))
   if lowering != "tf_ops":
     raise ConversionError(f"lowering={lowering!r}; expected 'stablehlo' or 'tf_ops'.")
+  from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS
+
+  consumer = target if isinstance(target, str) and target in CONSUMERS else None
+  if consumer is not None:
+    target = None
   given = {"target": target, "platforms": platforms, "disabled_checks": tuple(disabled_checks) or None}
   unused = [name for name, value in given.items() if value is not None]
   if unused:
-    raise ConversionError(f"lowering='tf_ops' makes no StableHLO, so {' and '.join(unused)} would have no effect.")
-  return PlainOps()
+    raise ConversionError(
+      f"lowering='tf_ops' makes no StableHLO, so {' and '.join(unused)} would have no effect, except "
+      f"{' or '.join(f'target={name!r}' for name in CONSUMERS)}."
+    )
+  return PlainOps(consumer)

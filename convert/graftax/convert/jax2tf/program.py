@@ -57,17 +57,19 @@ def jax_program(
       TensorFlow raises an error with JAX's message where it tries.
     with_gradient: if it is false, TensorFlow raises an error if the program is differentiated.
     forward_mode: whether TensorFlow's forward mode works, too; it needs one more order.
-    target: the TensorFlow that will run the program, see `Target.of`.
+    target: the TensorFlow that will run the program, see `Target.of`. With `lowering="tf_ops"`, "onnx", "tflite" or
+      "tfjs" if a converter to one of these will read it: ops that it does not have are replaced or refused.
     platforms: "cpu", "cuda", "rocm", "tpu"; None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s.
     lowering: "stablehlo" for an XlaCallModule node; "tf_ops" for plain TensorFlow ops, which TF.js, ONNX converters and
-      builds of TensorFlow without XLA run. It has no `target`, `platforms` and `disabled_checks`. Beyond
+      builds of TensorFlow without XLA run. It has no `platforms` and `disabled_checks`. Beyond
       `gradient_order`, TensorFlow differentiates plain ops by itself; rules of `jax.custom_vjp` do not hold there.
 
   Raises:
     ConversionError: the arguments do not fit the function, one is not an array, TensorFlow does not
       have a dtype, `gradient_order` is negative, or a platform is not known.
-    UnsupportedPrimitiveError: some operations have no form in plain TensorFlow ops; the message lists all of them.
+    UnsupportedPrimitiveError: some operations have no form in plain TensorFlow ops, or in those of the target; the
+      message lists all of them.
     VersionError: the target is not known, or too old for an op of the function.
     UnsupportedModuleError: the function has side effects or communicates between devices.
 

@@ -70,7 +70,7 @@ def rewrite_graph(
     ConversionError: a node cannot be rewritten; the message names it, and the cause is the error of its module.
   """
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
-  functions = PlainFunctions(graph.library, limits)
+  functions = PlainFunctions(graph.library, limits, consumer.name)
   counts: collections.Counter[str] = collections.Counter()
   for where, node in list(call_module_nodes(graph)):
     try:

@@ -7,6 +7,7 @@ import jax
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.program import jax_program
+from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS
 from graftax.graphdef_ir import DType, Limits, function_to_proto, schema
 
 __all__ = ["PlainFunctions"]
@@ -17,7 +18,8 @@ _CALL = "PartitionedCall"
 class PlainFunctions:
   """The functions of plain ops that were made for one graph, which replace its modules."""
 
-  def __init__(self, library: schema.FunctionDefLibrary, limits: Limits | None = None):
+  def __init__(self, library: schema.FunctionDefLibrary, limits: Limits | None = None, consumer: str | None = None):
+    self._consumer = consumer if consumer in CONSUMERS else None
     self._library = library
     self._limits = limits
     self._names = {function.signature.name for function in library.function}
@@ -59,7 +61,12 @@ class PlainFunctions:
     lifted = lift(module, check_platform=False, gradient="primal", x64="enable", limits=limits)
     with jax.enable_x64(True):
       program = jax_program(
-        lambda *args: lifted(*args), open_arguments(module), name=_name(node), gradient_order=0, lowering="tf_ops"
+        lambda *args: lifted(*args),
+        open_arguments(module),
+        name=_name(node),
+        gradient_order=0,
+        lowering="tf_ops",
+        target=self._consumer,
       )
     functions = {**program.library, program.function.name: program.function}
     renamed = {name: self._unused_name(name) for name in functions}

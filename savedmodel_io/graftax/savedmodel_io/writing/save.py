@@ -66,10 +66,11 @@ def save(
     gradient_order: how often TensorFlow can differentiate the functions. Beyond that it raises a LookupError.
     forward_mode: whether `tf.autodiff.ForwardAccumulator` works, too, which needs one more order.
     target: the TensorFlow that will load the model, such as `"tensorflow-2.16"`; by default the one that is installed.
+      With `lowering="tf_ops"`, "onnx", "tflite" or "tfjs" for models that converters to these will read.
     platforms: where the functions can run: "cpu", "cuda", "rocm", "tpu". None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s.
     lowering: "stablehlo" for XlaCallModule nodes; "tf_ops" for plain TensorFlow ops, which TF.js, ONNX converters and
-      builds of TensorFlow without XLA run. Plain ops have no `target`, `platforms` and `disabled_checks`; see
+      builds of TensorFlow without XLA run. Plain ops have no `platforms` and `disabled_checks`; see
       `jax_program`.
     regularization_losses: functions of `params` that return a scalar.
     assets: files to copy, or file name -> file.

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graftax.convert.jax2tf.tf_ops.consumers import missing_ops
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
@@ -43,10 +44,12 @@ class Library:
     prefix: the beginning of their names.
     functions: the functions by name.
     refusals: the equations that have no form in TensorFlow ops.
+    consumer: the converter that will read the nodes, one of `CONSUMERS`; None for TensorFlow.
   """
 
   prefix: str
   refusals: Refusals
+  consumer: str | None = None
   functions: dict[str, Function] = dataclasses.field(default_factory=dict)
 
   def unique_name(self, kind: str) -> str:
@@ -83,12 +86,14 @@ class Builder:
       attrs: attributes. Those that follow from the inputs (dtypes and lengths of lists) are filled in.
 
     Raises:
-      Unsupported: TensorFlow has no CPU kernel for the dtype.
+      Unsupported: TensorFlow has no CPU kernel for the dtype, or the consumer does not have the op.
     """
     return self.op_list(op, *inputs, shapes=[shape], **attrs)[0]
 
   def op_list(self, op: str, *inputs: Input, shapes: Sequence[Shape], **attrs: AttrValue) -> list[Tensor]:
     """Returns all outputs of a new node; see `op`."""
+    if self.lacks(op):
+      raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op}")
     signature = op_signature(op)
     refs: list[TensorRef] = []
     for argument, given in zip(signature.inputs, inputs, strict=True):
@@ -111,6 +116,11 @@ class Builder:
       Tensor(tuple(shape), dtype, TensorRef(name, i))
       for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
     ]
+
+  def lacks(self, *ops: str) -> bool:
+    """Returns whether the consumer does not have one of the ops, so that others must do."""
+    consumer = self.library.consumer
+    return consumer is not None and not missing_ops(consumer).isdisjoint(ops)
 
   def constant(self, value: Any, dtype: Any = None) -> Tensor:
     """Returns a known value as a tensor; its node is added if another node reads it."""

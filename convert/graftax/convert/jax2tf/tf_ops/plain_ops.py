@@ -24,19 +24,21 @@ def description(traced: TracedFunction) -> str:
   return "\n".join([str(traced.jaxpr), str(traced.enable_x64), *consts])
 
 
-def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
+def plain_ops(traced: TracedFunction, operands: Sequence[TensorRef], prefix: str, consumer: str | None = None) -> Body:
   """Returns nodes that compute a traced function of tensors.
 
   Args:
     traced: the function.
     operands: the tensors for its inputs.
     prefix: the beginning of the names of functions in the library, which branches and loops become.
+    consumer: the converter that will read the nodes; see `Library`.
 
   Raises:
-    UnsupportedPrimitiveError: some operations have no form in TensorFlow ops; the message lists all of them.
+    UnsupportedPrimitiveError: some operations have no form in TensorFlow ops, or in those of the consumer; the
+      message lists all of them.
   """
   refusals = Refusals()
-  b = Builder(Library(prefix, refusals))
+  b = Builder(Library(prefix, refusals, consumer))
   tensors = [Tensor(spec.shape, spec.dtype, ref) for spec, ref in zip(traced.inputs, operands, strict=True)]
   _add_symbols(b, tensors)
   with jax.enable_x64(traced.enable_x64):

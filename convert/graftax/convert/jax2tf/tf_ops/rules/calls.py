@@ -9,6 +9,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr, run_open_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._error_functions import exp_of_negative_square
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
 
@@ -69,7 +70,25 @@ def call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
 )
 def custom_jvp_call(b: Builder, *operands: Tensor, call_jaxpr: Any) -> list[Tensor]:
   """Returns the results of a function with a custom JVP rule, which JAX has applied if this is a derivative."""
+  if b.lacks("Bitcast", "BitwiseAnd") and _is_exp_of_negative_square(call_jaxpr):
+    return [exp_of_negative_square(b, operands[0])]
   return _run(b, call_jaxpr, operands)
+
+
+def _is_exp_of_negative_square(call_jaxpr: Any) -> bool:
+  """Returns whether a function is the one of the derivative of `erfc` in JAX 0.12, which reads the bits of float32."""
+  jaxpr = call_jaxpr.jaxpr
+  name = str(getattr(jaxpr.debug_info, "func_src_info", "")).partition(" ")[0]
+  return (
+    name == "exp_neg_sq"
+    and jaxpr.invars[0].aval.dtype == np.float32
+    and [equation.primitive.name for equation in jaxpr.eqns] == _EXP_OF_NEGATIVE_SQUARE
+  )
+
+
+_EXP_OF_NEGATIVE_SQUARE = (
+  "abs min bitcast_convert_type and bitcast_convert_type sub mul add mul neg exp neg polynomial mul mul add"
+).split()
 
 
 @rule(

@@ -1,9 +1,11 @@
 """Running sums, products and extremes."""
 
+from typing import Any
+
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import (
   at_least_float32,
   cast,
@@ -24,6 +26,8 @@ from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 def _running(primitive: str, op: str) -> None:
   @rule(primitive)
   def running(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
+    if b.lacks(op):
+      return _doubling(b, "Mul", x, axis, reverse, 1)
     wide = at_least_float32(b, x)  # TensorFlow's kernels for 16 bits also accumulate in 16 bits
     return cast(b, b.op(op, wide, np.int32(axis), shape=x.shape, reverse=reverse), x.dtype)
 
@@ -55,11 +59,18 @@ def cummin(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
 
 
 def _extreme(b: Builder, op: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
-  """Returns running extremes. After step `n`, each element is the extreme of `2**n` elements up to it."""
+  """Returns running extremes."""
   size = x.shape[axis]
   if not isinstance(size, int):
     return _extreme_in_a_loop(b, op, x, axis, reverse)
-  neutral = lowest(x.dtype) if op == "Maximum" else highest(x.dtype)
+  return _doubling(b, op, x, axis, reverse, lowest(x.dtype) if op == "Maximum" else highest(x.dtype))
+
+
+def _doubling(b: Builder, op: str, x: Tensor, axis: int, reverse: bool, neutral: Any) -> Tensor:
+  """Returns running results of an op. After step `n`, each element is that of `2**n` elements up to it."""
+  size = x.shape[axis]
+  if not isinstance(size, int):
+    raise Unsupported(f"running products along an axis of unknown size for {b.library.consumer}")
   distance = 1
   while distance < size:
     starts, ends = [0] * x.rank, list(x.shape)

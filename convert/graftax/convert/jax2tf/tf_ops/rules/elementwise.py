@@ -8,6 +8,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules import _error_functions as error_functions
 from graftax.convert.jax2tf.tf_ops.rules._common import (
   at_least_float32,
   binary,
@@ -34,14 +35,11 @@ _UNARY = {
   "ceil": "Ceil",
   "cos": "Cos",
   "cosh": "Cosh",
-  "erfc": "Erfc",
   "exp": "Exp",
-  "expm1": "Expm1",
   "floor": "Floor",
   "is_finite": "IsFinite",
   "lgamma": "Lgamma",
   "log": "Log",
-  "log1p": "Log1p",
   "logistic": "Sigmoid",
   "rsqrt": "Rsqrt",
   "sin": "Sin",
@@ -206,10 +204,55 @@ def cbrt(b: Builder, x: Tensor) -> Tensor:
 @rule("erf")
 def erf(b: Builder, x: Tensor) -> Tensor:
   """Returns the error function."""
+  if b.lacks("Erf") and x.dtype != np.float64:
+    return cast(b, error_functions.erf(b, at_least_float32(b, x)), x.dtype)
   if x.dtype == np.float64:
     # TensorFlow's kernel returns NaN for infinity. From 6 on the result is 1.
     x = b.op("Minimum", b.op("Maximum", x, full(b, x, -6), shape=x.shape), full(b, x, 6), shape=x.shape)
   return through(b, "Erf", [x])
+
+
+@rule("erfc")
+def erfc(b: Builder, x: Tensor) -> Tensor:
+  """Returns one minus the error function."""
+  if b.lacks("Erfc") and x.dtype != np.float64:
+    return cast(b, error_functions.erfc(b, at_least_float32(b, x)), x.dtype)
+  return through(b, "Erfc", [x])
+
+
+@rule("expm1")
+def expm1(b: Builder, x: Tensor) -> Tensor:
+  """Returns the exponential minus one."""
+  if not b.lacks("Expm1"):
+    return through(b, "Expm1", [x])
+  wide = at_least_float32(b, x)
+  # The errors of `u - 1` and `log(u)` are those of the same rounded `u`, so they cancel out.
+  u = b.op("Exp", wide, shape=x.shape)
+  less = b.op("Sub", u, full(b, u, 1), shape=x.shape)
+  near = b.op("LessEqual", b.op("Abs", wide, shape=x.shape), full(b, u, 1), shape=x.shape)
+  exact = b.op("LogicalAnd", near, compare(b, "NotEqual", u, 1), shape=x.shape)
+  logarithm = b.op("Log", select(b, exact, u, full(b, u, 2), x.shape), shape=x.shape)
+  found = b.op("Mul", less, b.op("RealDiv", wide, logarithm, shape=x.shape), shape=x.shape)
+  rest = select(b, near, wide, less, x.shape)
+  return cast(b, select(b, exact, found, rest, x.shape), x.dtype)
+
+
+@rule("log1p")
+def log1p(b: Builder, x: Tensor) -> Tensor:
+  """Returns the logarithm of one plus `x`."""
+  if not b.lacks("Log1p"):
+    return through(b, "Log1p", [x])
+  wide = at_least_float32(b, x)
+  # The errors of `log(u)` and `u - 1` are those of the same rounded `u`, so they cancel out.
+  u = b.op("AddV2", wide, full(b, wide, 1), shape=x.shape)
+  less = b.op("Sub", u, full(b, u, 1), shape=x.shape)
+  near = b.op("LessEqual", b.op("Abs", wide, shape=x.shape), full(b, u, 1), shape=x.shape)
+  exact = b.op("LogicalAnd", near, compare(b, "NotEqual", u, 1), shape=x.shape)
+  logarithm = b.op("Log", u, shape=x.shape)
+  ratio = b.op("RealDiv", wide, select(b, exact, less, full(b, u, 1), x.shape), shape=x.shape)
+  found = b.op("Mul", logarithm, ratio, shape=x.shape)
+  rest = select(b, compare(b, "Equal", u, 1), wide, logarithm, x.shape)
+  return cast(b, select(b, exact, found, rest, x.shape), x.dtype)
 
 
 @rule("erf_inv")

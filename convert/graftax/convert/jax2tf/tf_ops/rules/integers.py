@@ -34,14 +34,26 @@ def rem(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   shape = joint_shape(x, y)
   if x.is_float:
     wide = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+    if b.lacks("TruncateMod"):
+      return cast(b, _float_remainder(b, cast(b, x, wide), cast(b, y, wide)), x.dtype)
     return cast(b, b.op("TruncateMod", cast(b, x, wide), cast(b, y, wide), shape=shape), x.dtype)
   divisor = _safe_divisor(b, x, y)
-  if x.dtype in (np.int32, np.int64):
+  if x.dtype in (np.int32, np.int64) and not b.lacks("TruncateMod"):
     found = b.op("TruncateMod", x, divisor, shape=shape)
   else:
     quotient = b.op("TruncateDiv", x, divisor, shape=shape)
     found = b.op("Sub", x, b.op("Mul", quotient, divisor, shape=shape), shape=shape)
   return found if _is_nonzero(y) else select(b, compare(b, "Equal", y, 0), x, found, shape)
+
+
+def _float_remainder(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the remainder by FloorMod, which rounds other than TruncateMod only if the signs differ."""
+  shape = joint_shape(x, y)
+  is_negative = compare(b, "Less", x, 0)
+  # Unlike Abs this keeps the sign of zero.
+  size = select(b, is_negative, b.op("Neg", x, shape=x.shape), x, x.shape)
+  found = b.op("FloorMod", size, b.op("Abs", y, shape=y.shape), shape=shape)
+  return select(b, is_negative, b.op("Neg", found, shape=shape), found, shape)
 
 
 def _safe_divisor(b: Builder, x: Tensor, y: Tensor) -> Tensor:
@@ -156,4 +168,6 @@ def bitcast(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
     return x
   if x.value is not None:
     return b.constant(x.value.view(dtype))
+  if b.lacks("Bitcast") and x.is_integer and dtype.kind in "iu":
+    return cast(b, x, dtype)  # integers wrap around
   return b.op("Bitcast", x, shape=x.shape, type=DType.from_numpy(dtype))

@@ -160,6 +160,10 @@ def _added(b: Builder, op: str, x: Tensor, starts: Tensor, updates: Tensor, numb
   rows = _rows(b, x, starts, updates, numbers, mode)
   if x.dtype == np.bool_:
     raise Unsupported("sums of bools")
+  if b.lacks("ScatterNd"):
+    changes = b.op("Neg", rows.updates, shape=rows.updates.shape) if op == "Sub" else rows.updates
+    operand = rows.with_dropped(b)
+    return rows.restored(b, b.op("TensorScatterAdd", operand, rows.positions, changes, shape=operand.shape))
   sums = b.op("ScatterNd", rows.positions, rows.updates, b.shape(rows.padded_shape), shape=rows.padded_shape)
   return b.op(op, x, rows.restored(b, sums), shape=x.shape)
 

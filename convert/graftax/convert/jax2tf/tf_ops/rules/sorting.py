@@ -6,7 +6,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, full, highest, is_nan, select, transpose
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, compare, full, highest, is_nan, select, transpose
 from graftax.convert.jax2tf.tf_ops.rules.comparisons import total_order
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
@@ -78,11 +78,31 @@ def approx_top_k(
 def _largest(b: Builder, x: Tensor, k: int, axis: int) -> list[Tensor]:
   moved = _axis_last(b, x, axis)
   key = cast(b, moved, np.int32) if moved.dtype == np.bool_ else moved
-  key = total_order(b, key) if key.is_float else key
   shape = (*key.shape[:-1], k)
+  if key.is_float and b.lacks("Bitcast", "BitwiseXor"):
+    where = _largest_floats(b, key, k)
+    return [_axis_back(b, result, axis) for result in (_permuted(b, moved, where), where)]
+  key = total_order(b, key) if key.is_float else key
   where = b.op_list("TopKV2", key, np.int32(k), shapes=[shape, shape])[1]
   found = [_permuted(b, moved, where), where]
   return [_axis_back(b, result, axis) for result in found]
+
+
+def _largest_floats(b: Builder, key: Tensor, k: int) -> Tensor:
+  """Returns the positions of the largest elements without reading bits, so that all NaN are the largest.
+
+  Elements are sorted by what decides between those that are equal as floats, and then by their values.
+  """
+  nans = is_nan(b, key)
+  is_zero = compare(b, "Equal", key, 0)
+  divisor = select(b, is_zero, key, full(b, key, 1), key.shape)
+  below = b.op("Less", b.op("RealDiv", full(b, key, 1), divisor, shape=key.shape), full(b, key, 0), shape=key.shape)
+  # NaN before infinity, and zero before minus zero.
+  order = _order(b, b.op("Sub", cast(b, nans, np.int32), cast(b, below, np.int32), shape=key.shape), None)
+  numbers = select(b, nans, full(b, key, np.inf), key, key.shape)
+  shape = (*key.shape[:-1], k)
+  found = b.op_list("TopKV2", _permuted(b, numbers, order), np.int32(k), shapes=[shape, shape])[1]
+  return _permuted(b, order, found)
 
 
 def _axis_last(b: Builder, x: Tensor, axis: int) -> Tensor:

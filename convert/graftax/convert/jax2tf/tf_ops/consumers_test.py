@@ -1,0 +1,85 @@
+"""Plain ops for converters that lack some of TensorFlow's ops, computed in JAX and compared with the functions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
+from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS, missing_ops
+
+_LINE = np.concatenate([np.linspace(-9, 9, 721, dtype=np.float32), np.float32([1e-6, -1e-6, np.inf, -np.inf, np.nan])])
+
+
+def _program(function, args, consumer):
+  specs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in args]
+  return jax_program(function, specs, lowering="tf_ops", target=consumer, gradient_order=0)
+
+
+def _results(function, args, consumer):
+  program = _program(function, args, consumer)
+  nodes = [node.op for f in (program.function, *program.library.values()) for node in f.nodes]
+  assert missing_ops(consumer).isdisjoint(nodes)
+  fn, params = convert_program(program)
+  return [np.asarray(x) for x in jax.tree.leaves(fn(params, *args))]
+
+
+def _check(function, *args, consumers=CONSUMERS, rtol=2e-6, atol=0.0):
+  expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*args))]
+  for consumer in consumers:
+    for ours, theirs in zip(_results(function, args, consumer), expected, strict=True):
+      assert ours.dtype == theirs.dtype
+      np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=consumer)
+      assert theirs.dtype.kind != "f" or np.array_equal(np.signbit(ours[theirs == 0]), np.signbit(theirs[theirs == 0]))
+
+
+def test_error_functions_keep_the_relative_error_in_the_tail():
+  special = pytest.importorskip("scipy.special")
+  normal = _LINE[~(_LINE > 9.1)]  # beyond, the result is subnormal
+  for consumer in CONSUMERS:
+    erf, erfc = _results(lambda x: (lax.erf(x), lax.erfc(x)), [normal], consumer)
+    np.testing.assert_allclose(erfc, special.erfc(normal.astype(np.float64)), rtol=1e-6)  # measured 4e-7
+    np.testing.assert_allclose(erf, special.erf(normal.astype(np.float64)), rtol=1e-6, atol=1e-12)
+
+
+def test_gradients_of_exact_gelu():
+  _check(jax.grad(lambda x: jax.nn.gelu(x, approximate=False).sum()), _LINE[:721], rtol=2e-5, atol=1e-7)
+
+
+def test_expm1_and_log1p_are_exact_near_zero():
+  x = np.float32([0.0, -0.0, 1e-8, -1e-8, 3e-4, -3e-4, 0.4, -0.9, 1.5, -30.0, 200.0, np.inf, -np.inf, np.nan])
+  _check(jnp.expm1, x)
+  _check(jnp.log1p, np.where(x == -np.inf, np.float32(-1), np.maximum(x, -1)))
+
+
+def test_remainders():
+  x = np.float32([-7.5, 7.5, -4, 0.0, -0.0, 1e9, np.inf, 3, 3, np.nan, -2])
+  y = np.float32([2, -2, 2, 3, 3, 7, 2, np.inf, 0, 1, -np.inf])
+  _check(lambda x, y: (lax.rem(x, y), jnp.mod(x, y)), x, y)
+  least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+  m = np.int32([-7, 7, -7, least, least, most, 5, -5, 0])
+  n = np.int32([2, -2, -2, -1, 3, 10, 0, 0, 4])
+  _check(lax.rem, m, n, consumers=["onnx", "tflite"])
+
+
+def test_the_largest_floats():
+  x = np.float32([[1, np.nan, np.inf, 0, -0.0, 7, np.inf], [-0.0, 0.0, -np.inf, -1, np.nan, -0.0, 0.0]])
+  _check(lambda x: (lax.top_k(x, 3), lax.top_k(x, 7)), x)
+
+
+def test_running_products_and_scattered_sums():
+  x = np.linspace(-2, 2, 15, dtype=np.float32).reshape(3, 5)
+  at = np.int32([0, 2, 0, 7])
+  _check(lambda x: (jnp.cumprod(x, 1), lax.cumprod(x, 0, reverse=True)), x)
+  _check(lambda x, at: (jnp.asarray(x).at[at].add(2.0), jnp.asarray(x).at[at].subtract(x[at])), x, at)
+
+
+def test_what_a_consumer_lacks_is_named():
+  with pytest.raises(UnsupportedPrimitiveError, match="the converter to onnx does not read the op Lgamma"):
+    _program(lax.lgamma, [_LINE], "onnx")
+
+
+def test_a_target_other_than_a_consumer_is_an_error():
+  with pytest.raises(ConversionError, match="target would have no effect, except target='onnx'"):
+    _program(lax.sin, [_LINE], "tensorflow-2.16")
