@@ -4,7 +4,7 @@ from graftax.convert.host_parts.boundary import host_boundary
 from graftax.convert.planning.preflight import Preflight, check_files, preflight
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Limits
-from graftax.ops_jax import UnsupportedOpError, reason_without_lowering
+from graftax.ops_jax import MissingOp, UnsupportedOpError, reason_without_lowering
 
 __all__ = ["check_program"]
 
@@ -27,8 +27,25 @@ def check_program(
   check_files(found.program, found.unavailable)
   if found.unsupported_ops or found.unavailable:
     boundary = host_boundary(found.program, found.unsupported_ops)
-    raise UnsupportedOpError(_message(found, boundary))
+    raise UnsupportedOpError(_message(found, boundary), ops=_missing(found, boundary))
   return found
+
+
+def _missing(found: Preflight, boundary: tuple[str, ...]) -> list[MissingOp]:
+  """Returns what the message lists, as data."""
+  if boundary:
+    remedy = (
+      f"SavedModel.split, graftax.convert.split_program, or {found.program.part_code}, inputs={list(boundary)!r})"
+    )
+  else:
+    remedy = "@graftax.ops_jax.register(op), or convert a part of the graph that does not need it"
+  ops = []
+  for op, places in found.unsupported_ops.items():
+    reason = found.not_compiled.get(op) or reason_without_lowering(op) or ""
+    ops.append(MissingOp(op, tuple(places), reason, remedy))
+  return ops + [
+    MissingOp(what, tuple(places), "JAX cannot hold it", remedy) for what, places in found.unavailable.items()
+  ]
 
 
 def _message(found: Preflight, boundary: tuple[str, ...]) -> str:

@@ -10,6 +10,8 @@ file that is not its own; also a `ValueError`) and `UnreadableFileError` (also a
     (True, True)
 """
 
+from graftax.graphdef_ir._error_root import GraftaxError
+
 __all__ = [
   "ArityError",
   "AttributeValueError",
@@ -40,10 +42,6 @@ __all__ = [
   "UnsupportedError",
   "UnsupportedFunctionError",
 ]
-
-
-class GraftaxError(Exception):
-  """Root of all errors that graftax raises on purpose."""
 
 
 class LibraryNotFoundError(GraftaxError, ImportError):

@@ -7,6 +7,7 @@ from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, Pure
 from graftax.ops_jax._core.errors import (
   InvalidInputError,
   MissingBoundError,
+  MissingOp,
   RegistrationError,
   SizeBoundError,
   StaticInputError,
@@ -66,6 +67,7 @@ __all__ = [
   "Lowering",
   "LoweringOptions",
   "MissingBoundError",
+  "MissingOp",
   "PureFunction",
   "RegistrationError",
   "SizeBoundError",

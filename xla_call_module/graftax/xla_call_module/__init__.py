@@ -4,6 +4,7 @@ module = Module.from_exported(exported)     # or from_bytes, from_text, from_hlo
 function = lift(module)                     # flat arrays in, tuple of arrays out
 """
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from graftax.xla_call_module import _lazy
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
     CustomCallError,
     DecodeError,
     DerivativeError,
+    GraftaxError,
     GuardError,
+    LiftError,
     LimitExceededError,
     PlatformError,
     RefinementError,
     ShapeAssertionError,
     StableHloError,
     UnsupportedModuleError,
-    UnsupportedOpError,
     VersionError,
     X64Error,
   )
@@ -48,8 +50,10 @@ __all__ = [
   "Embedded",
   "Explanation",
   "GradientDifference",
+  "GraftaxError",
   "GuardError",
   "Leaf",
+  "LiftError",
   "Lifted",
   "LimitExceededError",
   "Limits",
@@ -66,7 +70,6 @@ __all__ = [
   "Structured",
   "Tree",
   "UnsupportedModuleError",
-  "UnsupportedOpError",
   "VersionError",
   "X64Error",
   "call",
@@ -99,6 +102,13 @@ _HOMES = (
 
 def __getattr__(name: str) -> Any:
   # Imported on first use, so that importing `lax_extras` does not import the rest of the package (about 0.3 s).
+  if name == "UnsupportedOpError":
+    warnings.warn(
+      "graftax.xla_call_module.UnsupportedOpError is LiftError; graftax 0.2 no longer has the old name.",
+      DeprecationWarning,
+      stacklevel=2,
+    )
+    name = "LiftError"
   return _lazy.find(name, globals(), _HOMES)
 
 

@@ -93,9 +93,9 @@ class Context:
     key = (kind, op.name, op.location, ffi_target)
     self.records.setdefault(key, Record(kind, op.name, op.location, note, ffi_target))
 
-  def unsupported(self, op: Op, reason: str, *, embeds: bool = True) -> errors.UnsupportedOpError:
+  def unsupported(self, op: Op, reason: str, *, embeds: bool = True) -> errors.LiftError:
     """Returns the error to raise for an op that does not lift; `embeds` states whether `embed` would run it."""
-    return errors.UnsupportedOpError(
+    return errors.LiftError(
       f"{op.place} does not lift: {reason} Register a lowering with graftax.xla_call_module.register"
       + (", or run the module through embed() instead." if embeds else "."),
       op=op.name,
@@ -103,7 +103,7 @@ class Context:
       reason=reason,
     )
 
-  def does_not_know(self, op: Op, attributes: Sequence[str]) -> errors.UnsupportedOpError:
+  def does_not_know(self, op: Op, attributes: Sequence[str]) -> errors.LiftError:
     """Returns the error to raise for an op with attributes that its lowering does not declare."""
     listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in attributes)
     return self.unsupported(op, f"its lowering does not support {listed}, which may change the result.")

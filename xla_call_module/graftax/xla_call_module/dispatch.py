@@ -65,7 +65,7 @@ class _Fallback:
     self.module, self.first, self.options = module, first, options
     self.obstacles: dict[tuple[str, str, str], Obstacle] = {}
 
-  def __call__(self, op: ir.Op, error: errors.UnsupportedOpError, environment: dict[int, Any]) -> Any:
+  def __call__(self, op: ir.Op, error: errors.LiftError, environment: dict[int, Any]) -> Any:
     if self.first is not None:
       try:
         return self.first(op, error, environment)

@@ -251,7 +251,7 @@ def embed_op(
   """Runs one op of a module as an opaque operation on values of the environment and returns its results.
 
   Raises:
-    UnsupportedOpError: the op has no results or results of unsupported types, or it was inlined or rewritten.
+    LiftError: the op has no results or results of unsupported types, or it was inlined or rewritten.
   """
   if not op.results or not all(isinstance(kind, ir.TensorType) and kind.is_static for kind in op.types):
     raise _not_alone(op, f"its results are of types ({', '.join(map(str, op.types))}); expected static tensors")
@@ -265,6 +265,6 @@ def embed_op(
   return list(_embed_p.bind(*(jnp.asarray(environment[number]) for number in reads), embedded=embedded, platform=None))
 
 
-def _not_alone(op: ir.Op, why: str) -> errors.UnsupportedOpError:
+def _not_alone(op: ir.Op, why: str) -> errors.LiftError:
   message = f"{op.place} cannot be embedded alone: {why}."
-  return errors.UnsupportedOpError(message, op=op.name, location=op.location)
+  return errors.LiftError(message, op=op.name, location=op.location)

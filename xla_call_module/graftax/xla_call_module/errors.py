@@ -1,24 +1,30 @@
-"""The errors of this package. Each derives from `StableHloError` and from the built-in class that fits its cause."""
+"""The errors of this package. Each derives from `StableHloError` and from the built-in class that fits its cause.
+
+`StableHloError` is a `GraftaxError`, as are the errors of all other packages.
+"""
+
+from graftax.xla_call_module._error_root import GraftaxError
 
 __all__ = [
   "ArgumentError",
   "CustomCallError",
   "DecodeError",
   "DerivativeError",
+  "GraftaxError",
   "GuardError",
+  "LiftError",
   "LimitExceededError",
   "PlatformError",
   "RefinementError",
   "ShapeAssertionError",
   "StableHloError",
   "UnsupportedModuleError",
-  "UnsupportedOpError",
   "VersionError",
   "X64Error",
 ]
 
 
-class StableHloError(Exception):
+class StableHloError(GraftaxError):
   """Base class of all errors that this package raises intentionally."""
 
 
@@ -52,7 +58,7 @@ class UnsupportedModuleError(StableHloError, NotImplementedError):
   """A valid module uses a feature that has no counterpart in JAX."""
 
 
-class UnsupportedOpError(UnsupportedModuleError):
+class LiftError(UnsupportedModuleError):
   """An op of a valid module does not lift; see the attributes `op`, `location` and `reason`."""
 
   def __init__(self, message: str, *, op: str = "", location: str = "", reason: str = ""):
@@ -62,7 +68,7 @@ class UnsupportedOpError(UnsupportedModuleError):
     self.reason = reason
 
 
-class CustomCallError(UnsupportedOpError, ValueError):
+class CustomCallError(LiftError, ValueError):
   """A custom call has a target without a rule, or types and settings that the target does not accept; see `target`."""
 
   def __init__(self, message: str, *, target: str = "", op: str = "", location: str = "", reason: str = ""):

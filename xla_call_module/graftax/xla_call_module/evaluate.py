@@ -58,7 +58,7 @@ def run_ops(context: Context, ops: Sequence[ir.Op], environment: Environment) ->
         environment[op.results[0]] = folded
         continue
       result = _lowered(context, op, rule, operands, environment)
-    except errors.UnsupportedOpError as error:
+    except errors.LiftError as error:
       if context.options.on_unsupported is None:
         raise
       scope = {number: values.materialize(value) for number, value in environment.items()}
@@ -174,9 +174,9 @@ def _is_of_module(error: Exception, rule: registry.Rule | None, op: ir.Op, conte
   return inner is not None and inner.function.__module__.startswith(__package__ or "")
 
 
-def _malformed(op: ir.Op, error: Exception) -> errors.UnsupportedOpError:
+def _malformed(op: ir.Op, error: Exception) -> errors.LiftError:
   reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-  return errors.UnsupportedOpError(
+  return errors.LiftError(
     f"{op.place} does not lift, because its operands, attributes or regions do not fit it: {reason}",
     op=op.name,
     location=op.location,

@@ -10,9 +10,9 @@ from graftax.xla_call_module import (
   ArgumentError,
   DecodeError,
   DerivativeError,
+  LiftError,
   Module,
   PlatformError,
-  UnsupportedOpError,
   VersionError,
   call,
   embed,
@@ -181,7 +181,7 @@ def test_op_without_a_lowering_is_named_with_its_place():
   text = """module { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
     %0 = stablehlo.custom_call @xla_python_cpu_callback(%a) : (tensor<3xf32>) -> tensor<3xf32>  loc("model.py":7:3)
     return %0 : tensor<3xf32> } }"""
-  with pytest.raises(UnsupportedOpError, match=r"stablehlo\.custom_call at model\.py:7:3 does not lift") as caught:
+  with pytest.raises(LiftError, match=r"stablehlo\.custom_call at model\.py:7:3 does not lift") as caught:
     lift(Module.from_text(text))(_X)
   assert caught.value.op == "stablehlo.custom_call" and caught.value.location == "model.py:7:3"
 

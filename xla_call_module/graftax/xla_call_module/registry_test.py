@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo
 
-from graftax.xla_call_module import Module, UnsupportedOpError, call, explain, lift, register, registry
+from graftax.xla_call_module import LiftError, Module, call, explain, lift, register, registry
 
 
 def _defined_attributes() -> dict[str, set[str]]:
@@ -59,7 +59,7 @@ def test_unknown_attribute_raises_with_its_name_and_value():
   message = (
     r"stablehlo\.add at .* does not lift: its lowering does not support rounding = 3, which may change the result"
   )
-  with pytest.raises(UnsupportedOpError, match=message):
+  with pytest.raises(LiftError, match=message):
     lift(module)(np.ones(2, np.float32))
   (obstacle,) = explain(module).obstacles
   assert obstacle.op == "stablehlo.add" and "rounding = 3" in obstacle.reason
@@ -70,7 +70,7 @@ def test_unknown_attribute_raises_before_the_op_is_folded():
     %0 = stablehlo.constant dense<1> : tensor<2xi32>
     %1 = stablehlo.add %0, %0 {saturate} : tensor<2xi32>
     return %1 : tensor<2xi32> }""")
-  with pytest.raises(UnsupportedOpError, match="does not support saturate = True"):
+  with pytest.raises(LiftError, match="does not support saturate = True"):
     lift(module)()
 
 

@@ -64,7 +64,7 @@ def rewrite_call_module(
   Raises:
     VersionError: the node is of an unknown version, or the target is too old for an op of the module.
     DecodeError: the module is damaged.
-    UnsupportedOpError: the module contains an op that cannot be lifted, or a custom call that the target does not have.
+    LiftError: the module contains an op that cannot be lifted, or a custom call that the target does not have.
     UnsupportedModuleError: the module calls functions of TensorFlow, or communicates between devices.
   """
   target = Target.of(target)
@@ -74,7 +74,7 @@ def rewrite_call_module(
   if _keeps_convention(module, wanted, target):
     try:
       return _transcoded(attributes, module, wanted, target)
-    except (errors.VersionError, errors.UnsupportedOpError) as error:
+    except (errors.VersionError, errors.LiftError) as error:
       refusal = error
   if module.function_list:
     raise refusal or errors.UnsupportedModuleError(

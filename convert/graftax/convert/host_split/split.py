@@ -24,7 +24,7 @@ from graftax.convert.structures.nested import InputStructure, OutputStructure, f
 from graftax.convert.subgraph import cut, inlined
 from graftax.convert.variable import Variable
 from graftax.graphdef_ir import DType, Function, Limits, Result, TensorRef, ancestors
-from graftax.ops_jax import UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
+from graftax.ops_jax import MissingOp, UnsupportedOpError, Value, as_int64_pair, canonical_dtype, fits_jax_dtype
 
 __all__ = ["Body", "Head", "HeadFunction", "Split", "Tail", "split_program"]
 
@@ -260,7 +260,11 @@ def _check(flat: Program, on_host: Collection[str]) -> None:
           "If this is before the numbers, let TensorFlow run it: SavedModel.split(..., run_head_with='tensorflow'). Or "
           "convert what comes after it with graftax.convert.convert_subgraph, and run the rest in TensorFlow.",
         ]
-      )
+      ),
+      ops=[
+        MissingOp(what, tuple(places), WITHOUT_HOST_FORM.get(what, ""), "run_head_with='tensorflow'")
+        for what, places in found.items()
+      ],
     )
 
 

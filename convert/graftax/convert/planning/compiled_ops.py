@@ -21,7 +21,7 @@ from graftax.graphdef_ir import (
   referenced_functions,
 )
 from graftax.graphdef_ir.errors import GraphError
-from graftax.ops_jax import InputParameter, Lowering, UnsupportedOpError, is_known
+from graftax.ops_jax import InputParameter, Lowering, MissingOp, UnsupportedOpError, is_known
 
 __all__ = ["compiled_lowering", "obstacle"]
 
@@ -100,7 +100,8 @@ class _CompiledOp:
         f"{self._graph.node.op} has no JAX lowering, and TensorFlow compiles it for known shapes only; its inputs have "
         f"the symbolic shapes {', '.join(map(_spelled, symbolic))}. If only the batch size is symbolic, pass "
         f"jax.vmap of the function for one example. Otherwise, pass known shapes, or register a lowering with "
-        f"@graftax.ops_jax.register({self._graph.node.op!r})."
+        f"@graftax.ops_jax.register({self._graph.node.op!r}).",
+        ops=[MissingOp(self._graph.node.op, (), "TensorFlow compiles it for known shapes only", "pass known shapes")],
       )
 
 
@@ -135,7 +136,8 @@ class _OneNode:
     except (tf.errors.OpError, ValueError, StableHloError) as e:
       reason = str(e).strip().partition("\n")[0]
       raise UnsupportedOpError(
-        f"{self.node.op} has no JAX lowering, and TensorFlow does not compile it here: {type(e).__name__}: {reason}"
+        f"{self.node.op} has no JAX lowering, and TensorFlow does not compile it here: {type(e).__name__}: {reason}",
+        ops=[MissingOp(self.node.op, (), reason, f"@graftax.ops_jax.register({self.node.op!r})")],
       ) from e
 
   def _in_tensorflow(self, tf: Any, constants: dict[int, np.ndarray]) -> Callable[..., list[Any]]:

@@ -38,6 +38,7 @@ from graftax.ops_jax import (
   Context,
   Kernel,
   Lowering,
+  MissingOp,
   UnsupportedOpError,
   Value,
   bind,
@@ -299,7 +300,8 @@ class _Builder:
     if entry is None:
       raise UnsupportedOpError(
         f"node {node.name!r} (function {self.function.name!r}): op {node.op!r} is implemented neither in JAX nor for "
-        "the host. Register a lowering with @register, or leave the node out of what is converted."
+        "the host. Register a lowering with @register, or leave the node out of what is converted.",
+        ops=[MissingOp(node.op, ((node.name, self.function.name),), "", "@graftax.ops_jax.register(op)")],
       )
     return bind(node, signature, entry, self.function.name)
 

@@ -1,6 +1,8 @@
 """Errors that lowerings and kernels raise."""
 
+import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
@@ -8,6 +10,7 @@ from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 __all__ = [
   "InvalidInputError",
   "MissingBoundError",
+  "MissingOp",
   "RegistrationError",
   "ShapeChangeError",
   "SizeBoundError",
@@ -22,8 +25,33 @@ __all__ = [
 _OF_BAD_INPUTS = frozenset({TypeError, ValueError, IndexError, KeyError, OverflowError, ZeroDivisionError})
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class MissingOp:
+  """An op that a program needs and that is not implemented, or something else that JAX cannot hold.
+
+  Attributes:
+    op: its name in TensorFlow; what it is if it is not an op, such as a table that is read from a file.
+    nodes: `(node, function)` of all nodes that need it.
+    reason: why it is not implemented, or "" if nothing is known.
+    remedy: what to do about it.
+  """
+
+  op: str
+  nodes: tuple[tuple[str, str], ...] = ()
+  reason: str = ""
+  remedy: str = ""
+
+
 class UnsupportedOpError(UnsupportedError):
-  """A graph contains ops without a lowering; the message lists all of them with counts and places."""
+  """A graph contains ops without a lowering; the message lists all of them with counts and places.
+
+  Attributes:
+    ops: the same as data. Empty if an op has a lowering that does not handle this use of it.
+  """
+
+  def __init__(self, message: str, *, ops: Iterable[MissingOp] = ()):
+    super().__init__(message)
+    self.ops = tuple(ops)
 
 
 class UnsupportedAttrError(UnsupportedError):
@@ -83,5 +111,13 @@ def _as_invalid_input(kind: Any) -> type[InvalidInputError]:
   # Any: mypy does not accept a base that is a variable.
   if issubclass(InvalidInputError, kind):
     return InvalidInputError
-  name = InvalidInputError.__name__
-  return type(name, (InvalidInputError, kind), {"__doc__": InvalidInputError.__doc__, "__str__": Exception.__str__})
+
+  def reduce(error: InvalidInputError) -> tuple[Any, ...]:
+    return _restored, (kind, error.args), error.__dict__
+
+  members = {"__doc__": InvalidInputError.__doc__, "__str__": Exception.__str__, "__reduce__": reduce}
+  return type(InvalidInputError.__name__, (InvalidInputError, kind), members)
+
+
+def _restored(kind: Any, args: tuple[object, ...]) -> InvalidInputError:
+  return _as_invalid_input(kind)(*args)

@@ -1,14 +1,13 @@
 """StableHLO modules in TensorFlow graphs, as `jax2tf.convert` writes them."""
 
-import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.graphdef_ir import DType, FunctionRef, GraftaxError, Limits
+from graftax.graphdef_ir import DType, FunctionRef, Limits
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import canonical_dtype
@@ -60,8 +59,7 @@ def xla_call_module(
     use_shardy_partitioner: the kind of sharding annotations in the module; both kinds are read.
 
   Raises:
-    StableHloError: the module cannot be read, was lowered for other platforms, or does not fit the arguments. The error
-      is also a `GraftaxError`.
+    StableHloError: the module cannot be read, was lowered for other platforms, or does not fit the arguments.
 
   Differs from TF: shapes are static, so those of polymorphic modules are refined while tracing. An op of the module
   without a JAX counterpart runs as an opaque operation without a derivative. Floats whose precision differs from the
@@ -69,17 +67,16 @@ def xla_call_module(
   """
   from graftax.xla_call_module import call, lift
 
-  with _graftax_errors():
-    parsed = _module(
-      version,
-      module,
-      platforms,
-      disabled_checks,
-      dim_args_spec,
-      function_list,
-      has_token_input_output,
-      ctx.options.limits,
-    )
+  parsed = _module(
+    version,
+    module,
+    platforms,
+    disabled_checks,
+    dim_args_spec,
+    function_list,
+    has_token_input_output,
+    ctx.options.limits,
+  )
   options: dict[str, Any] = {
     "check_platform": ctx.options.xlacallmodule_strict_checks,
     "allow_custom_calls": ctx.options.allow_custom_calls,
@@ -90,12 +87,11 @@ def xla_call_module(
     return ctx.call(function, operands)
 
   values = _in_declared_precision([jnp.asarray(materialize(arg)) for arg in args], Tin)
-  with _graftax_errors():
-    if function_list:
-      # Those functions depend on the program around them, so `call`, which reuses traces, would be wrong.
-      results: Sequence[Any] = lift(parsed, call_tf_function=call_tf_function, **options)(*values)
-    else:
-      results = call(parsed, *values, **options)
+  if function_list:
+    # Those functions depend on the program around them, so `call`, which reuses traces, would be wrong.
+    results: Sequence[Any] = lift(parsed, call_tf_function=call_tf_function, **options)(*values)
+  else:
+    results = call(parsed, *values, **options)
   if len(results) != len(Tout):
     raise InvalidInputError(
       f"XlaCallModule node {ctx.node_name!r} (function {ctx.function_name!r}): the module has {len(results)} results; "
@@ -111,29 +107,6 @@ def _in_declared_precision(values: Sequence[Array], dtypes: Sequence[DType]) -> 
     value if dtype is None or float_dtype(value) in (None, canonical_dtype(dtype)) else value.astype(dtype)
     for value, dtype in zip(values, declared, strict=True)
   ]
-
-
-@contextlib.contextmanager
-def _graftax_errors() -> Iterator[None]:
-  """Reraises errors of `graftax.xla_call_module`, which does not depend on `graphdef_ir`, as `GraftaxError`s too."""
-  from graftax.xla_call_module import StableHloError
-
-  try:
-    yield
-  except StableHloError as e:
-    if isinstance(e, GraftaxError):  # raised by a module in a function that a module calls
-      raise
-    kind: Any = type(e)  # Any: mypy confuses `__hash__` of the instances with that of the class
-    both = _as_graftax_error(kind)
-    error = both.__new__(both, *e.args)
-    error.__dict__.update(e.__dict__)
-    raise error.with_traceback(e.__traceback__) from e.__cause__
-
-
-@functools.cache
-def _as_graftax_error(kind: type[Exception]) -> type[Exception]:
-  """Returns a class of the same name that inherits from `kind` and from `GraftaxError`."""
-  return type(kind.__name__, (kind, GraftaxError), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
 @functools.lru_cache(maxsize=256)

@@ -128,6 +128,10 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "from graftax.ops_jax import register\nregister('Relu')(jnp.abs)",
     "Pass `override=True` to replace a lowering.",
   ),
+  ops_jax.MissingBoundError: (
+    "",
+    "Name a bound for the node or its op in the option `max_sizes`, or call outside of `jit`.",
+  ),
   ops_jax.SizeBoundError: ("", "Raise the bound in `max_sizes`."),
   # calls
   convert.ConversionError: ("convert.convert(3)", "The message lists what `convert` takes."),
@@ -251,7 +255,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "lift(Module.from_text(function('return %x : tensor<3xf32>')))(np.ones(4, np.float32))",
     "`module.inputs` describes the arguments. Pass the leaves of a pytree.",
   ),
-  stablehlo.UnsupportedOpError: (
+  stablehlo.LiftError: (
     "",
     "`xla_call_module.call` embeds such ops; `error.reason` says why it does not lift.",
   ),

@@ -43,7 +43,7 @@ def call_check(
     name: the function, for messages.
 
   Raises:
-    UnsupportedOpError: raised by the function that is returned.
+    LiftError: raised by the function that is returned.
   """
 
   def check(call: str, location: str) -> None:
@@ -52,7 +52,7 @@ def call_check(
     advice = next(
       (text for pattern, text in _ADVICE if re.search(pattern, call)), "Compute it with JAX's own functions."
     )
-    raise errors.UnsupportedOpError(
+    raise errors.LiftError(
       f"function {name!r} cannot be exported: it contains the custom call {call!r} (at {location}), which"
       f" {target.name} does not have on {', '.join(platforms)}. {advice} If the program that runs the module registers"
       f" it, pass disabled_checks=[jax.export.DisabledSafetyCheck.custom_call({call!r})].",

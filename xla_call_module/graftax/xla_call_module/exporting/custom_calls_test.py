@@ -8,7 +8,7 @@ import pytest
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from graftax.xla_call_module import UnsupportedModuleError, UnsupportedOpError, mlir
+from graftax.xla_call_module import LiftError, UnsupportedModuleError, mlir
 from graftax.xla_call_module.exporting import export_call_module
 from graftax.xla_call_module.exporting.custom_call_targets import CUSTOM_CALL_TARGETS
 from graftax.xla_call_module.exporting.random_bits import threefry_2x32
@@ -28,7 +28,7 @@ def test_every_release_of_the_table_has_a_row():
 
 def test_a_custom_call_that_tensorflow_does_not_have_raises_with_function_primitive_and_line():
   # Before, this was a ValueError of JAX without function and advice, or a model that failed in TensorFlow.
-  with pytest.raises(UnsupportedOpError) as caught:
+  with pytest.raises(LiftError) as caught:
     export_call_module(_ffi, [_X], target="tensorflow-2.21")
   message = str(caught.value)
   assert re.search(
@@ -50,7 +50,7 @@ def test_the_release_decides_which_custom_calls_can_be_written():
     return [with_layout_constraint(x * 2, Layout((1, 0)))]
 
   assert export_call_module(function, [_X], target="tensorflow-2.21").attributes["disabled_checks"] == ()
-  with pytest.raises(UnsupportedOpError, match=r"'LayoutConstraint' .* which tensorflow-2\.16 does not have"):
+  with pytest.raises(LiftError, match=r"'LayoutConstraint' .* which tensorflow-2\.16 does not have"):
     export_call_module(function, [_X], target="tensorflow-2.16")
 
 

@@ -63,7 +63,7 @@ def export_call_module(
     VersionError: the target is not known, or too old for an op of the module.
     UnsupportedModuleError: the function has side effects, communicates between devices, or uses something else that
       cannot be exported.
-    UnsupportedOpError: it uses linear algebra or a custom call that the target's XLA does not have.
+    LiftError: it uses linear algebra or a custom call that the target's XLA does not have.
   """
   target = Target.of(target)
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)

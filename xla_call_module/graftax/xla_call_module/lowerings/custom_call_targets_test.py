@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from graftax.xla_call_module import ArgumentError, Module, UnsupportedOpError, lift
+from graftax.xla_call_module import ArgumentError, LiftError, Module, lift
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
@@ -28,7 +28,7 @@ def test_approximate_top_k_by_a_comparator_of_its_own_raises():
   text = exported(jax.ShapeDtypeStruct((100,), np.float32)).mlir_module()
   swapped = text.replace("compare GT, %arg0, %arg1", "compare GT, %arg1, %arg0")
   assert swapped != text
-  with pytest.raises(UnsupportedOpError, match="neither greater-than nor less-than"):
+  with pytest.raises(LiftError, match="neither greater-than nor less-than"):
     lift(Module.from_text(swapped))(np.zeros(100, np.float32))
 
 
@@ -58,8 +58,8 @@ def test_tf_function_is_called_by_its_entry_of_the_function_list_and_differentia
 @pytest.mark.parametrize(
   "functions, call, error, message",
   [
-    (("first",), lambda *_: [], UnsupportedOpError, "called_index=1 is not an index of the function_list, which has 1"),
-    (("first", "second"), None, UnsupportedOpError, "calls the TF function 'second'; pass call_tf_function"),
+    (("first",), lambda *_: [], LiftError, "called_index=1 is not an index of the function_list, which has 1"),
+    (("first", "second"), None, LiftError, "calls the TF function 'second'; pass call_tf_function"),
     (("first", "second"), lambda *_: [], ArgumentError, r"\('second'\) returned 0 values; the module expects 1"),
   ],
   ids=["no such function", "no callback", "too few results"],

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, UnsupportedOpError, embed, ir, lift
+from graftax.xla_call_module import LiftError, Module, embed, ir, lift
 from graftax.xla_call_module.lowerings import devices
 
 _X = np.arange(4, dtype=np.float32)
@@ -20,7 +20,7 @@ def test_a_group_of_one_device_keeps_its_data():
 
 
 def test_a_group_of_several_devices_raises_with_its_name():
-  with pytest.raises(UnsupportedOpError, match=r"stablehlo.all_gather at .*in groups \[\[0, 1\]\]"):
+  with pytest.raises(LiftError, match=r"stablehlo.all_gather at .*in groups \[\[0, 1\]\]"):
     lift(_gathered("[[0, 1]]", 2))(_X)
 
 
@@ -34,7 +34,7 @@ def test_the_only_device_is_number_0_and_of_several_none_is_known(kind):
   text = _ID.format(f"{kind}_id")
   assert int(lift(Module.from_text(text))()[0]) == 0
   several = text.replace("module {", f"module attributes {{mhlo.num_{kind}s = 2 : i32}} {{", 1)
-  with pytest.raises(UnsupportedOpError, match=f"runs on several {kind}s"):
+  with pytest.raises(LiftError, match=f"runs on several {kind}s"):
     lift(Module.from_text(several))()
 
 

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import DerivativeError, Module, UnsupportedOpError, embed, lift
+from graftax.xla_call_module import DerivativeError, LiftError, Module, embed, lift
 
 
 def _scatter(body: str, unique: bool = False) -> Module:
@@ -111,5 +111,5 @@ def test_several_operands_scatter_as_xla_does(body, unique):
 
 
 def test_several_operands_that_mix_at_indices_that_repeat_raise():
-  with pytest.raises(UnsupportedOpError, match="mixes several operands, and its indices are not unique"):
+  with pytest.raises(LiftError, match="mixes several operands, and its indices are not unique"):
     lift(_scatter_two(_MIXED))(_X, _FLAGS, _I, _U, _NEW)

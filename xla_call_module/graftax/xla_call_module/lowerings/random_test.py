@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, UnsupportedOpError, lift
+from graftax.xla_call_module import LiftError, Module, lift
 from graftax.xla_call_module.lowerings import random
 
 _NORMAL = """module {{ func.func public @main(%mean: tensor<{0}>, %deviation: tensor<{0}>) -> tensor<10000x{0}> {{
@@ -43,7 +43,7 @@ def test_bits_are_those_of_xla_for_the_same_state(algorithm):
 
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_state_that_jax_does_not_take_raises(size):
-  with pytest.raises(UnsupportedOpError, match=f"its state has {size} words of 32 bits; JAX supports 4"):
+  with pytest.raises(LiftError, match=f"its state has {size} words of 32 bits; JAX supports 4"):
     lift(Module.from_text(_BITS.format(f"{size}xui32", "THREE_FRY")))(np.ones(size, np.uint32))
 
 

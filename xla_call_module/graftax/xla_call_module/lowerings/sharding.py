@@ -33,7 +33,7 @@ def _partition_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
   """Returns the `PartitionSpec` of a Shardy annotation.
 
   Raises:
-    UnsupportedOpError: the annotation splits a mesh axis.
+    LiftError: the annotation splits a mesh axis.
   """
   entries: list[Any] = []
   for dim in _dims(text):
@@ -100,7 +100,7 @@ def _hlo_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
   """Returns the `PartitionSpec` of an HLO sharding, whose tiles are axes of the mesh in order.
 
   Raises:
-    UnsupportedOpError: the sharding is another one.
+    LiftError: the sharding is another one.
   """
   if text in ("{replicated}", "{maximal device=0}"):
     return PartitionSpec()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, UnsupportedOpError, lift
+from graftax.xla_call_module import LiftError, Module, lift
 
 _OPS = {
   "outfeed": "(%x, %t) : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token",
@@ -16,6 +16,6 @@ def test_op_raises_with_its_name_its_place_and_the_reason(name):
     %r = "stablehlo.{name}"{_OPS[name]} loc("model.py":7:3)
     return %x : tensor<4xf32> }} }}""")
   message = f"stablehlo.{name} at model.py:7:3 does not lift: it exchanges data with the process that exported it"
-  with pytest.raises(UnsupportedOpError, match=message) as caught:
+  with pytest.raises(LiftError, match=message) as caught:
     lift(module)(np.zeros(4, np.float32))
   assert (caught.value.op, caught.value.location) == (f"stablehlo.{name}", "model.py:7:3")
