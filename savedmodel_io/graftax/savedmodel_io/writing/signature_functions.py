@@ -90,7 +90,10 @@ def signature_function(name: str, program: Program, function_name: str) -> Signa
     Node(f"result_{i}", "Identity", (TensorRef("call", index[key]),), attrs={"T": flat_outputs[key].dtype})
     for i, key in enumerate(sorted(flat_outputs))
   ]
-  results = [Result(f"output_{i}", TensorRef(copy.name), copy.attrs["T"]) for i, copy in enumerate(copies)]
+  results = [
+    Result(f"output_{i}", TensorRef(copy.name), flat_outputs[key].dtype)
+    for i, (copy, key) in enumerate(zip(copies, sorted(flat_outputs), strict=True))
+  ]
   function = Function(function_name, (*parameters, *captures), tuple(results), (call, *copies), is_stateful=True)
   return SignatureFunction(
     name, function, program, {key: flat_inputs[key] for key in ordered}, dict(sorted(flat_outputs.items())), defaults
