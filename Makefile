@@ -264,7 +264,6 @@ docs: $(DOCS_READY)  ## build the site in build/docs/html; broken links are erro
 error-index: $(READY)  ## update docs/errors.md, which shows when each public error is raised and what works
 	$(BIN)/python -m graftax.tools.codegen.generate_error_index
 	$(BIN)/ruff format --quiet docs/errors.md
-	$(BIN)/ruff format --quiet docs/errors.md
 
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory
@@ -278,4 +277,4 @@ lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; 
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) $(LIBRARIES_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

@@ -29,7 +29,7 @@ from cleanroom import PACKAGES, ROOT, smoke_command
 _PYTHONS = ("3.11", "3.12", "3.13")
 # The oldest that the packages declare; of later minor versions, the newest patch is tried.
 _OLDEST_JAX = (0, 10, 0)
-# Stands for the newest version of all, which may be a pre-release.
+# Selects the newest version of every requirement, pre-releases included.
 _NEWEST = "newest"
 _TEST_REQUIREMENTS = (
   "graftax-convert[equinox,flax,haiku,image,keras,text]",

@@ -11,6 +11,7 @@ Rooms, in the order of a conversion:
 - `host_parts`, `host_split`, `host_ops`: the parts of a model for the host, and what runs in them.
 - `modules`: converted functions as modules of other libraries.
 - `jax2tf`: from JAX to TensorFlow.
+- `rewriting`: StableHLO in graphs, written for the program that will run it.
 
 A program comes in:
 

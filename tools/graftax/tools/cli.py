@@ -277,7 +277,7 @@ def run_command(
   ] = None,
   run_head_with: Annotated[
     RunHeadWith,
-    typer.Option(help="What runs the part of the model for text and files; tensorflow has ops that graftax has not."),
+    typer.Option(help="What runs the part of the model for text and files; tensorflow has ops that graftax lacks."),
   ] = RunHeadWith.NUMPY,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
@@ -405,7 +405,10 @@ def export_command(
   ] = 2,
   target: Annotated[
     str | None,
-    typer.Option(help="The TensorFlow that will load it, such as tensorflow-2.16. By default the installed one."),
+    typer.Option(
+      help="The TensorFlow that will load it, such as tensorflow-2.16; by default the oldest from 2.16 on that has "
+      "everything in it. With --lowering tf_ops: onnx, tflite or tfjs, for a converter to one of these."
+    ),
   ] = None,
   platforms: Annotated[
     str | None, typer.Option(help="Platforms to run on, separated by commas. By default cpu.")

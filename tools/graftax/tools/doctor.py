@@ -21,7 +21,7 @@ _WHEELS = (
 _REQUIRED = ("jax", "jaxlib", "numpy", "ml_dtypes", "protobuf")
 _REQUIREMENT = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
-# Extras of our own work.
+# Extras for work on graftax itself, which users do not need.
 _OUR_EXTRAS = frozenset({"maintenance", "benchmarks"})
 
 

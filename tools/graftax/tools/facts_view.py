@@ -47,7 +47,8 @@ def print_op(fact: OpFacts, console: Console) -> None:
       table.add_row("64-bit integers while 64-bit types are off", fact.pairs)
   else:
     table.add_row("JAX", Text(f"no: {fact.reason or _NO_LOWERING}", "red"))
-  table.add_row("on the host, in split models", f"yes, {fact.host}" if fact.host else "with the JAX lowering, or not")
+  with_jax = "with the JAX lowering" if fact.function else "no"
+  table.add_row("on the host, in split models", f"yes, {fact.host}" if fact.host else with_jax)
   console.print(table)
 
 

@@ -85,7 +85,7 @@ class InputStructure:
 
   @property
   def ragged_splits(self) -> list[tuple[int, int, int]]:
-    """Returns the flat positions of row splits and of what they divide, and how many elements of that are no rows.
+    """Returns the flat positions of row splits and of what they divide, and how many of its elements are not rows.
 
     What row splits divide are values, or the rows of other splits, of which there are one less than splits.
     """

@@ -275,7 +275,7 @@ class IntegerFacts:
     range_ = None if is_known(x) else self._ranges.get(x)
     if range_ is None or not _is_integer_scalar(result):
       return result
-    # Of no elements it is the least number of the dtype.
+    # The maximum of no elements is the least number of the dtype.
     return self._within(result, dataclasses.replace(range_, low=-np.inf))
 
   def _note_same_range(self, result: Array, x: Array) -> None:

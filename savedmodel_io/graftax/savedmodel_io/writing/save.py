@@ -65,8 +65,9 @@ def save(
       Integers are never trained.
     gradient_order: how often TensorFlow can differentiate the functions. Beyond that it raises a LookupError.
     forward_mode: whether `tf.autodiff.ForwardAccumulator` works, too, which needs one more order.
-    target: the TensorFlow that will load the model, such as `"tensorflow-2.16"`; by default the one that is installed.
-      With `lowering="tf_ops"`, "onnx", "tflite" or "tfjs" for models that converters to these will read.
+    target: the TensorFlow that will load the model, such as `"tensorflow-2.16"`; by default the oldest from 2.16 on
+      that has everything in the functions, and none newer than the installed one. With `lowering="tf_ops"`, "onnx",
+      "tflite" or "tfjs" for models that converters to these will read.
     platforms: where the functions can run: "cpu", "cuda", "rocm", "tpu". None is JAX's default backend.
     disabled_checks: `jax.export.DisabledSafetyCheck`s.
     lowering: "stablehlo" for XlaCallModule nodes; "tf_ops" for plain TensorFlow ops, which TF.js, ONNX converters and

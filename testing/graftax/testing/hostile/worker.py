@@ -25,14 +25,13 @@ from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.oracle import judge
 from graftax.testing.hostile.registry import Attempt, Box, Template, find_template
 from graftax.testing.hostile.watch import Canaries, Watch, plant
-from graftax.xla_call_module import StableHloError
 
 __all__ = ["TYPED", "main", "run_case"]
 
 # Any in this module: what reading a file returns, and messages to the parent.
 
 # What a caller may expect of a bad file.
-TYPED = (GraftaxError, StableHloError, FileNotFoundError)
+TYPED = (GraftaxError, FileNotFoundError)
 _MOST_DETAIL = 600
 _PR_SET_PDEATHSIG = 1
 # Beyond what the process has mapped: a limit behind the parent's, which looks only from time to time.

@@ -15,7 +15,7 @@ def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str
   converter = tf.lite.TFLiteConverter.from_saved_model(path)
   interpreter = tf.lite.Interpreter(model_content=converter.convert())
   runner = interpreter.get_signature_runner("serving_default")
-  # The numbers of a random model are its variables, which are no inputs.
+  # The numbers of a random model are its variables, which are not inputs.
   return runner(**{name: x for name, x in inputs.items() if name in runner.get_input_details()})
 
 

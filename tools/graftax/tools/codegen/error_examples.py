@@ -52,7 +52,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "`saved_model.pb` holds a SavedModel and not a GraphDef: pass its folder to `savedmodel_io.load`.",
   ),
   graphdef_ir.GraphError: ("", "The message names node and function. Its subclasses say what is wrong."),
-  graphdef_ir.GraftaxError: ("", "Catch it to catch all errors of graftax, except those of `xla_call_module`."),
+  graphdef_ir.GraftaxError: ("", "Catch it to catch all errors of graftax."),
   graphdef_ir.UnsupportedError: ("", "Its subclasses say what is not supported, and what works."),
   graphdef_ir.LimitExceededError: (
     "limits = graphdef_ir.Limits(array_bytes=1000)\ngraphdef_ir.Budget.of(limits).check_array([1000, 1000], 4, 'Fill')",
