@@ -111,3 +111,11 @@ class Context:
   def for_platform(self, index: int | None) -> "Context":
     """Returns a context with a fixed platform index and a separate call cache; records are shared."""
     return dataclasses.replace(self, platform_index=index, calls={})
+
+  def inside_of(self, manual_axes: tuple[tuple[str, int], ...]) -> "Context":
+    """Returns a context for the body of a `shard_map` over these axes; records and budget are shared.
+
+    The call cache is separate, since a call keeps the context in which it was traced. Other threads may trace with
+    this context, so it does not change.
+    """
+    return dataclasses.replace(self, manual_axes=manual_axes, calls={})

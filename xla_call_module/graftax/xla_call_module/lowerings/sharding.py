@@ -83,7 +83,7 @@ def _manual_computation(context: Context, op: ir.Op, *operands: Array, environme
     if any(tuple(x.shape) != shape for x, shape in zip(operands, local, strict=True)):
       raise context.unsupported(op, f"it runs per device on shapes {local}; give a mesh with its axes.")
     return run_region(context, region, environment, operands)
-  body = _inside(context, _manual_axes(context, op, mesh), region_function(context, region, environment))
+  body = region_function(context.inside_of(_manual_axes(context, op, mesh)), region, environment)
   ins, outs = (_specs(context, op, op.attrs[name]) for name in ("in_shardings", "out_shardings"))
   mapped = jax.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs if len(outs) > 1 else outs[0], check_vma=False)
   return mapped(*operands)
@@ -129,19 +129,6 @@ def _manual_axes(context: Context, op: ir.Op, mesh: Mesh) -> tuple[tuple[str, in
       f"{op.place} runs over a mesh with {', '.join(wrong)}; the mesh given has axes {dict(mesh.shape)}."
     )
   return () if "device_ids" in text else axes
-
-
-def _inside(context: Context, axes: tuple[tuple[str, int], ...], body: Any) -> Any:
-  """Returns the body of a `shard_map` that tells collectives over which axes it runs."""
-
-  def run(*arguments: Any) -> Any:
-    outer, context.manual_axes = context.manual_axes, axes
-    try:
-      return body(*arguments)
-    finally:
-      context.manual_axes = outer
-
-  return run
 
 
 @register_custom_call(

@@ -1,7 +1,9 @@
+import threading
+
 import jax
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
 
 from graftax.xla_call_module import ArgumentError, LiftError, Module, lift
 
@@ -56,3 +58,41 @@ def test_split_axis_is_dropped_with_a_record_and_rejected_on_a_mesh():
 def test_axis_that_the_mesh_lacks_is_an_error_that_names_both():
   with pytest.raises(ArgumentError, match=r"mesh axes \['y'\]; the mesh given has axes \['x'\]"):
     lift(_annotated('{}, {"y"}'), mesh=Mesh(np.array(jax.devices()[:1]), ("x",)))(_X)
+
+
+_MANUAL = """module {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %s = "stablehlo.all_reduce"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %t = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %t : tensor<f32>
+  }) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %r = sdy.manual_computation(%s) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>]
+    manual_axes={"x"} (%b: tensor<1x2xf32>) {
+    %c = stablehlo.custom_call @pause(%b) : (tensor<1x2xf32>) -> tensor<1x2xf32>
+    sdy.return %c : tensor<1x2xf32>
+  } : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %r : tensor<4x2xf32> } }"""
+
+
+def test_thread_that_traces_outside_of_a_shard_map_is_not_taken_to_be_in_that_of_another():
+  outcomes: list[object] = []
+
+  def trace():
+    try:
+      outcomes.append(jax.eval_shape(lambda x: lifted._run(x), _X)[0].shape)
+    except LiftError as error:
+      outcomes.append(error)
+
+  def pause(op, x):
+    if threading.current_thread() is threading.main_thread():
+      other = threading.Thread(target=trace)
+      other.start()
+      other.join(timeout=60)
+    return x
+
+  mesh = AbstractMesh((4,), ("x",), axis_types=(AxisType.Auto,))
+  lifted = lift(Module.from_text(_MANUAL), mesh=mesh, custom_calls={"pause": pause})
+  trace()
+  assert outcomes == [(4, 2), (4, 2)]
