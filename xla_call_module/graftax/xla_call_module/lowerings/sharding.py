@@ -1,5 +1,7 @@
 """Sharding annotations of GSPMD and Shardy: constraints if a mesh is given, otherwise dropped with a record."""
 
+import dataclasses
+import math
 import re
 from typing import Any
 
@@ -104,10 +106,10 @@ def _hlo_spec(context: Context, op: ir.Op, text: str) -> PartitionSpec:
   """
   if text in ("{replicated}", "{maximal device=0}"):
     return PartitionSpec()
-  match = _TILES.match(text)
-  entries = None if match is None or match[3] else _tile_axes(context, [int(part) for part in match[1].split(",")])
+  tiles = _tiles(text)
   # Tiles beyond the axes of the array would replicate it over some axes of the mesh.
-  if entries is None or match is None or match[4]:
+  entries = None if tiles is None or tiles.replicates else _tile_axes(context, tiles.sizes)
+  if entries is None:
     raise context.unsupported(op, f"its sharding {text} does not map to axes of the mesh.")
   return PartitionSpec(*entries)
 
@@ -152,18 +154,44 @@ def _sharding_call(context: Context, op: ir.Op, x: Any) -> Any:
   return x
 
 
-_TILES = re.compile(r"^\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\]|[\d,]+)(T\([\d,]+\))?( last_tile_dim_replicate)?")
+_TILES = re.compile(r"\{devices=\[(\d+(?:,\d+)*)\](?:<=\[[\d,]+\]|(\d+(?:,\d+)*))( last_tile_dim_replicate)?\}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tiles:
+  """An HLO sharding that gives its tiles to the devices in their order.
+
+  Attributes:
+    sizes: the number of tiles along each axis of the array.
+    replicates: whether `sizes` has one more element: how many devices have the same tile.
+  """
+
+  sizes: list[int]
+  replicates: bool
+
+
+def _tiles(text: str) -> _Tiles | None:
+  """Returns the tiles of an HLO sharding such as `{devices=[2,1]<=[2]}` or `{devices=[2,1]0,1}`.
+
+  None if it is another sharding, or if it gives the tiles to the devices in another order.
+  """
+  match = _TILES.fullmatch(text)
+  if match is None:
+    return None
+  sizes = [int(part) for part in match[1].split(",")]
+  if match[2] is not None:
+    devices = [int(part) for part in match[2].split(",")]
+    if len(devices) != math.prod(sizes) or devices != list(range(len(devices))):
+      return None
+  return _Tiles(sizes, match[3] is not None)
 
 
 def _constrain_hlo(context: Context, op: ir.Op, x: Any, text: str) -> Any:
   """Constrains a value to an HLO sharding `{devices=[2,1]<=[2]}` if its tiles are products of mesh axes in order."""
-  match = _TILES.match(text)
+  tiles = _tiles(text)
   mesh: Mesh | None = context.options.mesh
-  if match is None or mesh is None or match[3]:
-    context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
-    return x
-  entries = _tile_axes(context, [int(part) for part in match[1].split(",")][: x.ndim])
-  if entries is None:
+  entries = None if tiles is None else _tile_axes(context, tiles.sizes[: x.ndim])
+  if entries is None or mesh is None:
     context.record("sharding", op, f"dropped {text}: it does not map to axes of the mesh")
     return x
   return lax.with_sharding_constraint(materialize(x), NamedSharding(mesh, PartitionSpec(*entries)))

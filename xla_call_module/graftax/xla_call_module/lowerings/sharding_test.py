@@ -96,3 +96,43 @@ def test_thread_that_traces_outside_of_a_shard_map_is_not_taken_to_be_in_that_of
   lifted = lift(Module.from_text(_MANUAL), mesh=mesh, custom_calls={"pause": pause})
   trace()
   assert outcomes == [(4, 2), (4, 2)]
+
+
+_TWO_BY_TWO = AbstractMesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto, AxisType.Auto))
+_GSPMD = """module {{ func.func public @main(%a: tensor<4x2xf32>) -> tensor<4x2xf32> {{
+  %0 = stablehlo.custom_call @Sharding(%a) {{mhlo.sharding = "{0}"}} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {{mhlo.sharding = "{{manual}}"}}
+    : (tensor<4x2xf32>) -> tensor<2x1xf32>
+  %2 = call @body(%1) : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %3 = stablehlo.custom_call @SPMDShardToFullShape(%2) {{mhlo.sharding = "{0}"}} : (tensor<2x1xf32>) -> tensor<4x2xf32>
+  return %3 : tensor<4x2xf32> }}
+  func.func private @body(%a: tensor<2x1xf32>) -> tensor<2x1xf32> {{ return %a : tensor<2x1xf32> }} }}"""
+
+
+@pytest.mark.parametrize("sharding", ["{devices=[2,2]<=[4]}", "{devices=[2,2]0,1,2,3}"])
+def test_tiles_of_devices_in_order_are_axes_of_the_mesh(sharding):
+  lifted = lift(Module.from_text(_GSPMD.format(sharding)), mesh=_TWO_BY_TWO)
+  (mapped,) = (eqn for eqn in jax.make_jaxpr(lifted._run)(_X).eqns if eqn.primitive.name == "shard_map")
+  assert mapped.params["in_specs"] == mapped.params["out_specs"] == (PartitionSpec("x", "y"),)
+
+
+@pytest.mark.parametrize(
+  "sharding",
+  [
+    "{devices=[2,2]0,2,1,3}",
+    "{devices=[2,2]<=[2,2]T(1,0)}",
+    "{devices=[2,2]0,1}",
+    "{devices=[1,2,2]<=[4] last_tile_dims={manual}}",
+  ],
+)
+def test_tiles_of_other_devices_are_refused_and_as_a_constraint_dropped(sharding):
+  text = _GSPMD.format(sharding)
+  with pytest.raises(LiftError, match=r"sharding \{devices=.*\} does not map to axes of the mesh"):
+    jax.eval_shape(lift(Module.from_text(text), mesh=_TWO_BY_TWO)._run, _X)
+  start = text.index("  %1 =")
+  alone = lift(
+    Module.from_text(text[:start] + "return %0 : tensor<4x2xf32>" + text[text.rindex(" }\n  func") :]),
+    mesh=_TWO_BY_TWO,
+  )
+  assert "sharding_constraint" not in str(jax.make_jaxpr(alone._run)(_X))
+  assert [record.note for record in alone.records] == [f"dropped {sharding}: it does not map to axes of the mesh"]
