@@ -1,7 +1,8 @@
 """`rewrite_call_module`: an XlaCallModule node that another TensorFlow wrote, for the TensorFlow that will run it."""
 
+import contextlib
 import dataclasses
-import re
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,9 +24,12 @@ _OLDEST_KEPT_VERSION = 5
 _TOKENS_VERSION = 9
 _SHARDY_VERSION = 10
 
-# JAX writes the shapes that a module was exported with into its shape assertions.
-_WRITTEN_SHAPES = re.compile(r"polymorphic shapes specifications: (.*?)\. (?:Obtained|Please)", re.DOTALL)
-_WRITTEN_SHAPE = re.compile(r"\.shape = \(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+# JAX writes the shapes that a module was exported with into its shape assertions: "... the following polymorphic shapes
+# specifications: args[0].shape = (b, 4),args[1].shape = (b,). Obtained dimension variables: ...".
+_BEFORE_SHAPES, _BEFORE_SHAPE = "polymorphic shapes specifications: ", ".shape = ("
+_MOST_SHAPES_LENGTH = 20_000
+# Where a module without platforms runs: TensorFlow compiles it for any.
+_ANY_PLATFORM = ("cpu",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,12 +39,12 @@ class RewrittenModule:
   Attributes:
     attributes: the attributes by name, without `Tin`, `Tout` and `Sout`, which stay as they are. The inputs of the node
       stay, too. `use_shardy_partitioner` is present only if the target reads it.
-    how: "kept" if nothing had to change; "transcoded" if the same operations were written in another version of
-      StableHLO or of the calling convention; "lifted" if the module was lifted to JAX and exported again.
+    how: "transcoded" if the same operations were written, in the version of the target; "lifted" if the module was
+      lifted to JAX and exported again.
   """
 
   attributes: dict[str, Any]
-  how: Literal["kept", "transcoded", "lifted"]
+  how: Literal["transcoded", "lifted"]
 
 
 def rewrite_call_module(
@@ -58,14 +62,16 @@ def rewrite_call_module(
   Args:
     attributes: the attributes of the node, as `Module.from_call_module` takes them.
     target: the TensorFlow that will run the node, see `Target.of`.
-    platforms: "cpu", "cuda", "rocm", "tpu": where it will run; None keeps those of the module.
+    platforms: "cpu", "cuda", "rocm", "tpu": where it will run; None keeps those of the module, or if it names none,
+      which only old nodes do, "cpu".
     limits: how much memory and time the module may ask for; by default `Limits()`.
 
   Raises:
     VersionError: the node is of an unknown version, or the target is too old for an op of the module.
     DecodeError: the module is damaged.
     LiftError: the module contains an op that cannot be lifted, or a custom call that the target does not have.
-    UnsupportedModuleError: the module calls functions of TensorFlow, or communicates between devices.
+    UnsupportedModuleError: the module cannot stay as it is, and calls functions of TensorFlow or is for several
+      devices.
   """
   target = Target.of(target)
   module = Module.from_call_module(**attributes, limits=limits)
@@ -80,7 +86,12 @@ def rewrite_call_module(
     raise refusal or errors.UnsupportedModuleError(
       f"the module calls the TensorFlow functions {module.function_list!r}, so it cannot be written for {target.name}."
     )
-  return RewrittenModule(_exported_again(module, wanted, target, limits), "lifted")
+  if _num_devices(module) > 1:
+    raise refusal or errors.UnsupportedModuleError(
+      f"the module is for {_num_devices(module)} devices, and would lose its shardings if it were exported again for "
+      f"{target.name}."
+    )
+  return RewrittenModule(_exported_again(module, wanted or _ANY_PLATFORM, target, limits), "lifted")
 
 
 def open_arguments(module: Module) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -89,24 +100,38 @@ def open_arguments(module: Module) -> tuple[jax.ShapeDtypeStruct, ...]:
   Dimensions have the names with which the module was exported, if it says so in its shape assertions. Otherwise those
   at the first position are one dimension, and each of the others has its own.
   """
-  written = iter(_written_shapes(module))
+  is_open = [None in spec.shape for spec in module.inputs]
+  written = _written_shapes(module)
+  if len(written) == sum(is_open):
+    remaining = iter(written)
+    shapes = [next(remaining) if unknown else None for unknown in is_open]
+    fits = all(dims is None or _fits(dims, spec.shape) for dims, spec in zip(shapes, module.inputs, strict=True))
+    with contextlib.suppress(ValueError):  # the text is not what JAX writes
+      if fits:
+        return _with_dimensions(module, shapes)
+  return _with_dimensions(module, _generic_names(module))
+
+
+def _generic_names(module: Module) -> list[list[str] | None]:
   number = 0
-  shapes = []
+  shapes: list[list[str] | None] = []
   for spec in module.inputs:
-    if None not in spec.shape:
-      shapes.append(", ".join(map(str, spec.shape)))
-      continue
-    dims = next(written, None)
-    if dims is None or not _fits(dims, spec.shape):
-      dims = []
-      for axis, size in enumerate(spec.shape):
-        number += size is None and axis > 0
-        dims.append(str(size) if size is not None else "batch" if axis == 0 else f"dimension_{number}")
-    shapes.append(", ".join(dims))
+    dims = []
+    for axis, size in enumerate(spec.shape):
+      number += size is None and axis > 0
+      dims.append(str(size) if size is not None else "batch" if axis == 0 else f"dimension_{number}")
+    shapes.append(dims if None in spec.shape else None)
+  return shapes
+
+
+def _with_dimensions(module: Module, shapes: Sequence[Sequence[str] | None]) -> tuple[jax.ShapeDtypeStruct, ...]:
+  """Returns the arguments of a module, with the shape that is given as text for each that has open dimensions."""
   scope = jax.export.SymbolicScope()
   return tuple(
-    jax.ShapeDtypeStruct(jax.export.symbolic_shape(f"{shape},", scope=scope) if shape else (), spec.dtype)
-    for shape, spec in zip(shapes, module.inputs, strict=True)
+    jax.ShapeDtypeStruct(
+      spec.shape if dims is None else jax.export.symbolic_shape(", ".join([*dims, ""]), scope=scope), spec.dtype
+    )
+    for dims, spec in zip(shapes, module.inputs, strict=True)
   )
 
 
@@ -123,6 +148,11 @@ def _keeps_convention(module: Module, platforms: Sequence[str], target: Target) 
   return target.call_module_version >= _TOKENS_VERSION or not _has_tokens(module)
 
 
+def _num_devices(module: Module) -> int:
+  counts = (module.ir.attrs.get(f"mhlo.num_{kind}", 1) for kind in ("partitions", "replicas"))
+  return math.prod(int(count) for count in counts)
+
+
 def _has_tokens(module: Module) -> bool:
   return any(isinstance(kind, ir.TokenType) for kind in module.ir.main.types)
 
@@ -136,7 +166,8 @@ def _transcoded(
   data, _ = mlir.legalize(
     module.data,
     version=target.stablehlo_version,
-    check_call=call_check(target, platforms or ("cpu",), allowed, module.ir.name or "main"),
+    num_devices=_num_devices(module),
+    check_call=call_check(target, platforms or _ANY_PLATFORM, allowed, module.ir.name or "main"),
   )
   new = dict(attributes)
   new["version"] = min(int(new["version"]), target.call_module_version)
@@ -152,7 +183,7 @@ def _exported_again(module: Module, platforms: Sequence[str], target: Target, li
   with jax.enable_x64(True):
     called = jax.jit(lifted, keep_unused=True)
     exported = export_call_module(
-      called, open_arguments(module), target=target, platforms=tuple(platforms) or None, disabled_checks=_checks(module)
+      called, open_arguments(module), target=target, platforms=tuple(platforms), disabled_checks=_checks(module)
     )
   return exported.attributes
 
@@ -166,17 +197,20 @@ def _checks(module: Module) -> list[Any]:
 def _written_shapes(module: Module) -> list[list[str]]:
   """Returns the shapes with open dimensions that are named in the messages of a module, in the order of its inputs."""
   for op in ir.walk(module.ir.main.body):
-    found = _WRITTEN_SHAPES.search(str(op.attrs.get("error_message", "")))
-    if found is not None:
-      return [_dimensions(shape) for shape in _WRITTEN_SHAPE.findall(found[1])]
+    _, found, rest = str(op.attrs.get("error_message", "")).partition(_BEFORE_SHAPES)
+    if found:
+      pieces = rest[:_MOST_SHAPES_LENGTH].split(_BEFORE_SHAPE)[1:]
+      return [_dimensions(piece) for piece in pieces]
   return []
 
 
-def _dimensions(shape: str) -> list[str]:
-  """Splits "b, max(2, s)" at the commas that are not in parentheses."""
+def _dimensions(text: str) -> list[str]:
+  """Returns the dimensions at the beginning of "b, max(2, s)), ...", up to the parenthesis that closes the shape."""
   dims, depth = [""], 0
-  for character in shape:
+  for character in text:
     depth += (character == "(") - (character == ")")
+    if depth < 0:
+      break
     if character == "," and not depth:
       dims.append("")
     else:

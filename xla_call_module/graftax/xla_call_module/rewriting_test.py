@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, errors, lift
+from graftax.xla_call_module import Module, errors, lift, mlir
 from graftax.xla_call_module.exporting import export_call_module
 from graftax.xla_call_module.rewriting import open_arguments, rewrite_call_module
 
@@ -112,3 +112,37 @@ def test_a_module_that_calls_tensorflow_cannot_be_exported_again():
   attributes = {**_exported(_sums, [(2, 4, 3), (2,)], platforms=["cuda"]), "function_list": ("f",)}
   with pytest.raises(errors.UnsupportedModuleError, match=r"functions \('f',\)"):
     rewrite_call_module(attributes, platforms=["cpu", "cuda"])
+
+
+def test_dimensions_may_be_nested_calls_and_text_that_jax_does_not_write_is_ignored():
+  message = "Using the following polymorphic shapes specifications: args[0].shape = ({dims}, 3). Obtained"
+  text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {{
+    %c = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%c)
+      {{error_message = "{message}", has_side_effect = true}} : (tensor<i1>) -> ()
+    return %x : tensor<?x3xf32>
+  }}"""
+  text = text.format(message=message)
+  nested = open_arguments(Module.from_text(text.replace("{dims}", "max(floordiv(b, 2), 1)")))
+  assert str(nested[0].shape) == "(max(floordiv(b, 2), 1), 3)"
+  assert str(open_arguments(Module.from_text(text.replace("{dims}", "b +* 2")))[0].shape) == "(batch, 3)"
+
+
+def test_shardings_for_several_devices_are_kept():
+  text = """module attributes {mhlo.num_partitions = 2 : i32} {
+    func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.custom_call @Sharding(%x) {mhlo.sharding = "{devices=[2]<=[2]}"} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+  }"""
+  attributes = {**_exported(lambda x: [x], [(4,)]), "version": 9, "module": text.encode()}
+  rewritten = rewrite_call_module(attributes, target="tensorflow-2.18")
+  assert "Sharding" in mlir.to_text(rewritten.attributes["module"])
+  with pytest.raises(errors.UnsupportedModuleError, match="is for 2 devices"):
+    rewrite_call_module(attributes, target="tensorflow-2.18", platforms=["cpu", "cuda"])
+
+
+def test_a_node_without_platforms_is_for_the_cpu_wherever_it_is_rewritten():
+  text = b"func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+  rewritten = rewrite_call_module({"version": 3, "module": text})
+  assert rewritten.attributes["platforms"] == ("CPU",)
