@@ -4,6 +4,7 @@
 - `consumers`: The programs that graphs can be written for, and the form that each needs.
 - `graph`: Rewrites all XlaCallModule nodes of a graph.
 - `plain_calls`: Replaces a node by a call of a function of plain TensorFlow ops.
+- `uncalled_functions`: The functions of a graph that its signatures do not need.
 """
 
 from graftax.convert.rewriting.call_module_nodes import CALL_MODULE

@@ -5,6 +5,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from graftax.convert.errors import ConversionError
+from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import Target
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 # These run no XlaCallModule node, whatever its version.
-_WITHOUT_STABLEHLO = ("tfjs", "tflite", "onnx", "plain")
+_WITHOUT_STABLEHLO = (*CONSUMERS, "plain")
 _TENSORFLOW = re.compile(r"tensorflow(-\d+\.\d+(\..*)?)?")
 # Releases whose XlaCallModule node is older than what is written get plain ops, which every release runs.
 _OLDEST_WITH_STABLEHLO = (2, 15)
@@ -32,6 +33,11 @@ class Consumer:
   name: str
   form: Literal["stablehlo", "tf_ops"]
   target: "Target | None" = None
+
+  @property
+  def converter(self) -> str | None:
+    """The consumer whose ops plain ops are limited to; None if it runs all of TensorFlow's."""
+    return self.name if self.name in CONSUMERS else None
 
   @staticmethod
   def of(name: str) -> "Consumer":

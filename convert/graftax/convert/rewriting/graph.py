@@ -9,9 +9,13 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.rewriting.call_module_nodes import attributes_of, call_module_nodes, set_attributes
 from graftax.convert.rewriting.consumers import Consumer
 from graftax.convert.rewriting.plain_calls import PlainFunctions
+from graftax.convert.rewriting.uncalled_functions import uncalled_functions
 from graftax.graphdef_ir import Limits, schema
 
 __all__ = ["RewriteReport", "rewrite_graph"]
+
+# What reading, lifting or lowering a module raises; bugs of ours are among them only as these classes.
+_REFUSALS = (NotImplementedError, ValueError, LookupError, TypeError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,17 +27,19 @@ class RewriteReport:
     num_transcoded: nodes whose operations were kept and written in another version.
     num_lifted: nodes whose modules were lifted to JAX and exported again.
     num_plain: nodes that became calls of functions of plain TensorFlow ops.
+    num_left: nodes that stayed, in functions such as those of gradients, which a converter does not read.
   """
 
   consumer: str
   num_transcoded: int = 0
   num_lifted: int = 0
   num_plain: int = 0
+  num_left: int = 0
 
   @property
   def num_nodes(self) -> int:
     """The number of XlaCallModule nodes."""
-    return self.num_transcoded + self.num_lifted + self.num_plain
+    return self.num_transcoded + self.num_lifted + self.num_plain + self.num_left
 
   def __str__(self) -> str:
     if not self.num_nodes:
@@ -42,6 +48,7 @@ class RewriteReport:
       "written in another version": self.num_transcoded,
       "exported again": self.num_lifted,
       "replaced by plain ops": self.num_plain,
+      "left in functions that no signature calls": self.num_left,
     }
     done = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     return f"{self.num_nodes} XlaCallModule nodes for {self.consumer}: {done}"
@@ -57,7 +64,9 @@ def rewrite_graph(
   """Rewrites the XlaCallModule nodes of a graph and its functions in place, so that a consumer can run them.
 
   All other nodes, names, signatures and registered gradients stay. Gradient functions are functions of the graph, so
-  their nodes are rewritten, too, and the graph keeps as many orders of derivatives as it has.
+  their nodes are rewritten, too, and the graph keeps as many orders of derivatives as it has. Converters to other
+  runtimes read only what signatures call: other functions, such as those of gradients, are not limited to the
+  consumer's ops, and a node of theirs without a plain form stays as it is.
 
   Args:
     graph: the graph. After an error it is incomplete and must not be used.
@@ -70,15 +79,19 @@ def rewrite_graph(
     ConversionError: a node cannot be rewritten; the message names it, and the cause is the error of its module.
   """
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
-  functions = PlainFunctions(graph.library, limits, consumer.name)
+  functions = PlainFunctions(graph.library, limits, consumer.converter)
+  unread = uncalled_functions(graph) if consumer.converter else frozenset()
   counts: collections.Counter[str] = collections.Counter()
   for where, node in list(call_module_nodes(graph)):
     try:
-      counts[_rewrite(node, consumer, functions, platforms, limits)] += 1
-    except (NotImplementedError, ValueError, LookupError, TypeError) as error:
+      if where in unread:
+        counts[_rewrite_unread(node, functions)] += 1
+      else:
+        counts[_rewrite(node, consumer, functions, platforms, limits)] += 1
+    except _REFUSALS as error:
       place = f"node {node.name!r}" + (f" of function {where!r}" if where else "")
       raise ConversionError(f"XlaCallModule {place} cannot be written for {consumer.name}: {error}") from error
-  return RewriteReport(consumer.name, counts["transcoded"], counts["lifted"], counts["plain"])
+  return RewriteReport(consumer.name, counts["transcoded"], counts["lifted"], counts["plain"], counts["left"])
 
 
 def _rewrite(
@@ -100,3 +113,12 @@ def _rewrite(
   rewritten = rewrite_call_module(attributes, target=consumer.target, platforms=platforms, limits=module_limits)
   set_attributes(node, rewritten.attributes)
   return rewritten.how
+
+
+def _rewrite_unread(node: schema.NodeDef, functions: PlainFunctions) -> str:
+  """Rewrites a node that the consumer does not read, if it has a plain form at all, and returns how."""
+  try:
+    functions.replace(node, attributes_of(node), for_consumer=False)
+  except _REFUSALS:
+    return "left"
+  return "plain"

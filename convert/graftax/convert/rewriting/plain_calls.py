@@ -7,7 +7,6 @@ import jax
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.program import jax_program
-from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS
 from graftax.graphdef_ir import DType, Limits, function_to_proto, schema
 
 __all__ = ["PlainFunctions"]
@@ -19,14 +18,19 @@ class PlainFunctions:
   """The functions of plain ops that were made for one graph, which replace its modules."""
 
   def __init__(self, library: schema.FunctionDefLibrary, limits: Limits | None = None, consumer: str | None = None):
-    self._consumer = consumer if consumer in CONSUMERS else None
+    self._consumer = consumer
     self._library = library
     self._limits = limits
     self._names = {function.signature.name for function in library.function}
     self._made: dict[Any, schema.OpDef] = {}
 
-  def replace(self, node: schema.NodeDef, attributes: Mapping[str, Any]) -> None:
+  def replace(self, node: schema.NodeDef, attributes: Mapping[str, Any], *, for_consumer: bool = True) -> None:
     """Turns an XlaCallModule node into a call of a function of plain ops, with the same inputs and results.
+
+    Args:
+      node: the node.
+      attributes: its attributes.
+      for_consumer: use only ops that the consumer has; if false, all of TensorFlow's.
 
     Raises:
       ConversionError: the module calls functions of TensorFlow, or its results are not those of the node.
@@ -38,9 +42,10 @@ class PlainFunctions:
         f"the module calls the functions {list(attributes['function_list'])!r} of the graph, which plain ops cannot "
         "express. Write it for a TensorFlow from 2.15 on."
       )
-    key = tuple(sorted(attributes.items()))
+    consumer = self._consumer if for_consumer else None
+    key = consumer, *sorted(attributes.items())
     if key not in self._made:
-      self._made[key] = self._make(node, attributes)
+      self._made[key] = self._make(node, attributes, consumer)
     signature = self._made[key]
     declared, made = list(node.attr["Tout"].list.type), [argument.type for argument in signature.output_arg]
     if declared != made:
@@ -50,7 +55,7 @@ class PlainFunctions:
     node.op = _CALL
     node.attr["f"].func.name = signature.name
 
-  def _make(self, node: schema.NodeDef, attributes: Mapping[str, Any]) -> schema.OpDef:
+  def _make(self, node: schema.NodeDef, attributes: Mapping[str, Any], consumer: str | None) -> schema.OpDef:
     """Adds the functions for a module to the library and returns the signature of the one to call."""
     from graftax.xla_call_module import Limits as ModuleLimits
     from graftax.xla_call_module import Module, lift
@@ -66,7 +71,7 @@ class PlainFunctions:
         name=_name(node),
         gradient_order=0,
         lowering="tf_ops",
-        target=self._consumer,
+        target=consumer,
       )
     functions = {**program.library, program.function.name: program.function}
     renamed = {name: self._unused_name(name) for name in functions}

@@ -4,9 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from google.protobuf.message import EncodeError
+
 from graftax.convert.rewriting import CALL_MODULE, Consumer, RewriteReport, rewrite_graph
 from graftax.graphdef_ir import Budget, FolderPaths, Limits, ModelFolder, schema
-from graftax.savedmodel_io.errors import NotASavedModelError
+from graftax.savedmodel_io.errors import NotASavedModelError, UnsupportedSavedModelError
 from graftax.savedmodel_io.files.saved_model_pb import (
   is_saved_model,
   model_file,
@@ -40,7 +42,8 @@ def rewrite(
   XlaCallModule node, as jax2tf, orbax.export and Keras on JAX write it. Each of these nodes, in all functions and
   gradient functions of all MetaGraphs, is written for the consumer. Everything else is copied: signatures, names,
   variables, their values and trainable flags, tables, assets, defaults, open sizes, and derivatives of all orders that
-  the model has. TensorFlow is not needed.
+  the model has. TensorFlow is not needed. A model in text form (.pbtxt) becomes one in binary form, without debug
+  information.
 
   Args:
     model: the folder of the SavedModel.
@@ -58,6 +61,7 @@ def rewrite(
   Raises:
     NotASavedModelError: `model` is something else.
     ConversionError: the consumer is not known, or a node cannot be written for it; the message names the node.
+    UnsupportedSavedModelError: the graph is in chunks, and larger than the 2 GiB of one file.
     OutputExistsError: something of that name exists and may not be replaced.
     Others: as `load` does.
 
@@ -90,14 +94,19 @@ def rewrite(
   ]
   for meta_graph in message.meta_graphs:
     _without_definition(meta_graph)
+  try:
+    data = message.SerializeToString()
+  except (EncodeError, ValueError) as e:  # what chunks hold can be more than one message may
+    raise UnsupportedSavedModelError(f"{source}: its graph cannot be written as one {_BINARY}: {e}") from e
   with new_folder(target, replaces=replaces) as fresh, write_errors(str(target)):
     copy_files(folder, source, fresh, without=lambda relative: str(relative) in _NOT_COPIED)
-    (fresh / _BINARY).write_bytes(message.SerializeToString())
+    (fresh / _BINARY).write_bytes(data)
   return RewriteReport(
     wanted.name,
     sum(report.num_transcoded for report in reports),
     sum(report.num_lifted for report in reports),
     sum(report.num_plain for report in reports),
+    sum(report.num_left for report in reports),
   )
 
 
