@@ -553,11 +553,13 @@ def rewrite_command(
     )
     if check:
       bar.add_task(f"running {out} in TensorFlow", total=None)
-      checked = check_rewritten(model, out)
+      checked = check_rewritten(model, out, allow_files_in=allow_files_in or ())
   remarks().print(f"{out}: {done}", markup=False)
   if check:
     for signature in checked:
-      remarks().print(f"{signature.name}: as the original, within {signature.difference:.1e}", markup=False)
+      found = signature.difference
+      said = "not run: an input is not numbers" if found is None else f"as the original, within {found:.1e}"
+      remarks().print(f"{signature.name}: {said}", markup=False)
 
 
 @app.command("ops")

@@ -57,6 +57,36 @@ def test_an_exported_function_becomes_a_model(tmp_path):
   np.testing.assert_array_equal(outputs["output_0"], np.full((2, 3), 3))
 
 
+def test_arguments_whose_names_differ_only_by_case_and_64_bits_are_kept(tmp_path):
+  with jax.enable_x64(True):
+    exported = jax.export.export(jax.jit(lambda tree: tree["w"] - tree["W"]))({"w": np.ones(2), "W": np.ones(2)})
+  (tmp_path / "program.jax").write_bytes(exported.serialize())
+  assert _rewrite(tmp_path / "program.jax", "-o", tmp_path / "copy").exit_code == 0
+  (signature,) = load(tmp_path / "copy").signatures.values()
+  assert {name: spec.dtype.name for name, spec in signature.inputs.items()} == {
+    "args_0_w": "DOUBLE",
+    "args_0_w_input_1": "DOUBLE",
+  }
+
+
+@pytest.mark.parametrize("form", ["model", "program.jax"])
+def test_what_a_converter_reads_has_only_its_ops_and_gradients_do_not_matter(tmp_path, form):
+  x = jax.ShapeDtypeStruct((3,), np.float32)
+
+  def gelu(x):
+    return jax.nn.gelu(x, approximate=False)
+
+  save(tmp_path / "model", (gelu, x), gradient_order=1)
+  (tmp_path / "program.jax").write_bytes(jax.export.export(jax.jit(gelu))(x).serialize())
+  result = _rewrite(tmp_path / form, "--for", "onnx", "-o", tmp_path / "copy")
+  assert result.exit_code == 0, result.output
+  model = load(tmp_path / "copy")
+  (name,) = model.signatures["serving_default"].inputs
+  function, params = model.convert()
+  ((value,), _) = [results.values() for results in function(params, **{name: np.ones(3, np.float32)})]
+  np.testing.assert_allclose(value, gelu(np.ones(3, np.float32)), rtol=1e-5)
+
+
 def test_text_becomes_plain_ops(tmp_path):
   body = "%0 = stablehlo.tanh %x : tensor<3xf32> return %0 : tensor<3xf32>"
   (tmp_path / "model.mlir").write_text(f"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{ {body} }}")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from graftax.convert.rewriting import Consumer
 from graftax.graphdef_ir import read_regular_file
 from graftax.savedmodel_io import JaxFunction, load, rewrite, save, write_saved_model
@@ -14,12 +16,14 @@ from graftax.savedmodel_io.writing.atomic import check_new_folder
 from graftax.xla_call_module import Module, lift
 from graftax.xla_call_module.rewriting import open_arguments
 
-__all__ = ["rewrite_model"]
+__all__ = ["input_names", "is_module_file", "read_module", "rewrite_model"]
 
 _MODEL_FILE = "saved_model.pb"
 _GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
 _HOW_TO_REPLACE = "pass --force"
 _BYTECODE = b"ML\xefR"
+# For files that name no platform.
+_ANY_PLATFORM = ("cpu",)
 
 
 def rewrite_model(
@@ -49,14 +53,23 @@ def rewrite_model(
   """
   check_new_folder(out, replaces=_MODEL_FILE if force else None, how_to_replace=_HOW_TO_REPLACE)
   wanted = Consumer.of(consumer)
-  if os.path.isdir(model) or os.path.basename(model).startswith("saved_model."):
+  if _is_saved_model(model):
     folder = model if os.path.isdir(model) else os.path.dirname(model) or "."
     report = rewrite(folder, out, consumer, platforms=platforms, overwrite=force, allow_files_in=allow_files_in)
     return str(report)
-  if model.endswith(_GRAPH_SUFFIXES):
+  if not is_module_file(model):
     return _rewrite_graph(model, out, consumer, platforms, force, allow_files_in)
-  _save_module(_read_module(model), out, wanted, platforms, gradient_order, force)
+  _save_module(read_module(model), out, wanted, platforms, gradient_order, force)
   return f"written for {wanted.name}"
+
+
+def is_module_file(model: str) -> bool:
+  """Returns whether a path is that of a file of StableHLO rather than of a model of TensorFlow."""
+  return not _is_saved_model(model) and not model.endswith(_GRAPH_SUFFIXES)
+
+
+def _is_saved_model(model: str) -> bool:
+  return os.path.isdir(model) or os.path.basename(model).startswith("saved_model.")
 
 
 def _rewrite_graph(
@@ -73,7 +86,8 @@ def _rewrite_graph(
     return str(rewrite(copy, out, consumer, platforms=platforms, overwrite=force))
 
 
-def _read_module(path: str) -> Module:
+def read_module(path: str) -> Module:
+  """Returns the module of a file: what `jax.export` serialized, a portable artifact, bytecode, or text."""
   data = read_regular_file(path, "the model")
   # Text is UTF-8, and a serialized Exported begins with binary offsets.
   is_text = b"\0" not in data[:100]
@@ -83,26 +97,32 @@ def _read_module(path: str) -> Module:
 def _save_module(
   module: Module, out: Path, consumer: Consumer, platforms: Sequence[str] | None, gradient_order: int, force: bool
 ) -> None:
-  specs = dict(zip(_input_names(module), open_arguments(module), strict=True))
-  lifted = lift(module, check_platform=False)
+  specs = dict(zip(input_names(module), open_arguments(module), strict=True))
+  # The types of the file stay, whatever this process uses.
+  lifted = lift(module, check_platform=False, x64="enable")
 
   def call(**inputs: Any) -> dict[str, Any]:
     return {f"output_{i}": value for i, value in enumerate(lifted(*(inputs[name] for name in specs)))}
 
   is_plain = consumer.form == "tf_ops"
-  save(
-    out,
-    {"__call__": JaxFunction(call, kwargs=specs, takes_params=False, with_gradient=gradient_order > 0 or is_plain)},
-    target=consumer.target,
-    platforms=None if is_plain else platforms or module.platforms or None,
-    gradient_order=gradient_order,
-    lowering=consumer.form,
-    overwrite=force,
-  )
+  with jax.enable_x64(True):
+    save(
+      out,
+      {"__call__": JaxFunction(call, kwargs=specs, takes_params=False, with_gradient=gradient_order > 0 or is_plain)},
+      target=consumer.converter if is_plain else consumer.target,
+      platforms=None if is_plain else platforms or module.platforms or _ANY_PLATFORM,
+      gradient_order=0 if consumer.converter else gradient_order,
+      lowering=consumer.form,
+      overwrite=force,
+    )
 
 
-def _input_names(module: Module) -> list[str]:
-  """Returns the names of the arguments: their paths in the exported function if they are known."""
+def input_names(module: Module) -> list[str]:
+  """Returns a name for each argument of a module: its path in the exported function if that is known."""
   if module.signature is None:
     return [f"input_{i}" for i in range(len(module.inputs))]
-  return [re.sub(r"\W+", "_", leaf.path).strip("_").lower() for leaf in module.signature.inputs]
+  names: list[str] = []
+  for number, leaf in enumerate(module.signature.inputs):
+    name = re.sub(r"\W+", "_", leaf.path).strip("_").lower()
+    names.append(name if name not in names else f"{name}_input_{number}")
+  return names
