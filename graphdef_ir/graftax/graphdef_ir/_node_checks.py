@@ -121,8 +121,9 @@ def _known_form(
   """Returns what `_form` returns, and remembers it for other graphs if the op is one of TensorFlow's."""
   if signature is None or signature is not table_signature(node.op):
     return _form(node, signature, is_valid)
-  if key in _KNOWN:
-    return _KNOWN[key]
+  form = _KNOWN.get(key)  # one look, since another thread may clear the table after it
+  if form is not None:
+    return form
   form = _form(node, signature, is_valid)
   if form is not None and all(len(value) <= _MAX_TENSORS for value in key if isinstance(value, (bytes, tuple))):
     if len(_KNOWN) >= _MAX_KNOWN:

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from graftax.graphdef_ir import _node_checks
 from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
 from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import (
@@ -303,3 +304,19 @@ def test_a_wrong_node_after_many_of_its_kind_is_found(node):
   function = Function("f", (Parameter("x", DType.FLOAT),), (), (*right, node))
   with pytest.raises(GraphError, match="node 'y'"):
     validate_reachable(function, FunctionLibrary(), OpSignatures())
+
+
+class _ClearedAfterALook(dict):
+  """A table of known forms that another thread clears after each look at whether it has one."""
+
+  def __contains__(self, key):
+    found = super().__contains__(key)
+    self.clear()
+    return found
+
+
+def test_table_of_known_forms_may_be_cleared_by_another_thread(monkeypatch):
+  monkeypatch.setattr(_node_checks, "_KNOWN", _ClearedAfterALook())
+  for _ in range(2):
+    validate_nodes(Graph((_X,)))
+  assert _node_checks._KNOWN
