@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
+from graftax.convert.jax2tf.tf_ops import builder
 from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS, missing_ops
 
 _LINE = np.concatenate([np.linspace(-9, 9, 721, dtype=np.float32), np.float32([1e-6, -1e-6, np.inf, -np.inf, np.nan])])
@@ -73,6 +74,18 @@ def test_running_products_and_scattered_sums():
   at = np.int32([0, 2, 0, 7])
   _check(lambda x: (jnp.cumprod(x, 1), lax.cumprod(x, 0, reverse=True)), x)
   _check(lambda x, at: (jnp.asarray(x).at[at].add(2.0), jnp.asarray(x).at[at].subtract(x[at])), x, at)
+
+
+@pytest.mark.parametrize("op, function", [("Cumsum", lax.cumsum), ("Cumprod", lax.cumprod)])
+def test_running_sums_and_products_without_their_op(monkeypatch, op, function):
+  monkeypatch.setattr(builder, "missing_ops", lambda consumer: frozenset({op}))
+  x = np.float32([[1, 2, 3, 4, 5], [-1, 0.5, 0, 2, -3], [7, -2, 1, 1, 0.25]])
+  program = _program(lambda x: (function(x, 1), function(x, 0, reverse=True)), [x], "tflite")
+  fn, params = convert_program(program)
+  for found, expected in zip(
+    jax.tree.leaves(fn(params, x)), (function(x, 1), function(x, 0, reverse=True)), strict=True
+  ):
+    np.testing.assert_array_equal(found, expected)  # all sums and products are exact
 
 
 def test_what_a_consumer_lacks_is_named():

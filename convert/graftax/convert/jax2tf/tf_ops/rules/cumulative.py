@@ -23,17 +23,17 @@ from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
 
-def _running(primitive: str, op: str) -> None:
+def _running(primitive: str, op: str, combines: str, neutral: int) -> None:
   @rule(primitive)
   def running(b: Builder, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
     if b.lacks(op):
-      return _doubling(b, "Mul", x, axis, reverse, 1)
+      return _doubling(b, combines, x, axis, reverse, neutral)
     wide = at_least_float32(b, x)  # TensorFlow's kernels for 16 bits also accumulate in 16 bits
     return cast(b, b.op(op, wide, np.int32(axis), shape=x.shape, reverse=reverse), x.dtype)
 
 
-_running("cumsum", "Cumsum")
-_running("cumprod", "Cumprod")
+_running("cumsum", "Cumsum", "AddV2", 0)
+_running("cumprod", "Cumprod", "Mul", 1)
 
 
 @rule("cumlogsumexp")
@@ -70,7 +70,7 @@ def _doubling(b: Builder, op: str, x: Tensor, axis: int, reverse: bool, neutral:
   """Returns running results of an op. After step `n`, each element is that of `2**n` elements up to it."""
   size = x.shape[axis]
   if not isinstance(size, int):
-    raise Unsupported(f"running products along an axis of unknown size for {b.library.consumer}")
+    raise Unsupported(f"running results of {op} along an axis of unknown size for {b.library.consumer}")
   distance = 1
   while distance < size:
     starts, ends = [0] * x.rank, list(x.shape)
