@@ -182,7 +182,8 @@ class _Call:
         _blame_parameter_shapes(self.program, params, error)
         if isinstance(error, MissingBoundError):
           others = self._others_without_bound(error, params, flat, key, options, budget)
-          raise _with_other_bounds(error, others) from error
+          if others:
+            raise _with_other_bounds(error, others) from error
         raise
     return [_as_output(value) for value in results], state.results()
 
@@ -231,10 +232,12 @@ class _Call:
 
 
 def _with_other_bounds(error: MissingBoundError, others: Sequence[str]) -> MissingBoundError:
-  if not others:
-    return error
+  """Returns the error with its notes and with the names of all nodes that need a bound."""
   all_sizes = ", ".join(f"{name!r}: n" for name in (error.node, *others))
-  return MissingBoundError(f"{error} Other nodes need a bound, too: max_sizes={{{all_sizes}}}.", error.node)
+  full = MissingBoundError(f"{error} Other nodes need a bound, too: max_sizes={{{all_sizes}}}.", error.node)
+  for note in getattr(error, "__notes__", ()):
+    full.add_note(note)
+  return full
 
 
 def _note_ragged_rows(program: Program, flat: Sequence[Value], facts: IntegerFacts) -> None:

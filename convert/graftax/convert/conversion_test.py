@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from graftax.convert import InputStructure, OutputStructure, convert_program, named_tuple_class
+from graftax.convert.conversion import _with_other_bounds
 from graftax.graphdef_ir import DType, FunctionRef, PartialShape, TensorSpec
+from graftax.ops_jax import MissingBoundError
 from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
@@ -82,3 +84,10 @@ def test_named_tuple_classes_are_one_per_name_and_fields():
   value = named_tuple_class("P", ("a", "b"))(1, 2)
   again = pickle.loads(pickle.dumps(value))
   assert again == value and type(again) is type(value) and again._replace(a=3).a == 3
+
+
+def test_error_that_names_all_sizes_without_a_bound_keeps_the_notes_of_the_first():
+  first = MissingBoundError("a", "a")
+  first.add_note("while running a")
+  full = _with_other_bounds(first, ["b"])
+  assert full.__notes__ == ["while running a"] and "max_sizes={'a': n, 'b': n}" in str(full)

@@ -8,7 +8,7 @@ from jax.experimental import checkify
 
 import graftax.convert as gc
 from graftax.graphdef_ir.errors import UnsupportedError
-from graftax.ops_jax import InvalidInputError
+from graftax.ops_jax import InvalidInputError, MissingBoundError
 from graftax.testing.bounded_sizes import check_bounded_sizes
 
 X = np.asarray([0.3, 2.5, 1.7, 0.1, 3.2, 0.9], np.float32)
@@ -215,6 +215,13 @@ def test_one_error_names_all_sizes_without_a_bound():
   nodes = r"max_sizes=\{'first/SequenceMask/Range': n, 'second/SequenceMask/Range': n\}"
   with pytest.raises(UnsupportedError, match=f"Other nodes need a bound, too: {nodes}"):
     jax.jit(fn)(params, X)
+
+
+def test_error_of_one_size_without_a_bound_is_not_its_own_cause():
+  fn, params = gc.convert(tf.function(lambda x: tf.reduce_sum(tf.repeat(x, tf.cast(x, tf.int32)))), X)
+  with pytest.raises(MissingBoundError) as caught:
+    jax.jit(fn)(params, X)
+  assert caught.value.__cause__ is not caught.value
 
 
 def _ragged_sums(words):
