@@ -205,7 +205,8 @@ class Module:
     Raises:
       ArgumentError: `exported` is neither an `Exported` nor bytes.
       DecodeError: the bytes are not a serialized Exported.
-      VersionError: the module was written by a newer StableHLO than the installed jaxlib reads.
+      VersionError: the module was written by a newer StableHLO than the installed jaxlib reads, the file has a newer
+        format, or the calling convention is not one of versions 2 to 10.
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
       fields = files.read(bytes(exported), (limits or Limits()).depth)
@@ -262,16 +263,7 @@ class Module:
     """
     if not isinstance(version, (int, np.integer)):
       raise errors.ArgumentError(f"Module.from_call_module: version={version!r}; expected an integer.")
-    if version < OLDEST_CALL_MODULE_VERSION or version > NEWEST_CALL_MODULE_VERSION:
-      hint = (
-        "version 1 holds MHLO, which jaxlib no longer reads"
-        if version < OLDEST_CALL_MODULE_VERSION
-        else "export with an older calling convention"
-      )
-      raise errors.VersionError(
-        f"XlaCallModule version {version} is not supported; expected {OLDEST_CALL_MODULE_VERSION} to"
-        f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
-      )
+    _check_version(int(version), "XlaCallModule")
     for name, value in (
       ("platforms", platforms),
       ("function_list", function_list),
@@ -291,6 +283,25 @@ class Module:
       function_list=tuple(function_list),
       stored_gradient=gradient,
     )
+
+
+def _check_version(version: int, what: str) -> None:
+  """Checks the version of a calling convention.
+
+  Raises:
+    VersionError: it is not one of those that this package follows.
+  """
+  if OLDEST_CALL_MODULE_VERSION <= version <= NEWEST_CALL_MODULE_VERSION:
+    return
+  hint = (
+    "version 1 holds MHLO, which jaxlib no longer reads"
+    if version < OLDEST_CALL_MODULE_VERSION
+    else "export with an older calling convention"
+  )
+  raise errors.VersionError(
+    f"{what} version {version} is not supported; expected {OLDEST_CALL_MODULE_VERSION} to"
+    f" {NEWEST_CALL_MODULE_VERSION} ({hint})."
+  )
 
 
 def check_is_module(module: Any, caller: str) -> None:
@@ -410,6 +421,7 @@ def _from_fields(
   fields: ExportedFields, guard: bool, limits: Limits | None, gradient: Callable[[], Module] | None = None
 ) -> Module:
   """Returns the module of an exported function; `gradient` replaces the one that is stored with it."""
+  _check_version(fields.version, "jax.export.Exported: calling convention")
   data, module_ir = _decode(fields.module, guard, limits)
   main = _main(module_ir)
   platforms = tuple(canonical(name) for name in fields.platforms)

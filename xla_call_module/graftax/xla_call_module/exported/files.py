@@ -16,6 +16,7 @@ the versions 0.4.30, 0.5.3, 0.6.2, 0.7.2, 0.8.2, 0.9.2, 0.10.0, 0.11.0 and 0.12.
 
 import re
 
+from graftax.xla_call_module import errors
 from graftax.xla_call_module.exported import flatbuffer
 from graftax.xla_call_module.exported.fields import ExportedFields
 from graftax.xla_call_module.exported.flatbuffer import Table
@@ -31,6 +32,8 @@ _DTYPES = (
   "float8_e5m2", "float8_e5m2fnuz", "float0", "float8_e4m3", "float8_e3m4", "float8_e8m0fnu", "float4_e2m1fn",
   "key<fry>", "key<rbg>", "key<urbg>",
 )  # fmt: skip
+_NEWEST_FORMAT = 12
+"""JAX 0.4.30 to 0.7 wrote format 2, JAX 0.8 to 0.11 format 3, and JAX 0.12 writes format 12."""
 _CHECKS = ("platform", "custom_call", "shape_assertions")
 _DIMENSION = re.compile(r"[\w\s+\-*^(),]{1,2000}")
 
@@ -44,6 +47,7 @@ def read(data: bytes, max_depth: int = 100) -> ExportedFields:
 
   Raises:
     DecodeError: the bytes are damaged, or something else.
+    VersionError: a newer version of JAX wrote them, in a newer format.
   """
   return _exported(flatbuffer.root(data, what="a serialized jax.export.Exported", max_depth=max_depth))
 
@@ -54,6 +58,11 @@ def _exported(table: Table) -> ExportedFields:
   16 global constants, 17 gradient, 18 number of devices, 19 to 21 arrays, meshes and shardings that occur,
   22 to 25 which of them the arguments and results have, 26 version of JAX.
   """
+  if (written := table.number(0, "u2")) > _NEWEST_FORMAT:
+    raise errors.VersionError(
+      f"a serialized jax.export.Exported has format {written}; expected {_NEWEST_FORMAT} at most, that of JAX 0.12."
+      " Export it with an older JAX, or install a newer graftax-xla-call-module."
+    )
   meshes = [_mesh(mesh) for mesh in table.tables(20)]
   shardings = [_named_sharding(sharding, meshes) for sharding in table.tables(21)]
   arrays = [_array(array) for array in table.tables(19)]
@@ -104,7 +113,7 @@ def _tree(table: Table) -> Tree:
   children = tuple(_tree(child) for child in table.tables(1))
   keys = table.strings(2)
   name = _KINDS[kind]
-  if (name in ("leaf", "none") and children) or (name == "dict" and len(set(keys)) != len(children)):
+  if (name in ("leaf", "none") and children) or (name == "dict" and not len(set(keys)) == len(keys) == len(children)):
     table.fail(f"a {name} of a tree has {len(children)} children and {len(keys)} keys")
   if name == "custom":
     return Tree("custom", children, name=table.string(3), auxdata=table.data(4))

@@ -8,13 +8,14 @@ import re
 import struct
 import subprocess
 import sys
+import types
 
 import jax
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import Module, StableHloError, lift
-from graftax.xla_call_module.exported import files
+from graftax.xla_call_module import DecodeError, Module, StableHloError, VersionError, errors, lift
+from graftax.xla_call_module.exported import files, flatbuffer
 from graftax.xla_call_module.signature import SavedSharding
 
 _FOLDER = pathlib.Path(__file__).parent.parent / "testdata" / "exported"
@@ -187,3 +188,36 @@ def test_module_whose_types_differ_from_the_declared_ones_is_refused():
   assert data.count(b"\x01\0\0\x003\0\0\0") >= 2
   with pytest.raises(StableHloError, match=r"in the place of args\[\d\]: float32\[.*5"):
     Module.from_exported(data.replace(b"\x01\0\0\x003\0\0\0", b"\x01\0\0\x005\0\0\0"), guard=False)
+
+
+def _with_number(name, field, number):
+  """Returns a file in which a 16-bit field has another number."""
+  changed = bytearray(_data(name))
+  position = flatbuffer.root(bytes(changed), what="a test", max_depth=100)._at(field)
+  struct.pack_into("<H", changed, position, number)
+  return bytes(changed)
+
+
+@pytest.mark.parametrize(
+  ("field", "number", "message"),
+  [
+    (0, 13, "has format 13; expected 12 at most"),
+    (14, 11, "calling convention version 11 is not supported; expected 2 to 10"),
+    (14, 1, "calling convention version 1 is not supported"),
+  ],
+)
+def test_newer_formats_and_calling_conventions_are_refused(field, number, message):
+  with pytest.raises(VersionError, match=message):
+    Module.from_exported(_with_number("symbolic-0.12.0", field, number), guard=False)
+
+
+def test_keys_of_a_dict_are_as_many_as_its_children():
+  def fail(why):
+    raise errors.DecodeError(why)
+
+  leaf = types.SimpleNamespace(number=lambda *_: 0, tables=lambda _: (), strings=lambda _: (), fail=fail)
+  node = types.SimpleNamespace(
+    number=lambda *_: 4, tables=lambda _: (leaf, leaf), strings=lambda _: ("a", "b", "a"), fail=fail
+  )
+  with pytest.raises(DecodeError, match="a dict of a tree has 2 children and 3 keys"):
+    files._tree(node)
