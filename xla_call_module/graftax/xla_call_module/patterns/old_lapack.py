@@ -23,7 +23,7 @@ class _Old:
 
   Attributes:
     num_scalars: how many leading operands are scalars.
-    num_flags: how many of them say what is computed, and have to be known; the others are sizes.
+    flags: the values that each operand may have that says what is computed; the other scalars are sizes.
     settings: the settings of the newer form, from the flags.
     results: which results the newer form has, for real types.
     statuses: results that are 0 after success and that the newer form lacks.
@@ -32,7 +32,7 @@ class _Old:
   """
 
   num_scalars: int
-  num_flags: int
+  flags: tuple[frozenset[int], ...]
   settings: _Settings
   results: tuple[int, ...]
   statuses: tuple[int, ...] = ()
@@ -58,26 +58,29 @@ def _no_settings(flags: Sequence[int]) -> Mapping[str, str]:
   return {}
 
 
-_EIGH = _Old(3, 1, lambda flags: {"mode": "V", "uplo": _triangle(flags)}, (0, 1, 2))
-_ORGQR = _Old(5, 0, _no_settings, (0,), (1,))
+_BOOL, _TRANSPOSED, _VECTORS = frozenset({0, 1}), frozenset({0, 1, 2}), frozenset(map(ord, "NV"))
+_EIGH = _Old(3, (_BOOL,), lambda flags: {"mode": "V", "uplo": _triangle(flags)}, (0, 1, 2))
+_ORGQR = _Old(5, (), _no_settings, (0,), (1,))
 _ROUTINES = {
-  "potrf": _Old(3, 1, lambda flags: {"uplo": _triangle(flags)}, (0, 1)),
-  "getrf": _Old(3, 0, _no_settings, (0, 1, 2)),
-  "geqrf": _Old(4, 0, _no_settings, (0, 1), (2,)),
+  "potrf": _Old(3, (_BOOL,), lambda flags: {"uplo": _triangle(flags)}, (0, 1)),
+  "getrf": _Old(3, (), _no_settings, (0, 1, 2)),
+  "geqrf": _Old(4, (), _no_settings, (0, 1), (2,)),
   "orgqr": _ORGQR,
   "ungqr": _ORGQR,
   "syevd": _EIGH,
   "heevd": _EIGH,
-  "gesdd": _Old(6, 2, lambda flags: {"mode": ("A" if flags[0] else "S") if flags[1] else "N"}, (0, 1, 2, 3, 4)),
+  "gesdd": _Old(
+    6, (_BOOL, _BOOL), lambda flags: {"mode": ("A" if flags[0] else "S") if flags[1] else "N"}, (0, 1, 2, 3, 4)
+  ),
   "geev": _Old(
     4,
-    2,
+    (_VECTORS, _VECTORS),
     lambda flags: {"compute_left": chr(flags[0]), "compute_right": chr(flags[1])},
     (3, 4, 5, 6, 7),
     complex_results=(2, 3, 4, 5),
     first_flag=2,
   ),
-  "trsm": _Old(8, 4, _solve, (0,)),
+  "trsm": _Old(8, (_BOOL, _BOOL, _TRANSPOSED, _BOOL), _solve, (0,)),
 }
 _TARGET = re.compile(r"(?:lapack|blas)_([sdcz])(\w+)")
 
@@ -122,12 +125,12 @@ class _Rewriter:
   def _newer(self, op: ir.Op, old: _Old) -> list[ir.Op] | None:
     match = _TARGET.fullmatch(op.attrs["call_target_name"])
     assert match is not None, "internal: an old form without a name"
-    flags = [self._known.get(n) for n in op.operands[old.first_flag :][: old.num_flags]]
+    flags = self._flags(op, old)
     results = old.complex_results if match[1] in "cz" and old.complex_results else old.results
     rest = set(range(len(op.results))) - {*results, *old.statuses}
     statuses = [i for i in old.statuses if i < len(op.results) and op.results[i] in self._used]
     if (
-      any(flag is None for flag in flags)
+      flags is None
       or len(op.operands) <= old.num_scalars
       or len(op.results) <= max(results)
       or any(op.results[i] in self._used for i in rest)
@@ -136,8 +139,7 @@ class _Rewriter:
       return None
     if match[2] == "trsm" and self._known.get(op.operands[7]) != 1:
       return None  # the factor of the right-hand side, which JAX never uses
-    chosen = old.settings([int(flag) for flag in flags if flag is not None])
-    settings = {name: _character(value) for name, value in chosen.items()}
+    settings = {name: _character(value) for name, value in old.settings(flags).items()}
     attrs = {name: value for name, value in op.attrs.items() if name in _KEPT}
     attrs["call_target_name"] = f"lapack_{match[1]}{match[2]}_ffi"
     attrs["mhlo.backend_config"] = settings
@@ -151,6 +153,16 @@ class _Rewriter:
       attrs=attrs,
     )
     return [call, *(_zeros(op, i) for i in statuses)]
+
+  def _flags(self, op: ir.Op, old: _Old) -> list[int] | None:
+    """Returns the flags of a call, or None if one of them is not known or has a value that the routine lacks."""
+    found: list[int] = []
+    for number, allowed in zip(op.operands[old.first_flag :], old.flags, strict=False):
+      flag = self._known.get(number)
+      if flag is None or flag.dtype.kind not in "iub" or int(flag) not in allowed:
+        return None
+      found.append(int(flag))
+    return found if len(found) == len(old.flags) else None
 
 
 _KEPT = frozenset({"has_side_effect"})
