@@ -72,6 +72,8 @@ def _group_axes(op: ir.Op, mesh: _Mesh) -> tuple[str, ...] | None:
     axes = [dict(axis) for axis in groups.get("axes", ())]
     names = tuple(str(axis.get("name", "")).strip('"') for axis in axes)
     return names if all(len(axis) == 1 for axis in axes) and set(names) <= {name for name, _ in mesh} else None
+  if not len(groups):
+    return None  # all devices, which have to be listed if they have global numbers
   wanted = sorted(tuple(sorted(map(int, group))) for group in np.asarray(groups).reshape(len(groups), -1))
   sizes = [size for _, size in mesh]
   devices = np.arange(math.prod(sizes)).reshape(sizes)

@@ -46,6 +46,8 @@ def test_the_only_device_is_number_0_and_of_several_none_is_known(kind):
     ([[0, 1, 2, 3]], ("x", "y")),
     ([[0, 3], [1, 2]], None),
     ([[0], [1], [2], [3]], None),
+    (np.zeros((0, 0), np.int64), None),
+    ((), None),
     ({"mesh": "@m", "axes": ({"name": '"y"'},)}, ("y",)),
     ({"mesh": "@m", "axes": ({"name": '"z"'},)}, None),
     ({"mesh": "@m", "axes": ({"name": '"y"', "sub_axis_info": (1, 2)},)}, None),
