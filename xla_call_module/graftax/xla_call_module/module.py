@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -436,8 +436,9 @@ def _from_fields(
   if len(returned) != len(declared):
     raise errors.DecodeError(f"main has {len(returned)} results; the Exported declares {len(declared)}.")
   kinds = dict(zip(fields.kept, taken, strict=True))
-  inputs = tuple(_declared(leaf, kinds.get(i)) for i, leaf in enumerate(fields.signature.inputs))
-  outputs = tuple(_declared(leaf, kind) for leaf, kind in zip(declared, returned, strict=True))
+  key_words = {**{name: (words,) for name, (_, words) in KEY_IMPLEMENTATIONS.items()}, **fields.key_words}
+  inputs = tuple(_declared(leaf, kinds.get(i), key_words) for i, leaf in enumerate(fields.signature.inputs))
+  outputs = tuple(_declared(leaf, kind, key_words) for leaf, kind in zip(declared, returned, strict=True))
   stored = None if fields.gradient is None else _GradientOf(fields.gradient, guard, limits)
   return Module(
     data,
@@ -470,11 +471,20 @@ def _with_donation(fields: ExportedFields, main: ir.Function, has_index: bool) -
 _EXCHANGED = {"float8_e4m3", "float8_e3m4"}
 
 
-def _declared(leaf: Leaf, kind: Any) -> ArgumentSpec:
-  """Returns the type of an argument or a result, which must be that of `main`; `kind` is None if `main` lacks it."""
+def _declared(leaf: Leaf, kind: Any, key_words: Mapping[str, tuple[int, ...]]) -> ArgumentSpec:
+  """Returns the type of an argument or a result, which must be that of `main`.
+
+  Args:
+    leaf: the argument or result.
+    kind: its type in `main`; None if `main` lacks it.
+    key_words: dtypes of random keys, and the shape of the words of one key.
+
+  Raises:
+    DecodeError: `main` has another type.
+  """
   shape = tuple(dim if isinstance(dim, int) else None for dim in leaf.shape)
-  if leaf.dtype in KEY_IMPLEMENTATIONS:
-    spec = ArgumentSpec((*shape, KEY_IMPLEMENTATIONS[leaf.dtype][1]), np.dtype(np.uint32))
+  if leaf.dtype in key_words:
+    spec = ArgumentSpec((*shape, *key_words[leaf.dtype]), np.dtype(np.uint32))
   else:
     # `main` has booleans in the place of float0.
     spec = ArgumentSpec(shape, np.dtype(np.bool_) if leaf.dtype == "float0" else jnp.dtype(leaf.dtype))

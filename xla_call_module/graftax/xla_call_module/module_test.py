@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend import random
 
 from graftax.xla_call_module import (
   ArgumentError,
@@ -104,6 +105,24 @@ def test_donated_arguments_are_in_the_signature():
   exported = jax.export.export(jax.jit(lambda x, y: x + y, donate_argnums=1))(_spec(3), _spec(3))
   signature = Module.from_exported(exported).signature
   assert signature is not None and [leaf.is_donated for leaf in signature.inputs] == [False, True]
+
+
+def test_random_keys_of_an_implementation_that_files_do_not_know_are_their_words():
+  def unused(*args):
+    raise NotImplementedError
+
+  three_words = random.define_prng_impl(
+    key_shape=(3,), seed=unused, split=unused, random_bits=unused, fold_in=unused, name="three", tag="thr"
+  )
+
+  def function(keys, unused_key):
+    return keys, jax.random.key_data(keys) * 2
+
+  words = np.arange(6, dtype=np.uint32).reshape(2, 3)
+  keys = jax.random.wrap_key_data(words, impl=three_words)
+  module = Module.from_exported(jax.export.export(jax.jit(function))(keys, keys[0]))
+  assert [spec.shape for spec in module.inputs] == [(2, 3), (3,)]
+  np.testing.assert_array_equal(lift(module)(words, words[0]), [words, 2 * words])
 
 
 def test_platform_option_must_be_one_of_the_module_and_does_not_switch_the_check_off():

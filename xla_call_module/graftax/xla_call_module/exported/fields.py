@@ -1,6 +1,7 @@
 """The fields of an exported function, from a file or from a live `jax.export.Exported`."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from graftax.xla_call_module.signature import Signature
 
@@ -19,6 +20,7 @@ class ExportedFields:
     disabled_checks: "platform", "shape_assertions" or "custom_call:NAME".
     kept: positions of the inputs that are parameters of `main`.
     gradient: the stored derivative in reverse mode, or None.
+    key_words: dtypes of random keys that a live function has and files do not: the shape of the words of one key.
   """
 
   signature: Signature
@@ -28,3 +30,4 @@ class ExportedFields:
   disabled_checks: tuple[str, ...]
   kept: tuple[int, ...]
   gradient: "ExportedFields | None" = None
+  key_words: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)

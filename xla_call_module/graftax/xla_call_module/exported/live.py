@@ -1,5 +1,6 @@
 """The fields of a live `jax.export.Exported`."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ def read(exported: jax.export.Exported) -> ExportedFields:
     version=exported.calling_convention_version,
     disabled_checks=tuple(map(check_name, exported.disabled_safety_checks)),
     kept=tuple(exported.module_kept_var_idx),
+    key_words=_key_words((*exported.in_avals, *exported.out_avals)),
   )
 
 
@@ -57,10 +59,20 @@ def _sharding(aval: Any) -> SavedSharding | None:
   return SavedSharding(axes, entries, found.memory_kind)
 
 
+def _key_words(avals: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+  """Returns the shape of the words of one random key, by the name of its dtype."""
+  dtypes = {str(aval.dtype): aval.dtype for aval in avals if _is_key(aval.dtype)}
+  return {name: array_struct(jax.ShapeDtypeStruct((), dtype)).shape for name, dtype in dtypes.items()}
+
+
+def _is_key(dtype: Any) -> bool:
+  return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
+
+
 def array_struct(aval: Any) -> jax.ShapeDtypeStruct:
   """Returns the array that represents an argument or a result in the module; its dimensions may be symbolic."""
   shape, dtype = aval.shape, aval.dtype
-  if jax.numpy.issubdtype(dtype, jax.dtypes.prng_key):
+  if _is_key(dtype):
     data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
     shape, dtype = (*shape, *data.shape), data.dtype
   if dtype == jax.dtypes.float0:  # `main` represents these as booleans
