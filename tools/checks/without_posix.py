@@ -9,7 +9,9 @@ packages are imported again, so that it is their own code that must do without.
 import importlib
 import mmap
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,6 +38,9 @@ def _take_away() -> None:
     for name in names.split():
       if hasattr(module, name):
         delattr(module, name)
+  # Python 3.13 uses these names where the standard library found them on import, as it does not on Windows.
+  shutil._use_fd_functions = False  # type: ignore[attr-defined]
+  subprocess._USE_POSIX_SPAWN = False  # type: ignore[attr-defined]
   os.altsep = "/"  # type: ignore[assignment]
 
 
