@@ -26,7 +26,8 @@ _TF1_MODULE = Path(__file__).parents[3] / "hub_io/graftax/hub_io/testdata/2026_1
 
 
 def _run(*arguments):
-  return CliRunner().invoke(app, [str(argument) for argument in arguments])
+  # Test processes that run beside each other have COLUMNS; without it the width is that for pipes.
+  return CliRunner(env={"COLUMNS": None}).invoke(app, [str(argument) for argument in arguments])
 
 
 def _process(*arguments, **options):
