@@ -146,6 +146,8 @@ def _export(
     if not advice:
       raise
     raise _export_error(e, fn.name, arguments, advice) from e
+  except PlatformError as e:
+    raise _export_error(e, fn.name, arguments, _advice(e, call, specs, arguments, platforms)) from e
   except GraftaxError:
     raise
   except Exception as e:  # whatever JAX says of sizes it cannot decide, or of platforms it does not know
