@@ -18,18 +18,15 @@ import os
 import pathlib
 import sys
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
-os.environ["JAX_PLATFORMS"] = "cpu"
+if __name__ == "__main__":  # the search for doctests imports the module, and must not change the settings of tests
+  os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+  os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-# Files of the machine and their lines are not part of a module.
-jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")
-jax.config.update("jax_include_full_tracebacks_in_locations", False)
 
 # Without types: this script runs with many versions of JAX, which have different ones, and is not imported.
 
@@ -184,6 +181,9 @@ def write(folder, function):
 
 
 if __name__ == "__main__":
+  # Files of the machine and their lines are not part of a module.
+  jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")
+  jax.config.update("jax_include_full_tracebacks_in_locations", False)
   folder = pathlib.Path(sys.argv[1])
   folder.mkdir(parents=True, exist_ok=True)
   for function in (symbolic, loop, trees, lapack, platforms, shard_map):
