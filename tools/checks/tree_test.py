@@ -198,6 +198,16 @@ def test_a_line_that_asks_for_the_version_of_jax_is_found(line, asks):
   assert bool(_probes(line)) == asks
 
 
+# These run in environments of their own, with other libraries and without graftax.
+_RUN_ELSEWHERE = (
+  "jax_libraries/programs",
+  "plain_consumers/run_onnx.py",
+  "plain_consumers/run_tfjs.py",
+  "plain_consumers/run_tflite.py",
+  "codegen/generate_missing_ops.py",
+)
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_third_party_imports_are_declared(package):
   distributions = packages_distributions()
@@ -206,8 +216,8 @@ def test_third_party_imports_are_declared(package):
     declared.add("tensorflow-cpu")
   undeclared = set()
   for path in _sources(package):
-    if "jax_libraries/programs" in str(path):
-      continue  # run in an environment of their own, which requirements.in beside them describes
+    if any(place in str(path) for place in _RUN_ELSEWHERE):
+      continue
     # Type checkers have typing_extensions; it is imported for them alone.
     ours = {"graftax", "typing_extensions"}
     for name in {module.partition(".")[0] for module in _imported_modules(path)} - ours - sys.stdlib_module_names:

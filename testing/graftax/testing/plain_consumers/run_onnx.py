@@ -8,14 +8,14 @@ import sys
 from collections.abc import Mapping
 
 import numpy as np
-import onnxruntime
-import tf2onnx.convert
-from _results import main
 
 _OPSET = "18"
 
 
 def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str, np.ndarray]:
+  import onnxruntime
+  import tf2onnx.convert
+
   output = os.path.join(folder, "model.onnx")
   arguments, sys.argv = sys.argv, ["tf2onnx", "--saved-model", path, "--output", output, "--opset", _OPSET]
   try:
@@ -30,4 +30,6 @@ def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str
 
 
 if __name__ == "__main__":
+  from _results import main
+
   main(run)

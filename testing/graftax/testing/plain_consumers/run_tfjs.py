@@ -16,25 +16,26 @@ from typing import Any
 
 import numpy as np
 
-# The package imports decision forests, JAX and Keras, which the converter of SavedModels does not need.
-_PLACE = str(importlib.util.find_spec("tensorflowjs").submodule_search_locations[0])  # type: ignore[union-attr]
-for _name, _folder in (
-  ("tensorflow_decision_forests", ""),
-  ("tensorflowjs", _PLACE),
-  ("tensorflowjs.converters", os.path.join(_PLACE, "converters")),
-):
-  _stub: Any = types.ModuleType(_name)
-  _stub.keras = None
-  _stub.__path__ = [_folder]
-  sys.modules[_name] = _stub
-
-from _results import main  # noqa: E402
-from tensorflowjs.converters import tf_saved_model_conversion_v2  # noqa: E402
-
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_tfjs.js")
 
 
+def _put_stubs() -> None:
+  """Replaces what the package imports and the converter of SavedModels does not need: decision forests, JAX, Keras."""
+  place = str(importlib.util.find_spec("tensorflowjs").submodule_search_locations[0])  # type: ignore[union-attr]
+  for name, folder in (
+    ("tensorflow_decision_forests", ""),
+    ("tensorflowjs", place),
+    ("tensorflowjs.converters", os.path.join(place, "converters")),
+  ):
+    stub: Any = types.ModuleType(name)
+    stub.keras = None
+    stub.__path__ = [folder]
+    sys.modules[name] = stub
+
+
 def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str, np.ndarray]:
+  from tensorflowjs.converters import tf_saved_model_conversion_v2
+
   tf_saved_model_conversion_v2.convert_tf_saved_model(path, folder)
   given = {
     name: {"shape": x.shape, "dtype": x.dtype.name, "values": np.asarray(x, np.float64).ravel().tolist()}
@@ -48,4 +49,7 @@ def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str
 
 
 if __name__ == "__main__":
+  from _results import main
+
+  _put_stubs()
   main(run)

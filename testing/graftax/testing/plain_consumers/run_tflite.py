@@ -6,11 +6,11 @@ python run_tflite.py FOLDER...
 from collections.abc import Mapping
 
 import numpy as np
-import tensorflow as tf
-from _results import main
 
 
 def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str, np.ndarray]:
+  import tensorflow as tf
+
   del folder
   converter = tf.lite.TFLiteConverter.from_saved_model(path)
   interpreter = tf.lite.Interpreter(model_content=converter.convert())
@@ -20,4 +20,6 @@ def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str
 
 
 if __name__ == "__main__":
+  from _results import main
+
   main(run)

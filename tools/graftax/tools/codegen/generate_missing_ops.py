@@ -13,11 +13,6 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-import tensorflow as tf
-from tensorflow.python.framework import op_def_registry
-from tf2onnx import onnx_opset  # noqa: F401  # registers the ops
-from tf2onnx.handler import tf_op
-
 _OPSET = 18
 # TFLite has no form of these for float32 or int32. Their inputs are not of one dtype, so that they are not tried.
 _NOT_TRIED = {"tflite": {"Cumprod", "CumulativeLogsumexp"}, "onnx": set(), "tfjs": set()}
@@ -26,6 +21,9 @@ _WRONG = {"tflite": set(), "onnx": {"ScatterNd"}, "tfjs": set()}
 
 
 def _onnx() -> set[str]:
+  from tf2onnx import onnx_opset  # noqa: F401  # registers the ops
+  from tf2onnx.handler import tf_op
+
   return {op for sets in tf_op.get_opsets().values() for ops in sets[: _OPSET + 1] for op in ops}
 
 
@@ -41,6 +39,9 @@ def _tflite(ops: Iterable[str]) -> set[str]:
 
 def _converts(op: str) -> bool:
   """Returns whether TFLite has the op for float32 or int32, or the op cannot be tried."""
+  import tensorflow as tf
+  from tensorflow.python.framework import op_def_registry
+
   definition = op_def_registry.get(op)
   inputs = list(definition.input_arg)
   required = {attr.name for attr in definition.attr if not attr.HasField("default_value")}
@@ -57,14 +58,18 @@ def _converts(op: str) -> bool:
   return not functions or any(map(_runs, functions))
 
 
-def _function(op: str, names: list[str], signature: list[tf.TensorSpec]) -> object:
-  def call(*args: tf.Tensor) -> object:
+def _function(op: str, names: list[str], signature: list[object]) -> object:
+  import tensorflow as tf
+
+  def call(*args: object) -> object:
     return getattr(tf.raw_ops, op)(**dict(zip(names, args, strict=True)))
 
   return tf.function(call, input_signature=signature, autograph=False).get_concrete_function()
 
 
 def _runs(function: object) -> bool:
+  import tensorflow as tf
+
   try:
     model = tf.lite.TFLiteConverter.from_concrete_functions([function]).convert()
     tf.lite.Interpreter(model_content=model).allocate_tensors()
