@@ -41,10 +41,14 @@ def unequal(got: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: float = 
 def largest_error(got: np.ndarray, want: np.ndarray) -> float:
   """Returns the largest difference over the largest finite value, or over 1 if that is smaller.
 
-  It is infinite if the shapes differ, or if NaN or infinities are at other places.
+  It is infinite if the shapes differ, if NaN or infinities are at other places, or if elements differ and neither array
+  is of floating point, or one holds text or objects. Dtypes are not compared, since a runtime may have shorter ones.
   """
   if got.shape != want.shape:
     return math.inf
+  is_text = [array.dtype.kind in "OSU" for array in (got, want)]
+  if any(is_text) or not (is_inexact(got.dtype) or is_inexact(want.dtype)):
+    return 0.0 if all(is_text) == any(is_text) and not np.asarray(got != want).any() else math.inf
   got, want = _wide(got, want)
   finite = np.isfinite(want)
   if not np.array_equal(np.isfinite(got), finite) or unequal(got[~finite], want[~finite]).any():
@@ -105,7 +109,7 @@ def check_equal(
 
 
 def _wide(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-  kind = np.complex128 if arrays[-1].dtype.kind == "c" else np.float64
+  kind = np.complex128 if any(array.dtype.kind == "c" for array in arrays) else np.float64
   return tuple(array.astype(kind) for array in arrays)
 
 

@@ -1,6 +1,7 @@
 """The one comparison is as strict as each of the six rules that it replaced."""
 
 import itertools
+import math
 
 import ml_dtypes
 import numpy as np
@@ -127,3 +128,30 @@ def test_short_floats_are_numbers():
 def test_the_first_place_is_told():
   with pytest.raises(Difference, match=r"y: 1 of 3 elements differ, first at \[1\]: .*5.* instead of .*2"):
     check_equal("y", np.array([1, 5, 3]), np.array([1, 2, 3]))
+
+
+@pytest.mark.parametrize(
+  ("got", "want"),
+  [
+    (np.array([1000000, 5]), np.array([1000000, 95])),
+    (np.array([True]), np.array([False])),
+    (np.array([b"a"], object), np.array([b"b"], object)),
+    (np.array(["a"]), np.array([1.0])),
+    (np.array([None]), np.array([1.0])),
+  ],
+)
+def test_error_of_what_is_compared_exactly_is_zero_or_infinite(got, want):
+  assert largest_error(got, want) == largest_error(want, got) == math.inf
+  assert largest_error(got, got.copy()) == largest_error(want, want.copy()) == 0
+
+
+def test_integers_are_equal_to_the_same_ones_of_another_width():
+  assert largest_error(np.int32([7, 5]), np.int64([7, 5])) == 0
+  assert largest_error(np.int64([2**53 + 1]), np.uint64([2**53])) == math.inf
+
+
+def test_imaginary_part_of_a_result_counts_if_the_oracle_is_real():
+  real, imaginary = np.array([1.0, 2.0]), np.array([1.0 + 0.5j, 2.0])
+  assert largest_error(imaginary, real) == largest_error(real, imaginary) == 0.25
+  assert unequal(imaginary, real, _RTOL, _ATOL).tolist() == [True, False]
+  assert largest_error(real.astype(complex), real) == 0
