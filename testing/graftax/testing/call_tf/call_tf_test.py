@@ -1,6 +1,7 @@
 """`call_tf` under transformations; `python -m graftax.testing.call_tf` runs the table for jax2tf as well."""
 
 import collections
+import dataclasses
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_the_command_prints_both_converters(capsys):
   assert "| all | 1 of 1 | 0 of 1 | 1 of 1 |" in printed.out
   assert "| sine_of_cosine | yes | fails | yes |" in printed.out
   assert "jax2tf: sine_of_cosine vmap: raised: NotImplementedError" in printed.err
+
+
+def test_result_of_another_dtype_is_wrong(monkeypatch):
+  transformation = TRANSFORMATIONS["vmap"]
+  shorter = dataclasses.replace(transformation, in_jax=lambda f, x: [transformation.in_jax(f, x)[0].astype("float32")])
+  monkeypatch.setitem(TRANSFORMATIONS, "vmap", shorter)
+  assert failures(check(FUNCTIONS["affine"], "graftax", ["vmap"])).endswith("wrong: dtype float32 instead of float64")
 
 
 def test_wrong_numbers_are_told_from_errors():

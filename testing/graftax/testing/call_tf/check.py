@@ -68,7 +68,10 @@ def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Resul
   try:
     found = [np.asarray(value) for value in jax.jit(lambda x: transformation.in_jax(converted, x))(x)]
     assert all(np.isfinite(want).all() for want in expected), "internal: the functions of the table are finite"
-    error = max(largest_error(got, want) for got, want in zip(found, expected, strict=True))
+    pairs = list(zip(found, expected, strict=True))
+    error = max(largest_error(got, want) for got, want in pairs)
+    detail = next((f"dtype {got.dtype} instead of {want.dtype}" for got, want in pairs if got.dtype != want.dtype), "")
+    outcome = "wrong" if detail else "equal"
   except Exception as e:
     outcome, detail = "raised", f"{type(e).__name__}: {' '.join(str(e).split())}"[:_MAX_DETAIL]
   if not error <= TOLERANCE:
