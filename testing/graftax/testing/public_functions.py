@@ -32,7 +32,7 @@ NOT_CALLED = {
     " lax.ppermute lax.precv lax.psend lax.pshuffle lax.psum lax.psum_scatter lax.pswapaxes lax.ragged_all_to_all"
     " lax.all_gather_reduced lax.all_gather_invariant lax.preduced lax.pvary lax.unreduced_psum"
     " lax.vary_unreduced_cast lax.stage lax.with_sharding_constraint lax.reduced_vary_cast lax.unreduced_psum_scatter"
-    " lax.dce_sink lax.approx_top_k"
+    " lax.dce_sink lax.approx_top_k lax.psum_scatter_start"
   ),
   "tokens and the state of a device": "lax.after_all lax.create_token lax.rng_uniform",
   "needs MLIR of a kernel": "lax.scaled_dot",
@@ -108,6 +108,7 @@ for _name in ("dawsn", "digamma", "erf", "erfc", "erfcx", "expit", "i0", "i0e", 
   _call(f"special.{_name}", [*_REAL, 7.5] if _name != "digamma" else [*_POSITIVE, -0.6])
 _call("special.log_ndtr", [-40.0, -12.0, -6.0, 0.0, 4.0, 6.0])
 _call("special.entr", [0.0, *_POSITIVE, -1.0])
+_call("special.erfcinv", [0.05, 0.4, 1.0, 1.3, 1.95])
 _call("special.erfinv", [-0.95, -0.4, 0.0, 0.3, 0.999])
 for _name in ("exp1", "expi"):
   _call(f"special.{_name}", [*_POSITIVE, 40.0])
@@ -153,10 +154,10 @@ _call("special.zeta", [1.5, 2.0, 4.0], through=lambda x: special.zeta(x, 2.0))
 # jax.lax, elementwise --------------------------------------------------------------------------------------------
 for _name in (
   "abs asinh atan bessel_i0e bessel_i1e cbrt ceil cos cosh erf erfc exp exp2 expm1 floor logistic neg round sign sin"
-  " sinh square tan tanh"
+  " sinh square tan tanh one_minus_square"
 ).split():
   _call(f"lax.{_name}", _REAL)
-for _name in "acosh digamma lgamma log log1p reciprocal rsqrt sqrt".split():
+for _name in "acosh digamma lgamma log log1p log2 reciprocal rsqrt sqrt".split():
   _call(f"lax.{_name}", [1.0, 1.2, 2.5, 9.0])
 for _name in "acos asin atanh erf_inv".split():
   _call(f"lax.{_name}", [-0.9, -0.3, 0.0, 0.4])
@@ -185,6 +186,7 @@ for _name in ("igamma", "igammac", "igamma_grad_a", "random_gamma_grad"):
   _call(f"lax.{_name}", [0.5, 1.0, 2.5, 4.0], [0.3, 2.0, 1.0, 6.0], loose=5)
 _call("lax.polygamma", [1.0, 2.0, 3.0], [0.5, 1.5, 4.0])
 _call("lax.zeta", [1.5, 2.0, 4.0], [1.0, 0.5, 3.0])
+_call("lax.polynomial", _REAL, through=lambda x: lax.polynomial(x, (1.0, -2.0, 0.5)))
 _call("lax.integer_pow", _REAL, through=lambda x: lax.integer_pow(x, 3))
 _call("lax.integer_pow", [-1.5, 2.0], through=lambda x: lax.integer_pow(x, -2))
 _call("lax.is_finite", _REAL)

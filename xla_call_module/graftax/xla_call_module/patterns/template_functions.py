@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import jax.scipy.special
 
 __all__ = [
@@ -15,7 +16,6 @@ __all__ = [
   "CONSTANT_ENTRIES",
   "EXPONENTIAL_ENTRIES",
   "Entry",
-  "differentiable_expn",
 ]
 
 
@@ -48,6 +48,11 @@ class Entry:
     function = _function(self.name)
     return function if self.result is None else lambda *args: function(*args)[self.result]
 
+  @property
+  def replacement(self) -> Callable[..., Any]:
+    """The function that takes the place of the expansion."""
+    return _WITH_OUR_DERIVATIVE.get(self.name, self.function)
+
 
 @functools.cache
 def _function(name: str) -> Callable[..., Any]:
@@ -57,26 +62,44 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 @jax.custom_jvp
-def differentiable_expn(n: Any, x: Any) -> Any:
-  """Returns `jax.scipy.special.expn`; the derivative of JAX's leaks a tracer inside `jax.jit`."""
+def _expn(n: Any, x: Any) -> Any:
+  """Returns `jax.scipy.special.expn`; the derivative of JAX 0.10's leaks a tracer inside `jax.jit`."""
   return jax.scipy.special.expn(n, x)
 
 
-@differentiable_expn.defjvp
+@_expn.defjvp
 def _expn_jvp(primals: Any, tangents: Any) -> Any:
   n, x = primals
-  return differentiable_expn(n, x), -tangents[1] * differentiable_expn(n - 1, x)
+  is_zero = n == 0
+  # E_0(x) is exp(-x) / x, and E_-1, which would come next, is not a value of `expn`.
+  safe = jnp.where(is_zero, x, 1)
+  of_zero = _expn(n, safe) * (1 + 1 / safe)
+  return _expn(n, x), -tangents[1] * jnp.where(is_zero, of_zero, _expn(jnp.where(is_zero, 1, n - 1), x))
+
+
+@jax.custom_jvp
+def _nextafter(x: Any, y: Any) -> Any:
+  """Returns `jax.lax.nextafter`, with the derivative that it has from JAX 0.12 on."""
+  return jax.lax.nextafter(x, y)
+
+
+_nextafter.defjvps(lambda tangent, result, x, y: tangent, None)
+
+_WITH_OUR_DERIVATIVE = {"scipy.special.expn": _expn, "lax.nextafter": _nextafter}
 
 
 # For lgamma: the logarithm of pi, and the constant term of the polynomial that JAX 0.12 evaluates in float32.
 _LGAMMA = (1.1447298526763916, 1.1447298858494002, -0.21417342126369476)
 _TWELFTH = (0.0833333358168602, 0.08333333333333333)
+_BESSEL_I0E = (0.8044903874397278, 0.8044904110141088)
+_BESSEL_I1E = (0.7785762548446655, 0.7785762350182801)
 
 # A function precedes those that its expansion contains.
 CONSTANT_ENTRIES = (
   Entry("scipy.special.log_ndtr", 1, (15.0,)),
   Entry("scipy.special.owens_t", 2, (0.6700000166893005, 0.67)),
-  Entry("scipy.special.erfcx", 1, (9.419280052185059, 26.641747557046326)),
+  # The latter two are those of JAX 0.12.
+  Entry("scipy.special.erfcx", 1, (9.419280052185059, 26.641747557046326, 0.06439931690692902, 0.086244814735813427)),
   Entry("scipy.special.dawsn", 1, (3.25,)),
   Entry("scipy.special.fresnel", 1, (2.5625,), result=0),
   Entry("scipy.special.fresnel", 1, (2.5625,), result=1),
@@ -92,8 +115,12 @@ CONSTANT_ENTRIES = (
   Entry("lax.digamma", 1, (2.0149030685424805, 2.0149030205422647)),
   Entry("lax.erfc", 1, (1.1283791065216064, 49267.39426086359)),
   Entry("lax.erf_inv", 1, (2.832976818084717, 1.6536545626831027)),
-  Entry("lax.bessel_i0e", 1, (0.8044903874397278, 0.8044904110141088)),
-  Entry("lax.bessel_i1e", 1, (0.7785762548446655, 0.7785762350182801)),
+  # Those of JAX 0.12 have derivatives of their own.
+  Entry("scipy.special.i0", 1, _BESSEL_I0E),
+  Entry("scipy.special.i1", 1, _BESSEL_I1E),
+  Entry("scipy.special.ndtri", 1, (0.35414958000183105, 1.4142135679721832)),
+  Entry("lax.bessel_i0e", 1, _BESSEL_I0E),
+  Entry("lax.bessel_i1e", 1, _BESSEL_I1E),
 )
 COMPLEX_ENTRIES = tuple(
   Entry(f"lax.{name}", 1, ops=frozenset(f"stablehlo.{op}" for op in ("complex", *ops)))
@@ -118,6 +145,7 @@ EXPONENTIAL_ENTRIES = (
 # that is not chosen is infinite, or because of a loop. Those of one name are functions of the module.
 CHAIN_ENTRIES = (
   Entry("scipy.special.expn", 2, chain=("_expn",)),  # JAX 0.12
+  Entry("scipy.special.erfcinv", 1, chain=("_erfcinv_impl",)),
   *(
     Entry(f"{module}.{name}", num_args, chain=(name,))
     for module, name, num_args in (
@@ -132,6 +160,10 @@ CHAIN_ENTRIES = (
       ("nn", "relu", 1),
       ("nn", "log1mexp", 1),
     )
+  ),
+  Entry(
+    "lax.nextafter", 2,
+    chain=("stablehlo.bitcast_convert", *["stablehlo.select"] * 4, "stablehlo.or", "stablehlo.and"),
   ),
   Entry(
     "scipy.special.entr", 1,

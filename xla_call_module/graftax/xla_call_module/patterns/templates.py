@@ -28,7 +28,6 @@ from graftax.xla_call_module.patterns.template_functions import (
   CONSTANT_ENTRIES,
   EXPONENTIAL_ENTRIES,
   Entry,
-  differentiable_expn,
 )
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.survey import Survey, survey
@@ -38,8 +37,7 @@ __all__ = ["recover"]
 
 @register("graftax.lax", attributes=None)
 def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
-  function = op.attrs["entry"].function
-  return (differentiable_expn if function is jax.scipy.special.expn else function)(*operands)
+  return op.attrs["entry"].replacement(*operands)
 
 
 def recover(module_ir: ir.ModuleIR, found: Survey | None = None) -> ir.ModuleIR:
@@ -324,7 +322,7 @@ def _template(entry: Entry, kinds: tuple[ir.TensorType, ...], x64: bool) -> _Tem
       scope = jax.export.SymbolicScope()
       specs = [jax.ShapeDtypeStruct(_sizes(kind.shape, scope), kind.dtype) for kind in kinds]
       exported = jax.export.export(jax.jit(entry.function))(*specs)
-  except (TypeError, ValueError, NotImplementedError):
+  except (AttributeError, TypeError, ValueError, NotImplementedError):  # the first if this JAX lacks the function
     return None
   index = _Index(_without_empty_conversions(_Index(mlir.decode_bytes(exported.mlir_module_serialized))))
   module_ir, defined = index.module_ir, index.defined

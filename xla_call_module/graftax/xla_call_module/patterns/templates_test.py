@@ -57,6 +57,7 @@ _OWN_DERIVATIVES = {
   "log1mexp": (jax.nn.log1mexp, _X0 + 0.1),
   "sinc": (jnp.sinc, _X0),
   "i0": (jnp.i0, _X0),
+  "i0 of SciPy": (special.i0, _X0),
   "logaddexp2": (lambda x: jnp.logaddexp2(x, 2 * x), _X0),
   "zeta": (lambda x: special.zeta(x + 1.5, x + 1), _X0),
   "entr": (special.entr, _X0),
@@ -75,7 +76,7 @@ _OWN_DERIVATIVES = {
   "poch": (lambda x: special.poch(x + 1, x), _X0),
   "fresnel": (lambda x: special.fresnel(x)[0] + special.fresnel(x)[1], _X0),
   "dawsn": (special.dawsn, _X0),
-  "erfcx": (special.erfcx, _X0),
+  "erfcx": (special.erfcx, np.array([0, 1, 2], np.float32)),
   "owens_t": (lambda x: special.owens_t(x, x + 1), _X0),
   "spence": (special.spence, _X0 + 0.5),
   "integer exponents": (lambda x: x[..., None] ** jnp.arange(3), _X0),
@@ -90,6 +91,18 @@ def test_function_with_a_derivative_of_its_own_keeps_it(name):
   np.testing.assert_allclose(lifted(x)[0], function(x), rtol=1e-5)
   got, want = (jax.grad(lambda x, f=f: f(x).sum())(x) for f in (lambda x: lifted(x)[0], function))
   np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+def test_second_derivative_of_exp1():
+  x = np.array([0.3, 1, 4], np.float32)
+  lifted = _lifted(special.exp1, jax.ShapeDtypeStruct(x.shape, x.dtype))
+  got = jax.grad(lambda x: jax.grad(lambda x: lifted(x)[0].sum())(x).sum())(x)
+  np.testing.assert_allclose(got, np.exp(-x) * (1 + 1 / x) / x, rtol=1e-5)
+
+
+def test_nextafter_passes_the_derivative_of_its_first_argument():
+  lifted = _lifted(lambda x: lax.nextafter(x, 3 * x) * x, jax.ShapeDtypeStruct((3,), np.float32))
+  np.testing.assert_allclose(jax.grad(lambda x: lifted(x)[0].sum())(_X), 2 * _X, rtol=1e-5)
 
 
 def test_maximum_with_zero_is_not_relu():
