@@ -22,6 +22,8 @@ _SPECIAL = [
   (jnp.square, -1, 1),
   (lax.erf, -2, 2),
   (lax.erfc, -2, 2),
+  # JAX asks for accuracy in it, which old versions have no attribute for.
+  (lambda x: jax.vjp(lax.erf, x)[1](x)[0], -2, 2),
   (lax.erf_inv, -0.9, 0.9),
   (lax.lgamma, 0.5, 4),
   (lax.digamma, 0.5, 4),
@@ -83,7 +85,7 @@ def test_batched_indexing_runs_in_targets_without_batching_dimensions(name, symb
 
 def test_what_a_target_cannot_express_raises_with_op_and_line():
   def function(x):
-    return [lax.exp(x, accuracy=lax.AccuracyMode.HIGHEST)]
+    return [lax.exp(x, accuracy=lax.Tolerance(rtol=1e-7))]
 
   spec = jax.ShapeDtypeStruct((3,), np.float32)
   with pytest.raises(VersionError) as caught:

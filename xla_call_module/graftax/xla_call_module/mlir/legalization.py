@@ -22,6 +22,10 @@ __all__ = ["legalize"]
 # Until then, gathers and scatters had no batching dimensions.
 _BATCHING_DIMS = (1, 1, 0)
 
+# Until then, operations had one implementation, and did not say how accurate they should be. In derivatives of erf JAX
+# asks for the most accurate one.
+_RESULT_ACCURACY = (1, 9, 0)
+
 _PER_DEVICE = {
   *communication.COLLECTIVES,
   *communication.HOST_TRANSFERS,
@@ -79,6 +83,10 @@ def legalize(
     if version < _BATCHING_DIMS:
       for op in _operations(module):
         without_batching_dims(op)
+    if version < _RESULT_ACCURACY:
+      for op in _operations(module):
+        if "result_accuracy" in op.attributes and "TOLERANCE" not in str(op.attributes["result_accuracy"]):
+          del op.attributes["result_accuracy"]
     _run_passes(module, [f"stablehlo-compatibility-expander{{target={text}}}"])
     calls: dict[str, None] = {}
     for op in _operations(module):
