@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import jax
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -307,3 +308,14 @@ def test_progress_counts_the_bytes_of_the_variables_of_a_function(capsys):
   assert not capsys.readouterr().err
   load(_DATA / "keras_export", progress=True).convert()
   assert "reading variables: 100%" in capsys.readouterr().err
+
+
+def test_symbolic_sizes_of_a_spec_for_a_signature_are_open():
+  model = load(_DATA / "keras_export")
+  (name,) = model.signatures["serving_default"].inputs
+  shape = model.signatures["serving_default"].inputs[name].shape.dims
+  spec = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("batch"), *shape[1:]), np.float32)
+  function, params = model.convert("serving_default", **{name: spec})
+  for size in (1, 3):
+    outputs, _ = function(params, **{name: np.ones((size, *shape[1:]), np.float32)})
+    assert next(iter(outputs.values())).shape[0] == size

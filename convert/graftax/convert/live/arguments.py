@@ -108,7 +108,10 @@ def _traceable(tf: Any, leaf: Any) -> Any:
   if isinstance(leaf, type):
     return leaf  # `shape` and `dtype` of numpy.int32 are those of its instances
   if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-    return tf.TensorSpec(leaf.shape, _dtype(tf, leaf))
+    shape = leaf.shape
+    if isinstance(shape, tuple):  # sizes that are symbolic in JAX are open in TensorFlow
+      shape = [None if jax.export.is_symbolic_dim(size) else size for size in shape]
+    return tf.TensorSpec(shape, _dtype(tf, leaf))
   if isinstance(leaf, float | complex):
     # TensorFlow would make the number a constant, but an example such as 0.0 usually has to become an input.
     return tf.TensorSpec([], tf.float32 if isinstance(leaf, float) else tf.complex64)

@@ -65,6 +65,14 @@ def test_a_python_function_with_conditions_on_tensors_is_converted_through_autog
   np.testing.assert_allclose(fn(X - 1), 1 - X)
 
 
+def test_symbolic_sizes_of_an_example_are_open():
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, 2"), np.float32)
+  fn, params = gc.convert(tf.function(lambda x: x * 2.0), rows)
+  for size in (1, 3):
+    x = np.ones((size, 2), np.float32)
+    np.testing.assert_array_equal(fn(params, x)[0], 2 * x)
+
+
 def test_name_doc_and_signature_are_those_of_the_function():
   def tf_fn(x, scale=2.0, *, flag=True):
     """Twice as much."""

@@ -68,7 +68,7 @@ def choose_trace(
 
 
 def narrowed(spec: Any, given: Any, name: str) -> Any:
-  """Returns `spec` with the shape of `given`, if that is not None.
+  """Returns `spec` with the shape of `given`, if that is not None. A symbolic size is open.
 
   Raises:
     AmbiguousFunctionError: they contradict each other.
@@ -79,7 +79,9 @@ def narrowed(spec: Any, given: Any, name: str) -> Any:
     raise AmbiguousFunctionError(f"input {name!r}: the given spec {given} does not fit {spec}")
   if isinstance(spec, CompositeTensor):
     return spec
-  return TensorSpec(_dtype_and_shape(given)[1], spec.dtype, spec.name)
+  _, shape = _dtype_and_shape(given)
+  dims = None if shape.dims is None else tuple(dim if isinstance(dim, int) else None for dim in shape.dims)
+  return TensorSpec(PartialShape(dims), spec.dtype, spec.name)
 
 
 def plain_tree(structure: object) -> Any:
