@@ -75,8 +75,8 @@ _OWN_DERIVATIVES = {
   "hyp2f1": (lambda x: special.hyp2f1(0.5, 1.5, 2.0, x), _X0 / 3),
   "poch": (lambda x: special.poch(x + 1, x), _X0),
   "fresnel": (lambda x: special.fresnel(x)[0] + special.fresnel(x)[1], _X0),
-  "dawsn": (special.dawsn, _X0),
-  "erfcx": (special.erfcx, np.array([0, 1, 2], np.float32)),
+  "dawsn": (lambda x: special.dawsn(x), _X0),
+  "erfcx": (lambda x: special.erfcx(x), np.array([0, 1, 2], np.float32)),
   "owens_t": (lambda x: special.owens_t(x, x + 1), _X0),
   "spence": (special.spence, _X0 + 0.5),
   "integer exponents": (lambda x: x[..., None] ** jnp.arange(3), _X0),
@@ -84,7 +84,11 @@ _OWN_DERIVATIVES = {
 }
 
 
-@pytest.mark.parametrize("name", _OWN_DERIVATIVES)
+# Later JAX has these, the oldest that we support does not.
+_ADDED = {"dawsn", "erfcx", "owens_t"}
+
+
+@pytest.mark.parametrize("name", [name for name in _OWN_DERIVATIVES if name not in _ADDED or hasattr(special, name)])
 def test_function_with_a_derivative_of_its_own_keeps_it(name):
   function, x = _OWN_DERIVATIVES[name]
   lifted = _lifted(function, jax.ShapeDtypeStruct(x.shape, x.dtype))
