@@ -151,6 +151,7 @@ def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argumen
   def wrapped(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
     from graftax.graphdef_ir.errors import GraftaxError
     from graftax.tools.console import remarks
+    from graftax.tools.errors import place_in_user_code
 
     try:
       return command(*args, **kwargs)
@@ -163,10 +164,8 @@ def _reports_errors(command: Callable[_Arguments, _Result]) -> Callable[_Argumen
     except Exception as e:
       if os.environ.get(_TRACEBACK, "0") not in ("", "0"):
         raise
-      text = (
-        f"{type(e).__name__}: {_message(e)}\n(an error of JAX or a bug in graftax; set {_TRACEBACK}=1 in the "
-        "environment for the traceback)"
-      )
+      cause = place_in_user_code(e) or "an error of JAX or a bug in graftax"
+      text = f"{type(e).__name__}: {_message(e)}\n({cause}; set {_TRACEBACK}=1 in the environment for the traceback)"
     remarks().print(f"error: {text}", style="red", markup=False, soft_wrap=True)
     raise typer.Exit(1)
 

@@ -1,5 +1,9 @@
 """Errors of the `graftax` command, besides those of the packages below."""
 
+import sysconfig
+import traceback
+
+import graftax
 from graftax.graphdef_ir.errors import GraftaxError
 
 __all__ = [
@@ -10,6 +14,7 @@ __all__ = [
   "PythonObjectError",
   "ShapeOptionError",
   "notes_of",
+  "place_in_user_code",
 ]
 
 # How JAX's note begins that says that the traceback, which is not shown, was made shorter.
@@ -19,6 +24,15 @@ _ABOUT_TRACEBACK = "---"
 def notes_of(error: BaseException) -> list[str]:
   """Returns the notes of an error, such as node and function."""
   return [note for note in getattr(error, "__notes__", ()) if not note.startswith(_ABOUT_TRACEBACK)]
+
+
+def place_in_user_code(error: BaseException) -> str | None:
+  """Returns where code that is neither installed nor part of graftax raised an error; None if none did."""
+  installed = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+  for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    if not frame.filename.startswith((*installed, *graftax.__path__, "<")):
+      return f"raised at {frame.filename}:{frame.lineno} in {frame.name}"
+  return None
 
 
 class CommandError(GraftaxError):

@@ -142,3 +142,12 @@ def test_tensorflow_is_not_imported(model, tmp_path):
   arguments = ["export", f"{model}:double", "--input", "x=[n]", "--out", str(tmp_path / "out")]
   ran = subprocess.run([sys.executable, "-c", _WITHOUT_TENSORFLOW, *arguments], capture_output=True, text=True)
   assert ran.returncode == 0, ran.stderr
+
+
+def test_an_error_of_the_function_names_its_line(tmp_path):
+  (tmp_path / "model.py").write_text("def predict(x):\n  return x @ undefined\n")
+  result = _export(f"{tmp_path}/model.py:predict", "--input", "x=float32[3]", "--out", tmp_path / "out")
+  assert result.exit_code == 1
+  text = "".join(result.output.split())
+  assert "NameError:name'undefined'isnotdefined" in text
+  assert f"raisedat{tmp_path}/model.py:2inpredict" in text
