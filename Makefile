@@ -47,7 +47,7 @@ test test-free test-slow test-all bazel-test mutation-check: export JAX_PERSISTE
 
 .PHONY: help
 help:  ## list the targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 $(LOCKED): $(LOCK)
 	$(if $(filter $(MAIN_PYTHONS) $(FLOOR_PYTHONS),$(PYTHON_VERSION)),,$(error PYTHON=$(PYTHON) is $(PYTHON_VERSION); the locks are for Python $(MAIN_PYTHONS) $(FLOOR_PYTHONS)))

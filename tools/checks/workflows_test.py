@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -13,7 +15,7 @@ from cleanroom import ROOT
 
 _WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 _MATRIX_VALUE = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")
-_MAKE = re.compile(r"make ([a-z-]+)((?: [A-Z]+=(?:\"[^\"]*\"|[^\s;&|\"]+))*)")
+_MAKE = re.compile(r"make ([a-z0-9-]+)((?: [A-Z]+=(?:\"[^\"]*\"|[^\s;&|\"]+))*)")
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -36,7 +38,16 @@ def _all_commands() -> list[tuple[str, str]]:
 
 
 def _targets() -> set[str]:
-  return set(re.findall(r"^\.PHONY: ([a-z-]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+  return set(re.findall(r"^\.PHONY: ([a-z0-9-]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="runs make")
+def test_help_lists_all_targets():
+  command = ["make", "--no-print-directory", "-C", str(ROOT), "help"]
+  shown = subprocess.run(command, capture_output=True, text=True, check=True)
+  assert set(re.findall(r"^  make (\S+)", shown.stdout, re.MULTILINE)) == _targets() - {
+    "bazel"
+  }  # which only others need
 
 
 def test_the_workflows_are_there():
