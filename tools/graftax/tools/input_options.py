@@ -82,6 +82,8 @@ def input_spec(option: str, scope: export.SymbolicScope) -> tuple[str, jax.Shape
   except ValueError as e:
     reason = str(e).strip().partition("\n")[0]
     raise InputOptionError(f"--input {option!r}: {reason}; {_EXPECTED}.") from e
+  if negative := [size for size in shape if isinstance(size, int) and size < 0]:
+    raise InputOptionError(f"--input {option!r}: a size is {negative[0]}; sizes that are open need names; {_EXPECTED}.")
   return match["name"].strip(), jax.ShapeDtypeStruct(shape, dtype)
 
 

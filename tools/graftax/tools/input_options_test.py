@@ -43,6 +43,7 @@ def test_constraints_hold_for_symbols():
     (["images=[2,]x"], "expected NAME=DTYPE"),
     (["images=[None,28]"], "open need names"),
     (["images=[?,28]"], "open need names"),
+    (["images=[-1,28]"], "a size is -1; sizes that are open need names"),
     (["images=[a b]"], r"'images=\[a b\]'"),
     (["images=float64[2]"], "JAX_ENABLE_X64"),
   ],
