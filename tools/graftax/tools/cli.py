@@ -565,7 +565,7 @@ def rewrite_command(
 @_reports_errors
 def ops_command(
   name: Annotated[
-    str, typer.Argument(metavar="[NAME]", help="An op, such as Conv2D, or a pattern, such as '*Scatter*'.")
+    str, typer.Argument(metavar="[NAME]", help="An op, such as Conv2D, or a pattern, such as `*Scatter*`.")
   ] = "*",
   as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, for other programs.")] = False,
 ) -> None:

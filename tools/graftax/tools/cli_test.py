@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,7 @@ def test_help_teaches_with_examples():
     shown = _run(command, "--help")
     assert shown.exit_code == 0
     assert f"graftax {command} my_model" in shown.stdout
+  assert "a pattern, such as *Scatter*." in " ".join(re.sub("[│|]", "", _run("ops", "--help").stdout).split())
 
 
 def test_help_starts_without_jax():
