@@ -198,13 +198,16 @@ def inspect_command(
   ] = False,
   html: Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page to FILE, with the graph by scopes; it needs no network."),
+    typer.Option(
+      "--html", metavar="FILE",
+      help="Write a page to FILE instead, with the graph by scopes; it needs no network. With --json too, print that.",
+    ),
   ] = None,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
   allow_http: AllowHttp = False,
   allow_host: AllowHost = None,
-) -> None:
+) -> None:  # fmt: skip
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
 
   `with split` stands for work for the host, such as text: `graftax run` and SavedModel.split take such a model.
@@ -223,10 +226,13 @@ def inspect_command(
   - `graftax inspect my_model --json | jq '.ops[] | select(.supported | not)'`
   """
   from graftax.hub_io import load
+  from graftax.savedmodel_io.writing.atomic import check_new_file
   from graftax.tools.console import progress, results
   from graftax.tools.model_report import report_with_graphs
   from graftax.tools.weights_report import report_weights
 
+  if html is not None:
+    check_new_file(html)
   with progress() as bar:
     bar.add_task(f"reading {model}", total=None)
     weights = report_weights(model, allow_files_in or ())
@@ -234,15 +240,14 @@ def inspect_command(
     found = report_with_graphs(load(model, tags or None, verify=False, **options), trace=trace) if not weights else None
   if html is not None:
     _write_page(html, found)
-    return
   report = found[0] if found is not None else weights
   assert report is not None, "internal: a file is a model or weights"
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
-    return
-  from graftax.tools.model_view import print_report
+  elif html is None:
+    from graftax.tools.model_view import print_report
 
-  print_report(report, results(), num_rows=None if show_all else _NUM_ROWS)
+    print_report(report, results(), num_rows=None if show_all else _NUM_ROWS)
 
 
 @app.command("run")
@@ -457,7 +462,11 @@ def _write_page(path: Path, model: "tuple[ModelReport, dict[str, Graphs]] | None
 
   if model is None:
     raise CommandError("--html shows models with a graph; this file holds weights alone.")
-  path.write_text(html_report(*model), encoding="utf-8")
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html_report(*model), encoding="utf-8")
+  except OSError as e:
+    raise CommandError(f"--html {path}: cannot be written ({e.strerror}); choose another name.") from e
   remarks().print(f"{path}: open it in a browser.", markup=False)
 
 

@@ -165,9 +165,17 @@ def test_doctor_says_what_installs_libraries():
 
 
 def test_inspect_writes_a_page(tmp_path):
-  shown = _run("inspect", _MODEL, "--html", tmp_path / "report.html")
+  shown = _run("inspect", _MODEL, "--html", tmp_path / "new/report.html")
   assert shown.exit_code == 0
-  assert "digits/conv1/kernel" in (tmp_path / "report.html").read_text(encoding="utf-8")
+  assert shown.stdout == ""
+  assert "digits/conv1/kernel" in (tmp_path / "new/report.html").read_text(encoding="utf-8")
+
+
+def test_inspect_prints_json_beside_a_page(tmp_path):
+  shown = _run("inspect", _MODEL, "--html", tmp_path / "report.html", "--json")
+  assert shown.exit_code == 0
+  assert json.loads(shown.stdout)["format"] == "TF2"
+  assert (tmp_path / "report.html").stat().st_size > 1000
 
 
 def test_version_is_that_of_the_package():
@@ -299,6 +307,8 @@ def test_convert_keeps_what_is_there_unless_forced(tmp_path):
     (["inspect", "{tmp}"], "saved_model.pb"),
     (["inspect", "{tmp}/damaged"], "damaged"),
     (["inspect", _MODEL, "--tag", "train"], "train"),
+    (["inspect", _MODEL, "--html", "{tmp}"], "is a folder; expected the name of a file"),
+    (["inspect", _MODEL, "--html", "/proc/x.html"], "--html /proc/x.html: cannot be written (No such file"),
     (["run", _MODEL], "missing ['images'], unknown []"),
     (["run", _MODEL, "-i", "picture={tmp}/images.npy"], "missing ['images'], unknown ['picture']"),
     (["run", _MODEL, "-i", "images={tmp}/nothing.npy"], "no such file"),
