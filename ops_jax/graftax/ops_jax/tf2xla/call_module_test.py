@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.graphdef_ir import DType, GraftaxError
+from graftax.graphdef_ir import DType, FunctionRef, GraftaxError
 from graftax.ops_jax import LoweringOptions
 from graftax.ops_jax.tf2xla.call_module import xla_call_module
 from graftax.testing.raw_ops import NodeContext
@@ -67,3 +67,19 @@ def test_errors_of_modules_are_graftax_errors_of_the_original_type():
     with pytest.raises(GraftaxError) as caught:
       xla_call_module(NodeContext(), [X[0]], **wrong)
     assert type(caught.value) is kind and str(caught.value)
+
+
+def test_functions_of_the_graph_are_called_anew_each_time():
+  text = b"""
+module @jit_f {
+  func.func public @main(%x: tensor<f32>) -> tensor<f32> {
+    %0 = stablehlo.custom_call @tf.call_tf_function(%x) {api_version = 2 : i32,
+      tf.backend_config = {called_index = 0 : i64, has_token_input_output = false}} : (tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}"""
+  dtypes = {"Tin": (DType.FLOAT,), "Tout": (DType.FLOAT,)}
+  attrs = {"version": 2, "module": text, **dtypes, "function_list": (FunctionRef("f"),)}
+  for factor in (2.0, 3.0):
+    context = NodeContext(functions={"f": lambda x, factor=factor: x * factor})
+    assert xla_call_module(context, [jnp.float32(5)], **attrs)[0] == 5 * factor
