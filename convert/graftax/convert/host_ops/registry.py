@@ -14,7 +14,7 @@ from graftax.convert.host_ops.rearranging import on_numbers, rearranges
 from graftax.graphdef_ir import DType, GraftaxError, Node, OpSignature
 from graftax.ops_jax import Lowering, RegistrationError, lowering, read_lowering
 
-__all__ = ["handles_strings", "has_host_op", "host_lowering", "host_op", "host_op_modules"]
+__all__ = ["handles_strings", "host_lowering", "host_op", "host_op_modules"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -71,12 +71,6 @@ def host_lowering(node: Node, signature: OpSignature | None) -> Lowering | None:
   if has_strings and in_jax is not None and signature is not None:
     return on_numbers(in_jax, node, signature) if rearranges(node.op) else None
   return None if has_strings else in_jax
-
-
-def has_host_op(op: str) -> bool:
-  """Returns whether an op has an implementation of its own for the host."""
-  _load()
-  return op in _HOST_OPS
 
 
 def host_op_modules() -> dict[str, str]:
