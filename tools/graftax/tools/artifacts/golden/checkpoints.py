@@ -17,9 +17,6 @@ _A = np.arange(20, dtype=np.float32).reshape(5, 4)
 _B = integers([7, -8])
 
 
-_DTYPES = "float16 bfloat16 float64 int8 uint8 uint16 uint64 bool complex64 complex128".split()
-
-
 def _saver(tf: Any, recorder: Any, name: str) -> None:
   """A checkpoint of `tf.train.Saver`, with a variable in pieces, in format 1 or 2."""
   tf1 = tf.compat.v1
