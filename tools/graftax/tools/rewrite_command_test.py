@@ -113,8 +113,37 @@ def test_a_frozen_graph_becomes_a_model(tmp_path):
   np.testing.assert_allclose(outputs["y"], np.tanh(np.ones((1, 2))), rtol=1e-6)
 
 
-def test_another_file_is_an_error(tmp_path):
-  (tmp_path / "noise").write_bytes(bytes(range(256)) * 8)
-  result = _rewrite(tmp_path / "noise", "-o", tmp_path / "copy")
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("noise", bytes(range(256)) * 8, "noise cannot be read as StableHLO: 2048 bytes are not a serialized"),
+    (
+      "model.py",
+      b"import jax.numpy as jnp",
+      "model.py cannot be read as StableHLO: StableHLO bytes of length 23 are dam",
+    ),
+    ("empty", b"", "empty cannot be read as StableHLO: the text is empty"),
+    ("x.npy", b"\x93NUMPY\1\0" + bytes(99), "x.npy is an array of NumPy. Expected the folder of a SavedModel"),
+    (
+      "model.keras",
+      b"PK\x03\x04" + bytes(99),
+      "model.keras is a zip archive, such as a .keras or .npz file. In Keras, model.export",
+    ),
+    (
+      "model.h5",
+      b"\x89HDF\r\n\x1a\n" + bytes(99),
+      "model.h5 is an HDF5 file, such as a Keras model. In Keras, model.export",
+    ),
+    ("model.tar.gz", b"\x1f\x8b" + bytes(99), "model.tar.gz is a compressed file. If it is an archive, unpack it"),
+    ("missing", None, "missing: no such file or folder. Expected the folder of a SavedModel, a frozen graph"),
+    ("missing.pb", None, "missing.pb: no such file or folder. Expected the folder of a SavedModel, a frozen graph"),
+  ],
+)
+def test_what_is_no_model_is_named_beside_what_works(tmp_path, name, content, message):
+  if content is not None:
+    (tmp_path / name).write_bytes(content)
+  result = _rewrite(tmp_path / name, "-o", tmp_path / "copy")
   assert result.exit_code == 1
+  assert result.output.startswith("error: ") and f"/{message}" in result.output
+  assert "(.pb, .pbtxt), the .meta file of a TF1 checkpoint, or a file of StableHLO" in result.output
   assert not (tmp_path / "copy").exists()

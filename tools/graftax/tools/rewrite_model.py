@@ -13,7 +13,8 @@ from graftax.convert.rewriting import Consumer
 from graftax.graphdef_ir import read_regular_file
 from graftax.savedmodel_io import JaxFunction, load, rewrite, save, write_saved_model
 from graftax.savedmodel_io.writing.atomic import check_new_folder
-from graftax.xla_call_module import Module, lift
+from graftax.tools.errors import CommandError
+from graftax.xla_call_module import DecodeError, Module, StableHloError, lift
 from graftax.xla_call_module.rewriting import open_arguments
 
 __all__ = ["input_names", "is_module_file", "read_module", "rewrite_model"]
@@ -22,6 +23,17 @@ _MODEL_FILE = "saved_model.pb"
 _GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
 _HOW_TO_REPLACE = "pass --force"
 _BYTECODE = b"ML\xefR"
+_EXPECTED = (
+  "Expected the folder of a SavedModel, a frozen graph (.pb, .pbtxt), the .meta file of a TF1 checkpoint, or a file of "
+  "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text"
+)
+# How files begin that are often at hand and are something else, and what to do with them.
+_OTHER_FILES = {
+  b"\x93NUMPY": "an array of NumPy",
+  b"PK\x03\x04": "a zip archive, such as a .keras or .npz file. In Keras, model.export writes a SavedModel",
+  b"\x89HDF\r\n\x1a\n": "an HDF5 file, such as a Keras model. In Keras, model.export writes a SavedModel",
+  b"\x1f\x8b": "a compressed file. If it is an archive, unpack it",
+}
 # For files that name no platform.
 _ANY_PLATFORM = ("cpu",)
 
@@ -53,6 +65,8 @@ def rewrite_model(
   """
   check_new_folder(out, replaces=_MODEL_FILE if force else None, how_to_replace=_HOW_TO_REPLACE)
   wanted = Consumer.of(consumer)
+  if not os.path.exists(model):
+    raise CommandError(f"{model}: no such file or folder. {_EXPECTED}.")
   if _is_saved_model(model):
     folder = model if os.path.isdir(model) else os.path.dirname(model) or "."
     report = rewrite(folder, out, consumer, platforms=platforms, overwrite=force, allow_files_in=allow_files_in)
@@ -87,11 +101,23 @@ def _rewrite_graph(
 
 
 def read_module(path: str) -> Module:
-  """Returns the module of a file: what `jax.export` serialized, a portable artifact, bytecode, or text."""
+  """Returns the module of a file: what `jax.export` serialized, a portable artifact, bytecode, or text.
+
+  Raises:
+    CommandError: the file holds something else, or a module that this version does not read.
+  """
   data = read_regular_file(path, "the model")
+  for beginning, what in _OTHER_FILES.items():
+    if data.startswith(beginning):
+      raise CommandError(f"{path} is {what}. {_EXPECTED}.")
   # Text is UTF-8, and a serialized Exported begins with binary offsets.
   is_text = b"\0" not in data[:100]
-  return Module.from_bytes(data) if is_text or data.startswith(_BYTECODE) else Module.from_exported(data)
+  try:
+    return Module.from_bytes(data) if is_text or data.startswith(_BYTECODE) else Module.from_exported(data)
+  except DecodeError as e:
+    raise CommandError(f"{path} cannot be read as StableHLO: {str(e).rstrip('.')}. {_EXPECTED}.") from e
+  except StableHloError as e:
+    raise CommandError(f"{path}: {e}") from e
 
 
 def _save_module(
