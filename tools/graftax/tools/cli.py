@@ -523,7 +523,8 @@ def rewrite_command(
     bool,
     typer.Option(
       "--check",
-      help="Run each signature of the copy in the installed TensorFlow, and compare it with the original in JAX.",
+      help="Run each signature of the copy in the installed TensorFlow, and compare it with the original in JAX. A "
+      "copy that differs stays where it is.",
     ),
   ] = False,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
@@ -561,7 +562,11 @@ def rewrite_command(
     )
     if check:
       bar.add_task(f"running {out} in TensorFlow", total=None)
-      checked = check_rewritten(model, out, allow_files_in=allow_files_in or ())
+      try:
+        checked = check_rewritten(model, out, allow_files_in=allow_files_in or ())
+      except Exception as e:
+        e.add_note(f"{out}: {done}. The copy stays there, not confirmed.")
+        raise
   remarks().print(f"{out}: {done}", markup=False)
   if check:
     for signature in checked:

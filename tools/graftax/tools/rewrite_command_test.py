@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from graftax.graphdef_ir import DType, Node, PartialShape, TensorRef, node_to_proto, schema
 from graftax.savedmodel_io import load, save
+from graftax.tools import check_rewritten
 from graftax.tools.cli import app
 
 
@@ -111,6 +112,19 @@ def test_a_frozen_graph_becomes_a_model(tmp_path):
   function, params = load(tmp_path / "copy").convert()
   outputs, _ = function(params, x=np.ones((1, 2), np.float32))
   np.testing.assert_allclose(outputs["y"], np.tanh(np.ones((1, 2))), rtol=1e-6)
+
+
+def test_a_copy_whose_check_fails_stays_and_the_message_says_so(cuda_model, tmp_path, monkeypatch):
+  def check(*_, **__):
+    raise check_rewritten.RewriteCheckError("signature 'f': 'y' of the copy differs")
+
+  monkeypatch.setattr(check_rewritten, "check_rewritten", check)
+  result = _rewrite(cuda_model, "--platforms", "cpu", "-o", tmp_path / "copy", "--check")
+  assert result.exit_code == 1
+  first, second = result.output.splitlines()
+  assert first == "error: signature 'f': 'y' of the copy differs"
+  assert second.startswith(f"{tmp_path / 'copy'}: ") and second.endswith(" The copy stays there, not confirmed.")
+  assert load(tmp_path / "copy").signatures
 
 
 @pytest.mark.parametrize(
