@@ -411,7 +411,8 @@ def export_command(
     str | None,
     typer.Option(
       help="The TensorFlow that will load it, such as tensorflow-2.16; by default the oldest from 2.16 on that has "
-      "everything in it. With --lowering tf_ops: onnx, tflite or tfjs, for a converter to one of these."
+      "everything in it. For a release that graftax does not know yet, what the newest that it knows reads. With "
+      "--lowering tf_ops: onnx, tflite or tfjs, for a converter to one of these."
     ),
   ] = None,
   platforms: Annotated[
@@ -509,7 +510,8 @@ def rewrite_command(
     typer.Option(
       "--for", metavar="CONSUMER",
       help="What will run it: tensorflow (the installed one), a release such as tensorflow-2.13, tfjs, tflite, onnx, "
-      "or plain for plain TensorFlow ops.",
+      "or plain for plain TensorFlow ops. For a release that graftax does not know yet, what the newest that it knows "
+      "reads.",
     ),
   ] = "tensorflow",
   platforms: Annotated[

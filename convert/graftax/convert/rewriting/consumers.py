@@ -46,7 +46,8 @@ class Consumer:
     Args:
       name: "tensorflow" for the installed TensorFlow, or for the newest release that is known if none is installed; a
         release such as "tensorflow-2.16"; "tfjs", "tflite" or "onnx" for the converters to TensorFlow.js, TFLite and
-        ONNX; "plain" for anything else that runs plain TensorFlow ops. Releases before 2.15 get plain ops, too.
+        ONNX; "plain" for anything else that runs plain TensorFlow ops. Releases before 2.15 get plain ops, too. A
+        release that is newer than all that are known gets what the newest of them reads, as it reads that, too.
 
     Raises:
       ConversionError: no consumer has this name.

@@ -39,6 +39,10 @@ def test_nightlies_that_are_newer_than_the_table_get_its_newest_row(monkeypatch)
   assert Target.of(None) == Target("tensorflow-2.99", (1, 13, 7), 10, may_be_older=True)
 
 
+def test_releases_that_are_newer_than_the_table_get_its_newest_row():
+  assert Target.of("tensorflow-9.9") == Target("tensorflow-9.9", (1, 13, 7), 10)
+
+
 def test_tensorflow_older_than_the_table_raises(monkeypatch):
   _installed(monkeypatch, {"tensorflow": "2.9.0"})
   with pytest.raises(VersionError, match=r"installed TensorFlow is release 2\.9.*2\.15 and newer"):
