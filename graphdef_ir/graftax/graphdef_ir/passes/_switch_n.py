@@ -27,7 +27,8 @@ def with_binary_switches(function: Function, budget: Budget) -> Function:
   Raises:
     LimitExceededError: they have more outputs than the budget has steps. That number is only an attribute in the file.
   """
-  num_outputs = sum(_num_outputs(node) for node in function.nodes if role(node) == "switch_n")
+  # Only a graph that was not validated has a number below 1. It must not make up for a large one.
+  num_outputs = sum(max(_num_outputs(node), 0) for node in function.nodes if role(node) == "switch_n")
   if not num_outputs:
     return function
   budget.spend_steps(num_outputs, f"function {function.name!r}, for the outputs of its _SwitchN nodes,")

@@ -544,3 +544,9 @@ def test_outputs_of_a_switch_are_counted_before_they_become_switches():
   function = _function("1000000000 = _SwitchN x i", "1000000000:1")
   with pytest.raises(LimitExceededError, match="^function 'f', for the outputs of its _SwitchN nodes, needs more than"):
     raise_control_flow(function, FunctionLibrary())
+
+
+def test_a_negative_number_of_outputs_does_not_make_up_for_a_large_one():
+  function = _function("5000 = _SwitchN x i\n-4999 = _SwitchN x i", "5000:1 -4999")
+  with pytest.raises(LimitExceededError, match="^function 'f', for the outputs of its _SwitchN nodes, needs more than"):
+    raise_control_flow(function, FunctionLibrary(), limits=Limits(steps=1000, steps_per_node=0))
