@@ -128,4 +128,4 @@ def _unpickle(value: np.ndarray, name: str, trainable: bool, shape: tuple[int, .
 def variable_name(node: Node) -> str:
   """Returns the name of the variable that a node creates: its `shared_name`, or else the name of the node."""
   shared = node.attrs.get("shared_name")
-  return shared.decode() if isinstance(shared, bytes) and shared else node.name
+  return shared.decode(errors="backslashreplace") if isinstance(shared, bytes) and shared else node.name

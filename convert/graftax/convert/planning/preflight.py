@@ -10,6 +10,7 @@ from graftax.convert.planning.control_flow_v1 import with_functional_control_flo
 from graftax.convert.planning.effects import EffectAnalysis
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Program, UnavailableCapture, UnsafeCapture
+from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import (
   Function,
   FunctionLibrary,
@@ -26,8 +27,6 @@ from graftax.graphdef_ir import (
 from graftax.ops_jax import lowering
 
 __all__ = ["Preflight", "check_files", "preflight", "unavailable_uses"]
-
-_HANDLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,8 +69,8 @@ class Preflight:
     written = {position - start for position in effects.parameters_written_by(program.function)}
     names = {getattr(program.captures[i], "name", None) for i in written if i >= 0}
     for function, nodes in self.functions:
-      handles = {node.name: node.attrs.get("shared_name") for node in function.nodes if node.op in _HANDLES}
-      names |= {_text(handles.get(node.inputs[0].node)) for node in nodes if traits_of(node.op).assigns}
+      made = {node.name: variable_name(node) for node in function.nodes if traits_of(node.op).makes == "variable"}
+      names |= {made.get(node.inputs[0].node) for node in nodes if traits_of(node.op).assigns}
     return tuple(name for name in program.variables if name in names)
 
 
@@ -122,10 +121,6 @@ def preflight(
 def _draws(node: Node) -> bool:
   traits = traits_of(node.op)
   return traits.effect == "fresh" and traits.makes is None and lowering(node.op) is not None
-
-
-def _text(name: object) -> object:
-  return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
 def _check_parameters(program: Program) -> None:

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from graftax.convert import Variable
 from graftax.convert.planning.preflight import preflight
-from graftax.graphdef_ir import DType, GraphError, LibraryNotFoundError
+from graftax.graphdef_ir import DType, GraphError, LibraryNotFoundError, PartialShape
 from graftax.testing.graph_builders import function, node, program
 
 _WITH_STRINGS = program(
@@ -37,3 +38,14 @@ def test_it_knows_whether_a_call_draws_random_numbers():
   assert preflight(program(function("f", ["x"], [drawn], ["r"]))).draws_random_numbers
   # A node that no result needs is not run.
   assert not preflight(program(function("f", ["x"], [drawn], ["x"]))).draws_random_numbers
+
+
+@pytest.mark.parametrize(("shared_name", "name"), [(b"w", "w"), (b"", "v"), (b"w\xff", r"w\xff")])
+@pytest.mark.parametrize("op", ["VarHandleOp", "VariableV2"])
+def test_it_knows_which_variables_a_call_assigns(op, shared_name, name):
+  made = node("v", op, dtype=DType.FLOAT, shape=PartialShape(()), shared_name=shared_name)
+  types = {"dtype": DType.FLOAT} if op == "VarHandleOp" else {"T": DType.FLOAT}
+  assigned = node("a", "AssignVariableOp" if op == "VarHandleOp" else "Assign", "v", "x", **types)
+  variables = {key: Variable(np.float32(0), f"{key}:0") for key in (name, "other")}
+  found = dataclasses.replace(program(function("f", ["x"], [made, assigned], ["x"], ["a"])), variables=variables)
+  assert preflight(found).updated_variables == (name,)
