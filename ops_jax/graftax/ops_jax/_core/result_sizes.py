@@ -151,13 +151,11 @@ class CheckSizes:
     return check
 
   def _most_elements(self, inputs: Sequence[Value]) -> int | None:
-    """Returns a bound for the elements of a result; None if an input is traced."""
+    """Returns a bound for the elements of a result; None if an array in an input is traced."""
     if self.growth == "broadcast":
       return _elements_after_broadcasting(inputs)
     product, num_arrays = self.factor, 0
     for position, value in enumerate(inputs):
-      if isinstance(value, jax.core.Tracer):
-        return None
       if position in self.static:
         product *= _product(value)
       elif isinstance(value, (np.ndarray, jax.Array)):
