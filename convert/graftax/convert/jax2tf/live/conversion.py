@@ -152,9 +152,8 @@ class _Conversions:
     function, dtypes = found
     tensors = [as_tensor(tf, leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
     traced = function.traced
-    captured = zip(traced.captured, traced.inputs[len(leaves) :], strict=False)
-    tensors += [as_tensor(tf, variable.tensor(tf), tf.as_dtype(spec.dtype)) for variable, spec in captured]
-    tensors += [constant.tensor(tf) for constant in function.constants]
+    held = zip((*traced.captured, *function.constants), traced.inputs[len(leaves) :], strict=True)
+    tensors += [as_tensor(tf, value.tensor(tf), tf.as_dtype(spec.dtype)) for value, spec in held]
     return function, tensors
 
   def _make(self, structure: Any, specs: Sequence[ArgumentSpec]) -> LiveFunction:
