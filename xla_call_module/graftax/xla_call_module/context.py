@@ -69,9 +69,12 @@ class Record:
   ffi_target: tuple[str, int] | None = None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Context:
   """State of one lifted module. `analyses` and `calls` are caches; `explain` shows `records`.
+
+  Threads may trace with one context at the same time, so the methods return changed ones. A call keeps the context in
+  which it was traced, so they have call caches of their own; records and analyses are shared.
 
   `budget` counts the ops that one call evaluates. `without_x64` is true if the module has 64-bit values while 64-bit
   types are disabled; see `without_x64.py`. `manual_axes` are names and sizes of the axes
@@ -108,14 +111,10 @@ class Context:
     listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in attributes)
     return self.unsupported(op, f"its lowering does not support {listed}, which may change the result.")
 
-  def for_platform(self, index: int | None) -> "Context":
-    """Returns a context with a fixed platform index and a separate call cache; records are shared."""
-    return dataclasses.replace(self, platform_index=index, calls={})
+  def with_budget(self, budget: Budget) -> "Context":
+    """Returns a context for one call of the module."""
+    return dataclasses.replace(self, budget=budget, calls={})
 
   def inside_of(self, manual_axes: tuple[tuple[str, int], ...]) -> "Context":
-    """Returns a context for the body of a `shard_map` over these axes; records and budget are shared.
-
-    The call cache is separate, since a call keeps the context in which it was traced. Other threads may trace with
-    this context, so it does not change.
-    """
+    """Returns a context for the body of a `shard_map` over these axes; the budget is shared."""
     return dataclasses.replace(self, manual_axes=manual_axes, calls={})

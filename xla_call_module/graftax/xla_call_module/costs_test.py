@@ -1,5 +1,7 @@
 """Modules of a few bytes that ask for much: each is refused at once, naming the limit, by lifting and embedding."""
 
+import concurrent.futures
+
 import jax
 import numpy as np
 import pytest
@@ -161,3 +163,31 @@ def test_limits_are_checked_themselves():
     Limits(depth=-1)
   with pytest.raises(TypeError, match="expected a graftax.xla_call_module.Limits"):
     lift(_chain(1, _ONCE), limits={"depth": 3})
+
+
+def test_a_call_in_another_thread_has_a_budget_of_its_own():
+  calls = "\n".join(f"%{i} = call @f(%{i - 1}) : (tensor<?xf32>) -> tensor<?xf32>" for i in range(1, 9))
+  module = Module.from_text(f"""module {{
+    func.func public @main(%a: tensor<?xf32>) -> tensor<?xf32> {{
+      %0 = stablehlo.custom_call @pause(%a) : (tensor<?xf32>) -> tensor<?xf32>
+      {calls}
+      return %8 : tensor<?xf32> }}
+    func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {{
+      %s = stablehlo.sine %x : tensor<?xf32>
+      %c = stablehlo.cosine %s : tensor<?xf32>
+      return %c : tensor<?xf32> }} }}""")
+  shapes = iter([np.zeros(3, np.float32)])
+
+  def pause(op, x):
+    for other in shapes:
+      with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(jax.eval_shape, lifted, other).result()
+    return x
+
+  # One call evaluates 10 ops of `main` and 8 times 2 of `f`.
+  lifted = lift(module, custom_calls={"pause": pause}, limits=Limits(steps=27, steps_per_node=0))
+  jax.eval_shape(lifted, np.zeros(2, np.float32))
+  with pytest.raises(LimitExceededError, match="steps"):
+    jax.eval_shape(
+      lift(module, custom_calls={"pause": pause}, limits=Limits(steps=20, steps_per_node=0)), np.zeros(2, np.float32)
+    )

@@ -68,11 +68,9 @@ class Lifted:
     return results
 
   def _evaluate(self, platform_index: int | None, *args: Any) -> list[jax.Array]:
-    context = self._context(platform_index)
-    main = context.ir.main
-    context.budget = self._new_budget()
+    context = self._context(platform_index).with_budget(self._new_budget())
     full = arguments.for_main(self.module, args, platform_index)
-    results = evaluate.run_function(context, main, full)
+    results = evaluate.run_function(context, context.ir.main, full)
     return [_output(context, value) for value in results if value is not values.TOKEN]
 
   def _context(self, platform_index: int | None) -> Context:
