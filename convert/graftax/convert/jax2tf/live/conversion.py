@@ -15,6 +15,7 @@ from graftax.convert.jax2tf.live.function import LiveFunction
 from graftax.convert.jax2tf.node_forms import LoweringName, NodeForm, node_form
 from graftax.convert.jax2tf.polymorphic_shapes import ShapeSpecs, check_callable, symbolic_specs
 from graftax.convert.jax2tf.traced_function import PLATFORMS, trace
+from graftax.convert.live.variables import LiveVariable
 from graftax.convert.trace_state import is_outside_of_transformations, trace_state
 
 __all__ = ["DisabledSafetyCheck", "convert"]
@@ -152,8 +153,9 @@ class _Conversions:
     function, dtypes = found
     tensors = [as_tensor(tf, leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
     traced = function.traced
-    held = zip((*traced.captured, *function.constants), traced.inputs[len(leaves) :], strict=True)
-    tensors += [as_tensor(tf, value.tensor(tf), tf.as_dtype(spec.dtype)) for value, spec in held]
+    held: tuple[LiveVariable | LiveConstant, ...] = (*traced.captured, *function.constants)
+    pairs = zip(held, traced.inputs[len(leaves) :], strict=True)
+    tensors += [as_tensor(tf, value.tensor(tf), tf.as_dtype(spec.dtype)) for value, spec in pairs]
     return function, tensors
 
   def _make(self, structure: Any, specs: Sequence[ArgumentSpec]) -> LiveFunction:
