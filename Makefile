@@ -263,7 +263,6 @@ docs: $(DOCS_READY)  ## build the site in build/docs/html; broken links are erro
 .PHONY: error-index
 error-index: $(READY)  ## update docs/errors.md, which shows when each public error is raised and what works
 	$(BIN)/python -m graftax.tools.codegen.generate_error_index
-	$(BIN)/ruff format --quiet docs/errors.md
 
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory

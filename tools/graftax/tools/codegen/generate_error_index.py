@@ -9,15 +9,16 @@ import importlib
 import inspect
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from graftax.tools.codegen.error_examples import EXAMPLES, PRELUDE
 from graftax.tools.codegen.generated_file import REPOSITORY, run_generator
 
-__all__ = ["error_index", "main", "message_of", "public_errors"]
+__all__ = ["ENVIRONMENT", "error_index", "main", "messages", "public_errors"]
 
 _TARGET = REPOSITORY / "docs" / "errors.md"
 _HEAD = """# Errors
@@ -38,6 +39,8 @@ The programs run after
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _MODEL = re.compile(r"/\S*/examples/digits/model")
 _MOST_CHARACTERS = 900
+ENVIRONMENT = {"TFHUB_CACHE_DIR": "tfhub_modules", "KAGGLEHUB_CACHE": "kagglehub"}
+"""Variables with which the programs run, so that messages name no folder of the machine."""
 
 
 def public_errors() -> dict[type[BaseException], str]:
@@ -55,7 +58,7 @@ def public_errors() -> dict[type[BaseException], str]:
   return found
 
 
-def message_of(program: str) -> BaseException | None:
+def _raised_by(program: str) -> BaseException | None:
   """Runs a program of `EXAMPLES` in an empty folder and returns what it raises."""
   names: dict[str, object] = {}
   exec(PRELUDE, names)
@@ -67,31 +70,44 @@ def message_of(program: str) -> BaseException | None:
   return None
 
 
-def error_index() -> str:
-  """Returns the page as Markdown.
+def messages() -> dict[type[BaseException], str]:
+  """Returns the message of each error that has a program, by running all of them.
 
   Raises:
     AssertionError: a program does not raise its error.
   """
-  os.environ |= {"TFHUB_CACHE_DIR": "tfhub_modules", "KAGGLEHUB_CACHE": "kagglehub"}
+  found = {}
+  for error, (program, _) in EXAMPLES.items():
+    if program:
+      raised = _raised_by(program)
+      assert type(raised) is error, f"internal: the program of {error.__name__} raises {raised!r}"
+      found[error] = _shown(str(raised))
+  return found
+
+
+def error_index(messages: Mapping[type[BaseException], str]) -> str:
+  """Returns the page as Markdown, with the programs formatted by ruff.
+
+  Args:
+    messages: the message of each error that has a program.
+  """
   parts = [_HEAD.format(prelude=PRELUDE.strip())]
   package = ""
   for error, module in public_errors().items():
     if module.split(".")[1] != package:
       package = module.split(".")[1]
       parts.append(f"## {package}\n")
-    parts.append(_entry(error, module))
-  return "\n".join(parts)
+    parts.append(_entry(error, module, messages))
+  command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(_TARGET), "-"]
+  return subprocess.run(command, input="\n".join(parts), capture_output=True, encoding="utf-8", check=True).stdout
 
 
-def _entry(error: type[BaseException], module: str) -> str:
+def _entry(error: type[BaseException], module: str, messages: Mapping[type[BaseException], str]) -> str:
   bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__ if base is not Exception) or "`Exception`"
   lines = [f"### {error.__name__}\n", f"`{module}.{error.__name__}`, a {bases}. {_first_paragraph(error)}\n"]
   program, remedy = EXAMPLES.get(error, ("", ""))
   if program:
-    raised = message_of(program)
-    assert type(raised) is error, f"internal: the program of {error.__name__} raises {raised!r}"
-    lines.append(f"```py\n{program}\n```\n\n```\n{error.__name__}: {_shown(str(raised))}\n```\n")
+    lines.append(f"```py\n{program}\n```\n\n```\n{error.__name__}: {messages[error]}\n```\n")
   if remedy:
     lines.append(f"**What works.** {remedy}\n")
   return "\n".join(lines)
@@ -109,7 +125,10 @@ def _shown(message: str) -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status."""
-  return run_generator(__doc__ or "", "graftax.tools.codegen.generate_error_index", _TARGET, error_index, args)
+  os.environ |= ENVIRONMENT
+  return run_generator(
+    __doc__ or "", "graftax.tools.codegen.generate_error_index", _TARGET, lambda: error_index(messages()), args
+  )
 
 
 if __name__ == "__main__":
