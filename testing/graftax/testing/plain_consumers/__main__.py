@@ -1,7 +1,6 @@
 """Writes JAX functions as plain ops, converts and runs them in other runtimes, and prints a table."""
 
 import argparse
-import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import save
+from graftax.testing.harness.scripts import run_script
 from graftax.testing.plain_consumers.functions import CASES, Case
 
 _HERE = Path(__file__).parent
@@ -58,16 +58,8 @@ def _write_all(folder: Path, names: Sequence[str], target: str) -> Iterator[tupl
 
 def _run(python: str, consumer: str, paths: Sequence[Path]) -> dict[Path, str | None]:
   """Returns what went wrong with each model, and None for those that are right."""
-  found: dict[Path, str | None] = {}
-  while len(found) < len(paths):
-    rest = [path for path in paths if path not in found]
-    command = [python, str(_HERE / f"run_{consumer}.py"), *map(str, rest)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"path"')]
-    found |= {Path(row["path"]): None if row["right"] else row["error"] for row in rows}
-    if len(rows) < len(rest):  # the process ended at the next model
-      found[rest[len(rows)]] = f"exit {done.returncode}: {done.stderr[-300:]}"
-  return found
+  rows = run_script(python, _HERE / f"run_{consumer}.py", paths)
+  return {path: None if row["right"] else row["error"] for path, row in rows.items()}
 
 
 def _versions(python: str, consumer: str) -> str:

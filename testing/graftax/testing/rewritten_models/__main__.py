@@ -2,15 +2,14 @@
 
 import argparse
 import collections
-import json
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import rewrite
+from graftax.testing.harness.scripts import run_script
 
 _HERE = Path(__file__).parent
 _VERSION = "import tensorflow as tf; print(tf.__version__)"
@@ -31,18 +30,6 @@ def _rewritten(models: Sequence[Path], consumer: str) -> Iterator[tuple[Path, st
       yield copy, f"{type(e).__name__}: {e}"
     else:
       yield copy, None
-
-
-def _run(python: str, paths: Sequence[Path]) -> list[dict[str, Any]]:
-  command = [python, str(_HERE / "run_models.py"), *map(str, paths)]
-  done = subprocess.run(command, check=False, capture_output=True, text=True)
-  rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-  if len(rows) < len(paths):  # the process ended at the next model
-    rows.append(
-      {"path": str(paths[len(rows)]), "right": False, "error": f"exit {done.returncode}: {done.stderr[-300:]}"}
-    )
-    rows += _run(python, paths[len(rows) :]) if len(rows) < len(paths) else []
-  return rows
 
 
 def main() -> None:
@@ -68,7 +55,7 @@ def main() -> None:
     if arguments.originals:
       kinds[f"{consumer}, original"] = models
     for kind, paths in kinds.items():
-      for row in _run(python, paths) if paths else ():
+      for row in run_script(python, _HERE / "run_models.py", paths).values():
         counts[kind]["right" if row["right"] else "wrong"] += 1
         if not row["right"]:
           problems.append(f"{kind}: {re.sub('.*/(?=[^/]*/[^/]*$)', '', row['path'])}: {row}")
