@@ -198,7 +198,7 @@ def test_a_line_that_asks_for_the_version_of_jax_is_found(line, asks):
   assert bool(_probes(line)) == asks
 
 
-# These run in environments of their own, with other libraries and without graftax.
+# These run in separate environments, with other libraries and without graftax.
 _RUN_ELSEWHERE = (
   "jax_libraries/programs",
   "plain_consumers/run_onnx.py",

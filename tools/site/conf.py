@@ -8,7 +8,7 @@ myst_heading_anchors = 4
 # Notebooks and examples run as tests, and their outputs are checked in.
 nb_execution_mode = "off"
 highlight_language = "none"
-# Annotations name classes without their modules; xla_call_module has a `Limits` of its own.
+# Annotations name classes without their modules; two packages have a `Limits`.
 suppress_warnings = ["ref.python"]
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True

@@ -50,7 +50,7 @@ class CheckpointError(GraftaxError):
 
 
 class CheckpointNotFoundError(CheckpointError, FileNotFoundError):
-  """There is no checkpoint at the given path prefix."""
+  """The given path prefix has no checkpoint."""
 
 
 class MissingShardError(CheckpointError, FileNotFoundError):
@@ -72,7 +72,7 @@ class CheckpointKeyError(CheckpointError, KeyError):
 
 
 class CheckpointWriteError(CheckpointError, OSError):
-  """The files of a checkpoint could not be written, for example since the disk is full."""
+  """The files of a checkpoint could not be written, for example because the disk is full."""
 
 
 class TensorValueError(CheckpointError, ValueError):

@@ -210,9 +210,9 @@ def inspect_command(
 ) -> None:  # fmt: skip
   """Shows a model's signatures, functions, parameters and ops, and whether they can be converted.
 
-  `with split` stands for work for the host, such as text: `graftax run` and SavedModel.split take such a model.
+  `with split` means that a part of the model, such as text, runs on the host: use `graftax run` or SavedModel.split.
 
-  Of a checkpoint or a Keras file (.keras, .h5) it shows the weights.
+  For a checkpoint or a Keras file (.keras, .h5), it shows the weights.
 
   Reads no parameter's values, so it is quick for models of any size. With --trace it takes as long as jax.jit needs to
   trace every signature and function.

@@ -71,7 +71,7 @@ def diagnose() -> Diagnosis:
 
 
 def _version(name: str) -> str | None:
-  # TensorFlow for CPUs has a name of its own.
+  # The distribution of TensorFlow for CPUs has another name.
   for candidate in (name, f"{name}-cpu") if name == "tensorflow" else (name,):
     try:
       return metadata.version(candidate)

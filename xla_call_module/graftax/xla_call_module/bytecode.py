@@ -105,7 +105,7 @@ def declared_version(data: bytes) -> tuple[int, ...]:
 def relabeled(data: bytes, current: tuple[int, ...]) -> bytes:
   """Returns a portable artifact of a newer minor version as one of version `current`, if that has the same length.
 
-  StableHLO gives every op and attribute a version of its own, and a change of one is a new one. An artifact that has
+  StableHLO versions each op and attribute separately: every change makes a new version. An artifact that has
   only what `current` has is therefore an artifact of `current`, too. A parser finds what it does not know.
   """
   found = declared_version(data)

@@ -204,7 +204,7 @@ class _Primal:
     calls = [_On(self._opaque, platform) for platform in self._platforms]
     if len(calls) == 1:
       results = calls[0](*args)
-    else:  # each platform has code of its own, also in an export for several
+    else:  # keep the code of each platform, also in an export for several
       branches = dict(zip(module.platforms, calls, strict=True))
       results = lax.platform_dependent(*args, default=calls[0], **branches)
     if self._check_platform and module.checks_platform:

@@ -74,7 +74,7 @@ def host_lowering(node: Node, signature: OpSignature | None) -> Lowering | None:
 
 
 def host_op_modules() -> dict[str, str]:
-  """Returns the ops that the host runs with a function of their own, sorted, each with the module of the function.
+  """Returns the ops for which there is a function on the host, sorted, each with the module of the function.
 
   Example:
     >>> from graftax.convert import host_op_modules

@@ -66,7 +66,7 @@ def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, 
 
 
 def marked_argument(leaf: Any) -> Any:
-  """Returns the `VariableArgument` or dtype that a leaf of a signature stands for; any other leaf as it is."""
+  """Returns the `VariableArgument` or dtype that a leaf of a signature encodes; any other leaf as it is."""
   if isinstance(leaf, str) and leaf.startswith(_VARIABLE):
     return VariableArgument(leaf.removeprefix(_VARIABLE).partition("/")[2])
   if isinstance(leaf, str) and leaf.startswith(_DTYPE):

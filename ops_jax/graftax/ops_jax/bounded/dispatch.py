@@ -74,7 +74,7 @@ def carry_bounded(
   node: Node, where: str, attrs: Mapping[str, AttrValue], signature: OpSignature | None
 ) -> CarryBounded | None:
   """Returns the stage for a node with inputs, unless its lowering passes them on itself."""
-  # A `For` counts in integers of its own, so its bounds must not have a size that depends on data.
+  # A `For` computes with its start, limit and delta itself, so their sizes must not depend on data.
   passes_on = traits_of(node.op).calls not in (None, "for") or node.op == "IdentityN"
   return None if not node.inputs or passes_on else CarryBounded(node, where, attrs, signature)
 

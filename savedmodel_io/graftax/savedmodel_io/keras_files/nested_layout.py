@@ -109,7 +109,7 @@ def _kind(parent: str, key: str, label: str) -> str:
     return label if label != key else re.sub(r"(_\d+)?$", f"_{_CELL}", parent, count=1)
   if key.endswith(_DENSE_SUFFIX):
     return "einsum_dense"
-  # An attribute has a name of its own, but its layer is called after its class if it was not given a name.
+  # The key may be the name of an attribute. A layer without a name of the user is named after its class.
   return key if has_names(key) or not has_names(label) else label
 
 

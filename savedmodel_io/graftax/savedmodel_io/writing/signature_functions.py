@@ -85,7 +85,7 @@ def signature_function(name: str, program: Program, function_name: str) -> Signa
     "call", inner, [*(TensorRef(f"input_{i}") for i in by_position), *(TensorRef(p.name) for p in captures)]
   )
   index = {key: i for i, key in enumerate(flat_outputs)}
-  # TF.js reads only the first output of a node as a result, so each result has a node of its own.
+  # TF.js reads only the first output of a node as a result, so there is one node for each result.
   copies = [
     Node(f"result_{i}", "Identity", (TensorRef("call", index[key]),), attrs={"T": flat_outputs[key].dtype})
     for i, key in enumerate(sorted(flat_outputs))

@@ -78,7 +78,7 @@ clipped.defvjp(lambda x: (clipped(x), x), lambda x, g: (jnp.clip(g * 3, -0.5, 0.
 
 
 def loop():
-  """A loop whose body has a derivative of its own, which is not the mathematical one. Two orders are stored."""
+  """A loop whose body has a custom derivative that differs from the mathematical one. Two orders are stored."""
 
   def run(x):
     return lax.fori_loop(0, 3, lambda i, x: clipped(x) + 0.1 * x, x)

@@ -75,7 +75,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     'validate(graph(\'node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }\'))',
     "Add the node, or cut the graph with `Graph.subgraph`.",
   ),
-  graphs.DuplicateNameError: ("validate(graph(placeholder('x') * 2))", "Give each node a name of its own."),
+  graphs.DuplicateNameError: ("validate(graph(placeholder('x') * 2))", "Give each node a unique name."),
   graphs.CycleError: (
     'validate(graph(\'node { name: "y" op: "Neg" input: "y" attr { key: "T" value { type: DT_FLOAT } } }\'))',
     "Only loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` may be cycles.",
@@ -244,7 +244,7 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
   hub.DigestError: ("", "Do not use the archive, or pass the digest of the version that you mean."),
   hub.UnsafeArchiveError: ("", "Do not use the archive, unless you know who wrote it; then unpack it yourself."),
   hub.AmbiguousArchiveError: ("", "Unpack the archive and load one of the folders."),
-  hub.UnsafeCacheError: ("", "Set `TFHUB_CACHE_DIR` to a folder of your own."),
+  hub.UnsafeCacheError: ("", "Set `TFHUB_CACHE_DIR` to a folder that only you can write to."),
   # StableHLO
   stablehlo.DecodeError: ("Module.from_bytes(b'no module')", "Pass MLIR text, bytecode or a portable artifact."),
   stablehlo.VersionError: (

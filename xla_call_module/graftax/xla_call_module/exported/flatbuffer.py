@@ -1,4 +1,4 @@
-"""A reader of flatbuffers that trusts no offset, and has no schema of its own.
+"""A reader of flatbuffers that checks every offset. It has no schema; the caller names the fields.
 
 A flatbuffer is a tree of tables. A table has fields by number; each field is a scalar, or the offset of a string, a
 vector or another table. Fields that the writer left out have their default. So a reader of one schema reads the files

@@ -115,7 +115,7 @@ CONSTANT_ENTRIES = (
   Entry("lax.digamma", 1, (2.0149030685424805, 2.0149030205422647)),
   Entry("lax.erfc", 1, (1.1283791065216064, 49267.39426086359)),
   Entry("lax.erf_inv", 1, (2.832976818084717, 1.6536545626831027)),
-  # Those of JAX 0.12 have derivatives of their own.
+  # In JAX 0.12 these have custom derivatives.
   Entry("scipy.special.i0", 1, _BESSEL_I0E),
   Entry("scipy.special.i1", 1, _BESSEL_I1E),
   Entry("scipy.special.ndtri", 1, (0.35414958000183105, 1.4142135679721832)),
