@@ -18,13 +18,15 @@ from graftax.xla_call_module.values import materialize
 
 __all__: list[str] = []
 
-_DIMS = re.compile(r"\[(\{.*?\}(?:\s*,\s*\{.*?\})*)?\]")
+# There is one way at most to match a text, so that the time is not exponential in its length.
+_DIM = r'\{[^{}"]*(?:"[^"]*"[^{}"]*)*\}(?:p\d+)?'
+_DIMS = re.compile(rf"\[({_DIM}(?:\s*,\s*{_DIM})*)?\]")
 
 
 def _dims(text: str) -> list[str]:
-  """Returns the contents of the braces of each dimension of a Shardy annotation `<@mesh, [{"x", "y"}, {?}], ...>`."""
+  """Returns the contents of the braces of each dimension of a Shardy annotation `<@mesh, [{"x", "y"}, {?}p1], ...>`."""
   body = _DIMS.search(text)
-  return re.findall(r"\{(.*?)\}", body[1] or "") if body else []
+  return [dim[1 : dim.rindex("}")] for dim in re.findall(_DIM, body[1] or "")] if body else []
 
 
 def _names_axes(text: str) -> bool:

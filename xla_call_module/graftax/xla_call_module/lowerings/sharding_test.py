@@ -34,10 +34,20 @@ def _spec(function) -> PartitionSpec:
     ('{}, {"y"}', PartitionSpec(None, "y")),
     ('{"x", "y"}, {}', PartitionSpec(("x", "y"), None)),
     ('{"x", ?}, {?}', PartitionSpec("x", PartitionSpec.UNCONSTRAINED)),
+    ('{"x"}p1, {"y"}p0', PartitionSpec("x", "y")),
   ],
 )
 def test_annotation_becomes_the_partition_spec_that_it_spells(op, dims, spec):
   assert _spec(lift(_annotated(dims, op), mesh=_MESH)) == spec
+
+
+@pytest.mark.parametrize("text", ["[" + "{}," * 100 + "x", "[" * 100_000, "[{" * 50_000, "[{\\22" * 50_000])
+def test_time_for_texts_that_are_no_annotations_is_not_exponential(text):
+  module = Module.from_text(f"""module {{ func.func public @main(%a: tensor<4x2xf32>) -> tensor<4x2xf32> {{
+    %r = stablehlo.custom_call @xla.sdy.Sharding(%a)
+      {{mhlo.frontend_attributes = {{xla.sdy.sharding = "{text}"}}}} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    return %r : tensor<4x2xf32> }} }}""")
+  np.testing.assert_array_equal(lift(module)(_X)[0], _X)
 
 
 def test_annotation_that_names_no_axis_is_left_out_without_a_record():
