@@ -161,7 +161,7 @@ def node_form(
     return StableHlo(target, platforms, tuple(disabled_checks))
   if lowering != "tf_ops":
     raise ConversionError(f"lowering={lowering!r}; expected 'stablehlo' or 'tf_ops'.")
-  from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS
+  from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS
 
   consumer = target if isinstance(target, str) and target in CONSUMERS else None
   if consumer is not None:

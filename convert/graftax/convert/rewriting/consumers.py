@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from graftax.convert.errors import ConversionError
-from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS
+from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import Target

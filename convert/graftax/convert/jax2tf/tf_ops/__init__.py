@@ -8,6 +8,6 @@
 - `tensors`: `Tensor`, a value of the JAX function in the graph.
 - `symbols`: symbolic dimensions.
 - `cpu_kernels`: which dtypes TensorFlow's CPU kernels accept.
-- `consumers`: which ops the converters to ONNX, TFLite and TensorFlow.js do not have.
+- `missing_ops`: which ops the converters to ONNX, TFLite and TensorFlow.js do not have.
 - `rules`: the rules, one module for each domain.
 """

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graftax.convert.jax2tf.tf_ops.consumers import missing_ops
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
+from graftax.convert.jax2tf.tf_ops.missing_ops import missing_ops
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.symbols import expression

@@ -8,7 +8,7 @@ from jax import lax
 
 from graftax.convert import ConversionError, UnsupportedPrimitiveError, convert_program, jax_program
 from graftax.convert.jax2tf.tf_ops import builder
-from graftax.convert.jax2tf.tf_ops.consumers import CONSUMERS, missing_ops
+from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS, missing_ops
 
 _LINE = np.concatenate([np.linspace(-9, 9, 721, dtype=np.float32), np.float32([1e-6, -1e-6, np.inf, -np.inf, np.nan])])
 
