@@ -1,4 +1,4 @@
-"""Memory of a long-running process: calls of a converted model from several threads, and loads of it again and again.
+"""Memory of a long-running process: calls of a converted model from several threads, and repeated loads and traces.
 
     python -m graftax.tools.benchmarks.memory_of_calls MODEL [--calls 200000] [--threads 8] [--loads 300]
 
@@ -54,20 +54,25 @@ def _parse_arguments() -> argparse.Namespace:
 def _jitted_call(model: SavedModel) -> Callable[[], None]:
   """Returns a call of the model's default entry with zeros."""
   fn, params = model.convert()
-  entry = model.signatures[model.default_entry]
-  inputs = {
-    name: np.zeros([2 if size is None else size for size in spec.shape.dims or ()], spec.dtype.numpy)
-    for name, spec in entry.inputs.items()
-  }
-  jitted = jax.jit(fn)
+  jitted, inputs = jax.jit(fn), _inputs(model)
   return lambda: jax.block_until_ready(jitted(params, **inputs))
 
 
 def _load(path: str, count: int) -> None:
   for _ in range(count):
-    _, params = load(path).convert()
+    model = load(path)
+    fn, params = model.convert()
+    jax.eval_shape(fn, params, **_inputs(model))
     for value in params.values():
       np.asarray(value).sum()
+
+
+def _inputs(model: SavedModel) -> dict[str, np.ndarray]:
+  entry = model.signatures[model.default_entry]
+  return {
+    name: np.zeros([2 if size is None else size for size in spec.shape.dims or ()], spec.dtype.numpy)
+    for name, spec in entry.inputs.items()
+  }
 
 
 def _run_in_threads(call: Callable[[], None], count: int, *, num_threads: int) -> None:
