@@ -42,7 +42,7 @@ __all__ = ["convert_program"]
 # How many variables a message describes.
 _MOST_SHAPES = 5
 
-# How many nodes without a bound one error names, and the bound with which others are looked for.
+# An error names at most this many nodes without a bound. To find the next one, the bound of the last is assumed.
 _MOST_BOUNDS = 20
 _SOME_BOUND = 8
 
@@ -196,9 +196,10 @@ class _Call:
     options: ConvertOptions,
     budget: Budget,
   ) -> list[str]:
-    """Returns the nodes that miss a bound after that of `error`, found by going on with some bound for it.
+    """Returns the nodes after that of `error` that need a bound, too.
 
-    Evaluation ends at whatever does not fit this bound, so more nodes may miss one.
+    To find them, the evaluation is repeated with an assumed bound. If something does not fit that bound, the search
+    ends, so the list may be incomplete.
     """
     found: list[str] = []
     sizes = dict(options.max_sizes or {})
@@ -241,9 +242,9 @@ def _with_other_bounds(error: MissingBoundError, others: Sequence[str]) -> Missi
 
 
 def _note_ragged_rows(program: Program, flat: Sequence[Value], facts: IntegerFacts) -> None:
-  """Notes that row splits of ragged arguments lie between 0 and the number of what they divide.
+  """Notes that row splits of ragged arguments lie between 0 and the number of values, or of rows, that they divide.
 
-  The values are the caller's, so results whose rows exceed this are marked as for any bound that a user gives.
+  The caller may pass other splits. Results whose rows exceed the range are marked, as with a bound from `max_sizes`.
   """
   for splits, divided, extra in program.inputs.ragged_splits:
     size = np.shape(flat[divided])[0]

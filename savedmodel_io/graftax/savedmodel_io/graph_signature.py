@@ -94,7 +94,7 @@ def _ends(graph: Graph, nodes: Mapping[str, Node]) -> Iterator[tuple[TensorRef, 
 
 
 def _in_loops(graph: Graph) -> set[str]:
-  """Returns the nodes of TF1 loops that run once an iteration: what the loop leaves unread is not a result of it."""
+  """Returns the nodes that TF1 loops run in each iteration. Their unread outputs are not results of the graph."""
   roles = {node.name: traits_of(node.op).control_flow_v1 for node in graph.nodes}
   readers = _readers(graph)
   # How many loops the outputs of a node are in. Loops within loops are reached more than once.

@@ -23,10 +23,10 @@ from graftax.tools.weights_report import WeightsReport
 
 __all__ = ["blockers_of", "ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
 
-# Names that are listed of the variables that a call updates.
+# How many names of updated variables are listed.
 _NUM_NAMES = 3
 
-# What Keras calls the variable with the seed of a layer; a number may follow.
+# Keras's name for the variable with the seed of a layer; a number may follow.
 _SEED = "seed_generator_state"
 
 

@@ -27,7 +27,7 @@ _EXPECTED = (
   "Expected the folder of a SavedModel, a frozen graph (.pb, .pbtxt), the .meta file of a TF1 checkpoint, or a file of "
   "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text"
 )
-# How files begin that are often at hand and are something else, and what to do with them.
+# First bytes of other kinds of files that a user may pass by mistake, and what to do with these files.
 _OTHER_FILES = {
   b"\x93NUMPY": "an array of NumPy",
   b"PK\x03\x04": "a zip archive, such as a .keras or .npz file. In Keras, model.export writes a SavedModel",
@@ -89,7 +89,7 @@ def _is_saved_model(model: str) -> bool:
 def _rewrite_graph(
   model: str, out: Path, consumer: str, platforms: Sequence[str] | None, force: bool, allow_files_in: Sequence[str]
 ) -> str:
-  """Writes a graph by itself as a SavedModel, and that for the consumer."""
+  """Writes a single graph as a SavedModel, and rewrites that for the consumer."""
   with tempfile.TemporaryDirectory() as folder:
     copy = os.path.join(folder, "model")
     write_saved_model(
@@ -124,7 +124,7 @@ def _save_module(
   module: Module, out: Path, consumer: Consumer, platforms: Sequence[str] | None, gradient_order: int, force: bool
 ) -> None:
   specs = dict(zip(input_names(module), open_arguments(module), strict=True))
-  # The types of the file stay, whatever this process uses.
+  # The types of the file are kept, even if 64-bit types are off in this process.
   lifted = lift(module, check_platform=False, x64="enable")
 
   def call(**inputs: Any) -> dict[str, Any]:

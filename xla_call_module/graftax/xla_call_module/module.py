@@ -326,7 +326,7 @@ def check_is_module(module: Any, caller: str) -> None:
 
 
 def _decode(data: bytes, guard: bool, limits: Limits | None) -> tuple[bytes, ModuleIR]:
-  """Returns the bytes that the installed jaxlib reads, which may name an older version, and what they say."""
+  """Returns the bytes, changed to an older version if the installed jaxlib needs that, and the module in them."""
   bytecode.check_structure(data)
   expansion.check_bytecode(data)
   if not bytecode.is_portable(data):

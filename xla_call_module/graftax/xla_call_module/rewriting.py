@@ -28,7 +28,7 @@ _SHARDY_VERSION = 10
 # specifications: args[0].shape = (b, 4),args[1].shape = (b,). Obtained dimension variables: ...".
 _BEFORE_SHAPES, _BEFORE_SHAPE = "polymorphic shapes specifications: ", ".shape = ("
 _MOST_SHAPES_LENGTH = 20_000
-# Where a module without platforms runs: TensorFlow compiles it for any.
+# The platforms of a module that names none. TensorFlow compiles it for any platform.
 _ANY_PLATFORM = ("cpu",)
 
 
@@ -140,7 +140,7 @@ def _keeps_convention(module: Module, platforms: Sequence[str], target: Target) 
   version = module.version or 0
   if version < _OLDEST_KEPT_VERSION or module.dim_args:
     return False
-  # The index of the platform is that of the list, so the list of such a module stays.
+  # The module's first argument is an index into its list of platforms, so that list cannot be changed.
   if module.has_platform_index and tuple(platforms) != module.platforms:
     return False
   if not module.has_platform_index and len(platforms) > 1 and tuple(platforms) != module.platforms:
@@ -189,7 +189,7 @@ def _exported_again(module: Module, platforms: Sequence[str], target: Target, li
 
 
 def _checks(module: Module) -> list[Any]:
-  """Returns the custom calls that the exporter of a module vouched for."""
+  """Returns the custom calls that the exporter of a module allowed by `disabled_checks`."""
   names = (check.partition(":")[2] for check in module.disabled_checks if check.startswith("custom_call:"))
   return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
 

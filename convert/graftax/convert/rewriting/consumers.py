@@ -15,7 +15,7 @@ __all__ = ["Consumer"]
 # These run no XlaCallModule node, whatever its version.
 _WITHOUT_STABLEHLO = (*CONSUMERS, "plain")
 _TENSORFLOW = re.compile(r"tensorflow(-\d+\.\d+(\..*)?)?")
-# Releases whose XlaCallModule node is older than what is written get plain ops, which every release runs.
+# Older releases cannot read the XlaCallModule nodes of this package. They get plain ops, which every release runs.
 _OLDEST_WITH_STABLEHLO = (2, 15)
 _NAMES = "'tensorflow', a release such as 'tensorflow-2.16', 'tfjs', 'tflite', 'onnx' or 'plain'"
 

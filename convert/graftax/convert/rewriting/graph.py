@@ -14,7 +14,7 @@ from graftax.graphdef_ir import Limits, schema
 
 __all__ = ["RewriteReport", "rewrite_graph"]
 
-# What reading, lifting or lowering a module raises; bugs of ours are among them only as these classes.
+# The errors of reading, lifting or lowering a module. Errors of other classes are bugs and are not caught.
 _REFUSALS = (NotImplementedError, ValueError, LookupError, TypeError)
 
 

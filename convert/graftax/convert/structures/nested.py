@@ -85,9 +85,10 @@ class InputStructure:
 
   @property
   def ragged_splits(self) -> list[tuple[int, int, int]]:
-    """Returns the flat positions of row splits and of what they divide, and how many of its elements are not rows.
+    """Returns `(splits, divided, extra)` for the row splits of each ragged argument.
 
-    What row splits divide are values, or the rows of other splits, of which there are one less than splits.
+    The first two are flat positions: of the row splits, and of the values or inner row splits that they divide. `extra`
+    is 1 for inner row splits, which have one element more than rows, and 0 for values.
     """
     found = []
     start = 0

@@ -25,7 +25,7 @@ _Literal: TypeAlias = tuple[TensorRef, bool]
 _Condition: TypeAlias = frozenset[_Literal] | None
 
 _ALWAYS: frozenset[_Literal] = frozenset()
-# So many literals of a condition are compared in the time in which a node is copied.
+# Comparing this many literals of a condition counts as one step: it takes about as long as copying a node.
 _LITERALS_A_STEP = 16
 
 

@@ -27,7 +27,7 @@ def with_binary_switches(function: Function, budget: Budget) -> Function:
   Raises:
     LimitExceededError: they have more outputs than the budget has steps. That number is only an attribute in the file.
   """
-  # Only a graph that was not validated has a number below 1. It must not make up for a large one.
+  # A graph that was not validated may have numbers below 1, which must not reduce the sum.
   num_outputs = sum(max(_num_outputs(node), 0) for node in function.nodes if role(node) == "switch_n")
   if not num_outputs:
     return function

@@ -50,8 +50,8 @@ _SMALL = 1 << 20
 # Larger arrays are not sizes but data.
 _MOST_SIZES = 64
 
-# Results have this many elements for each of an input at most, if nothing multiplies them: the bytes of a complex
-# number, and the positions of an element.
+# If nothing multiplies sizes, a result has at most this many elements for each element of an input, such as the bytes
+# of a complex number, or the positions of an element.
 _MOST_RESULTS = 16
 
 Growth = Literal["broadcast", "product", "square"]
@@ -261,7 +261,7 @@ def _is_large(leaf: Value) -> bool:
   return isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype != object and leaf.size > KNOWN_SIZE_LIMIT
 
 
-# What a lowering may do twice. All else that a context has, or will have, counts as an effect.
+# Attributes of a context that have no effect if a lowering uses them twice. All others count as effects.
 _WITHOUT_EFFECTS = frozenset(
   {"budget", "facts", "folder", "function_name", "key", "node_name", "options", "read", "rng"}
 )

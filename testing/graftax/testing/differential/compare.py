@@ -58,7 +58,7 @@ def compare_flat(
 
 
 def _compare_arrays(name: str, got: np.ndarray, want: np.ndarray, tolerance: tuple[float, float]) -> None:
-  """Compares two arrays; `atol` is relative to the largest value. What is not of floating point must be equal."""
+  """Compares two arrays; `atol` is relative to the largest value. Integers, booleans and strings must be equal."""
   dtype = want.dtype if want.dtype == object else np.dtype(jax.dtypes.canonicalize_dtype(want.dtype))
   rtol, atol = tolerance if is_inexact(want.dtype) else (0.0, 0.0)
   check_equal(name, got, want, rtol, atol * scale_of(want) if atol else 0.0, dtype)

@@ -1,4 +1,4 @@
-"""Runs cases in child processes, one after the other: one that dies or hangs costs its case and not the run.
+"""Runs cases in child processes, one after the other. If a child dies or hangs, only its case fails.
 
 A child calls `serve`, and for each case of its request sends notes while it works, and then the result.
 """

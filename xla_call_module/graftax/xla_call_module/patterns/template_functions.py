@@ -63,7 +63,7 @@ def _function(name: str) -> Callable[..., Any]:
 
 @jax.custom_jvp
 def _expn(n: Any, x: Any) -> Any:
-  """Returns `jax.scipy.special.expn`; the derivative of JAX 0.10's leaks a tracer inside `jax.jit`."""
+  """Returns `jax.scipy.special.expn`, with another derivative: that of JAX 0.10 leaks a tracer inside of `jax.jit`."""
   return jax.scipy.special.expn(n, x)
 
 

@@ -88,7 +88,7 @@ class _Index:
       self.by_name.setdefault(op.name, []).append(op)
 
   def named(self, name: str) -> Sequence[ir.Op]:
-    """Returns the ops of a name; for one without a dot, the calls of functions whose names begin so."""
+    """Returns the ops with this name. If it has no dot, returns the calls of functions whose names begin with it."""
     if "." in name:
       return self.by_name.get(name, ())
     return [op for op in self.by_name.get("func.call", ()) if _is_named(op, name)]

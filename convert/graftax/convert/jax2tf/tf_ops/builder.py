@@ -118,7 +118,7 @@ class Builder:
     ]
 
   def lacks(self, *ops: str) -> bool:
-    """Returns whether the consumer does not have one of the ops, so that others must do."""
+    """Returns whether the consumer lacks one of the ops, so that a rule must use others."""
     consumer = self.library.consumer
     return consumer is not None and not missing_ops(consumer).isdisjoint(ops)
 

@@ -198,9 +198,9 @@ def scan(
 
 
 def _reversed(b: Builder, rows: Tensor, reverse: bool) -> Tensor:
-  """Returns rows in the opposite order, if wanted.
+  """Returns rows in the opposite order if `reverse` is set.
 
-  Converters to ONNX take the rows of a list in the order in which they are made.
+  A loop cannot write them in that order: converters to ONNX order the rows of a list by when they were written.
   """
   if not reverse:
     return rows

@@ -47,7 +47,7 @@ def rem(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _float_remainder(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-  """Returns the remainder by FloorMod, which rounds other than TruncateMod only if the signs differ."""
+  """Returns the remainder by FloorMod of absolute values, for which it equals TruncateMod."""
   shape = joint_shape(x, y)
   is_negative = compare(b, "Less", x, 0)
   # Unlike Abs this keeps the sign of zero.

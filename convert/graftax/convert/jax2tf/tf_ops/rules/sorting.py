@@ -91,7 +91,8 @@ def _largest(b: Builder, x: Tensor, k: int, axis: int) -> list[Tensor]:
 def _largest_floats(b: Builder, key: Tensor, k: int) -> Tensor:
   """Returns the positions of the largest elements without reading bits, so that all NaN are the largest.
 
-  Elements are sorted by what decides between those that are equal as floats, and then by their values.
+  TopKV2 keeps the order of equal elements. The first sort decides that order for the zeros, and for NaN, which TopKV2
+  gets as infinity.
   """
   nans = is_nan(b, key)
   is_zero = compare(b, "Equal", key, 0)
