@@ -127,6 +127,32 @@ def test_tiles_of_devices_in_order_are_axes_of_the_mesh(sharding):
 
 
 @pytest.mark.parametrize(
+  "ops",
+  [
+    ["%1 = to_shards(%a) : (FULL) -> PART", "%2 = call @body(%1) : (PART) -> PART", "%3 = to_full(%2) : (PART) -> FULL",
+     "stablehlo.custom_call @keep(%1) {has_side_effect = true} : (PART) -> ()"],
+    ["%1 = to_shards(%a) : (FULL) -> PART", "%2 = call @body(%1) : (PART) -> PART", "%3 = to_full(%2) : (PART) -> FULL",
+     "stablehlo.custom_call @keep(%2) {has_side_effect = true} : (PART) -> ()"],
+    ["%1 = to_shards() : () -> PART", "%2 = call @body(%1) : (PART) -> PART", "%3 = to_full(%2) : (PART) -> FULL"],
+    ["%1 = to_shards(%a) : (FULL) -> PART", "%2 = call @body(%1) : (PART) -> PART", "to_full(%2) : (PART) -> ()",
+     "%3 = stablehlo.tanh %a : FULL"],
+  ],
+)  # fmt: skip
+def test_changes_of_shape_in_another_place_are_no_shard_map(ops):
+  text = "\n".join(["module { func.func public @main(%a: FULL) -> FULL {", *ops, "return %3 : FULL }"])
+  text += "func.func private @body(%a: PART) -> PART { return %a : PART } }"
+  for short, full in {
+    "to_shards": "stablehlo.custom_call @SPMDFullToShardShape",
+    "to_full": "stablehlo.custom_call @SPMDShardToFullShape",
+    "FULL": "tensor<4x2xf32>",
+    "PART": "tensor<2x1xf32>",
+  }.items():
+    text = text.replace(short, full)
+  with pytest.raises(LiftError, match="needs the manual mesh|operands, attributes or regions do not fit it"):
+    jax.eval_shape(lift(Module.from_text(text), mesh=_TWO_BY_TWO)._run, _X)
+
+
+@pytest.mark.parametrize(
   "sharding",
   [
     "{devices=[2,2]0,2,1,3}",

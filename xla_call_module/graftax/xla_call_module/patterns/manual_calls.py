@@ -28,21 +28,30 @@ def with_manual_computations(module_ir: ir.ModuleIR) -> ir.ModuleIR:
     return module_ir
   calls = collections.Counter(op.attrs["callee"] for op in ops if op.name == "func.call")
   defined = {number: op for op in ops for number in op.results}
-  users = collections.defaultdict(list)
+  users: dict[int, list[ir.Op | None]] = collections.defaultdict(list)
   for op in ops:
     for number in op.operands:
       users[number].append(op)
+  bodies = [function.body for function in module_ir.functions.values()]
+  for region in (*bodies, *(inner for op in ops for inner in op.regions)):
+    for number in region.returns:
+      users[number].append(None)
   replaced: dict[int, ir.Op | None] = {}
   for op in ops:
     # A body that is called once keeps its numbers.
     if op.name == "func.call" and calls[op.attrs["callee"]] == 1:
       _replace_call(module_ir, op, defined, users, replaced)
+  for op in ops:
+    if _target(op) == _TO_SHARDS and all(id(user) in replaced for user in users[op.results[0]]):
+      replaced[id(op)] = None
   functions = {name: _rewritten(function, replaced) for name, function in module_ir.functions.items()}
   return dataclasses.replace(module_ir, functions=functions)
 
 
 def _target(op: ir.Op | None) -> str:
-  return op.attrs["call_target_name"] if op is not None and op.name == "stablehlo.custom_call" else ""
+  """Returns the target of a custom call of one value that returns one, and no text for another op."""
+  is_change = op is not None and op.name == "stablehlo.custom_call" and len(op.operands) == len(op.results) == 1
+  return str(op.attrs["call_target_name"]) if op is not None and is_change else ""
 
 
 def _sharding(op: ir.Op | None) -> str:
@@ -53,21 +62,21 @@ def _replace_call(
   module_ir: ir.ModuleIR,
   call: ir.Op,
   defined: dict[int, ir.Op],
-  users: dict[int, list[ir.Op]],
+  users: dict[int, list[ir.Op | None]],
   replaced: dict[int, ir.Op | None],
 ) -> None:
-  """Stores the manual computation for a call, and None for the changes of shape around it, by identity."""
+  """Stores the manual computation for a call, and None for the changes of shape behind it, by identity."""
   before = [defined.get(number) for number in call.operands]
   after: list[ir.Op] = []
   dropped: list[ir.Op] = []
   for number in call.results:
-    chain = users[number]
-    if len(chain) == 1 and _target(chain[0]) == "Sharding" and _sharding(chain[0]) == "{manual}":
-      dropped.append(chain[0])
-      chain = users[chain[0].results[0]]
-    if len(chain) != 1 or _target(chain[0]) != _TO_FULL:
+    user = _only(users[number])
+    if user is not None and _target(user) == "Sharding" and _sharding(user) == "{manual}":
+      dropped.append(user)
+      user = _only(users[user.results[0]])
+    if user is None or _target(user) != _TO_FULL:
       return
-    after.append(chain[0])
+    after.append(user)
   if not all(op is not None and _target(op) == _TO_SHARDS for op in before):
     return
   outer = [op.operands[0] for op in before if op is not None]
@@ -85,8 +94,13 @@ def _replace_call(
     (body,),
     call.location,
   )
-  for op in (*before, *after, *dropped):
+  for op in (*after, *dropped):
     replaced[id(op)] = None
+
+
+def _only(users: list[ir.Op | None]) -> ir.Op | None:
+  """Returns the op that uses a value; None if there are others, or if a region returns it."""
+  return users[0] if len(users) == 1 else None
 
 
 def _rewritten(function: ir.Function, replaced: dict[int, ir.Op | None]) -> ir.Function:

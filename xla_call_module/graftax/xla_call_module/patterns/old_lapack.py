@@ -134,7 +134,7 @@ class _Rewriter:
       or len(op.operands) <= old.num_scalars
       or len(op.results) <= max(results)
       or any(op.results[i] in self._used for i in rest)
-      or any(None in op.types[i].shape for i in statuses)
+      or not all(isinstance(op.types[i], ir.TensorType) and op.types[i].is_static for i in statuses)
     ):
       return None
     if match[2] == "trsm" and self._known.get(op.operands[7]) != 1:
