@@ -2,9 +2,19 @@
 
 import numpy as np
 
-from graftax.xla_call_module import ir
+from graftax.xla_call_module import errors, ir
 
-__all__ = ["COLLECTIVES", "HOST_CALLBACKS", "HOST_TRANSFERS", "PER_DEVICE", "groups", "is_alone", "may_embed_alone"]
+__all__ = [
+  "COLLECTIVES",
+  "HOST_CALLBACKS",
+  "HOST_TRANSFERS",
+  "PER_DEVICE",
+  "groups",
+  "is_alone",
+  "may_embed_alone",
+  "num_partitions",
+  "num_replicas",
+]
 
 COLLECTIVES = (
     "stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter",
@@ -37,8 +47,28 @@ def is_alone(module_ir: ir.ModuleIR, op: ir.Op) -> bool:
 
 def _num_devices(module_ir: ir.ModuleIR, op: ir.Op) -> int:
   """Returns how many devices participate: all of them if the op has a channel, else the replicas of one partition."""
-  replicas, partitions = (int(module_ir.attrs.get(f"mhlo.num_{kind}s", 1)) for kind in ("replica", "partition"))
-  return replicas * partitions if "channel_handle" in op.attrs else replicas
+  return num_replicas(module_ir) * (num_partitions(module_ir) if "channel_handle" in op.attrs else 1)
+
+
+def num_replicas(module_ir: ir.ModuleIR) -> int:
+  """Returns the number of replicas that a module is for.
+
+  Raises:
+    DecodeError: the module does not say it as a number.
+  """
+  return _count(module_ir, "mhlo.num_replicas")
+
+
+def num_partitions(module_ir: ir.ModuleIR) -> int:
+  """Returns the number of partitions that a module is for; see `num_replicas`."""
+  return _count(module_ir, "mhlo.num_partitions")
+
+
+def _count(module_ir: ir.ModuleIR, name: str) -> int:
+  count = module_ir.attrs.get(name, 1)
+  if not isinstance(count, int):
+    raise errors.DecodeError(f"{name} of the module is {str(count)[:50]!r}; expected a number.")
+  return int(count)
 
 
 def may_embed_alone(op: ir.Op) -> bool:

@@ -406,14 +406,23 @@ def _with_convention(base: Module, *, dim_args: Any, platforms: Any, **fields: A
   )
 
 
+def _is_integer_scalar(kind: ir.Type) -> bool:
+  return isinstance(kind, ir.TensorType) and kind.shape == () and kind.dtype.kind in "iu"
+
+
 def _text(value: str | bytes) -> str:
-  return value.decode() if isinstance(value, bytes) else str(value)
+  try:
+    return value.decode() if isinstance(value, bytes) else str(value)
+  except UnicodeDecodeError:
+    raise errors.DecodeError(
+      f"an attribute of XlaCallModule has the text {value[:50]!r}, which is not UTF-8."
+    ) from None
 
 
 def _dim_arg(spec: str | bytes) -> tuple[int, int]:
-  match = re.fullmatch(r"(\d+)\.(\d+)", _text(spec))
+  match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", _text(spec))
   if match is None:
-    raise errors.DecodeError(f"dim_args_spec entry {spec!r} is not of the form 'argument.axis'.")
+    raise errors.DecodeError(f"dim_args_spec entry {spec[:50]!r} is not of the form 'argument.axis'.")
   return int(match[1]), int(match[2])
 
 
@@ -426,7 +435,13 @@ def _from_fields(
   main = _main(module_ir)
   platforms = tuple(canonical(name) for name in fields.platforms)
   has_index = len(platforms) > 1
-  taken = [kind for kind in main.types if not isinstance(kind, ir.TokenType)][has_index:]
+  parameters = [kind for kind in main.types if not isinstance(kind, ir.TokenType)]
+  if has_index and not (parameters and _is_integer_scalar(parameters[0])):
+    raise errors.DecodeError(
+      f"main has arguments ({', '.join(map(str, parameters))}); for platforms {platforms} its first argument must be"
+      " an integer scalar."
+    )
+  taken = parameters[has_index:]
   returned = [kind for kind in main.result_types if not isinstance(kind, ir.TokenType)]
   if len(taken) != len(fields.kept):
     raise errors.DecodeError(

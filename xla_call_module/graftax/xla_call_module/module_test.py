@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import pickle
 
 import jax
@@ -131,6 +132,27 @@ def test_platform_option_must_be_one_of_the_module_and_does_not_switch_the_check
     lift(module, platform="tpu")
   with pytest.raises(PlatformError, match="lowered for cuda and is now being lowered for cpu"):
     lift(module, platform="gpu")(_X)
+
+
+def test_exported_module_of_several_platforms_takes_their_index():
+  exported = dataclasses.replace(jax.export.export(jax.jit(lambda: jnp.ones(3)))(), platforms=("cpu", "tpu"))
+  for given in (exported, exported.serialize()):
+    with pytest.raises(
+      DecodeError, match=r"main has arguments \(\); for platforms \('cpu', 'tpu'\) its first argument"
+    ):
+      Module.from_exported(given)
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"platforms": [b"\xff"]}, r"the text b'\\xff', which is not UTF-8"),
+    ({"dim_args_spec": ["9" * 5000 + ".0"]}, r"entry '9{50}' is not of the form"),
+  ],
+)
+def test_texts_of_a_node_are_checked(options, message):
+  with pytest.raises(DecodeError, match=message):
+    Module.from_call_module(version=4, module=mlir.serialize(_SINE), **options)
 
 
 @pytest.mark.parametrize("spec", ["9.9", "0.1", "1.0"])

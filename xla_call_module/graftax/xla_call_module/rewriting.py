@@ -2,13 +2,12 @@
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import jax
 
-from graftax.xla_call_module import errors, ir, mlir
+from graftax.xla_call_module import communication, errors, ir, mlir
 from graftax.xla_call_module.budget import Limits
 from graftax.xla_call_module.exporting.custom_calls import call_check
 from graftax.xla_call_module.exporting.export import export_call_module
@@ -149,8 +148,7 @@ def _keeps_convention(module: Module, platforms: Sequence[str], target: Target) 
 
 
 def _num_devices(module: Module) -> int:
-  counts = (module.ir.attrs.get(f"mhlo.num_{kind}", 1) for kind in ("partitions", "replicas"))
-  return math.prod(int(count) for count in counts)
+  return communication.num_partitions(module.ir) * communication.num_replicas(module.ir)
 
 
 def _has_tokens(module: Module) -> bool:

@@ -146,3 +146,10 @@ def test_a_node_without_platforms_is_for_the_cpu_wherever_it_is_rewritten():
   text = b"func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
   rewritten = rewrite_call_module({"version": 3, "module": text})
   assert rewritten.attributes["platforms"] == ("CPU",)
+
+
+def test_number_of_devices_that_is_no_number_is_an_error():
+  text = """module attributes {mhlo.num_partitions = "x"} { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32> } }"""
+  with pytest.raises(errors.DecodeError, match=r"mhlo.num_partitions of the module is 'x'; expected a number"):
+    rewrite_call_module({"version": 9, "module": mlir.serialize(text), "platforms": ("CPU",)}, target="tensorflow-2.16")

@@ -18,7 +18,8 @@ __all__: list[str] = []
 @register("stablehlo.replica_id", "stablehlo.partition_id", takes_known=True)
 def _device_id(context: Context, op: ir.Op) -> Any:
   kind = op.name.removeprefix("stablehlo.").removesuffix("_id")
-  if int(context.ir.attrs.get(f"mhlo.num_{kind}s", 1)) != 1:
+  count = communication.num_replicas if kind == "replica" else communication.num_partitions
+  if count(context.ir) != 1:
     raise context.unsupported(op, f"the module runs on several {kind}s; a lifted function runs on one.")
   return np.zeros((), op.type.dtype)
 
