@@ -11,10 +11,10 @@ from pip._vendor.packaging.utils import canonicalize_name
 from pip._vendor.packaging.version import Version
 from script_modules import script_module
 
+from graftax.tools.doctor import OUR_EXTRAS
+
 _LOCKS = ROOT / "third_party/locks"
 _ACCELERATORS = ("cuda12", "cuda13", "tpu")
-# Extras of our own work, which are not installed with the oldest versions.
-_OUR_EXTRAS = ("maintenance", "benchmarks")
 _WITHOUT_A_FLOOR = ("tensorflow-text",)  # has no wheel without tensorflow, and the locks have tensorflow-cpu
 _INSTALLED_AS = {"tensorflow": "tensorflow-cpu"}
 _EMBEDDER = "../../examples/bazel_embedder/requirements"
@@ -72,9 +72,8 @@ def _declared_floors() -> dict[str, Version]:
   floors: dict[str, Version] = {}
   for package in PACKAGES:
     project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
-    extras = {
-      name: lines for name, lines in project.get("optional-dependencies", {}).items() if name not in _OUR_EXTRAS
-    }
+    # Extras of our own work are not installed with the oldest versions.
+    extras = {name: lines for name, lines in project.get("optional-dependencies", {}).items() if name not in OUR_EXTRAS}
     for requirement in map(
       Requirement, [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
     ):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib import metadata
 
-__all__ = ["Diagnosis", "LibraryReport", "diagnose"]
+__all__ = ["OUR_EXTRAS", "Diagnosis", "LibraryReport", "diagnose"]
 
 _WHEELS = (
   "graftax-xla-call-module",
@@ -22,7 +22,7 @@ _REQUIRED = ("jax", "jaxlib", "numpy", "ml_dtypes", "protobuf")
 _REQUIREMENT = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 # Extras for work on graftax itself, which users do not need.
-_OUR_EXTRAS = frozenset({"maintenance", "benchmarks"})
+OUR_EXTRAS = frozenset({"maintenance", "benchmarks"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _libraries() -> Iterator[LibraryReport]:
   extras: dict[str, list[str]] = {}
   for wheel in _WHEELS:
     for name, extra in _optional_requirements(wheel):
-      if extra not in _OUR_EXTRAS and not name.startswith("graftax-"):
+      if extra not in OUR_EXTRAS and not name.startswith("graftax-"):
         extras.setdefault(name, []).append(f"{wheel}[{extra}]")
   for name, found in sorted(extras.items()):
     yield LibraryReport(name, _version(name), f'pip install "{found[0]}"', tuple(found))
