@@ -15,11 +15,13 @@ from graftax.ops_jax import (
   LoweringOptions,
   StaticInputError,
   bind,
+  bounded_rule,
   lowering,
   ops_with_bounded_sizes,
   ops_with_max_size,
   register,
 )
+from graftax.ops_jax._core import registry
 
 _X = np.array([3.0, 1.0, 2.0], np.float32)
 
@@ -98,3 +100,9 @@ def test_a_new_lowering_keeps_the_rule_unless_another_one_is_given():
   np.testing.assert_array_equal(_run("UserDouble", 2).cut(), _X[:2] * 3)
   register("UserDouble", override=True, bounded=BoundedRule(_total))(lambda x: jnp.sum(x))
   assert _run("UserDouble", 2) == 4
+
+
+def test_a_users_rule_replaces_the_built_in_one(monkeypatch):
+  rule = BoundedRule(_total)
+  monkeypatch.setitem(registry._BOUNDED_RULES, "Sum", rule)  # `register` would leave it there for other tests
+  assert bounded_rule("Sum") is rule
