@@ -9,7 +9,7 @@ import numpy as np
 import graftax.convert as gc
 from graftax.ops_jax import BoundedArray
 from graftax.testing._tensorflow import import_tensorflow
-from graftax.testing.harness.compare import check_equal
+from graftax.testing.harness.compare import check_equal, is_inexact
 
 __all__ = ["check_bounded_sizes"]
 
@@ -27,7 +27,7 @@ def check_bounded_sizes(
     max_sizes: the option of that name.
 
   Raises:
-    AssertionError: a result has another size or other values than TensorFlow's.
+    AssertionError: a result has another size, dtype or other values than TensorFlow's. Integers must be equal.
   """
   tf = import_tensorflow()
   with gc.override_config("max_sizes", None if max_sizes is None else dict(max_sizes)):
@@ -41,6 +41,8 @@ def check_bounded_sizes(
         continue
       results = jax.tree.leaves(compiled(params, *args)[0], is_leaf=lambda leaf: isinstance(leaf, BoundedArray))
       for i, (result, value) in enumerate(zip(results, expected, strict=True)):
-        check_equal(f"result {i} of {args[-1]}", np.asarray(result).astype(value.dtype), value, rtol=1e-5, atol=1e-6)
+        dtype = np.dtype(jax.dtypes.canonicalize_dtype(value.dtype))
+        tolerance = (1e-5, 1e-6) if is_inexact(value.dtype) else (0.0, 0.0)
+        check_equal(f"result {i} of {args[-1]}", np.asarray(result), value, *tolerance, dtype)
       compared += 1
   return compared
