@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -27,6 +29,10 @@ _SHARDY_VERSION = 10
 # specifications: args[0].shape = (b, 4),args[1].shape = (b,). Obtained dimension variables: ...".
 _BEFORE_SHAPES, _BEFORE_SHAPE = "polymorphic shapes specifications: ", ".shape = ("
 _MOST_SHAPES_LENGTH = 20_000
+_SIZE = re.compile(r"[\w\s+\-*^(),]{1,2000}")
+_EXPONENT = re.compile(r"\^\s*(\w+)")
+# Of one size. JAX computes 9^999999999 when it reads it.
+_MOST_CALLS, _HIGHEST_POWER = 50, 10_000
 # The platforms of a module that names none. TensorFlow compiles it for any platform.
 _ANY_PLATFORM = ("cpu",)
 
@@ -218,5 +224,16 @@ def _dimensions(text: str) -> list[str]:
 
 def _fits(dims: Sequence[str], shape: Sequence[int | None]) -> bool:
   return len(dims) == len(shape) and all(
-    size is None or dim == str(size) for dim, size in zip(dims, shape, strict=True)
+    _is_small(dim) if size is None else dim == str(size) for dim, size in zip(dims, shape, strict=True)
+  )
+
+
+def _is_small(dim: str) -> bool:
+  """Returns whether a size is a text that JAX may have written, and that takes little time to read."""
+  exponents = _EXPONENT.findall(dim)
+  return (
+    _SIZE.fullmatch(dim) is not None
+    and dim.count("(") <= _MOST_CALLS
+    and all(exponent.isdecimal() and len(exponent) < 4 for exponent in exponents)
+    and math.prod(map(int, exponents)) <= _HIGHEST_POWER
   )
