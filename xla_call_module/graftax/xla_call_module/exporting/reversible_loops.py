@@ -106,7 +106,8 @@ def _run_while(
     after = _run(body_jaxpr, *of_body, *carry)
     if not cond_jaxpr.out_avals[0].ndim:
       return after
-    return [_where(runs(carry), new, old) for new, old in zip(after, carry, strict=True)]
+    is_running = runs(carry)
+    return [_where(is_running, new, old) for new, old in zip(after, carry, strict=True)]
 
   return lax_extras.while_loop(test, step, list(operands[cond_nconsts + body_nconsts :]))
 

@@ -111,6 +111,17 @@ def test_symbolic_batches_export_with_their_gradient():
   np.testing.assert_allclose(got, 3 * x**2, rtol=1e-6)
 
 
+def test_the_condition_of_a_batch_is_asked_once_for_all_variables():
+  def function(x):
+    def test(state):
+      return jnp.cosh(sum(state)) < 10
+
+    return jax.vmap(lambda y: jax.lax.while_loop(test, lambda s: [a + 0.5 for a in s], [y] * 6))(x)
+
+  # Once to test whether a row is left, and once for the rows that are finished.
+  assert str(jax.make_jaxpr(reversible(function))(np.ones(3, np.float32))).count("cosh") == 2
+
+
 def test_elements_of_a_batch_stop_one_after_the_other():
   def function(x):
     def grow(row, first):

@@ -45,8 +45,12 @@ def pull_back(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init:
     k, slots, found, cotangents = state
     slots, carry = slots.seek(loop, consts, k - 1)
     run = loop.partial(moving, consts, carry)
-    primals = [consts[i] for i in moving], [carry[i] for i in positions]
-    _, pull = jax.vjp(lambda *args: [run(*args)[i] for i in positions], *primals)
+
+    def inexact(some_consts: Arrays, some_carry: Arrays) -> list[Array]:
+      results = run(some_consts, some_carry)
+      return [results[i] for i in positions]
+
+    _, pull = jax.vjp(inexact, [consts[i] for i in moving], [carry[i] for i in positions])
     more, cotangents = pull(cotangents)
     return k - 1, slots, [a + b for a, b in zip(found, more, strict=True)], cotangents
 

@@ -163,6 +163,27 @@ def test_loops_nest(name):
     np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * np.abs(b).max())
 
 
+def _num_equations(jaxpr):
+  inner = [
+    getattr(p, "jaxpr", p) for eqn in jaxpr.eqns for p in jax.tree.leaves(eqn.params, is_leaf=lambda p: p is None)
+  ]
+  return len(jaxpr.eqns) + sum(_num_equations(part) for part in inner if hasattr(part, "eqns"))
+
+
+def test_a_reverse_pass_has_the_body_as_often_for_many_variables_as_for_one():
+  def levels(depth, y):
+    if not depth:
+      return [jnp.sin(a) * y[0] for a in y]
+    return while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, levels(depth - 1, s[1])), (0, y))[1]
+
+  def size(depth, num):
+    gradient = jax.grad(lambda y: sum(levels(depth, y)))
+    return _num_equations(jax.make_jaxpr(gradient)([1.0] * num).jaxpr)
+
+  # With a copy of the body for each variable, it was 77 times that of one variable.
+  assert size(3, 8) < 8 * size(3, 1)
+
+
 def test_keys_integers_and_complex_numbers_are_carried():
   def f(x, w):
     def body(state):
