@@ -37,7 +37,7 @@ def test_links_lead_to_pages_or_to_the_repository(tmp_path, monkeypatch):
 
 def test_every_page_is_in_the_table_of_contents():
   index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-  listed = re.findall(r"^([\w./*-]+)$", index, re.MULTILINE)
+  listed = re.findall(r"^(?:[\w ]+ <)?([\w./*-]+)>?$", index, re.MULTILINE)
   pages = [name.rpartition(".")[0] for name in page_names().values()]
   assert [page for page in pages if not any(fnmatch(page, pattern) for pattern in listed)] == ["index"]
 

@@ -34,6 +34,7 @@ _TEXT = {
   ".svg",
   ".css",
   ".js",
+  ".ipynb",
   "",
 }
 _BINARY = {".binpb", ".npz", ".pb"}

@@ -16,12 +16,15 @@ toc_object_entries_show_parents = "hide"
 copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "sphinx_book_theme"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = "graftax"
 html_theme_options = {
   "repository_url": "https://github.com/graftax/graftax",
   "use_repository_button": True,
   "show_toc_level": 2,
   "home_page_in_toc": False,
+  "navbar_persistent": [],  # the search is in the side bar
 }
 # The theme's icons are part of it; nothing is loaded from another server.
 html_copy_source = False

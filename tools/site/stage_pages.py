@@ -107,6 +107,8 @@ def stage(folder: Path) -> int:
       target.parent.mkdir(parents=True, exist_ok=True)
       shutil.copyfile(path, target)
   shutil.copyfile(Path(__file__).with_name("conf.py"), folder / "conf.py")
+  (folder / "static").mkdir()
+  shutil.copyfile(Path(__file__).with_name("site.css"), folder / "static/site.css")
   return len(pages)
 
 
