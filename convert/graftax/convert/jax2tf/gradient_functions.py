@@ -64,10 +64,9 @@ def differentiable_body(
   found.functions.update(body.functions)
   if not is_differentiable or order == 0:
     return identities(body, stop_gradient=not is_differentiable)
-  try:
-    traced.gradient()
-  except Exception as e:  # rules of primitives and of custom_vjp raise what they like
-    return identities(found.form.without_derivative(body, traced, e, level - 1))
+  error = _missing_derivative(traced, found.form)
+  if error is not None:
+    return identities(found.form.without_derivative(body, traced, error, level - 1))
   specs = _specs(traced.inputs, traced.input_names)
   moving = _moving(traced)
   name = f"CustomGradient-{found.name}-{level}"
@@ -80,6 +79,14 @@ def differentiable_body(
   found.gradients[name] = CustomGradient(inner, (True,) * len(results), tuple(results), captures)
   found.functions[inner] = _gradient_function(traced, inner, found, order - 1)
   return identities(register_gradient(body, [operands[i] for i in moving], [specs[i] for i in moving], name))
+
+
+def _missing_derivative(traced: TracedFunction, form: NodeForm) -> Exception | None:
+  """Returns why a function has no derivative, in JAX or in any model of a form, or None if it has one."""
+  try:
+    return form.refusal(traced.gradient())
+  except Exception as e:  # rules of primitives and of custom_vjp raise what they like
+    return e
 
 
 def _moving(traced: TracedFunction) -> list[int]:

@@ -13,7 +13,7 @@ from graftax.convert.jax2tf.module_nodes import Body, call_module, prevent_gradi
 from graftax.convert.jax2tf.short_integer_nodes import casts, casts_from_bytes, casts_to_bytes
 from graftax.convert.jax2tf.short_integers import whole_bytes
 from graftax.convert.jax2tf.traced_function import TracedFunction
-from graftax.graphdef_ir import Node, TensorRef
+from graftax.graphdef_ir import GraftaxError, Node, TensorRef
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import CallModule, Target
@@ -39,6 +39,10 @@ class NodeForm(Protocol):
 
   def description(self, traced: TracedFunction) -> str:
     """Returns text that differs for functions that compute different things."""
+    ...
+
+  def refusal(self, traced: TracedFunction) -> Exception | None:
+    """Returns the error of a function that no target of this form can run, such as one that calls back to Python."""
     ...
 
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
@@ -69,6 +73,17 @@ class StableHlo:
 
   def description(self, traced: TracedFunction) -> str:
     return repr(sorted(self.module(traced).attributes.items()))
+
+  def refusal(self, traced: TracedFunction) -> Exception | None:
+    from graftax.xla_call_module import LiftError, UnsupportedModuleError
+
+    try:
+      self.module(traced)
+    except LiftError:  # a custom call that this target does not have; it is raised when the body is made
+      return None
+    except UnsupportedModuleError as e:
+      return e
+    return None
 
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     del prefix  # a module contains the functions that it calls
@@ -107,6 +122,10 @@ class PlainOps:
 
     return description(traced) + (self.consumer or "")
 
+  def refusal(self, traced: TracedFunction) -> Exception | None:
+    del traced  # What has no form in plain ops is refused with a list of all operations.
+    return None
+
   def body(self, traced: TracedFunction, operands: Sequence[TensorRef], prefix: str) -> Body:
     from graftax.convert.jax2tf.tf_ops.plain_ops import plain_ops
 
@@ -135,7 +154,13 @@ def _through_bytes(
 
 
 def _without_derivative(body: Body, traced: TracedFunction, error: Exception) -> Body:
-  return prevent_gradient(body, f"JAX cannot differentiate {traced.name}: {type(error).__name__}: {error}")
+  # JAX has a derivative that TensorFlow cannot run, if the error is one of ours.
+  reason = (
+    f"{traced.name} has no derivative in TensorFlow"
+    if isinstance(error, GraftaxError)
+    else f"JAX cannot differentiate {traced.name}"
+  )
+  return prevent_gradient(body, f"{reason}: {type(error).__name__}: {error}")
 
 
 def unique_name(form: NodeForm, traced: TracedFunction, *more: object) -> str:

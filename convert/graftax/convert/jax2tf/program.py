@@ -53,8 +53,8 @@ def jax_program(
     params: a pytree that is the first argument of `function`. Each leaf becomes a variable, named by its path, such as
       "dense/kernel". A leaf may be a `jax.ShapeDtypeStruct`; its value is then zeros.
     name: the name of the program; by default that of the function.
-    gradient_order: how often TensorFlow can differentiate the program. If JAX cannot differentiate it so often,
-      TensorFlow raises an error with JAX's message where it tries.
+    gradient_order: how often TensorFlow can differentiate the program. If JAX cannot differentiate it so often, or a
+      derivative calls back to Python, TensorFlow raises an error with the reason where it tries.
     with_gradient: if it is false, TensorFlow raises an error if the program is differentiated.
     forward_mode: whether TensorFlow's forward mode works, too; it needs one more order.
     target: the TensorFlow that will run the program, see `Target.of`. With `lowering="tf_ops"`, "onnx", "tflite" or

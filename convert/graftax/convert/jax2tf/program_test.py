@@ -221,6 +221,34 @@ def test_functions_that_jax_cannot_differentiate_have_values():
   np.testing.assert_allclose(jax.grad(lambda x: f(x).sum())(x), want, rtol=1e-5)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_functions_whose_derivative_calls_python_have_values(order):
+  @jax.custom_vjp
+  def sine(x):
+    return jnp.sin(x)
+
+  def rule(x, cotangent):
+    return (jax.pure_callback(np.cos, jax.ShapeDtypeStruct(x.shape, x.dtype), x) * cotangent,)
+
+  sine.defvjp(lambda x: (sine(x), x), rule)
+
+  @jax.custom_vjp
+  def function(x):
+    return jnp.sin(x)
+
+  function.defvjp(lambda x: (function(x), x), lambda x, cotangent: (sine(x + np.pi / 2) * cotangent,))
+
+  program = jax_program({1: sine, 2: function}[order], [X])
+  bodies = [program.function, *program.library.values()]
+  (message,) = [n.attrs["message"] for body in bodies for n in body.nodes if n.op == "PreventGradient"]
+  assert b" has no derivative in TensorFlow: UnsupportedModuleError: function " in message
+  assert b"host_callbacks" in message and len(program.gradients) == order - 1
+  f = back(program)[0]
+  np.testing.assert_allclose(f(X), np.sin(X), rtol=1e-6)
+  if order == 2:
+    np.testing.assert_allclose(jax.grad(lambda x: f(x).sum())(X), np.cos(X), rtol=1e-6)
+
+
 def test_function_of_integers_is_a_constant_for_differentiation():
   f, _, _ = back(jax_program(lambda n: n * 0.5, [np.int32(3)]))
   assert f(np.int32(4)) == 2
