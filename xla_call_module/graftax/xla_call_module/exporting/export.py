@@ -117,6 +117,12 @@ def _exported(
       " the callback; TensorFlow cannot run it."
     ) from error
   except ValueError as error:
+    if "Cannot lower jaxpr with verifier errors" in str(error):  # of a primitive that forgets that sizes may be open
+      line = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), "")
+      raise errors.UnsupportedModuleError(
+        f"function {_name(jitted)!r} cannot be exported: JAX writes an invalid module for it ({line:.200}). If sizes"
+        " are open, export it with fixed ones."
+      ) from error
     # JAX exports only custom calls that it knows to be stable. Which ones can be used depends on the target instead.
     calls = _UNSTABLE_CALL.findall(str(error)) if "no compatibility guarantees" in str(error) else []
     if not calls:

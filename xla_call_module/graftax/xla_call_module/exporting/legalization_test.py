@@ -140,25 +140,41 @@ def _over(num_devices, function):
   return jax.shard_map(function, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
 
 
-@pytest.mark.parametrize("num_devices", [1, 2])
-@pytest.mark.parametrize(
-  ("op", "function"),
-  [
-    ("all_reduce", lambda x: lax.psum(x, "i") * x),
-    ("all_reduce", lambda x: lax.pmax(x, "i") * x),
-    ("all_gather", lambda x: lax.all_gather(x, "i")[0]),
-    ("collective_permute", lambda x: lax.ppermute(x, "i", [(0, 0)])),
-    ("reduce_scatter", lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True)),
-    ("partition_id", lambda x: x + lax.axis_index("i")),
-  ],
-)
-def test_collectives_of_jax_raise_with_op_and_line(op, function, num_devices):
+_COLLECTIVES = {
+  "all_reduce": lambda x: lax.psum(x, "i") * x + lax.pmax(x, "i"),
+  "all_gather": lambda x: lax.all_gather(x, "i")[0] + lax.all_gather(x, "i", tiled=True),
+  "collective_permute": lambda x: lax.ppermute(x, "i", [(0, 0)]),
+  "reduce_scatter": lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True),
+  "partition_id": lambda x: x + lax.axis_index("i"),
+  "in a loop": lambda x: lax.fori_loop(0, lax.axis_index("i") + 3, lambda i, y: y + lax.psum(x, "i"), x),
+}
+
+
+@pytest.mark.parametrize("name", _COLLECTIVES)
+def test_collectives_over_one_device_return_what_is_sent(name):
   # JAX inlines a shard_map over one device. Its collectives stay, and TensorFlow fails to run them.
-  what = f"stablehlo.{op} at " if num_devices == 1 else "sdy.manual_computation at "
+  x = np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 4)
+  _check(_over(1, _COLLECTIVES[name]), x, symbolic=False)
+  if name == "all_gather":  # JAX adds the axis of devices by an op that does not exist for open sizes
+    with pytest.raises(UnsupportedModuleError, match=r"an invalid module for it \('stablehlo\.broadcast_in_dim' op"):
+      _check(_over(1, _COLLECTIVES[name]), x, symbolic=True)
+  else:
+    _check(_over(1, _COLLECTIVES[name]), x, symbolic=True)
+
+
+@pytest.mark.parametrize("name", _COLLECTIVES)
+def test_collectives_over_several_devices_raise_with_op_and_line(name):
   with pytest.raises(UnsupportedModuleError, match="communicates between devices") as caught:
-    export_call_module(lambda x: [_over(num_devices, function)(x)], [jax.ShapeDtypeStruct((2, 4), np.float32)])
-  assert what in str(caught.value)
+    export_call_module(lambda x: [_over(2, _COLLECTIVES[name])(x)], [jax.ShapeDtypeStruct((2, 4), np.float32)])
+  assert "sdy.manual_computation at " in str(caught.value)
   assert re.search(r"legalization_test\.py:\d+:\d+\)\), which a TensorFlow graph cannot run", str(caught.value))
+
+
+def test_a_device_that_gets_nothing_raises():
+  with pytest.raises(UnsupportedModuleError, match=r"communicates between devices \(stablehlo\.collective_permute at"):
+    export_call_module(
+      lambda x: [_over(1, lambda x: lax.ppermute(x, "i", []))(x)], [jax.ShapeDtypeStruct((2,), np.float32)]
+    )
 
 
 def test_code_for_one_device_without_collectives_runs():

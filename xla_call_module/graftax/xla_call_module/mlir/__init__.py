@@ -8,6 +8,7 @@
 - `legalization`: Writes modules for runtimes that are older than the installed jaxlib.
 - `locations`: Source locations that name operations, without files of the machine that wrote the module.
 - `lowering`: Lowering rules of our primitives, and merging a module into the one that is being lowered.
+- `one_device`: Collectives of a module that has one device.
 - `sharding_annotations`: Sharding annotations in the form that every runtime accepts.
 - `sparse_indices`: Clamps the indices that a kernel does not check.
 - `specialize`: Derives modules: one with static argument types, or one of a single op.

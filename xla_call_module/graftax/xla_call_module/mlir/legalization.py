@@ -15,6 +15,7 @@ from graftax.xla_call_module.mlir.batching_dims import without_batching_dims
 from graftax.xla_call_module.mlir.bindings import call_target, current_version, mlir_context, parse
 from graftax.xla_call_module.mlir.decoding import location_text
 from graftax.xla_call_module.mlir.locations import put_back, without_files
+from graftax.xla_call_module.mlir.one_device import without_communication
 from graftax.xla_call_module.mlir.sharding_annotations import is_of_shardy, with_annotated_sizes, without_annotation
 
 __all__ = ["legalize"]
@@ -59,7 +60,8 @@ def legalize(
     older: called with the targets of all custom calls that the result has. It returns older versions whose runtimes
       have these, from the oldest on. The first that has all ops, types and attributes of the module is written in place
       of `version`; nothing is expanded for it.
-    num_devices: for how many devices the module was exported. Sharding annotations for one device are removed.
+    num_devices: for how many devices the module was exported. Sharding annotations for one device, and collectives that
+      have no other device, are removed.
     check_call: called with the target of each custom call that the result has, and its location in the source. It
       raises if the runtime does not have the target.
 
@@ -71,6 +73,8 @@ def legalize(
   text = ".".join(map(str, version))
   with mlir_context() as messages:
     module = parse(data, messages)
+    if num_devices == 1:
+      without_communication(_operations(module))
     _check_no_communication(module)
     _run_passes(module, ["func.func(stablehlo-legalize-composite-to-call)", "symbol-dce"])
     if is_of_shardy(_operations(module)):

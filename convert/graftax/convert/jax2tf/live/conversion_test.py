@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from jax.experimental import jax2tf as reference
 
-from graftax.convert import jax2tf
+from graftax.convert import UnsupportedPrimitiveError, jax2tf
 from graftax.convert.jax2tf.live.arguments import flatten
 from graftax.xla_call_module import UnsupportedModuleError
 
@@ -314,27 +314,38 @@ def _meshes():
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])
-@pytest.mark.parametrize(
-  "collective",
-  [
-    lambda x: jax.lax.psum(x, "i"),
-    lambda x: jax.lax.all_gather(x, "i", tiled=True),
-    lambda x: jax.lax.ppermute(x, "i", [(0, 0)]),
-  ],
-)
-def test_collectives_raise_before_tensorflow_runs_anything(collective, num_devices):
+@pytest.mark.parametrize("lowering", ["stablehlo", "tf_ops"])
+def test_collectives_run_over_one_device_and_raise_over_several(lowering, num_devices):
+  def collectives(x):
+    moved = jax.lax.ppermute(x, "i", [(0, 0)]) * jax.lax.axis_index("i") + jax.lax.pmax(x, "i")
+    gathered = jax.lax.all_gather(x, "i")[0] + jax.lax.pmin(x, "i")
+    return jax.lax.psum(jnp.sin(x), "i") + moved + gathered
+
   mapped = jax.shard_map(
-    collective, mesh=_meshes()[num_devices], in_specs=jax.P("i"), out_specs=jax.P(), check_vma=False
+    collectives, mesh=_meshes()[num_devices], in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False
   )
-  converted = jax2tf.convert(lambda x: mapped(x) * 2)
-  for call in converted, tf.function(converted, autograph=False).get_concrete_function:
-    with pytest.raises(UnsupportedModuleError, match="communicates between devices.*conversion_test"):
-      call(X)
+  converted = jax2tf.convert(lambda x: mapped(x) * 2, lowering=lowering)
+  for call in converted, tf.function(converted, autograph=False):
+    if num_devices == 1:
+      np.testing.assert_allclose(call(X), 2 * (np.sin(X) + 3 * X), rtol=1e-5)
+    else:
+      with pytest.raises((UnsupportedPrimitiveError, UnsupportedModuleError), match="devices.*conversion_test"):
+        call(X)
 
 
-def test_collectives_of_pmap_raise():
-  with pytest.raises(UnsupportedModuleError, match="communicates between devices"):
-    jax2tf.convert(jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i"))(X[:1])
+def test_derivatives_of_collectives_over_one_device():
+  mapped = jax.shard_map(
+    lambda x: jax.lax.psum(jnp.sin(x), "i") * jax.lax.all_gather(x, "i", tiled=True),
+    mesh=_meshes()[1],
+    in_specs=jax.P("i"),
+    out_specs=jax.P("i"),
+  )
+  for lowering in "stablehlo", "tf_ops":
+    x = tf.constant(X)
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = jax2tf.convert(mapped, lowering=lowering)(x)
+    np.testing.assert_allclose(tape.gradient(y, x), np.cos(X) * X + np.sin(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])

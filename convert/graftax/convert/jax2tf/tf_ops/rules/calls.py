@@ -9,6 +9,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr, run_open_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
+from graftax.convert.jax2tf.tf_ops.rules._common import reshape
 from graftax.convert.jax2tf.tf_ops.rules._error_functions import exp_of_negative_square
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 
@@ -135,7 +136,6 @@ def linear_call(b: Builder, *operands: Tensor, forward: Any) -> list[Tensor]:
   "sharding_constraint",
   "name",
   "stop_gradient",
-  "pvary",
   ignores=(
     "axes",
     "concrete_mesh",
@@ -151,6 +151,62 @@ def linear_call(b: Builder, *operands: Tensor, forward: Any) -> list[Tensor]:
 )
 def identity(b: Builder, *operands: Tensor) -> list[Tensor]:  # fmt: skip
   """Returns the operands; these primitives are hints to compilers."""
+  del b
+  return list(operands)
+
+
+@rule(
+  "shard_map",
+  ignores=("auto", "check_rep", "check_vma", "in_specs", "manual_axes", "newly_manual_axes", "out_specs"),
+  folds=False,
+)
+def shard_map(b: Builder, *operands: Tensor, jaxpr: Any, mesh: Any) -> list[Tensor]:
+  """Returns the results of the function that each device runs, if there is one device."""
+  if mesh.size != 1:
+    raise Unsupported(f"code for {mesh.size} devices")
+  return _run(b, jaxpr, operands)
+
+
+@rule(
+  "all_gather",
+  "all_gather_invariant",
+  "all_to_all",
+  "reduce_scatter",
+  ignores=(
+    "all_gather_dimension",
+    "axis_index_groups",
+    "axis_name",
+    "axis_size",
+    "concat_axis",
+    "scatter_dimension",
+    "split_axis",
+    "tiled",
+  ),
+  folds=False,
+)
+def from_itself(b: Builder, x: Tensor, *, out: jax.ShapeDtypeStruct) -> Tensor:
+  """Returns what a device gets in a `shard_map` over one device: its own data."""
+  return reshape(b, x, out.shape)
+
+
+@rule("ppermute", ignores=("axis_name",), folds=False)
+def ppermute(b: Builder, x: Tensor, *, perm: Any) -> Tensor:
+  """Returns what the only device sends to itself."""
+  del b
+  if not perm:
+    raise Unsupported("a device that gets nothing")
+  return x
+
+
+@rule("axis_index", ignores=("axis_name",), folds=False)
+def axis_index(b: Builder) -> Tensor:
+  """Returns the position of the only device."""
+  return b.constant(0, np.int32)
+
+
+@rule("pvary", ignores=("axes",), folds=False)
+def pvary(b: Builder, *operands: Tensor) -> list[Tensor]:
+  """Returns the operands; JAX marks values that differ between devices, and does not evaluate the mark elsewhere."""
   del b
   return list(operands)
 

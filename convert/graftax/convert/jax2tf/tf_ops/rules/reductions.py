@@ -78,16 +78,18 @@ _reduction("reduce_sum", "add")
 def _over_vmapped_axes(primitive: str, by: str) -> None:
   @rule(primitive, folds=False)
   def reduction(b: Builder, *operands: Tensor, axes: Sequence[Any], axis_index_groups: Any = None) -> list[Tensor]:
-    """Returns reductions over axes of `jax.vmap`, which are axes of the operands after batching."""
-    named = [axis for axis in axes if not isinstance(axis, int)]
-    if named:
-      raise Unsupported(f"a reduction over devices, along the axes {named}; axes of jax.vmap have a form")
-    if axis_index_groups is not None:
+    """Returns reductions over axes of `jax.vmap`, which are axes of the operands after batching.
+
+    Other axes have names, and one device: `shard_map` over several has no form.
+    """
+    numbers = [axis for axis in axes if isinstance(axis, int)]
+    if numbers and axis_index_groups is not None:
       raise Unsupported("a reduction in groups of an axis")
-    return [reduced(b, x, axes, by) for x in operands]
+    return [reduced(b, x, numbers, by) if numbers else x for x in operands]
 
 
 _over_vmapped_axes("psum", "add")
+_over_vmapped_axes("psum_invariant", "add")
 _over_vmapped_axes("pmax", "max")
 _over_vmapped_axes("pmin", "min")
 
