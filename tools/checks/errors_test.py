@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from cleanroom import ROOT
 from public_api import public_modules
 
 import graftax.convert as gc
@@ -23,6 +24,7 @@ _ERRORS = {
   for name in module.__all__
   if inspect.isclass(getattr(module, name)) and issubclass(getattr(module, name), Exception)
 }
+_LOWEST = ("graphdef_ir/graftax/graphdef_ir", "xla_call_module/graftax/xla_call_module")
 # The first one is JAX's. The others are raised by tests.
 _OTHERS = {
   "ConversionMismatchError",
@@ -46,6 +48,11 @@ def test_the_root_is_one_whichever_package_comes_first(first):
   code = f"from graftax.{first} import errors as a; from graftax.{second} import errors as b; assert "
   code += "a.GraftaxError is b.GraftaxError"
   subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_both_packages_that_define_the_root_define_it_alike():
+  sources = {(ROOT / path / "_error_root.py").read_text(encoding="utf-8") for path in _LOWEST}
+  assert len(sources) == 1
 
 
 def _example(kind):
