@@ -117,6 +117,19 @@ jax-libraries: $(LIBRARIES_READY)  ## write programs of JAX libraries as SavedMo
 	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) JAX_PLATFORMS=cpu $(LIBRARIES_VENV)/bin/python -m graftax.testing.jax_libraries \
 	  build/jax_libraries --tensorflow $(LIBRARIES_VENV)/bin/python $(TENSORFLOW)
 
+LARGE_DATA_VENV := .venv-large-data
+LARGE_DATA := docs/examples/large_data/requirements.txt
+LARGE_DATA_READY := $(LARGE_DATA_VENV)/.locked-$(call hash,cat $(LARGE_DATA))
+
+$(LARGE_DATA_READY): $(LARGE_DATA)
+	python=$$($(FIND_PYTHON) --install $(firstword $(MAIN_PYTHONS))); rm -rf $(LARGE_DATA_VENV); "$$python" -m venv $(LARGE_DATA_VENV)
+	$(LARGE_DATA_VENV)/bin/python -m pip install --quiet --no-deps -r $<
+	touch $@
+
+.PHONY: large-data
+large-data: $(LARGE_DATA_READY)  ## run the examples of Apache Beam and Ray Data
+	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) $(LARGE_DATA_VENV)/bin/python -m pytest -q -k engine tools/checks/large_examples_test.py
+
 .PHONY: mutation-check
 mutation-check: $(READY)  ## break places one at a time and report which command detects each (minutes)
 	$(BIN)/python tools/checks/mutation_check.py
@@ -276,4 +289,4 @@ lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; 
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) $(LIBRARIES_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) $(LIBRARIES_VENV) $(LARGE_DATA_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
