@@ -7,13 +7,23 @@ callers read the same after the older form is deleted here.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+
 __all__ = [
+  "KEEPS_JVP_RULES_IN_SCANS",
   "bind_equation",
   "expands_to",
   "parsed_artifact",
   "portable_artifact",
   "scan_operand_counts",
 ]
+
+
+KEEPS_JVP_RULES_IN_SCANS = jax.__version_info__ >= (0, 12)
+"""Whether derivatives of second order in a `scan` follow the rule of a `jax.custom_jvp` function.
+
+Until jax>=0.12: reverse mode over reverse mode differentiates the function itself there.
+"""
 
 
 def bind_equation(primitive: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:

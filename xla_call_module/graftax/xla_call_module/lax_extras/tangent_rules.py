@@ -1,8 +1,8 @@
 """Functions with a given derivative.
 
 They support forward mode, reverse mode, `vmap` and derivatives of any order with respect to all arguments, if the rule
-is differentiable. `jax.custom_jvp` is not sufficient: inside a `scan`, JAX 0.10 ignores its rule for second
-derivatives.
+is differentiable. They are `jax.custom_jvp` functions. JAX before 0.12 ignores rules of these for second derivatives in
+a `scan`; there, they are a primitive of our own.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching
 
@@ -36,7 +37,40 @@ def call_with_tangents(
     recorded: runs instead of `function` when derivatives are taken. It returns the same results, followed by values
       that only `rule` needs; `rule` gets all of them and returns tangents of all.
   """
+  if jax_versions.KEEPS_JVP_RULES_IN_SCANS:
+    return list(_with_custom_jvp(function, rule, recorded)(*operands))
   return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule, recorded=recorded))
+
+
+def _with_custom_jvp(function: Function, rule: Rule, recorded: Function | None) -> Function:
+  """Returns `function` as a `jax.custom_jvp` function."""
+
+  def call(*operands: Array) -> list[Array]:
+    return list(function(*operands))
+
+  def jvp(operands: Sequence[Array], tangents: Any) -> tuple[list[Array], list[Any]]:
+    full = differentiable if recorded is None else _with_custom_jvp(recorded, rule, None)
+    results = full(*operands)
+    moved = _tangents(rule, operands, results, tangents, SymbolicZero)
+    num_results = len(jax.eval_shape(call, *operands)) if recorded is not None else len(results)
+    return results[:num_results], moved[:num_results]
+
+  differentiable = jax.custom_jvp(call)
+  differentiable.defjvp(jvp, symbolic_zeros=True)
+  return differentiable
+
+
+def _tangents(
+  rule: Rule, operands: Sequence[Array], results: Sequence[Array], tangents: Sequence[Any], zero: Callable[[Any], Any]
+) -> list[Any]:
+  """Returns the tangents of the results, with `zero(type)` for those of zeros."""
+  given = [None if _is_zero(tangent) else tangent for tangent in tangents]
+  moved = rule(list(operands), list(results), given)
+  return [zero(jax.typeof(r).to_tangent_aval()) if t is None else t for r, t in zip(results, moved, strict=True)]
+
+
+def _is_zero(tangent: Any) -> bool:
+  return type(tangent) in (ad.Zero, SymbolicZero) or getattr(tangent, "dtype", None) == jax.dtypes.float0
 
 
 _ruled_p = Primitive("graftax_call_with_tangents")
@@ -58,11 +92,7 @@ def _ruled_jvp(
 ) -> Any:
   full = jaxpr if recorded is None else jax.make_jaxpr(recorded)(*operands)
   results = _ruled_p.bind(*operands, jaxpr=full, rule=rule, recorded=None)
-  given = [None if type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0 else t for t in tangents]
-  moved = rule(list(operands), list(results), given)
-  all_tangents = [
-    ad.Zero(jax.typeof(r).to_tangent_aval()) if t is None else t for r, t in zip(results, moved, strict=True)
-  ]
+  all_tangents = _tangents(rule, operands, results, tangents, ad.Zero)
   num_results = len(jaxpr.out_avals)
   return results[:num_results], all_tangents[:num_results]
 
