@@ -201,6 +201,7 @@ def test_a_line_that_asks_for_the_version_of_jax_is_found(line, asks):
 
 # These run in separate environments, with other libraries and without graftax.
 _RUN_ELSEWHERE = (
+  "jax_consumers/run_jax2onnx.py",
   "jax_libraries/programs",
   "plain_consumers/run_onnx.py",
   "plain_consumers/run_tfjs.py",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     X64Error,
   )
   from graftax.xla_call_module.gradient_check import GradientDifference, check_gradients
+  from graftax.xla_call_module.jax_primitives import with_jax_primitives
   from graftax.xla_call_module.lifting import Lifted, lift
   from graftax.xla_call_module.module import ArgumentSpec, Module
   from graftax.xla_call_module.registry import register, register_composite, register_custom_call
@@ -81,6 +82,7 @@ __all__ = [
   "register_composite",
   "register_custom_call",
   "structured",
+  "with_jax_primitives",
 ]
 
 # `lifting` is first because it registers the built-in lowerings, so that a user's override is registered after them.
@@ -94,6 +96,7 @@ _HOMES = (
   "dispatch",
   "embedding",
   "gradient_check",
+  "jax_primitives",
   "signature",
   "structured_calls",
   "trees",
