@@ -345,7 +345,8 @@ def convert_command(
 ) -> None:  # fmt: skip
   """Writes a signature as a program that plain JAX loads, without graftax and without TensorFlow.
 
-  The folder holds program.jax (jax.export), parameters.safetensors, manifest.json and load.py, which loads them.
+  The folder holds program.jax (jax.export, which JAX reads for six months), the same program as program.stablehlo.zip
+  (which graftax-xla-call-module reads after that), parameters.safetensors, manifest.json and load.py, which loads them.
 
   - `graftax convert my_model --out my_model_jax`
 

@@ -247,7 +247,9 @@ def exported(tmp_path):
 
 def test_convert_writes_what_jax_loads_alone(exported):
   folder, converted = exported
-  assert sorted(os.listdir(folder)) == ["load.py", "manifest.json", "parameters.safetensors", "program.jax"]
+  assert sorted(os.listdir(folder)) == [
+    "load.py", "manifest.json", "parameters.safetensors", "program.jax", "program.stablehlo.zip",
+  ]  # fmt: skip
   assert (folder / "load.py").read_text() == converted.stdout
   program = export.deserialize((folder / "program.jax").read_bytes())
   params = load_file(folder / "parameters.safetensors")

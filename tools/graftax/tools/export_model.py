@@ -24,11 +24,12 @@ from graftax.tools.console import progress, remarks
 from graftax.tools.errors import ExportError, notes_of
 from graftax.tools.loading_code import loading_code
 from graftax.tools.shape_options import example_size, input_shapes
-from graftax.xla_call_module import PlatformError
+from graftax.xla_call_module import Module, PlatformError
 
-__all__ = ["PARAMETERS_FILE", "PROGRAM_FILE", "ExportedModel", "export_model"]
+__all__ = ["MODULE_FILE", "PARAMETERS_FILE", "PROGRAM_FILE", "ExportedModel", "export_model"]
 
 PROGRAM_FILE = "program.jax"
+MODULE_FILE = "program.stablehlo.zip"
 PARAMETERS_FILE = "parameters.safetensors"
 _MANIFEST_FILE = "manifest.json"
 _CODE_FILE = "load.py"
@@ -100,6 +101,7 @@ def export_model(
     code = loading_code(manifest)
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
       (folder / PROGRAM_FILE).write_bytes(program)
+      Module.from_exported(program, guard=False).save(folder / MODULE_FILE)
       (folder / _MANIFEST_FILE).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
       (folder / _CODE_FILE).write_text(code, encoding="utf-8")
       write_safetensors(folder / PARAMETERS_FILE, parameters, metadata={"format": "jax"})
@@ -254,6 +256,7 @@ def _manifest(
     "calling_convention_version": exported.calling_convention_version,
     "tensorflow_version": model.tensorflow_version,
     "program_file": PROGRAM_FILE,
+    "module_file": MODULE_FILE,
     "parameters_file": PARAMETERS_FILE,
   }
 

@@ -7,8 +7,8 @@ __all__ = ["loading_code"]
 
 _TEMPLATE = '''"""{title}
 
-Needs jax and safetensors; neither graftax nor TensorFlow. Written for jax {jax_version}. JAX reads its files for six
-months; after that, graftax-xla-call-module reads them.
+Needs jax and safetensors; neither graftax nor TensorFlow. Written for jax {jax_version}. JAX reads {program_file} for
+six months; after that, graftax-xla-call-module reads {module_file}, which has no end.
 """
 
 from pathlib import Path
@@ -23,15 +23,14 @@ params = load_file(folder / "{parameters_file}")
 
 
 def read_program():
-  data = (folder / "{program_file}").read_bytes()
   try:
-    return export.deserialize(bytearray(data)).call
+    return export.deserialize(bytearray((folder / "{program_file}").read_bytes())).call
   except ValueError as error:
     try:
       from graftax.xla_call_module import Module, lift, structured
     except ImportError:
       raise ValueError(f"this JAX does not read the program: {{error}} Install graftax-xla-call-module.") from error
-    return structured(lift(Module.from_exported(data)))
+    return structured(lift(Module.load(folder / "{module_file}")))
 
 
 predict = jax.jit(read_program())
@@ -53,6 +52,7 @@ def loading_code(manifest: Mapping[str, Any]) -> str:
     title=f"Signature {manifest['signature']!r} of a TensorFlow SavedModel, as a JAX function.",
     jax_version=manifest["jax_version"],
     program_file=manifest["program_file"],
+    module_file=manifest["module_file"],
     parameters_file=manifest["parameters_file"],
     x64='jax.config.update("jax_enable_x64", True)\n' if manifest["x64"] else "",
     inputs="\n".join(inputs) or "    # takes none",

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 __all__ = [
+  "INSTALLED",
   "KEEPS_JVP_RULES_IN_SCANS",
   "bind_equation",
   "expands_to",
@@ -18,6 +19,9 @@ __all__ = [
   "scan_operand_counts",
 ]
 
+
+INSTALLED = jax.__version__
+"""The version of JAX, for files that say what wrote them."""
 
 KEEPS_JVP_RULES_IN_SCANS = jax.__version_info__ >= (0, 12)
 """Whether derivatives of second order in a `scan` follow the rule of a `jax.custom_jvp` function.

@@ -1,19 +1,22 @@
 """`Module`: a StableHLO module and its calling convention."""
 
 import dataclasses
+import os
 import re
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, mlir
+from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, jax_versions, mlir
 from graftax.xla_call_module import subprocess_reader as guard_process
 from graftax.xla_call_module.budget import Limits
-from graftax.xla_call_module.exported import files, live
+from graftax.xla_call_module.exported import files, live, saved
 from graftax.xla_call_module.exported.fields import ExportedFields
 from graftax.xla_call_module.ir import ModuleIR
 from graftax.xla_call_module.platforms import canonical
@@ -110,6 +113,63 @@ class Module:
     return f"Module({arguments}) -> ({results}){where}"
 
   __repr__ = __str__
+
+  def save(self, path: str | os.PathLike[str]) -> None:
+    """Writes the module into one file, which `load` reads on every later version of this package.
+
+    The file is a ZIP archive of the StableHLO, as a portable artifact, and of the calling convention and the signature
+    as JSON, with the stored derivatives beside it. StableHLO promises that artifacts are read for five years. Custom
+    calls are only as old as the library that has them; this package keeps rules for those of JAX since 0.4.30.
+
+    A module of a live `Exported` is written with two orders of derivatives, as it is pickled. Classes of its pytrees
+    are written by name; those nodes are `SavedNode`s in results of what `load` returns.
+
+    Args:
+      path: where; a file that exists is replaced.
+
+    Raises:
+      UnsupportedModuleError: the signature or `function_list` has something that is neither text nor a number.
+      VersionError: the module has operations outside of StableHLO, which have no portable form.
+    """
+    versions = {"graftax-xla-call-module": _version(), "jax": jax_versions.INSTALLED}
+    data = saved.write(_to_saved(self, 0), versions)
+    path = Path(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+      try:
+        file.write(data)
+        file.close()
+        os.chmod(file.name, 0o666 & ~_umask())
+        os.replace(file.name, path)
+      except BaseException:
+        file.close()
+        os.unlink(file.name)
+        raise
+
+  @staticmethod
+  def load(source: str | os.PathLike[str] | bytes, *, guard: bool = True, limits: Limits | None = None) -> "Module":
+    """Returns a module that `save` wrote.
+
+    Args:
+      source: the file, or its bytes.
+      guard: parse the StableHLO in a helper process first, see `from_bytes`.
+      limits: see `from_text`.
+
+    Raises:
+      DecodeError: the file is damaged, or not what `save` writes.
+      VersionError: a newer version of this package wrote the file, in a newer form.
+      GuardError: the helper process does not start.
+
+    Example:
+      >>> import tempfile
+      >>> from graftax.xla_call_module import Module
+      >>> module = Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...   module.save(f"{folder}/identity.zip")
+      ...   Module.load(f"{folder}/identity.zip")
+      Module(float32[3]) -> (float32[3])
+    """
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    return _from_saved(saved.read(data, (limits or Limits()).depth), guard, limits)
 
   @staticmethod
   def from_text(
@@ -585,11 +645,7 @@ class _LiveGradient(_Gradient):
 
   def __reduce__(self) -> Any:
     if self._order >= _PICKLED_ORDERS:
-      return _NoGradient, (
-        f"a pickled module of a live jax.export.Exported has {_PICKLED_ORDERS} orders of derivatives. Send"
-        " exported.serialize(vjp_order=...) and call Module.from_exported in the other process, or pass"
-        " gradient='primal'.",
-      )
+      return _NoGradient, (_fewer_orders("pickled"),)
     try:
       return _Made, (self(),)
     except errors.DerivativeError as error:
@@ -619,3 +675,100 @@ class _NoGradient(_Gradient):
 
   def __reduce__(self) -> Any:
     return _NoGradient, (self._why,)
+
+
+def _version() -> str:
+  from graftax import xla_call_module  # this module is a part of it
+
+  return xla_call_module.__version__
+
+
+def _umask() -> int:
+  """Returns which permissions new files lack; temporary ones lack those of others, too."""
+  mask = os.umask(0o22)
+  os.umask(mask)
+  return mask
+
+
+def _to_saved(module: Module, order: int) -> saved.SavedModule:
+  """Returns what a file says of a module, which is a derivative of the given order of another."""
+  data = module.data
+  if isinstance(data, str) or not bytecode.is_portable(data):
+    data = mlir.serialize(data, version=".".join(map(str, mlir.current_version())))
+  gradient, no_gradient = None, ""
+  stored = module.stored_gradient
+  if isinstance(stored, _LiveGradient) and order >= _PICKLED_ORDERS:
+    no_gradient = _fewer_orders("saved")
+  elif stored is not None:
+    try:
+      found = module.gradient
+    except errors.DerivativeError as error:
+      no_gradient = str(error)
+    else:
+      gradient = None if found is None else _to_saved(found, order + 1)
+  return saved.SavedModule(
+    data=data,
+    version=module.version,
+    platforms=module.platforms,
+    disabled_checks=module.disabled_checks,
+    kept=module.kept,
+    dim_args=module.dim_args,
+    function_list=module.function_list,
+    signature=module.signature,
+    gradient=gradient,
+    no_gradient=no_gradient,
+  )
+
+
+def _fewer_orders(done: str) -> str:
+  return (
+    f"a {done} module of a live jax.export.Exported has {_PICKLED_ORDERS} orders of derivatives. Send"
+    " exported.serialize(vjp_order=...) and call Module.from_exported in the other process, or pass"
+    " gradient='primal'."
+  )
+
+
+def _from_saved(found: saved.SavedModule, guard: bool, limits: Limits | None) -> Module:
+  gradient: _Gradient | None = None
+  if found.gradient is not None:
+    gradient = _GradientOfSaved(found.gradient, guard, limits)
+  elif found.no_gradient:
+    gradient = _NoGradient(found.no_gradient)
+  if found.signature is not None:
+    if found.version is None:
+      raise errors.DecodeError("a saved module has a signature and no calling convention.")
+    fields = ExportedFields(
+      signature=found.signature,
+      module=found.data,
+      platforms=found.platforms,
+      version=found.version,
+      disabled_checks=found.disabled_checks,
+      kept=found.kept,
+    )
+    return _from_fields(fields, guard, limits, gradient)
+  base = Module.from_bytes(found.data, guard=guard, limits=limits)
+  if found.version is not None:
+    _check_version(found.version, "XlaCallModule")
+  return _with_convention(
+    base,
+    version=found.version,
+    platforms=found.platforms,
+    disabled_checks=found.disabled_checks,
+    dim_args=found.dim_args,
+    function_list=found.function_list,
+    stored_gradient=gradient,
+  )
+
+
+class _GradientOfSaved(_Gradient):
+  """The gradient that a file of `Module.save` has."""
+
+  def __init__(self, found: saved.SavedModule, guard: bool, limits: Limits | None):
+    super().__init__()
+    self._args = found, guard, limits
+
+  def _make(self) -> Module:
+    return _from_saved(*self._args)
+
+  def __reduce__(self) -> Any:
+    return _GradientOfSaved, self._args

@@ -1,0 +1,167 @@
+"""Files of `Module.save`, those of `testdata/saved` written by `tools/artifacts/saved_modules.py`."""
+
+import json
+import pathlib
+import random
+import zipfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.xla_call_module import (
+  DecodeError,
+  LimitExceededError,
+  Limits,
+  Module,
+  StableHloError,
+  UnsupportedModuleError,
+  VersionError,
+  lift,
+  structured,
+)
+
+_TESTDATA = pathlib.Path(__file__).parent.parent / "testdata"
+_GOLDEN = sorted((_TESTDATA / "saved").glob("*.zip"))
+_NAMES = ("symbolic", "loop", "trees", "lapack", "platforms", "shard_map")
+X = np.array([0.3, 1.7], np.float32)
+
+
+def _exported(name):
+  return Module.from_exported((_TESTDATA / "exported" / f"{name}.jax").read_bytes(), guard=False)
+
+
+def _orders(module):
+  while module is not None:
+    yield module
+    module = module.gradient
+
+
+def _check_same(found, expected):
+  for one, other in zip(_orders(found), _orders(expected), strict=True):
+    assert one.data == other.data
+    for field in ("inputs", "outputs", "platforms", "version", "disabled_checks", "kept", "dim_args", "signature"):
+      assert getattr(one, field) == getattr(other, field), field
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_saved_module_is_read_as_it_was(name, tmp_path):
+  for version in ("0.4.30", "0.12.0"):
+    module = _exported(f"{name}-{version}")
+    module.save(tmp_path / "module.zip")
+    _check_same(Module.load(tmp_path / "module.zip", guard=False), module)
+    assert [path.name for path in tmp_path.iterdir()] == ["module.zip"]
+
+
+@pytest.mark.parametrize("path", _GOLDEN, ids=lambda path: path.stem)
+def test_files_of_a_date_are_read_as_then(path):
+  name = path.stem.partition("-")[0]
+  module = Module.load(path, guard=False)
+  _check_same(module, _exported(f"{name}-0.12.0"))
+  with np.load(_TESTDATA / "exported" / f"{name}-0.12.0.npz") as arrays:
+    stored = dict(arrays)
+  inputs = [stored[f"input_{i}"] for i in range(len(module.inputs))]
+  for i, found in enumerate(lift(module)(*inputs)):
+    np.testing.assert_allclose(found, stored[f"output_{i}"], rtol=2e-6, atol=1e-6)
+
+
+def test_there_are_files_of_a_date():
+  assert len(_GOLDEN) >= 3
+
+
+def test_modules_without_a_signature_are_saved(tmp_path):
+  text = "func.func @main(%i: tensor<i32>, %x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+  module = Module.from_call_module(
+    version=9, module=text.encode(), platforms=["CPU", "TPU"], disabled_checks=["platform"], function_list=["f"]
+  )
+  module.save(tmp_path / "module.zip")
+  found = Module.load(tmp_path / "module.zip")
+  assert (str(found), found.function_list, found.has_platform_index) == (str(module), ("f",), True)
+  Module.from_text(text).save(tmp_path / "module.zip")
+  assert Module.load(tmp_path / "module.zip").version is None
+
+
+def _rounded(x):
+  return x + jax.lax.stop_gradient(jnp.round(x) - x)
+
+
+def test_a_live_function_keeps_its_nesting_and_two_orders_of_derivatives(tmp_path):
+  exported = jax.export.export(jax.jit(lambda tree: {"y": _rounded(tree["x"][0]), "z": {3: tree["x"][1]}}))(
+    {"x": [X, X]}
+  )
+  Module.from_exported(exported).save(tmp_path / "module.zip")
+  module = Module.load(tmp_path / "module.zip")
+  again = structured(lift(module))
+  found = again({"x": [X, X]})
+  np.testing.assert_array_equal(found["y"], [0, 2])
+  np.testing.assert_array_equal(found["z"][3], X)
+  np.testing.assert_array_equal(jax.grad(lambda x: again({"x": [x, x]})["y"].sum())(X), [1, 1])
+  third = module.gradient.gradient
+  with pytest.raises(StableHloError, match="2 orders"):
+    third.gradient  # noqa: B018
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path):
+  exported = jax.export.export(jax.jit(lambda tree: tree))({1.5: X})
+  with pytest.raises(UnsupportedModuleError, match=r"1\.5, a float"):
+    Module.from_exported(exported).save(tmp_path / "module.zip")
+  assert not list(tmp_path.iterdir())
+
+
+def _changed(path, **fields):
+  """Returns the file with other fields."""
+  with zipfile.ZipFile(path) as archive:
+    entries = {name: archive.read(name) for name in archive.namelist()}
+  convention = {**json.loads(entries["module.json"]), **fields}
+  entries["module.json"] = json.dumps(convention).encode()
+  target = path.with_suffix(".changed")
+  with zipfile.ZipFile(target, "w") as archive:
+    for name, data in entries.items():
+      archive.writestr(name, data)
+  return target
+
+
+@pytest.mark.parametrize(
+  ("fields", "error", "message"),
+  [
+    ({"format": 2}, VersionError, "form 2"),
+    ({"format": "1"}, DecodeError, "'format'"),
+    ({"kept": [0, -1]}, DecodeError, "at least 0"),
+    ({"kept": [0, 1, 2, 3, 4, 99]}, DecodeError, "arguments"),
+    ({"platforms": 3}, DecodeError, "'platforms'"),
+    ({"signature": []}, DecodeError, "'signature'"),
+    ({"signature": None, "dim_args": [[0]]}, DecodeError, "dimension argument"),
+    ({"signature": None, "dim_args": [[-9, 0]]}, DecodeError, "dim_args"),
+    ({"version": None}, DecodeError, "no calling convention"),
+    ({"version": 99}, VersionError, "99"),
+  ],
+)
+def test_wrong_fields_are_typed_errors(fields, error, message, tmp_path):
+  _exported("trees-0.12.0").save(tmp_path / "module.zip")
+  with pytest.raises(error, match=message):
+    Module.load(_changed(tmp_path / "module.zip", **fields), guard=False)
+
+
+def test_deep_files_are_refused(tmp_path):
+  _exported("loop-0.12.0").save(tmp_path / "module.zip")
+  with pytest.raises(LimitExceededError, match="levels deep"):
+    Module.load(tmp_path / "module.zip", limits=Limits(depth=1))
+  with pytest.raises(DecodeError, match="nested too deeply"):
+    with zipfile.ZipFile(tmp_path / "deep.zip", "w") as archive:
+      archive.writestr("module.json", "[" * 200_000)
+    Module.load(tmp_path / "deep.zip")
+
+
+def test_damaged_files_are_typed_errors():
+  data = _GOLDEN[0].read_bytes()
+  rng = random.Random(20261126)
+  for _ in range(120):
+    damaged = bytearray(data[: rng.choice([len(data), rng.randrange(len(data))])])
+    for _ in range(rng.randrange(1, 4)):
+      if damaged:
+        damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+    try:
+      Module.load(bytes(damaged))
+    except StableHloError:
+      pass
