@@ -53,7 +53,7 @@ class Row:
   Attributes:
     import_s: of all public names of the package, with their dependencies, in a fresh process.
     passed: whether all of it worked.
-    result: the last line of the tests, or of the error.
+    result: the last line of the tests with the names of those that failed, or the last line of the error.
   """
 
   package: str
@@ -132,7 +132,18 @@ def _tests(python: Path, package: str, folder: Path) -> tuple[bool, str]:
   _add_suites(python, package, folder)
   options = ["--ring=free", "-m", "not slow", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-n", "2", "tests"]
   run = _run([str(python), "-m", "pytest", *options], folder)
-  return run.returncode == 0, _last_line(run.stdout or run.stderr)
+  return run.returncode == 0, summary_of_tests(run.stdout or run.stderr)
+
+
+def summary_of_tests(text: str) -> str:
+  """Returns the last line of pytest's output, followed by the tests that failed.
+
+  Example:
+    >>> summary_of_tests("FAILED tests/a_test.py::test_a - assert 1 == 2\\n== 1 failed, 2 passed in 3.00s ==")
+    '1 failed, 2 passed in 3.00s, FAILED tests/a_test.py::test_a'
+  """
+  failed = [line.split(" - ")[0] for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+  return ", ".join([_last_line(text), *failed])
 
 
 def _smoke(python: Path, package: str, folder: Path) -> tuple[bool, str]:
@@ -179,7 +190,7 @@ def installed(python: Path, version: str, jax: str, wheels: Path, requirements: 
     run = _run([*_PIP, "--python", str(inside), "install", *options, *requirements], folder)
     install_s = time.perf_counter() - start
     error = _last_line(run.stderr) if run.returncode else None
-    found = [path.name.split("-")[1] for path in folder.glob("venv/lib/python3*/site-packages/jax-*.dist-info")]
+    found = [path.stem.split("-")[1] for path in folder.glob("venv/lib/python3*/site-packages/jax-*.dist-info")]
     yield Environment(folder, inside, version, *(found or [jax]), wheels, install_s, error)
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from version_matrix import choose_versions, find_pythons
+from version_matrix import choose_versions, find_pythons, summary_of_tests
 
 
 def test_the_oldest_and_the_newest_patches_are_tried():
@@ -14,3 +14,8 @@ def test_interpreters_are_found_by_their_version():
   version = f"{sys.version_info[0]}.{sys.version_info[1]}"
   assert version in find_pythons((version,))
   assert not find_pythons(("3.99",))
+
+
+def test_a_summary_names_the_tests_that_failed():
+  text = "..F\nFAILED tests/a_test.py::test_a - assert 1 == 2\n==== 1 failed, 2 passed in 3.00s ====\n"
+  assert summary_of_tests(text) == "1 failed, 2 passed in 3.00s, FAILED tests/a_test.py::test_a"
