@@ -89,11 +89,12 @@ def _fits(node: Node, form: _Form, outputs: Mapping[str, tuple[DType, ...]], nam
   for name in node.control_inputs:
     if name not in names:
       return False
-  for ref, wanted in zip(inputs, form.inputs, strict=True):
-    types = outputs.get(ref.node)
-    index = ref.index
-    if types is None or not 0 <= index < len(types) or types[index] is not wanted:
-      return False
+  try:
+    for (name, index), wanted in zip(inputs, form.inputs, strict=True):
+      if index < 0 or outputs[name][index] is not wanted:
+        return False
+  except LookupError:  # no such node, or no such output
+    return False
   return True
 
 

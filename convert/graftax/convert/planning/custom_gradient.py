@@ -36,13 +36,15 @@ _OP_TYPE = "_gradient_op_type"
 
 def gradient_name(node: Node) -> str | None:
   """Returns the registered name of a node's custom gradient, or None if it has none."""
+  if node.op != "IdentityN":
+    return None
   op_type = node.attrs.get(_OP_TYPE)
-  return op_type.decode(errors="replace") if isinstance(op_type, bytes) and node.op == "IdentityN" else None
+  return op_type.decode(errors="replace") if isinstance(op_type, bytes) else None
 
 
 def gradient_of(node: Node, gradients: Mapping[str, CustomGradient]) -> CustomGradient | None:
   """Returns the custom gradient that a node names, or None."""
-  name = gradient_name(node)
+  name = gradient_name(node) if gradients else None
   return None if name is None else gradients.get(name)
 
 
@@ -59,7 +61,7 @@ def attach_custom_gradients(
   Raises:
     ConversionError: a captured tensor is not available in `function`.
   """
-  if not any(gradient_of(node, gradients) for node in function.nodes):
+  if not (gradients and any(gradient_of(node, gradients) for node in function.nodes)):
     return function
   return dataclasses.replace(
     function, nodes=tuple(_attached(node, function, gradients, others) for node in function.nodes)

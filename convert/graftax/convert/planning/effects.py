@@ -33,6 +33,19 @@ class _ParameterUses:
   returned: tuple[frozenset[int], ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OpKind:
+  """What is true of all nodes of an op.
+
+  Attributes:
+    calls: the effects of a node are those of the functions that it calls.
+    acts: a node that calls no function has an effect.
+  """
+
+  calls: bool
+  acts: bool
+
+
 class EffectAnalysis:
   """Finds what must run and what is written in the functions of one program; reads each library function once."""
 
@@ -49,6 +62,7 @@ class EffectAnalysis:
     self._keep_asserts = keep_asserts
     self._summaries: dict[str, tuple[bool, frozenset[str]]] = {}
     self._acts: dict[str, bool] = {}
+    self._kinds: dict[str, _OpKind] = {}
     self._uses: dict[str, _ParameterUses] = {}
 
   def needed_nodes(self, function: Function) -> frozenset[str]:
@@ -60,7 +74,7 @@ class EffectAnalysis:
     """
     nodes = {node.name: node for node in function.nodes}
     roots = [result.ref.node for result in function.results]
-    roots += (name for name in _executed(function, nodes) if self._node_acts(nodes[name]))
+    roots += [name for name in _executed(function, nodes) if self._node_acts(nodes[name])]
     return frozenset(ancestors(nodes, roots, control=False))
 
   def written_parameters(self, name: str) -> frozenset[int]:
@@ -79,19 +93,19 @@ class EffectAnalysis:
     return self._uses[name]
 
   def _node_acts(self, node: Node) -> bool:
-    if self._calls(node):
-      return any(self._function_acts(name) for name in self._callees(node))
-    return self._acts_itself(node)
+    kind = self._kind(node.op)
+    return any(self._function_acts(name) for name in self._callees(node)) if kind.calls else kind.acts
 
-  def _calls(self, node: Node) -> bool:
-    """Returns whether the effects of a node are those of the functions that it calls."""
-    return node.op in self._library or traits_of(node.op).calls is not None
+  def _kind(self, op: str) -> _OpKind:
+    if op not in self._kinds:
+      self._kinds[op] = _OpKind(op in self._library or traits_of(op).calls is not None, self._op_acts(op))
+    return self._kinds[op]
 
-  def _acts_itself(self, node: Node) -> bool:
-    effect = traits_of(node.op).effect
+  def _op_acts(self, op: str) -> bool:
+    effect = traits_of(op).effect
     if effect is not None and not (self._keep_asserts and effect == "asserts"):
       return False
-    signature = self._signatures.get(node.op)
+    signature = self._signatures.get(op)
     # An unknown op may have any effect, so it must not be dropped.
     return signature is None or signature.is_stateful or any(arg.is_ref for arg in signature.outputs)
 
@@ -116,9 +130,9 @@ class EffectAnalysis:
       function = self._library[name]
       nodes = {node.name: node for node in function.nodes}
       executed = [nodes[node] for node in _executed(function, nodes)]
-      calls = [node for node in executed if self._calls(node)]
-      called = {node.name for node in calls}
-      acts = any(self._acts_itself(node) for node in executed if node.name not in called)
+      kinds = [self._kind(node.op) for node in executed]
+      calls = [node for node, kind in zip(executed, kinds, strict=True) if kind.calls]
+      acts = any(kind.acts for kind in kinds if not kind.calls)
       self._summaries[name] = acts, frozenset(callee for node in calls for callee in self._callees(node))
     return self._summaries[name]
 

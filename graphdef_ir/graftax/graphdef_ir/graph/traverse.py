@@ -8,11 +8,14 @@
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from graftax.graphdef_ir.attributes import AttrValue, FunctionRef
+from graftax.graphdef_ir.attributes import AttrPlaceholder, AttrValue, FunctionRef
+from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import CycleError
 from graftax.graphdef_ir.graph.graph import Graph
 from graftax.graphdef_ir.graph.nodes import Function, Node, TensorRef
-from graftax.graphdef_ir.op_traits import traits_of
+from graftax.graphdef_ir.op_traits import ops_with_traits, traits_of
+from graftax.graphdef_ir.shapes import PartialShape
+from graftax.graphdef_ir.tensors import Tensor
 
 __all__ = [
   "ancestors",
@@ -24,6 +27,13 @@ __all__ = [
   "referenced_functions",
   "topological_order",
 ]
+
+# Every conversion walks all nodes several times, so the walks below call no function for an attribute or input.
+
+# Classes of attribute values that hold no function.
+_WITHOUT_FUNCTIONS = frozenset({bytes, int, float, bool, DType, PartialShape, Tensor, AttrPlaceholder})
+
+_MERGES = frozenset(op for op in ops_with_traits() if traits_of(op).control_flow_v1 == "merge")
 
 
 def predecessors(node: Node) -> Iterator[str]:
@@ -43,8 +53,8 @@ def topological_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
     CycleError: nodes depend on each other in a cycle; the message shows it.
   """
   position = {node.name: index for index, node in enumerate(nodes)}
-  before = [[position[name] for name in _forward_predecessors(node, nodes, position)] for node in nodes]
-  if all(not earlier or max(earlier) < index for index, earlier in enumerate(before)):
+  before = [_forward_predecessors(node, nodes, position) for node in nodes]
+  if not [index for index, earlier in enumerate(before) for other in earlier if other >= index]:
     return tuple(nodes)
 
   num_missing = [len(earlier) for earlier in before]
@@ -86,7 +96,10 @@ def ancestors(nodes: Mapping[str, Node], roots: Iterable[str], *, control: bool 
     name = pending.pop()
     if name not in found and name in nodes:
       found.add(name)
-      pending.extend(predecessors(nodes[name]) if control else (ref.node for ref in nodes[name].inputs))
+      node = nodes[name]
+      pending += [ref.node for ref in node.inputs]
+      if control:
+        pending += node.control_inputs
   return found
 
 
@@ -94,12 +107,10 @@ def function_references(value: "AttrValue | Mapping[str, AttrValue]") -> Iterato
   """Yields every function that an attribute value, or a mapping of them, refers to, inner ones after outer ones."""
   if isinstance(value, FunctionRef):
     yield value
-    yield from function_references(value.attrs)
-  elif isinstance(value, tuple):
-    for element in value:
-      yield from function_references(element)
-  elif isinstance(value, Mapping):
-    for element in value.values():
+    value = value.attrs
+  elements = value.values() if isinstance(value, (dict, Mapping)) else value if isinstance(value, tuple) else ()
+  for element in elements:
+    if element.__class__ not in _WITHOUT_FUNCTIONS:
       yield from function_references(element)
 
 
@@ -107,7 +118,9 @@ def referenced_functions(node: Node, library: Mapping[str, Function]) -> Iterato
   """Yields the names of the library's functions that a node's op or attributes name, with repetitions."""
   if node.op in library:
     yield node.op
-  yield from (reference.name for reference in function_references(node.attrs) if reference.name in library)
+  for value in node.attrs.values():
+    if value.__class__ not in _WITHOUT_FUNCTIONS:
+      yield from (reference.name for reference in function_references(value) if reference.name in library)
 
 
 def follow_calls(names: Iterable[str], callees: Callable[[str], Iterable[str]]) -> Iterator[str]:
@@ -146,12 +159,14 @@ def reachable_functions(root: Function | Graph, library: Mapping[str, Function])
   return tuple(follow_calls(callees(root), lambda name: callees(library[name])))
 
 
-def _forward_predecessors(node: Node, nodes: Sequence[Node], position: Mapping[str, int]) -> Iterator[str]:
-  is_loop_head = traits_of(node.op).control_flow_v1 == "merge"
-  for name in predecessors(node):
-    index = position.get(name)
-    if index is not None and not (is_loop_head and traits_of(nodes[index].op).control_flow_v1 == "next_iteration"):
-      yield name
+def _forward_predecessors(node: Node, nodes: Sequence[Node], position: Mapping[str, int]) -> list[int]:
+  """Returns the positions of the nodes that a node reads, without the edge that closes a loop."""
+  found = [position[ref.node] for ref in node.inputs if ref.node in position]
+  if node.control_inputs:
+    found += [position[name] for name in node.control_inputs if name in position]
+  if node.op in _MERGES:
+    found = [index for index in found if traits_of(nodes[index].op).control_flow_v1 != "next_iteration"]
+  return found
 
 
 def _describe_cycle(nodes: Sequence[Node], before: Sequence[Sequence[int]], num_missing: Sequence[int]) -> str:

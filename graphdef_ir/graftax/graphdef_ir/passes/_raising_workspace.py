@@ -10,10 +10,13 @@ from graftax.graphdef_ir.dtypes import DType
 from graftax.graphdef_ir.errors import UnknownOpError
 from graftax.graphdef_ir.graph import Function, Node, Parameter, Result, TensorRef
 from graftax.graphdef_ir.graph.library import FunctionLibrary
-from graftax.graphdef_ir.op_traits import traits_of
+from graftax.graphdef_ir.op_traits import ops_with_traits, traits_of
 from graftax.graphdef_ir.signatures import OpArg, OpSignature, OpSignatures
 
-__all__ = ["Region", "Workspace", "rewired", "role"]
+__all__ = ["OPS_WITH_ROLES", "Region", "Workspace", "rewired", "role"]
+
+OPS_WITH_ROLES = frozenset(op for op in ops_with_traits() if traits_of(op).control_flow_v1 is not None)
+"""The ops of TF1 control flow."""
 
 
 def role(node: Node) -> str | None:

@@ -12,7 +12,7 @@ from graftax.graphdef_ir.graph.library import FunctionLibrary
 from graftax.graphdef_ir.graph.traverse import reachable_functions
 from graftax.graphdef_ir.passes._conditionals import raise_conditionals
 from graftax.graphdef_ir.passes._loop_frames import collapse_loops
-from graftax.graphdef_ir.passes._raising_workspace import Region, Workspace, role
+from graftax.graphdef_ir.passes._raising_workspace import OPS_WITH_ROLES, Region, Workspace
 from graftax.graphdef_ir.passes._stacks import keeps_its_stacks, stacks_as_lists
 from graftax.graphdef_ir.passes._switch_n import with_binary_switches
 from graftax.graphdef_ir.passes.pruning import prune
@@ -79,7 +79,7 @@ def raise_control_flow(
 def _raise(
   function: Function, library: FunctionLibrary, signatures: OpSignatures, budget: Budget
 ) -> tuple[Function, dict[str, Function]]:
-  if not any(role(node) for node in function.nodes):
+  if OPS_WITH_ROLES.isdisjoint([node.op for node in function.nodes]):
     return stacks_as_lists(function, {}) if keeps_its_stacks(function) else (function, {})
   pruned = with_binary_switches(prune(function), budget)
   workspace = Workspace(pruned, library, signatures, budget)
