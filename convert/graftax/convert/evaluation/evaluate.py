@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import jax
+import numpy as np
 
 from graftax.convert.evaluation.folding import run_on_known
 from graftax.convert.evaluation.frame import Frame, is_explained
@@ -18,13 +19,16 @@ from graftax.convert.evaluation.state import State
 from graftax.convert.options import ConvertOptions
 from graftax.convert.planning.plan import Plan, Planner
 from graftax.graphdef_ir import Budget, UnsupportedError
-from graftax.ops_jax import IntegerFacts, Value, check_results, is_known
+from graftax.ops_jax import IntegerFacts, Value, check_results
 
 __all__ = ["Evaluator", "Policy", "TraceAll"]
 
 
 # What a call of a function costs besides its steps, as a number of steps.
 _CALL_STEPS = 20
+
+# What `ops_jax.is_known` accepts. Asked of every input of every node, so `run_step` does not call that.
+_KNOWN = (np.ndarray, np.generic)
 
 
 class Policy(Protocol):
@@ -53,11 +57,11 @@ class TraceAll:
   def run_step(self, frame: Frame, inputs: Sequence[Value]) -> Sequence[Value]:
     """Returns the outputs of `frame.step`."""
     kernel = frame.step.kernel
-    if inputs and kernel.is_pure and all(map(is_known, inputs)):
+    if inputs and kernel.is_pure and not [value for value in inputs if not isinstance(value, _KNOWN)]:
       outputs = run_on_known(frame.step, frame, inputs)
     else:
       outputs = kernel.run(frame, inputs)
-    check_results(outputs, frame.budget, kernel.where)
+    check_results(outputs, frame.evaluator.budget, kernel.where)
     return outputs
 
 
@@ -124,7 +128,7 @@ class Evaluator:
     with _ScopeCursor() as scopes:
       for step in plan.steps:
         frame.step = step
-        if names_scopes:
+        if names_scopes and step.scope != scopes.name:
           scopes.move_to(step.scope)
         try:
           outputs = run_step(frame, [slots[i] for i in step.inputs])
@@ -146,16 +150,15 @@ class _ScopeCursor:
   """The `jax.named_scope` of the current step, entered only if it changes: adjacent steps share one."""
 
   def __init__(self) -> None:
-    self._name = ""
+    self.name = ""
     self._scope: contextlib.AbstractContextManager[None] | None = None
 
   def move_to(self, name: str) -> None:
-    if name != self._name:
-      self.__exit__(None, None, None)
-      if name:
-        self._scope = jax.named_scope(name)
-        self._scope.__enter__()
-      self._name = name
+    self.__exit__(None, None, None)
+    if name:
+      self._scope = jax.named_scope(name)
+      self._scope.__enter__()
+    self.name = name
 
   def __enter__(self) -> "_ScopeCursor":
     return self

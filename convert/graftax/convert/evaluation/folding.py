@@ -1,5 +1,6 @@
 """Runs steps on known values, so that their results are known too."""
 
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -20,9 +21,9 @@ def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Seque
     context: the program that contains the step.
     inputs: known values.
   """
-  is_large = sum(np.size(value) for value in inputs) > KNOWN_SIZE_LIMIT
+  is_large = sum([value.size for value in inputs]) > KNOWN_SIZE_LIMIT
   # A symbolic dimension has no value while compiling; numpy keeps it known if it can.
-  if is_large or _is_never_constant(step.node.op) or any(map(is_symbolic, inputs)):
+  if is_large or _is_never_constant(step.node.op) or [v for v in inputs if v.dtype.hasobject and is_symbolic(v)]:
     return step.kernel.run(context, inputs)
   # Known values keep TensorFlow's precision, even with `jax_enable_x64` off: 1e-307 is not 0, and a seed that was
   # packed from two 32-bit halves keeps both.
@@ -32,6 +33,7 @@ def run_on_known(step: Step, context: Context, inputs: Sequence[Value]) -> Seque
     return tuple(np.asarray(value) if isinstance(value, jax.Array) else value for value in outputs)
 
 
+@functools.cache
 def _is_never_constant(op: str) -> bool:
   # A large result would be a constant of the compiled program. A tensor list holds arrays, whose dtypes are those that
   # are written to it while tracing.

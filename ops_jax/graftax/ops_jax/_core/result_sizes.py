@@ -47,6 +47,9 @@ _ITEMSIZE_BYTES = 8
 # An array with at most so many elements is not compared with the limits.
 _SMALL = 1 << 20
 
+# If the product of all sizes that decide on a result is at most that, the result is small, however they are combined.
+_SURELY_SMALL = 1 << 10
+
 # Larger arrays are not sizes but data.
 _MOST_SIZES = 64
 
@@ -76,13 +79,16 @@ def argument_bytes(leaves: Iterable[Value]) -> int:
   """Returns the size of arrays, without those that have symbolic dimensions, for `Budget`."""
   total = 0
   for leaf in leaves:
-    if isinstance(leaf, np.ndarray) and 0 in leaf.strides:
-      continue  # one element, repeated
+    if isinstance(leaf, np.ndarray):
+      if 0 in leaf.strides:
+        continue  # one element, repeated
+      total += leaf.nbytes
+      if leaf.dtype.kind == "O":
+        total += sum(len(item) for item in leaf.flat if isinstance(item, bytes))
+      continue
     size = getattr(leaf, "size", 1)
     if isinstance(size, int):
       total += size * getattr(getattr(leaf, "dtype", None), "itemsize", 1)
-    if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O":
-      total += sum(len(item) for item in leaf.flat if isinstance(item, bytes))
   return total
 
 
@@ -131,11 +137,25 @@ class CheckSizes:
   def wrap(self, run: Run) -> Run:
     """Returns a function that checks, and then calls `run`."""
     checked: set[Any] = set()
+    static, factor = self.static, self.factor
 
     def check(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
-      for value in inputs:
-        if isinstance(value, jax.core.Tracer):
+      # Most nodes end here, so this loop calls no function for a NumPy array.
+      surely = factor
+      for position, value in enumerate(inputs):
+        if position in static:
+          surely *= _product(value)
+        elif value.__class__ is np.ndarray:
+          surely *= value.size or 1
+        elif isinstance(value, jax.core.Tracer):
           return run(context, inputs)
+        elif value.__class__ is list and not [item for item in value if item.__class__ is not np.ndarray]:
+          for item in value:
+            surely *= item.size or 1
+        else:
+          surely = _SURELY_SMALL + 1
+      if surely <= _SURELY_SMALL:
+        return run(context, inputs)
       product = self._most_elements(inputs)
       if product is not None and product > _SMALL and context.budget.may_exceed_array_bytes(product):
         key = _key(inputs, self.static)
@@ -184,12 +204,12 @@ def growth_of(function: Callable[..., Any]) -> Growth:
 
 
 def _elements_after_broadcasting(inputs: Sequence[Value]) -> int | None:
-  shapes = []
+  shapes = set()
   for value in inputs:
     for leaf in (value,) if isinstance(value, (np.ndarray, jax.Array)) else jax.tree.leaves(value):
       if isinstance(leaf, jax.core.Tracer):
         return None
-      shapes.append(getattr(leaf, "shape", ())[::-1])
+      shapes.add(getattr(leaf, "shape", ())[::-1])
   # Sizes that do not fit each other are an error that the lowering raises.
   return math.prod(map(max, itertools.zip_longest(*shapes, fillvalue=1)))
 
@@ -198,19 +218,24 @@ def factor_of(attrs: Mapping[str, Any]) -> int:
   """Returns the product of the integers among the attributes of a node, such as the sizes of windows."""
   product = 1
   for value in attrs.values():
-    if value.__class__ is not bool and isinstance(value, (int, tuple)):
+    if value.__class__ is int or value.__class__ is tuple:
       product *= _product(value)
   return product
 
 
 def _product(value: Any) -> int:
   """Returns the product of the absolute values of integers, without zeros; of anything else 1."""
+  if value.__class__ is tuple:
+    product = 1
+    for item in value:
+      product *= (item or 1) if item.__class__ is int else _product(item)
+    return abs(product)
   if isinstance(value, enum.Enum):
     return 1
   if isinstance(value, int):
     return abs(value) or 1
   if isinstance(value, tuple):
-    return math.prod(map(_product, value))
+    return _product(tuple(value))
   if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= _MOST_SIZES:
     return math.prod(abs(item) or 1 for item in value.reshape(-1).tolist())
   return 1
@@ -229,6 +254,8 @@ def _key(inputs: Sequence[Value], static: frozenset[int]) -> Any:
     elif isinstance(value, np.ndarray) and value.dtype.kind != "O":
       # Small NumPy integers are known to the lowering; large ones become abstract.
       parts.append((value.shape, value.dtype, None if _is_large(value) else value.tobytes()))
+    elif isinstance(value, list) and (elements := _key(value, frozenset())) is not None:
+      parts.append(elements)
     else:
       return None
   return tuple(parts)
@@ -290,8 +317,11 @@ def check_results(results: Iterable[Value], budget: Budget, where: str) -> None:
     LimitExceededError: an array is too large.
   """
   for result in results:
+    num_elements = 1
     try:
-      is_small = math.prod(result.shape) <= _SMALL
+      for size in result.shape:
+        num_elements *= size
+      is_small = num_elements <= _SMALL
     except (AttributeError, TypeError, InconclusiveError):
       continue  # not an array, or one with symbolic dimensions
     if not is_small:

@@ -227,7 +227,7 @@ class _Plan:
 
 def _check_masks(op: str, num_entries: int, **masks: Unpack[StridedSliceMasks]) -> None:
   for name, mask in masks.items():
-    if not isinstance(mask, int) or not -(1 << 31) <= mask < 1 << 31:
+    if mask.__class__ is not int or not -(1 << 31) <= mask < 1 << 31:
       raise InvalidInputError(f"{op}: {name} is {mask!r}; expected an int32.")
   if (masks.get("ellipsis_mask", 0) & (1 << num_entries) - 1).bit_count() > 1:
     raise InvalidInputError(f"{op}: ellipsis_mask={masks['ellipsis_mask']} has more than one of {num_entries} entries.")

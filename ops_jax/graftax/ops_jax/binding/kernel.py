@@ -42,6 +42,7 @@ class Kernel:
     call: the lowering's function with its attributes.
     sizes: what is checked right before the call; None for ops that call functions, whose nodes are checked.
     run: `(context, flat inputs) -> flat outputs`: the stages and the call, composed once.
+    is_pure: the lowering does not receive the context, and so cannot read state.
   """
 
   where: str
@@ -49,6 +50,7 @@ class Kernel:
   call: CallLowering
   sizes: CheckSizes | None = dataclasses.field(default=None, repr=False)
   run: Run = dataclasses.field(init=False, repr=False, compare=False)
+  is_pure: bool = dataclasses.field(init=False, repr=False, compare=False)
 
   def __post_init__(self) -> None:
     run = self.call.run()
@@ -57,11 +59,7 @@ class Kernel:
     for stage in reversed(self.stages):
       run = stage.wrap(run)
     object.__setattr__(self, "run", run)
-
-  @property
-  def is_pure(self) -> bool:
-    """Whether the lowering does not receive the context, and so cannot read state."""
-    return not self.call.needs_context
+    object.__setattr__(self, "is_pure", not self.call.needs_context)
 
   def refusal(self, error: Exception) -> InvalidInputError | None:
     """Returns the error to raise in place of what `run` raised, if that does not say that the inputs are invalid.
