@@ -36,6 +36,7 @@ from graftax.graphdef_ir import (
 from graftax.graphdef_ir.errors import AttributeValueError, DanglingInputError, UnknownOpError
 from graftax.ops_jax import (
   Context,
+  InvalidInputError,
   Kernel,
   Lowering,
   MissingOp,
@@ -50,6 +51,9 @@ __all__ = ["FindLowering", "Plan", "Planner", "Step"]
 
 # Returns the implementation of a node, or None if there is none.
 FindLowering = Callable[[Node, OpSignature | None], Lowering | None]
+
+# What a kernel runs: `(context, inputs) -> outputs`.
+_Run = Callable[[Context, Sequence[Value]], tuple[Value, ...]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -225,7 +229,10 @@ class _Builder:
       return
     inputs = self._inputs(node)
     outputs = tuple(self._new_slot(TensorRef(node.name, i)) for i in range(self._num_outputs(node, gradient)))
-    self._add_step(node, self._kernel(node, gradient), inputs, outputs)
+    kernel = self._kernel(node, gradient)
+    if node.op not in self.library and self.signatures.get(node.op) is None:
+      kernel = dataclasses.replace(kernel, stages=(_OutputsThatAreRead(len(outputs), kernel.where), *kernel.stages))
+    self._add_step(node, kernel, inputs, outputs)
 
   def _alias(self, name: TensorRef, ref: TensorRef) -> None:
     self.slots[name] = self.slots[ref]
@@ -304,6 +311,33 @@ class _Builder:
         ops=[MissingOp(node.op, ((node.name, self.function.name),), "", "@graftax.ops_jax.register(op)")],
       )
     return bind(node, signature, entry, self.function.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OutputsThatAreRead:
+  """Leaves out the outputs of an op without a signature that no node reads.
+
+  Attributes:
+    num_outputs: the number of outputs up to the last one that is read.
+    where: op, node and function, for messages.
+  """
+
+  num_outputs: int
+  where: str
+
+  def __str__(self) -> str:
+    return f"outputs that are read: {self.num_outputs}"
+
+  def wrap(self, run: _Run) -> _Run:
+    """Returns a function that calls `run` and returns the outputs that are read."""
+
+    def first(context: Context, inputs: Sequence[Value]) -> tuple[Value, ...]:
+      outputs = run(context, inputs)
+      if len(outputs) < self.num_outputs:
+        raise InvalidInputError(f"{self.where}: output {self.num_outputs - 1} is read; it has {len(outputs)} outputs.")
+      return outputs[: self.num_outputs]
+
+    return first
 
 
 def _call_kernel(function_name: str) -> Kernel:

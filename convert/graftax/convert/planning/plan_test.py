@@ -9,7 +9,7 @@ from graftax.convert import ConvertOptions, ParameterError, convert_program
 from graftax.convert.planning.plan import Planner
 from graftax.graphdef_ir import DType, FunctionRef
 from graftax.graphdef_ir.errors import DanglingInputError
-from graftax.ops_jax import InvalidInputError, UnsupportedOpError, lowering, register
+from graftax.ops_jax import InvalidInputError, UnsupportedOpError, lowering, read_lowering, register
 from graftax.testing.graph_builders import const, function, node, program
 
 F = {"T": DType.FLOAT}
@@ -184,3 +184,16 @@ def test_errors_of_lowerings_of_others_stay_theirs_inside_called_functions(op, r
     register("Elu", ignores=original.ignores, override=True)(original.function)
   assert type(e.value) is raised
   assert e.value.__notes__[0] == "while evaluating Elu node 'own' in function 'inner'"
+
+
+def test_outputs_of_an_op_without_a_signature_that_nothing_reads_are_left_out():
+  def kernel(reads):
+    p = program(function("f", ["x"], [node("p", "OpOfNobody", "x"), node("y", "Neg", reads, **F)], ["y"]))
+    found = read_lowering(lambda x: (x, -x)), lowering("Neg")
+    planner = Planner(p.library, p.signatures, ConvertOptions(), find_lowering=lambda n, _: found[n.op == "Neg"])
+    return planner.plan_root(p.function).steps[0].kernel
+
+  assert kernel("p").run(None, [3.0]) == (3.0,)
+  assert kernel("p:1").run(None, [3.0]) == (3.0, -3.0)
+  with pytest.raises(InvalidInputError, match="OpOfNobody node 'p' .* output 2 is read; it has 2 outputs"):
+    kernel("p:2").run(None, [3.0])
