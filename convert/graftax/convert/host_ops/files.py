@@ -103,7 +103,8 @@ def decode_wav(
       channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
       samples = file.readframes(file.getnframes())
     numbers = np.frombuffer(samples, "<i2").reshape(-1, channels) if width == 2 else None
-  except (wave.Error, EOFError, ValueError) as e:  # ValueError: the last sample is cut off
+  # ValueError: the last sample is cut off. RuntimeError: a chunk is longer than the file.
+  except (wave.Error, EOFError, ValueError, RuntimeError) as e:
     raise InvalidInputError(
       f"DecodeWav: {len(data)} bytes that begin with {data[:8]!r} are not a WAV file: {e}."
     ) from e

@@ -1,13 +1,15 @@
 """Buckets of strings: StringToHashBucketFast, StringToHashBucketStrong, SparseCrossHashed, Fingerprint."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from graftax.convert.host_ops.fingerprints import fingerprint64, fingerprint_cat64, murmur_hash64, sip_hash64
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import scalar_string, string_array
+from graftax.convert.host_ops.values import NO_BUDGET, scalar_string, string_array
+from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
 __all__ = [
@@ -21,6 +23,10 @@ __all__ = [
 ]
 
 _MAX_INT64 = np.iinfo(np.int64).max
+
+# What a row of a sparse column takes in Python, what a combination of hashed features takes in NumPy, and what a string
+# takes besides its bytes.
+_ROW_BYTES, _CROSS_BYTES, _ITEM_BYTES = 128, 48, 8
 
 
 @host_op("StringToHashBucketFast")
@@ -59,12 +65,18 @@ def sparse_cross_hashed(
   num_buckets: np.ndarray,
   strong_hash: np.ndarray,
   salt: np.ndarray,
+  *,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns the buckets of all combinations of features of each row, as a sparse matrix."""
+  """Returns the buckets of all combinations of features of each row, as a sparse matrix.
+
+  Raises:
+    LimitExceededError: there are too many combinations.
+  """
   key = _key(np.reshape(salt, -1).tolist()) if bool(strong_hash) else None
-  columns = _columns(indices, values, shapes, dense_inputs)
+  columns = _columns(indices, values, shapes, dense_inputs, budget)
   hashed = [[_fingerprints(_feature_bytes(row), key) for row in column] for column in columns]
-  return _crossed_hashes(hashed, int(num_buckets))
+  return _crossed_hashes(hashed, int(num_buckets), budget)
 
 
 @host_op("SparseCross", ignores=("N", "sparse_types", "dense_types", "out_type", "internal_type"))
@@ -77,15 +89,20 @@ def sparse_cross(
   hashed_output: bool,
   num_buckets: int,
   hash_key: int,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns all combinations of features of each row as a sparse matrix: as buckets, or as text joined with `_X_`."""
-  columns = _columns(indices, values, shapes, dense_inputs)
+  """Returns all combinations of features of each row as a sparse matrix: as buckets, or as text joined with `_X_`.
+
+  Raises:
+    LimitExceededError: there are too many combinations, or they are too long.
+  """
+  columns = _columns(indices, values, shapes, dense_inputs, budget)
   if not hashed_output:
-    return _crossed_text(columns, b"_X_")
+    return _crossed_text(columns, b"_X_", budget)
   start = np.full(1, hash_key % 2**64, np.uint64)
   batch = len(columns[0]) if columns else 0
   hashed = [[start] * batch, *([_feature_numbers(row) for row in column] for column in columns)]
-  return _crossed_hashes(hashed, num_buckets)
+  return _crossed_hashes(hashed, num_buckets, budget)
 
 
 @host_op("SparseCrossV2", ignores=("N", "sparse_types", "dense_types"))
@@ -95,17 +112,29 @@ def sparse_cross_v2(
   shapes: list[np.ndarray],
   dense_inputs: list[np.ndarray],
   sep: np.ndarray,
+  *,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns all combinations of features of each row as text, as a sparse matrix."""
-  return _crossed_text(_columns(indices, values, shapes, dense_inputs), np.reshape(np.asarray(sep, object), -1)[0])
+  """Returns all combinations of features of each row as text, as a sparse matrix.
+
+  Raises:
+    LimitExceededError: the combinations are too long.
+  """
+  columns = _columns(indices, values, shapes, dense_inputs, budget)
+  return _crossed_text(columns, np.reshape(np.asarray(sep, object), -1)[0], budget)
 
 
 def _columns(
-  indices: Sequence[np.ndarray], values: Sequence[np.ndarray], shapes: Sequence[np.ndarray], dense: Sequence[np.ndarray]
+  indices: Sequence[np.ndarray],
+  values: Sequence[np.ndarray],
+  shapes: Sequence[np.ndarray],
+  dense: Sequence[np.ndarray],
+  budget: Budget,
 ) -> list[list[np.ndarray]]:
   """Returns the features of each row, for each column; sparse columns come first."""
   columns = []
   for where, items, shape in zip(indices, values, shapes, strict=True):
+    budget.check_array((max(int(shape[0]), 0),), _ROW_BYTES, "SparseCross, for the rows of a column,")
     bounds = np.searchsorted(where[:, 0], np.arange(int(shape[0]) + 1))
     columns.append([items[start:stop] for start, stop in zip(bounds[:-1], bounds[1:], strict=True)])
   return [*columns, *(list(array) for array in dense)]
@@ -128,8 +157,11 @@ def _fingerprints(strings: Sequence[bytes], key: tuple[int, int] | None) -> np.n
 
 
 def _crossed_hashes(
-  columns: Sequence[Sequence[np.ndarray]], num_buckets: int
+  columns: Sequence[Sequence[np.ndarray]], num_buckets: int, budget: Budget
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  # An empty column does not keep those before it from being combined.
+  count = sum(math.prod(max(len(row), 1) for row in features) for features in zip(*columns, strict=True))
+  budget.check_array((count,), _CROSS_BYTES, "SparseCross, for all combinations of features,")
   rows = []
   for features in zip(*columns, strict=True):
     crossed = features[0]
@@ -140,21 +172,28 @@ def _crossed_hashes(
 
 
 def _crossed_text(
-  columns: Sequence[Sequence[np.ndarray]], separator: bytes
+  columns: Sequence[Sequence[np.ndarray]], separator: bytes, budget: Budget
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   def text(row: np.ndarray) -> list[bytes]:
     return row.tolist() if row.dtype == object else [str(number).encode() for number in row.tolist()]
 
-  rows = [
-    [separator.join(parts) for parts in itertools.product(*map(text, features))]
-    for features in zip(*columns, strict=True)
-  ]
+  texts = [list(map(text, features)) for features in zip(*columns, strict=True)]
+  budget.check_text(sum(_crossed_bytes(features, separator) for features in texts), "SparseCross")
+  rows = [list(map(separator.join, itertools.product(*features))) for features in texts]
   return *_positions(rows), string_array(item for row in rows for item in row), _shape(rows)
 
 
+def _crossed_bytes(features: Sequence[Sequence[bytes]], separator: bytes) -> int:
+  """Returns the size of all combinations of the features of a row."""
+  count = math.prod(map(len, features))
+  own = sum(count // len(column) * sum(map(len, column)) for column in features) if count else 0
+  return own + count * (len(separator) * (len(features) - 1) + _ITEM_BYTES)
+
+
 def _positions(rows: Sequence[Sequence[object] | np.ndarray]) -> tuple[np.ndarray]:
-  positions = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
-  return (np.array(positions, np.int64).reshape(-1, 2),)
+  sizes = [len(row) for row in rows]
+  columns = np.concatenate([np.zeros(0, np.int64), *map(np.arange, sizes)])
+  return (np.stack([np.repeat(np.arange(len(rows)), sizes), columns], axis=1).astype(np.int64),)
 
 
 def _shape(rows: Sequence[Sequence[object] | np.ndarray]) -> np.ndarray:
