@@ -26,8 +26,10 @@ from graftax.convert.host_ops.tensor_lists import (
 )
 from graftax.convert.host_ops.unicode import unicode_decode
 from graftax.convert.host_ops.values import as_strings, string_array
+from graftax.convert.host_ops.wordpiece import wordpiece_tokenize_with_offsets
+from graftax.convert.program import StringTable
 from graftax.convert.tables import table_capture
-from graftax.graphdef_ir import Budget, DType, GraftaxError
+from graftax.graphdef_ir import Budget, DType, GraftaxError, LibraryNotFoundError, LimitExceededError, Limits
 
 _CTX = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")
 _LIST = TensorList((as_strings(b"a"), as_strings(b"b")), ())
@@ -109,3 +111,35 @@ def test_a_table_has_as_many_values_as_keys():
   for values in (np.zeros(0, np.int64), np.zeros(3, np.int64), np.int64(1)):
     with pytest.raises(GraftaxError, match=r"table 't': keys of shape \(2,\) .*expected as many keys as values"):
       table_capture("t", keys, np.asarray(values))
+
+
+def test_a_trie_that_leads_in_a_circle_is_walked_for_a_limited_time(monkeypatch):
+  # Unit 1 is the piece b"a", unit 5 leads to itself, so the search for each of the pieces reaches the end of the word.
+  trie = [0] * 128
+  trie[0], trie[1], trie[5] = 96 << 10, 97 | 0x100 | 101 << 10, 97 | 97 << 10
+  trie[100] = 1 << 31 | 1 << 8
+  model = fast_wordpiece._Model(trie, 0, 1 << 30, b"##", b"[UNK]", 0, (), False)
+  monkeypatch.setattr(fast_wordpiece, "_read_model", lambda data: model)
+  few = Budget(Limits(text_bytes=1 << 16))
+  pieces = fast_wordpiece_tokenize_with_offsets(string_array([b"a" * 9]), np.zeros(0, np.uint8), budget=few)
+  assert pieces[1].tolist() == [1] * 9
+  with pytest.raises(LimitExceededError, match="FastWordpieceTokenizeWithOffsets needs .* bytes of strings"):
+    fast_wordpiece_tokenize_with_offsets(string_array([b"a" * 500]), np.zeros(0, np.uint8), budget=few)
+
+
+def test_pieces_that_are_looked_up_in_a_vocabulary_are_counted():
+  words, few = string_array([b"a" * 400]), Budget(Limits(text_bytes=1 << 15))
+  attrs = {"suffix_indicator": b"", "max_bytes_per_word": 1000, "use_unknown_token": True, "unknown_token": b"[UNK]"}
+  short, long = (
+    StringTable("a table", "t", string_array(keys), np.arange(len(keys))) for keys in ([b"a"], [b"a", b"b" * 400])
+  )
+  assert len(wordpiece_tokenize_with_offsets(words, short, budget=few, **attrs)[0]) == 400
+  with pytest.raises(LimitExceededError, match="WordpieceTokenizeWithOffsets needs .* bytes of strings"):
+    wordpiece_tokenize_with_offsets(words, long, budget=few, **attrs)
+
+
+def test_versions_of_sentencepiece_that_a_model_can_crash_are_refused(monkeypatch):
+  sentencepiece = pytest.importorskip("sentencepiece")
+  monkeypatch.setattr(sentencepiece, "__version__", "0.2.1")
+  with pytest.raises(LibraryNotFoundError, match=r"needs sentencepiece 0\.2\.2 or later; 0\.2\.1 is installed"):
+    sentencepiece_vocab_size_op(sentencepiece_op(model=b"another"))

@@ -2,7 +2,8 @@
 
 The op's model is a FlatBuffer with a double-array trie. A unit of its array holds the label of the edge to a node, and
 where the node's children are. TensorFlow follows failure links to find the longest pieces in linear time. This module
-walks the trie again for each piece, with the same result.
+walks the trie again for each piece, with the same result. The steps are counted, because a trie that leads in a circle
+makes each walk as long as the word.
 """
 
 import dataclasses
@@ -17,8 +18,8 @@ import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
 from graftax.convert.host_ops.unicode import code_points
-from graftax.convert.host_ops.values import string_array
-from graftax.graphdef_ir import optional_library
+from graftax.convert.host_ops.values import NO_BUDGET, TextMeter, string_array
+from graftax.graphdef_ir import Budget, optional_library
 from graftax.ops_jax import InvalidInputError
 
 __all__ = ["fast_wordpiece_tokenize_with_offsets"]
@@ -62,12 +63,15 @@ class _Model:
   of_indicator: tuple[int, ...]
   end_to_end: bool
 
-  def longest(self, word: bytes, start: int) -> tuple[int, int] | None:
-    """Returns the end and the number of the longest piece at a position of a word; None if there is none."""
+  def longest(self, word: bytes, start: int) -> tuple[tuple[int, int] | None, int]:
+    """Returns the end and the number of the longest piece at a position of a word, and how many steps that took.
+
+    The first of them is None if there is no such piece.
+    """
     if word == self.suffix_indicator and not start and len(self.of_indicator) == 1:
       # The trie does not have this piece.
-      return len(word), _number(self.of_indicator[0])
-    node, found = (self.suffix_root if start else 0), None
+      return (len(word), _number(self.of_indicator[0])), 1
+    node, found, position = (self.suffix_root if start else 0), None, start
     for position in range(start, len(word)):
       node ^= _children(self.trie[node]) ^ word[position]
       if node >= len(self.trie) or self.trie[node] & 0x800000FF != word[position]:
@@ -75,7 +79,7 @@ class _Model:
       if self.trie[node] & 0x100:
         value = self.trie[node ^ _children(self.trie[node])]
         found = position + 1, _number(value)
-    return found
+    return found, position - start + 1
 
 
 def _number(value: int) -> int:
@@ -90,17 +94,20 @@ def _children(unit: int) -> int:
 
 @host_op("FastWordpieceTokenizeWithOffsets")
 def fast_wordpiece_tokenize_with_offsets(
-  input_values: np.ndarray, wp_model: np.ndarray
+  input_values: np.ndarray, wp_model: np.ndarray, *, budget: Budget = NO_BUDGET
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
   """Returns the longest pieces of each word or text: pieces, their numbers, row splits, starts and ends in bytes.
 
   Raises:
     InvalidInputError: the model cannot be read, or its trie is damaged.
+    LimitExceededError: the pieces are too long, or finding them takes too many steps.
   """
   model = _read_model(wp_model.tobytes())
+
+  meter = TextMeter(budget, "FastWordpieceTokenizeWithOffsets")
   try:
     rows = [
-      [piece for start, word in _words(text, model) for piece in _pieces(word, start, model)]
+      [piece for start, word in _words(text, model) for piece in _pieces(word, start, model, meter)]
       for text in input_values.reshape(-1).tolist()
     ]
   except IndexError as e:
@@ -108,17 +115,20 @@ def fast_wordpiece_tokenize_with_offsets(
       f"FastWordpieceTokenizeWithOffsets: its model is damaged: the trie of {len(model.trie)} units refers to a unit "
       "beyond its end; build the model again."
     ) from e
+  meter.finish()
   pieces = [piece for row in rows for piece in row]
   ids, starts, ends = (np.array([piece[i] for piece in pieces], np.int64) for i in (1, 2, 3))
   return string_array(p[0] for p in pieces), ids, np.cumsum([0, *map(len, rows)]).astype(np.int64), starts, ends
 
 
-def _pieces(word: bytes, offset: int, model: _Model) -> list[tuple[bytes, int, int, int]]:
+def _pieces(word: bytes, offset: int, model: _Model, meter: TextMeter) -> list[tuple[bytes, int, int, int]]:
   """Returns the pieces of one word: text, number, start and end."""
   pieces: list[tuple[bytes, int, int, int]] = []
   start = 0
   while start < len(word):
-    longest = model.longest(word, start) if len(word) <= model.max_bytes else None
+    longest, num_steps = model.longest(word, start) if len(word) <= model.max_bytes else (None, 0)
+    # A step takes as long as copying a byte, or longer.
+    meter.count(num_steps + len(model.suffix_indicator))
     if longest is None:
       return [(model.unknown, model.unknown_id, offset, offset + len(word))]
     end, number = longest
@@ -153,7 +163,7 @@ def _stands_alone(character: str, model: _Model) -> bool:
   if category == "Cn":
     # The trie has all punctuation, also of later versions of Unicode; what the vocabulary lacks is unknown in it.
     encoded = character.encode()
-    return model.longest(encoded, 0) == (len(encoded), model.unknown_id)
+    return model.longest(encoded, 0)[0] == (len(encoded), model.unknown_id)
   return category[0] == "P" or _ALONE.match(character) is not None
 
 

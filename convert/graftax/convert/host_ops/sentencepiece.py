@@ -1,15 +1,17 @@
 """Pieces of text by a SentencePiece model, with the library sentencepiece: SentencepieceTokenizeOp and others."""
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import string_array
+from graftax.convert.host_ops.values import NO_BUDGET, num_bytes, string_array
+from graftax.convert.host_ops.wire_format import fields
 from graftax.convert.program import SentencePieceModel
-from graftax.graphdef_ir import optional_library
+from graftax.graphdef_ir import Budget, LibraryNotFoundError, optional_library
 from graftax.ops_jax import InvalidInputError, UnsupportedAttrError
 
 __all__ = [
@@ -25,6 +27,13 @@ __all__ = [
 # Any in this module: the library is optional.
 
 _INT64 = np.dtype(np.int64)
+
+# Older versions read and write beyond the end of the rules for characters of a model that is made for it.
+_FIRST_SAFE_VERSION = (0, 2, 2)
+
+# Numbers of fields: of the model, of the trainer's and of the normalizer's options.
+_OF_PIECES, _OF_TRAINER, _OF_NORMALIZER, _OF_DENORMALIZER = 1, 2, 3, 5
+_UNKNOWN_SURFACE, _RULES = 44, 2
 
 # A piece, its number, and the positions of its first byte and of the one after its last.
 _Piece = tuple[bytes, int, int, int]
@@ -49,11 +58,12 @@ def sentencepiece_tokenize_op(
   out_type: np.dtype,
   Tsplits: np.dtype = _INT64,
   return_nbest: bool = False,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the pieces of each text, or their numbers, and row splits; see `sentencepiece_tokenize_with_offsets_op`."""
   values, splits, _, _ = sentencepiece_tokenize_with_offsets_op(
     sp_handle, input_, nbest_size, alpha, add_bos, add_eos, reverse,
-    out_type=out_type, Tsplits=Tsplits, return_nbest=return_nbest,
+    out_type=out_type, Tsplits=Tsplits, return_nbest=return_nbest, budget=budget,
   )  # fmt: skip
   return values, splits
 
@@ -71,12 +81,14 @@ def sentencepiece_tokenize_with_offsets_op(
   out_type: np.dtype,
   Tsplits: np.dtype = _INT64,
   return_nbest: bool = False,
+  budget: Budget = NO_BUDGET,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
   """Returns the pieces of each text, or their numbers, row splits, and the pieces' starts and ends in bytes.
 
   Raises:
     InvalidInputError: the model is malformed.
     UnsupportedAttrError: the pieces are sampled, or several best ones are asked for.
+    LimitExceededError: the model's rules may make the texts too long.
   """
   del alpha
   if return_nbest or not np.isin(nbest_size, (0, 1)).all():
@@ -85,6 +97,8 @@ def sentencepiece_tokenize_with_offsets_op(
       "not supported; expected the best pieces, nbest_size 0 or 1."
     )
   processor = _processor(sp_handle)
+  longest = _loaded(sp_handle.data).longest_replacement
+  budget.check_text(num_bytes(input_) * max(longest, 1), f"SentencepieceTokenizeOp, one rule of {longest} bytes,")
   rows = [_pieces(processor, text) for text in input_.reshape(-1).tolist()]
   if add_bos:
     rows = [[_control(processor, processor.bos_id()), *row] for row in rows]
@@ -122,16 +136,21 @@ def sentencepiece_detokenize_op(
   add_bos: np.ndarray,
   add_eos: np.ndarray,
   reverse: np.ndarray,
+  *,
+  budget: Budget = NO_BUDGET,
 ) -> np.ndarray:
   """Returns the text that each row of pieces or numbers spells.
 
   Raises:
     InvalidInputError: a number is not one of a piece.
+    LimitExceededError: the texts may be too long.
   """
   del add_bos, add_eos
   processor = _processor(sp_handle)
   bounds = zip(input_splits[:-1].tolist(), input_splits[1:].tolist(), strict=True)
   rows = [input_values[start:stop].tolist() for start, stop in bounds]
+  longest = _loaded(sp_handle.data).longest_piece
+  budget.check_text(sum(map(len, rows)) * longest, f"SentencepieceDetokenizeOp, one piece of {longest} bytes,")
   return string_array(_spelled(processor, row[::-1] if reverse else row) for row in rows)
 
 
@@ -180,19 +199,69 @@ def _check_numbers(processor: Any, numbers: Sequence[int]) -> None:
     raise InvalidInputError(f"SentencePiece: {wrong[0]} is not the number of a piece; the model has {size} pieces.")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Loaded:
+  """A model that was read.
+
+  Attributes:
+    processor: the library's reader.
+    longest_piece: bytes of the longest text that a number may become.
+    longest_replacement: bytes of the longest text that a character may become.
+  """
+
+  processor: Any
+  longest_piece: int
+  longest_replacement: int
+
+
 def _processor(model: SentencePieceModel) -> Any:
-  return _loaded(model.data)
+  return _loaded(model.data).processor
 
 
 @functools.lru_cache(maxsize=8)
-def _loaded(data: bytes) -> Any:
+def _loaded(data: bytes) -> _Loaded:
   with optional_library("the model's host part, which has tokenizers,", "graftax-convert[text]"):
     import sentencepiece
+  _check_version(sentencepiece.__version__)
   processor = sentencepiece.SentencePieceProcessor()
   try:
     if not data:
       raise ValueError("it is empty")
     processor.load_from_serialized_proto(data)
-  except (RuntimeError, ValueError) as e:
+    pieces = [len(content) for number, content in _parts(data) if number == _OF_PIECES]
+    surfaces = [len(content) for _, content in _inner(data, (_OF_TRAINER,), _UNKNOWN_SURFACE)]
+    rules = [
+      max(map(len, content.split(b"\0"))) for _, content in _inner(data, (_OF_NORMALIZER, _OF_DENORMALIZER), _RULES)
+    ]
+  except (RuntimeError, ValueError) as e:  # WireError, too
     raise InvalidInputError(f"SentencepieceOp: its model of {len(data)} bytes cannot be read: {e}") from e
-  return processor
+  longest = max(rules, default=1)
+  return _Loaded(processor, max(*pieces, *surfaces, 1) * longest, longest)
+
+
+def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
+  for number, content in fields(message):
+    if isinstance(content, bytes):
+      yield number, content
+
+
+def _inner(message: bytes, outer: Sequence[int], wanted: int) -> Iterator[tuple[int, bytes]]:
+  for number, content in _parts(message):
+    if number in outer:
+      yield from (part for part in _parts(content) if part[0] == wanted)
+
+
+def _check_version(version: str) -> None:
+  """Raises if a model could make the library read or write memory that is not its own.
+
+  Raises:
+    LibraryNotFoundError: the library is too old.
+  """
+  numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+  if numbers < _FIRST_SAFE_VERSION:
+    wanted = ".".join(map(str, _FIRST_SAFE_VERSION))
+    raise LibraryNotFoundError(
+      f"SentencepieceOp needs sentencepiece {wanted} or later; {version} is installed, in which a model can end the "
+      f"process. pip install --upgrade sentencepiece.",
+      name="sentencepiece",
+    )

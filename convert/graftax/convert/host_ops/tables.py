@@ -11,7 +11,7 @@ from graftax.convert.host_ops.values import as_strings
 from graftax.convert.program import StringTable
 from graftax.ops_jax import LookupTable
 
-__all__ = ["Table", "lookup_table_export", "lookup_table_find", "lookup_table_size", "table_values"]
+__all__ = ["Table", "lookup_table_export", "lookup_table_find", "lookup_table_size", "longest_key", "table_values"]
 
 Table = StringTable | LookupTable
 
@@ -46,6 +46,16 @@ def lookup_table_export(table_handle: Table) -> tuple[np.ndarray, np.ndarray]:
 def table_values(table: Table) -> dict[Hashable, int]:
   """Returns the values of a table of integers by key."""
   return _values(_Identified(table))
+
+
+@functools.lru_cache(maxsize=32)
+def _longest_key(table: "_Identified") -> int:
+  return max((len(key) for key in table.table.keys.reshape(-1).tolist() if isinstance(key, bytes)), default=0)
+
+
+def longest_key(table: Table) -> int:
+  """Returns the length of the longest key of a table of strings, in bytes."""
+  return _longest_key(_Identified(table))
 
 
 class _Identified:

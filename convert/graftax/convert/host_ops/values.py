@@ -8,7 +8,7 @@ import numpy as np
 from graftax.graphdef_ir import Budget
 from graftax.ops_jax import InvalidInputError
 
-__all__ = ["NO_BUDGET", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
+__all__ = ["NO_BUDGET", "TextMeter", "as_strings", "map_strings", "num_bytes", "scalar_string", "string_array"]
 
 
 class _EachCall(Budget):
@@ -21,6 +21,34 @@ class _EachCall(Budget):
 
 
 NO_BUDGET = _EachCall()
+
+# Counting each piece of a text in the budget takes longer than finding it.
+_COUNTED_TOGETHER_BYTES = 1 << 14
+
+
+class TextMeter:
+  """Counts the bytes of strings that one op makes, and passes them on to the budget when many have come together."""
+
+  __slots__ = ("_budget", "_counted", "_where")
+
+  def __init__(self, budget: Budget, where: str) -> None:
+    self._budget, self._where, self._counted = budget, where, 0
+
+  def count(self, num_bytes: int) -> None:
+    """Counts bytes.
+
+    Raises:
+      LimitExceededError: the sum is above the limit `text_bytes` of the call.
+    """
+    self._counted += num_bytes
+    if self._counted > _COUNTED_TOGETHER_BYTES:
+      self.finish()
+
+  def finish(self) -> None:
+    """Passes on the bytes that were counted; raises as `count` does."""
+    self._budget.spend_text_bytes(self._counted, self._where)
+    self._counted = 0
+
 
 # Any in this module: elements are numbers or bytes.
 
