@@ -30,6 +30,7 @@ KINDS = (
   "stablehlo_bytes",
   "exported",
   "host_ops",
+  "tokenizers",
   "tracing",
   "changing_files",
 )

@@ -1,4 +1,4 @@
-"""Ops that run on the host: images, audio, compressed data, texts, regular expressions, tables, tokenizers."""
+"""Ops that run on the host: images, audio, compressed data, texts, regular expressions, tables."""
 
 import gzip
 import io
@@ -301,10 +301,9 @@ def _with_constants(
       const(nodes, f"c{i}", value)
       names.append(f"c{i}")
     add(nodes, "made", op, *names, **found)
-    add(nodes, "out", "Identity", output)
 
   return _attempt(
-    box, build, "out", x=_text(draw.pick(["a b", "", "\0", "é\udcff", "1e999", "a" * 5000, "aGk", "-1"]), "c")
+    box, build, output, x=_text(draw.pick(["a b", "", "\0", "é\udcff", "1e999", "a" * 5000, "aGk", "-1"]), "c")
   )
 
 
@@ -411,12 +410,6 @@ _TEXT_OPS: dict[str, tuple[str, Callable[[Draw], Sequence[Any]], Callable[[Draw]
     lambda d: {"normalization_form": d.pick([b"NFKC", b"x", b"", b"nfc"])},
     "made",
   ),
-  "wordpiece": (
-    "FastWordpieceTokenizeWithOffsets",
-    lambda d: [np.frombuffer(d.data(d.pick([64, 0, 7, 500])), np.uint8).copy()],
-    lambda d: {},
-    "made:1",
-  ),
   "regex_split": (
     "RegexSplitWithOffsets",
     lambda d: [np.array(d.pick(_PATTERNS), object), np.array(d.pick(_PATTERNS), object)],
@@ -466,9 +459,8 @@ def examples(draw: Draw, box: Box) -> Attempt:
     inputs = ["names", "sparse", "dense", "ragged", "default"]
     count = draw.pick([0, 1, 9])
     add(nodes, "parsed", "ParseExampleV2", "x", *inputs, num_sparse=count, dense_shapes=[Shape(shape)], **types)
-    add(nodes, "out", "Identity", "parsed")
 
-  return _attempt(box, build, "out", x=_text(message))
+  return _attempt(box, build, "parsed", x=_text(message))
 
 
 @template(_KIND)
@@ -541,40 +533,6 @@ def tables_of_constants(draw: Draw, box: Box) -> Attempt:
 
 
 @template(_KIND)
-def sentencepiece_models(draw: Draw, box: Box) -> Attempt:
-  piece = b"\n\x01a\x15" + struct.pack("<f", draw.pick([0.0, float("nan"), -1e38]))
-  data = b"".join(b"\n" + bytes([len(piece)]) + piece for _ in range(draw.pick([3, 0, 300])))
-  trainer = b"\x12\x04\x18" + bytes([draw.pick([1, 2, 0, 9])]) + b"\x20\x03"
-  model = draw.lie(data + trainer, data, b"", b"\xff" * 50, data[:-1], trainer)
-
-  def build(nodes: Any) -> None:
-    add(nodes, "sp", "SentencepieceOp", model=model, shared_name=b"", container=b"", use_node_name_sharing=False)
-    for name, value in (
-      ("nbest", np.int32(draw.pick([0, -1, 1 << 30]))),
-      ("alpha", np.float32(draw.pick([1, np.nan]))),
-    ):
-      const(nodes, name, value)
-    flags = ("bos", "eos", "reverse")
-    for name in flags:
-      const(nodes, name, np.bool_(draw.chance(0.5)))
-    add(
-      nodes,
-      "made",
-      "SentencepieceTokenizeOp",
-      "sp",
-      "x",
-      "nbest",
-      "alpha",
-      *flags,
-      out_type=draw.pick([_I, _S]),
-      Tsplits=_L,
-    )
-    add(nodes, "out", "Identity", "made")
-
-  return _attempt(box, build, "out")
-
-
-@template(_KIND)
 def sparse_crosses(draw: Draw, box: Box) -> Attempt:
   count = draw.pick([2, 3, 12])
 
@@ -592,9 +550,39 @@ def sparse_crosses(draw: Draw, box: Box) -> Attempt:
       sparse_types=[],
       dense_types=[_S] * count,
     )
-    add(nodes, "out", "Identity", "made:1")
 
-  return _attempt(box, build, "out")
+  return _attempt(box, build, "made:1")
+
+
+@template(_KIND)
+def sparse_crosses_of_columns(draw: Draw, box: Box) -> Attempt:
+  """Sparse columns whose indices, values and shapes do not fit each other."""
+  is_hashed = draw.chance(0.5)
+  indices = np.array(draw.lie([[0, 0], [1, 0]], [[1, 0], [0, 0]], [[9, 0], [-1, 0]], [[0, 0]]), np.int64)
+  shape = np.array(draw.lie([2, 1], [0, 0], [-1, 1], [1 << 40, 1], [1 << 62, 1 << 62], [1, 1], [9, 1]), np.int64)
+  sizes = [draw.pick([1, 0, 300]) for _ in range(5)]
+
+  def build(nodes: Any) -> None:
+    const(nodes, "indices", indices)
+    const(nodes, "values", np.array(draw.lie(["p", "q"], ["p"], [], ["p"] * 9), object))
+    const(nodes, "shape", shape)
+    for i, size in enumerate(sizes):
+      const(nodes, f"d{i}", np.array([["a"] * size, ["b"] * size], object))
+    dense = [f"d{i}" for i in range(5)]
+    attrs = {"N": 1, "sparse_types": [_S], "dense_types": [_S] * 5}
+    if is_hashed:
+      const(nodes, "buckets", np.int64(draw.size(10)))
+      const(nodes, "strong", np.bool_(draw.chance(0.5)))
+      const(nodes, "salt", np.array(draw.pick([[1, 2], [], [1], [-1, 1 << 62]]), np.int64))
+      add(
+        nodes, "made", "SparseCrossHashed", "indices", "values", "shape", *dense, "buckets", "strong", "salt", **attrs
+      )
+    else:
+      const(nodes, "separator", np.array("_X_" * draw.pick([1, 10_000]), object))
+      add(nodes, "made", "SparseCrossV2", "indices", "values", "shape", *dense, "separator", **attrs)
+    add(nodes, "read", "StringLength", "x", unit=b"BYTE")
+
+  return _attempt(box, build, "made:1", "read")
 
 
 @template(_KIND)
