@@ -212,7 +212,8 @@ def inspect_command(
 
   `with split` means that a part of the model, such as text, runs on the host: use `graftax run` or SavedModel.split.
 
-  For a checkpoint or a Keras file (.keras, .h5), it shows the weights.
+  For a checkpoint, a Keras file (.keras, .h5) or safetensors, it shows the weights; for a file of jax.export or
+  StableHLO, what it takes, and how to run it.
 
   Reads no parameter's values, so it is quick for models of any size. With --trace it takes as long as jax.jit needs to
   trace every signature and function.
@@ -229,19 +230,20 @@ def inspect_command(
   from graftax.savedmodel_io.writing.atomic import check_new_file
   from graftax.tools.console import progress, results
   from graftax.tools.model_report import report_with_graphs
+  from graftax.tools.module_report import report_module
   from graftax.tools.weights_report import report_weights
 
   if html is not None:
     check_new_file(html)
   with progress() as bar:
     bar.add_task(f"reading {model}", total=None)
-    weights = report_weights(model, allow_files_in or ())
+    other = report_module(model) or report_weights(model, allow_files_in or ())
     options: Any = _load_options(allow_files_in, sha256, allow_http, allow_host)
-    found = report_with_graphs(load(model, tags or None, verify=False, **options), trace=trace) if not weights else None
+    found = report_with_graphs(load(model, tags or None, verify=False, **options), trace=trace) if not other else None
   if html is not None:
     _write_page(html, found)
-  report = found[0] if found is not None else weights
-  assert report is not None, "internal: a file is a model or weights"
+  report = found[0] if found is not None else other
+  assert report is not None, "internal: a file is a model, weights or a module"
   if as_json:
     typer.echo(json.dumps(report.to_json(), indent=2))
   elif html is None:
@@ -335,7 +337,12 @@ def convert_command(
     list[str] | None,
     typer.Option("--constraint", metavar="CONDITION", help="A condition on named sizes, such as width>=2."),
   ] = None,
-  platforms: Annotated[str, typer.Option(help="Platforms to run on, separated by commas.")] = "cpu,cuda,tpu",
+  platforms: Annotated[
+    str | None,
+    typer.Option(
+      help="Platforms to run on, separated by commas. By default cpu,cuda,tpu, or those that the model has code for."
+    ),
+  ] = None,
   gradient: Annotated[bool, typer.Option("--gradient", help="Include the derivative, for jax.grad.")] = False,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it exists.")] = False,
   allow_files_in: AllowFilesIn = None,
@@ -365,7 +372,7 @@ def convert_command(
     batch=batch,
     shapes=shapes or (),
     constraints=constraints or (),
-    platforms=_platform_names(platforms),
+    platforms=None if platforms is None else _platform_names(platforms),
     gradient=gradient,
     force=force,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
@@ -463,7 +470,7 @@ def _write_page(path: Path, model: "tuple[ModelReport, dict[str, Graphs]] | None
   from graftax.tools.html import html_report
 
   if model is None:
-    raise CommandError("--html shows models with a graph; this file holds weights alone.")
+    raise CommandError("--html shows models of TensorFlow; this file has none.")
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html_report(*model), encoding="utf-8")

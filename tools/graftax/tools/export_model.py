@@ -34,6 +34,8 @@ PARAMETERS_FILE = "parameters.safetensors"
 _MANIFEST_FILE = "manifest.json"
 _CODE_FILE = "load.py"
 _HOW_TO_REPLACE = "pass --force"
+# What programs are exported for by default.
+_PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def export_model(
   batch: str,
   shapes: Sequence[str],
   constraints: Sequence[str] = (),
-  platforms: Sequence[str],
+  platforms: Sequence[str] | None,
   gradient: bool,
   force: bool,
   load_options: Mapping[str, Any] | None = None,
@@ -73,13 +75,14 @@ def export_model(
   replaces = _MANIFEST_FILE if force else None
   check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
   bar = progress()
-  task = bar.add_task("", total=None)
-  model = load(
-    handle,
-    tags or None,
-    progress=lambda done, total: bar.update(task, completed=done, total=total),
-    **(load_options or {}),
-  )
+  task = bar.add_task(f"reading {handle}", total=None)
+  with bar:
+    model = load(
+      handle,
+      tags or None,
+      progress=lambda done, total: bar.update(task, completed=done, total=total),
+      **(load_options or {}),
+    )
   if Path(model.path).resolve().is_relative_to(out.resolve()):
     raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
   signature = model.default_entry if signature is None else signature
@@ -93,7 +96,7 @@ def export_model(
     task = bar.add_task("exporting", total=None)
     parameters = {name: _as_jax_holds_it(name, value) for name, value in variables.items()}
     with _without_source_locations():
-      exported = _export(fn, parameters, arguments, platforms)
+      exported = _export_for(fn, parameters, arguments, platforms)
       program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
     _note_narrowed("output", model.signatures[signature].outputs, _unflattened(exported)[1])
     bar.update(task, description="writing parameters")
@@ -118,6 +121,40 @@ def _without_source_locations() -> Iterator[None]:
     yield
   finally:
     jax.config.update("jax_traceback_in_locations_limit", limit)
+
+
+def _export_for(
+  fn: AnnotatedFunction,
+  parameters: Mapping[str, np.ndarray],
+  arguments: Mapping[str, jax.ShapeDtypeStruct],
+  platforms: Sequence[str] | None,
+) -> export.Exported:
+  """Exports for the given platforms; for None, for the usual ones that the model has code for."""
+  if platforms is not None:
+    return _export(fn, parameters, arguments, platforms)
+  try:
+    return _export(fn, parameters, arguments, _PLATFORMS)
+  except ExportError as e:
+    if not isinstance(e.__cause__, PlatformError):
+      raise
+    allowed = [platform for platform in _PLATFORMS if _has_code_for(fn, parameters, arguments, platform)]
+    if not allowed:
+      raise
+  _note(f"the program runs on {', '.join(allowed)} alone: the model holds code for no other platform")
+  return _export(fn, parameters, arguments, allowed)
+
+
+def _has_code_for(
+  fn: AnnotatedFunction,
+  parameters: Mapping[str, np.ndarray],
+  arguments: Mapping[str, jax.ShapeDtypeStruct],
+  platform: str,
+) -> bool:
+  try:
+    _export(fn, parameters, arguments, (platform,))
+  except ExportError:
+    return False
+  return True
 
 
 def _export(

@@ -148,3 +148,5 @@ def test_a_model_of_one_platform_says_to_name_it(tmp_path):
     _export(tmp_path / "m", tmp_path / "out", platforms=("cpu", "tpu"))
   assert str(e.value).endswith("Name the platforms that the model was lowered for with --platforms.")
   _export(tmp_path / "m", tmp_path / "out")
+  _export(tmp_path / "m", tmp_path / "by_default", platforms=None)  # for those that there is code for
+  assert json.loads((tmp_path / "by_default/manifest.json").read_text())["platforms"] == ["cpu"]

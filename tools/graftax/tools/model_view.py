@@ -19,6 +19,7 @@ from graftax.tools.model_report import (
   TensorReport,
   Verdict,
 )
+from graftax.tools.module_report import ModuleReport
 from graftax.tools.weights_report import WeightsReport
 
 __all__ = ["blockers_of", "ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
@@ -30,17 +31,20 @@ _NUM_NAMES = 3
 _SEED = "seed_generator_state"
 
 
-def print_report(report: ModelReport | WeightsReport, console: Console, *, num_rows: int | None) -> None:
+def print_report(report: ModelReport | WeightsReport | ModuleReport, console: Console, *, num_rows: int | None) -> None:
   """Prints a report.
 
   Args:
-    report: what is known about a model, or about a file of weights.
+    report: what is known about a model, or about a file of weights or of StableHLO.
     console: where to print.
     num_rows: rows of the tables of functions and of parameters that signatures read; None prints all, and the other
       parameters too.
   """
   if isinstance(report, WeightsReport):
     _print_weights(report, console, num_rows)
+    return
+  if isinstance(report, ModuleReport):
+    _print_module(report, console)
     return
   _print_heading(report, console)
   console.print(signature_table(report.signatures))
@@ -63,6 +67,19 @@ def _print_weights(report: WeightsReport, console: Console, num_rows: int | None
   console.print()
   console.print(Text(f"Parameters: {parameters_summary(report.parameters)}", "bold"))
   console.print(_parameter_table(report.parameters, num_rows))
+
+
+def _print_module(report: ModuleReport, console: Console) -> None:
+  console.print(Text(report.path, "bold"))
+  platforms = [f"for {', '.join(report.platforms)}"] if report.platforms else []
+  console.print(Text(" · ".join([report.kind, *platforms]), "dim"))
+  table = _table(None, "inputs", "outputs", "converts")
+  verdict = Text("yes", "green") if report.plan == "lift" else Text(f"{report.plan}", "yellow")
+  lines = [verdict, *(Text(problem, "yellow") for problem in report.problems)]
+  table.add_row(_tensor_lines(report.inputs), _tensor_lines(report.outputs), Text("\n").join(lines))
+  console.print(table)
+  for line in report.works:
+    console.print(Text(line), soft_wrap=True)
 
 
 def signature_table(signatures: Sequence[SignatureReport]) -> Table:

@@ -1,23 +1,32 @@
-"""What a file of weights without a program holds: a checkpoint, or a Keras file."""
+"""What a file of weights without a program holds: a checkpoint, a Keras file, or safetensors."""
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from graftax.graphdef_ir import DType, FolderPaths
-from graftax.savedmodel_io import CheckpointReader, is_graph_file, is_keras_file, is_saved_model, read_weights
+from graftax.savedmodel_io import (
+  CheckpointReader,
+  is_graph_file,
+  is_keras_file,
+  is_saved_model,
+  read_safetensors,
+  read_weights,
+)
 from graftax.savedmodel_io.errors import CheckpointNotFoundError
 from graftax.tools.model_report import ParameterReport
 
 __all__ = ["WeightsReport", "report_weights"]
 
+_SAFETENSORS = ".safetensors"
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WeightsReport:
-  """The tensors in a checkpoint or Keras file.
+  """The tensors in a checkpoint, a Keras file or a file of safetensors.
 
   Attributes:
     path: the file, or the path of the checkpoint.
@@ -35,7 +44,7 @@ class WeightsReport:
 
 
 def report_weights(path: str, allow_files_in: FolderPaths = ()) -> WeightsReport | None:
-  """Returns a report on a checkpoint or a Keras file, or None if `path` is something else.
+  """Returns a report on a checkpoint, a Keras file or safetensors, or None if `path` is something else.
 
   Args:
     path: the file, or the path of the checkpoint.
@@ -47,6 +56,9 @@ def report_weights(path: str, allow_files_in: FolderPaths = ()) -> WeightsReport
   if is_keras_file(path):
     weights = read_weights(path, allow_files_in=allow_files_in)
     return _report(path, "Keras file", {name: (array.dtype.name, array.shape) for name, array in weights.items()})
+  if path.endswith(_SAFETENSORS) and os.path.isfile(path):
+    arrays = read_safetensors(path)
+    return _report(path, "safetensors", {name: (array.dtype.name, array.shape) for name, array in arrays.items()})
   if is_graph_file(path) or is_saved_model(path) or path.endswith(_ARCHIVES):
     return None
   try:

@@ -1,0 +1,62 @@
+import io
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+from graftax.savedmodel_io import write_safetensors
+from graftax.tools.errors import CommandError
+from graftax.tools.model_view import print_report
+from graftax.tools.module_report import report_module
+from graftax.tools.weights_report import report_weights
+
+_ADD = (
+  "module { func.func public @main(%a: tensor<2xf32>) -> tensor<2xf32> { "
+  "%0 = stablehlo.add %a, %a : tensor<2xf32>\n return %0 : tensor<2xf32> } }"
+)
+
+
+def test_a_file_of_jax_export_shows_what_it_takes_and_how_to_run_it(tmp_path):
+  spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 3"), np.float32)
+  exported = jax.export.export(jax.jit(lambda tree: tree["x"].sum(1)), platforms=["cpu", "tpu"])({"x": spec})
+  path = tmp_path / "program.jax"
+  path.write_bytes(exported.serialize())
+  report = report_module(str(path))
+  assert report is not None
+  assert (report.kind, report.plan, report.platforms) == ("file of jax.export", "lift", ("cpu", "tpu"))
+  assert report.inputs[0].shape == (None, 3) and report.outputs[0].shape == (None,)
+  text = io.StringIO()
+  print_report(report, Console(file=text, width=100), num_rows=None)
+  assert "float32[?, 3]" in text.getvalue() and "Module.from_exported" in text.getvalue()
+  assert report.to_json()["inputs"][0]["shape"] == (None, 3)
+
+
+def test_text_and_what_does_not_lift_are_shown(tmp_path):
+  (tmp_path / "m.mlir").write_text(_ADD)
+  report = report_module(str(tmp_path / "m.mlir"))
+  assert report is not None and (report.kind, report.plan, report.problems) == ("StableHLO module", "lift", ())
+  call = _ADD.replace("stablehlo.add %a, %a", "stablehlo.custom_call @unknown(%a)").replace(
+    ": tensor<2xf32>\n", ": (tensor<2xf32>) -> tensor<2xf32>\n"
+  )
+  (tmp_path / "c.mlir").write_text(call)
+  report = report_module(str(tmp_path / "c.mlir"))
+  assert report is not None and report.plan != "lift"
+  assert any("unknown" in problem for problem in report.problems)
+
+
+def test_other_files_are_named(tmp_path):
+  (tmp_path / "x").write_bytes(b"\x93NUMPY")
+  with pytest.raises(CommandError, match="x is an array of NumPy"):
+    report_module(str(tmp_path / "x"))
+  assert report_module(str(tmp_path)) is None
+  assert report_module(str(tmp_path / "frozen.pb")) is None
+  (tmp_path / "table").write_bytes(bytes(40) + bytes.fromhex("57fb808b247547db"))
+  assert report_module(str(tmp_path / "table")) is None  # a checkpoint in format 1
+
+
+def test_safetensors_are_weights(tmp_path):
+  write_safetensors(tmp_path / "p.safetensors", {"w": np.zeros((2, 3), np.float32)})
+  report = report_weights(str(tmp_path / "p.safetensors"))
+  assert report is not None and report.kind == "safetensors"
+  assert [(p.name, p.shape, p.size_bytes) for p in report.parameters] == [("w", (2, 3), 24)]
