@@ -11,7 +11,7 @@ from graftax.xla_call_module import _lazy
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.budget import Limits
-  from graftax.xla_call_module.context import Record
+  from graftax.xla_call_module.context import LiftOptions, Record
   from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
   from graftax.xla_call_module.embedding import Embedded, embed
   from graftax.xla_call_module.errors import (
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     X64Error,
   )
   from graftax.xla_call_module.gradient_check import GradientDifference, check_gradients
+  from graftax.xla_call_module.ir import Op, TensorType
   from graftax.xla_call_module.jax_primitives import with_jax_primitives
   from graftax.xla_call_module.lifting import Lifted, lift
   from graftax.xla_call_module.module import ArgumentSpec, Module
+  from graftax.xla_call_module.plugins import CustomCall
   from graftax.xla_call_module.registry import register, register_composite, register_custom_call
   from graftax.xla_call_module.signature import Leaf, SavedSharding, Signature
   from graftax.xla_call_module.structured_calls import Structured, structured
@@ -45,6 +47,7 @@ __version__ = "0.1.0"
 __all__ = [
   "ArgumentError",
   "ArgumentSpec",
+  "CustomCall",
   "CustomCallError",
   "DecodeError",
   "DerivativeError",
@@ -55,11 +58,13 @@ __all__ = [
   "GuardError",
   "Leaf",
   "LiftError",
+  "LiftOptions",
   "Lifted",
   "LimitExceededError",
   "Limits",
   "Module",
   "Obstacle",
+  "Op",
   "PlatformError",
   "Record",
   "RefinementError",
@@ -69,6 +74,7 @@ __all__ = [
   "Signature",
   "StableHloError",
   "Structured",
+  "TensorType",
   "Tree",
   "UnsupportedModuleError",
   "VersionError",
@@ -96,7 +102,9 @@ _HOMES = (
   "dispatch",
   "embedding",
   "gradient_check",
+  "ir",
   "jax_primitives",
+  "plugins",
   "signature",
   "structured_calls",
   "trees",

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import jax
 
@@ -10,7 +10,39 @@ from graftax.xla_call_module import errors
 from graftax.xla_call_module.budget import Budget, Limits
 from graftax.xla_call_module.ir import ModuleIR, Op
 
-__all__ = ["Context", "Options", "Record", "check_choices", "checked_limits", "checked_names"]
+__all__ = [
+  "Context",
+  "GradientOption",
+  "LiftOptions",
+  "LoopsOption",
+  "Options",
+  "Record",
+  "X64Option",
+  "check_choices",
+  "checked_limits",
+  "checked_names",
+]
+
+GradientOption: TypeAlias = Literal["auto", "saved", "primal"]
+X64Option: TypeAlias = Literal["error", "enable"]
+LoopsOption: TypeAlias = Literal["scan", "while"]
+
+
+class LiftOptions(TypedDict, total=False):
+  """The options of `lift`, which documents them, for functions that pass them on."""
+
+  mesh: jax.sharding.Mesh | None
+  gradient: GradientOption
+  x64: X64Option
+  check_platform: bool
+  check_shapes: bool | None
+  platform: str | None
+  loops: LoopsOption
+  call_tf_function: Callable[..., Sequence[Any]] | None
+  custom_calls: Mapping[str, Callable[..., Any]] | None
+  allow_custom_calls: Collection[str]
+  on_unsupported: Callable[..., Any] | None
+  limits: Limits | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Unpack
 
 import jax
 import jax.numpy as jnp
 
 from graftax.xla_call_module import arguments, communication, embedding, errors, ir, preflight
-from graftax.xla_call_module.context import Options, Record, checked_limits, checked_names
+from graftax.xla_call_module.context import LiftOptions, Options, Record, checked_limits, checked_names
 from graftax.xla_call_module.lifting import Lifted, lift
 from graftax.xla_call_module.module import Module, check_is_module
 
@@ -40,7 +40,7 @@ class Explanation:
       or the module can be neither lifted nor embedded.
   """
 
-  plan: str
+  plan: Literal["lift", "lift with embedded ops", "embed"]
   obstacles: tuple[Obstacle, ...]
   records: tuple[Record, ...]
   reason: str = ""
@@ -92,7 +92,7 @@ class _Plan:
   explanation: Explanation
 
 
-def explain(module: Module, *args: Any, **options: Any) -> Explanation:
+def explain(module: Module, *args: Any, **options: Unpack[LiftOptions]) -> Explanation:
   """Returns how `call` would run the module for such arguments, with each op that would not lift and the reason.
 
   Args:
@@ -118,7 +118,7 @@ def explain(module: Module, *args: Any, **options: Any) -> Explanation:
   return dataclasses.replace(found, refusals=(*refused, *preflight.missing_targets(found.records)))
 
 
-def call(module: Module, *args: Any, **options: Any) -> tuple[jax.Array, ...]:
+def call(module: Module, *args: Any, **options: Unpack[LiftOptions]) -> tuple[jax.Array, ...]:
   """Runs a module on arrays: lifted if possible, else with single ops embedded, else embedded as a whole.
 
   `explain(module)` tells which of these it is. A second call with arguments of the same types reuses what the first one
@@ -141,7 +141,7 @@ _OPTIONS_OF_EMBED = ("gradient", "check_platform", "x64", "allow_custom_calls", 
 _MAX_PLANS = 16
 
 
-def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
+def _plan(module: Module, args: Sequence[Any], options: LiftOptions) -> _Plan:
   """Returns the plan for such options and arguments, cached on the module."""
   key = _key(args, options)
   plan = module.plans.get(key)
@@ -153,7 +153,7 @@ def _plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan
   return plan
 
 
-def _key(args: Sequence[Any], options: dict[str, Any]) -> Any:
+def _key(args: Sequence[Any], options: LiftOptions) -> Any:
   custom_calls = options.get("custom_calls") or {}
   allowed = checked_names(options.get("allow_custom_calls", ()))
   kept = {**options, "custom_calls": frozenset(custom_calls.items()), "allow_custom_calls": allowed}
@@ -161,7 +161,7 @@ def _key(args: Sequence[Any], options: dict[str, Any]) -> Any:
   return types, frozenset(kept.items()), jax.config.jax_enable_x64
 
 
-def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _Plan:
+def _new_plan(module: Module, args: Sequence[Any], options: LiftOptions) -> _Plan:
   specs = [_spec(i, arg) for i, arg in enumerate(args)] if args else _static_specs(module)
   allowed = checked_names(options.get("allow_custom_calls", ()))
   own = Options(allow_custom_calls=allowed, limits=checked_limits(options.get("limits")))
@@ -170,12 +170,13 @@ def _new_plan(module: Module, args: Sequence[Any], options: dict[str, Any]) -> _
   # While 64-bit types are off, eval_shape would pass 32-bit arguments to a module that enables 64-bit types itself.
   is_wide = jax.config.jax_enable_x64 or options.get("x64") == "enable"
   try:
-    lifted = lift(module, **{**options, "on_unsupported": fallback})
+    with_fallback: LiftOptions = {**options, "on_unsupported": fallback}
+    lifted = lift(module, **with_fallback)
     with jax.enable_x64(is_wide):
       jax.eval_shape(lifted, *map(_canonical, specs))
   except errors.UnsupportedModuleError as error:
     _refuse_to_leave_out(options, error)
-    supported = {name: options[name] for name in _OPTIONS_OF_EMBED if name in options}
+    supported: dict[str, Any] = {name: value for name, value in options.items() if name in _OPTIONS_OF_EMBED}
     found = Explanation(
       "embed", tuple(fallback.obstacles.values()), () if lifted is None else lifted.records, str(error)
     )
@@ -197,7 +198,7 @@ class _Refusing:
     raise copy.copy(self._error)  # without the traceback of an earlier call
 
 
-def _refuse_to_leave_out(options: dict[str, Any], error: errors.UnsupportedModuleError) -> None:
+def _refuse_to_leave_out(options: Mapping[str, object], error: errors.UnsupportedModuleError) -> None:
   given = [name for name in _OPTIONS_OF_LIFT if options.get(name) is not None]
   if given:
     raise errors.UnsupportedModuleError(

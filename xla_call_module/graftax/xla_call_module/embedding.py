@@ -24,7 +24,14 @@ from graftax.xla_call_module import (
   preflight,
 )
 from graftax.xla_call_module.budget import Limits
-from graftax.xla_call_module.context import Options, check_choices, checked_limits, checked_names
+from graftax.xla_call_module.context import (
+  GradientOption,
+  Options,
+  X64Option,
+  check_choices,
+  checked_limits,
+  checked_names,
+)
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.survey import survey
 
@@ -150,9 +157,9 @@ mlir.register_lowering(_embed_p, _lower)
 def embed(
   module: Module,
   *,
-  gradient: str = "auto",
+  gradient: GradientOption = "auto",
   check_platform: bool = True,
-  x64: str = "error",
+  x64: X64Option = "error",
   allow_custom_calls: Collection[str] = (),
   limits: Limits | None = None,
 ) -> "Embedded":

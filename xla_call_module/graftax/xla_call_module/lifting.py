@@ -10,7 +10,17 @@ from jax import lax
 from graftax.xla_call_module import arguments, costs, errors, evaluate, gradients, platforms, values, without_x64
 from graftax.xla_call_module import lowerings as lowerings  # registers the built-in lowerings
 from graftax.xla_call_module.budget import Limits
-from graftax.xla_call_module.context import Context, Options, Record, check_choices, checked_limits, checked_names
+from graftax.xla_call_module.context import (
+  Context,
+  GradientOption,
+  LoopsOption,
+  Options,
+  Record,
+  X64Option,
+  check_choices,
+  checked_limits,
+  checked_names,
+)
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import old_lapack, templates
 from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
@@ -123,12 +133,12 @@ def lift(
   module: Module,
   *,
   mesh: jax.sharding.Mesh | None = None,
-  gradient: str = "auto",
-  x64: str = "error",
+  gradient: GradientOption = "auto",
+  x64: X64Option = "error",
   check_platform: bool = True,
   check_shapes: bool | None = None,
   platform: str | None = None,
-  loops: str = "scan",
+  loops: LoopsOption = "scan",
   call_tf_function: Callable[..., Sequence[Any]] | None = None,
   custom_calls: Mapping[str, Callable[..., Any]] | None = None,
   allow_custom_calls: Collection[str] = (),

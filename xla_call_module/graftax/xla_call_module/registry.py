@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
   "Rule",
@@ -15,6 +15,8 @@ __all__ = [
   "register_custom_call",
 ]
 
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # HLO's importer repeats the type of an op in this attribute.
 _IGNORED_EVERYWHERE = frozenset({"xla_shape"})
@@ -74,7 +76,7 @@ class Table(dict[str, Rule]):
     takes_environment: bool = False,
     attributes: Iterable[str] | None = None,
     override: bool = False,
-  ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+  ) -> Callable[[F], F]:
     """Returns a decorator that registers a rule for each name; replacing a rule requires `override=True`.
 
     Raises:
@@ -85,7 +87,7 @@ class Table(dict[str, Rule]):
       raise TypeError(f"got names {names!r}; expected strings, as in @register('stablehlo.add').")
     known = None if attributes is None else frozenset(attributes)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
       for name in names:
         if name in self and not override:
           raise ValueError(f"a lowering for {name!r} is registered already; pass override=True to replace it.")
@@ -107,7 +109,7 @@ def register(
   attributes: Iterable[str] | None = (),
   ignores: Iterable[str] = (),
   override: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[[F], F]:
   """Returns a decorator that registers the lowering of ops such as `"stablehlo.add"`; see `Rule` for its signature.
 
   Args:
@@ -143,7 +145,7 @@ def register(
 
 def register_custom_call(
   *targets: str, takes_known: bool = False, attributes: Iterable[str] | None = None, override: bool = False
-) -> Callable[..., Any]:
+) -> Callable[[F], F]:
   """Returns a decorator that registers the lowering of a `stablehlo.custom_call` by its target; see `register`.
 
   Args:
@@ -157,6 +159,6 @@ def register_custom_call(
   return custom_calls.add(targets, takes_known=takes_known, attributes=known, override=override)
 
 
-def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[..., Any]:
+def register_composite(*names: str, takes_known: bool = False, override: bool = False) -> Callable[[F], F]:
   """Returns a decorator that registers the lowering of a `stablehlo.composite` by its name; see `register`."""
   return composites.add(names, takes_known=takes_known, override=override)

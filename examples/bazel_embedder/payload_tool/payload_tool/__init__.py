@@ -1,0 +1,1 @@
+"""Gradients of single examples of functions that arrived as files of `jax.export`."""
