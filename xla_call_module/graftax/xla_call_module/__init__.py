@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     X64Error,
   )
   from graftax.xla_call_module.gradient_check import GradientDifference, check_gradients
-  from graftax.xla_call_module.ir import Op, TensorType
+  from graftax.xla_call_module.ir import Attributes, Op, TensorType
   from graftax.xla_call_module.jax_primitives import with_jax_primitives
   from graftax.xla_call_module.lifting import Lifted, lift
   from graftax.xla_call_module.module import ArgumentSpec, Module
@@ -47,6 +47,7 @@ __version__ = "0.1.0"
 __all__ = [
   "ArgumentError",
   "ArgumentSpec",
+  "Attributes",
   "CustomCall",
   "CustomCallError",
   "DecodeError",

@@ -152,12 +152,12 @@ def iota_offset(context: Context, number: int) -> tuple[int, int] | None:
 
 def _counts(context: Context, op: ir.Op) -> tuple[int, int] | None:
   if op.name in ("stablehlo.iota", "stablehlo.dynamic_iota"):
-    return op.attrs["iota_dimension"], 0
+    return op.attrs.integer("iota_dimension"), 0
   if op.name in BROADCASTS:
     inner = iota_offset(context, op.operands[0])
     if inner is None:
       return None
-    axis, source = op.attrs["broadcast_dimensions"][inner[0]], definitions(context)[op.operands[0]]
+    axis, source = op.attrs.integers("broadcast_dimensions")[inner[0]], definitions(context)[op.operands[0]]
     # If the size of the source is 1, its single entry is repeated along the axis.
     return (axis, inner[1]) if source.type.shape[inner[0]] == op.type.shape[axis] else None
   if op.name == "stablehlo.add":
@@ -173,8 +173,8 @@ def splat_value(context: Context, number: int) -> int | None:
   op = _unbroadcast(context, number)
   if op is None or op.name != "stablehlo.constant" or op.type.dtype.kind not in "iu":
     return None
-  value = op.attrs["value"]
-  if value.size and (not any(value.strides) or value.size == 1):
+  value = op.attrs.maybe_array("value")
+  if value is not None and value.size and (not any(value.strides) or value.size == 1):
     return int(value[(0,) * value.ndim])
   return None
 
@@ -221,7 +221,7 @@ def _collect_wanted(context: Context, region: ir.Region, wanted: set[int]) -> No
 
 def _demanded(context: Context, op: ir.Op) -> Any:
   if op.name == "func.call":
-    callee = context.ir.functions[op.attrs["callee"]]
+    callee = context.ir.functions[op.attrs.text("callee")]
     return (op.operands[index] for index in static_parameters(context, callee))
   positions = _STATIC_OPERANDS.get(op.name, ())
   return op.operands if positions is None else (op.operands[i] for i in positions if i < len(op.operands))

@@ -88,8 +88,8 @@ _STRUCT = re.compile(r"^#([a-z]+)\.([a-z_]+)<(.*)>$", re.S)
 _COMPLEX_NUMBER = re.compile(r"^#complex\.number<:f(32|64) ([^,]+), ([^,>]+)>")
 
 
-def parse_attribute(text: str) -> Any:
-  """Parses the text of an attribute: an enum becomes a str, a struct becomes a dict; other text is returned as is."""
+def parse_attribute(text: str) -> ir.Attribute:
+  """Parses the text of an attribute: an enum becomes a str, a struct `Attributes`; other text is returned as is."""
   if match := _ENUM.match(text):
     return match[1]
   if match := _COMPLEX_NUMBER.match(text):
@@ -102,7 +102,8 @@ def parse_attribute(text: str) -> Any:
     return text
   if kind == "conv":
     return _conv_dimensions(body)
-  return {key.strip(): _field(value.strip()) for key, value in (part.split("=", 1) for part in _split(body))}
+  parts = (part.split("=", 1) for part in _split(body))
+  return ir.Attributes({key.strip(): _field(value.strip()) for key, value in parts})
 
 
 def _real(text: str, num_bits: int) -> float:
@@ -112,7 +113,7 @@ def _real(text: str, num_bits: int) -> float:
   return float(np.asarray(int(text, 16), f"uint{num_bits}").view(f"float{num_bits}"))
 
 
-def _field(text: str) -> Any:
+def _field(text: str) -> ir.Attribute:
   if text.startswith("["):
     return tuple(_field(part) for part in _split(text[1:-1]))
   if re.fullmatch(r"-?\d+", text):
@@ -125,11 +126,11 @@ def _field(text: str) -> Any:
   return parse_attribute(text)
 
 
-def _conv_dimensions(body: str) -> dict[str, tuple[int, ...]]:
+def _conv_dimensions(body: str) -> ir.Attributes:
   """Parses `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]` into JAX's order: batch, feature, then the spatial axes."""
   lhs, rest = body.split("]x[")
   rhs, out = rest.split("]->[")
-  specs = {}
+  specs = ir.Attributes()
   for name, spec, leading in (("lhs", lhs, "bf"), ("rhs", rhs, "oi"), ("out", out, "bf")):
     labels = [label.strip() for label in spec.strip("[] ").split(",")]
     spatial = [str(axis) for axis in range(len(labels) - 2)]

@@ -139,7 +139,7 @@ def _wrong_results(op: ir.Op, results: Sequence[Any]) -> errors.ArgumentError:
     f"{value.dtype}[{', '.join(map(str, value.shape))}]" if hasattr(value, "dtype") else type(value).__name__
     for value in results
   )
-  target = op.attrs.get("call_target_name")
+  target = op.attrs.text("call_target_name", "")
   return errors.ArgumentError(
     f"the lowering of {op.place}{f' ({target})' if target else ''} returned ({made}); the module declares "
     f"({', '.join(map(str, op.types))})."

@@ -117,7 +117,7 @@ def _sign(op: ir.Op, x: np.ndarray) -> np.ndarray:
 
 
 def _compare(op: ir.Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  return _COMPARE[op.attrs["comparison_direction"]](x, y)
+  return _COMPARE[op.attrs.text("comparison_direction")](x, y)
 
 
 def _is_equal(x: Any, y: Any) -> bool:
@@ -153,7 +153,7 @@ def _broadcast_in_dim(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
   result = op.type
   if not result.is_static or int(np.prod(result.static_shape, dtype=np.int64)) > MAX_FOLDED_SIZE:
     return None
-  axes = op.attrs["broadcast_dimensions"]
+  axes = op.attrs.integers("broadcast_dimensions")
   shape = [1] * result.rank
   for axis, dim in zip(axes, x.shape, strict=True):
     shape[axis] = dim
@@ -166,7 +166,7 @@ def _reshape(op: ir.Op, x: np.ndarray) -> np.ndarray | None:
 
 
 def _slice(op: ir.Op, x: np.ndarray) -> np.ndarray:
-  bounds = zip(op.attrs["start_indices"], op.attrs["limit_indices"], op.attrs["strides"], strict=True)
+  bounds = zip(*map(op.attrs.integers, ("start_indices", "limit_indices", "strides")), strict=True)
   return x[tuple(slice(*bound) for bound in bounds)]
 
 
@@ -223,7 +223,7 @@ _RULES: dict[str, Callable[..., Any]] = {
   "stablehlo.broadcast_in_dim": _broadcast_in_dim,
   "stablehlo.reshape": _reshape,
   "stablehlo.slice": _slice,
-  "stablehlo.concatenate": lambda op, *xs: np.concatenate(xs, op.attrs["dimension"]),
-  "stablehlo.transpose": lambda op, x: np.transpose(x, op.attrs["permutation"]),
-  "stablehlo.reverse": lambda op, x: np.flip(x, op.attrs["dimensions"]),
+  "stablehlo.concatenate": lambda op, *xs: np.concatenate(xs, op.attrs.integer("dimension")),
+  "stablehlo.transpose": lambda op, x: np.transpose(x, op.attrs.integers("permutation")),
+  "stablehlo.reverse": lambda op, x: np.flip(x, op.attrs.integers("dimensions")),
 }

@@ -1,12 +1,14 @@
 """StableHLO as frozen Python data without references to MLIR objects, so that threads can share it."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 __all__ = [
+  "Attribute",
+  "Attributes",
   "Function",
   "ModuleIR",
   "Op",
@@ -101,18 +103,119 @@ class Symbol(str):
   __slots__ = ()
 
 
+_T = TypeVar("_T")
+
+
+class Attributes(dict[str, "Attribute"]):
+  """Attributes by name: of an op, of a function or of a module, or the fields of a struct such as `#stablehlo.gather`.
+
+  Each method returns an attribute of one kind. It raises TypeError if the attribute is of another kind, and KeyError if
+  there is none and no default; lifting reports both with the op.
+
+  Example:
+    >>> Attributes(dimension=1, sizes=(2, 3)).integers("sizes")
+    (2, 3)
+  """
+
+  __slots__ = ()
+
+  def boolean(self, name: str, default: bool | None = None) -> bool:
+    return self._one(name, bool, default)
+
+  def integer(self, name: str, default: int | None = None) -> int:
+    return self._one(name, int, default)
+
+  def real(self, name: str) -> float:
+    return self._one(name, float, None)
+
+  def text(self, name: str, default: str | None = None) -> str:
+    return self._one(name, str, default)
+
+  def fields(self, name: str, default: "Attributes | None" = None) -> "Attributes":
+    """Returns a struct or a dictionary."""
+    return self._one(name, Attributes, default)
+
+  def all_fields(self, name: str, num_missing: int = 0) -> tuple["Attributes", ...]:
+    """Returns a list of structs or dictionaries; if there is none, empty ones of the given number."""
+    return self._several(name, Attributes, ()) or (Attributes(),) * num_missing
+
+  def function(self, name: str) -> Callable[..., Any]:
+    value = self[name]
+    if not callable(value):
+      raise self._other_kind(name, "a function")
+    return value
+
+  def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    return self._several(name, str, default)
+
+  def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Returns a list of integers or of booleans, or the elements of an array of them."""
+    value = self[name] if default is None else self.get(name, default)
+    if isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or not value.size):
+      return tuple(map(int, value.reshape(-1)))
+    return self._several(name, int, default)
+
+  def maybe_array(self, name: str) -> np.ndarray | None:
+    """Returns an array; None for the constant of a type without a counterpart in NumPy."""
+    value = self[name]
+    if value is not None and not isinstance(value, np.ndarray):
+      raise self._other_kind(name, "an array")
+    return value
+
+  def pairs(self, name: str, num_pairs: int) -> tuple[tuple[int, int], ...]:
+    """Returns an array of two columns as pairs; as many pairs of zeros if there is none."""
+    value = self.get(name)
+    if value is None:
+      return ((0, 0),) * num_pairs
+    if not isinstance(value, np.ndarray) or value.shape[1:] != (2,):
+      raise self._other_kind(name, "pairs of integers")
+    return tuple((int(low), int(high)) for low, high in value)
+
+  def _one(self, name: str, kind: type[_T], default: _T | None) -> _T:
+    value = self[name] if default is None else self.get(name, default)
+    if not isinstance(value, kind):
+      raise self._other_kind(name, kind.__name__)
+    return value
+
+  def _several(self, name: str, kind: type[_T], default: tuple[_T, ...] | None) -> tuple[_T, ...]:
+    values = self[name] if default is None else self.get(name, default)
+    found = tuple([value for value in values if isinstance(value, kind)]) if isinstance(values, tuple) else ()
+    if not isinstance(values, tuple) or len(found) != len(values):
+      raise self._other_kind(name, f"a list of {kind.__name__}")
+    return found
+
+  def _other_kind(self, name: str, wanted: str) -> TypeError:
+    return TypeError(f"attribute {name!r} is {str(self[name])[:100]!r}; expected {wanted}.")
+
+
+# Dense elements are numpy arrays, structs and dictionaries are `Attributes`. The constant of a type without a
+# counterpart in NumPy is None. Functions are only in ops that recognition of patterns makes.
+Attribute: TypeAlias = (
+  None
+  | bool
+  | int
+  | float
+  | complex
+  | str
+  | bytes
+  | np.ndarray
+  | np.dtype
+  | Type
+  | Callable[..., Any]
+  | tuple["Attribute", ...]
+  | Attributes
+)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Op:
-  """One operation. Values are numbered, and each number is unique in its module.
-
-  `attrs` holds decoded Python values: numbers, strings, tuples, dicts, `Symbol`s, and numpy arrays for dense elements.
-  """
+  """One operation. Values are numbered, and each number is unique in its module."""
 
   name: str
   operands: tuple[int, ...]
   results: tuple[int, ...]
   types: _Types
-  attrs: Mapping[str, Any]
+  attrs: Attributes
   regions: tuple["Region", ...]
   location: str
 
@@ -143,9 +246,9 @@ class Function:
 
   name: str
   body: Region
-  attrs: tuple[Mapping[str, Any], ...]
+  attrs: tuple[Attributes, ...]
   result_types: _Types
-  result_attrs: tuple[Mapping[str, Any], ...]
+  result_attrs: tuple[Attributes, ...]
   is_public: bool
 
   @property
@@ -159,8 +262,8 @@ class ModuleIR:
 
   name: str
   functions: Mapping[str, Function]
-  attrs: Mapping[str, Any]
-  meshes: Mapping[str, Any]
+  attrs: Attributes
+  meshes: Mapping[str, Attribute]
 
   @property
   def main(self) -> Function:

@@ -52,7 +52,7 @@ class Rule:
   takes_environment: bool = False
   attributes: frozenset[str] | None = None
 
-  def unknown_attributes(self, attrs: Mapping[str, Any]) -> list[str]:
+  def unknown_attributes(self, attrs: Mapping[str, object]) -> list[str]:
     """Returns the attributes of an op that the lowering does not declare and that may change the op's meaning.
 
     An attribute with a dot in its name belongs to another dialect (`mhlo.sharding`, `jax.result_info`). Any pass may

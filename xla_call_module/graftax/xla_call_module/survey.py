@@ -93,4 +93,4 @@ def survey(module_ir: ir.ModuleIR) -> Survey:
 def _callees(op: ir.Op) -> tuple[str, ...]:
   attribute = CALLS.get(op.name)
   found = None if attribute is None else op.attrs.get(attribute)
-  return (found,) if isinstance(found, str) else tuple(map(str, found or ()))
+  return (found,) if isinstance(found, str) else tuple(map(str, found)) if isinstance(found, tuple) else ()

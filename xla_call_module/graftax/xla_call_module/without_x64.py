@@ -149,15 +149,15 @@ def _structural(op: ir.Op, x: BoundedInt64, *rest: Any) -> BoundedInt64:
 
 def _iota(op: ir.Op) -> BoundedInt64:
   dtype = op.type.dtype
-  size = op.type.shape[op.attrs["iota_dimension"]]
+  size = op.type.static_shape[op.attrs.integer("iota_dimension")]
   checked = _checked(op, None, dtype, 0, max(size - 1, 0))
-  value = lax.broadcasted_iota(np.dtype(f"{dtype.kind}4"), op.type.shape, op.attrs["iota_dimension"])
+  value = lax.broadcasted_iota(np.dtype(f"{dtype.kind}4"), op.type.shape, op.attrs.integer("iota_dimension"))
   return dataclasses.replace(checked, value=value)
 
 
 def _dynamic_iota(op: ir.Op, shape: Any) -> BoundedInt64:
   dims = values.as_dims(shape.value if isinstance(shape, BoundedInt64) else shape)
-  if dims is None or not isinstance(dims[op.attrs["iota_dimension"]], int):
+  if dims is None or not isinstance(dims[op.attrs.integer("iota_dimension")], int):
     raise _error(op)
   return _iota(dataclasses.replace(op, types=(ir.TensorType(dims, op.type.dtype),)))
 
@@ -235,7 +235,7 @@ def _select(op: ir.Op, condition: Any, x: BoundedInt64, y: BoundedInt64) -> Boun
 
 
 def _concatenate(op: ir.Op, *xs: BoundedInt64) -> BoundedInt64:
-  value = lax.concatenate([_operand(x) for x in xs], op.attrs["dimension"])
+  value = lax.concatenate([_operand(x) for x in xs], op.attrs.integer("dimension"))
   return BoundedInt64(value, xs[0].dtype, min(x.low for x in xs), max(x.high for x in xs))
 
 

@@ -207,7 +207,7 @@ def _check_convention(op: ir.Op) -> None:
     return
   if version != 1 or not isinstance(own, dict):
     where = "no mhlo.backend_config" if own is None else f"mhlo.backend_config = {own!r}"
-    raise Mismatch(f"it has api_version {version} and {where}; expected version 4, or 1 with a mhlo.backend_config")
+    raise Mismatch(f"it has api_version {version!r} and {where}; expected version 4, or 1 with a mhlo.backend_config")
 
 
 def _check_one(op: ir.Op, call: Call, contract: Contract, is_called: bool) -> None:
@@ -221,13 +221,13 @@ def _check_one(op: ir.Op, call: Call, contract: Contract, is_called: bool) -> No
   contract.check(call)
 
 
-def _settings(op: ir.Op) -> Mapping[str, Any]:
+def _settings(op: ir.Op) -> ir.Attributes:
   """Returns the settings of a call, which are in one of two attributes."""
   own, other = op.attrs.get("mhlo.backend_config"), op.attrs.get("backend_config")
   if own and other:
     raise Mismatch("it has two backend_configs")
-  config = own or other or {}
-  if not isinstance(config, dict):
+  config: ir.Attribute = own or other or ir.Attributes()
+  if not isinstance(config, ir.Attributes):
     raise Mismatch(f"its backend_config is {config!r}; expected a dictionary")
   return config
 
@@ -235,8 +235,8 @@ def _settings(op: ir.Op) -> Mapping[str, Any]:
 def _aliases(op: ir.Op) -> tuple[tuple[int, int], ...]:
   """Returns the pairs of a result and an operand that share memory."""
   found = []
-  for entry in op.attrs.get("output_operand_aliases") or ():
-    result, operand = entry.get("output_tuple_indices", ()), entry.get("operand_index")
+  for entry in op.attrs.all_fields("output_operand_aliases"):
+    result, operand = entry.integers("output_tuple_indices", ()), entry.get("operand_index")
     if entry.get("operand_tuple_indices") or len(result) > 1 or not isinstance(operand, int):
       raise Mismatch(f"its output_operand_alias {entry!r} is of tuples")
     found.append((result[0] if result else 0, operand))

@@ -38,8 +38,8 @@ def _batch_norm_inference(context: Context, op: ir.Op, x: Array, *vectors: Array
 
 
 def _normalized(op: ir.Op, x: Array, *vectors: Array) -> Array:
-  scale, offset, mean, variance = (_along(op.attrs["feature_index"], x, vector) for vector in vectors)
-  epsilon = np.asarray(op.attrs["epsilon"], x.dtype)
+  scale, offset, mean, variance = (_along(op.attrs.integer("feature_index"), x, vector) for vector in vectors)
+  epsilon = np.asarray(op.attrs.real("epsilon"), x.dtype)
   return (x - mean) / lax.sqrt(variance + epsilon) * scale + offset
 
 
@@ -52,7 +52,7 @@ def _moments(x: Array, feature: int) -> tuple[Array, Array]:
 @register("stablehlo.batch_norm_training", attributes=("epsilon", "feature_index"))
 @_in_32_bits
 def _batch_norm_training(context: Context, op: ir.Op, x: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
-  mean, variance = _moments(x, op.attrs["feature_index"])
+  mean, variance = _moments(x, op.attrs.integer("feature_index"))
   return _normalized(op, x, scale, offset, mean, variance), mean, variance
 
 
@@ -61,11 +61,11 @@ def _batch_norm_training(context: Context, op: ir.Op, x: Array, scale: Array, of
 def _batch_norm_grad(
   context: Context, op: ir.Op, x: Array, scale: Array, mean: Array, variance: Array, ct: Array
 ) -> tuple[Array, ...]:
-  feature = op.attrs["feature_index"]
+  feature = op.attrs.integer("feature_index")
   axes = tuple(axis for axis in range(x.ndim) if axis != feature)
   count = np.asarray(x.size / x.shape[feature], x.dtype)
   centered = x - _along(feature, x, mean)
-  deviation = lax.sqrt(variance + np.asarray(op.attrs["epsilon"], x.dtype))
+  deviation = lax.sqrt(variance + np.asarray(op.attrs.real("epsilon"), x.dtype))
   ct_offset = jnp.sum(ct, axes)
   ct_scale = jnp.sum(ct * centered / _along(feature, x, deviation), axes)
   per_feature = count * ct - _along(feature, x, ct_offset)

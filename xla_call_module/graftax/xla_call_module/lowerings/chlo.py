@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from graftax.xla_call_module import ir
@@ -29,9 +28,9 @@ def _mulhi(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
 )
 def _scan(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   """Scans `body(*slices, *carries) -> (*outputs, *carries)` along one axis."""
-  num_inputs = op.attrs["operandSegmentSizes"][0]
-  num_outputs = op.attrs["resultSegmentSizes"][0]
-  axis, region = op.attrs["dimension"], op.regions[0]
+  num_inputs = op.attrs.integers("operandSegmentSizes")[0]
+  num_outputs = op.attrs.integers("resultSegmentSizes")[0]
+  axis, region = op.attrs.integer("dimension"), op.regions[0]
   inputs = tuple(jnp.moveaxis(jnp.asarray(materialize(x)), axis, 0) for x in operands[:num_inputs])
   inits = tuple(jnp.asarray(materialize(x)) for x in operands[num_inputs:])
 
@@ -39,8 +38,8 @@ def _scan(context: Context, op: ir.Op, *operands: Any, environment: dict[int, An
     results = [jnp.asarray(materialize(v)) for v in run_region(context, region, environment, (*slices, *carries))]
     return tuple(results[num_outputs:]), tuple(results[:num_outputs])
 
-  length = op.attrs.get("scan_dim_size") if not inputs else None
-  carries, outputs = lax.scan(step, inits, inputs, length=length, reverse=bool(op.attrs.get("is_reverse", False)))
+  length = op.attrs.integer("scan_dim_size") if not inputs else None
+  carries, outputs = lax.scan(step, inits, inputs, length=length, reverse=op.attrs.boolean("is_reverse", False))
   return (*(jnp.moveaxis(x, 0, axis) for x in outputs), *carries)
 
 
@@ -54,9 +53,11 @@ _RAGGED_FIELDS = (
 def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -> Array:
   """Lowers both the op, whose dimension numbers are a struct, and the composite, where they are a list of arrays."""
   numbers = op.attrs["ragged_dot_dimension_numbers"]
-  if not isinstance(numbers, dict):
-    numbers = dict(zip(_RAGGED_FIELDS, numbers, strict=True))
-  fields = {name: tuple(int(axis) for axis in np.asarray(numbers.get(name, ())).reshape(-1)) for name in _RAGGED_FIELDS}
+  if isinstance(numbers, tuple):
+    numbers = ir.Attributes(zip(_RAGGED_FIELDS, numbers, strict=True))
+  if not isinstance(numbers, ir.Attributes):
+    raise context.unsupported(op, f"its dimension numbers are {numbers!r}.")
+  fields = {name: numbers.integers(name, ()) for name in _RAGGED_FIELDS}
   contracting = (fields["lhs_contracting_dimensions"], fields["rhs_contracting_dimensions"])
   batching = (fields["lhs_batching_dimensions"], fields["rhs_batching_dimensions"])
   dimension_numbers = lax.RaggedDotDimensionNumbers(
@@ -70,4 +71,4 @@ def _ragged_dot(context: Context, op: ir.Op, x: Array, y: Array, sizes: Array) -
 # lax.top_k is always stable.
 @register("chlo.top_k", attributes=("k",), ignores=("is_stable",))
 def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
-  return lax.top_k(x, op.attrs["k"])
+  return lax.top_k(x, op.attrs.integer("k"))

@@ -25,7 +25,8 @@ _NAMES = {f"chlo.broadcast_{name}": f"stablehlo.{name}" for name in _STABLEHLO} 
 
 @register(*_NAMES, attributes=("broadcast_dimensions", "compare_type", "comparison_direction"))
 def _binary(context: Context, op: ir.Op, x: Array, y: Array) -> Any:
-  operands = _broadcast(op.attrs.get("broadcast_dimensions"), x, y)
+  dims = op.attrs.integers("broadcast_dimensions") if "broadcast_dimensions" in op.attrs else None
+  operands = _broadcast(dims, x, y)
   plain = dataclasses.replace(op, name=_NAMES[op.name])
   return registry.ops[plain.name].function(context, plain, *operands)
 

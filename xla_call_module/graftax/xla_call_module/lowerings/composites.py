@@ -19,10 +19,10 @@ __all__: list[str] = []
   ignores=("version",),
 )
 def _composite(context: Context, op: ir.Op, *operands: Any) -> Any:
-  name = op.attrs["name"]
-  attributes = op.attrs.get("composite_attributes", {})
+  name = op.attrs.text("name")
+  attributes = op.attrs.fields("composite_attributes", ir.Attributes())
   rule = registry.composites.get(name) or (registry.ops.get(name) if name.startswith("chlo.") else None)
   if rule is not None:
     named = dataclasses.replace(op, name=name, attrs=attributes)
     return rule.function(context, named, *(operands if rule.takes_known else map(materialize, operands)))
-  return call_function(context, op.attrs["decomposition"], operands)
+  return call_function(context, op.attrs.text("decomposition"), operands)

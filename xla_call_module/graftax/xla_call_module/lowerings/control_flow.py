@@ -28,7 +28,7 @@ __all__: list[str] = []
   ignores=("arg_attrs", "no_inline", "res_attrs"),
 )
 def _call(context: Context, op: ir.Op, *operands: Any) -> Any:
-  return call_function(context, op.attrs["callee"], operands)
+  return call_function(context, op.attrs.text("callee"), operands)
 
 
 @register("stablehlo.if", takes_known=True)

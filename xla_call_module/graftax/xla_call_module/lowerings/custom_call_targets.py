@@ -8,7 +8,7 @@ from jax.extend.random import threefry2x32_p
 
 from graftax.xla_call_module import analysis, errors, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.lowerings.custom_calls import backend_config
+from graftax.xla_call_module.lowerings.custom_calls import settings
 from graftax.xla_call_module.registry import register_custom_call
 from graftax.xla_call_module.values import TOKEN, materialize
 
@@ -18,12 +18,11 @@ __all__: list[str] = []
 @register_custom_call("tf.call_tf_function", takes_known=True)
 def _call_tf_function(context: Context, op: ir.Op, *operands: Any) -> Any:
   """Calls a TF function of the graph around the XlaCallModule node with the callback that the caller supplied."""
-  config = backend_config(op)
-  config = config.get("tf.backend_config", config) if isinstance(config, dict) else {}
-  config = op.attrs.get("tf.backend_config", config)
+  config = settings(op)
+  config = op.attrs.fields("tf.backend_config", config.fields("tf.backend_config", config))
   index = config.get("called_index")
   functions = context.options.function_list
-  if index is None or not 0 <= index < len(functions):
+  if not isinstance(index, int) or not 0 <= index < len(functions):
     raise context.unsupported(
       op, f"called_index={index!r} is not an index of the function_list, which has {len(functions)} entries."
     )
@@ -47,7 +46,7 @@ def _global_constant(context: Context, op: ir.Op, *operands: Any) -> Any:
 
 @register_custom_call("LayoutConstraint", "annotate_device_placement", "mhlo.layout_constraint", takes_known=True)
 def _annotation(context: Context, op: ir.Op, *operands: Any) -> Any:
-  context.record("annotation", op, f"dropped {op.attrs['call_target_name']}")
+  context.record("annotation", op, f"dropped {op.attrs.text('call_target_name')}")
   return operands
 
 
@@ -65,20 +64,20 @@ def _threefry(context: Context, op: ir.Op, *operands: Array) -> Any:
 @register_custom_call("ApproxTopK", "stablehlo.dynamic_approx_top_k", takes_known=True)
 def _approx_top_k(context: Context, op: ir.Op, *operands: Any) -> Any:
   """Lowers to `lax.approx_max_k` or `approx_min_k`, depending on the comparator."""
-  config = backend_config(op)
-  callee = op.attrs["called_computations"][0]
+  config = settings(op)
+  callee = op.attrs.texts("called_computations")[0]
   direction = _compares(context.ir.functions[callee].body)
   if direction not in ("GT", "LT"):
     raise context.unsupported(op, f"its comparator {callee!r} is neither greater-than nor less-than.")
   function = lax.approx_max_k if direction == "GT" else lax.approx_min_k
-  axis = config["reduction_dim"]
-  size = int(config.get("top_k", op.types[0].shape[axis]))
+  axis = config.integer("reduction_dim")
+  size = config.integer("top_k", op.types[0].static_shape[axis])
   values, order = function(
     materialize(operands[0]),
     size,
     reduction_dimension=axis,
-    recall_target=config["recall_target"],
-    reduction_input_size_override=config.get("reduction_input_size_override", -1),
+    recall_target=config.real("recall_target"),
+    reduction_input_size_override=config.integer("reduction_input_size_override", -1),
     aggregate_to_topk=bool(config.get("aggregate_to_topk", True)),
   )
   if analysis.iota_offset(context, op.operands[1]) == (axis % values.ndim, 0):
@@ -94,13 +93,13 @@ def _compares(comparator: ir.Region) -> str | None:
     return None
   (op,) = comparator.ops
   is_in_order = op.operands == comparator.args[:2] and comparator.returns == op.results
-  return op.attrs["comparison_direction"] if is_in_order else None
+  return op.attrs.text("comparison_direction") if is_in_order else None
 
 
 @register_custom_call("TopK", "mhlo.topk")
 def _top_k(context: Context, op: ir.Op, x: Array) -> Any:
-  config = op.attrs.get("mhlo.attributes", backend_config(op))
-  if isinstance(config, dict) and not config.get("largest", True):
+  config = op.attrs.fields("mhlo.attributes", settings(op))
+  if not config.get("largest", True):
     raise context.unsupported(
       op, "it selects the smallest elements, which JAX does not support; negate the operand instead."
     )

@@ -13,21 +13,27 @@ from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.registry import custom_calls, register
 from graftax.xla_call_module.values import TOKEN, materialize
 
-__all__ = ["backend_config", "ffi_call"]
+__all__ = ["backend_config", "ffi_call", "settings"]
 
 
-def backend_config(op: ir.Op) -> Any:
-  """Returns the settings of a custom call: a dict for typed FFI calls, text for older ones."""
+def settings(op: ir.Op) -> ir.Attributes:
+  """Returns the settings of a custom call by name; none if they are a text, as those of older calls."""
+  found = backend_config(op)
+  return found if isinstance(found, ir.Attributes) else ir.Attributes()
+
+
+def backend_config(op: ir.Op) -> ir.Attribute:
+  """Returns the settings of a custom call: `Attributes` for typed FFI calls, text for older ones."""
   for name in ("mhlo.backend_config", "backend_config"):
     if name in op.attrs:
       return op.attrs[name]
-  return {}
+  return ir.Attributes()
 
 
 # Attributes are not checked here, because they may belong to the target, such as `error_message` of shape assertions.
 @register("stablehlo.custom_call", takes_known=True, attributes=None)
 def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
-  target = op.attrs["call_target_name"]
+  target = op.attrs.text("call_target_name")
   own = context.options.custom_calls.get(target)
   if own is not None:
     return own(op, *operands)
@@ -72,20 +78,20 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   Raises:
     CustomCallError: no rule says what the target accepts and the caller does not allow it, or the call has other types.
   """
-  attrs = op.attrs
+  attrs, target = op.attrs, op.attrs.text("call_target_name")
   arrays = [materialize(x) for x in operands if x is not TOKEN]
   kinds = [kind for kind in op.types if isinstance(kind, ir.TensorType)]
   if any(not isinstance(kind, (ir.TensorType, ir.TokenType)) for kind in op.types):
-    raise context.unsupported(op, f"{attrs['call_target_name']} returns {', '.join(map(str, op.types))}.")
+    raise context.unsupported(op, f"{target} returns {', '.join(map(str, op.types))}.")
   if any(None in kind.shape for kind in kinds):
-    raise context.unsupported(op, f"{attrs['call_target_name']} returns {', '.join(map(str, kinds))}, of open sizes.")
-  if attrs["call_target_name"] not in context.options.allow_custom_calls:
+    raise context.unsupported(op, f"{target} returns {', '.join(map(str, kinds))}, of open sizes.")
+  if target not in context.options.allow_custom_calls:
     contracts.check_called(op, operands)
-    contracts.initialize(contracts.needs([attrs["call_target_name"]]))
-  config, version = backend_config(op), int(attrs.get("api_version", 1))
-  is_typed = isinstance(config, dict)
+    contracts.initialize(contracts.needs([target]))
+  config, version = backend_config(op), attrs.integer("api_version", 1)
+  is_typed = isinstance(config, ir.Attributes)
   call = jax.ffi.ffi_call(
-    attrs["call_target_name"],
+    target,
     [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in kinds],
     has_side_effect=bool(attrs.get("has_side_effect", False)),
     vmap_method="sequential",
@@ -94,26 +100,26 @@ def ffi_call(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
     custom_call_api_version=4 if is_typed else version,
     legacy_backend_config=None if is_typed else _text(config),
   )
-  settings = {name: _ffi_attribute(value) for name, value in config.items()} if is_typed else {}
-  target = attrs["call_target_name"]
   note = f"{target} is called through jax.ffi; it has no derivative"
   context.record("custom call", op, note, (target, 4 if is_typed else version))
-  results = iter(call(*arrays, **settings))
+  results = iter(call(*arrays, **{name: _ffi_attribute(value) for name, value in settings(op).items()}))
   return tuple(next(results) if isinstance(kind, ir.TensorType) else TOKEN for kind in op.types)
 
 
-def _layouts(layouts: Any) -> Any:
+def _layouts(layouts: ir.Attribute) -> list[tuple[int, ...]] | None:
   """Converts StableHLO's minor-to-major layouts to the major-to-minor layouts of `jax.ffi`."""
   if layouts is None:
     return None
+  if not isinstance(layouts, tuple):
+    raise TypeError(f"its layouts are {layouts!r}; expected a list.")
   return [tuple(int(axis) for axis in np.asarray(layout).reshape(-1)[::-1]) for layout in layouts]
 
 
-def _text(value: Any) -> str:
+def _text(value: ir.Attribute) -> str:
   return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _ffi_attribute(value: Any) -> Any:
+def _ffi_attribute(value: ir.Attribute) -> ir.Attribute | np.generic:
   if isinstance(value, (ir.TypedInt, ir.TypedFloat)):
     dtype = element_dtype(value.spelling)
     return value if dtype is None else dtype.type(value)

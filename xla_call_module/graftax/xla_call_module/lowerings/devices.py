@@ -52,7 +52,7 @@ def _over_axes(context: Context, op: ir.Op, mesh: _Mesh, operands: Sequence[Arra
   """Lowers an `all_reduce` to JAX's reduction over the axes of the mesh that its groups are."""
   reduction = _REDUCTIONS.get(_reducer(op)) if op.name == "stablehlo.all_reduce" else None
   axes = _group_axes(op, mesh)
-  if reduction is None or axes is None or not op.attrs.get("use_global_device_ids", False):
+  if reduction is None or axes is None or not op.attrs.boolean("use_global_device_ids", False):
     raise context.unsupported(op, f"in a shard_map over {dict(mesh)} it has no counterpart here.", embeds=False)
   results = [reduction(x, axes) for x in operands]
   return results[0] if len(results) == 1 else tuple(results)

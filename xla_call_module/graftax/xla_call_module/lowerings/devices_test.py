@@ -54,5 +54,5 @@ def test_the_only_device_is_number_0_and_of_several_none_is_known(kind):
   ],
 )
 def test_groups_of_a_collective_are_axes_of_the_mesh(groups, axes):
-  op = ir.Op("stablehlo.all_reduce", (), (), (), {"replica_groups": groups}, (), "")
+  op = ir.Op("stablehlo.all_reduce", (), (), (), ir.Attributes(replica_groups=groups), (), "")
   assert devices._group_axes(op, (("x", 2), ("y", 2))) == axes

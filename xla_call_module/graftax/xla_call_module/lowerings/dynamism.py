@@ -34,7 +34,7 @@ def _dims(context: Context, op: ir.Op, value: Any, what: str) -> tuple[Any, ...]
   ignores=("known_expanding_dimensions", "known_nonexpanding_dimensions"),
 )
 def _dynamic_broadcast_in_dim(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
-  return broadcast_in_dim(materialize(x), _dims(context, op, shape, "shape"), op.attrs["broadcast_dimensions"])
+  return broadcast_in_dim(materialize(x), _dims(context, op, shape, "shape"), op.attrs.integers("broadcast_dimensions"))
 
 
 @register("stablehlo.dynamic_reshape", takes_known=True)
@@ -44,7 +44,7 @@ def _dynamic_reshape(context: Context, op: ir.Op, x: Any, shape: Any) -> Array:
 
 @register("stablehlo.dynamic_iota", takes_known=True, attributes=("iota_dimension",))
 def _dynamic_iota(context: Context, op: ir.Op, shape: Any) -> Array:
-  return lax.broadcasted_iota(op.type.dtype, _dims(context, op, shape, "shape"), op.attrs["iota_dimension"])
+  return lax.broadcasted_iota(op.type.dtype, _dims(context, op, shape, "shape"), op.attrs.integer("iota_dimension"))
 
 
 @register("stablehlo.dynamic_pad", takes_known=True)
@@ -109,7 +109,7 @@ def _dynamic_conv(context: Context, op: ir.Op, x: Any, kernel: Any, padding: Any
 def _dynamic_reduce_window(context: Context, op: ir.Op, *operands: Any) -> Any:
   """Reduces windows. Operands: arrays, initial values, window sizes, strides, base and window dilations, padding."""
   sizes, strides, base, dilation, padding = (_dims(context, op, value, "window") for value in operands[-5:])
-  (callee,) = op.attrs["called_computations"]
+  (callee,) = op.attrs.texts("called_computations")
   region = context.ir.functions[callee].body
   pairs = tuple(zip(padding[::2], padding[1::2], strict=True))
   return reduce_window(context, op, operands[:-5], Window(sizes, strides, base, dilation, pairs), region, {})

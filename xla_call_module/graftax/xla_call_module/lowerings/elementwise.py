@@ -154,7 +154,7 @@ _COMPARE = {"EQ": lax.eq, "NE": lax.ne, "LT": lax.lt, "LE": lax.le, "GT": lax.gt
 
 @register("stablehlo.compare", attributes=("compare_type", "comparison_direction"))
 def _compare(context: Context, op: ir.Op, x: Array, y: Array) -> Array:
-  direction = op.attrs["comparison_direction"]
+  direction = op.attrs.text("comparison_direction")
   if op.attrs.get("compare_type") == "TOTALORDER" and jnp.issubdtype(x.dtype, jnp.floating):
     return _total_order(direction, x, y)
   return _COMPARE[direction](x, y)
@@ -197,7 +197,7 @@ def _bitcast_convert(context: Context, op: ir.Op, x: Array) -> Array:
 
 @register("stablehlo.reduce_precision", attributes=("exponent_bits", "mantissa_bits"))
 def _reduce_precision(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.reduce_precision(x, op.attrs["exponent_bits"], op.attrs["mantissa_bits"])
+  return lax.reduce_precision(x, op.attrs.integer("exponent_bits"), op.attrs.integer("mantissa_bits"))
 
 
 @register("chlo.is_inf")
@@ -218,4 +218,6 @@ def _is_neg_inf(context: Context, op: ir.Op, x: Array) -> Array:
 @register("chlo.constant", "chlo.constant_like", attributes=("value",))
 def _constant_like(context: Context, op: ir.Op, *operands: Array) -> Array:
   value = op.attrs["value"]
+  if not isinstance(value, int | float | complex | np.ndarray):
+    raise context.unsupported(op, f"its value is {value!r}.")
   return lax.full_like(operands[0], value) if operands else jnp.asarray(value)

@@ -11,4 +11,4 @@ __all__: list[str] = []
 
 @register("stablehlo.fft", attributes=("fft_length", "fft_type"))
 def _fft(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.fft(x, lax.FftType[op.attrs["fft_type"]], tuple(op.attrs["fft_length"]))
+  return lax.fft(x, lax.FftType[op.attrs.text("fft_type")], op.attrs.integers("fft_length"))

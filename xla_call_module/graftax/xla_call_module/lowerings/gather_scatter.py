@@ -17,40 +17,40 @@ __all__ = ["gather"]
 
 @register("stablehlo.gather", attributes=("dimension_numbers", "indices_are_sorted", "slice_sizes"))
 def _gather(context: Context, op: ir.Op, x: Array, indices: Array) -> Array:
-  return gather(op, x, indices, tuple(op.attrs["slice_sizes"]))
+  return gather(op, x, indices, op.attrs.integers("slice_sizes"))
 
 
 def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) -> Array:
   """Computes the gather that an op's dimension numbers describe, with the given slice sizes."""
-  numbers = op.attrs["dimension_numbers"]
+  numbers = op.attrs.fields("dimension_numbers")
   dimension_numbers = lax.GatherDimensionNumbers(
-    offset_dims=numbers.get("offset_dims", ()),
-    collapsed_slice_dims=numbers.get("collapsed_slice_dims", ()),
-    start_index_map=numbers.get("start_index_map", ()),
-    operand_batching_dims=numbers.get("operand_batching_dims", ()),
-    start_indices_batching_dims=numbers.get("start_indices_batching_dims", ()),
+    offset_dims=numbers.integers("offset_dims", ()),
+    collapsed_slice_dims=numbers.integers("collapsed_slice_dims", ()),
+    start_index_map=numbers.integers("start_index_map", ()),
+    operand_batching_dims=numbers.integers("operand_batching_dims", ()),
+    start_indices_batching_dims=numbers.integers("start_indices_batching_dims", ()),
   )
-  indices = forms.index_vectors_last(indices, numbers.get("index_vector_dim", 0))
-  is_sorted = op.attrs.get("indices_are_sorted", False)
+  indices = forms.index_vectors_last(indices, numbers.integer("index_vector_dim", 0))
+  is_sorted = op.attrs.boolean("indices_are_sorted", False)
   return forms.gather(x, indices, slice_sizes, dimension_numbers, indices_are_sorted=is_sorted)
 
 
 @register("stablehlo.scatter", attributes=("indices_are_sorted", "scatter_dimension_numbers", "unique_indices"))
 def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
-  numbers = op.attrs["scatter_dimension_numbers"]
-  indices = forms.index_vectors_last(operands[half], numbers.get("index_vector_dim", 0))
+  numbers = op.attrs.fields("scatter_dimension_numbers")
+  indices = forms.index_vectors_last(operands[half], numbers.integer("index_vector_dim", 0))
   dimension_numbers = lax.ScatterDimensionNumbers(
-    update_window_dims=numbers.get("update_window_dims", ()),
-    inserted_window_dims=numbers.get("inserted_window_dims", ()),
-    scatter_dims_to_operand_dims=numbers.get("scatter_dims_to_operand_dims", ()),
-    operand_batching_dims=numbers.get("input_batching_dims", ()),
-    scatter_indices_batching_dims=numbers.get("scatter_indices_batching_dims", ()),
+    update_window_dims=numbers.integers("update_window_dims", ()),
+    inserted_window_dims=numbers.integers("inserted_window_dims", ()),
+    scatter_dims_to_operand_dims=numbers.integers("scatter_dims_to_operand_dims", ()),
+    operand_batching_dims=numbers.integers("input_batching_dims", ()),
+    scatter_indices_batching_dims=numbers.integers("scatter_indices_batching_dims", ()),
   )
   settings = {
     "numbers": dimension_numbers,
-    "indices_are_sorted": op.attrs.get("indices_are_sorted", False),
-    "unique_indices": op.attrs.get("unique_indices", False),
+    "indices_are_sorted": op.attrs.boolean("indices_are_sorted", False),
+    "unique_indices": op.attrs.boolean("unique_indices", False),
   }
   region = op.regions[0]
   if half > 1:

@@ -8,7 +8,7 @@ from jax import Array, lax
 
 from graftax.xla_call_module import analysis, ir
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.lowerings.custom_calls import backend_config
+from graftax.xla_call_module.lowerings.custom_calls import backend_config, settings
 from graftax.xla_call_module.patterns.triangles import keeps_lower_triangle
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import Recovered
@@ -32,15 +32,14 @@ def zeros(kind: ir.TensorType, x: Array) -> Array:
 
 def _char(op: ir.Op, name: str, default: str) -> str:
   """Returns a setting that LAPACK's interface stores as a character code or as a flag."""
-  config = backend_config(op)
-  value = config.get(name, default) if isinstance(config, dict) else default
+  value = settings(op).get(name, default)
   return chr(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _is_lower(op: ir.Op) -> bool:
-  config = backend_config(op)
-  if isinstance(config, dict) and isinstance(config.get("lower"), (bool, int)):
-    return bool(config["lower"])
+  lower = settings(op).get("lower")
+  if isinstance(lower, int):
+    return bool(lower)
   return _char(op, "uplo", "L") == "L"
 
 
@@ -97,7 +96,7 @@ def _selects_success(context: Context, select: ir.Op, op: ir.Op) -> bool:
     return False
   left, right = condition.operands
   is_test = left == op.results[-1] and analysis.is_zero(context, right)
-  return is_test and condition.attrs["comparison_direction"] == "EQ"
+  return is_test and condition.attrs.text("comparison_direction") == "EQ"
 
 
 @register_custom_call("Cholesky")
@@ -156,8 +155,7 @@ def _gesdd(context: Context, op: ir.Op, x: Array) -> Any:
 @register_custom_call("linalg.gesvd")
 def _gesvd(context: Context, op: ir.Op, x: Array) -> Any:
   """Lowers gesvd of LAPACK and cuSOLVER, whose settings differ. Results: the overwritten input, s, u, vt, info."""
-  config = backend_config(op)
-  if isinstance(config, dict) and "mode" in config:
+  if "mode" in settings(op):
     return _gesdd(context, op, x)
   return _svd(context, op, x, vt_is_v=False)
 
@@ -169,8 +167,7 @@ def _gesvdj(context: Context, op: ir.Op, x: Array) -> Any:
 
 
 def _svd(context: Context, op: ir.Op, x: Array, *, vt_is_v: bool) -> Any:
-  config = backend_config(op)
-  config = config if isinstance(config, dict) else {}
+  config = settings(op)
   wants_vectors = bool(config.get("compute_uv", True))
   transposed = bool(config.get("transposed", False))
   a = _transposed(x) if transposed else x
@@ -196,10 +193,10 @@ def _reads_at_most(context: Context, number: int, axis: int, size: int) -> bool:
     if user is None:
       return False
     if user.name == "stablehlo.slice":
-      if user.attrs["limit_indices"][axis] > size:
+      if user.attrs.integers("limit_indices")[axis] > size:
         return False
     elif user.name == "stablehlo.transpose":
-      if not _reads_at_most(context, user.results[0], user.attrs["permutation"].index(axis), size):
+      if not _reads_at_most(context, user.results[0], user.attrs.integers("permutation").index(axis), size):
         return False
     elif user.name != "stablehlo.select" or position == 0 or not _reads_at_most(context, user.results[0], axis, size):
       return False
@@ -230,13 +227,13 @@ def _geev(context: Context, op: ir.Op, x: Array) -> Any:
 
 @register("stablehlo.triangular_solve", attributes=("left_side", "lower", "transpose_a", "unit_diagonal"))
 def _triangular_solve(context: Context, op: ir.Op, a: Array, b: Array) -> Array:
-  transpose = op.attrs["transpose_a"]
+  transpose = op.attrs.text("transpose_a")
   return lax.linalg.triangular_solve(
     a,
     b,
-    left_side=op.attrs["left_side"],
-    lower=op.attrs["lower"],
-    unit_diagonal=op.attrs["unit_diagonal"],
+    left_side=op.attrs.boolean("left_side"),
+    lower=op.attrs.boolean("lower"),
+    unit_diagonal=op.attrs.boolean("unit_diagonal"),
     transpose_a=transpose in ("TRANSPOSE", "ADJOINT"),
     conjugate_a=transpose == "ADJOINT",
   )

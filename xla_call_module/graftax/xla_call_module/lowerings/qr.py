@@ -75,7 +75,9 @@ def _qr_pair(context: Context, op: ir.Op) -> tuple[ir.Op | None, list[int]] | No
 
 def _is_product(op: ir.Op | None) -> bool:
   return (
-    op is not None and op.name == "stablehlo.custom_call" and any(n in op.attrs["call_target_name"] for n in _ORGQR)
+    op is not None
+    and op.name == "stablehlo.custom_call"
+    and any(n in op.attrs.text("call_target_name") for n in _ORGQR)
   )
 
 

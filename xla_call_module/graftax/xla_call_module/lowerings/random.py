@@ -30,7 +30,7 @@ def _rng_bit_generator(context: Context, op: ir.Op, state: State) -> tuple[State
 
 def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[int, ...]) -> tuple[State, Array]:
   """Returns the new state and bits of a given shape; JAX's op represents the state as four uint32."""
-  algorithm = _ALGORITHMS[op.attrs["rng_algorithm"]]
+  algorithm = _ALGORITHMS[op.attrs.text("rng_algorithm")]
   words = state.words if isinstance(state, without_x64.Int64Words) else state
   if words.dtype == np.uint64:
     words = lax.bitcast_convert_type(words, np.uint32)
@@ -58,7 +58,7 @@ def _rng(context: Context, op: ir.Op, low: Any, high: Any, shape: Any) -> Array:
   dims = op.type.static_shape if op.type.is_static else as_dims(shape)
   if dims is None:
     raise context.unsupported(op, "its shape depends on data, so the result has no static shape.")
-  if op.attrs["rng_distribution"] == "UNIFORM":
+  if op.attrs.text("rng_distribution") == "UNIFORM":
     return lax.rng_uniform(low, high, dims)
   return lax.add(lax.mul(_normal(dims, dtype), lax.broadcast(high, dims)), lax.broadcast(low, dims))
 

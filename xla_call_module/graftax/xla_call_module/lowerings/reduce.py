@@ -20,7 +20,7 @@ from graftax.xla_call_module.values import materialize
 @register("stablehlo.reduce", takes_known=True, attributes=("dimensions",))
 def _reduce(context: Context, op: ir.Op, *operands: Any, environment: dict[int, Any]) -> Any:
   half = len(operands) // 2
-  inits, axes = operands[half:], tuple(op.attrs["dimensions"])
+  inits, axes = operands[half:], op.attrs.integers("dimensions")
   # The specification allows a reducer with a wider type than the operand's.
   arrays = [_converted(materialize(x), kind.dtype) for x, kind in zip(operands[:half], op.types, strict=True)]
   if not axes:

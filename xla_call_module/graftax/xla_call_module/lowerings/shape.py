@@ -18,7 +18,7 @@ __all__ = ["broadcast_in_dim"]
 
 @register("stablehlo.constant", takes_known=True, attributes=("value",))
 def _constant(context: Context, op: ir.Op) -> np.ndarray:
-  value = op.attrs["value"]
+  value = op.attrs.maybe_array("value")
   if value is None:
     raise context.unsupported(op, f"its type {op.types[0]} has no counterpart in JAX.")
   return value
@@ -26,12 +26,12 @@ def _constant(context: Context, op: ir.Op) -> np.ndarray:
 
 @register("stablehlo.iota", attributes=("iota_dimension",))
 def _iota(context: Context, op: ir.Op) -> Array:
-  return lax.broadcasted_iota(op.type.dtype, op.type.shape, op.attrs["iota_dimension"])
+  return lax.broadcasted_iota(op.type.dtype, op.type.shape, op.attrs.integer("iota_dimension"))
 
 
 @register("stablehlo.broadcast_in_dim", attributes=("broadcast_dimensions",))
 def _broadcast_in_dim(context: Context, op: ir.Op, x: Array) -> Array:
-  return broadcast_in_dim(x, op.type.shape, op.attrs["broadcast_dimensions"])
+  return broadcast_in_dim(x, op.type.shape, op.attrs.integers("broadcast_dimensions"))
 
 
 def broadcast_in_dim(x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Array:
@@ -44,7 +44,7 @@ def broadcast_in_dim(x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Arr
 
 @register("stablehlo.broadcast", attributes=("broadcast_sizes",))
 def _broadcast(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.broadcast(x, op.attrs["broadcast_sizes"])
+  return lax.broadcast(x, op.attrs.integers("broadcast_sizes"))
 
 
 @register("stablehlo.reshape")
@@ -54,33 +54,35 @@ def _reshape(context: Context, op: ir.Op, x: Array) -> Array:
 
 @register("stablehlo.transpose", attributes=("permutation",))
 def _transpose(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.transpose(x, op.attrs["permutation"])
+  return lax.transpose(x, op.attrs.integers("permutation"))
 
 
 @register("stablehlo.reverse", attributes=("dimensions",))
 def _reverse(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.rev(x, op.attrs["dimensions"])
+  return lax.rev(x, op.attrs.integers("dimensions"))
 
 
 @register("stablehlo.concatenate", attributes=("dimension",))
 def _concatenate(context: Context, op: ir.Op, *xs: Array) -> Array:
-  return lax.concatenate(xs, op.attrs["dimension"]) if len(xs) > 1 else jnp.asarray(xs[0])
+  return lax.concatenate(xs, op.attrs.integer("dimension")) if len(xs) > 1 else jnp.asarray(xs[0])
 
 
 @register("stablehlo.slice", attributes=("limit_indices", "start_indices", "strides"))
 def _slice(context: Context, op: ir.Op, x: Array) -> Array:
-  return lax.slice(x, op.attrs["start_indices"], op.attrs["limit_indices"], op.attrs["strides"])
+  return lax.slice(
+    x, op.attrs.integers("start_indices"), op.attrs.integers("limit_indices"), op.attrs.integers("strides")
+  )
 
 
 @register("stablehlo.pad", attributes=("edge_padding_high", "edge_padding_low", "interior_padding"))
 def _pad(context: Context, op: ir.Op, x: Array, value: Array) -> Array:
-  config = zip(op.attrs["edge_padding_low"], op.attrs["edge_padding_high"], op.attrs["interior_padding"], strict=True)
+  config = zip(*map(op.attrs.integers, ("edge_padding_low", "edge_padding_high", "interior_padding")), strict=True)
   return lax.pad(x, value, list(config))
 
 
 @register("stablehlo.dynamic_slice", takes_known=True, attributes=("slice_sizes",))
 def _dynamic_slice(context: Context, op: ir.Op, x: Array, *starts: Any) -> Array:
-  sizes = op.attrs["slice_sizes"]
+  sizes = op.attrs.integers("slice_sizes")
   return lax.dynamic_slice(materialize(x), _clamped(starts, np.shape(x), sizes), sizes, allow_negative_indices=False)
 
 
@@ -107,7 +109,7 @@ def _at_least_32_bits(index: Any) -> Any:
 
 @register("stablehlo.get_dimension_size", takes_known=True, attributes=("dimension",))
 def _get_dimension_size(context: Context, op: ir.Op, x: Any) -> Any:
-  size = np.shape(x)[op.attrs["dimension"]]
+  size = np.shape(x)[op.attrs.integer("dimension")]
   if isinstance(size, int):
     return np.asarray(size, op.type.dtype)
   dims = np.empty((), object)
@@ -117,7 +119,7 @@ def _get_dimension_size(context: Context, op: ir.Op, x: Any) -> Any:
 
 @register("stablehlo.set_dimension_size", takes_known=True, attributes=("dimension",))
 def _set_dimension_size(context: Context, op: ir.Op, x: Any, size: Any) -> Any:
-  if isinstance(size, np.ndarray) and int(size) == np.shape(x)[op.attrs["dimension"]]:
+  if isinstance(size, np.ndarray) and int(size) == np.shape(x)[op.attrs.integer("dimension")]:
     return x
   raise context.unsupported(op, "it creates a dimension of bounded dynamic size, which JAX does not support.")
 
@@ -135,7 +137,7 @@ class _Tuple(tuple[Any, ...]):
 
 @register("stablehlo.get_tuple_element", takes_known=True, attributes=("index",))
 def _get_tuple_element(context: Context, op: ir.Op, elements: Any) -> Any:
-  return [elements[op.attrs["index"]]]
+  return [elements[op.attrs.integer("index")]]
 
 
 @register("stablehlo.optimization_barrier")
@@ -152,7 +154,7 @@ def _token(context: Context, op: ir.Op, *tokens: Any) -> Any:
 
 @register("stablehlo.torch_index_select", attributes=("batch_dims", "dim"))
 def _torch_index_select(context: Context, op: ir.Op, x: Array, index: Array) -> Array:
-  axis, num_batch = op.attrs["dim"], op.attrs["batch_dims"]
+  axis, num_batch = op.attrs.integer("dim"), op.attrs.integer("batch_dims")
 
   def take(a: Array, i: Array) -> Array:
     return jnp.take(a, i, axis=axis - num_batch, mode="clip")

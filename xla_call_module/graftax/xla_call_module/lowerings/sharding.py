@@ -12,7 +12,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.evaluate import region_function, run_region
-from graftax.xla_call_module.patterns.manual_calls import ManualShardings
 from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import materialize
 
@@ -93,9 +92,9 @@ def _manual_computation(context: Context, op: ir.Op, *operands: Array, environme
   return mapped(*operands)
 
 
-def _specs(context: Context, op: ir.Op, shardings: Any) -> tuple[PartitionSpec, ...]:
-  if isinstance(shardings, ManualShardings):
-    return tuple(_hlo_spec(context, op, text) for text in shardings.texts)
+def _specs(context: Context, op: ir.Op, shardings: ir.Attribute) -> tuple[PartitionSpec, ...]:
+  if isinstance(shardings, tuple):
+    return tuple(_hlo_spec(context, op, str(text)) for text in shardings)
   parts = re.findall(r"<@[^>]*>", str(shardings))
   return tuple(_partition_spec(context, op, part) if _names_axes(part) else PartitionSpec() for part in parts)
 
@@ -123,9 +122,9 @@ def _manual_axes(context: Context, op: ir.Op, mesh: Mesh) -> tuple[tuple[str, in
     ArgumentError: the given mesh has other sizes.
   """
   shardings = op.attrs["in_shardings"]
-  if isinstance(shardings, ManualShardings):  # GSPMD has no names: the given mesh is the module's
+  if isinstance(shardings, tuple):  # GSPMD has no names: the given mesh is the module's
     return tuple(mesh.shape.items())
-  named = re.search(r"<@([\w.]+)", f"{shardings} {op.attrs['out_shardings']}")
+  named = re.search(r"<@([\w.]+)", str(shardings) + str(op.attrs["out_shardings"]))
   text = str(context.ir.meshes.get(named[1], "")) if named else ""
   axes = tuple((name, int(size)) for name, size in re.findall(r'"([^"]+)"=(\d+)', text))
   if wrong := [f"{name}={size}" for name, size in axes if mesh.shape.get(name) != size]:
@@ -140,9 +139,9 @@ def _manual_axes(context: Context, op: ir.Op, mesh: Mesh) -> tuple[tuple[str, in
     "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", takes_known=True,
 )  # fmt: skip
 def _sharding_call(context: Context, op: ir.Op, x: Any) -> Any:
-  target = op.attrs["call_target_name"]
-  frontend = op.attrs.get("mhlo.frontend_attributes", {})
-  shardy = frontend.get("xla.sdy.sharding") if isinstance(frontend, dict) else None
+  target = op.attrs.text("call_target_name")
+  frontend = op.attrs.fields("mhlo.frontend_attributes", ir.Attributes())
+  shardy = frontend.get("xla.sdy.sharding")
   if shardy:
     return _constrain(context, op, x, str(shardy).replace("\\22", '"').replace("\\", ""))
   text = str(op.attrs.get("mhlo.sharding", ""))

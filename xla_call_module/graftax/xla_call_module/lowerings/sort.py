@@ -21,8 +21,8 @@ __all__: list[str] = []
 
 @register("stablehlo.sort", attributes=("dimension", "is_stable"))
 def _sort(context: Context, op: ir.Op, *operands: Array, environment: dict[int, Any]) -> Any:
-  axis = op.attrs.get("dimension", -1) % operands[0].ndim
-  is_stable = bool(op.attrs.get("is_stable", False))
+  axis = op.attrs.integer("dimension", -1) % operands[0].ndim
+  is_stable = op.attrs.boolean("is_stable", False)
   region = op.regions[0]
   num_keys = _num_jax_keys(region, operands, environment)
   if num_keys:
@@ -56,7 +56,7 @@ def _simple_key(region: ir.Region, operands: Sequence[Array]) -> Array | None:
   op = region.ops[0]
   positions = {number: i for i, number in enumerate(region.args)}
   left, right = (positions.get(number, -1) for number in op.operands)
-  direction = op.attrs["comparison_direction"]
+  direction = op.attrs.text("comparison_direction")
   if left // 2 != right // 2 or left == right or left < 0 or direction not in ("LT", "GT"):
     return None
   descending = (direction == "GT") != (left > right)

@@ -26,13 +26,12 @@ _CUMULATIVE = {"add": lax.cumsum, "multiply": lax.cumprod, "maximum": lax.cummax
 def _window(op: ir.Op, rank: int) -> Window:
   """Returns the window that an op's attributes describe, with defaults filled in."""
   ones = (1,) * rank
-  padding = op.attrs.get("padding")
   return Window(
-    tuple(op.attrs["window_dimensions"]),
-    tuple(op.attrs.get("window_strides", ones)),
-    tuple(op.attrs.get("base_dilations", ones)),
-    tuple(op.attrs.get("window_dilations", ones)),
-    tuple((int(low), int(high)) for low, high in padding) if padding is not None else ((0, 0),) * rank,
+    op.attrs.integers("window_dimensions"),
+    op.attrs.integers("window_strides", ones),
+    op.attrs.integers("base_dilations", ones),
+    op.attrs.integers("window_dilations", ones),
+    op.attrs.pairs("padding", rank),
   )
 
 
@@ -109,7 +108,7 @@ def _select_and_scatter(
   select, scatter = op.regions
   compare = select.ops[0] if len(select.ops) == 1 and select.ops[0].operands == select.args else None
   # JAX's primitive also accepts GT and LT, but pads both with infinity and cannot differentiate them.
-  prim = _SELECTORS.get(compare.attrs.get("comparison_direction", "")) if compare else None
+  prim = _SELECTORS.get(compare.attrs.text("comparison_direction", "")) if compare else None
   if (
     compare is None
     or prim is None

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,42 +69,42 @@ class Decoder:
     self.kept: dict[int, tuple[mlir_ir.Operation, dict[MlirValue, int]]] = {}
     self._keep_ops = keep_ops
     self._types: dict[mlir_ir.Type, ir.Type] = {}
-    self._attributes: dict[mlir_ir.Attribute, Any] = {}
+    self._attributes: dict[mlir_ir.Attribute, ir.Attribute] = {}
     self._locations: dict[mlir_ir.Location, str] = {}
     self._next = 0
 
   def module_ir(self, module: mlir_ir.Module) -> ir.ModuleIR:
-    functions, meshes = {}, {}
+    functions: dict[str, ir.Function] = {}
+    meshes: dict[str, ir.Attribute] = {}
     for view in module.body.operations:
       op = view.operation
       attrs = self.attrs(op)
       if op.name == "func.func":
-        functions[attrs["sym_name"]] = self.function(op, attrs)
+        functions[attrs.text("sym_name")] = self.function(op, attrs)
       elif op.name == "sdy.mesh":
-        meshes[attrs["sym_name"]] = attrs["mesh"]
+        meshes[attrs.text("sym_name")] = attrs["mesh"]
       else:
         raise errors.UnsupportedModuleError(
           f"module {module.operation.name!r}: top-level op {op.name!r} is not supported; expected func.func or"
           " sdy.mesh."
         )
     top = self.attrs(module.operation)
-    return ir.ModuleIR(top.pop("sym_name", ""), functions, top, meshes)
+    return ir.ModuleIR(str(top.pop("sym_name", "")), functions, top, meshes)
 
-  def function(self, op: mlir_ir.Operation, attrs: Mapping[str, Any]) -> ir.Function:
+  def function(self, op: mlir_ir.Operation, attrs: ir.Attributes) -> ir.Function:
     blocks = list(op.regions[0].blocks)
     if len(blocks) != 1:
       what = "is only declared" if not blocks else f"has {len(blocks)} blocks"
       raise errors.UnsupportedModuleError(f"function {attrs['sym_name']!r} {what}; expected one block.")
     body = self.region(op.regions[0], {})
-    nothing: Mapping[str, Any] = {}
     result_types: tuple[Any, ...] = tuple(self.type(t) for t in function_type(op).results)
     return ir.Function(
-      name=attrs["sym_name"],
+      name=attrs.text("sym_name"),
       body=body,
-      attrs=attrs.get("arg_attrs") or (nothing,) * len(body.args),
+      attrs=attrs.all_fields("arg_attrs", len(body.args)),
       result_types=result_types,
-      result_attrs=attrs.get("res_attrs") or (nothing,) * len(result_types),
-      is_public=attrs.get("sym_visibility", "public") == "public",
+      result_attrs=attrs.all_fields("res_attrs", len(result_types)),
+      is_public=attrs.text("sym_visibility", "public") == "public",
     )
 
   def region(self, region: mlir_ir.Region, numbers: dict[MlirValue, int]) -> ir.Region:
@@ -167,20 +167,20 @@ class Decoder:
       found = self._locations[location] = location_text(str(location))
     return found
 
-  def attrs(self, op: mlir_ir.Operation) -> dict[str, Any]:
+  def attrs(self, op: mlir_ir.Operation) -> ir.Attributes:
     if op.name == "stablehlo.constant":
-      return {"value": self.constant(op)}
+      return ir.Attributes(value=self.constant(op))
     try:
-      return {name: self.attribute(attr) for name, attr in op.attributes.items()}
+      return ir.Attributes({name: self.attribute(attr) for name, attr in op.attributes.items()})
     except (AttributeError, TypeError):  # an attribute without a binding, or a map without `items`
       return self.named_attributes(op.attributes, f"op {op.name!r}")
 
-  def named_attributes(self, found: Any, owner: str) -> dict[str, Any]:
+  def named_attributes(self, found: Any, owner: str) -> ir.Attributes:
     """Decodes an op's attributes or a `DictAttr` one by one.
 
     `NamedAttribute.attr` aborts the process if the attribute has no binding; looking its name up raises instead.
     """
-    decoded = {}
+    decoded = ir.Attributes()
     for index in range(len(found)):
       item = found[index]
       try:
@@ -191,7 +191,7 @@ class Decoder:
         decoded[item.name] = self.attribute(attr)
     return decoded
 
-  def constant(self, op: mlir_ir.Operation) -> Any:
+  def constant(self, op: mlir_ir.Operation) -> ir.Attribute:
     result = self.type(op.results[0].type)
     if not isinstance(result, ir.TensorType):
       return None  # the op itself raises when it is lowered, with its location
@@ -204,14 +204,14 @@ class Decoder:
       found = self._attributes[attr] = _dense(op, attr, result)
     return found
 
-  def attribute(self, attr: Any) -> Any:
+  def attribute(self, attr: Any) -> ir.Attribute:
     attr = downcast(attr)
-    found = self._attributes.get(attr, self)
-    if found is self:
+    found = self._attributes.get(attr)
+    if found is None:
       found = self._attributes[attr] = self._decode_attribute(attr)
     return found
 
-  def array(self, attr: Any) -> tuple[Any, ...]:
+  def array(self, attr: Any) -> tuple[ir.Attribute, ...]:
     try:
       items = list(attr)
     except TypeError:
@@ -220,7 +220,7 @@ class Decoder:
       ) from None
     return tuple([self.attribute(item) for item in items])
 
-  def _decode_attribute(self, attr: Any) -> Any:
+  def _decode_attribute(self, attr: Any) -> ir.Attribute:
     kind = type(attr).__name__
     if kind in ("BoolAttr", "IntegerAttr", "FloatAttr"):
       return attr.value
@@ -231,10 +231,13 @@ class Decoder:
     if kind == "ArrayAttr":
       return self.array(attr)
     if kind == "DictAttr":
-      return {
-        name: value if type(value) not in _TYPED else _typed(value, attr[name])
-        for name, value in self.named_attributes(attr, "a dictionary").items()
-      }
+      named = self.named_attributes(attr, "a dictionary").items()
+      return ir.Attributes(
+        {
+          name: _typed(value, attr[name]) if type(value) is int or type(value) is float else value
+          for name, value in named
+        }
+      )
     if kind == "UnitAttr":
       return True
     if kind == "TypeAttr":
@@ -246,12 +249,9 @@ class Decoder:
     return attributes.parse_attribute(str(attr))
 
 
-_TYPED: dict[type, Any] = {int: ir.TypedInt, float: ir.TypedFloat}
-
-
-def _typed(value: object, attr: Any) -> Any:
+def _typed(value: float, attr: Any) -> ir.TypedInt | ir.TypedFloat:
   """Returns a number of a dictionary with its type, which a custom call passes on."""
-  typed = _TYPED[type(value)](value)
+  typed = ir.TypedInt(value) if isinstance(value, int) else ir.TypedFloat(value)
   typed.spelling = str(downcast(attr).type)
   return typed
 

@@ -26,7 +26,7 @@ def _inline(context: Context, region: ir.Region) -> ir.Region:
   ops: list[ir.Op] = []
   renamed: dict[int, int] = {}
   for op in region.ops:
-    callee = context.ir.functions.get(op.attrs["callee"]) if op.name == "func.call" else None
+    callee = context.ir.functions.get(op.attrs.text("callee")) if op.name == "func.call" else None
     if callee is None or len(callee.body.ops) > MAX_INLINED_OPS or any(inner.regions for inner in callee.body.ops):
       ops.append(_renumbered(op, renamed))
       continue

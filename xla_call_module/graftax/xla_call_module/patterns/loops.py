@@ -184,7 +184,7 @@ def _candidates(facts: _Facts) -> tuple[list[Any], list[Any]]:
       source = op.operands[0]
       outside = positions[source] in facts.invariant if source in positions else source in body.captures
       value: Any = facts.operands[positions[source]] if source in positions else facts.outer.get(source)
-      if outside and (way := facts.direction(op.operands[1:], np.shape(value), op.attrs["slice_sizes"])):
+      if outside and (way := facts.direction(op.operands[1:], np.shape(value), op.attrs.integers("slice_sizes"))):
         scanned.append((Scanned(op.results[0], source, np.shape(value)[1:]), way))
     elif op.name == "stablehlo.dynamic_update_slice" and op.operands[0] in positions:
       position = positions[op.operands[0]]

@@ -9,16 +9,9 @@ import dataclasses
 
 from graftax.xla_call_module import ir
 
-__all__ = ["ManualShardings", "with_manual_computations"]
+__all__ = ["with_manual_computations"]
 
 _TO_SHARDS, _TO_FULL = "SPMDFullToShardShape", "SPMDShardToFullShape"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ManualShardings:
-  """The HLO shardings of the operands or results of a manual computation."""
-
-  texts: tuple[str, ...]
 
 
 def with_manual_computations(module_ir: ir.ModuleIR) -> ir.ModuleIR:
@@ -26,7 +19,7 @@ def with_manual_computations(module_ir: ir.ModuleIR) -> ir.ModuleIR:
   ops = [op for function in module_ir.functions.values() for op in ir.walk(function.body)]
   if not any(_target(op) == _TO_SHARDS for op in ops):
     return module_ir
-  calls = collections.Counter(op.attrs["callee"] for op in ops if op.name == "func.call")
+  calls = collections.Counter(op.attrs.text("callee") for op in ops if op.name == "func.call")
   defined = {number: op for op in ops for number in op.results}
   users: dict[int, list[ir.Op | None]] = collections.defaultdict(list)
   for op in ops:
@@ -39,7 +32,7 @@ def with_manual_computations(module_ir: ir.ModuleIR) -> ir.ModuleIR:
   replaced: dict[int, ir.Op | None] = {}
   for op in ops:
     # A body that is called once keeps its numbers.
-    if op.name == "func.call" and calls[op.attrs["callee"]] == 1:
+    if op.name == "func.call" and calls[op.attrs.text("callee")] == 1:
       _replace_call(module_ir, op, defined, users, replaced)
   for op in ops:
     if _target(op) == _TO_SHARDS and all(id(user) in replaced for user in users[op.results[0]]):
@@ -80,17 +73,18 @@ def _replace_call(
   if not all(op is not None and _target(op) == _TO_SHARDS for op in before):
     return
   outer = [op.operands[0] for op in before if op is not None]
-  body = module_ir.functions[call.attrs["callee"]].body
+  body = module_ir.functions[call.attrs.text("callee")].body
   replaced[id(call)] = ir.Op(
     "sdy.manual_computation",
     tuple(outer),
     tuple(op.results[0] for op in after),
     tuple(op.type for op in after),
-    {
-      "in_shardings": ManualShardings(tuple(_sharding(defined.get(number)) for number in outer)),
-      "out_shardings": ManualShardings(tuple(map(_sharding, after))),
-      "manual_axes": (),
-    },
+    # In newer modules, `in_shardings` and `out_shardings` are texts of Shardy, not lists of HLO shardings.
+    ir.Attributes(
+      in_shardings=tuple(_sharding(defined.get(number)) for number in outer),
+      out_shardings=tuple(map(_sharding, after)),
+      manual_axes=(),
+    ),
     (body,),
     call.location,
   )

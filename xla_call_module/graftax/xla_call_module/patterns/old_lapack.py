@@ -97,7 +97,7 @@ def modernized(module_ir: ir.ModuleIR) -> ir.ModuleIR:
 
 
 def _old_form(op: ir.Op) -> _Old | None:
-  match = _TARGET.fullmatch(op.attrs["call_target_name"]) if op.name == "stablehlo.custom_call" else None
+  match = _TARGET.fullmatch(op.attrs.text("call_target_name")) if op.name == "stablehlo.custom_call" else None
   return None if match is None else _ROUTINES.get(match[2])
 
 
@@ -123,7 +123,7 @@ class _Rewriter:
     return dataclasses.replace(region, ops=tuple(ops))
 
   def _newer(self, op: ir.Op, old: _Old) -> list[ir.Op] | None:
-    match = _TARGET.fullmatch(op.attrs["call_target_name"])
+    match = _TARGET.fullmatch(op.attrs.text("call_target_name"))
     assert match is not None, "internal: an old form without a name"
     flags = self._flags(op, old)
     results = old.complex_results if match[1] in "cz" and old.complex_results else old.results
@@ -139,12 +139,15 @@ class _Rewriter:
       return None
     if match[2] == "trsm" and self._known.get(op.operands[7]) != 1:
       return None  # the factor of the right-hand side, which JAX never uses
-    settings = {name: _character(value) for name, value in old.settings(flags).items()}
-    attrs = {name: value for name, value in op.attrs.items() if name in _KEPT}
+    settings = ir.Attributes({name: _character(value) for name, value in old.settings(flags).items()})
+    attrs = ir.Attributes({name: value for name, value in op.attrs.items() if name in _KEPT})
     attrs["call_target_name"] = f"lapack_{match[1]}{match[2]}_ffi"
     attrs["mhlo.backend_config"] = settings
     layouts = {"operand_layouts": range(old.num_scalars, len(op.operands)), "result_layouts": results}
-    attrs |= {name: tuple(op.attrs[name][i] for i in kept) for name, kept in layouts.items() if name in op.attrs}
+    for name, kept in layouts.items():
+      layout = op.attrs.get(name)
+      if isinstance(layout, tuple):
+        attrs[name] = tuple(layout[i] for i in kept)
     call = dataclasses.replace(
       op,
       operands=op.operands[old.num_scalars :],
@@ -177,4 +180,4 @@ def _character(text: str) -> ir.TypedInt:
 def _zeros(op: ir.Op, result: int) -> ir.Op:
   kind = op.types[result]
   value = np.zeros(kind.static_shape, kind.dtype)
-  return ir.Op("stablehlo.constant", (), (op.results[result],), (kind,), {"value": value}, (), op.location)
+  return ir.Op("stablehlo.constant", (), (op.results[result],), (kind,), ir.Attributes(value=value), (), op.location)

@@ -37,7 +37,7 @@ __all__ = ["recover"]
 
 @register("graftax.lax", attributes=None)
 def _lower(context: Any, op: ir.Op, *operands: Any) -> Any:
-  return op.attrs["entry"].replacement(*operands)
+  return op.attrs.function("function")(*operands)
 
 
 def recover(module_ir: ir.ModuleIR, found: Survey | None = None) -> ir.ModuleIR:
@@ -208,7 +208,7 @@ def _has_tensors(types: Sequence[ir.Type]) -> bool:
 
 
 def _is_named(op: ir.Op, name: str) -> bool:
-  return op.name == name if "." in name else op.name == "func.call" and op.attrs["callee"].startswith(name)
+  return op.name == name if "." in name else op.name == "func.call" and op.attrs.text("callee").startswith(name)
 
 
 def _end_of_chain(defined: "_Definitions", op: ir.Op, chain: Sequence[str]) -> ir.Op | None:
@@ -244,7 +244,7 @@ def _powers_of_integers(index: _Index) -> dict[int, ir.Op]:
         kind = index.type_of(exponents)
         if kind.dtype.kind in "iu" and kind.dtype.itemsize <= 4:
           found[op.results[0]] = dataclasses.replace(
-            op, name="graftax.integer_exponents", operands=(op.operands[0], exponents), attrs={}
+            op, name="graftax.integer_exponents", operands=(op.operands[0], exponents), attrs=ir.Attributes()
           )
   return found
 
@@ -259,7 +259,7 @@ def _without_numpy_broadcast(defined: "_Definitions", number: int) -> ir.Op | No
   op = defined[number][0] if number in defined else None
   if op is None or op.name != "stablehlo.broadcast_in_dim":
     return op
-  dims = tuple(op.attrs["broadcast_dimensions"])
+  dims = op.attrs.integers("broadcast_dimensions")
   keeps = not dims or dims == tuple(range(op.types[0].rank))
   return defined[op.operands[0]][0] if keeps and op.operands[0] in defined else None
 
@@ -284,7 +284,7 @@ def _float_constants(index: _Index) -> dict[float, list[int]]:
 
 def _float_constant(op: ir.Op) -> float:
   """Returns the number that all entries of a constant equal; NaN if they differ or are not floats."""
-  value = op.attrs["value"]
+  value = op.attrs.maybe_array("value")
   if value is None or value.dtype.kind != "f" or not value.size or any(value.strides):
     return math.nan
   return float(value[(0,) * value.ndim])
@@ -366,7 +366,9 @@ def _replace_matches(index: _Index, entry: Entry, template: _Template, replaced:
     matcher = _Matcher(template, index.module_ir, index.defined)
     if matcher.match(template.root, op.results[0]):
       operands = tuple(matcher.bound[number] for number in template.arguments)
-      replaced[op.results[0]] = ir.Op("graftax.lax", operands, op.results, op.types, {"entry": entry}, (), op.location)
+      replaced[op.results[0]] = ir.Op(
+        "graftax.lax", operands, op.results, op.types, ir.Attributes(function=entry.replacement), (), op.location
+      )
 
 
 def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
@@ -376,14 +378,14 @@ def _splat(defined: Mapping[int, tuple[ir.Op, int]], number: int) -> Any:
   outermost = op = defined[number][0]
   while op.name in analysis.BROADCASTS and op.operands[0] in defined:
     op = defined[op.operands[0]][0]
-  value = op.attrs["value"] if op.name == "stablehlo.constant" else None
+  value = op.attrs.maybe_array("value") if op.name == "stablehlo.constant" else None
   if value is None or not value.size or any(value.strides):
     return None
   return outermost.types, value[(0,) * value.ndim].tobytes()
 
 
 def _callee(module_ir: ir.ModuleIR, op: ir.Op) -> ir.Function:
-  return module_ir.functions[op.attrs["callee" if op.name == "func.call" else "decomposition"]]
+  return module_ir.functions[op.attrs.text("callee" if op.name == "func.call" else "decomposition")]
 
 
 def _is_compared(function: ir.Function) -> list[bool]:
@@ -453,7 +455,8 @@ class _Matcher:
 
   def _same_attributes(self, left: ir.Op, right: ir.Op) -> bool:
     if left.name == "stablehlo.constant":
-      return left.attrs["value"].tobytes() == right.attrs["value"].tobytes()
+      values = left.attrs.maybe_array("value"), right.attrs.maybe_array("value")
+      return values[0] is not None and values[1] is not None and values[0].tobytes() == values[1].tobytes()
     if left.name in ("func.call", "stablehlo.composite"):
       return self._match_callees(_callee(self._template.module_ir, left), _callee(self._ir, right))
     return {k: str(v) for k, v in left.attrs.items()} == {k: str(v) for k, v in right.attrs.items()}

@@ -26,7 +26,7 @@ def _mask(context: Context, number: int) -> tuple[str, int] | None:
   defined = analysis.definitions(context)
   mask = defined.get(number)
   while mask is not None and mask.name in analysis.BROADCASTS:
-    rank, axes = mask.type.rank, tuple(mask.attrs["broadcast_dimensions"])
+    rank, axes = mask.type.rank, mask.attrs.integers("broadcast_dimensions")
     if axes != tuple(range(rank - len(axes), rank)):
       return None
     mask = defined.get(mask.operands[0])
@@ -35,4 +35,4 @@ def _mask(context: Context, number: int) -> tuple[str, int] | None:
   rows, columns = (analysis.iota_offset(context, operand) for operand in mask.operands)
   if rows is None or columns is None or columns[0] != rows[0] + 1 or columns[0] != mask.types[0].rank - 1:
     return None
-  return mask.attrs["comparison_direction"], rows[1] - columns[1]
+  return mask.attrs.text("comparison_direction"), rows[1] - columns[1]

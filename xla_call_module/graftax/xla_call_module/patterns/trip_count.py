@@ -220,7 +220,7 @@ def _bound(ops: Sequence[ir.Op], counter: int, known: Mapping[int, Any]) -> tupl
     return None
   op, values = found
   left, right = op.operands
-  direction = op.attrs["comparison_direction"]
+  direction = op.attrs.text("comparison_direction")
   if left != counter or right not in values or direction not in ("LT", "LE", "GT", "GE"):
     return None
   limit = int(values[right])
