@@ -71,6 +71,7 @@ def report_module(path: str) -> ModuleReport | None:
     return None
   module = read_module(path)
   is_exported = module.signature is not None
+  plan: str
   try:
     explanation = explain(module, *open_arguments(module))
     plan = explanation.plan
