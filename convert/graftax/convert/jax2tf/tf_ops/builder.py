@@ -235,7 +235,16 @@ class Builder:
   def _scalar(self, op: str, x: Tensor, y: Tensor) -> Tensor:
     if x.value is not None and y.value is not None:
       return self.constant(_FOLDED[op](x.value, y.value), np.int32)
+    if op in ("FloorDiv", "FloorMod") and self.library.consumer == "onnx":
+      return self._rounded_down(op, x, y)
     return self.op(op, x, y, shape=())
+
+  def _rounded_down(self, op: str, x: Tensor, y: Tensor) -> Tensor:
+    """Returns a quotient or its remainder. tf2onnx writes those of integers so that they round towards zero."""
+    wide = [self.op("Cast", size, shape=(), DstT=DType.DOUBLE) for size in (x, y)]
+    quotient = self.op("Floor", self.op("RealDiv", *wide, shape=()), shape=())
+    quotient = self.op("Cast", quotient, shape=(), DstT=DType.INT32)
+    return quotient if op == "FloorDiv" else self.op("Sub", x, self.op("Mul", quotient, y, shape=()), shape=())
 
 
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "AddV2", ast.Sub: "Sub", ast.Mult: "Mul"}

@@ -57,11 +57,62 @@ def test_expm1_and_log1p_are_exact_near_zero():
 def test_remainders():
   x = np.float32([-7.5, 7.5, -4, 0.0, -0.0, 1e9, np.inf, 3, 3, np.nan, -2])
   y = np.float32([2, -2, 2, 3, 3, 7, 2, np.inf, 0, 1, -np.inf])
-  _check(lambda x, y: (lax.rem(x, y), jnp.mod(x, y)), x, y)
+  with jax.enable_x64(True):  # those for onnx are computed in float64
+    _check(lambda x, y: (lax.rem(x, y), jnp.mod(x, y)), x, y)
   least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
   m = np.int32([-7, 7, -7, least, least, most, 5, -5, 0])
   n = np.int32([2, -2, -2, -1, 3, 10, 0, 0, 4])
   _check(lax.rem, m, n, consumers=["onnx", "tflite"])
+
+
+def test_remainders_of_a_quotient_beyond_float32_for_onnx():
+  x = np.float32([3e38, -3e38, 1e30, 12345.678, 7e37, 1e9, 16777216 * 3.0])
+  y = np.float32([1.3e-30, 7.0, 3e-29, 1e-5, 1.5e-25, 3.0, 16777214.0])
+  with jax.enable_x64(True):
+    _check(lambda x, y: (lax.rem(x, y), lax.rem(x, y[::-1])), x, y, consumers=["onnx"])
+    with pytest.raises(UnsupportedPrimitiveError, match="remainders of float64"):
+      _program(lax.rem, [np.ones(2), np.ones(2)], "onnx")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_a_selection_for_onnx_has_a_condition_for_which_tf2onnx_does_not_multiply(dtype):
+  x = jnp.asarray([-1, 2, 3], dtype)
+  program = _program(lambda x: jnp.where(x > 0, x, x / 2 if dtype != "int32" else x), [x], "onnx")
+  nodes = {node.name: node for node in program.function.nodes}
+  (selection,) = (node for node in nodes.values() if node.op == "SelectV2")
+  assert nodes[selection.inputs[0].node].op == ("Greater" if dtype == "int32" else "IsInf")
+  assert dtype == "int32" or selection.attrs["T"].numpy == np.float32
+  _check(lambda x: jnp.where(x > 0, jnp.log(x), x), np.float32([-1, 0, np.inf, -np.inf, np.nan]), consumers=["onnx"])
+
+
+def test_open_sizes_for_onnx_are_not_divided_as_integers():
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 2"), np.float32)
+
+  def halves(x):
+    return jnp.zeros((-(-x.shape[0] // 2), x.shape[0] % 3), jnp.float32)
+
+  program = jax_program(halves, [rows], lowering="tf_ops", target="onnx", gradient_order=0)
+  assert not {"FloorDiv", "FloorMod"} & {node.op for node in program.function.nodes}
+  fn, params = convert_program(program)
+  for size in (1, 4, 5):
+    assert fn(params, np.zeros((size, 2), np.float32))[0].shape == halves(np.zeros((size, 2))).shape
+
+
+def test_tflite_gets_operands_of_one_shape_and_no_reserved_rows_of_open_sizes():
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("5, batch"), np.float32)
+
+  def scan(x):
+    return lax.scan(lambda c, r: (c + r, c * r), jnp.arctan2(x[0], 1.5), x)
+
+  program = jax_program(scan, [rows], lowering="tf_ops", target="tflite", gradient_order=0)
+  nodes = {node.name: node for node in program.function.nodes}
+  assert "TensorListReserve" not in {node.op for node in nodes.values()}
+  (angle,) = (node for node in nodes.values() if node.op == "Atan2")
+  assert {nodes[operand.node].op for operand in angle.inputs} == {"BroadcastTo"}
+  fn, params = convert_program(program)
+  x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2)
+  for ours, theirs in zip(jax.tree.leaves(fn(params, x)), jax.tree.leaves(scan(x)), strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_the_largest_floats():

@@ -108,7 +108,31 @@ def full(b: Builder, like: Tensor, value: Any) -> Tensor:
 
 def select(b: Builder, condition: Tensor, x: Input, y: Input, shape: Shape) -> Tensor:
   """Returns `x` where a condition holds, and `y` elsewhere."""
-  return b.op("SelectV2", condition, x, y, shape=shape)
+  if b.library.consumer != "onnx" or (_is_finite(x) and _is_finite(y)):
+    return b.op("SelectV2", condition, x, y, shape=shape)
+  condition = _read_as_where(b, condition)
+  x, y = (value if isinstance(value, Tensor) else b.constant(value) for value in (x, y))
+  # tf2onnx chooses between values of float32 and float64 only.
+  wide = [cast(b, value, np.float32) if value.dtype.itemsize < 4 else value for value in (x, y)]
+  return cast(b, b.op("SelectV2", condition, *wide, shape=shape), x.dtype)
+
+
+def _is_finite(x: Input) -> bool:
+  """Returns whether zero times an operand is zero."""
+  if isinstance(x, Tensor) and (x.value is None or not x.is_inexact):
+    return not x.is_inexact
+  return bool(np.isfinite(np.asarray(x.value if isinstance(x, Tensor) else x, np.float32)).all())
+
+
+def _read_as_where(b: Builder, condition: Tensor) -> Tensor:
+  """Returns a condition in a form for which tf2onnx chooses between values.
+
+  It writes other selections as `condition * x + !condition * y`, which is NaN if the value that is not selected is NaN
+  or infinite, unless the condition is made by IsInf.
+  """
+  as_number = b.op("Cast", condition, shape=condition.shape, DstT=DType.FLOAT)
+  # Infinity where the condition holds; NaN, which is not infinite, elsewhere.
+  return b.op("IsInf", b.op("Mul", as_number, np.float32(np.inf), shape=condition.shape), shape=condition.shape)
 
 
 def compare(b: Builder, op: str, x: Tensor, value: Any) -> Tensor:

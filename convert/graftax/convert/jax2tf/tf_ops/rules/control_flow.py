@@ -210,7 +210,10 @@ def _reversed(b: Builder, rows: Tensor, reverse: bool) -> Tensor:
 
 
 def _reserved(b: Builder, spec: Any, length: Dim) -> Tensor:
-  """Returns an empty list for rows of a stack."""
+  """Returns a list for rows of a stack, which are not read before they are set."""
+  if b.library.consumer == "tflite" and not all(isinstance(size, int) for size in spec.shape[1:]):
+    # TFLite reserves rows of fixed sizes only.
+    return b.op("TensorListFromTensor", _zeros(b, spec), _row_shape(b, spec), shape=())
   dtype = DType.from_numpy(spec.dtype)
   return b.op("TensorListReserve", _row_shape(b, spec), b.size(length), shape=(), element_dtype=dtype)
 

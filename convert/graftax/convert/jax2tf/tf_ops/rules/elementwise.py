@@ -52,7 +52,6 @@ _UNARY = {
 _BINARY = {
   "add": "AddV2",
   "add_any": "AddV2",
-  "atan2": "Atan2",
   "igamma": "Igamma",
   "igamma_grad_a": "IgammaGradA",
   "igammac": "Igammac",
@@ -80,6 +79,15 @@ for _primitive, _op in _UNARY.items():
   _register_unary(_primitive, _op)
 for _primitive, _op in _BINARY.items():
   _register_binary(_primitive, _op)
+
+
+@rule("atan2")
+def atan2(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the angle of a point. TFLite does not broadcast the op."""
+  if b.library.consumer == "tflite":
+    shape = joint_shape(x, y)
+    x, y = (b.op("BroadcastTo", operand, b.shape(shape), shape=shape) for operand in (x, y))
+  return binary(b, "Atan2", x, y)
 
 
 @rule("neg")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
-from graftax.convert.jax2tf.tf_ops.registry import rule
+from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
 from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, lowest, select
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
@@ -34,6 +34,8 @@ def rem(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   shape = joint_shape(x, y)
   if x.is_float:
     wide = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+    if b.library.consumer == "onnx":
+      return cast(b, _remainder_by_steps(b, x, y), x.dtype)
     if b.lacks("TruncateMod"):
       return cast(b, _float_remainder(b, cast(b, x, wide), cast(b, y, wide)), x.dtype)
     return cast(b, b.op("TruncateMod", cast(b, x, wide), cast(b, y, wide), shape=shape), x.dtype)
@@ -53,6 +55,35 @@ def _float_remainder(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   # Unlike Abs this keeps the sign of zero.
   size = select(b, is_negative, b.op("Neg", x, shape=x.shape), x, x.shape)
   found = b.op("FloorMod", size, b.op("Abs", y, shape=y.shape), shape=shape)
+  return select(b, is_negative, b.op("Neg", found, shape=shape), found, shape)
+
+
+# The quotient of two numbers of float32 has less than 278 bits before the point, and a step takes 26 of them.
+_BITS, _NUM_STEPS = 26, 11
+
+
+def _remainder_by_steps(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the remainder by long division in float64.
+
+  tf2onnx writes FloorMod as `x - floor(x / y) * y`, which is wrong if the quotient has more digits than the dtype, and
+  NaN if the divisor is infinite. A digit of `_BITS` bits times a divisor of 24 bits is exact in float64.
+  """
+  if x.dtype == np.float64:
+    raise Unsupported("the converter to onnx computes remainders of float64 wrongly")
+  shape, wide = joint_shape(x, y), np.dtype(np.float64)
+  is_negative = compare(b, "Less", x, 0)
+  # Unlike Abs this keeps the sign of zero.
+  size = select(b, is_negative, b.op("Neg", x, shape=x.shape), x, x.shape)
+  dividend = cast(b, size, wide)
+  divisor = cast(b, b.op("Abs", y, shape=y.shape), wide)
+  rest = dividend
+  for step in reversed(range(_NUM_STEPS)):
+    scaled = b.op("Mul", divisor, np.float64(2.0 ** (step * _BITS)), shape=y.shape)
+    digit = b.op("Floor", b.op("RealDiv", rest, scaled, shape=shape), shape=shape)
+    rest = b.op("Sub", rest, b.op("Mul", digit, scaled, shape=shape), shape=shape)
+  # Also if the divisor is infinite, or the dividend is -0.
+  is_smaller = b.op("Less", dividend, divisor, shape=shape)
+  found = select(b, is_smaller, size, cast(b, rest, x.dtype), shape)
   return select(b, is_negative, b.op("Neg", found, shape=shape), found, shape)
 
 
