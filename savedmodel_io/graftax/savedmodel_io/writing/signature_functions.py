@@ -1,7 +1,9 @@
 """Makes the functions of signatures: tensors in by name, tensors out by name, around the function of a program."""
 
 import inspect
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,8 @@ __all__ = ["SignatureFunction", "call_node", "signature_function"]
 # Any in this module: structures are whatever nesting the function has.
 
 _CALL = "StatefulPartitionedCall"
+_CALL_NAME = "call"
+_NODE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +78,24 @@ def signature_function(name: str, program: Program, function_name: str) -> Signa
   inner = program.function
   ordered = sorted(flat_inputs)
   position = {key: i for i, key in enumerate(flat_inputs)}
-  # The inner function's parameters have names of their own; those of the wrapper only have to be unique.
-  parameters = [
-    Parameter(f"input_{i}", flat_inputs[key].dtype, flat_inputs[key].shape) for i, key in enumerate(ordered)
-  ]
   captured = inner.parameters[len(flat_inputs) :]
   captures = [Parameter(f"capture_{i}", p.dtype, p.shape, handle_spec=p.handle_spec) for i, p in enumerate(captured)]
-  by_position = sorted(range(len(ordered)), key=lambda i: position[ordered[i]])
+  # The converter of TF.js names inputs and results of one shape and dtype after their nodes.
+  taken = {_CALL_NAME, *(capture.name for capture in captures)}
+  input_names = _node_names(ordered, "input", taken)
+  parameters = [Parameter(input_names[key], flat_inputs[key].dtype, flat_inputs[key].shape) for key in ordered]
+  by_position = sorted(ordered, key=lambda key: position[key])
   call = call_node(
-    "call", inner, [*(TensorRef(f"input_{i}") for i in by_position), *(TensorRef(p.name) for p in captures)]
+    _CALL_NAME,
+    inner,
+    [TensorRef(name) for name in (*(input_names[key] for key in by_position), *(p.name for p in captures))],
   )
   index = {key: i for i, key in enumerate(flat_outputs)}
+  result_names = _node_names(sorted(flat_outputs), "result", taken)
   # TF.js reads only the first output of a node as a result, so there is one node for each result.
   copies = [
-    Node(f"result_{i}", "Identity", (TensorRef("call", index[key]),), attrs={"T": flat_outputs[key].dtype})
-    for i, key in enumerate(sorted(flat_outputs))
+    Node(name, "Identity", (TensorRef(_CALL_NAME, index[key]),), attrs={"T": flat_outputs[key].dtype})
+    for key, name in result_names.items()
   ]
   results = [
     Result(f"output_{i}", TensorRef(copy.name), flat_outputs[key].dtype)
@@ -98,6 +105,18 @@ def signature_function(name: str, program: Program, function_name: str) -> Signa
   return SignatureFunction(
     name, function, program, {key: flat_inputs[key] for key in ordered}, dict(sorted(flat_outputs.items())), defaults
   )
+
+
+def _node_names(keys: Sequence[str], kind: str, taken: set[str]) -> dict[str, str]:
+  """Returns the name of a node for each key, and adds it to those that are taken: the key if that is allowed."""
+  names = {key: key for key in keys if _NODE_NAME.fullmatch(key) and key not in taken}
+  taken.update(names)
+  numbers = itertools.count()
+  for key in keys:
+    if key not in names:
+      names[key] = next(name for name in (f"{kind}_{number}" for number in numbers) if name not in taken)
+      taken.add(names[key])
+  return {key: names[key] for key in keys}
 
 
 def call_node(name: str, function: Function, inputs: list[TensorRef]) -> Node:
