@@ -71,8 +71,13 @@ def that_run(
   return [target for target in targets if all(_runs(target, call, platforms, allowed) for call in calls)]
 
 
+# Compilers drop the checks of open sizes, or refine shapes with them.
+_EVERY_COMPILER = frozenset({"shape_assertion"})
+
+
 def _runs(target: Target, call: str, platforms: Sequence[str], allowed: Collection[str]) -> bool:
-  patterns = (pattern for platform in platforms for pattern in _ACCELERATORS.get(platform, ()))
+  accelerators = _ACCELERATORS if target.has_custom_calls else {}
+  patterns = (pattern for platform in platforms for pattern in accelerators.get(platform, ()))
   return (
     call in allowed
     or _EVERY_CALL in allowed
@@ -88,6 +93,8 @@ def allowed_calls(disabled_checks: Sequence[Any]) -> frozenset[str]:
 
 def _targets(target: Target) -> frozenset[str]:
   """Returns the custom calls of the newest release in the table that reads no newer StableHLO than the target."""
+  if not target.has_custom_calls:
+    return _EVERY_COMPILER
   not_newer = [
     release for release in CUSTOM_CALL_TARGETS if TENSORFLOW_VERSIONS[release][0] <= target.stablehlo_version
   ]

@@ -68,7 +68,7 @@ def export_call_module(
   target = Target.of(target)
   jitted: Any = function if hasattr(function, "trace") else jax.jit(function)
   _check_pure(jitted.trace(*avals))
-  exported = _exported(jitted, avals, platforms, disabled_checks)
+  exported = _exported(jitted, avals, platforms, disabled_checks, by_loops=not target.has_custom_calls)
   # Only the newest form of the node says how several devices are used.
   older = target.older() if exported.nr_devices == 1 else ()
   allowed = allowed_calls(disabled_checks)
@@ -102,10 +102,15 @@ def export_call_module(
 
 
 def _exported(
-  jitted: Any, avals: Sequence[Any], platforms: Sequence[str] | None, disabled_checks: Sequence[Any]
+  jitted: Any,
+  avals: Sequence[Any],
+  platforms: Sequence[str] | None,
+  disabled_checks: Sequence[Any],
+  *,
+  by_loops: bool,
 ) -> Any:
   try:
-    return _export(jitted, avals, platforms, disabled_checks)
+    return _export(jitted, avals, platforms, disabled_checks, by_loops=by_loops)
   except errors.StableHloError:
     raise
   except NotImplementedError as error:
@@ -128,16 +133,23 @@ def _exported(
     if not calls:
       raise
     allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(set(calls))]
-    return _export(jitted, avals, platforms, (*disabled_checks, *allowed))
+    return _export(jitted, avals, platforms, (*disabled_checks, *allowed), by_loops=by_loops)
 
 
 _UNSTABLE_CALL = re.compile(r"stablehlo\.custom_call @\"?([^\s(\"]+)")
 
 
-def _export(jitted: Any, avals: Sequence[Any], platforms: Sequence[str] | None, disabled_checks: Sequence[Any]) -> Any:
+def _export(
+  jitted: Any,
+  avals: Sequence[Any],
+  platforms: Sequence[str] | None,
+  disabled_checks: Sequence[Any],
+  *,
+  by_loops: bool,
+) -> Any:
   kinds = set(platforms) if platforms is not None else {jax.default_backend()}
   # JAX's own rules for TPU need no library of jaxlib, and use an op of TPUs.
-  rules = () if platforms is not None and kinds == {"tpu"} else lowering_rules()
+  rules = () if kinds == {"tpu"} and platforms is not None and not by_loops else lowering_rules(by_loops=by_loops)
   if kinds & {"cuda", "rocm", "gpu"}:
     rules = (*rules, *random_rules())
   # The parameter is not public. In its place one could trace the function again and replace primitives, but then source

@@ -1,10 +1,10 @@
-"""`Target`: what the TensorFlow that will run a module reads."""
+"""`Target`: what the TensorFlow, or the compiler, that will run a module reads."""
 
 import dataclasses
 import importlib.metadata
 import re
 
-from graftax.xla_call_module import errors
+from graftax.xla_call_module import errors, mlir
 from graftax.xla_call_module.exporting.tensorflow_versions import TENSORFLOW_VERSIONS
 
 __all__ = ["Target"]
@@ -38,6 +38,8 @@ class Target:
     call_module_version: the newest version of the XlaCallModule node, at least 8.
     may_be_older: whether a module is written for an older release if that has everything in it. Models then load in
       more releases than the one that is installed.
+    has_custom_calls: whether it runs the custom calls of TensorFlow's XLA. If not, functions that need one cannot be
+      written for it.
 
   Raises:
     VersionError: a version is malformed, or older than what this package writes.
@@ -53,6 +55,7 @@ class Target:
   stablehlo_version: tuple[int, int, int]
   call_module_version: int
   may_be_older: bool = dataclasses.field(default=False, repr=False)
+  has_custom_calls: bool = dataclasses.field(default=True, repr=False)
 
   def __post_init__(self) -> None:
     object.__setattr__(self, "stablehlo_version", _parsed(self.stablehlo_version, self.name))
@@ -66,13 +69,47 @@ class Target:
   def older(self) -> "tuple[Target, ...]":
     """Returns the older releases that a module may be written for, from the oldest on; see `may_be_older`."""
     rows = [(release, row) for release, row in sorted(TENSORFLOW_VERSIONS.items()) if release >= _OLDEST_BY_DEFAULT]
-    found = (Target(_name(release), *row) for release, row in rows if row[0] < self.stablehlo_version)
-    return tuple(found) if self.may_be_older else ()
+    older = [(release, row) for release, row in rows if row[0] < self.stablehlo_version]
+    if not self.may_be_older:
+      return ()
+    if not self.has_custom_calls:
+      return tuple(Target.compiler(row[0]) for _, row in older)
+    return tuple(Target(_name(release), *row) for release, row in older)
 
   @property
   def stablehlo_text(self) -> str:
     """The version of StableHLO with dots, such as "1.9.1"."""
     return ".".join(map(str, self.stablehlo_version))
+
+  @staticmethod
+  def compiler(version: str | tuple[int, int, int] | None = None) -> "Target":
+    """Returns the target for a compiler that reads StableHLO and runs no custom calls, such as IREE.
+
+    Args:
+      version: the version of StableHLO, such as "1.9.1". For None, a module is written in the oldest version that has
+        everything in it, among those that releases of TensorFlow from 2.16 on read.
+
+    Raises:
+      VersionError: the version is malformed, or newer or older than what the installed jaxlib writes.
+    """
+    newest = _parsed(mlir.current_version(), "StableHLO")
+    if version is None:
+      number = newest
+    else:
+      number = _parsed(version, "StableHLO")
+      oldest = _parsed(mlir.oldest_version(), "StableHLO")
+      if not oldest <= number <= newest:
+        raise errors.VersionError(
+          f"StableHLO {_dotted(number)} cannot be written: the installed jaxlib writes {_dotted(oldest)} to "
+          f"{_dotted(newest)}."
+        )
+    return Target(
+      f"StableHLO {_dotted(number)}",
+      number,
+      max(row[1] for row in TENSORFLOW_VERSIONS.values()),
+      may_be_older=version is None,
+      has_custom_calls=False,
+    )
 
   @staticmethod
   def of(target: "Target | str | None") -> "Target":
@@ -140,5 +177,5 @@ def _name(release: tuple[int, int]) -> str:
   return f"tensorflow-{_dotted(release)}"
 
 
-def _dotted(release: tuple[int, int]) -> str:
+def _dotted(release: tuple[int, ...]) -> str:
   return ".".join(map(str, release))

@@ -36,10 +36,22 @@ _SEVERAL_RESULTS: dict[Any, Callable[..., Any]] = {
 }
 
 
+# In place of the ops of StableHLO that IREE does not compile.
+_BY_LOOPS: dict[Any, Callable[..., Any]] = {
+  linalg.cholesky_p: solvers.cholesky_by_columns,
+  linalg.triangular_solve_p: solvers.triangular_solve_by_rows,
+}
+
+
 @functools.cache
-def lowering_rules() -> tuple[tuple[Any, Any], ...]:
-  """Returns pairs of a primitive and its lowering rule."""
-  one = [(primitive, mlir.lowering_of(function, multiple_results=False)) for primitive, function in _ONE_RESULT.items()]
+def lowering_rules(*, by_loops: bool = False) -> tuple[tuple[Any, Any], ...]:
+  """Returns pairs of a primitive and its lowering rule.
+
+  Args:
+    by_loops: write Cholesky decompositions and triangular systems as loops, not as ops of StableHLO.
+  """
+  functions = _ONE_RESULT | _BY_LOOPS if by_loops else _ONE_RESULT
+  one = [(primitive, mlir.lowering_of(function, multiple_results=False)) for primitive, function in functions.items()]
   several = [(primitive, mlir.lowering_of(function)) for primitive, function in _SEVERAL_RESULTS.items()]
   return (*one, *several, (_geqrf(), mlir.lowering_of(householder.geqrf)))
 

@@ -9,7 +9,13 @@ from jax.extend.core import Primitive
 
 from graftax.xla_call_module import mlir
 
-__all__ = ["cholesky", "triangular_solve", "tridiagonal_solve"]
+__all__ = [
+  "cholesky",
+  "cholesky_by_columns",
+  "triangular_solve",
+  "triangular_solve_by_rows",
+  "tridiagonal_solve",
+]
 
 _cholesky_p = Primitive("stablehlo_cholesky")
 _cholesky_p.def_abstract_eval(lambda a: a)
@@ -24,10 +30,29 @@ def cholesky(a: Array) -> Array:
   """Returns the lower factor of Hermitian matrices `[..., n, n]`; all NaN if a matrix is not positive definite."""
   if a.shape[-1] == 0:
     return a
-  factor = _cholesky_p.bind(a)
+  return _nan_if_failed(_cholesky_p.bind(a))
+
+
+def cholesky_by_columns(a: Array) -> Array:
+  """Returns what `cholesky` does, with a loop in place of `stablehlo.cholesky`."""
+  if a.shape[-1] == 0:
+    return a
+  rows = jnp.arange(a.shape[-1])
+
+  def add_column(j: Array, factor: Array) -> Array:
+    row = jax.lax.dynamic_index_in_dim(factor, j, -2, keepdims=False)
+    column = jax.lax.dynamic_index_in_dim(a, j, -1, keepdims=False)
+    column -= jnp.einsum("...ij,...j->...i", factor, row.conj(), precision="highest")
+    pivot = jnp.sqrt(jax.lax.dynamic_index_in_dim(column, j, -1).real).astype(a.dtype)
+    return jax.lax.dynamic_update_index_in_dim(factor, jnp.where(rows >= j, column / pivot, 0), j, -1)
+
+  return _nan_if_failed(jax.lax.fori_loop(0, a.shape[-1], add_column, jnp.zeros_like(a)))
+
+
+def _nan_if_failed(factor: Array) -> Array:
   # XLA's expansion leaves NaN from the column on in which it fails; LAPACK's callers get NaN everywhere.
   failed = jnp.isnan(factor).any(axis=(-2, -1), keepdims=True)
-  return jnp.where(failed, jnp.full((), jnp.nan, a.dtype), factor)
+  return jnp.where(failed, jnp.full((), jnp.nan, factor.dtype), factor)
 
 
 def triangular_solve(
@@ -42,6 +67,35 @@ def triangular_solve(
   return _triangular_solve_p.bind(
     a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, transpose=transpose
   )
+
+
+def triangular_solve_by_rows(
+  a: Array, b: Array, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+) -> Array:
+  """Returns what `triangular_solve` does, with a loop in place of `stablehlo.triangular_solve`."""
+  if 0 in b.shape:
+    return b
+  if not left_side:
+    options = {"lower": lower, "transpose_a": not transpose_a, "conjugate_a": conjugate_a}
+    transposed = triangular_solve_by_rows(a, b.mT, left_side=True, unit_diagonal=unit_diagonal, **options)
+    return transposed.mT
+  a = jnp.conj(a) if conjugate_a else a
+  if transpose_a:
+    a, lower = a.mT, not lower
+  length = a.shape[-1]
+  diagonal = jnp.diagonal(a, axis1=-2, axis2=-1)
+  others = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
+
+  def add_row(step: Array, x: Array) -> Array:
+    i = step if lower else length - 1 - step
+    weights = jax.lax.dynamic_index_in_dim(others, i, -2, keepdims=False)
+    known = jnp.einsum("...j,...jk->...k", weights, x, precision="highest")
+    row = jax.lax.dynamic_index_in_dim(b, i, -2, keepdims=False) - known
+    if not unit_diagonal:
+      row = row / jax.lax.dynamic_index_in_dim(diagonal, i, -1)
+    return jax.lax.dynamic_update_index_in_dim(x, row, i, -2)
+
+  return jax.lax.fori_loop(0, length, add_row, jnp.zeros_like(b))
 
 
 def tridiagonal_solve(lower: Array, diagonal: Array, upper: Array, b: Array, **options: Any) -> Array:
