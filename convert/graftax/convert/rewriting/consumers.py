@@ -15,9 +15,13 @@ __all__ = ["Consumer"]
 # These run no XlaCallModule node, whatever its version.
 _WITHOUT_STABLEHLO = (*CONSUMERS, "plain")
 _TENSORFLOW = re.compile(r"tensorflow(-\d+\.\d+(\..*)?)?")
+_COMPILER = re.compile(r"stablehlo(-(?P<version>\d+\.\d+\.\d+))?")
 # Older releases cannot read the XlaCallModule nodes of this package. They get plain ops, which every release runs.
 _OLDEST_WITH_STABLEHLO = (2, 15)
-_NAMES = "'tensorflow', a release such as 'tensorflow-2.16', 'tfjs', 'tflite', 'onnx' or 'plain'"
+_NAMES = (
+  "'tensorflow', a release such as 'tensorflow-2.16', 'tfjs', 'tflite', 'onnx', 'plain', 'stablehlo', or a version of "
+  "it such as 'stablehlo-1.9.1'"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,12 +30,13 @@ class Consumer:
 
   Attributes:
     name: its name.
-    form: "stablehlo" for XlaCallModule nodes, "tf_ops" for plain TensorFlow ops.
-    target: for "stablehlo", the TensorFlow that reads the modules.
+    form: "stablehlo" for XlaCallModule nodes, "tf_ops" for plain TensorFlow ops, "files" for files of StableHLO
+      without a graph of TensorFlow.
+    target: the TensorFlow, or for "files" the compiler, that reads the modules; None for "tf_ops".
   """
 
   name: str
-  form: Literal["stablehlo", "tf_ops"]
+  form: Literal["stablehlo", "tf_ops", "files"]
   target: "Target | None" = None
 
   @property
@@ -48,10 +53,12 @@ class Consumer:
         release such as "tensorflow-2.16"; "tfjs", "tflite" or "onnx" for the converters to TensorFlow.js, TFLite and
         ONNX; "plain" for anything else that runs plain TensorFlow ops. Releases before 2.15 get plain ops, too. A
         release that is newer than all that are known gets what the newest of them reads, as it reads that, too.
+        "stablehlo" for compilers that read files of StableHLO, such as IREE, or "stablehlo-1.9.1" for that version.
 
     Raises:
       ConversionError: no consumer has this name.
-      VersionError: the installed TensorFlow is older than all that modules are written for.
+      VersionError: the installed TensorFlow is older than all that modules are written for, or the version of StableHLO
+        is not one that the installed jaxlib writes.
 
     Example:
       >>> Consumer.of("tensorflow-2.13").form, Consumer.of("tensorflow-2.18").form
@@ -61,6 +68,8 @@ class Consumer:
 
     if name in _WITHOUT_STABLEHLO:
       return Consumer(name, "tf_ops")
+    if isinstance(name, str) and (compiler := _COMPILER.fullmatch(name)):
+      return Consumer(name, "files", Target.compiler(compiler["version"]))
     if not isinstance(name, str) or not _TENSORFLOW.fullmatch(name):
       raise ConversionError(f"consumer {name!r} is not known; expected {_NAMES}.")
     release = re.findall(r"\d+", name)

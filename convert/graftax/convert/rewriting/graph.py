@@ -79,6 +79,11 @@ def rewrite_graph(
     ConversionError: a node cannot be rewritten; the message names it, and the cause is the error of its module.
   """
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
+  if consumer.form == "files":
+    raise ConversionError(
+      f"{consumer.name} has no graphs of TensorFlow; graftax.savedmodel_io.write_stablehlo writes "
+      "the functions of a model for it."
+    )
   functions = PlainFunctions(graph.library, limits, consumer.converter)
   unread = uncalled_functions(graph) if consumer.converter else frozenset()
   counts: collections.Counter[str] = collections.Counter()
