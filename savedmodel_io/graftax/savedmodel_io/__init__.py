@@ -5,7 +5,8 @@ memory; arrays are views of the mapping if the format allows it. `read_weights` 
 these and from Keras files.
 
 `save` writes JAX functions and their parameters as a SavedModel, `SavedModel.save` a model that was read with other
-values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint.
+values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint. `rewrite` writes a model for another
+TensorFlow or a converter, and `write_stablehlo` models and JAX functions for compilers.
 
 `nest`, `unnest` and `rename` bring parameters into the form that other programs take. `read_safetensors`,
 `write_safetensors`, `read_orbax` and `write_orbax` are for files of other libraries.
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.keras_files.read import is_keras_file, read_weights
   from graftax.savedmodel_io.parameters.orbax_checkpoints import read_orbax, write_orbax
   from graftax.savedmodel_io.parameters.safetensors_files import read_safetensors, write_safetensors
+  from graftax.savedmodel_io.stablehlo_files import write_stablehlo
   from graftax.savedmodel_io.writing.checkpoint import write_checkpoint
   from graftax.savedmodel_io.writing.jax_function import JaxFunction
   from graftax.savedmodel_io.writing.new_model import write_saved_model
@@ -111,6 +113,7 @@ __all__ = [
   "write_orbax",
   "write_safetensors",
   "write_saved_model",
+  "write_stablehlo",
 ]
 
 _LAZY = {
@@ -143,6 +146,7 @@ _LAZY = {
   "write_orbax": "parameters.orbax_checkpoints",
   "write_safetensors": "parameters.safetensors_files",
   "write_saved_model": "writing.new_model",
+  "write_stablehlo": "stablehlo_files",
 }
 
 
