@@ -13,7 +13,7 @@ from graftax.graphdef_ir import Budget
 from graftax.savedmodel_io import load
 from graftax.testing.harness.compare import largest_error
 from graftax.tools.errors import CommandError
-from graftax.tools.rewrite_model import input_names, is_module_file, read_module
+from graftax.tools.module_files import input_names, is_module_file, read_module
 from graftax.xla_call_module import lift
 
 __all__ = ["CheckedSignature", "RewriteCheckError", "check_rewritten"]

@@ -40,6 +40,13 @@ In Python the same is `graftax.savedmodel_io.load("my_model").convert()`.
 _TRACEBACK = "GRAFTAX_TRACEBACK"
 
 
+class WeightsPlace(enum.StrEnum):
+  """Where the parameters of files of StableHLO are."""
+
+  INSIDE = "inside"
+  BESIDE = "beside"
+
+
 class Lowering(enum.StrEnum):
   """What a JAX function becomes in TensorFlow."""
 
@@ -508,8 +515,9 @@ def rewrite_command(
     str,
     typer.Argument(
       metavar="MODEL",
-      help="Folder of a SavedModel; a frozen graph (.pb, .pbtxt); the .meta file of a TF1 checkpoint; or a file of "
-      "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text.",
+      help="Folder of a SavedModel; a frozen graph (.pb, .pbtxt); the .meta file of a TF1 checkpoint; a file of "
+      "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text; or FILE.py:FUNCTION, a JAX "
+      "function.",
     ),
   ],
   out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],
@@ -518,8 +526,8 @@ def rewrite_command(
     typer.Option(
       "--for", metavar="CONSUMER",
       help="What will run it: tensorflow (the installed one), a release such as tensorflow-2.13, tfjs, tflite, onnx, "
-      "or plain for plain TensorFlow ops. For a release that graftax does not know yet, what the newest that it knows "
-      "reads.",
+      "plain for plain TensorFlow ops, or stablehlo for IREE and other compilers, also in a version such as "
+      "stablehlo-1.9.1. For a release that graftax does not know yet, what the newest that it knows reads.",
     ),
   ] = "tensorflow",
   platforms: Annotated[
@@ -527,8 +535,40 @@ def rewrite_command(
     typer.Option(help="Platforms to run on, separated by commas. By default those that the model was made for."),
   ] = None,
   gradient_order: Annotated[
-    int, typer.Option(min=0, help="Of a StableHLO file: how often TensorFlow can differentiate it.")
+    int, typer.Option(min=0, help="Of a StableHLO file or a function: how often TensorFlow can differentiate it.")
   ] = 1,
+  inputs: Annotated[
+    list[str] | None,
+    typer.Option(
+      "--input", "-i", metavar="NAME=DTYPE[SIZES]",
+      help="Of a function: type and sizes of an argument, such as images=float32[batch,28,28,1].",
+    ),
+  ] = None,
+  params: Annotated[
+    str | None,
+    typer.Option(
+      metavar="FILE|NAME", help="Of a function: its parameters, a .npz or .safetensors file, or a name in its file."
+    ),
+  ] = None,
+  batch: Annotated[
+    str,
+    typer.Option(metavar="SIZE|symbolic", help="For stablehlo: an open batch size; `symbolic` leaves it open."),
+  ] = "symbolic",
+  shapes: Annotated[
+    list[str] | None,
+    typer.Option(
+      "--shape", metavar="NAME=SIZES",
+      help="For stablehlo: sizes of an input, such as images=8,224,224,3. A name allows any size, ? is the default.",
+    ),
+  ] = None,
+  constraints: Annotated[
+    list[str] | None,
+    typer.Option("--constraint", metavar="CONDITION", help="For stablehlo: a condition on open sizes: width>=2."),
+  ] = None,
+  weights: Annotated[
+    WeightsPlace,
+    typer.Option(help="For stablehlo: parameters as constants inside of files, or as arguments, beside them."),
+  ] = WeightsPlace.INSIDE,
   check: Annotated[
     bool,
     typer.Option(
@@ -540,7 +580,7 @@ def rewrite_command(
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace a SavedModel that is there.")] = False,
   allow_files_in: AllowFilesIn = None,
 ) -> None:  # fmt: skip
-  """Writes a model as a SavedModel for another TensorFlow, other platforms, or as plain ops.
+  """Writes a model for another TensorFlow, other platforms, as plain ops, or as StableHLO.
 
   For models that TensorFlow refuses with "XlaCallModule with version 10 is not supported", "The current platform CPU is
   not among the platforms required by the module" or "Cannot deserialize computation", and for converters that do not
@@ -553,10 +593,18 @@ def rewrite_command(
   - `graftax rewrite my_model --for onnx --out my_plain_model`
 
   - `graftax rewrite program.jax --for tensorflow-2.18 --out my_model`
+
+  - `graftax rewrite my_model --for stablehlo --batch 8 --out my_stablehlo`
+
+  - `graftax rewrite model.py:apply --for onnx --input "x=float32[1,8]" --params weights.npz --out my_plain_model`
   """
+  from graftax.tools.compiled_files import FileOptions
   from graftax.tools.console import progress, remarks
+  from graftax.tools.errors import CommandError
   from graftax.tools.rewrite_model import rewrite_model
 
+  if check and (consumer.startswith("stablehlo") or not os.path.exists(model)):
+    raise CommandError("--check runs a copy of a model or of a StableHLO file in TensorFlow; leave it out.")
   if check:
     from graftax.tools.check_rewritten import check_rewritten
   with progress() as bar:
@@ -569,6 +617,11 @@ def rewrite_command(
       gradient_order=gradient_order,
       force=force,
       allow_files_in=allow_files_in or (),
+      inputs=inputs or (),
+      params=params,
+      files=FileOptions(
+        batch, tuple(shapes or ()), tuple(constraints or ()), "beside" if weights is WeightsPlace.BESIDE else "inside"
+      ),
     )
     if check:
       bar.add_task(f"running {out} in TensorFlow", total=None)

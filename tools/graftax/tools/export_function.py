@@ -1,5 +1,6 @@
 """`graftax export`: a JAX function from a Python file as a SavedModel, without TensorFlow."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from graftax.tools.input_options import arguments_of
 from graftax.tools.parameter_files import SUFFIXES, read_parameters
 from graftax.tools.python_objects import attribute_of, load_module, split_name
 
-__all__ = ["export_function"]
+__all__ = ["export_function", "read_function"]
 
 # Any in this module: parameters are nested structures of arrays.
 
@@ -55,20 +56,15 @@ def export_function(
     GraftaxError: the function is not found, its arguments are not known, or it cannot be converted.
   """
   check_new_folder(out, replaces=_MODEL_FILE if force else None, how_to_replace=_HOW_TO_REPLACE)
-  where, name = split_name(function)
   with progress() as bar:
-    task = bar.add_task(f"running {where}", total=None)
-    module = load_module(where)
-    called = _function(attribute_of(module, name, where), function)
-    values = None if params is None else _parameters(params, module, where)
-    args, kwargs = arguments_of(called, inputs, constraints, has_params=params is not None)
-    bar.update(task, description=f"converting {name}")
+    task = bar.add_task(f"running {function}", total=None)
+    exported, values = read_function(function, inputs, params, constraints)
+    bar.update(task, description=f"converting {function}")
     # TensorFlow differentiates plain ops by itself. Forbidding that takes an op that their consumers do not have.
     with_gradient = gradient_order > 0 or lowering == "tf_ops"
-    exported = JaxFunction(called, args, kwargs, takes_params=values is not None, with_gradient=with_gradient)
     save(
       out,
-      {"__call__": exported},
+      {"__call__": dataclasses.replace(exported, with_gradient=with_gradient)},
       values,
       signatures={signature: "__call__"},
       trainable=trainable,
@@ -79,6 +75,18 @@ def export_function(
       overwrite=force,
       progress=lambda done, total: bar.update(task, description="writing", completed=done, total=total),
     )
+
+
+def read_function(
+  function: str, inputs: Sequence[str], params: str | None, constraints: Sequence[str]
+) -> tuple[JaxFunction, Any]:
+  """Returns a function of a Python file, which is run, and its parameters; see `export_function`."""
+  where, name = split_name(function)
+  module = load_module(where)
+  called = _function(attribute_of(module, name, where), function)
+  values = None if params is None else _parameters(params, module, where)
+  args, kwargs = arguments_of(called, inputs, constraints, has_params=params is not None)
+  return JaxFunction(called, args, kwargs, takes_params=values is not None), values
 
 
 def _function(found: Any, text: str) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from graftax.graphdef_ir import read_regular_file
 from graftax.tools.model_report import TensorReport
-from graftax.tools.rewrite_model import input_names, read_module
+from graftax.tools.module_files import input_names, read_module
 from graftax.xla_call_module import ArgumentSpec, StableHloError, explain
 from graftax.xla_call_module.rewriting import open_arguments
 

@@ -1,5 +1,7 @@
 """`graftax rewrite`."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from graftax.graphdef_ir import DType, Node, PartialShape, TensorRef, node_to_pr
 from graftax.savedmodel_io import load, save
 from graftax.tools import check_rewritten
 from graftax.tools.cli import app
+from graftax.xla_call_module import Module, lift
 
 
 @pytest.fixture(scope="module")
@@ -160,4 +163,59 @@ def test_what_is_no_model_is_named_beside_what_works(tmp_path, name, content, me
   assert result.exit_code == 1
   assert result.output.startswith("error: ") and f"/{message}" in result.output
   assert "(.pb, .pbtxt), the .meta file of a TF1 checkpoint, or a file of StableHLO" in result.output
+  assert not (tmp_path / "copy").exists()
+
+
+def _manifest(folder):
+  return json.loads((folder / "manifest.json").read_text())["functions"]
+
+
+def test_a_model_becomes_stablehlo_of_given_sizes(tmp_path):
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 3"), np.float32)
+  save(tmp_path / "model", (lambda w, x: x @ w, rows), np.ones((3, 2), np.float32), gradient_order=0)
+  result = _rewrite(tmp_path / "model", "--for", "stablehlo-1.9.1", "--batch", 4, "-o", tmp_path / "copy")
+  assert "StableHLO 1.9.1 for cpu, with weights inside" in " ".join(result.output.split())
+  function = _manifest(tmp_path / "copy")["serving_default"]
+  assert [argument["shape"] for argument in function["arguments"]] == [[4, 3]]
+  data = (tmp_path / "copy" / function["file"]).read_bytes()
+  np.testing.assert_array_equal(lift(Module.from_bytes(data))(np.ones((4, 3), np.float32))[0], np.full((4, 2), 3))
+
+
+def test_a_function_and_an_exported_program_become_stablehlo(tmp_path):
+  (tmp_path / "model.py").write_text("def double(params, x):\n  return x * params\n\n\nTWO = 2.0\n")
+  arguments = ["--input", "x=float32[rows,3]", "--params", "TWO", "--weights", "beside"]
+  result = _rewrite(f"{tmp_path / 'model.py'}:double", "--for", "stablehlo", *arguments, "-o", tmp_path / "copy")
+  assert result.exit_code == 0, result.output
+  main = _manifest(tmp_path / "copy")["main"]
+  assert [(a["kind"], a["shape"]) for a in main["arguments"]] == [("parameter", []), ("input", ["rows", 3])]
+  rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 3"), np.float32)
+  (tmp_path / "program.jax").write_bytes(jax.export.export(jax.jit(jnp.tanh))(rows).serialize())
+  for options, shape in (([], ["rows", 3]), (["--shape", "args_0=5,?"], [5, 3])):
+    result = _rewrite(tmp_path / "program.jax", "--for", "stablehlo", *options, "-f", "-o", tmp_path / "copy")
+    assert result.exit_code == 0, result.output
+    assert _manifest(tmp_path / "copy")["main"]["arguments"][0]["shape"] == shape
+
+
+def test_a_function_is_written_for_a_converter(tmp_path):
+  (tmp_path / "model.py").write_text("import jax\n\n\ndef rem(x, y):\n  return jax.lax.rem(x, y)\n")
+  inputs = ["--input", "x=float32[2]", "--input", "y=float32[2]"]
+  result = _rewrite(f"{tmp_path / 'model.py'}:rem", "--for", "tflite", *inputs, "-o", tmp_path / "copy")
+  assert result.exit_code == 0, result.output
+  assert sorted(load(tmp_path / "copy").signatures["serving_default"].inputs) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    (["--for", "onnx", "--batch", "3"], "--batch, --shape, --constraint and --weights are for --for stablehlo"),
+    (["--for", "stablehlo", "--shape", "y=3"], "--shape 'y=3': no input has this name"),
+    (["--for", "stablehlo", "--platforms", "cpu,cuda"], "a file of StableHLO is for one platform"),
+    (["--for", "stablehlo", "--check"], "--check runs a copy of a model"),
+    (["--for", "onnx", "--params", "w"], "--input and --params are for a JAX function"),
+  ],
+)
+def test_options_that_do_not_fit_are_named(cuda_model, tmp_path, arguments, message):
+  result = _rewrite(cuda_model, *arguments, "-o", tmp_path / "copy")
+  assert result.exit_code == 1
+  assert message in " ".join(result.output.split())
   assert not (tmp_path / "copy").exists()

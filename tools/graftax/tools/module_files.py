@@ -1,0 +1,65 @@
+"""Files of StableHLO that commands take: which they are, what they hold, and names for their arguments."""
+
+import os
+import re
+
+from graftax.graphdef_ir import read_regular_file
+from graftax.tools.errors import CommandError
+from graftax.xla_call_module import DecodeError, Module, StableHloError
+
+__all__ = ["EXPECTED", "input_names", "is_module_file", "is_saved_model", "read_module"]
+
+_GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
+_BYTECODE = b"ML\xefR"
+EXPECTED = (
+  "Expected the folder of a SavedModel, a frozen graph (.pb, .pbtxt), the .meta file of a TF1 checkpoint, or a file of "
+  "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text"
+)
+# First bytes of other kinds of files that a user may pass by mistake, and what to do with these files.
+_OTHER_FILES = {
+  b"\x93NUMPY": "an array of NumPy",
+  b"PK\x03\x04": "a zip archive, such as a .keras or .npz file. In Keras, model.export writes a SavedModel",
+  b"\x89HDF\r\n\x1a\n": "an HDF5 file, such as a Keras model. In Keras, model.export writes a SavedModel",
+  b"\x1f\x8b": "a compressed file. If it is an archive, unpack it",
+}
+
+
+def is_module_file(model: str) -> bool:
+  """Returns whether a path is that of a file of StableHLO rather than of a model of TensorFlow."""
+  return not is_saved_model(model) and not model.endswith(_GRAPH_SUFFIXES)
+
+
+def is_saved_model(model: str) -> bool:
+  """Returns whether a path is that of a SavedModel: of its folder, or of the file in it."""
+  return os.path.isdir(model) or os.path.basename(model).startswith("saved_model.")
+
+
+def read_module(path: str) -> Module:
+  """Returns the module of a file: what `jax.export` serialized, a portable artifact, bytecode, or text.
+
+  Raises:
+    CommandError: the file holds something else, or a module that this version does not read.
+  """
+  data = read_regular_file(path, "the model")
+  for beginning, what in _OTHER_FILES.items():
+    if data.startswith(beginning):
+      raise CommandError(f"{path} is {what}. {EXPECTED}.")
+  # Text is UTF-8, and a serialized Exported begins with binary offsets.
+  is_text = b"\0" not in data[:100]
+  try:
+    return Module.from_bytes(data) if is_text or data.startswith(_BYTECODE) else Module.from_exported(data)
+  except DecodeError as e:
+    raise CommandError(f"{path} cannot be read as StableHLO: {str(e).rstrip('.')}. {EXPECTED}.") from e
+  except StableHloError as e:
+    raise CommandError(f"{path}: {e}") from e
+
+
+def input_names(module: Module) -> list[str]:
+  """Returns a name for each argument of a module: its path in the exported function if that is known."""
+  if module.signature is None:
+    return [f"input_{i}" for i in range(len(module.inputs))]
+  names: list[str] = []
+  for number, leaf in enumerate(module.signature.inputs):
+    name = re.sub(r"\W+", "_", leaf.path).strip("_").lower()
+    names.append(name if name not in names else f"{name}_input_{number}")
+  return names
