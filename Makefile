@@ -130,6 +130,25 @@ $(LARGE_DATA_READY): $(LARGE_DATA)
 large-data: $(LARGE_DATA_READY)  ## run the examples of Apache Beam and Ray Data
 	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) $(LARGE_DATA_VENV)/bin/python -m pytest -q -k engine tools/checks/large_examples_test.py
 
+CONSUMERS := testing/graftax/testing/consumers
+CONSUMERS_VENV := .venv-consumers
+CONSUMERS_READY := $(CONSUMERS_VENV)/.locked-$(call hash,cat $(CONSUMERS)/requirements-*.txt)
+CONSUMERS_PYTHON := 3.12
+
+$(CONSUMERS_READY): $(wildcard $(CONSUMERS)/requirements-*.txt)
+	rm -rf $(CONSUMERS_VENV)
+	python=$$($(FIND_PYTHON) --install $(CONSUMERS_PYTHON)); for name in converters iree; do \
+	  "$$python" -m venv $(CONSUMERS_VENV)/$$name; \
+	  $(CONSUMERS_VENV)/$$name/bin/python -m pip install --quiet --no-deps -r $(CONSUMERS)/requirements-$$name.txt; done
+	npm install --silent --no-audit --no-fund --no-package-lock --prefix $(CONSUMERS_VENV) $$(cat $(CONSUMERS)/requirements-node.txt)
+	touch $@
+
+.PHONY: consumers
+consumers: $(READY) $(CONSUMERS_READY)  ## run functions and models in TFLite, ONNX Runtime, TF.js and IREE, docs/consumers.md (30 minutes)
+	NODE_PATH=$(CURDIR)/$(CONSUMERS_VENV)/node_modules JAX_PLATFORMS=cpu $(BIN)/python -m graftax.testing.consumers \
+	  build/consumers $(foreach name,tensorflow tflite onnx tfjs,--$(name) $(CONSUMERS_VENV)/converters/bin/python) \
+	  --iree $(CONSUMERS_VENV)/iree/bin/python $(addprefix --tensorflow ,$(TENSORFLOW)) --write docs/consumers.md
+
 .PHONY: mutation-check
 mutation-check: $(READY)  ## break places one at a time and report which command detects each (minutes)
 	$(BIN)/python tools/checks/mutation_check.py
@@ -241,6 +260,15 @@ matrix: wheels  ## try the wheels on each Python and JAX, and print a table (an 
 applications: $(READY)  ## every model of keras.applications, including the large ones (an hour)
 	GRAFTAX_ALL_APPLICATIONS=1 $(BIN)/pytest --ring=tensorflow testing/graftax/testing/keras_applications_test.py
 
+.PHONY: keras-export
+keras-export: $(READY)  ## Keras's own tests of exporting, on its JAX backend with our jax2tf in place (5 minutes)
+	KERAS_BACKEND=jax JAX_PLATFORMS=cpu $(BIN)/pytest -q -p graftax.testing.keras_export -p no:cacheprovider --rootdir build \
+	  -c /dev/null --pyargs keras.src.export.saved_model_test keras.src.export.tfsm_layer_test
+
+.PHONY: c-api
+c-api: $(READY)  ## 100,000 calls of a SavedModel with changing sizes from a C program, in both forms
+	JAX_PLATFORMS=cpu $(BIN)/python -m graftax.testing.c_api build/c_api
+
 HOSTILE_SEED ?= $(shell date +%j0)
 
 .PHONY: hostile-files
@@ -289,4 +317,4 @@ lock: $(READY)  ## resolve third_party/locks/*.in again and print what changed; 
 
 .PHONY: clean
 clean:  ## remove .venv, wheels and caches
-	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) $(LIBRARIES_VENV) $(LARGE_DATA_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf $(VENV) .venv-floor $(RELEASE_VENV) $(DOCS_VENV) $(LIBRARIES_VENV) $(CONSUMERS_VENV) $(LARGE_DATA_VENV) dist build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache

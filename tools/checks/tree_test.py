@@ -35,6 +35,7 @@ _TEXT = {
   ".css",
   ".js",
   ".ipynb",
+  ".c",
   "",
 }
 _BINARY = {".binpb", ".npz", ".pb"}
@@ -203,9 +204,11 @@ def test_a_line_that_asks_for_the_version_of_jax_is_found(line, asks):
 _RUN_ELSEWHERE = (
   "jax_consumers/run_jax2onnx.py",
   "jax_libraries/programs",
-  "plain_consumers/run_onnx.py",
-  "plain_consumers/run_tfjs.py",
-  "plain_consumers/run_tflite.py",
+  "consumers/run_iree.py",
+  "consumers/run_onnx.py",
+  "consumers/run_tensorflow.py",
+  "consumers/run_tfjs.py",
+  "consumers/run_tflite.py",
   "codegen/generate_missing_ops.py",
 )
 

@@ -23,12 +23,14 @@ const numbers = values => Array.from(values, x => Number.isNaN(x) ? 'NaN' : Numb
 async function main() {
   await tf.setBackend('cpu');
   const graph = await tf.loadGraphModel(handler);
-  const given = JSON.parse(fs.readFileSync(0).toString().replace(/\bNaN\b/g, 'null'));
+  // JSON has no NaN and no infinity: Number() reads them as text.
+  const given = JSON.parse(fs.readFileSync(0).toString().replace(/-?\b(NaN|Infinity)\b/g, '"$&"'));
   const feeds = {};
   const signature = model.signature || {};
   for (const [name, info] of Object.entries(signature.inputs || {})) {
-    const x = given[name];
-    const values = x.values.map(v => v === null ? NaN : v);
+    // The converter names inputs of one shape and dtype after their nodes.
+    const x = given[name.replace(/:0$/, '')];
+    const values = x.values.map(Number);
     feeds[info.name] = tf.tensor(x.dtype === 'bool' ? values.map(Boolean) : values, x.shape,
                                  x.dtype === 'bool' ? 'bool' : x.dtype === 'int32' ? 'int32' : 'float32');
   }

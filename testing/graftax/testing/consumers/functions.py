@@ -132,7 +132,14 @@ CASES: dict[str, Case] = {
   "float to int": Case(lambda x: (x.astype(jnp.int32), x > 0), (_x(3, 8) * 9,)),
   "argmax": Case(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, 0)), (_x(3, 8),)),
   "one_hot": Case(lambda x: jax.nn.one_hot(x, 9), (_ints(7, low=0),)),
-  "where": Case(lambda x, y: jnp.where(x > y, x, 0.5 * y), (_x(3, 8), _x(8))),
+  "where": Case(
+    lambda x, y: (
+      jnp.where(x > y, x, 0.5 * y),
+      jnp.where(x > 0, jnp.log(x), x),
+      jnp.where(abs(x) < 9, x, jnp.exp(200 * abs(x))),
+    ),
+    (_x(3, 8), _x(8)),
+  ),
   "pad": Case(lambda x: (jnp.pad(x, ((1, 2), (0, 3))), jnp.pad(x, 1, mode="reflect")), (_x(3, 8),)),
   "interior pad": Case(lambda x: lax.pad(x, 1.0, ((1, 0, 2), (-1, 2, 1))), (_x(3, 8),)),
   "dynamic_slice": Case(lambda x, i: lax.dynamic_slice(x, (i, 2), (2, 3)), (_x(5, 8), np.array(7, np.int32))),
