@@ -41,5 +41,4 @@ class SoftClip(CustomCall):
 
 
 def _limit(op: Op) -> float:
-  settings = op.attrs["mhlo.backend_config"]
-  return float(settings["limit"])
+  return op.attrs.fields("mhlo.backend_config").real("limit")

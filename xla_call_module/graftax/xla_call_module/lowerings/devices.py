@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ __all__: list[str] = []
 @register("stablehlo.replica_id", "stablehlo.partition_id", takes_known=True)
 def _device_id(context: Context, op: ir.Op) -> Any:
   kind = op.name.removeprefix("stablehlo.").removesuffix("_id")
+  if kind == "partition" and context.manual_axes:
+    return lax.axis_index(tuple(name for name, _ in context.manual_axes)).astype(op.type.dtype)
   count = communication.num_replicas if kind == "replica" else communication.num_partitions
   if count(context.ir) != 1:
     raise context.unsupported(op, f"the module runs on several {kind}s; a lifted function runs on one.")
@@ -49,13 +51,62 @@ _REDUCTIONS = {"stablehlo.add": lax.psum, "stablehlo.maximum": lax.pmax, "stable
 
 
 def _over_axes(context: Context, op: ir.Op, mesh: _Mesh, operands: Sequence[Array]) -> Any:
-  """Lowers an `all_reduce` to JAX's reduction over the axes of the mesh that its groups are."""
-  reduction = _REDUCTIONS.get(_reducer(op)) if op.name == "stablehlo.all_reduce" else None
-  axes = _group_axes(op, mesh)
-  if reduction is None or axes is None or not op.attrs.boolean("use_global_device_ids", False):
+  """Lowers a collective to JAX's over the axes of the mesh that its groups are."""
+  run = _collective_of_jax(op, mesh) if mesh and communication.num_replicas(context.ir) == 1 else None
+  if run is None or len(operands) != len(op.types):
     raise context.unsupported(op, f"in a shard_map over {dict(mesh)} it has no counterpart here.", embeds=False)
-  results = [reduction(x, axes) for x in operands]
+  results = [run(x) for x in operands]
+  for result, kind in zip(results, op.types, strict=True):
+    if isinstance(kind, ir.TensorType) and tuple(result.shape) != tuple(kind.shape):
+      raise context.unsupported(op, f"over {dict(mesh)} its result has shape {result.shape}, not {kind.shape}.")
   return results[0] if len(results) == 1 else tuple(results)
+
+
+def _collective_of_jax(op: ir.Op, mesh: _Mesh) -> Callable[[Array], Any] | None:
+  """Returns what a collective does with one operand, or None if JAX has no counterpart."""
+  attrs = op.attrs
+  # Without these, the numbers in the groups are not those of devices.
+  numbers_devices = attrs.boolean("use_global_device_ids", False)
+  crosses_partitions = "channel_handle" in attrs
+  if op.name == "stablehlo.collective_permute":
+    names = tuple(name for name, _ in mesh)
+    pairs = [(int(a), int(b)) for a, b in np.asarray(attrs["source_target_pairs"]).reshape(-1, 2)]
+    return (lambda x: lax.ppermute(x, names, pairs)) if crosses_partitions else None
+  if op.name == "stablehlo.all_reduce":
+    axes, reduction = _group_axes(op, mesh), _REDUCTIONS.get(_reducer(op))
+    return (lambda x: reduction(x, axes)) if axes and reduction and numbers_devices else None
+  if op.name == "stablehlo.collective_broadcast":
+    return _broadcast(op, mesh) if crosses_partitions else None
+  axes = _group_axes(op, mesh, in_order=True)
+  if not axes:
+    return None
+  if op.name == "stablehlo.all_gather" and numbers_devices:
+    return lambda x: lax.all_gather(x, axes, axis=attrs.integer("all_gather_dim"), tiled=True)
+  if op.name == "stablehlo.reduce_scatter" and numbers_devices and _reducer(op) == "stablehlo.add":
+    return lambda x: lax.psum_scatter(x, axes, scatter_dimension=attrs.integer("scatter_dimension"), tiled=True)
+  if op.name == "stablehlo.all_to_all" and crosses_partitions:
+    split, concat = attrs.integer("split_dimension"), attrs.integer("concat_dimension")
+    return lambda x: lax.all_to_all(x, axes, split, concat, tiled=True)
+  return None
+
+
+def _broadcast(op: ir.Op, mesh: _Mesh) -> Callable[[Array], Any] | None:
+  """Returns what a broadcast does: the first device of each group sends, and has the same place in all groups."""
+  axes = _group_axes(op, mesh)
+  groups: Any = op.attrs.get("replica_groups", ())
+  if not axes:
+    return None
+  if isinstance(groups, dict):
+    return lambda x: lax.all_gather(x, axes)[0]
+  sizes = dict(mesh)
+  devices = np.arange(math.prod(sizes.values())).reshape(list(sizes.values()))
+  chosen = [list(sizes).index(name) for name in axes]
+  rows = np.moveaxis(devices, chosen, range(-len(chosen), 0)).reshape(len(groups), -1).tolist()
+  senders = {row.index(int(group[0])) for group in groups for row in rows if int(group[0]) in row}
+  if len(senders) != 1:
+    return None
+  (sender,) = senders
+  return lambda x: lax.all_gather(x, axes)[sender]
 
 
 def _reducer(op: ir.Op) -> str:
@@ -66,8 +117,14 @@ def _reducer(op: ir.Op) -> str:
   return region.ops[0].name if set(region.ops[0].operands) == set(region.args) else ""
 
 
-def _group_axes(op: ir.Op, mesh: _Mesh) -> tuple[str, ...] | None:
-  """Returns the axes of the mesh along which the groups of a collective lie, or None if they are other groups."""
+def _group_axes(op: ir.Op, mesh: _Mesh, *, in_order: bool = False) -> tuple[str, ...] | None:
+  """Returns the axes of the mesh along which the groups of a collective lie, or None if they are other groups.
+
+  Args:
+    op: the collective.
+    mesh: names and sizes of the axes.
+    in_order: whether the order of the devices in a group matters, too.
+  """
   groups: Any = op.attrs.get("replica_groups", ())
   if isinstance(groups, dict):
     axes = [dict(axis) for axis in groups.get("axes", ())]
@@ -75,12 +132,13 @@ def _group_axes(op: ir.Op, mesh: _Mesh) -> tuple[str, ...] | None:
     return names if all(len(axis) == 1 for axis in axes) and set(names) <= {name for name, _ in mesh} else None
   if not len(groups):
     return None  # all devices, which have to be listed if they have global numbers
-  wanted = sorted(tuple(sorted(map(int, group))) for group in np.asarray(groups).reshape(len(groups), -1))
+  order: Callable[[Any], list[int]] = list if in_order else sorted
+  wanted = sorted(tuple(order(map(int, group))) for group in np.asarray(groups).reshape(len(groups), -1))
   sizes = [size for _, size in mesh]
   devices = np.arange(math.prod(sizes)).reshape(sizes)
   for count in range(1, devices.ndim + 1):
-    for chosen in itertools.combinations(range(devices.ndim), count):
+    for chosen in itertools.permutations(range(devices.ndim), count):
       moved = np.moveaxis(devices, chosen, range(-count, 0)).reshape(-1, math.prod(sizes[i] for i in chosen))
-      if sorted(tuple(sorted(map(int, group))) for group in moved) == wanted:
+      if sorted(tuple(order(map(int, group))) for group in moved) == wanted:
         return tuple(mesh[i][0] for i in chosen)
   return None

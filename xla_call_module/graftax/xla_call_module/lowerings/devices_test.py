@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -38,6 +42,57 @@ def test_the_only_device_is_number_0_and_of_several_none_is_known(kind):
     lift(Module.from_text(several))()
 
 
+_FOUR_DEVICES = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from graftax.xla_call_module import Module, lift
+
+mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+
+def sharded(function):
+  return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"), check_vma=False))
+
+
+def function(a):
+  b = lax.psum_scatter(lax.all_gather(a, "x", tiled=True) * 2, "x", tiled=True)
+  c = lax.ppermute(lax.all_to_all(b, "y", split_axis=1, concat_axis=0, tiled=True), "x", [(0, 1)])
+  d = lax.psum_scatter(lax.all_gather(c, ("y", "x"), axis=1, tiled=True), ("x", "y"), scatter_dimension=1, tiled=True)
+  e = lax.all_to_all(d, ("x", "y"), split_axis=0, concat_axis=1, tiled=True)
+  return (jnp.sin(e).sum() + lax.axis_index("y") * 10 + lax.axis_index(("y", "x")) * 100) * a[:1, :2]
+
+
+x = np.arange(64, dtype=np.float32).reshape(8, 8) / 50
+original = sharded(function)
+module = Module.from_exported(jax.export.export(original)(x))
+for gradient in ("primal", "auto"):
+  lifted = lift(module, mesh=mesh, gradient=gradient)
+  np.testing.assert_allclose(lifted(x)[0], original(x), rtol=1e-6)
+  found, expected = (jax.grad(lambda x: (f(x) ** 2).sum())(x) for f in (lambda x: lifted(x)[0], original))
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+# CPUs have no broadcast, so it is exported for another platform.
+broadcast = jax.export.export(sharded(lambda a: lax.pbroadcast(a, "x", 1)), platforms=["cuda"])(x)
+rows = np.concatenate([x[4:], x[4:]])
+np.testing.assert_array_equal(lift(Module.from_text(broadcast.mlir_module()), mesh=mesh)(x)[0], rows)
+"""
+
+
+def test_collectives_over_axes_of_the_mesh_are_those_of_jax():
+  environment = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+  }
+  done = subprocess.run(
+    [sys.executable, "-c", _FOUR_DEVICES], env=environment, capture_output=True, text=True, timeout=240
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+
+
 @pytest.mark.parametrize(
   ("groups", "axes"),
   [
@@ -56,3 +111,19 @@ def test_the_only_device_is_number_0_and_of_several_none_is_known(kind):
 def test_groups_of_a_collective_are_axes_of_the_mesh(groups, axes):
   op = ir.Op("stablehlo.all_reduce", (), (), (), ir.Attributes(replica_groups=groups), (), "")
   assert devices._group_axes(op, (("x", 2), ("y", 2))) == axes
+
+
+@pytest.mark.parametrize(
+  ("groups", "axes"),
+  [
+    ([[0, 1], [2, 3]], ("y",)),
+    ([[1, 3], [0, 2]], ("x",)),
+    ([[3, 1], [0, 2]], None),
+    ([[0, 1, 2, 3]], ("x", "y")),
+    ([[0, 2, 1, 3]], ("y", "x")),
+    ([[1, 0, 2, 3]], None),
+  ],
+)
+def test_the_order_in_a_group_is_that_of_the_axes(groups, axes):
+  op = ir.Op("stablehlo.all_gather", (), (), (), {"replica_groups": groups}, (), "")
+  assert devices._group_axes(op, (("x", 2), ("y", 2)), in_order=True) == axes
