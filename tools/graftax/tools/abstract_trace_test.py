@@ -25,7 +25,9 @@ def _program(op, shapes, **attrs):
   ],
 )
 def test_what_traces_for_any_size_has_no_problem(op, shapes, open_sizes):
-  assert trace_program(_program(op, shapes)) == TraceResult(open_sizes, (), None)
+  found = trace_program(_program(op, shapes))
+  assert dataclasses.replace(found, costs=(), cost_sizes=()) == TraceResult(open_sizes, (), None)
+  assert found.costs and len(found.cost_sizes) == len(open_sizes)
 
 
 def test_a_shape_that_does_not_fit_names_the_node():

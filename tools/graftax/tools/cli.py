@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import typer
 
 if TYPE_CHECKING:
+  from graftax.tools.model_comparison import Comparison
   from graftax.tools.model_report import Graphs, ModelReport
 
 __all__ = ["app", "main"]
@@ -210,6 +211,9 @@ def inspect_command(
       help="Write a page to FILE instead, with the graph by scopes; it needs no network. With --json too, print that.",
     ),
   ] = None,
+  other_model: Annotated[
+    str | None, typer.Option("--compare", metavar="MODEL", help="Also show what another model has or lacks.")
+  ] = None,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
   allow_http: AllowHttp = False,
@@ -231,12 +235,18 @@ def inspect_command(
 
   - `graftax inspect my_model --html report.html`
 
+  - `graftax inspect my_model --compare my_older_model`
+
   - `graftax inspect my_model --json | jq '.ops[] | select(.supported | not)'`
   """
+  import dataclasses
+
   from graftax.hub_io import load
   from graftax.savedmodel_io.writing.atomic import check_new_file
   from graftax.tools.console import progress, results
-  from graftax.tools.model_report import report_with_graphs
+  from graftax.tools.errors import CommandError
+  from graftax.tools.model_comparison import compare
+  from graftax.tools.model_report import report_model, report_with_graphs
   from graftax.tools.module_report import report_module
   from graftax.tools.weights_report import report_weights
 
@@ -247,16 +257,25 @@ def inspect_command(
     other = report_module(model) or report_weights(model, allow_files_in or ())
     options: Any = _load_options(allow_files_in, sha256, allow_http, allow_host)
     found = report_with_graphs(load(model, tags or None, verify=False, **options), trace=trace) if not other else None
+    comparison = None
+    if other_model is not None and found is not None:
+      bar.add_task(f"reading {other_model}", total=None)
+      comparison = compare(found[0], report_model(load(other_model, verify=False, **options)))
+  if other_model is not None and comparison is None:
+    raise CommandError(f"--compare: {model} is {other.kind if other else 'no model'}; expected two models with graphs.")
   if html is not None:
-    _write_page(html, found)
+    _write_page(html, found, comparison)
   report = found[0] if found is not None else other
   assert report is not None, "internal: a file is a model, weights or a module"
   if as_json:
-    typer.echo(json.dumps(report.to_json(), indent=2))
+    compared = {} if comparison is None else {"comparison": dataclasses.asdict(comparison)}
+    typer.echo(json.dumps(report.to_json() | compared, indent=2))
   elif html is None:
-    from graftax.tools.model_view import print_report
+    from graftax.tools.model_view import print_comparison, print_report
 
     print_report(report, results(), num_rows=None if show_all else _NUM_ROWS)
+    if comparison is not None:
+      print_comparison(comparison, results(), num_rows=None if show_all else _NUM_ROWS)
 
 
 @app.command("run")
@@ -471,7 +490,9 @@ def export_command(
   remarks().print(f"{out}: parameters {parameters_summary(report.parameters)}.", markup=False)
 
 
-def _write_page(path: Path, model: "tuple[ModelReport, dict[str, Graphs]] | None") -> None:
+def _write_page(
+  path: Path, model: "tuple[ModelReport, dict[str, Graphs]] | None", comparison: "Comparison | None"
+) -> None:
   from graftax.tools.console import remarks
   from graftax.tools.errors import CommandError
   from graftax.tools.html import html_report
@@ -480,7 +501,7 @@ def _write_page(path: Path, model: "tuple[ModelReport, dict[str, Graphs]] | None
     raise CommandError("--html shows models of TensorFlow; this file has none.")
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html_report(*model), encoding="utf-8")
+    path.write_text(html_report(*model, comparison), encoding="utf-8")
   except OSError as e:
     raise CommandError(f"--html {path}: cannot be written ({e.strerror}); choose another name.") from e
   remarks().print(f"{path}: open it in a browser.", markup=False)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from graftax.graphdef_ir import PartialShape
 from graftax.tools.abstract_trace import TraceResult
+from graftax.tools.model_comparison import Comparison
 from graftax.tools.model_report import (
   Blocker,
   FunctionReport,
@@ -22,7 +23,15 @@ from graftax.tools.model_report import (
 from graftax.tools.module_report import ModuleReport
 from graftax.tools.weights_report import WeightsReport
 
-__all__ = ["blockers_of", "ops_summary", "parameters_summary", "print_report", "signature_table", "verdict_text"]
+__all__ = [
+  "blockers_of",
+  "ops_summary",
+  "parameters_summary",
+  "print_comparison",
+  "print_report",
+  "signature_table",
+  "verdict_text",
+]
 
 # How many names of updated variables are listed.
 _NUM_NAMES = 3
@@ -59,6 +68,19 @@ def print_report(report: ModelReport | WeightsReport | ModuleReport, console: Co
   blockers = blockers_of(report)
   if blockers:
     console.print(_blocker_table(blockers))
+
+
+def print_comparison(comparison: Comparison, console: Console, *, num_rows: int | None) -> None:
+  """Prints what two models differ in, in at most `num_rows` rows."""
+  same = ", ".join(f"{number} {kind}s" for kind, number in comparison.num_equal.items())
+  console.print(Text(f"Compared with {comparison.path}: {same} are the same", "bold"))
+  table = _table(None, "", "name", "here", "there")
+  for difference in comparison.differences[:num_rows]:
+    here, there = (Text("-", "dim") if side is None else Text(side) for side in (difference.here, difference.there))
+    table.add_row(Text(difference.kind, "dim"), Text(difference.name, "cyan"), here, there)
+  _add_rest(table, len(comparison.differences), num_rows)
+  if comparison.differences:
+    console.print(table)
 
 
 def _print_weights(report: WeightsReport, console: Console, num_rows: int | None) -> None:

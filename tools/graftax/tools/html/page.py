@@ -9,6 +9,7 @@ from rich import filesize
 
 from graftax.graphdef_ir import Function, Node, PartialShape
 from graftax.tools.html.graph_data import graph_data
+from graftax.tools.model_comparison import Comparison
 from graftax.tools.model_report import ModelReport, OpReport, ParameterReport, SignatureReport, TensorReport, Verdict
 from graftax.tools.model_view import blockers_of, ops_summary, parameters_summary, verdict_text
 
@@ -17,22 +18,30 @@ __all__ = ["html_report"]
 _MOST_PARAMETERS = 2000
 
 
-def html_report(report: ModelReport, graphs: Mapping[str, Sequence[tuple[Function, Sequence[Node]]]]) -> str:
+def html_report(
+  report: ModelReport,
+  graphs: Mapping[str, Sequence[tuple[Function, Sequence[Node]]]],
+  comparison: Comparison | None = None,
+) -> str:
   """Returns a page about a model: what it takes, needs and holds, its graph by scopes, and what blocks.
 
   Args:
     report: the report on the model.
     graphs: what `report_with_graphs` returns beside the report.
+    comparison: what it differs in from another model.
   """
   here = files("graftax.tools.html")
   missing = [op.op for op in report.ops if not op.supported]
   on_host = [op.op for op in report.ops if op.on_host]
   # "<" would end the element early if it were in a name.
-  data = json.dumps(graph_data(graphs, missing, on_host), separators=(",", ":")).replace("<", "\\u003c")
+  traces = [signature.verdict.trace for signature in report.signatures]
+  costs = [cost for trace in traces if trace is not None for cost in trace.costs if cost.scope]
+  data = json.dumps(graph_data(graphs, missing, on_host, costs), separators=(",", ":")).replace("<", "\\u003c")
   sections = [
     ("signatures", "Signatures", _signatures(report)),
     ("functions", "Functions", _functions(report)),
     ("blockers", "What blocks, and what works instead", _blockers(report)),
+    ("compared", "" if comparison is None else f"Compared with: {comparison.path}", _comparison(comparison)),
     ("graph-section", "Graph", _GRAPH),
     ("parameters", f"Parameters: {parameters_summary(report.parameters)}", _parameters(report.parameters)),
     ("ops", f"Ops: {ops_summary(report.ops)}", _ops(report.ops)),
@@ -99,7 +108,8 @@ def _functions(report: ModelReport) -> str:
   for function in report.functions:
     for trace, verdict in function.traces:
       name = f"<code>{escape(function.path + function.signature)}</code>"
-      rows.append(f"<tr><td>{name}</td><td><code>{escape(trace)}</code></td><td>{_verdict(verdict)}</td></tr>")
+      cell = f'<td class="wide"><code>{escape(trace)}</code></td>'
+      rows.append(f"<tr><td>{name}</td>{cell}<td>{_verdict(verdict)}</td></tr>")
   return _table(("function", "trace", "converts"), rows)
 
 
@@ -113,6 +123,22 @@ def _blockers(report: ModelReport) -> str:
       f"<td>{escape(blocker.reason)}</td><td>{escape(blocker.remedy)}</td></tr>"
     )
   return _table(("op", "nodes", "why", "what works"), rows)
+
+
+def _comparison(comparison: Comparison | None) -> str:
+  if comparison is None:
+    return ""
+  same = ", ".join(f"{number} {kind}s" for kind, number in comparison.num_equal.items())
+  rows = []
+  for difference in comparison.differences[:_MOST_PARAMETERS]:
+    sides = [
+      f"<td><code>{escape(side)}</code></td>" if side is not None else '<td class="soft">none</td>'
+      for side in (difference.here, difference.there)
+    ]
+    style = "good" if difference.here is None else "bad" if difference.there is None else "warn"
+    name = f'<td class="{style}"><code>{escape(difference.name)}</code></td>'
+    rows.append(f'<tr>{name}<td class="soft kind">{difference.kind}</td>{"".join(sides)}</tr>')
+  return f'<p class="soft">{escape(same)} are the same.</p>' + _table(("name", "", "this model", "the other"), rows)
 
 
 def _parameters(parameters: Sequence[ParameterReport]) -> str:
@@ -157,9 +183,22 @@ def _needs(verdict: Verdict) -> list[tuple[str, str]]:
   lines = [("needs", "a key for random numbers, <code>rng=</code>")] if verdict.needs_rng else []
   if verdict.updates:
     lines.append(("updates", "<br>".join(f"<code>{escape(name)}</code>" for name in verdict.updates)))
+  if verdict.trace is not None and verdict.trace.costs:
+    total, sizes = verdict.trace.costs[0], zip(verdict.trace.open_sizes, verdict.trace.cost_sizes, strict=False)
+    at = ", ".join(f"{escape(name)}={size}" for name, size in sizes)
+    lines.append(
+      ("costs", f"{_count(total.flops)} operations, {filesize.decimal(total.size_bytes)} moved {at and 'at ' + at}")
+    )
   if verdict.splits or verdict.problem is not None or verdict.unsupported_ops or verdict.trace is not None:
     lines.append(("converts", _verdict(verdict)))
   return lines
+
+
+def _count(number: int) -> str:
+  for unit, name in ((10**12, " trillion"), (10**9, " billion"), (10**6, " million")):
+    if number >= unit:
+      return f"{number / unit:.1f}{name}"
+  return f"{number:,}"
 
 
 def _pill(verdict: Verdict) -> str:
@@ -172,7 +211,7 @@ def _state(verdict: Verdict) -> tuple[str, str]:
     return "warn", "converts with split"
   if verdict.problem is not None or verdict.unsupported_ops:
     return "bad", "does not convert"
-  return "good", "converts"
+  return "warn" if verdict.trace is not None and verdict.trace.problem else "good", "converts"
 
 
 def _verdict(verdict: Verdict) -> str:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ from graftax.savedmodel_io import load
 from graftax.testing.graph_builders import function, node
 from graftax.tools.examples.digits import model_path
 from graftax.tools.html import html_report
+from graftax.tools.model_comparison import compare
 from graftax.tools.model_report import report_with_graphs
 
 _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
@@ -27,6 +29,7 @@ _CLICKS = """<script>
     for (const details of closed.slice(0, 20)) details.querySelector("summary").click();
     await pause();
   }
+  seen.costs = [...first.querySelectorAll("summary")].filter((s) => s.textContent.includes("flop")).length;
   seen.rows = first.querySelectorAll(".node").length;
   seen.more = first.querySelectorAll("button.more").length;
   const button = first.querySelector("button.more");
@@ -47,7 +50,8 @@ _CLICKS = """<script>
 
 @pytest.fixture(scope="module")
 def page():
-  return html_report(*report_with_graphs(load(model_path(), verify=False)))
+  report, graphs = report_with_graphs(load(model_path(), verify=False), trace=True)
+  return html_report(report, graphs, compare(report, dataclasses.replace(report, path="other", ops=())))
 
 
 def test_the_page_is_one_file(page):
@@ -60,6 +64,7 @@ def test_the_page_shows_what_signatures_take_and_how_they_are_called(page):
   assert "images: float32[?, 8, 8, 1]" in page
   assert "outputs, _ = jax.jit(fn)(params, images=images)" in page
   assert "digits/dense/kernel" in page and "73.7 kB" in page
+  assert "operations" in page and "Compared with" in page and "12 nodes" in page
 
 
 def test_the_graph_holds_the_nodes_of_all_functions_once(page):
@@ -91,6 +96,7 @@ def test_scopes_open_and_close_and_nodes_are_found(page, tmp_path, num_nodes):
   assert seen["rows"] > (2000 if num_nodes else 20)
   assert seen["found"] == found
   assert not seen["open"]
+  assert (seen["costs"] >= 8) == (not num_nodes)
   assert (seen["more"] > 0) == bool(num_nodes)
   assert seen["readyMs"] < 3000
 

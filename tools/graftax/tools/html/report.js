@@ -12,6 +12,19 @@
     return element;
   }
 
+  // Operations and bytes in three digits.
+  function short(number, units) {
+    let i = 0;
+    while (number >= 1000 && i < units.length - 1) { number /= 1000; i++; }
+    return (number >= 100 || i === 0 ? Math.round(number) : number.toPrecision(3)) + units[i];
+  }
+  function costText(path) {
+    const cost = data.costs[path];
+    if (!cost) return "";
+    return `, ${short(cost[0], [" flop", " kflop", " Mflop", " Gflop", " Tflop"])}, ` +
+      short(cost[1], [" B", " kB", " MB", " GB", " TB"]);
+  }
+
   // Scopes of a function as a tree; `worst` is the worst state of a node below.
   function scopes(nodes) {
     const root = {children: new Map(), nodes: [], count: 0, worst: 0};
@@ -67,9 +80,9 @@
     add();
   }
 
-  function fill(parent, scope) {
+  function fill(parent, scope, path) {
     const makers = [];
-    for (const [name, child] of scope.children) makers.push(() => scopeDetails(name, child));
+    for (const [name, child] of scope.children) makers.push(() => scopeDetails(name, child, path));
     for (const node of scope.nodes) makers.push(() => nodeRow(node, node[0].split("/").pop()));
     addInPieces(parent, makers);
   }
@@ -86,16 +99,17 @@
     return details;
   }
 
-  function scopeDetails(name, scope) {
+  function scopeDetails(name, scope, outer) {
     // A chain of scopes with one child each is one line.
     while (scope.nodes.length === 0 && scope.children.size === 1) {
       const [[inner, child]] = scope.children;
       name += "/" + inner;
       scope = child;
     }
+    const path = outer + name;
     const summary = make("summary", "mono " + STATES[scope.worst], name + " ");
-    summary.append(make("span", "soft", scope.count + (scope.count === 1 ? " node" : " nodes")));
-    return lazyDetails(summary, "", (details) => fill(details, scope));
+    summary.append(make("span", "soft", scope.count + (scope.count === 1 ? " node" : " nodes") + costText(path)));
+    return lazyDetails(summary, "", (details) => fill(details, scope, path + "/"));
   }
 
   function functionDetails(label, position, top) {
@@ -103,7 +117,7 @@
     const summary = make("summary", "mono", label + " ");
     const name = f.name === label ? "" : f.name + ", ";
     summary.append(make("span", "soft", name + f.nodes.length + " nodes"));
-    return lazyDetails(summary, top ? "top" : "", (details) => fill(details, scopes(f.nodes)));
+    return lazyDetails(summary, top ? "top" : "", (details) => fill(details, scopes(f.nodes), ""));
   }
 
   const graph = document.getElementById("graph");
