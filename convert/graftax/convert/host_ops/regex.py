@@ -2,8 +2,8 @@
 
 import functools
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +28,26 @@ _CHECKED_BYTES = 1 << 14
 # A match takes as long as so many bytes of text, or longer.
 _MATCH_BYTES = 32
 
-# Any in this module: google-re2 ships no type information.
+
+class _Match(Protocol):
+  """What is used of a match of google-re2, which ships no type information."""
+
+  def __getitem__(self, group: int, /) -> bytes | None: ...
+  def start(self) -> int: ...
+  def end(self) -> int: ...
+  def span(self) -> tuple[int, int]: ...
+
+
+class _Pattern(Protocol):
+  """What is used of a compiled expression of google-re2."""
+
+  @property
+  def pattern(self) -> bytes: ...
+  @property
+  def groups(self) -> int: ...
+  def search(self, text: bytes, position: int, /) -> _Match | None: ...
+  def fullmatch(self, text: bytes, /) -> _Match | None: ...
+  def finditer(self, text: bytes, /) -> Iterator[_Match]: ...
 
 
 @host_op("StaticRegexReplace")
@@ -103,7 +122,7 @@ def regex_split_with_offsets(
   return string_array(part[0] for part in parts), starts, ends, np.cumsum([0, *map(len, rows)]).astype(np.int64)
 
 
-def _parts(item: bytes, delimiter: Any, keep: Any) -> list[tuple[bytes, int, int]]:
+def _parts(item: bytes, delimiter: _Pattern, keep: _Pattern | None) -> list[tuple[bytes, int, int]]:
   parts: list[tuple[bytes, int, int]] = []
   start = 0
   for match in delimiter.finditer(item):
@@ -111,25 +130,27 @@ def _parts(item: bytes, delimiter: Any, keep: Any) -> list[tuple[bytes, int, int
       raise InvalidInputError(f"RegexSplitWithOffsets: {delimiter.pattern!r} matches nothing in {item!r}.")
     if start < match.start():
       parts.append((item[start : match.start()], start, match.start()))
-    if keep is not None and keep.fullmatch(match[0]):
-      parts.append((match[0], *match.span()))
+    found = item[match.start() : match.end()]
+    if keep is not None and keep.fullmatch(found):
+      parts.append((found, *match.span()))
     start = match.end()
   return [*parts, (item[start:], start, len(item))] if start < len(item) else parts
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(pattern: bytes) -> Any:
+def _compile(pattern: bytes) -> _Pattern:
   with optional_library("the model's host part, which has regular expressions,", "graftax-convert[text]"):
     import re2
   options = re2.Options()
   options.log_errors = False
   try:
-    return re2.compile(pattern, options)
+    compiled: _Pattern = re2.compile(pattern, options)
   except re2.error as e:
     raise InvalidInputError(f"regular expression {pattern!r}: {e}; expected RE2's syntax.") from e
+  return compiled
 
 
-def _template(rewrite: bytes, compiled: Any) -> list[bytes | int]:
+def _template(rewrite: bytes, compiled: _Pattern) -> list[bytes | int]:
   """Returns a rewrite as literal bytes and numbers of groups."""
   parts: list[bytes | int] = []
   for found in _REWRITE.finditer(rewrite):
@@ -144,7 +165,7 @@ def _template(rewrite: bytes, compiled: Any) -> list[bytes | int]:
 
 
 def _replace(
-  compiled: Any, template: list[bytes | int], item: bytes, everywhere: bool, spend: Callable[[int], None]
+  compiled: _Pattern, template: list[bytes | int], item: bytes, everywhere: bool, spend: Callable[[int], None]
 ) -> bytes:
   """Returns `item` after RE2's GlobalReplace or Replace, which treat empty matches otherwise than Python's `sub`.
 

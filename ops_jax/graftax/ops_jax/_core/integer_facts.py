@@ -36,20 +36,20 @@ class Affine:
 
   Attributes:
     terms: traced scalars with their factors, which are not 0.
-    offset: a known integer or symbolic dimension.
+    offset: a known integer or symbolic dimension (which JAX's types, and so these, call an int as well).
   """
 
   terms: tuple[tuple[jax.Array, int], ...]
-  offset: Any
+  offset: int
 
   @property
   def is_known(self) -> bool:
     """Whether the integer is known while tracing."""
     return not self.terms
 
-  def value(self) -> Any:
+  def value(self) -> int | jax.Array:
     """Returns the integer: known, or a traced scalar."""
-    total: Any = None
+    total: jax.Array | None = None
     for base, factor in self.terms:
       term = base if factor == 1 else base * factor
       total = term if total is None else total + term.astype(total.dtype)
@@ -68,7 +68,7 @@ class Affine:
         terms[place] = (base, terms[place][1] + factor * own)
     return Affine(tuple(term for term in terms if term[1]), self.offset + factor * other.offset)
 
-  def distance(self, other: "Affine") -> Any | None:
+  def distance(self, other: "Affine") -> int | None:
     """Returns `other - self`, or None if it is not known."""
     difference = other.plus(self, -1)
     return difference.offset if difference.is_known else None
@@ -302,7 +302,7 @@ class IntegerFacts:
   def _find_entries(self, x: Array) -> tuple[Affine, ...] | None:
     if is_known(x):
       flat = np.asarray(x).reshape(-1)
-      return tuple(Affine((), item if jax.export.is_symbolic_dim(item) else int(item)) for item in flat)
+      return tuple(Affine((), _known_offset(item)) for item in flat)
     entries = self._entries_by_array(x)
     if entries is None and x.ndim == 0:
       return (Affine(((x, 1),), 0),)
@@ -369,6 +369,11 @@ class _NoFacts(IntegerFacts):
 
 NO_FACTS: IntegerFacts = _NoFacts()
 """For lowerings that are called outside an evaluation."""
+
+
+def _known_offset(item: Any) -> int:
+  is_symbolic: bool = jax.export.is_symbolic_dim(item)
+  return item if is_symbolic else int(item)
 
 
 def _is_index(x: Value, max_rank: int = 1) -> bool:

@@ -5,7 +5,7 @@ A `StridedSlice` is first converted to one `_Range` per dimension of the array, 
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from graftax.ops_jax._core.known import as_known
 from graftax.ops_jax._core.numeric import invalid
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSizes, is_known
+
+if TYPE_CHECKING:
+  from typing_extensions import TypeIs
 
 __all__ = ["StridedSliceMasks", "slice_", "strided_slice", "strided_slice_grad", "tensor_strided_slice_update"]
 
@@ -75,9 +78,10 @@ def slice_(input: Array, begin: Array, size: Static[tuple[int, ...]], *, facts: 
     if known and not 0 <= start <= start + extent <= dim:
       raise InvalidInputError(f"Slice: begin={start} and size={extent} leave dimension {axis} of shape {input.shape}.")
     sizes.append(extent)
-  if any(map(_is_traced, starts)):
+  positions = [start for start in starts if not _is_traced(start)]
+  if len(positions) < len(starts):
     return lax.dynamic_slice(input, _same_dtype(starts), sizes)
-  ranges = [_Range(start, start + extent, 1, extent) for start, extent in zip(starts, sizes, strict=True)]
+  ranges = [_Range(start, start + extent, 1, extent) for start, extent in zip(positions, sizes, strict=True)]
   result = _cut(input, ranges)
   if len(ranges) != 1 or not ranges[0].is_known:
     return result
@@ -170,41 +174,47 @@ def tensor_strided_slice_update(
   return input.at[tuple(slice(r.start, r.stop, r.step) for r in plan.ranges)].set(value)
 
 
+# A known or symbolic position, which JAX's types call an int as well, or a traced one.
+_Position: TypeAlias = int | jax.Array
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Range:
   """`size` elements `start, start + step, ...` of one dimension, all below `stop`; `step` is positive.
 
   Attributes:
     start: first position; may be symbolic, or traced (then `step` is 1).
-    stop: position after the last.
+    stop: position after the last; None if `start` is traced.
     step: distance.
     size: number of elements.
     is_reversed: whether they are in descending order.
   """
 
-  start: Any
-  stop: Any
+  start: _Position
+  stop: int | None
   step: int
-  size: Any
+  size: int
   is_reversed: bool = False
 
   @property
   def is_known(self) -> bool:
     return isinstance(self.start, int) and isinstance(self.stop, int)
 
-  def covers(self, dim: Any) -> bool:
+  def covers(self, dim: int) -> bool:
     return not _is_traced(self.start) and self.start == 0 and self.step == 1 and self.size == dim
 
-  def lies_within(self, dim: Any) -> bool:
+  def lies_within(self, dim: int) -> bool:
     """Returns whether the range is known to be inside a dimension; symbolic sizes cannot always be compared."""
     return all(jax.core.max_dim(position, dim) == dim for position in (self.start, self.stop))
 
   def positions(self) -> range:
     """Returns the positions of a known range, in the order of the result."""
+    assert self.stop is not None, "internal: a traced range has no known positions"
     positions = range(self.start, self.stop, self.step)
     return positions[::-1] if self.is_reversed else positions
 
-  def padding(self, dim: Any) -> tuple[Any, Any, int]:
+  def padding(self, dim: int) -> tuple[int, int, int]:
+    assert not _is_traced(self.start), "internal: a traced range has no known padding"
     if isinstance(self.size, int) and self.size == 0:
       return dim, 0, 0
     return self.start, dim - (self.start + (self.size - 1) * self.step + 1), self.step - 1
@@ -221,7 +231,7 @@ class _Plan:
   """
 
   ranges: tuple[_Range, ...]
-  shape: tuple[Any, ...]
+  shape: tuple[int, ...]
   reshapes: bool
 
 
@@ -235,7 +245,7 @@ def _check_masks(op: str, num_entries: int, **masks: Unpack[StridedSliceMasks]) 
 
 def _plan(
   op: str,
-  dims: Sequence[Any],
+  dims: Sequence[int],
   begin: Array,
   end: Array,
   strides: Sequence[int],
@@ -247,7 +257,7 @@ def _plan(
   _check_masks(op, num_entries, **masks)
   begins, ends = facts.entries(begin), facts.entries(end)
   ranges: list[_Range] = []
-  shape: list[Any] = []
+  shape: list[int] = []
   for i in range(num_entries):
     if ellipsis_mask >> i & 1:
       later = sum(1 for j in range(i + 1, num_entries) if not new_axis_mask >> j & 1)
@@ -271,13 +281,12 @@ def _plan(
   return _Plan(tuple(ranges), tuple(shape), len(shape) != len(dims) or bool(new_axis_mask))
 
 
-def _position(op: str, position: Any, stride: int, axis: int, dims: Sequence[Any]) -> _Range:
+def _position(op: str, position: _Position, stride: int, axis: int, dims: Sequence[int]) -> _Range:
   dim = dims[axis]
   if stride <= 0:
     raise InvalidInputError(f"{op}: a single position needs a positive stride; got {stride}.")
   if _is_traced(position):
-    start = jnp.where(position < 0, position + jnp.asarray(dim, position.dtype), position)
-    return _Range(start, None, 1, 1)
+    return _Range(jnp.where(position < 0, position + jnp.asarray(dim, position.dtype), position), None, 1, 1)
   start = position + dim if isinstance(position, int) and position < 0 else position
   if all(isinstance(v, int) for v in (start, dim)) and not 0 <= start < dim:
     raise InvalidInputError(f"{op}: position {position} of dimension {axis} is out of range for shape {tuple(dims)}.")
@@ -291,7 +300,7 @@ def _range(
   ends: Sequence[Affine],
   stride: int,
   axis: int,
-  dim: Any,
+  dim: int,
   **masks: Unpack[StridedSliceMasks],
 ) -> _Range:
   if stride == 0:
@@ -304,9 +313,11 @@ def _range(
         f"{op}: the range of dimension {axis} depends on traced data, so the extent of the result is not known. Use "
         f"an end that is the begin plus a constant, tf.slice with a constant size, or a mask over the whole dimension."
       )
-    return _window(begins[i].value(), distance, dim)
-  begin = begins[i].value() if has_begin else None
-  end = ends[i].value() if has_end else None
+    position = begins[i].value()
+    assert _is_traced(position), "internal: a known position at a known distance from a traced one"
+    return _window(position, distance, dim)
+  begin = begins[i].offset if has_begin else None
+  end = ends[i].offset if has_end else None
   if stride > 0:
     start = 0 if begin is None else _clamp(_from_front(begin, dim), 0, dim)
     stop = dim if end is None else _clamp(_from_front(end, dim), 0, dim)
@@ -322,25 +333,25 @@ def _range(
   return _Range(lowest, first + 1, -stride, size, is_reversed=True)
 
 
-def _window(begin: Array, size: Any, dim: Any) -> _Range:
+def _window(begin: jax.Array, size: int, dim: int) -> _Range:
   size = _clamp(size, 0, dim)
   start = jnp.where(begin < 0, begin + jnp.asarray(dim, begin.dtype), begin)
   return _Range(jnp.clip(start, 0, dim - size), None, 1, size)
 
 
-def _from_front(position: Any, dim: Any) -> Any:
+def _from_front(position: int, dim: int) -> int:
   return position + dim if isinstance(position, int) and position < 0 else position
 
 
-def _clamp(value: Any, low: Any, high: Any) -> Any:
+def _clamp(value: int, low: int, high: int) -> int:
   return jax.core.min_dim(jax.core.max_dim(value, low), high)
 
 
-def _at_least_zero(value: Any) -> Any:
+def _at_least_zero(value: int) -> int:
   return jax.core.max_dim(value, 0)
 
 
-def _ceil_div(value: Any, divisor: int) -> Any:
+def _ceil_div(value: int, divisor: int) -> int:
   return -(-value // divisor) if divisor != 1 else value
 
 
@@ -380,10 +391,10 @@ def _oriented(value: Array, plan: _Plan) -> Array:
   return lax.rev(value, axes) if axes else value
 
 
-def _same_dtype(starts: Sequence[Any]) -> list[Any]:
+def _same_dtype(starts: Sequence[_Position]) -> list[_Position]:
   dtypes = [s.dtype for s in starts if _is_traced(s)]
   return [jnp.asarray(s, dtypes[0]) if dtypes else s for s in starts]
 
 
-def _is_traced(value: Any) -> bool:
+def _is_traced(value: _Position) -> "TypeIs[jax.Array]":
   return isinstance(value, jax.Array)

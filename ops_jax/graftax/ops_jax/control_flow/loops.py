@@ -65,6 +65,8 @@ _NEEDS_VALUES = (StaticInputError, ShapeChangeError, InvalidInputError)
 _MAX_UNROLLED = 64
 
 # Maps values of variables, loop variables and a PRNG key to a scalar, as `Context.detached` makes it.
+# The values of the variables that iterations change, and of the resources that they write.
+_Carry = tuple[Sequence[Value], Sequence[Value]]
 _Condition = Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]
 
 
@@ -288,7 +290,7 @@ class _Loop:
     if counted.num_iterations == 0:
       return tuple(self.initial)
 
-    def step(carry: Any, xs: Any) -> Any:
+    def step(carry: _Carry, xs: tuple[Array, Sequence[Array]]) -> tuple[_Carry, None]:
       number, counters = xs
       known = dict(zip(positions, counters, strict=True))
       return self._next(carry, known, number, lists), None
@@ -302,11 +304,11 @@ class _Loop:
     """Runs the loop as a `while_loop` with derivatives in every mode; lists get room for `room` iterations."""
     from graftax.xla_call_module.lax_extras import while_loop  # Importing it takes long, and few graphs need it.
 
-    def keep_going(carry: Any) -> Array | np.bool_:
+    def keep_going(carry: tuple[Value, _Carry]) -> Array | np.bool_:
       number, inner = carry
       return self._holds(cond, inner, number)
 
-    def step(carry: Any) -> Any:
+    def step(carry: tuple[Value, _Carry]) -> tuple[Value, _Carry]:
       number, inner = carry
       return number + 1, self._next(inner, {}, number, lists)
 
@@ -317,7 +319,7 @@ class _Loop:
   def bounded(self, cond: _Condition, bound: int) -> tuple[Value, ...]:
     """Runs the loop as `jax.lax.scan` of `bound` steps, which do nothing once the condition is false."""
 
-    def step(carry: Any, number: Array) -> Any:
+    def step(carry: _Carry, number: Array) -> tuple[_Carry, None]:
       holds = self._holds(cond, carry, number)
       return jax.lax.cond(holds, lambda: self._next(carry, {}, number, lists), lambda: carry), None
 
@@ -330,13 +332,13 @@ class _Loop:
       )
     return self._finish(_valid_unless(unfinished, carry), lists, None)
 
-  def _holds(self, cond: _Condition, carry: Any, number: Value) -> Array | np.bool_:
+  def _holds(self, cond: _Condition, carry: _Carry, number: Value) -> Array | np.bool_:
     values, state = carry
     written = dict(zip(self.body.written, state, strict=True))
     (condition,) = cond(written, self._all_variables(values, {}), self._key_at(number))
     return truth(condition)
 
-  def _next(self, carry: Any, known: Mapping[int, Value], number: Value, lists: LoopLists) -> Any:
+  def _next(self, carry: _Carry, known: Mapping[int, Value], number: Value, lists: LoopLists) -> _Carry:
     values, state = carry
     results, new_state = self.body.apply(state, self._all_variables(values, known), self._key_at(number))
     self._need_types(results, values)
@@ -410,7 +412,7 @@ class _Loop:
       variables[position] = value
     return variables
 
-  def _initial_carry(self, counted: CountedLoop | None, bound: int | None) -> tuple[Any, LoopLists]:
+  def _initial_carry(self, counted: CountedLoop | None, bound: int | None) -> tuple[_Carry, LoopLists]:
     state = [as_operand(self.ctx.read(handle)) for handle in self.body.written]
 
     def body(values: Sequence[Value], known: Mapping[int, Value]) -> Sequence[Value]:
@@ -423,7 +425,7 @@ class _Loop:
     lists = fit_lists(values, body, counters, num_iterations, bound, self.where, has_arrays=has_arrays)
     return (lists.values, state), lists
 
-  def _finish(self, carry: Any, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
+  def _finish(self, carry: _Carry, lists: LoopLists, counted: CountedLoop | None) -> tuple[Value, ...]:
     values, state = carry
     self._write(state)
     return tuple(self._all_variables(lists.restore(values), dict(counted.final) if counted else {}))
@@ -437,14 +439,15 @@ class _Loop:
     return None if self.key is None else jax.random.fold_in(self.key, number)
 
 
-def _valid_unless(condition: Value, carry: Any) -> Any:
+def _valid_unless(condition: Value, carry: _Carry) -> _Carry:
   if is_known(condition) and not condition:
     return carry
-  return jax.tree.map(
+  valid: _Carry = jax.tree.map(
     lambda leaf: invalid_if(condition, leaf) if is_bounded(leaf) else _invalid_if(condition, leaf),
     carry,
     is_leaf=is_bounded,
   )
+  return valid
 
 
 def _invalid_if(condition: jax.Array, value: jax.Array) -> jax.Array:

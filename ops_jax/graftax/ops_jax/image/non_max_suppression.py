@@ -61,7 +61,7 @@ def select_boxes(
     return jnp.zeros(count, jnp.int32), jnp.zeros(count, scores.dtype), jnp.zeros((), jnp.int32)
   live = jnp.where(scores > score_threshold, scores, lowest)
 
-  def step(i: Array, carry: Any) -> Any:
+  def step(i: Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     live, indices, chosen_scores, num_chosen = carry
     best = jnp.argmax(live).astype(jnp.int32)
     is_chosen = live[best] > lowest

@@ -221,7 +221,7 @@ def tensor_list_length(input_handle: TensorList) -> Array:
 
   Source op: `tf.raw_ops.TensorListLength`.
   """
-  length = only(input_handle, TensorList, None, "TensorListLength").length
+  length: Value = only(input_handle, TensorList, None, "TensorListLength").length
   return shape_vector([length])[0] if is_size(length) else length
 
 

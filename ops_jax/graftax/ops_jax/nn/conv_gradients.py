@@ -1,7 +1,7 @@
 """Gradients of convolutions: Conv2DBackpropInput, Conv2DBackpropFilter, and those of Conv3D and depthwise."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,14 @@ __all__ = [
   "depthwise_conv2d_native_backprop_input",
 ]
 
-_Shape = Sequence[Any]
+_Shape = Sequence[int]
 _Form = Callable[[jax.Array, jax.Array, Window, Layout], Array]
 
 
 def _transposed(op: str, linear: Callable[[jax.Array], Array], shape: _Shape, out_backprop: Array) -> Array:
   """Applies the transpose of a linear function of an array of `shape` to `out_backprop`."""
   spec = jax.ShapeDtypeStruct(tuple(shape), out_backprop.dtype)
-  expected = jax.eval_shape(linear, spec).shape
+  expected: tuple[int, ...] = jax.eval_shape(linear, spec).shape
   if expected != out_backprop.shape:
     raise InvalidInputError(
       f"{op}: out_backprop has shape {out_backprop.shape}; sizes {tuple(shape)}, strides and padding give {expected}."
@@ -45,7 +45,7 @@ def _transposed(op: str, linear: Callable[[jax.Array], Array], shape: _Shape, ou
 
 
 def _input_gradient(
-  op: str, input_shape: _Shape, kernel: Any, out_backprop: Any, **attrs: Unpack[Conv2DAttrs]
+  op: str, input_shape: _Shape, kernel: Array, out_backprop: Array, **attrs: Unpack[Conv2DAttrs]
 ) -> Array:
   kernel, out_backprop = jnp.asarray(kernel), jnp.asarray(out_backprop)
   if len(input_shape) == out_backprop.ndim - 2:
@@ -86,16 +86,18 @@ def _integer_input_gradient(
   )
 
 
-def _full_shape(place: Layout, spatial: _Shape, batch: Any, channels: int) -> _Shape:
+def _full_shape(place: Layout, spatial: _Shape, batch: int, channels: int) -> _Shape:
   # TensorFlow also accepts the spatial sizes alone.
-  shape: list[Any] = [batch] * place.rank
+  shape: list[int] = [batch] * place.rank
   shape[place.channel_axis] = channels
   for axis, size in zip(place.spatial_axes, spatial, strict=True):
     shape[axis] = size
   return shape
 
 
-def _filter_gradient(op: str, x: Any, filter_shape: _Shape, out_backprop: Any, **attrs: Unpack[Conv2DAttrs]) -> Array:
+def _filter_gradient(
+  op: str, x: Array, filter_shape: _Shape, out_backprop: Array, **attrs: Unpack[Conv2DAttrs]
+) -> Array:
   x, out_backprop = jnp.asarray(x), jnp.asarray(out_backprop)
   place, window = layout_and_window(op, x.shape, filter_shape, **attrs)
   channels = x.shape[place.channel_axis]

@@ -7,7 +7,7 @@ with room for both of two values, and `conformed` converts a value to such a str
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ __all__ = [
 # Any in this module: a structure is a value with `jax.ShapeDtypeStruct`s for arrays.
 
 _Kind: TypeAlias = tuple[Any, ...]
+_Variant = TypeVar("_Variant")
 
 # Larger known values are stored as arrays: shapes and counters are never as large.
 _MAX_CONSTANT_SIZE = 64
@@ -59,7 +60,7 @@ class Constant:
   dtype: np.dtype[Any]
 
   @property
-  def array(self) -> Any:
+  def array(self) -> jax.Array:
     """Returns the value as a JAX array."""
     return jnp.asarray(materialize(self.value, self.dtype), self.dtype)
 
@@ -123,7 +124,7 @@ def kind_of(value: Value) -> _Kind:
   return (str(value.dtype), tuple(value.shape))
 
 
-def only(value: Value, kind: type, dtype: np.dtype[Any] | None, what: str) -> Any:
+def only(value: Value, kind: type[_Variant], dtype: np.dtype[Any] | None, what: str) -> _Variant:
   """Returns `value` as a list or an optional.
 
   Args:

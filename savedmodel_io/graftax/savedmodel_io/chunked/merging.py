@@ -109,10 +109,11 @@ class _Merger:
       raise ValueError(f"chunk {index} has {len(data)} bytes; expected {info.size}")
     return data
 
-  def _submessage(self, message: Any, descriptor: Any, key: schema.FieldIndex | None) -> Any:
+  def _submessage(self, message: Any, descriptor: FieldDescriptor, key: schema.FieldIndex | None) -> Any:
     """Returns the message in a field, or in an element of it, which is added if it is not there."""
     value = getattr(message, descriptor.name)
-    if descriptor.message_type.GetOptions().map_entry:
+    is_map = descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry
+    if is_map:
       if key is None or key.WhichOneof("kind") != "map_key":
         raise ValueError(f"map field {descriptor.full_name!r} is given no key")
       return value[getattr(key.map_key, key.map_key.WhichOneof("type") or "s")]
@@ -123,7 +124,7 @@ class _Merger:
     self._extend(value, index, descriptor, value.add)
     return value[index]
 
-  def _set_value(self, message: Any, descriptor: Any, key: schema.FieldIndex | None, chunk: bytes) -> None:
+  def _set_value(self, message: Any, descriptor: FieldDescriptor, key: schema.FieldIndex | None, chunk: bytes) -> None:
     """Appends a chunk to the bytes in a field, or in an element of it."""
     if descriptor.type not in (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING):
       raise ValueError(f"field {descriptor.full_name!r} does not hold bytes")
@@ -136,14 +137,14 @@ class _Merger:
     self._extend(values, index, descriptor, lambda: values.append(part[:0]))
     values[index] = self._joined(values[index], part, descriptor)
 
-  def _joined(self, old: Any, part: Any, descriptor: Any) -> Any:
+  def _joined(self, old: Any, part: Any, descriptor: FieldDescriptor) -> Any:
     if not old:
       return part
     # Each part copies those before it.
     self._spend(len(old), f"joining the parts of field {descriptor.full_name!r}")
     return old + part
 
-  def _extend(self, values: Any, index: int, descriptor: Any, add: Any) -> None:
+  def _extend(self, values: Any, index: int, descriptor: FieldDescriptor, add: Any) -> None:
     num_added = index + 1 - len(values)
     if num_added > 0:
       self._spend(_ELEMENT_BYTES * num_added, f"element {index} of field {descriptor.full_name!r}")
@@ -158,7 +159,8 @@ def _depth(field: schema.ChunkedField) -> int:
   return len(field.field_tag)
 
 
-def _field(message: Any, tag: schema.FieldIndex) -> Any:
+def _field(message: Any, tag: schema.FieldIndex) -> FieldDescriptor:
+  descriptor: FieldDescriptor | None
   descriptor = message.DESCRIPTOR.fields_by_number.get(tag.field) if tag.WhichOneof("kind") == "field" else None
   if descriptor is None:
     raise ValueError(f"{message.DESCRIPTOR.name} has no field {tag.field}")

@@ -58,24 +58,30 @@ def linear_call(
   )
 
 
+_Specs = tuple[jax.ShapeDtypeStruct, ...]
+
 _linear_p = Primitive("graftax_linear_call")
 _linear_p.multiple_results = True
 
 
 @_linear_p.def_impl
-def _impl(*operands: Array, forward: Function, backward: Function, num_args: int, outputs: Any) -> Any:
+def _impl(*operands: Array, forward: Function, backward: Function, num_args: int, outputs: _Specs) -> Any:
   return forward(*operands)
 
 
 @_linear_p.def_abstract_eval
-def _abstract(*avals: Any, forward: Function, backward: Function, num_args: int, outputs: Any) -> Any:
+def _abstract(
+  *avals: object, forward: Function, backward: Function, num_args: int, outputs: _Specs
+) -> list[jax.core.ShapedArray]:
   return [jax.core.ShapedArray(output.shape, output.dtype) for output in outputs]
 
 
-def _jvp(operands: Any, tangents: Any, *, num_args: int, forward: Function, **params: object) -> Any:
+def _jvp(
+  operands: Sequence[Array], tangents: Sequence[Any], *, num_args: int, forward: Function, **params: object
+) -> tuple[list[Array], list[Array]]:
   params = {**params, "num_args": num_args, "forward": forward}
-  results = _linear_p.bind(*operands, **params)
-  out = [jnp.zeros_like(result) for result in results]
+  results: list[Array] = _linear_p.bind(*operands, **params)
+  out: list[Array] = [jnp.zeros_like(result) for result in results]
   if any(type(t) is not ad.Zero for t in tangents[num_args:]):
     moved = [ad.instantiate_zeros(t) for t in tangents[num_args:]]
     out = _linear_p.bind(*operands[:num_args], *moved, **params)
@@ -91,18 +97,22 @@ def _jvp(operands: Any, tangents: Any, *, num_args: int, forward: Function, **pa
 
 def _along_arguments(
   forward: Function, operands: Sequence[Array], tangents: Sequence[Array], positions: Sequence[int]
-) -> Any:
+) -> list[Array]:
   def run(*moving: Array) -> Any:
     return forward(*replaced(operands, positions, moving))
 
-  return jax.jvp(run, [operands[i] for i in positions], list(tangents))[1]
+  moved: list[Array] = jax.jvp(run, [operands[i] for i in positions], list(tangents))[1]
+  return moved
 
 
-def _transpose(cotangents: Any, *operands: Array, backward: Function, num_args: int, **params: object) -> Any:
-  given = [ad.instantiate_zeros(ct) for ct in cotangents]
-  results = backward(*operands[:num_args], *given)
-  undefined = [ad.is_undefined_primal(x) for x in operands[num_args:]]
-  return [None] * num_args + [r if wanted else None for r, wanted in zip(results, undefined, strict=True)]
+def _transpose(
+  cotangents: Sequence[Any], *operands: Array, backward: Function, num_args: int, **params: object
+) -> list[Array | None]:
+  given: list[Array] = [ad.instantiate_zeros(ct) for ct in cotangents]
+  results: Sequence[Array] = backward(*operands[:num_args], *given)
+  undefined: list[bool] = [ad.is_undefined_primal(x) for x in operands[num_args:]]
+  moving = [result if wanted else None for result, wanted in zip(results, undefined, strict=True)]
+  return [*[None] * num_args, *moving]
 
 
 class _Mapped:
@@ -115,7 +125,15 @@ class _Mapped:
     return jax.vmap(self._function, in_axes=self._axes, out_axes=0)(*operands)
 
 
-def _batch(operands: Any, dims: Any, *, forward: Function, backward: Function, num_args: int, outputs: Any) -> Any:
+def _batch(
+  operands: Sequence[Array],
+  dims: Sequence[int | None],
+  *,
+  forward: Function,
+  backward: Function,
+  num_args: int,
+  outputs: _Specs,
+) -> tuple[list[Array], list[int]]:
   size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
   moved: list[Array] = []
   axes: list[int | None] = []
@@ -129,7 +147,7 @@ def _batch(operands: Any, dims: Any, *, forward: Function, backward: Function, n
     else:  # batch every tangent, so that every cotangent is batched too
       moved.append(jnp.broadcast_to(x, (size, *x.shape)))
       axes.append(0)
-  results = _linear_p.bind(
+  results: list[Array] = _linear_p.bind(
     *moved,
     forward=_Mapped(forward, axes),
     backward=_Mapped(backward, [*axes[:num_args], *[0] * len(outputs)]),

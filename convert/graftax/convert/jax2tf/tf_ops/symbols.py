@@ -4,11 +4,11 @@ import ast
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape
+import jax
+
+from graftax.convert.jax2tf.tf_ops.tensors import Shape
 
 __all__ = ["SizeSource", "expression", "size_sources"]
-
-# Any in this module: symbolic dimensions, whose class is private in JAX.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def size_sources(shapes: Sequence[Shape]) -> Mapping[str, SizeSource]:
   found: dict[str, SizeSource] = {}
   for position, shape in enumerate(shapes):
     for axis, dim in enumerate(shape):
-      match None if isinstance(dim, int) else expression(dim):
+      match expression(dim) if jax.export.is_symbolic_dim(dim) else None:
         case ast.Name(id=name):
           if name not in found or found[name].factor != 1:
             found[name] = SizeSource(position, axis, 1)
@@ -43,7 +43,7 @@ def size_sources(shapes: Sequence[Shape]) -> Mapping[str, SizeSource]:
   return found
 
 
-def expression(dim: Dim) -> ast.expr:
+def expression(dim: object) -> ast.expr:
   """Returns a symbolic dimension as a Python expression of names, integers, operators, `floordiv`, `mod` and so on.
 
   The text of a dimension is the language that `jax.export.symbolic_shape` reads.

@@ -13,8 +13,8 @@ __all__ = ["MAX_FOLDED_SIZE", "Dim", "Shape", "Tensor", "partial_shape", "physic
 MAX_FOLDED_SIZE = 1024
 """Known values of up to this many elements are computed while converting."""
 
-Dim: TypeAlias = Any
-"""The size of a dimension: an int, or a symbolic dimension of `jax.export`, whose class is private in JAX."""
+Dim: TypeAlias = int
+"""The size of a dimension: an int, or a symbolic dimension of `jax.export`, which JAX's types call an int as well."""
 
 Shape: TypeAlias = tuple[Dim, ...]
 

@@ -219,7 +219,8 @@ def _pad_symbolic(b: Builder, x: Tensor, padding: Sequence[tuple[Any, Any]], fil
   shape = tuple(size + before + after for size, (before, after) in zip(x.shape, padding, strict=True))
   amounts = reshape(b, b.shape(tuple(n for pair in padding for n in pair)), (x.rank, 2))
   added = b.op("Maximum", amounts, np.int32(0), shape=amounts.shape)
-  padded = b.op("PadV2", x, added, fill, shape=(None,) * x.rank)
+  unknown: Any = (None,) * x.rank  # no rule reads these sizes
+  padded = b.op("PadV2", x, added, fill, shape=unknown)
   starts = b.op("Neg", b.shape(tuple(before for before, _ in padding)), shape=(x.rank,))
   starts = b.op("Maximum", starts, np.int32(0), shape=(x.rank,))
   return b.op("Slice", padded, starts, b.shape(shape), shape=shape)
