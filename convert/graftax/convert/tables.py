@@ -35,8 +35,6 @@ __all__ = [
   "with_tables",
 ]
 
-# Ops that make tables that only their initializer fills.
-_CONSTANT_TABLES = frozenset(["HashTable", "HashTableV2"])
 _NO_FILES = ModelFolder()
 
 
@@ -115,7 +113,7 @@ def graph_filled_tables(graph: Graph, folder: ModelFolder) -> dict[str, LookupTa
       folder,
     )
     for maker in makers
-    if fills[maker.name] or maker.op in _CONSTANT_TABLES
+    if fills[maker.name] or traits_of(maker.op).is_constant_table
   }
 
 
@@ -140,7 +138,7 @@ def with_tables(program: Program) -> Program:
       program.folder,
     )
     for maker in makers
-    if fills[maker.name] or maker.op in _CONSTANT_TABLES
+    if fills[maker.name] or traits_of(maker.op).is_constant_table
   }
   return capture_tables(program, tables, {node.name for nodes in fills.values() for node in nodes})
 

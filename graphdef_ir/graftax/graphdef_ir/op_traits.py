@@ -54,6 +54,7 @@ class OpTraits:
     default_input: a placeholder that passes on its input if it is not fed.
     assigns: input 1 becomes the value of the variable that is input 0.
     fills: how the op fills the table that is input 0: from the `tensors` that are inputs 1 and 2, or from a `file`.
+    is_constant_table: only its initializer fills the table that is output 0.
     marks_buckets: for tables with open addressing, inputs 0 and 1 are the keys of free and of deleted buckets.
     draws_from_variable: input 0 is a variable with the state of a random generator.
     reads_shapes: the result depends on the shapes of the inputs alone.
@@ -74,6 +75,7 @@ class OpTraits:
   default_input: bool = False
   assigns: bool = False
   fills: Literal["tensors", "file"] | None = None
+  is_constant_table: bool = False
   marks_buckets: bool = False
   draws_from_variable: bool = False
   reads_shapes: bool = False
@@ -132,11 +134,13 @@ _ROWS: tuple[tuple[str, OpTraits], ...] = (
   ("IsVariableInitialized ReadVariableXlaSplitND ResourceGather ResourceGatherNd", OpTraits(effect="reads")),
   ("VarIsInitializedOp VariableShape", OpTraits(effect="reads")),
   # Tables.
-  ("HashTable HashTableV2 MutableHashTable MutableHashTableV2", OpTraits(makes="table", effect="reads")),
+  ("HashTable HashTableV2", OpTraits(makes="table", is_constant_table=True, effect="reads")),
+  ("MutableHashTable MutableHashTableV2", OpTraits(makes="table", effect="reads")),
   ("MutableHashTableOfTensors MutableHashTableOfTensorsV2", OpTraits(makes="table", effect="reads")),
   ("MutableDenseHashTable MutableDenseHashTableV2", OpTraits(makes="table", marks_buckets=True, effect="reads")),
+  ("AnonymousHashTable", OpTraits(makes="anonymous_table", is_constant_table=True, effect="fresh")),
   (
-    "AnonymousHashTable AnonymousMutableHashTable AnonymousMutableHashTableOfTensors",
+    "AnonymousMutableHashTable AnonymousMutableHashTableOfTensors",
     OpTraits(makes="anonymous_table", effect="fresh"),
   ),
   ("AnonymousMutableDenseHashTable", OpTraits(makes="anonymous_table", marks_buckets=True, effect="fresh")),

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from graftax.convert.errors import ConversionError
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Node
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.ops_jax import ops_with_max_size
 
 __all__ = ["check_max_sizes", "names_with_max_size"]
 
 # Loops of every op are bounded by their own name or by this one.
 _LOOP = "While"
-_LOOPS = frozenset((_LOOP, "StatelessWhile", "XlaWhile", "For"))
 
 
 def check_max_sizes(program: Program, max_sizes: Mapping[str, int] | None) -> None:
@@ -43,9 +43,13 @@ def names_with_max_size(program: Program) -> frozenset[str]:
   for node in _nodes(program):
     if node.op in bounded:
       names |= {node.name, node.op}
-    elif node.op in _LOOPS:
+    elif _is_loop(node.op):
       names |= {node.name, _LOOP}
   return frozenset(names)
+
+
+def _is_loop(op: str) -> bool:
+  return traits_of(op).calls in ("while", "for")
 
 
 def _nodes(program: Program) -> Iterator[Node]:
@@ -55,7 +59,7 @@ def _nodes(program: Program) -> Iterator[Node]:
 
 def _reason(name: str, ops: Mapping[str, str]) -> str:
   op = ops.get(name)
-  if op in _LOOPS:
+  if op is not None and _is_loop(op):
     return f"loops are bounded by the name of the node, or all of them by {_LOOP!r}"
   if op is None:
     return "the graph has no such node or op"

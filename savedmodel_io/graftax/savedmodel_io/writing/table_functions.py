@@ -17,6 +17,7 @@ from graftax.graphdef_ir import (
   Tensor,
   TensorRef,
 )
+from graftax.graphdef_ir.op_traits import traits_of
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
 
 __all__ = ["TableFunctions", "table_functions", "table_key"]
@@ -25,17 +26,6 @@ _SCALAR = PartialShape(())
 _HANDLE = Parameter("table", DType.RESOURCE, _SCALAR)
 _ONE = Node("one", "Const", attrs={"dtype": DType.INT32, "value": Tensor.from_numpy(np.int32(1))})
 _DONE = (Result("done", TensorRef(_ONE.name), DType.INT32),)
-_CONSTANT = frozenset(["HashTable", "HashTableV2", "AnonymousHashTable"])
-_MUTABLE = frozenset(
-  [
-    "MutableHashTable",
-    "MutableHashTableV2",
-    "MutableHashTableOfTensors",
-    "MutableHashTableOfTensorsV2",
-    "AnonymousMutableHashTable",
-    "AnonymousMutableHashTableOfTensors",
-  ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +64,9 @@ def table_functions(table: LookupTable | StringTable, number: int) -> TableFunct
     UnsupportedSavedModelError: keys are not scalars, the values of a constant table are not scalars, or the table is of
       another kind, such as a DenseHashTable.
   """
-  is_mutable = table.maker in _MUTABLE
-  if not is_mutable and table.maker not in _CONSTANT:
+  traits = traits_of(table.maker)
+  is_mutable = traits.makes in ("table", "anonymous_table") and not traits.is_constant_table
+  if traits.marks_buckets or not (is_mutable or traits.is_constant_table):
     raise UnsupportedSavedModelError(
       f"table {table.name!r} is made by {table.maker or 'an op that is not known'}; only hash tables and mutable hash "
       "tables can be saved. Copy the model with SavedModel.save, or leave out the functions that use the table."
