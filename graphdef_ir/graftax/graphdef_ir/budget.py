@@ -115,7 +115,8 @@ class Budget:
       argument_bytes: size of all arguments and parameters of the call, for `array_ratio`.
       is_traced: whether the call is traced. If not, `run_steps` takes the place of `steps`.
     """
-    self.limits = limits = Limits() if limits is None else limits
+    limits = Limits() if limits is None else limits
+    self.limits: Limits = limits
     self._steps_limit = "steps" if is_traced else "run_steps"
     self._steps = getattr(limits, self._steps_limit) + limits.steps_per_node * num_nodes
     self._array_bytes = max(limits.array_bytes, limits.array_ratio * argument_bytes)

@@ -62,7 +62,9 @@ class LimitExceededError(GraftaxError, ValueError):
 
   def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
     super().__init__(message)
-    self.limit, self.needed, self.allowed = limit, needed, allowed
+    self.limit: str = limit
+    self.needed: int = needed
+    self.allowed: int = allowed
 
 
 class UnsafeFileError(GraftaxError, ValueError):
@@ -72,7 +74,8 @@ class UnsafeFileError(GraftaxError, ValueError):
 class UnreadableFileError(GraftaxError, OSError):
   """A file exists, but the system does not open or read it."""
 
-  __str__ = Exception.__str__  # OSError would show the number of the error alone once `errno` is set
+  def __str__(self) -> str:
+    return Exception.__str__(self)  # OSError would show the number of the error alone once `errno` is set
 
 
 class GraphError(GraftaxError, ValueError):
@@ -130,7 +133,8 @@ class DuplicateNameError(GraphError):
 class MissingFunctionError(GraphError, KeyError):
   """A called function is not in the library."""
 
-  __str__ = Exception.__str__  # KeyError would show the message quoted and escaped
+  def __str__(self) -> str:
+    return Exception.__str__(self)  # KeyError would show the message quoted and escaped
 
 
 class MissingAttributeError(GraphError):

@@ -68,7 +68,8 @@ class UnsupportedCheckpointError(CheckpointError, NotImplementedError):
 class CheckpointKeyError(CheckpointError, KeyError):
   """The checkpoint holds no tensor of that key."""
 
-  __str__ = Exception.__str__  # KeyError would print the repr of the message
+  def __str__(self) -> str:
+    return Exception.__str__(self)  # KeyError would print the repr of the message
 
 
 class CheckpointWriteError(CheckpointError, OSError):
@@ -106,19 +107,22 @@ class UnknownTagsError(SavedModelError, ValueError):
 class UnknownSignatureError(SavedModelError, KeyError):
   """The SavedModel has no signature of that name."""
 
-  __str__ = Exception.__str__
+  def __str__(self) -> str:
+    return Exception.__str__(self)
 
 
 class UnknownFunctionError(SavedModelError, KeyError):
   """The SavedModel has no restored function at that attribute path."""
 
-  __str__ = Exception.__str__
+  def __str__(self) -> str:
+    return Exception.__str__(self)
 
 
 class UnknownNameError(SavedModelError, KeyError):
   """The SavedModel has no variable or resource of that name."""
 
-  __str__ = Exception.__str__
+  def __str__(self) -> str:
+    return Exception.__str__(self)
 
 
 class UnsafeOpError(SavedModelError, ValueError):

@@ -238,8 +238,10 @@ class Embedded:
   """
 
   def __init__(self, module: Module, call: Callable[..., Any], x64: str):
-    self.module, self._call, self._x64 = module, call, x64
-    self.__name__ = self.__qualname__ = module.ir.name or "embedded"
+    self.module: Module = module
+    self._call, self._x64 = call, x64
+    self.__name__: str = module.ir.name or "embedded"
+    self.__qualname__ = self.__name__
 
   def __repr__(self) -> str:
     return f"<embedded {self.__name__}: {self.module}>"

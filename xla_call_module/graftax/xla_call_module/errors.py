@@ -47,7 +47,9 @@ class LimitExceededError(StableHloError, ValueError):
 
   def __init__(self, message: str, *, limit: str = "", needed: int = 0, allowed: int = 0):
     super().__init__(message)
-    self.limit, self.needed, self.allowed = limit, needed, allowed
+    self.limit: str = limit
+    self.needed: int = needed
+    self.allowed: int = allowed
 
 
 class GuardError(StableHloError, RuntimeError):

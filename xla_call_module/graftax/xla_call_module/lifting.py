@@ -40,7 +40,8 @@ class Lifted:
   """
 
   def __init__(self, module: Module, options: Options, gradient: str):
-    self.module, self.options = module, options
+    self.module: Module = module
+    self.options: Options = options
     found = survey(module.ir)
     self._new_budget = costs.check(found, module.ir, options.limits)
     self._contexts: dict[tuple[bool, int | None], Context] = {}
@@ -50,7 +51,7 @@ class Lifted:
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)
-    self.__name__ = module.ir.name or "lifted"
+    self.__name__: str = module.ir.name or "lifted"
 
   def __repr__(self) -> str:
     return f"<lifted {self.__name__}: {self.module}>"

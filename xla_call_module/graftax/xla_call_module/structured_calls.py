@@ -25,8 +25,11 @@ class Structured:
   """
 
   def __init__(self, flat: Lifted | Embedded, signature: Signature, nodes: Mapping[str, MakeNode]):
-    self.flat, self.signature, self._nodes = flat, signature, dict(nodes)
-    self.__name__ = self.__qualname__ = signature.name
+    self.flat: Lifted | Embedded = flat
+    self.signature: Signature = signature
+    self._nodes = dict(nodes)
+    self.__name__: str = signature.name
+    self.__qualname__ = self.__name__
 
   def __repr__(self) -> str:
     return f"<{self.signature} of {self.flat!r}>"

@@ -51,7 +51,7 @@ class UnsupportedOpError(UnsupportedError):
 
   def __init__(self, message: str, *, ops: Iterable[MissingOp] = ()):
     super().__init__(message)
-    self.ops = tuple(ops)
+    self.ops: tuple[MissingOp, ...] = tuple(ops)
 
 
 class UnsupportedAttrError(UnsupportedError):
