@@ -40,7 +40,7 @@ class VariableCast:
     wrong = [pattern for pattern in self.keep if not any(fnmatch.fnmatchcase(name, pattern) for name in known)]
     if wrong:
       raise CastError(
-        f"keep={wrong!r} fits no variable; patterns are those of fnmatch, as in '*/bias', for whole names. "
+        f"keep={wrong!r} fits no variable; patterns are those of fnmatch, as in '*/bias', for whole names; "
         f"{listed(wrong[0], known)}"
       )
 

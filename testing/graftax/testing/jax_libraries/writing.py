@@ -86,6 +86,8 @@ def _read_back(folder: Path, program: Program, numbers: dict[str, np.ndarray]) -
     try:
       got = jax.jit(door(flat, order, directions))(*program.args)
       outcomes[f"read back: {name}"] = _difference([np.asarray(x) for x in got], want)
+    except LookupError as e:  # of PreventGradient, which saving wrote with the reason
+      outcomes[f"read back: {name}"] = f"{'refused' if 'PreventGradient' in str(e) else 'raised'}: {_text(e)}"
     except Exception as e:
       outcomes[f"read back: {name}"] = f"raised: {_text(e)}"
   return outcomes

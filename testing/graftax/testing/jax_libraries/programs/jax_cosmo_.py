@@ -20,7 +20,8 @@ def programs() -> list[Program]:
     "angular": (lambda p, a: jc.background.angular_diameter_distance(cosmology(p), a), p, a),
     "growth": (lambda p, a: jc.background.growth_factor(cosmology(p), a), p, a),
     "hubble": (lambda p, a: jc.background.H(cosmology(p), a), p, a),
-    "linear_power": (lambda p: jc.power.linear_matter_power(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
-    "halofit": (lambda p: jc.power.nonlinear_matter_power(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
+    # JAX compiles second derivatives of the power spectra for more than five minutes.
+    "transfer": (lambda p: jc.transfer.Eisenstein_Hu(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
+    "primordial": (lambda p: jc.power.primordial_matter_power(cosmology(p), jnp.array([0.01, 0.1, 1.0])), p),
   }
   return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]

@@ -30,6 +30,6 @@ def programs() -> list[Program]:
     "soft_quantile": (lambda v: soft_sort.quantile(v, q=0.4, epsilon=0.1), v),
     "cost_cosine": (lambda x, y: costs.Cosine().all_pairs(x, y), x, y),
     "kernel_matrix": (lambda x, y: pointcloud.PointCloud(x, y, epsilon=0.3).kernel_matrix, x, y),
-    "bures": (lambda x: costs.Bures(dimension=1).all_pairs(x, x), x),
+    "cost_pnorm": (lambda x, y: costs.PNormP(1.5).all_pairs(x, y), x, y),
   }
   return [Program(name, function, tuple(args)) for name, (function, *args) in found.items()]
