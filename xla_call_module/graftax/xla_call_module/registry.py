@@ -18,8 +18,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# HLO's importer repeats the type of an op in this attribute.
-_IGNORED_EVERYWHERE = frozenset({"xla_shape"})
+# HLO's importer repeats the type of an op in one, and keeps the layout of its result in the other.
+_IGNORED_EVERYWHERE = frozenset({"result_layout", "xla_shape"})
 
 # What a custom call says about the call itself. Layouts and aliases do not change values.
 _CUSTOM_CALL_ATTRIBUTES = (

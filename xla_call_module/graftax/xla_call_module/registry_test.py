@@ -24,8 +24,8 @@ def _defined_attributes() -> dict[str, set[str]]:
   return found
 
 
-# A name that old StableHLO has and the bindings do not.
-_WITHOUT_DEFINITION = {"stablehlo.func.call"}
+# A name that old StableHLO has and the bindings do not, and an op of the importer of HLO.
+_WITHOUT_DEFINITION = {"mhlo.copy", "stablehlo.func.call"}
 # Attributes since JAX 0.12 that lowerings know.
 _NEW_ATTRIBUTES = {"chlo.top_k": {"is_stable"}}
 # Attributes since JAX 0.12 with which an op does not lift.

@@ -9,7 +9,7 @@ from jax.extend.random import threefry2x32_p
 from graftax.xla_call_module import analysis, errors, ir
 from graftax.xla_call_module.context import Context
 from graftax.xla_call_module.lowerings.custom_calls import settings
-from graftax.xla_call_module.registry import register_custom_call
+from graftax.xla_call_module.registry import register, register_custom_call
 from graftax.xla_call_module.values import TOKEN, materialize
 
 __all__: list[str] = []
@@ -48,6 +48,12 @@ def _global_constant(context: Context, op: ir.Op, *operands: Any) -> Any:
 def _annotation(context: Context, op: ir.Op, *operands: Any) -> Any:
   context.record("annotation", op, f"dropped {op.attrs.text('call_target_name')}")
   return operands
+
+
+@register("mhlo.copy", takes_known=True)
+def _copy(context: Context, op: ir.Op, x: Any) -> Any:
+  """Returns the operand: the importer of HLO keeps copies, which are for buffers."""
+  return x
 
 
 @register_custom_call("dce_sink", takes_known=True, attributes=())

@@ -1,12 +1,14 @@
 import dataclasses
 
 import jax
+import jax.interpreters.mlir
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
 from graftax.xla_call_module import ArgumentError, LiftError, Module, lift
+from graftax.xla_call_module.mlir.bindings import mlir_context, parse
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
@@ -67,3 +69,22 @@ def test_tf_function_is_called_by_its_entry_of_the_function_list_and_differentia
 def test_tf_function_that_cannot_be_called_is_an_error_that_names_it(functions, call, error, message):
   with pytest.raises(error, match=message):
     _called(functions, call)(_X)
+
+
+def test_what_the_importer_of_hlo_adds_does_not_change_values():
+  x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+  hlo = jax.jit(lambda x: jnp.transpose(x + 1, (1, 0, 2)) * 2).lower(x).compiler_ir("hlo")
+  module = Module.from_hlo(hlo.as_serialized_hlo_module_proto())  # its transposition has a layout
+  np.testing.assert_array_equal(lift(module)(x)[0], np.transpose(x + 1, (1, 0, 2)) * 2)
+
+
+def test_copies_of_buffers_are_their_operands():
+  text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = mhlo.copy %x : tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }"""
+  x = np.arange(3, dtype=np.float32)
+  with mlir_context() as messages:
+    data = jax.interpreters.mlir.module_to_bytecode(parse(text, messages))
+  for module in (Module.from_text(text, guard=True), Module.from_bytes(data)):  # both read it in the helper process
+    np.testing.assert_array_equal(lift(module)(x)[0], x)

@@ -98,7 +98,7 @@ def _make_context() -> Any:
   # Until jaxlib has a public function that registers the `func` dialect. The alternative is
   # jax.interpreters.mlir.make_ir_context, which imports all of jax. Checked with jaxlib 0.10.0, 0.10.2 and 0.12.0.
   from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-  from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo  # noqa: F401
+  from jaxlib.mlir.dialects import chlo, func, mhlo, sdy, stablehlo  # noqa: F401
 
   context = ir.Context()
   registry = ir.DialectRegistry()
@@ -107,6 +107,7 @@ def _make_context() -> Any:
   context.load_all_available_dialects()
   for dialect in (sdy, chlo, stablehlo):
     dialect.register_dialect(context)
+  mhlo.register_mhlo_dialect(context)  # as in JAX's own contexts: the importer of HLO writes `mhlo.copy`
   return context
 
 
