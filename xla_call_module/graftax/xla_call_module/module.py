@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, jax_versions, mlir
-from graftax.xla_call_module import subprocess_reader as guard_process
+from graftax.xla_call_module import bytecode, errors, expansion, input_checks, ir, jax_versions, mlir, subprocess_reader
 from graftax.xla_call_module.budget import Limits
 from graftax.xla_call_module.exported import files, live, saved
 from graftax.xla_call_module.exported.fields import ExportedFields
@@ -196,7 +195,7 @@ class Module:
     input_checks.check_text(text)
     expansion.check_text(text)
     if guard:
-      guard_process.check(text.encode(errors="surrogatepass"))
+      subprocess_reader.check(text.encode(errors="surrogatepass"))
     return _plain(text, mlir.decode_text(text, limits), gradient)
 
   @staticmethod
@@ -250,7 +249,7 @@ class Module:
     """
     hlo = input_checks.as_bytes(hlo, "from_hlo")
     if guard:
-      guard_process.check_hlo(hlo)
+      subprocess_reader.check_hlo(hlo)
     return Module.from_bytes(mlir.from_hlo(hlo), gradient=gradient, guard=False, limits=limits)
 
   @staticmethod
@@ -408,7 +407,7 @@ def _decode(data: bytes, guard: bool, limits: Limits | None) -> tuple[bytes, Mod
 
 def _decoded(data: bytes, guard: bool, limits: Limits | None) -> ModuleIR:
   if guard:
-    guard_process.check(data)
+    subprocess_reader.check(data)
   return mlir.decode_bytes(data, limits)
 
 

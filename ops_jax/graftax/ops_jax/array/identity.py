@@ -86,14 +86,14 @@ def prevent_gradient(ctx: Context, input: Value, *, message: str = "") -> Value:
   where = f"PreventGradient node {ctx.node_name!r} (function {ctx.function_name!r})"
 
   @jax.custom_jvp
-  def guarded(x: Array) -> Array:
+  def undifferentiable(x: Array) -> Array:
     return x
 
   def refuse(primals: Any, tangents: Any) -> Any:
     raise LookupError(f"{where} refuses differentiation: {message}")
 
-  guarded.defjvp(refuse)
-  return guarded(input)
+  undifferentiable.defjvp(refuse)
+  return undifferentiable(input)
 
 
 @register("CheckNumerics", "CheckNumericsV2", ignores=("T",))

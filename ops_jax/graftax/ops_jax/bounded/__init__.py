@@ -42,9 +42,10 @@ element in place of the padding:
 - `unique`: Distinct elements, and elements that another vector lacks: Unique, ListDiff.
 
 Three invariants keep results exact. Padding has no meaning, so an op that combines elements along a bounded axis masks
-it first. An array without padding enters padded rows only through `masks.guarded`, so no derivative, not even NaN,
-leaves the padding. Where TensorFlow would raise because sizes do not fit, or a bound from `max_sizes` is too small, the
-length is greater than the bound, and what is computed from it is NaN, an extreme integer or true (`masks.poisoned`).
+it first. An array without padding enters padded rows only through `masks.masked_derivative`, so no derivative, not even
+NaN, leaves the padding. Where TensorFlow would raise because sizes do not fit, or a bound from `max_sizes` is too
+small, the length is greater than the bound, and what is computed from it is NaN, an extreme integer or true
+(`masks.poisoned`).
 
 A module has the name of the module that it extends: the rule for `array/gather.py` is in `gather`. `elementwise`,
 `rows` and `reduction` extend several. A new rule is a function with the decorator `carries` or `makes` in one of these

@@ -12,7 +12,7 @@ from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.integer_facts import Affine
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.bounded.elementwise import broadcast_together, with_axes
-from graftax.ops_jax.bounded.masks import as_bounded, checked_length, guarded, valid_mask
+from graftax.ops_jax.bounded.masks import as_bounded, checked_length, masked_derivative, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
 from graftax.ops_jax.bounded.values import INVALID_LENGTH, BoundedArray, is_bounded
@@ -76,7 +76,7 @@ def fill(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   sizes = [bounded_size(call, entry) for entry in call.facts.entries(dims)]
   shape = [bound for bound, _, _ in sizes]
   lengths = [length for _, length, _ in sizes]
-  result = guarded(jnp.broadcast_to(jnp.asarray(value), shape), valid_mask(shape, lengths))
+  result = masked_derivative(jnp.broadcast_to(jnp.asarray(value), shape), valid_mask(shape, lengths))
   return [call.made(result, lengths, any(may for _, _, may in sizes))]
 
 
@@ -121,7 +121,7 @@ def tile(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
     source = jnp.arange(bound * size, dtype=jnp.int32) % jnp.maximum(own, 1)
     padded = jnp.take(padded, jnp.minimum(source, max(size - 1, 0)), axis=axis, mode="clip") if size else padded
     lengths[axis] = _product(call, sizes[axis], multiple, length, times)
-  result = guarded(padded, valid_mask(padded.shape, lengths))
+  result = masked_derivative(padded, valid_mask(padded.shape, lengths))
   return [call.made(result, lengths, may_overflow)]
 
 
@@ -156,4 +156,4 @@ def one_hot(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   axis = indices.padded.ndim if axis == -1 else canonical_axis("OneHot", axis, indices.padded.ndim + 1)
   result = call.run_one(indices.padded, *rest)
   lengths = (*indices.lengths[:axis], None, *indices.lengths[axis:])
-  return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, indices.may_overflow)]
+  return [call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, indices.may_overflow)]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import along, as_bounded, guarded, row_mask, valid_mask
+from graftax.ops_jax.bounded.masks import along, as_bounded, masked_derivative, row_mask, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
@@ -32,6 +32,6 @@ def dynamic_partition(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Va
     mask = flat == label if valid is None else (flat == label) & valid.reshape(-1)
     positions, count, may_overflow = true_positions(call, mask, overflow)
     part = rows[positions]
-    part = guarded(part, along(row_mask(count, part.shape[0]), 0, part.ndim))
+    part = masked_derivative(part, along(row_mask(count, part.shape[0]), 0, part.ndim))
     results.append(call.made(part, (count, *[None] * (part.ndim - 1)), may_overflow))
   return results

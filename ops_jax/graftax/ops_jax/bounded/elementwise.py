@@ -11,8 +11,8 @@ from graftax.ops_jax.bounded.masks import (
   Axis,
   any_overflow,
   common_length,
-  guarded,
   joined_axis,
+  masked_derivative,
   poisoned,
   to_axis,
   valid_mask,
@@ -96,7 +96,7 @@ def _aligned(value: Value, axes: Sequence[Axis], mask: jax.Array | None) -> Valu
 def _entering(x: jax.Array, mask: jax.Array) -> jax.Array:
   if not jnp.issubdtype(x.dtype, jnp.inexact):
     return x
-  return guarded(jnp.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)), mask)
+  return masked_derivative(jnp.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)), mask)
 
 
 def with_axes(call: BoundedCall, result: jax.Array, axes: Sequence[Axis], inputs: Sequence[Value]) -> Value:

@@ -17,8 +17,8 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   common_length,
   filled,
-  guarded,
   joined_axis,
+  masked_derivative,
   poisoned,
   to_axis,
   valid_mask,
@@ -46,7 +46,7 @@ def gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   positions = dataclasses.replace(i, padded=checked_positions(i.padded, p.lengths[axis]))
   p = dataclasses.replace(p, padded=with_poisoned_derivative(p.padded, any_overflow(i)))
   result = jnp.asarray(call.run_one(p.padded, filled(positions, 0), *axis_input))
-  result = guarded(result, valid_mask(result.shape, lengths))
+  result = masked_derivative(result, valid_mask(result.shape, lengths))
   overflow = any_overflow(with_lengths_along(p, [axis]))
   return [call.made(poisoned(result, overflow), lengths, p.may_overflow or i.may_overflow)]
 
@@ -92,7 +92,7 @@ def gather_nd(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   coordinates = dataclasses.replace(i, padded=checked_coordinates(i.padded, p.lengths[:depth]))
   p = dataclasses.replace(p, padded=with_poisoned_derivative(p.padded, any_overflow(i)))
   result = call.run_one(p.padded, filled(coordinates, 0))
-  result = guarded(result, valid_mask(result.shape, lengths))
+  result = masked_derivative(result, valid_mask(result.shape, lengths))
   overflow = any_overflow(with_lengths_along(p, range(depth)))
   return [call.made(poisoned(result, overflow), lengths, p.may_overflow or i.may_overflow)]
 
@@ -114,7 +114,7 @@ def resource_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Valu
   else:
     result = jnp.asarray(gather_v2(value, positions, 0))
   lengths = (*lengths, *[None] * (result.ndim - len(lengths)))
-  return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, i.may_overflow)]
+  return [call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, i.may_overflow)]
 
 
 def checked_coordinates(coordinates: jax.Array, lengths: Sequence[jax.Array | None]) -> jax.Array:

@@ -1,7 +1,7 @@
 """Masks, and how arrays of bounded size are aligned, filled and marked as invalid.
 
 Padding has no meaning, and no value or derivative leaves it: an op that combines elements along a bounded axis fills
-the padding with a neutral element first, and an array enters padded rows only through `guarded`.
+the padding with a neutral element first, and an array enters padded rows only through `masked_derivative`.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ __all__ = [
   "checked_length",
   "common_length",
   "filled",
-  "guarded",
+  "masked_derivative",
   "joined_axis",
   "poisoned",
   "resized",
@@ -92,7 +92,7 @@ def filled(value: BoundedArray, fill: Any, axes: Sequence[int] | None = None) ->
   return jnp.where(mask, value.padded, jnp.asarray(fill, value.padded.dtype))
 
 
-def guarded(x: jax.Array, mask: jax.Array | None) -> jax.Array:
+def masked_derivative(x: jax.Array, mask: jax.Array | None) -> jax.Array:
   """Returns `x`; no derivative passes to it from elements outside of the mask, not even NaN."""
   if mask is None or not jnp.issubdtype(x.dtype, jnp.inexact):
     return x

@@ -12,8 +12,8 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   common_length,
   filled,
-  guarded,
   joined_axis,
+  masked_derivative,
   poisoned,
   to_axis,
   valid_mask,
@@ -90,4 +90,6 @@ def contract(
   result = call.run_one(*[filled(part, 0) for part in parts])
   result_lengths = [lengths[label] for label in result_labels]
   result = poisoned(result, any_of(*bad))
-  return call.made(guarded(result, valid_mask(np.shape(result), result_lengths)), result_lengths, may_overflow)
+  return call.made(
+    masked_derivative(result, valid_mask(np.shape(result), result_lengths)), result_lengths, may_overflow
+  )

@@ -14,7 +14,7 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   checked_length,
   filled,
-  guarded,
+  masked_derivative,
   poisoned,
   row_mask,
   valid_mask,
@@ -52,7 +52,10 @@ def non_max_suppression(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[
   number = checked_length(number, overflow)
   may_overflow = may_overflow or overflow is not None or limit is not None
   length = limit if is_padded else number
-  indices, chosen = indices[:bound], guarded(chosen[:bound], None if length is None else row_mask(length, bound))
+  indices, chosen = (
+    indices[:bound],
+    masked_derivative(chosen[:bound], None if length is None else row_mask(length, bound)),
+  )
   results = [call.made(indices, (length,), may_overflow)]
   if call.node.op == "NonMaxSuppressionV5":
     results.append(call.made(chosen, (length,), may_overflow))
@@ -77,7 +80,7 @@ def combined_non_max_suppression(call: BoundedCall, inputs: Sequence[Value]) -> 
 
 def _of_images(call: BoundedCall, result: jax.Array, scores: BoundedArray) -> Value:
   lengths = (scores.lengths[0], *[None] * (result.ndim - 1))
-  return call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, scores.may_overflow)
+  return call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, scores.may_overflow)
 
 
 def _maximum(call: BoundedCall, value: Value, num_boxes: int, is_padded: bool) -> tuple[int, jax.Array | None, bool]:

@@ -15,7 +15,7 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   checked_length,
   common_length,
-  guarded,
+  masked_derivative,
   poisoned,
   row_mask,
   valid_mask,
@@ -86,4 +86,4 @@ def ragged_tensor_to_tensor(call: BoundedCall, inputs: Sequence[Value]) -> Seque
   overflow = any_overflow(x)
   result = poisoned(call.run_one(np.asarray(sizes, np.int32), x.padded, default, splits), overflow)
   lengths = (None, length, *[None] * (result.ndim - 2))
-  return [call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, may_overflow)]
+  return [call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, may_overflow)]

@@ -10,7 +10,14 @@ import numpy as np
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.numeric import highest, lowest
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import any_overflow, filled, guarded, poisoned, valid_mask, with_lengths_along
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  filled,
+  masked_derivative,
+  poisoned,
+  valid_mask,
+  with_lengths_along,
+)
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 from graftax.ops_jax.math.integer_mean import integer_mean
@@ -98,7 +105,7 @@ def cumulative(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   axis = canonical_axis(call.node.op, call.static(axis_value, int, "axis"), x.padded.ndim)
   neutral = 0 if call.node.op == "Cumsum" else 1
   result = call.run_one(filled(x, neutral, [axis]), axis_value)
-  return [call.made(guarded(result, valid_mask(result.shape, x.lengths)), x.lengths, x.may_overflow)]
+  return [call.made(masked_derivative(result, valid_mask(result.shape, x.lengths)), x.lengths, x.may_overflow)]
 
 
 @carries("Softmax", "LogSoftmax")
@@ -112,4 +119,4 @@ def softmax(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
     mask = valid_mask(padded.shape, x.lengths, [last]) | (x.lengths[last] == 0)
     padded = jnp.where(mask, padded, jnp.asarray(-np.inf, padded.dtype))
   result = call.run_one(padded)
-  return [call.made(guarded(result, valid_mask(result.shape, x.lengths)), x.lengths, x.may_overflow)]
+  return [call.made(masked_derivative(result, valid_mask(result.shape, x.lengths)), x.lengths, x.may_overflow)]

@@ -8,7 +8,7 @@ from jax import lax
 
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import guarded, valid_mask
+from graftax.ops_jax.bounded.masks import masked_derivative, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -55,4 +55,4 @@ def _taken(x: jax.Array, axis: int, positions: jax.Array) -> jax.Array:
 
 
 def _like(call: BoundedCall, padded: jax.Array, x: BoundedArray) -> Value:
-  return call.made(guarded(padded, valid_mask(padded.shape, x.lengths)), x.lengths, x.may_overflow)
+  return call.made(masked_derivative(padded, valid_mask(padded.shape, x.lengths)), x.lengths, x.may_overflow)

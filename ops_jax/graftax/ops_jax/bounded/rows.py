@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.concat_split import fitted_except
-from graftax.ops_jax.bounded.masks import as_bounded, filled, guarded, valid_mask
+from graftax.ops_jax.bounded.masks import as_bounded, filled, masked_derivative, valid_mask
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 
@@ -76,4 +76,4 @@ def _of_rows(call: BoundedCall, output: jax.Array, common: BoundedArray) -> Valu
   if output.shape[0] != common.padded.shape[0]:
     call.refuse(f"its result has {output.shape[0]} rows instead of {common.padded.shape[0]}")
   lengths = (common.lengths[0], *[None] * (output.ndim - 1))
-  return call.made(guarded(output, valid_mask(output.shape, lengths)), lengths, common.may_overflow)
+  return call.made(masked_derivative(output, valid_mask(output.shape, lengths)), lengths, common.may_overflow)

@@ -18,7 +18,7 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   checked_length,
   filled,
-  guarded,
+  masked_derivative,
   poisoned,
   valid_mask,
 )
@@ -108,7 +108,7 @@ def finished(
 ) -> Value:
   """Returns the result of a scatter; invalid if the data of a source did not fit into its bound."""
   result = poisoned(result, any_overflow(*sources))
-  return call.made(guarded(result, valid_mask(result.shape, lengths)), lengths, may_overflow)
+  return call.made(masked_derivative(result, valid_mask(result.shape, lengths)), lengths, may_overflow)
 
 
 @makes("DynamicStitch", "ParallelDynamicStitch")

@@ -18,7 +18,7 @@ from graftax.ops_jax.bounded.masks import (
   any_overflow,
   as_bounded,
   checked_length,
-  guarded,
+  masked_derivative,
   poisoned,
   resized,
   valid_mask,
@@ -66,7 +66,7 @@ class _Cutter:
     if all(length is None for length in self.lengths):
       return poisoned(self.padded, any_of(self.is_bad, any_overflow(x)))
     lengths = [n if n is None else checked_length(n, self.is_bad) for n in self.lengths]
-    padded = guarded(self.padded, valid_mask(self.padded.shape, lengths))
+    padded = masked_derivative(self.padded, valid_mask(self.padded.shape, lengths))
     return self.call.made(padded, lengths, self.may_overflow or self.is_bad is not None)
 
 
@@ -237,7 +237,7 @@ def pad(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   if is_bad is not None and any(length is not None for length in lengths):
     lengths = [n if n is None else _invalid_if(call, is_bad, n) for n in lengths]
     may_overflow = True
-  result = guarded(poisoned(padded, is_bad), valid_mask(padded.shape, lengths))
+  result = masked_derivative(poisoned(padded, is_bad), valid_mask(padded.shape, lengths))
   return [call.made(result, lengths, may_overflow)]
 
 

@@ -15,7 +15,7 @@ from graftax.ops_jax.bounded.masks import (
   as_bounded,
   checked_length,
   filled,
-  guarded,
+  masked_derivative,
   poisoned,
   valid_mask,
 )
@@ -48,6 +48,6 @@ def top_k(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
     lengths[last], may_overflow = checked_length(length, is_bad), True
   outputs = []
   for result in results:
-    result = guarded(poisoned(result, is_bad), valid_mask(result.shape, lengths))
+    result = masked_derivative(poisoned(result, is_bad), valid_mask(result.shape, lengths))
     outputs.append(call.made(result, lengths, may_overflow or x.may_overflow))
   return outputs

@@ -10,7 +10,15 @@ import numpy as np
 from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, filled, guarded, resized, row_mask
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  checked_length,
+  filled,
+  masked_derivative,
+  resized,
+  row_mask,
+)
 from graftax.ops_jax.bounded.rules import BoundedCall, carries, makes
 from graftax.ops_jax.bounded.scatter import dropped, finished, in_step
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
@@ -49,7 +57,7 @@ def sparse_reorder(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value
   last = filled(i, np.iinfo(np.dtype(i.dtype)).max, [0])
   indices, values = call.run(call.context, [last, v.padded, inputs[2]])
   may_overflow = i.may_overflow or v.may_overflow
-  values = guarded(values, None if v.lengths[0] is None else row_mask(v.lengths[0], values.shape[0]))
+  values = masked_derivative(values, None if v.lengths[0] is None else row_mask(v.lengths[0], values.shape[0]))
   return [call.made(indices, i.lengths, may_overflow), call.made(values, v.lengths, may_overflow)]
 
 
@@ -109,7 +117,7 @@ def _filled_rows(
   overflow = any_overflow(*sources)
   may_overflow = overflow is not None or bound < indices.shape[0]
   count = checked_length(count, overflow)
-  values = guarded(resized(values, 0, bound), row_mask(count, bound))
+  values = masked_derivative(resized(values, 0, bound), row_mask(count, bound))
   return [
     call.made(resized(indices, 0, bound), (count, None), may_overflow),
     call.made(values, (count,), may_overflow),

@@ -8,7 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.values import Value
-from graftax.ops_jax.bounded.masks import any_overflow, as_bounded, checked_length, guarded, row_mask, valid_mask
+from graftax.ops_jax.bounded.masks import (
+  any_overflow,
+  as_bounded,
+  checked_length,
+  masked_derivative,
+  row_mask,
+  valid_mask,
+)
 from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.select_where import true_positions
 from graftax.ops_jax.bounded.values import BoundedArray
@@ -26,7 +33,7 @@ def list_diff(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   own = valid_mask(x.padded.shape, x.lengths)
   positions, count, may_overflow = true_positions(call, kept if own is None else kept & own, x)
   count, may_overflow = checked_length(count, any_overflow(y)), may_overflow or y.may_overflow
-  elements = guarded(x.padded[positions], row_mask(count, positions.size))
+  elements = masked_derivative(x.padded[positions], row_mask(count, positions.size))
   return [
     call.made(part, (count,), may_overflow) for part in (elements, positions.astype(call.dtype("out_idx", np.int32)))
   ]
@@ -47,7 +54,7 @@ def unique(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   may_overflow = x.may_overflow or bound < x.padded.size
   count = checked_length(count, any_overflow(x))
   mask = row_mask(count, bound)
-  values = guarded(x.padded[first[:bound]], mask)
+  values = masked_derivative(x.padded[first[:bound]], mask)
   results = [call.made(values, (count,), may_overflow), call.made(group.astype(dtype), x.lengths, x.may_overflow)]
   if "WithCounts" in call.node.op:
     results.append(call.made(sizes[:bound].astype(dtype), (count,), may_overflow))
