@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from graftax.xla_call_module import errors, ir, registry, values
 from graftax.xla_call_module.context import Context
@@ -22,7 +22,7 @@ __all__ = ["Int64Words", "BoundedInt64", "concerns", "evaluate", "uses_64_bits"]
 class BoundedInt64:
   """A 64-bit integer array stored in 32 bits (`value`), whose entries lie between `low` and `high`."""
 
-  value: Any
+  value: Array | np.ndarray
   dtype: np.dtype
   low: int
   high: int
@@ -39,7 +39,7 @@ class Int64Words:
   Bit casts and products of unsigned 32-bit integers return it.
   """
 
-  words: Any
+  words: Array
   dtype: np.dtype
 
   @property
@@ -117,7 +117,8 @@ def _bounded(op: ir.Op, value: object) -> Any:
   return _checked(op, value, value.dtype, low, high)
 
 
-def _checked(op: ir.Op, value: object, dtype: np.dtype, low: int, high: int) -> BoundedInt64:
+def _checked(op: ir.Op, value: Any, dtype: np.dtype, low: int, high: int) -> BoundedInt64:
+  """Returns a value with bounds that fit 32 bits; `value` is None if the caller fills it in."""
   narrow = np.dtype(f"{dtype.kind}4")
   limits = np.iinfo(narrow)
   if low < limits.min or high > limits.max:
@@ -174,7 +175,7 @@ def _arithmetic(function: Callable[..., Any], bound: Callable[..., int]) -> Call
 _small_product = _arithmetic(lax.mul, lambda a, b: a * b)
 
 
-def _operand(x: BoundedInt64) -> Any:
+def _operand(x: BoundedInt64) -> Array:
   return values.materialize(x.value)
 
 
