@@ -309,6 +309,10 @@ error-index: $(READY)  ## update docs/errors.md, which shows when each public er
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks
 
+.PHONY: typed-examples
+typed-examples: wheels  ## check the types of docs/examples with pyright and mypy against the wheels
+	$(BIN)/python tools/checks/typed_examples.py dist
+
 EMBEDDER := ../../examples/bazel_embedder
 
 .PHONY: lock

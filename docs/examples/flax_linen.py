@@ -5,6 +5,7 @@ import tempfile
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.savedmodel_io import ExportManager, JaxModule, ServingConfig, load
@@ -27,7 +28,7 @@ def main(folder):
   module = JaxModule(
     variables,
     {
-      "classify": lambda variables, x: nn.softmax(model.apply(variables, x)),
+      "classify": lambda variables, x: nn.softmax(jnp.asarray(model.apply(variables, x))),
       "features": lambda variables, x: model.apply(variables, x, features=True),
     },
     trainable={"params": True, "batch_stats": False},

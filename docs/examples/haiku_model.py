@@ -5,6 +5,7 @@ import tempfile
 
 import haiku as hk
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graftax.savedmodel_io import ExportManager, JaxModule, ServingConfig, load
@@ -13,11 +14,11 @@ from graftax.savedmodel_io import ExportManager, JaxModule, ServingConfig, load
 def _network(sequences):
   core = hk.GRU(16)
   states, _ = hk.dynamic_unroll(core, sequences, core.initial_state(sequences.shape[0]), time_major=False)
-  return {"logits": hk.Linear(3)(states[:, -1])}
+  return {"logits": hk.Linear(3)(jnp.asarray(states)[:, -1])}
 
 
 def main(folder):
-  network = hk.without_apply_rng(hk.transform(_network))
+  network: hk.Transformed = hk.without_apply_rng(hk.transform(_network))
   sequences = jax.random.normal(jax.random.key(0), (5, 7, 8))
   params = network.init(jax.random.key(1), sequences)
 

@@ -49,8 +49,8 @@ def main(path, folder):
 
   with open(f"{folder}/params.pickle", "wb") as file:
     pickle.dump(jax.device_get((params, state)), file)
-  with open(f"{folder}/params.pickle", "rb") as file:
-    restored, restored_state = pickle.load(file)
+  with open(f"{folder}/params.pickle", "rb") as saved:
+    restored, restored_state = pickle.load(saved)
   load(path).save(f"{folder}/tuned", {**params["model"], **state["model"]}, cast=True)
   logits, _ = network.apply(params, state, x, False)
   return losses, restored_state["model"], logits, network.apply(restored, restored_state, x, False)[0]

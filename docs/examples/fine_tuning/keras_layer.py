@@ -32,14 +32,15 @@ def main(path, folder):
   model = _model(path)
   loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
   model.compile(keras.optimizers.Adam(1e-2), loss)
-  losses = model.fit(x, labels, batch_size=64, epochs=25, verbose=0).history["loss"]
+  # Keras annotates `verbose` as str.
+  losses = model.fit(x, labels, batch_size=64, epochs=25, verbose=0).history["loss"]  # pyright: ignore[reportArgumentType]
 
   model.save_weights(f"{folder}/model.weights.h5")
   restored = _model(path)
   restored.load_weights(f"{folder}/model.weights.h5")
   load(path).save(f"{folder}/tuned", model.get_layer("classifier"), cast=True)
   statistics = {weight.name: weight.numpy() for weight in restored.non_trainable_weights}
-  return losses, statistics, model.predict(x, verbose=0), restored.predict(x, verbose=0)
+  return losses, statistics, model.predict_on_batch(x), restored.predict_on_batch(x)
 
 
 if __name__ == "__main__":

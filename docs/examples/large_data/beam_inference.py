@@ -40,7 +40,7 @@ def main(folder):
   images, labels = data.test_images, data.test_labels
   with beam.Pipeline() as pipeline:
     predictions = (
-      pipeline | beam.Create(list(images)) | RunInference(SavedModelHandler(model_path(), "serving_default"))
+      pipeline | beam.Create(list(images)) | RunInference(SavedModelHandler(str(model_path()), "serving_default"))
     )
     lines = predictions | beam.Map(lambda r: f"{r.example.tobytes().hex()} {r.inference.argmax()}")
     lines | beam.io.WriteToText(f"{folder}/digits")
