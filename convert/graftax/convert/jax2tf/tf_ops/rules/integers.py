@@ -21,7 +21,7 @@ def div(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   if x.is_inexact:
     return binary(b, "RealDiv", x, y)
   shape = joint_shape(x, y)
-  quotient = b.op("TruncateDiv", x, _safe_divisor(b, x, y), shape=shape)
+  quotient = _truncated(b, x, _safe_divisor(b, x, y))
   if _is_nonzero(y):
     return quotient
   of_zero = full(b, x, -1 if x.is_signed else np.iinfo(x.dtype).max)
@@ -43,9 +43,22 @@ def rem(b: Builder, x: Tensor, y: Tensor) -> Tensor:
   if x.dtype in (np.int32, np.int64) and not b.lacks("TruncateMod"):
     found = b.op("TruncateMod", x, divisor, shape=shape)
   else:
-    quotient = b.op("TruncateDiv", x, divisor, shape=shape)
+    quotient = _truncated(b, x, divisor)
     found = b.op("Sub", x, b.op("Mul", quotient, divisor, shape=shape), shape=shape)
   return found if _is_nonzero(y) else select(b, compare(b, "Equal", y, 0), x, found, shape)
+
+
+def _truncated(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+  """Returns the quotient of integers, rounded towards zero; the divisor is not zero, and the quotient fits."""
+  shape = joint_shape(x, y)
+  if not b.lacks("TruncateDiv"):
+    return b.op("TruncateDiv", x, y, shape=shape)
+  down = b.op("FloorDiv", x, y, shape=shape)
+  rest = b.op("Sub", x, b.op("Mul", down, y, shape=shape), shape=shape)
+  # Rounded down, the remainder has the sign of the divisor; rounded towards zero, that of the dividend.
+  other_sign = b.op("NotEqual", compare(b, "Less", x, 0), compare(b, "Less", y, 0), shape=shape)
+  inexact = b.op("LogicalAnd", compare(b, "NotEqual", rest, 0), other_sign, shape=shape)
+  return select(b, inexact, b.op("AddV2", down, full(b, down, 1), shape=shape), down, shape)
 
 
 def _float_remainder(b: Builder, x: Tensor, y: Tensor) -> Tensor:
