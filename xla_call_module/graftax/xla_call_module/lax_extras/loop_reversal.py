@@ -13,7 +13,7 @@ checkpoints optimally; this module places them by a simpler rule.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,15 @@ from graftax.xla_call_module.lax_extras.loop_steps import Arrays, Loop, inexact_
 
 __all__ = ["pull_back"]
 
+# The iteration to go back from, the stored ones, and the cotangents of the consts and of the carry.
+_Backward: TypeAlias = tuple[Array, "_Slots", list[Array], list[Array]]
+# The iteration, the next one to store, the stored ones, and the carry.
+_Forward: TypeAlias = tuple[Array, Array, "_Slots", list[Array]]
 
-def pull_back(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init: Arrays, cotangents: Arrays) -> Any:
+
+def pull_back(
+  loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init: Arrays, cotangents: Arrays
+) -> list[Array]:
   """Returns the cotangents of the consts at `moving`, then of the inexact initial carry.
 
   Args:
@@ -38,10 +45,10 @@ def pull_back(loop: Loop, moving: Sequence[int], n: Array, consts: Arrays, init:
   """
   positions = inexact_positions(init)
 
-  def keep_going(state: Any) -> Any:
+  def keep_going(state: _Backward) -> Array:
     return state[0] > 0
 
-  def back(state: Any) -> Any:
+  def back(state: _Backward) -> _Backward:
     k, slots, found, cotangents = state
     slots, carry = slots.seek(loop, consts, k - 1)
     run = loop.partial(moving, consts, carry)
@@ -93,7 +100,7 @@ class _Slots:
     )
     return _Slots(self.depth + is_kept, numbers, list(carries))
 
-  def next_kept(self, number: Array, k: Array) -> Any:
+  def next_kept(self, number: Array, k: Array) -> Array:
     """Returns the next iteration between `number` and `k` to store.
 
     If all of them fit in the free slots, it is the next one. Otherwise the stride leaves half of the free slots for
@@ -108,10 +115,10 @@ class _Slots:
     """Returns the loop variables at the start of iteration `k`, which is at most one less than in the last call."""
     slots = dataclasses.replace(self, depth=self.depth - (self.top()[0] > k))
 
-    def is_before(state: Any) -> Any:
+    def is_before(state: _Forward) -> Array:
       return state[0] < k
 
-    def advance(state: Any) -> Any:
+    def advance(state: _Forward) -> _Forward:
       number, kept, slots, carry = state
       number, carry = number + 1, loop.step(*consts, *carry)
       is_kept = number == kept

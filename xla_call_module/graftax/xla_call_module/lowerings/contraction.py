@@ -1,5 +1,6 @@
 """`dot_general`, `convolution` and their older spellings."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -100,7 +101,7 @@ def _convolution(context: Context, op: ir.Op, x: Array, kernel: Array) -> Array:
   return convolution(op, x, kernel, op.attrs.pairs("padding", x.ndim - 2))
 
 
-def convolution(op: ir.Op, x: Array, kernel: Array, padding: Any) -> Array:
+def convolution(op: ir.Op, x: Array, kernel: Array, padding: Sequence[tuple[int, int]]) -> Array:
   """Computes the convolution that an op's attributes describe, with the given padding."""
   numbers = op.attrs.fields("dimension_numbers")
   ones = (1,) * (x.ndim - 2)

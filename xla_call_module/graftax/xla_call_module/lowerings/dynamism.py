@@ -1,5 +1,6 @@
 """Ops of polymorphic modules. Their shape operands are known while tracing and may contain symbolic dimensions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ from graftax.xla_call_module.values import as_dims, materialize
 __all__: list[str] = []
 
 
-def _dims(context: Context, op: ir.Op, value: Any, what: str) -> tuple[Any, ...]:
+def _dims(context: Context, op: ir.Op, value: Any, what: str) -> tuple[int, ...]:
   dims = as_dims(value)
   if dims is None:
     raise context.unsupported(op, f"its {what} depends on data, so the result has no static shape.")
@@ -67,7 +68,7 @@ def _real_dynamic_slice(
   return lax.dynamic_slice(x, [start[axis] for axis in range(x.ndim)], sizes)
 
 
-def _slice_sizes(context: Context, op: ir.Op, environment: dict[int, Any]) -> tuple[Any, ...] | None:
+def _slice_sizes(context: Context, op: ir.Op, environment: dict[int, Any]) -> tuple[int, ...] | None:
   """Returns the sizes of a slice if its limit is the start plus known sizes, else None.
 
   JAX exports `dynamic_slice` with symbolic sizes in that form.
@@ -140,14 +141,11 @@ def _shape_assertion(context: Context, op: ir.Op, holds: Any, *arguments: Any) -
   return ()
 
 
-def _assertion_message(op: ir.Op, arguments: tuple[Any, ...]) -> str:
+def _assertion_message(op: ir.Op, arguments: Sequence[object]) -> str:
   template = op.attrs.get("error_message", "")
   template = template.decode(errors="replace") if isinstance(template, bytes) else str(template)
-  shown = []
-  for value in arguments:
+  for position, value in enumerate(arguments):
     dims = as_dims(value)
-    shown.append(dims[0] if dims else "?")
-  for position, value in enumerate(shown):
-    template = template.replace(f"{{{position}}}", str(value))
+    template = template.replace(f"{{{position}}}", str(dims[0]) if dims else "?")
   where = f" at {op.location}" if op.location else ""
   return f"shape assertion{where} of the exported module does not hold: {template}"

@@ -1,6 +1,7 @@
 """`gather` and `scatter` with every dimension number, out-of-bounds rule and reducer of the specification."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from jax import Array, lax
 
@@ -20,7 +21,7 @@ def _gather(context: Context, op: ir.Op, x: Array, indices: Array) -> Array:
   return gather(op, x, indices, op.attrs.integers("slice_sizes"))
 
 
-def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[Any, ...]) -> Array:
+def gather(op: ir.Op, x: Array, indices: Array, slice_sizes: tuple[int, ...]) -> Array:
   """Computes the gather that an op's dimension numbers describe, with the given slice sizes."""
   numbers = op.attrs.fields("dimension_numbers")
   dimension_numbers = lax.GatherDimensionNumbers(
@@ -47,7 +48,7 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
     operand_batching_dims=numbers.integers("input_batching_dims", ()),
     scatter_indices_batching_dims=numbers.integers("scatter_indices_batching_dims", ()),
   )
-  settings = {
+  settings: _Settings = {
     "numbers": dimension_numbers,
     "indices_are_sorted": op.attrs.boolean("indices_are_sorted", False),
     "unique_indices": op.attrs.boolean("unique_indices", False),
@@ -58,8 +59,23 @@ def _scatter(context: Context, op: ir.Op, *operands: Any, environment: dict[int,
   return _scatter_one(context, op, region, operands[0], indices, operands[2], settings, environment)
 
 
+class _Settings(TypedDict):
+  """What `forms.scatter` is told of the indices of an op."""
+
+  numbers: lax.ScatterDimensionNumbers
+  indices_are_sorted: bool
+  unique_indices: bool
+
+
 def _scatter_one(
-  context: Context, op: ir.Op, region: ir.Region, x: Array, indices: Array, updates: Array, settings: Any, outer: Any
+  context: Context,
+  op: ir.Op,
+  region: ir.Region,
+  x: Array,
+  indices: Array,
+  updates: Array,
+  settings: _Settings,
+  outer: Any,
 ) -> Array:
   """Returns one operand's result of a scatter whose reducer is a region of two arguments and one result."""
   combine = region_function(context, region, outer)
@@ -83,7 +99,13 @@ def _reducer(region: ir.Region) -> str | None:
 
 
 def _scatter_several(
-  context: Context, op: ir.Op, xs: Any, indices: Array, updates: Any, settings: Any, outer: Any
+  context: Context,
+  op: ir.Op,
+  xs: Sequence[Array],
+  indices: Array,
+  updates: Sequence[Array],
+  settings: _Settings,
+  outer: Any,
 ) -> tuple[Array, ...]:
   """Scatters several operands: separately if no result reads another's operand, together if indices are unique."""
   region = op.regions[0]
