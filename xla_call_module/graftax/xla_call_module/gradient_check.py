@@ -15,7 +15,7 @@ from graftax.xla_call_module.module import Module
 
 __all__ = ["GradientDifference", "check_gradients"]
 
-Function = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ def check_gradients(module: Module, *args: Any, tolerance: float = 1e-4) -> tupl
 
 
 def _compare(
-  saved: Function, primal: Function, module: Module, args: Sequence[Any], tolerance: float
+  saved: ArrayFunction, primal: ArrayFunction, module: Module, args: Sequence[Any], tolerance: float
 ) -> tuple[GradientDifference, ...]:
   """Compares the reverse-mode derivatives of two lifted functions for cotangents of ones."""
   inputs = [i for i, spec in enumerate(module.inputs) if is_inexact(spec)]
 
-  def total(function: Function) -> Callable[..., Any]:
+  def total(function: ArrayFunction) -> Callable[..., Any]:
     def run(*inexact: Any) -> Any:
       results = function(*replaced(args, inputs, inexact))
       return sum(jnp.real(out).sum() for out in results if is_inexact(out))

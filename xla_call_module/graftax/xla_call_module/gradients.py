@@ -20,10 +20,10 @@ from graftax.xla_call_module.module import Module
 
 __all__ = ["stored_pullback", "with_policy"]
 
-Function = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 
 
-def stored_pullback(module: Module, gradient: str, run: Callable[[Module], Function]) -> Function | None:
+def stored_pullback(module: Module, gradient: str, run: Callable[[Module], ArrayFunction]) -> ArrayFunction | None:
   """Returns the gradient function of a module, or None if it has none or the policy `gradient` ignores it.
 
   Args:
@@ -35,7 +35,7 @@ def stored_pullback(module: Module, gradient: str, run: Callable[[Module], Funct
     return None
 
   @functools.cache
-  def stored() -> Function:
+  def stored() -> ArrayFunction:
     found = module.gradient
     assert found is not None, "internal: a pullback without a stored gradient"
     return run(found)
@@ -43,7 +43,7 @@ def stored_pullback(module: Module, gradient: str, run: Callable[[Module], Funct
   return lambda *args: stored()(*args)
 
 
-def with_policy(primal: Function, module: Module, pullback: Function | None, gradient: str) -> Function:
+def with_policy(primal: ArrayFunction, module: Module, pullback: ArrayFunction | None, gradient: str) -> ArrayFunction:
   """Returns the primal function with the derivative that the policy selects; see `lift`.
 
   Args:
@@ -66,7 +66,7 @@ def with_policy(primal: Function, module: Module, pullback: Function | None, gra
 class _Transpose:
   """The stored gradient function, from cotangents of the inexact outputs to cotangents of the inexact inputs."""
 
-  def __init__(self, primal: Function, pullback: Function, module: Module):
+  def __init__(self, primal: ArrayFunction, pullback: ArrayFunction, module: Module):
     self._primal, self._pullback, self._module = primal, pullback, module
 
   def __call__(self, args: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
@@ -95,7 +95,7 @@ class _Transpose:
     return [result.shape for result in jax.eval_shape(self._primal, *args)]
 
 
-def _ruled(primal: Function, transpose: _Transpose, module: Module, *, allows_forward_mode: bool) -> Function:
+def _ruled(primal: ArrayFunction, transpose: _Transpose, module: Module, *, allows_forward_mode: bool) -> ArrayFunction:
   """Returns the primal with a tangent that is one linear primitive; its transpose is the stored gradient function.
 
   A second derivative also uses the stored function for the results, as `jax.export.Exported.call` does. That is correct
@@ -127,7 +127,7 @@ def _refuse_forward_mode(*operands: Any) -> list[Any]:
 class _Tangent:
   """Maps `(*args, *tangents)` to the tangents of the inexact outputs by differentiating the primal."""
 
-  def __init__(self, primal: Function, inputs: Sequence[int], outputs: Sequence[int]):
+  def __init__(self, primal: ArrayFunction, inputs: Sequence[int], outputs: Sequence[int]):
     self._primal, self._inputs, self._outputs = primal, tuple(inputs), tuple(outputs)
 
   def __call__(self, *operands: Any) -> list[Any]:

@@ -20,10 +20,10 @@ from graftax.xla_call_module import jax_versions, lax_extras
 
 __all__ = ["reversible"]
 
-Function = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 
 
-def reversible(function: Function) -> Function:
+def reversible(function: ArrayFunction) -> ArrayFunction:
   """Returns the same function, with reverse-mode derivatives through `jax.lax.while_loop`.
 
   Args:

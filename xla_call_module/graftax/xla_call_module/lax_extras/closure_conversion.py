@@ -9,7 +9,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 __all__ = ["Closed", "closed"]
 
-Function = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class Closed:
     has_effects: whether it has side effects.
   """
 
-  function: Function
+  function: ArrayFunction
   values: list[Any]
   has_effects: bool
 
 
-def closed(function: Function, *args: Any) -> Closed:
+def closed(function: ArrayFunction, *args: Any) -> Closed:
   """Returns `function` with its closed-over values as explicit arguments.
 
   Args:

@@ -18,12 +18,12 @@ from graftax.xla_call_module.lax_extras.arrays import replaced
 
 __all__ = ["linear_call"]
 
-Function = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 
 
 def linear_call(
-  forward: Function,
-  backward: Function,
+  forward: ArrayFunction,
+  backward: ArrayFunction,
   residuals: Sequence[Array],
   operands: Sequence[Array],
   outputs: Sequence[Any] | None = None,
@@ -65,19 +65,19 @@ _linear_p.multiple_results = True
 
 
 @_linear_p.def_impl
-def _impl(*operands: Array, forward: Function, backward: Function, num_args: int, outputs: _Specs) -> Any:
+def _impl(*operands: Array, forward: ArrayFunction, backward: ArrayFunction, num_args: int, outputs: _Specs) -> Any:
   return forward(*operands)
 
 
 @_linear_p.def_abstract_eval
 def _abstract(
-  *avals: object, forward: Function, backward: Function, num_args: int, outputs: _Specs
+  *avals: object, forward: ArrayFunction, backward: ArrayFunction, num_args: int, outputs: _Specs
 ) -> list[jax.core.ShapedArray]:
   return [jax.core.ShapedArray(output.shape, output.dtype) for output in outputs]
 
 
 def _jvp(
-  operands: Sequence[Array], tangents: Sequence[Any], *, num_args: int, forward: Function, **params: object
+  operands: Sequence[Array], tangents: Sequence[Any], *, num_args: int, forward: ArrayFunction, **params: object
 ) -> tuple[list[Array], list[Array]]:
   params = {**params, "num_args": num_args, "forward": forward}
   results: list[Array] = _linear_p.bind(*operands, **params)
@@ -96,7 +96,7 @@ def _jvp(
 
 
 def _along_arguments(
-  forward: Function, operands: Sequence[Array], tangents: Sequence[Array], positions: Sequence[int]
+  forward: ArrayFunction, operands: Sequence[Array], tangents: Sequence[Array], positions: Sequence[int]
 ) -> list[Array]:
   def run(*moving: Array) -> Any:
     return forward(*replaced(operands, positions, moving))
@@ -106,7 +106,7 @@ def _along_arguments(
 
 
 def _transpose(
-  cotangents: Sequence[Any], *operands: Array, backward: Function, num_args: int, **params: object
+  cotangents: Sequence[Any], *operands: Array, backward: ArrayFunction, num_args: int, **params: object
 ) -> list[Array | None]:
   given: list[Array] = [ad.instantiate_zeros(ct) for ct in cotangents]
   results: Sequence[Array] = backward(*operands[:num_args], *given)
@@ -118,7 +118,7 @@ def _transpose(
 class _Mapped:
   """A function mapped over axis 0 of every operand that is batched."""
 
-  def __init__(self, function: Function, axes: Sequence[int | None]):
+  def __init__(self, function: ArrayFunction, axes: Sequence[int | None]):
     self._function, self._axes = function, tuple(axes)
 
   def __call__(self, *operands: Array) -> Any:
@@ -129,8 +129,8 @@ def _batch(
   operands: Sequence[Array],
   dims: Sequence[int | None],
   *,
-  forward: Function,
-  backward: Function,
+  forward: ArrayFunction,
+  backward: ArrayFunction,
   num_args: int,
   outputs: _Specs,
 ) -> tuple[list[Array], list[int]]:

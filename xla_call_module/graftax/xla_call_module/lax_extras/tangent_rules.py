@@ -20,12 +20,12 @@ from graftax.xla_call_module.lax_extras.arrays import is_inexact
 
 __all__ = ["call_with_tangents"]
 
-Function = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 Rule = Callable[[Sequence[Array], Sequence[Array], Sequence[Array | None]], Sequence[Array | None]]
 
 
 def call_with_tangents(
-  function: Function, rule: Rule, operands: Sequence[Array], *, recorded: Function | None = None
+  function: ArrayFunction, rule: Rule, operands: Sequence[Array], *, recorded: ArrayFunction | None = None
 ) -> list[Array]:
   """Returns `function(*operands)`, a list of arrays, with the derivative that `rule` computes.
 
@@ -42,7 +42,7 @@ def call_with_tangents(
   return list(_ruled_p.bind(*operands, jaxpr=jax.make_jaxpr(function)(*operands), rule=rule, recorded=recorded))
 
 
-def _with_custom_jvp(function: Function, rule: Rule, recorded: Function | None) -> Function:
+def _with_custom_jvp(function: ArrayFunction, rule: Rule, recorded: ArrayFunction | None) -> ArrayFunction:
   """Returns `function` as a `jax.custom_jvp` function."""
 
   def call(*operands: Array) -> list[Array]:
@@ -88,7 +88,7 @@ def _ruled_abstract(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
 
 
 def _ruled_jvp(
-  operands: Sequence[Array], tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None
+  operands: Sequence[Array], tangents: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: ArrayFunction | None
 ) -> Any:
   full = jaxpr if recorded is None else jax.make_jaxpr(recorded)(*operands)
   results = _ruled_p.bind(*operands, jaxpr=full, rule=rule, recorded=None)
@@ -139,7 +139,7 @@ class _MappedRule:
 
 
 def _ruled_batch(
-  operands: Sequence[Array], dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: Function | None
+  operands: Sequence[Array], dims: Any, *, jaxpr: ClosedJaxpr, rule: Rule, recorded: ArrayFunction | None
 ) -> Any:
   moved = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
   axes = [None if dim is None else 0 for dim in dims]
