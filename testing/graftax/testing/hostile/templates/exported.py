@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_module
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.templates import saved_module as saved_module  # registers templates of this kind
 from graftax.xla_call_module import Module
 
 # Any in this module: arguments of exported functions.
