@@ -29,6 +29,7 @@ KINDS = (
   "stablehlo_text",
   "stablehlo_bytes",
   "exported",
+  "rewriting",
   "host_ops",
   "tokenizers",
   "tracing",
