@@ -1,6 +1,6 @@
 """Reads the structure of an HDF5 file; started as a script by `guard.py`, which explains why.
 
-    python -I h5_probe.py FILE SEARCH_PATH...
+    python -I h5_probe.py FILE PROCESSOR_SECONDS SEARCH_PATH...
 
 Imports nothing of graftax, so that it starts quickly.
 """
@@ -21,8 +21,12 @@ _MOST_BYTES = 1 << 31
 
 
 def main() -> None:
-  path = sys.argv[1]
-  sys.path += sys.argv[2:]
+  path, seconds = sys.argv[1], int(sys.argv[2])
+  sys.path += sys.argv[3:]
+  with contextlib.suppress(ImportError, ValueError, OSError):
+    import resource  # not on every system
+
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
   import h5py
 
   with contextlib.suppress(ImportError, ValueError, OSError):
