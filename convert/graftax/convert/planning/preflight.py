@@ -20,6 +20,7 @@ from graftax.graphdef_ir import (
   OpSignatures,
   UnsafeFileError,
   follow_calls,
+  reachable_functions,
   referenced_functions,
   traits_of,
   validate_reachable,
@@ -27,6 +28,10 @@ from graftax.graphdef_ir import (
 from graftax.ops_jax import lowering
 
 __all__ = ["Preflight", "check_files", "preflight", "unavailable_uses"]
+
+
+# Of each node in the file, for the number of nodes of a program.
+_MOST_COPIES = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class Preflight:
       that it compiles are left out.
     on_host: the names among them of which the host runs every node, if the program is split.
     not_compiled: why TensorFlow does not compile an unsupported op; empty without the fallback.
+    num_stored: the number of nodes of the program and all functions that it calls, as the file has them.
     unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.
   """
 
@@ -49,11 +55,15 @@ class Preflight:
   unavailable: dict[str, list[tuple[str, str]]]
   on_host: frozenset[str] = frozenset()
   not_compiled: dict[str, str] = dataclasses.field(default_factory=dict)
+  num_stored: int = 0
 
   @property
   def num_nodes(self) -> int:
-    """Returns the number of nodes that a call must run if it calls each function once."""
-    return sum(len(nodes) for _, nodes in self.functions)
+    """Returns the number of nodes that a call must run if it calls each function once.
+
+    Limits grow with it, so it counts only some of the copies that raising TF1 control flow makes of nodes in the file.
+    """
+    return min(sum(len(nodes) for _, nodes in self.functions), _MOST_COPIES * self.num_stored)
 
   @property
   def draws_random_numbers(self) -> bool:
@@ -95,6 +105,8 @@ def preflight(
     gradients = [gradient.function for gradient in program.gradients.values()]
     validate_reachable(program.function, program.library, program.signatures, gradients)
   _check_parameters(program)
+  reached = reachable_functions(program.function, program.library)
+  num_stored = len(program.function.nodes) + sum(len(program.library[name].nodes) for name in reached)
   program = with_functional_control_flow(program, limits)
   functions = list(_reached_functions(program.function, program.library, program.signatures, keep_asserts))
   missing: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
@@ -115,6 +127,7 @@ def preflight(
     unavailable_uses(program),
     frozenset(missing) - not_on_host,
     not_compiled,
+    num_stored,
   )
 
 
