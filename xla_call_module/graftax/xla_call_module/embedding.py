@@ -105,7 +105,12 @@ _embed_p.multiple_results = True
 @_embed_p.def_impl
 def _impl(*args: Any, embedded: _Opaque, platform: str | None) -> Any:
   with jax.disable_jit(False):  # the module is one op, so it is compiled in any case
-    return embedded.jitted(*args, platform=platform)
+    try:
+      return embedded.jitted(*args, platform=platform)
+    except jax.errors.JaxRuntimeError as e:
+      if not str(e).startswith("UNIMPLEMENTED"):
+        raise
+      raise errors.UnsupportedModuleError(f"XLA does not compile embedded {embedded.module}: {e}") from e
 
 
 @_embed_p.def_abstract_eval
