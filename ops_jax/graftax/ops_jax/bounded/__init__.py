@@ -25,7 +25,8 @@ element in place of the padding:
   products.
 - `non_max_suppression`: NonMaxSuppression in all versions: the number of selected boxes depends on data, and has a
   declared maximum.
-- `ragged`: Ragged tensors whose number of elements depends on data: RaggedRange, RaggedTensorToTensor.
+- `ragged`: Ragged tensors whose number of elements depends on data: RaggedRange, RaggedGather,
+  RaggedTensorToTensor.
 - `reduction`: Reductions and cumulative sums, with a neutral element in place of the padding.
 - `reverse_roll`: Reversal and rotation along axes of bounded size: ReverseV2, Roll.
 - `rows`: Ops that treat the rows of some inputs one by one, such as convolutions of a batch of cut-out images.

@@ -1,4 +1,4 @@
-"""Ragged tensors whose number of elements depends on data: RaggedRange, RaggedTensorToTensor."""
+"""Ragged tensors whose number of elements depends on data: RaggedRange, RaggedGather, RaggedTensorToTensor."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,12 @@ from graftax.ops_jax.bounded.masks import (
   poisoned,
   row_mask,
   valid_mask,
+  with_poisoned_derivative,
 )
 from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.values import is_bounded
 
-__all__ = ["ragged_range", "ragged_tensor_to_tensor"]
+__all__ = ["ragged_gather", "ragged_range", "ragged_tensor_to_tensor"]
 
 
 @makes("RaggedRange")
@@ -59,6 +60,43 @@ def _splits(
   ends = jnp.cumsum(jnp.where(is_own, sizes, 0), dtype=jnp.int32)
   splits = jnp.concatenate([jnp.zeros(1, jnp.int32), ends])
   return splits, checked_length(splits[-1], jnp.any((deltas == 0) & is_own))
+
+
+@makes("RaggedGather")
+def ragged_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
+  """Returns rows of a ragged tensor. Known rows have as many values as the tensor, times how often one is taken."""
+  *nested, values, indices = inputs
+  if len(nested) != 1 or np.ndim(indices) != 1 or any(map(is_bounded, (*nested, indices))):
+    call.refuse(
+      "it has several ragged dimensions, indices of another rank than 1, or rows whose number depends on data"
+    )
+  x, splits, rows = as_bounded(values), jnp.asarray(nested[0]), jnp.asarray(indices)
+  if any(length is not None for length in x.lengths[1:]):
+    call.refuse("its values have a size that depends on data in another than the first dimension")
+  num_rows, size = splits.shape[0] - 1, x.padded.shape[0]
+  num_values = size if x.lengths[0] is None else x.lengths[0]
+  is_row = (rows >= 0) & (rows < num_rows)
+  starts, ends = (splits.at[jnp.where(is_row, rows, 0) + i].get(mode="fill", fill_value=0) for i in (0, 1))
+  sizes = jnp.where(is_row, ends - starts, 0)
+  is_wrong = jnp.any(~is_row) | jnp.any(splits[1:] < splits[:-1]) | (splits[-1] > num_values)
+  is_bad = any_of(is_wrong, any_overflow(x))
+  found = jnp.concatenate([jnp.zeros(1, splits.dtype), jnp.cumsum(sizes, dtype=splits.dtype)])
+  total = checked_length(found[-1].astype(jnp.int32), is_bad)
+  known = None if isinstance(indices, jax.core.Tracer) else np.asarray(indices)
+  natural = None if known is None else size * int(np.max(np.unique(known, return_counts=True)[1], initial=0))
+  bound, _ = call.bound(Affine(((total, 1),), 0), natural)
+  places = jnp.arange(bound, dtype=splits.dtype)
+  row = jnp.searchsorted(found[1:], places, side="right")
+  offsets = (starts - found[:-1]).at[row].get(mode="fill", fill_value=size)
+  # Places after the last value are out of range: they are 0, and pass no derivative.
+  gathered = (
+    with_poisoned_derivative(x.padded, is_bad)
+    .at[jnp.where(places < total, places + offsets, size)]
+    .get(mode="fill", fill_value=0)
+  )
+  result = poisoned(found, is_bad)
+  call.facts.note_range(result, 0, bound, is_certain=False)
+  return [result, call.made(gathered, (total, *[None] * (gathered.ndim - 1)), may_overflow=True)]
 
 
 @makes("RaggedTensorToTensor")

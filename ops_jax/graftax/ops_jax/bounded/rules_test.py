@@ -196,6 +196,7 @@ _CASES = {
   "NextAfter": lambda x: _raw.NextAfter(x1=x, x2=x * 2.0),
   "ParallelDynamicStitch": lambda x: _stitched(x, _raw.ParallelDynamicStitch),
   "PreventGradient": lambda x: _raw.PreventGradient(input=x),
+  "RaggedGather": lambda x: _gathered_rows(x, tf.shape(x)[0]),
   "RaggedRange": lambda x: _raw.RaggedRange(starts=_labels(x), limits=_positions(x) + 2, deltas=1, Tsplits=tf.int32),
   "RaggedTensorToTensor": lambda x: (
     tf.RaggedTensor.from_row_splits(x, [0, 0, tf.shape(x)[0] // 2, tf.shape(x)[0]], validate=False).to_tensor(7.0),
@@ -248,6 +249,16 @@ _MAX_SIZES = {
   **dict.fromkeys(["SegmentMax", "SegmentMean", "SegmentMin", "SegmentProd", "SegmentSum"], 3),
   **dict.fromkeys(["SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSum"], 3),
 }
+
+
+def _gathered_rows(values, size):
+  found = _raw.RaggedGather(
+    params_nested_splits=[tf.stack([0, size // 2, size // 2, size])],
+    params_dense_values=values,
+    indices=[2, 0, 1, 2],
+    OUTPUT_RAGGED_RANK=1,
+  )
+  return found.output_nested_splits[0], found.output_dense_values
 
 
 def _sorted_labels(rows):
