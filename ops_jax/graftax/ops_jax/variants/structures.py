@@ -330,7 +330,10 @@ def _conformed_list(value: TensorList, structure: TensorList) -> TensorList:
 
 def with_element(value: TensorList, element: Any) -> TensorList:
   """Converts a list to elements of a structure with room for its own; zeros if it has no buffer."""
-  if value.buffer is None or value.capacity == 0:
+  if (value.buffer is None or value.capacity == 0) and isinstance(element, jax.ShapeDtypeStruct):
+    # Not one element that is repeated: a list without elements takes no memory, however large these would be.
+    buffer = jnp.zeros((value.capacity, *element.shape), element.dtype)
+  elif value.buffer is None or value.capacity == 0:
     blank = _blank(element)
     buffer = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (value.capacity, *leaf.shape)), blank)
   elif _same(value.element, element):
