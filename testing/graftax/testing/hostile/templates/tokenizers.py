@@ -157,6 +157,27 @@ def sentencepiece_messages(draw: Draw, box: Box) -> Attempt:
 
 
 @template(_KIND)
+def sentencepiece_inputs(draw: Draw, box: Box) -> Attempt:
+  """Options of a tokenizer with other shapes and dtypes than its op has."""
+  nbest = draw.lie(np.int32(0), np.zeros(3, np.int32), np.zeros(0, np.int32), np.int64(0), np.float32(0))
+  alpha = draw.lie(np.float32(1), np.ones((2, 2), np.float32), np.float32("nan"), np.int32(1))
+  flag = draw.lie(np.bool_(False), np.zeros(2, np.bool_), np.int32(0), np.zeros((0, 1 << 20), np.bool_))
+
+  def build(nodes: Any) -> None:
+    add(
+      nodes, "sp", "SentencepieceOp", model=sentencepiece_model(), shared_name=b"", container=b"",
+      use_node_name_sharing=False,
+    )  # fmt: skip
+    const(nodes, "nbest", nbest)
+    const(nodes, "alpha", alpha)
+    const(nodes, "flag", flag)
+    flags = draw.pick([["flag"] * 3, ["flag"], ["x"] * 3])
+    add(nodes, "made", "SentencepieceTokenizeOp", "sp", "x", "nbest", "alpha", *flags, out_type=_I, Tsplits=_L)
+
+  return _attempt(box, draw.pick(_TEXTS), build)
+
+
+@template(_KIND)
 def sentencepiece_numbers(draw: Draw, box: Box) -> Attempt:
   """Pieces and texts of numbers that the model does not have, and rows that overlap or lie outside."""
   surface = draw.pick([b"?", b"u" * 70_000])
