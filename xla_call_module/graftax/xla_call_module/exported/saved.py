@@ -17,8 +17,10 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
+
 from graftax.xla_call_module import errors
-from graftax.xla_call_module.signature import Leaf, SavedSharding, Signature
+from graftax.xla_call_module.signature import KEY_IMPLEMENTATIONS, Leaf, SavedSharding, Signature
 from graftax.xla_call_module.trees import Tree
 
 __all__ = ["SavedModule", "read", "write"]
@@ -116,6 +118,11 @@ def _signature_as_json(signature: Signature) -> dict[str, Any]:
 
 
 def _leaf_as_json(leaf: Leaf) -> dict[str, Any]:
+  if not _is_readable(leaf.dtype):
+    raise errors.UnsupportedModuleError(
+      f"the module cannot be saved: {leaf.path} is {leaf.dtype}; expected an array or a random key of JAX's own"
+      " implementations."
+    )
   found: dict[str, Any] = {"path": leaf.path, "shape": leaf.shape, "dtype": leaf.dtype, "is_donated": leaf.is_donated}
   if leaf.sharding is not None:
     sharding = leaf.sharding
@@ -157,7 +164,7 @@ def read(data: bytes, max_depth: int) -> SavedModule:
       if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > len(data) for info in entries.values()):
         raise errors.DecodeError("a saved module has compressed entries, which Module.save does not write.")
       return _Reader(archive, frozenset(entries), max_depth).module("", 0)
-  except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+  except (zipfile.BadZipFile, EOFError, OSError, OverflowError, NotImplementedError, RuntimeError, ValueError) as error:
     if isinstance(error, errors.StableHloError):
       raise
     raise errors.DecodeError(f"{len(data)} bytes are not what Module.save writes: {error}") from error
@@ -242,11 +249,12 @@ class _Reader:
     kind = found.text("kind")
     children = tuple(self._tree(child, depth + 1) for child in found.value("children", list, []))
     keys = tuple(found.value("keys", list, []))
-    is_wrong = kind not in _KINDS or (kind in ("leaf", "none") and children)
-    if is_wrong or (kind == "dict" and not len(set(map(repr, keys))) == len(keys) == len(children)):
-      raise errors.DecodeError(f"a node of a saved signature is {kind[:50]!r} with {len(children)} children.")
     if any(type(key) not in (str, int, bool) for key in keys):
       raise errors.DecodeError(f"a saved signature has the keys {str(keys)[:100]}; expected text and numbers.")
+    is_wrong = kind not in _KINDS or (kind in ("leaf", "none") and children)
+    # True equals 1, as a key too.
+    if is_wrong or (kind == "dict" and not len(set(keys)) == len(keys) == len(children)):
+      raise errors.DecodeError(f"a node of a saved signature is {kind[:50]!r} with {len(children)} children.")
     auxdata = _decoded(found.text("auxdata")) if kind == "custom" else None
     return Tree(kind, children, keys, found.text("name"), auxdata)  # type: ignore[arg-type]  # `kind` is one of _KINDS
 
@@ -310,15 +318,28 @@ def _decoded(text: str) -> bytes:
 
 def _leaf(value: Any) -> Leaf:
   found = _Fields(value)
+  dtype = found.text("dtype")
+  if not _is_readable(dtype):
+    raise errors.DecodeError(f"a dtype of a saved module is {dtype[:50]!r}; expected one of JAX, such as 'float32'.")
   shape = _all("shape", found.value("shape", list), int, str)
   sharding = found.value("sharding", dict, None)
   return Leaf(
     path=found.text("path"),
     shape=tuple(shape),
-    dtype=found.text("dtype"),
+    dtype=dtype,
     sharding=None if sharding is None else _sharding(_Fields(sharding)),
     is_donated=found.value("is_donated", bool, False),
   )
+
+
+def _is_readable(dtype: str) -> bool:
+  """Returns whether a dtype is one of arrays, of JAX's random keys, or of what has no derivative."""
+  if dtype == "float0" or dtype in KEY_IMPLEMENTATIONS:
+    return True
+  try:
+    return jnp.dtype(dtype).name == dtype
+  except TypeError:
+    return False
 
 
 def _sharding(found: _Fields) -> SavedSharding:

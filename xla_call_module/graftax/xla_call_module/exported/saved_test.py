@@ -1,8 +1,11 @@
 """Files of `Module.save`, those of `testdata/saved` written by `tools/artifacts/saved_modules.py`."""
 
+import dataclasses
+import io
 import json
 import pathlib
 import random
+import struct
 import zipfile
 
 import jax
@@ -109,6 +112,24 @@ def test_what_json_cannot_hold_is_refused(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+def _signature(**fields):
+  with zipfile.ZipFile(_TESTDATA / "saved" / "trees-2026-11-26.zip") as archive:
+    return {**json.loads(archive.read("module.json"))["signature"], **fields}
+
+
+# True and 1 are one key of a dict.
+_TWICE = {"kind": "dict", "keys": [1, True], "children": [{"kind": "leaf"}] * 2}
+
+
+def test_keys_of_an_implementation_that_no_other_process_has_are_refused(tmp_path):
+  module = _exported("loop-0.12.0")
+  first, *others = module.signature.inputs
+  leaves = (dataclasses.replace(first, dtype="key<mine>"), *others)
+  module = dataclasses.replace(module, signature=dataclasses.replace(module.signature, inputs=leaves))
+  with pytest.raises(UnsupportedModuleError, match="is key<mine>; expected"):
+    module.save(tmp_path / "module.zip")
+
+
 def _changed(path, **fields):
   """Returns the file with other fields."""
   with zipfile.ZipFile(path) as archive:
@@ -133,6 +154,8 @@ def _changed(path, **fields):
     ({"signature": []}, DecodeError, "'signature'"),
     ({"signature": None, "dim_args": [[0]]}, DecodeError, "dimension argument"),
     ({"signature": None, "dim_args": [[-9, 0]]}, DecodeError, "dim_args"),
+    ({"signature": _signature(inputs=[{"shape": [], "dtype": "nonsense"}] * 7)}, DecodeError, "dtype.*'nonsense'"),
+    ({"signature": _signature(out_tree=_TWICE)}, DecodeError, "'dict' with 2 children"),
     ({"version": None}, DecodeError, "no calling convention"),
     ({"version": 99}, VersionError, "99"),
   ],
@@ -151,6 +174,23 @@ def test_deep_files_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "deep.zip", "w") as archive:
       archive.writestr("module.json", "[" * 200_000)
     Module.load(tmp_path / "deep.zip")
+
+
+@pytest.mark.parametrize("offset", [100, 2**62, 2**64 - 1])
+def test_an_entry_that_lies_elsewhere_is_a_typed_error(offset):
+  buffer = io.BytesIO()
+  with zipfile.ZipFile(buffer, "w") as archive:
+    archive.writestr("module.json", "{}")
+  data = buffer.getvalue()
+  entry, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+  # The directory says that the offset of the entry is in an additional field of 64 bits.
+  name_end = entry + 46 + len("module.json")
+  extra = struct.pack("<HHQ", 1, 8, offset)
+  record = data[entry : entry + 30] + struct.pack("<H", len(extra)) + data[entry + 32 : entry + 42] + b"\xff" * 4
+  size = struct.pack("<L", end - entry + len(extra))
+  directory = record + data[entry + 46 : name_end] + extra + data[end : end + 12] + size + data[end + 16 :]
+  with pytest.raises(DecodeError, match="not what Module.save writes"):
+    Module.load(data[:entry] + directory)
 
 
 def test_damaged_files_are_typed_errors():
