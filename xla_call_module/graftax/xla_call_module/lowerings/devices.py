@@ -52,7 +52,8 @@ _REDUCTIONS = {"stablehlo.add": lax.psum, "stablehlo.maximum": lax.pmax, "stable
 
 def _over_axes(context: Context, op: ir.Op, mesh: _Mesh, operands: Sequence[Array]) -> Any:
   """Lowers a collective to JAX's over the axes of the mesh that its groups are."""
-  run = _collective_of_jax(op, mesh) if mesh and communication.num_replicas(context.ir) == 1 else None
+  names = () if context.options.mesh is None else context.options.mesh.axis_names
+  run = _collective_of_jax(op, mesh, names) if mesh and communication.num_replicas(context.ir) == 1 else None
   if run is None or len(operands) != len(op.types):
     raise context.unsupported(op, f"in a shard_map over {dict(mesh)} it has no counterpart here.", embeds=False)
   results = [run(x) for x in operands]
@@ -62,16 +63,20 @@ def _over_axes(context: Context, op: ir.Op, mesh: _Mesh, operands: Sequence[Arra
   return results[0] if len(results) == 1 else tuple(results)
 
 
-def _collective_of_jax(op: ir.Op, mesh: _Mesh) -> Callable[[Array], Any] | None:
-  """Returns what a collective does with one operand, or None if JAX has no counterpart."""
+def _collective_of_jax(op: ir.Op, mesh: _Mesh, names: Sequence[str]) -> Callable[[Array], Any] | None:
+  """Returns what a collective does with one operand, or None if JAX has no counterpart.
+
+  Args:
+    op: the collective.
+    mesh: names and sizes of the axes, in the order in which the module numbers devices.
+    names: the axes in the order of the mesh that the caller gave.
+  """
   attrs = op.attrs
   # Without these, the numbers in the groups are not those of devices.
   numbers_devices = attrs.boolean("use_global_device_ids", False)
   crosses_partitions = "channel_handle" in attrs
   if op.name == "stablehlo.collective_permute":
-    names = tuple(name for name, _ in mesh)
-    pairs = [(int(a), int(b)) for a, b in np.asarray(attrs["source_target_pairs"]).reshape(-1, 2)]
-    return (lambda x: lax.ppermute(x, names, pairs)) if crosses_partitions else None
+    return _permute(op, mesh, names) if crosses_partitions else None
   if op.name == "stablehlo.all_reduce":
     axes, reduction = _group_axes(op, mesh), _REDUCTIONS.get(_reducer(op))
     return (lambda x: reduction(x, axes)) if axes and reduction and numbers_devices else None
@@ -88,6 +93,15 @@ def _collective_of_jax(op: ir.Op, mesh: _Mesh) -> Callable[[Array], Any] | None:
     split, concat = attrs.integer("split_dimension"), attrs.integer("concat_dimension")
     return lambda x: lax.all_to_all(x, axes, split, concat, tiled=True)
   return None
+
+
+def _permute(op: ir.Op, mesh: _Mesh, names: Sequence[str]) -> Callable[[Array], Any]:
+  """Returns what a permutation does; JAX numbers its devices by the axes in the order of the given mesh alone."""
+  order = sorted(range(len(mesh)), key=lambda i: names.index(mesh[i][0]))
+  sizes = [size for _, size in mesh]
+  number = np.argsort(np.arange(math.prod(sizes)).reshape(sizes).transpose(order).reshape(-1)).tolist()
+  pairs = [(number[a], number[b]) for a, b in np.asarray(op.attrs["source_target_pairs"]).reshape(-1, 2).tolist()]
+  return lambda x: lax.ppermute(x, tuple(mesh[i][0] for i in order), pairs)
 
 
 def _broadcast(op: ir.Op, mesh: _Mesh) -> Callable[[Array], Any] | None:

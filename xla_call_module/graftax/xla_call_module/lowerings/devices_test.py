@@ -74,6 +74,11 @@ for gradient in ("primal", "auto"):
   np.testing.assert_allclose(lifted(x)[0], original(x), rtol=1e-6)
   found, expected = (jax.grad(lambda x: (f(x) ** 2).sum())(x) for f in (lambda x: lifted(x)[0], original))
   np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+# The caller's mesh may name its axes in another order than that in which the module numbers devices.
+other = jax.sharding.Mesh(mesh.devices.T, ("y", "x"))
+ring = sharded(lambda a: lax.ppermute(a, ("x", "y"), [(0, 1), (1, 2), (3, 0)]))
+found = lift(Module.from_exported(jax.export.export(ring)(x)), mesh=other)(x)[0]
+np.testing.assert_array_equal(found, ring(x))
 # CPUs have no broadcast, so it is exported for another platform.
 broadcast = jax.export.export(sharded(lambda a: lax.pbroadcast(a, "x", 1)), platforms=["cuda"])(x)
 rows = np.concatenate([x[4:], x[4:]])
@@ -125,5 +130,5 @@ def test_groups_of_a_collective_are_axes_of_the_mesh(groups, axes):
   ],
 )
 def test_the_order_in_a_group_is_that_of_the_axes(groups, axes):
-  op = ir.Op("stablehlo.all_gather", (), (), (), {"replica_groups": groups}, (), "")
+  op = ir.Op("stablehlo.all_gather", (), (), (), ir.Attributes(replica_groups=groups), (), "")
   assert devices._group_axes(op, (("x", 2), ("y", 2)), in_order=True) == axes
