@@ -9,8 +9,8 @@ from jax import Array
 
 from graftax.xla_call_module import errors, values
 from graftax.xla_call_module.context import Context
-from graftax.xla_call_module.ir import Op
-from graftax.xla_call_module.registry import register_custom_call
+from graftax.xla_call_module.ir import Op, TensorType, Type
+from graftax.xla_call_module.registry import register_custom_call, unknown_settings
 
 __all__ = ["CustomCall"]
 
@@ -110,6 +110,7 @@ class CustomCall(abc.ABC):
       raise errors.LiftError(
         f"{op.place}: {type(self).__name__} has no side effects, and the call takes a token.", op=op.name
       )
+    self._check_settings(op)
     arrays = [jax.numpy.asarray(values.materialize(operand)) for operand in operands]
 
     def computed(*operands: Array) -> tuple[Array, ...]:
@@ -122,6 +123,7 @@ class CustomCall(abc.ABC):
       @function.def_vmap
       def _(size: int, is_batched: Sequence[bool], *operands: Array) -> tuple[tuple[Array, ...], tuple[bool, ...]]:
         results = _as_tuple(self.run_batch(op, size, is_batched, *operands))
+        self._check_batch(op, size, results)
         return results, (True,) * len(results)
 
     if type(self).pull_back is not CustomCall.pull_back:
@@ -129,6 +131,29 @@ class CustomCall(abc.ABC):
     elif function is not computed:
       function = _with_derivative_of(computed, function)
     return _as_tuple(function(*arrays))
+
+  def _check_settings(self, op: Op) -> None:
+    if unknown := unknown_settings(op.attrs, self.settings):
+      listed = ", ".join(f"{name} = {op.attrs[name]!r}" for name in unknown)
+      raise errors.LiftError(
+        f"{op.place}: {type(self).__name__} reads {sorted(self.settings or ())}, and the call has {listed}, which may"
+        " change the result.",
+        op=op.name,
+        location=op.location,
+      )
+
+  def _check_batch(self, op: Op, size: int, results: Sequence[Array]) -> None:
+    """Checks the results of `run_batch`, since JAX believes that they are batches."""
+    wanted = [f"[{', '.join(map(str, (size, *_dims(kind))))}]" for kind in op.types]
+    found = [f"[{', '.join(map(str, jax.numpy.shape(result)))}]" for result in results]
+    fits = len(results) == len(op.types) and all(
+      _fits(jax.numpy.shape(result), (size, *_dims(kind))) for result, kind in zip(results, op.types, strict=True)
+    )
+    if not fits:
+      raise errors.ArgumentError(
+        f"{op.place}: run_batch of {type(self).__name__} returned arrays {', '.join(found)}; expected"
+        f" {', '.join(wanted)}, with the batch as axis 0."
+      )
 
   def _with_pull_back(self, op: Op, function: Any) -> Any:
     def forward(*operands: Array) -> tuple[tuple[Array, ...], Any]:
@@ -153,6 +178,15 @@ def _with_derivative_of(computed: Callable[..., tuple[Array, ...]], function: An
   differentiable = jax.custom_jvp(function)
   differentiable.defjvp(jvp)
   return differentiable
+
+
+def _dims(kind: Type) -> tuple[int | None, ...]:
+  return kind.shape if isinstance(kind, TensorType) else ()
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+  """Returns whether a shape has the wanted sizes, of which None is any."""
+  return len(shape) == len(wanted) and all(want in (None, size) for size, want in zip(shape, wanted, strict=True))
 
 
 def _as_tuple(results: Results) -> tuple[Array, ...]:

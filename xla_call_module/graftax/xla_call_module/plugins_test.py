@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from graftax.xla_call_module import CustomCall, LiftError, Module, lift, registry
+from graftax.xla_call_module import ArgumentError, CustomCall, LiftError, Module, lift, registry
 
 X, Y = np.array([0.5, -2.0, 3.0], np.float32), np.array([1, 2, 3], np.int32)
 
@@ -92,6 +92,23 @@ def test_a_batching_of_its_own_keeps_the_derivative_of_jax():
   np.testing.assert_allclose(jax.jvp(lambda x: function(x)[0], (X,), (X,))[1], np.cos(X) * X, rtol=1e-6)
   for order, expected in ((jax.grad, np.cos(X)), (lambda f: jax.grad(lambda x: jax.grad(f)(x).sum()), -np.sin(X))):
     np.testing.assert_allclose(order(lambda x: function(x)[0].sum())(X), expected, rtol=1e-6)
+
+
+def test_a_call_with_other_settings_does_not_lift():
+  function = lift(_module("factor = 2.0 : f32, other = 1 : i32"), custom_calls={_Plain.target: _Plain()})
+  with pytest.raises(LiftError, match=r"_Plain reads \['factor'\], and the call has other = 1"):
+    function(X, Y)
+
+
+class _Wrong(_Full):
+  def run_batch(self, op, size, is_batched, *operands):
+    scaled, more = super().run_batch(op, size, is_batched, *operands)
+    return scaled[:1], more
+
+
+def test_a_batch_of_another_size_raises():
+  with pytest.raises(ArgumentError, match=r"_Wrong returned arrays \[1, 3\], \[2, 3\]; expected \[2, 3\], \[2, 3\]"):
+    jax.vmap(_lifted(_Wrong()), (0, None))(np.stack([X, X]), Y)
 
 
 def test_a_registered_call_checks_its_settings():

@@ -1,7 +1,7 @@
 """Tables of lowering functions by name: of StableHLO ops, of custom-call targets, and of composites."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
   "register",
   "register_composite",
   "register_custom_call",
+  "unknown_settings",
 ]
 
 
@@ -58,11 +59,18 @@ class Rule:
     An attribute with a dot in its name belongs to another dialect (`mhlo.sharding`, `jax.result_info`). Any pass may
     drop such annotations, so they are ignored.
     """
-    if self.attributes is None or attrs.keys() <= self.attributes:
-      return []
-    return sorted(
-      name for name in attrs if name not in self.attributes and "." not in name and name not in _IGNORED_EVERYWHERE
-    )
+    return _unknown(attrs, self.attributes)
+
+
+def _unknown(attrs: Mapping[str, object], known: Collection[str] | None) -> list[str]:
+  if known is None or attrs.keys() <= set(known):
+    return []
+  return sorted(name for name in attrs if name not in known and "." not in name and name not in _IGNORED_EVERYWHERE)
+
+
+def unknown_settings(attrs: Mapping[str, object], settings: Collection[str] | None) -> list[str]:
+  """Returns the attributes of a custom call that are none of its settings; none if `settings` is None."""
+  return _unknown(attrs, None if settings is None else (*settings, *_CUSTOM_CALL_ATTRIBUTES))
 
 
 class Table(dict[str, Rule]):
