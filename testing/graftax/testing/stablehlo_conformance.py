@@ -2,6 +2,8 @@
 
 The modules are text. With `--via bytes` each is first written as a portable artifact, so that the artifact is what is
 read. `--version` says for which StableHLO: "newest", "oldest" (the oldest that can express the module), or a number.
+With `--way embed` the modules are embedded, not lifted. With `--processes N` each module is the only one of its
+process, N of them at a time, and one that ends its process is an error like others.
 
 Each module computes its own inputs and expected outputs, and ends in `check.expect_*` custom calls that say how the two
 are to be compared: `expect_eq` exactly (NaN equals NaN), `expect_close` and `expect_almost_eq` within a tolerance that
@@ -10,20 +12,29 @@ depends on the width of the type.
 
 import argparse
 import dataclasses
+import functools
+import glob
+import multiprocessing.pool
 import pathlib
+import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
-from graftax.xla_call_module import Module, VersionError, lift, mlir
+from graftax.xla_call_module import Module, VersionError, embed, lift, mlir
 
 __all__ = ["Outcome", "compare", "main", "read", "run_file", "run_folder"]
 
 _CHECKS = ("check.expect_eq", "check.expect_close", "check.expect_almost_eq")
+# The call of a check in a module's text, with its operands and their types, and the ends of the function that has it.
+_CALL = re.compile(r"^ *stablehlo\.custom_call @(check\.expect_\w+)\((.*?)\).* : \((.*)\) -> \(\)\n", re.MULTILINE)
+_RESULT_TYPES = re.compile(r"(func\.func public @main\(\)) -> .*? (?=\{$)", re.MULTILINE)
+_RETURN = re.compile(r"^ *return .*?(?= *\}|$)", re.MULTILINE)
 _TOLERANCE = {1: 1e-1, 2: 2e-2, 4: 2e-4, 8: 1e-6}
 
 
@@ -42,6 +53,9 @@ class Outcome:
   detail: str = ""
 
 
+Way = Literal["lift", "embed"]
+# The name of a check, what the module computed, and what it says is right.
+_Checked = tuple[str, Any, Any]
 _STATUSES = ("right", "wrong", "error", "unwritable")
 
 
@@ -84,18 +98,25 @@ def _written(text: str, versions: Sequence[str]) -> bytes:
   return mlir.serialize(text, version=versions[-1])
 
 
-def run_file(path: pathlib.Path, via: str = "text", version: str = "newest") -> Outcome:
-  """Returns the outcome of lifting and running one module; see `read` for `via` and `version`."""
+def run_file(path: pathlib.Path, via: str = "text", version: str = "newest", way: Way = "lift") -> Outcome:
+  """Returns the outcome of running one module, lifted or embedded; see `read` for `via` and `version`."""
   try:
-    module = read(path.read_text(), via, version)
+    text = path.read_text()
+    results = _lifted(read(text, via, version)) if way == "lift" else _embedded(text, via, version)
   except VersionError as error:
     return Outcome(path, "unwritable", str(error))
   except Exception as error:  # every failure is an outcome to report
     return Outcome(path, "error", f"{type(error).__name__}: {error}")
-  return _run(path, module)
+  if not results:
+    return Outcome(path, "error", "the module checks nothing")
+  for check, actual, expected in results:
+    problem = compare(check, np.asarray(actual), np.asarray(expected))
+    if problem:
+      return Outcome(path, "wrong", problem)
+  return Outcome(path, "right")
 
 
-def _run(path: pathlib.Path, module: Module) -> Outcome:
+def _lifted(module: Module) -> list[_Checked]:
   checks: list[str] = []
   kept: list[Any] = []
 
@@ -104,25 +125,35 @@ def _run(path: pathlib.Path, module: Module) -> Outcome:
     kept.append(operands)
     return ()
 
-  try:
-    function = lift(module, custom_calls=dict.fromkeys(_CHECKS, expect))
+  function = lift(module, custom_calls=dict.fromkeys(_CHECKS, expect))
 
-    def run() -> Any:
-      checks.clear()
-      kept.clear()
-      function._run()  # the checks are the results; main's own result repeats one of them
-      return [tuple(operands[:2]) for operands in kept]
+  def run() -> Any:
+    checks.clear()
+    kept.clear()
+    function._run()  # the checks are the results; main's own result repeats one of them
+    return [tuple(operands[:2]) for operands in kept]
 
-    results = jax.jit(run)()
-  except Exception as error:  # every failure is an outcome to report
-    return Outcome(path, "error", f"{type(error).__name__}: {error}")
-  if not checks:
-    return Outcome(path, "error", "the module checks nothing")
-  for check, (actual, expected) in zip(checks, results, strict=True):
-    problem = compare(check, np.asarray(actual), np.asarray(expected))
-    if problem:
-      return Outcome(path, "wrong", problem)
-  return Outcome(path, "right")
+  results = jax.jit(run)()
+  return [(check, *operands) for check, operands in zip(checks, results, strict=True)]
+
+
+def _embedded(text: str, via: str, version: str) -> list[_Checked]:
+  checks, text = return_what_is_checked(text)
+  results = list(embed(read(text, via, version), x64="enable")())
+  return list(zip(checks, results[::2], results[1::2], strict=True))
+
+
+def return_what_is_checked(text: str) -> tuple[list[str], str]:
+  """Returns the names of a module's checks, and its text with their operands as results in place of the checks.
+
+  An embedded module is opaque, so nothing can run where it calls a check.
+  """
+  calls = _CALL.findall(text)
+  names = ", ".join(operands for _, operands, _ in calls)
+  types = ", ".join(kinds for _, _, kinds in calls)
+  head, signature, body = text.partition("func.func public @main")
+  body = _RESULT_TYPES.sub(rf"\1 -> ({types}) ", signature + _CALL.sub("", body), count=1)
+  return [check for check, _, _ in calls], head + _RETURN.sub(f"return {names} : {types}", body, count=1)
 
 
 def compare(check: str, actual: np.ndarray, expected: np.ndarray) -> str:
@@ -150,11 +181,21 @@ def compare(check: str, actual: np.ndarray, expected: np.ndarray) -> str:
 
 
 def run_folder(
-  folder: pathlib.Path, pattern: str = "*.mlir", via: str = "text", version: str = "newest"
+  folder: pathlib.Path, pattern: str = "*.mlir", via: str = "text", version: str = "newest", way: Way = "lift"
 ) -> Iterator[Outcome]:
   """Yields the outcome of every module of a folder, in order of name."""
   for path in sorted(folder.glob(pattern)):
-    yield run_file(path, via, version)
+    yield run_file(path, via, version, way)
+
+
+def _run_alone(path: pathlib.Path, options: Sequence[str]) -> Outcome:
+  """Returns the outcome of a module that is the only one of its process."""
+  command = [sys.executable, "-m", "graftax.testing.stablehlo_conformance", str(path.parent), *options]
+  run = subprocess.run([*command, "--pattern", glob.escape(path.name)], capture_output=True, text=True, check=False)
+  for status in _STATUSES:
+    if f"1 {status}" in run.stdout:
+      return Outcome(path, status, run.stdout.partition(f"{path.name}: ")[2].partition("\n")[0])
+  return Outcome(path, "error", f"the process ended with {run.returncode}: {run.stderr[-300:]}")
 
 
 def _report(outcomes: Iterable[Outcome]) -> int:
@@ -174,10 +215,18 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument("--pattern", default="*.mlir", help="which files of the folder, default %(default)s")
   parser.add_argument("--via", choices=["text", "bytes"], default="text", help="how to read, default %(default)s")
   parser.add_argument("--version", default="newest", help="newest, oldest or a number; for --via bytes")
+  parser.add_argument("--way", choices=["lift", "embed"], default="lift", help="how to run, default %(default)s")
+  parser.add_argument("--processes", type=int, help="run each module in a process of its own, so many at a time")
   arguments = parser.parse_args(argv)
-  jax.config.update("jax_enable_x64", True)
   start = time.perf_counter()
-  status = _report(run_folder(arguments.folder, arguments.pattern, arguments.via, arguments.version))
+  if arguments.processes:
+    options = [f"--{name}={getattr(arguments, name)}" for name in ("via", "version", "way")]
+    with multiprocessing.pool.ThreadPool(arguments.processes) as pool:
+      run_alone = functools.partial(_run_alone, options=options)
+      status = _report(pool.imap(run_alone, sorted(arguments.folder.glob(arguments.pattern))))
+  else:
+    jax.config.update("jax_enable_x64", True)
+    status = _report(run_folder(arguments.folder, arguments.pattern, arguments.via, arguments.version, arguments.way))
   print(f"{time.perf_counter() - start:.0f} s")
   return status
 

@@ -43,10 +43,19 @@ def test_checks_decide(tmp_path, expected, check, status):
 _WAYS = [("text", ""), ("bytes", "newest"), ("bytes", "oldest")]
 
 
+@pytest.mark.parametrize("way", ["lift", "embed"])
 @pytest.mark.parametrize("via, version", _WAYS)
-def test_a_wrong_module_is_wrong_however_it_is_read(tmp_path, via, version):
-  right, wrong = _write(tmp_path, "right", "[2.0, 4.0]"), _write(tmp_path, "wrong", "[2.0, 5.0]")
-  assert [stablehlo_conformance.run_file(path, via, version).status for path in (right, wrong)] == ["right", "wrong"]
+def test_a_wrong_module_is_wrong_however_it_is_read_and_run(tmp_path, via, version, way):
+  paths = [_write(tmp_path, "right", "[2.0, 4.0]"), _write(tmp_path, "wrong", "[2.0, 5.0]")]
+  found = [stablehlo_conformance.run_file(path, via, version, way).status for path in paths]
+  assert found == ["right", "wrong"]
+
+
+def test_each_module_may_have_a_process_of_its_own(tmp_path, capsys):
+  _write(tmp_path, "b", "[2.0, 5.0]")
+  assert stablehlo_conformance.main([str(tmp_path), "--processes", "2", "--way", "embed"]) == 1
+  out = capsys.readouterr().out
+  assert "0 right, 1 wrong, 0 error" in out and "wrong: b.mlir: 1 of 2 elements differ" in out
 
 
 def test_module_is_written_in_the_oldest_version_that_can_express_it(tmp_path):
