@@ -98,6 +98,12 @@ def test_what_has_no_form_is_one_error_with_counts_and_lines():
   assert (str(restored), restored.found) == (str(error), error.found)
 
 
+def test_an_operation_of_a_function_of_jax_itself_has_no_line():
+  with pytest.raises(UnsupportedPrimitiveError) as raised:
+    _program(lax.linalg.hessenberg, jax.ShapeDtypeStruct((3, 3), np.float32))
+  assert raised.value.found == {("hessenberg", "no rule"): ("",)}
+
+
 def test_the_error_names_no_line_if_jax_knows_none():
   error = UnsupportedPrimitiveError("f", {("random_gamma", "no rule"): ("",)})
   assert "f: 1 operation has no form in plain TensorFlow ops:\n  random_gamma (1): no rule\n" in str(error)
