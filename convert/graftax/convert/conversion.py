@@ -235,7 +235,8 @@ class _Call:
 def _with_other_bounds(error: MissingBoundError, others: Sequence[str]) -> MissingBoundError:
   """Returns the error with its notes and with the names of all nodes that need a bound."""
   all_sizes = ", ".join(f"{name!r}: n" for name in (error.node, *others))
-  full = MissingBoundError(f"{error} Other nodes need a bound, too: max_sizes={{{all_sizes}}}.", error.node)
+  more = " There may be more." if len(others) == _MOST_BOUNDS else ""
+  full = type(error)(f"{error} Other nodes need a bound, too: max_sizes={{{all_sizes}}}.{more}", error.node)
   for note in getattr(error, "__notes__", ()):
     full.add_note(note)
   return full

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from graftax.convert import InputStructure, OutputStructure, convert_program, named_tuple_class
-from graftax.convert.conversion import _with_other_bounds
+from graftax.convert.conversion import _MOST_BOUNDS, _with_other_bounds
 from graftax.graphdef_ir import DType, FunctionRef, PartialShape, TensorSpec
 from graftax.ops_jax import MissingBoundError
 from graftax.testing.graph_builders import const, function, node, program
@@ -91,3 +91,9 @@ def test_error_that_names_all_sizes_without_a_bound_keeps_the_notes_of_the_first
   first.add_note("while running a")
   full = _with_other_bounds(first, ["b"])
   assert full.__notes__ == ["while running a"] and "max_sizes={'a': n, 'b': n}" in str(full)
+
+
+def test_error_that_names_many_sizes_without_a_bound_says_that_there_may_be_more():
+  first = MissingBoundError("a", "a")
+  assert "There may be more" not in str(_with_other_bounds(first, ["b"]))
+  assert str(_with_other_bounds(first, [f"b{i}" for i in range(_MOST_BOUNDS)])).endswith("n}. There may be more.")

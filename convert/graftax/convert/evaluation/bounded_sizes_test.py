@@ -1,5 +1,7 @@
 """Sizes that depend on data under jit: results, derivatives, overflows and refusals, against TensorFlow."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -215,6 +217,55 @@ def test_one_error_names_all_sizes_without_a_bound():
   nodes = r"max_sizes=\{'first/SequenceMask/Range': n, 'second/SequenceMask/Range': n\}"
   with pytest.raises(UnsupportedError, match=f"Other nodes need a bound, too: {nodes}"):
     jax.jit(fn)(params, X)
+
+
+def _joined_rows(x):
+  lengths = tf.cast(x, tf.int32)
+  counted = [tf.ragged.range(lengths + i, name=f"counted{i}") for i in range(2)]
+  values = tf.repeat(lengths, lengths, name="values")
+  built = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+  joined = [tf.concat(counted, 0), tf.stack(counted), tf.expand_dims(counted[1], 0), tf.concat([built, built], 0)]
+  return [rows.flat_values for rows in joined]
+
+
+def _two_growing_loops(x):
+  def grown(name):
+    start, added = (tf.repeat(x, tf.cast(x, tf.int32), name=f"{name}_{part}") for part in ("start", "added"))
+    return tf.while_loop(
+      lambda y: tf.reduce_sum(y) < 9.0,
+      lambda y: (tf.concat([y, added], 0),),
+      [start],
+      [tf.TensorShape([None])],
+      name=name,
+    )[0]
+
+  return grown("first"), grown("second")
+
+
+_RANGE = "/SequenceMask/Range"
+
+
+@pytest.mark.parametrize(
+  ("function", "names"),
+  [
+    (_joined_rows, ["counted0", "counted1", f"values{_RANGE}"]),
+    (
+      _two_growing_loops,
+      [*(f"{n}_{part}{_RANGE}" for n in ("first", "second") for part in ("start", "added")), *("first", "second")],
+    ),
+  ],
+)
+def test_bounds_that_one_error_names_are_all_that_are_needed(function, names):
+  function = tf.function(function, autograph=False)
+  fn, params = gc.convert(function, X)
+  with pytest.raises(MissingBoundError) as caught:
+    jax.jit(fn)(params, X)
+  _, _, named = str(caught.value).rpartition("max_sizes=")
+  assert sorted(re.findall("'([^']+)': n", named)) == sorted(names)
+  with gc.override_config("max_sizes", dict.fromkeys(names, 40)):
+    fn, params = gc.convert(function, X)
+  for found, expected in zip(jax.jit(fn)(params, X)[0], function(X), strict=True):
+    np.testing.assert_allclose(np.asarray(found), expected)
 
 
 def test_error_of_one_size_without_a_bound_is_not_its_own_cause():

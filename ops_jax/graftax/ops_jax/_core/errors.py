@@ -9,6 +9,7 @@ from graftax.graphdef_ir.errors import GraftaxError, UnsupportedError
 
 __all__ = [
   "InvalidInputError",
+  "LoopBoundError",
   "MissingBoundError",
   "MissingOp",
   "RegistrationError",
@@ -76,6 +77,10 @@ class MissingBoundError(StaticInputError):
 
 class ShapeChangeError(UnsupportedError):
   """An array grows or shrinks in a loop whose number of iterations depends on data."""
+
+
+class LoopBoundError(MissingBoundError, ShapeChangeError):
+  """A loop variable whose size depends on data grows, and the option `max_sizes` does not bound it."""
 
 
 class InvalidInputError(GraftaxError, ValueError):

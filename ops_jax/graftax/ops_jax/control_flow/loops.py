@@ -43,7 +43,13 @@ from jax.experimental import checkify
 
 from graftax.graphdef_ir import FunctionRef
 from graftax.ops_jax._core.context import Context, CountedLoop, LoopLength, PureFunction, ResourceHandle
-from graftax.ops_jax._core.errors import InvalidInputError, ShapeChangeError, StaticInputError, UnsupportedOpError
+from graftax.ops_jax._core.errors import (
+  InvalidInputError,
+  LoopBoundError,
+  ShapeChangeError,
+  StaticInputError,
+  UnsupportedOpError,
+)
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Value, is_known
 from graftax.ops_jax.bounded.forms import form_of, in_form, invalid_if, joined_form, limited
@@ -88,6 +94,7 @@ def while_(ctx: Context, input: list[Array], *, cond: FunctionRef, body: Functio
     The loop variables after the last iteration.
 
   Raises:
+    LoopBoundError: a loop variable of bounded size grows, and no option limits it.
     ShapeChangeError: a loop variable changes its shape, and the number of iterations depends on traced data.
 
   The module docstring lists the conditions under which the loop becomes a `jax.lax.scan` or a `jax.lax.while_loop`.
@@ -363,7 +370,7 @@ class _Loop:
     """Returns a conversion of a loop variable to the bounded size that holds what the body returns, or None.
 
     Raises:
-      ShapeChangeError: the bound grows with each iteration, and no option limits it.
+      LoopBoundError: the bound grows with each iteration, and no option limits it.
     """
     if is_variant(value) or isinstance(value, Int64Pair) or isinstance(result, Int64Pair):
       return None
@@ -376,10 +383,11 @@ class _Loop:
     if self.max_size is not None:
       form = limited(form, self.max_size)
     elif is_bounded(value) and form.sizes != own.sizes:
-      raise ShapeChangeError(
+      raise LoopBoundError(
         f"{self.where}: a loop variable whose size depends on data has at most {list(own.sizes)} elements before an "
         f"iteration and {list(form.sizes)} after it. Pass the largest size with the option "
-        f"max_sizes={{{self.ctx.node_name!r}: n}}, or call the function outside of transforms."
+        f"max_sizes={{{self.ctx.node_name!r}: n}}, or call the function outside of transforms.",
+        self.ctx.node_name,
       )
     return None if is_bounded(value) and form == own else functools.partial(in_form, form=form)
 
