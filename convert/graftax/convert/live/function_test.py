@@ -73,6 +73,27 @@ def test_symbolic_sizes_of_an_example_are_open():
     np.testing.assert_array_equal(fn(params, x)[0], 2 * x)
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposed_convolutions_and_rolls_can_be_exported_with_open_sizes(padding):
+  kernel = np.linspace(-1, 1, 3 * 3 * 2 * 3, dtype=np.float32).reshape(3, 3, 2, 3)
+
+  @tf.function(autograph=False)
+  def tf_fn(x):
+    rows, height, width = tf.unstack(tf.shape(x)[:3])
+    more = 0 if padding == "SAME" else 1
+    size = [rows, 2 * height + more, 2 * width + more, 2]
+    y = tf.nn.conv2d_transpose(x, kernel, size, 2, padding)
+    return y, tf.roll(y, [1, -2], [0, 2]), tf.roll(x, height // 2, 1)
+
+  fn = gc.convert_functional(tf_fn, tf.TensorSpec([None, None, None, 3]))
+  open_sizes = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, h, w, 3"), np.float32)
+  exported = jax.export.export(jax.jit(fn))(open_sizes)
+  for shape in ((1, 2, 3, 3), (3, 5, 4, 3)):
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    for found, expected in zip(exported.call(x), tf_fn(x), strict=True):
+      np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_name_doc_and_signature_are_those_of_the_function():
   def tf_fn(x, scale=2.0, *, flag=True):
     """Twice as much."""
