@@ -65,6 +65,8 @@ class RunHeadWith(enum.StrEnum):
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Rows of a table without --all.
 _NUM_ROWS = 30
+# The first bytes of what `html_report` writes.
+_PAGE = b"<!doctype html>"
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -501,10 +503,17 @@ def _write_page(
     raise CommandError("--html shows models of TensorFlow; this file has none.")
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file() and not _is_page_or_empty(path):
+      raise CommandError(f"--html {path}: exists, and is not a page; choose another name.")
     path.write_text(html_report(*model, comparison), encoding="utf-8")
   except OSError as e:
     raise CommandError(f"--html {path}: cannot be written ({e.strerror}); choose another name.") from e
   remarks().print(f"{path}: open it in a browser.", markup=False)
+
+
+def _is_page_or_empty(path: Path) -> bool:
+  with path.open("rb") as file:
+    return file.read(len(_PAGE)).lower() in (_PAGE, b"")
 
 
 def _sizes(options: Sequence[str]) -> dict[str, int]:

@@ -171,6 +171,16 @@ def test_inspect_writes_a_page(tmp_path):
   assert "digits/conv1/kernel" in (tmp_path / "new/report.html").read_text(encoding="utf-8")
 
 
+def test_a_page_replaces_pages_alone(tmp_path):
+  for name, content in {"old.html": b"<!DOCTYPE html><p>", "empty.html": b"", "weights.npz": b"PK\x03\x04"}.items():
+    (tmp_path / name).write_bytes(content)
+  assert _run("inspect", _MODEL, "--html", tmp_path / "old.html").exit_code == 0
+  assert _run("inspect", _MODEL, "--html", tmp_path / "empty.html").exit_code == 0
+  refused = _run("inspect", _MODEL, "--html", tmp_path / "weights.npz")
+  assert refused.exit_code == 1 and "weights.npz: exists, and is not a page; choose another name" in refused.output
+  assert (tmp_path / "weights.npz").read_bytes() == b"PK\x03\x04"
+
+
 def test_inspect_prints_json_beside_a_page(tmp_path):
   shown = _run("inspect", _MODEL, "--html", tmp_path / "report.html", "--json")
   assert shown.exit_code == 0

@@ -44,6 +44,8 @@ def read_module(path: str) -> Module:
   for beginning, what in _OTHER_FILES.items():
     if data.startswith(beginning):
       raise CommandError(f"{path} is {what}. {EXPECTED}.")
+  if _is_safetensors(data):
+    raise CommandError(f"{path} is a file of safetensors, which holds weights without a program. {EXPECTED}.")
   # Text is UTF-8, and a serialized Exported begins with binary offsets.
   is_text = b"\0" not in data[:100]
   try:
@@ -52,6 +54,12 @@ def read_module(path: str) -> Module:
     raise CommandError(f"{path} cannot be read as StableHLO: {str(e).rstrip('.')}. {EXPECTED}.") from e
   except StableHloError as e:
     raise CommandError(f"{path}: {e}") from e
+
+
+def _is_safetensors(data: bytes) -> bool:
+  """Returns whether a file begins with the size of a JSON object, and the object follows."""
+  size = int.from_bytes(data[:8], "little")
+  return data[8:10] == b'{"' and size <= len(data) - 8
 
 
 def input_names(module: Module) -> list[str]:

@@ -151,6 +151,11 @@ def test_a_copy_whose_check_fails_stays_and_the_message_says_so(cuda_model, tmp_
       b"\x89HDF\r\n\x1a\n" + bytes(99),
       "model.h5 is an HDF5 file, such as a Keras model. In Keras, model.export",
     ),
+    (
+      "weights",
+      b"\x40" + bytes(7) + b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' + b" " * 9 + bytes(4),
+      "weights is a file of safetensors, which holds weights without a program. Expected the folder",
+    ),
     ("model.tar.gz", b"\x1f\x8b" + bytes(99), "model.tar.gz is a compressed file. If it is an archive, unpack it"),
     ("missing", None, "missing: no such file or folder. Expected the folder of a SavedModel, a frozen graph"),
     ("missing.pb", None, "missing.pb: no such file or folder. Expected the folder of a SavedModel, a frozen graph"),

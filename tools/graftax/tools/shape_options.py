@@ -17,6 +17,8 @@ _BATCH = "batch"
 # Numbers in place of open sizes, in examples and where no symbol will do.
 _EXAMPLE_SIZES = {_BATCH: 2}
 _OTHER_EXAMPLE_SIZE = 32
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_OPERATORS = {"mod", "floordiv", "max", "min"}
 _SIZE = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z0-9_]*|\?")
 
 
@@ -49,11 +51,14 @@ def input_shapes(
   given = dict(_parse(option, specs) for option in shapes)
   scope = symbolic_scope(constraints)
   result = {}
+  symbols: set[str] = set()
   for name, spec in specs.items():
     if not isinstance(spec, TensorSpec):
       raise ExportError(f"input {name!r} takes a {type(spec).__name__}; only plain tensors can be exported.")
     sizes = ", ".join(_sizes(name, spec, given.get(name), _BATCH if batch == SYMBOLIC else batch))
+    symbols.update(_NAME.findall(sizes))
     result[name] = jax.ShapeDtypeStruct(export.symbolic_shape(sizes, scope=scope), _dtype(name, spec))
+  _check_constraints(constraints, symbols)
   return result
 
 
@@ -91,6 +96,17 @@ def symbolic_scope(constraints: Sequence[str]) -> export.SymbolicScope:
       f"--constraint {list(constraints)}: expected conditions such as 'width>=2', 'width==2*half' or "
       f"'mod(width, 8)==0': {reason}"
     ) from e
+
+
+def _check_constraints(constraints: Sequence[str], symbols: set[str]) -> None:
+  """Raises if a condition is on a symbol that no input has, unless all sizes are numbers."""
+  for constraint in constraints if symbols else ():
+    unknown = set(_NAME.findall(constraint)) - _OPERATORS - symbols
+    if unknown:
+      raise ShapeOptionError(
+        f"--constraint {constraint!r}: no input has the open size {min(unknown)!r}; they have {sorted(symbols)}. Name "
+        f"a size with --shape, such as NAME=?,{min(unknown)}."
+      )
 
 
 def _parse(option: str, specs: Mapping[str, TensorSpec]) -> tuple[str, list[str]]:

@@ -48,6 +48,10 @@ def test_dtypes_are_those_of_jax():
     ({"batch": "0"}, "--batch '0': expected a number from 1"),
     ({"shapes": ["image=1,0,w,3"]}, "at least 1"),
     ({"constraints": ["image_1 > > 2"]}, "expected conditions such as"),
+    (
+      {"constraints": ["width>=2"]},
+      r"--constraint 'width>=2': no input has the open size 'width'; they have \['batch'",
+    ),
     ({"shapes": ["image"]}, "expected NAME="),
     ({"shapes": ["image=1,2*3,4,3"]}, "expected NAME="),
     ({"shapes": ["picture=1,2,3,3"]}, r"no input 'picture'; the signature has \['image', 'size'\]"),
