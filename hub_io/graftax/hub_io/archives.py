@@ -71,7 +71,8 @@ def extract_archive(stream: BinaryIO, folder: Path, *, name: str, limits: Limits
       raise
     raise DamagedArchiveError(
       f"{name}: cannot be unpacked; it is cut off, damaged or not a tar archive ({type(e).__name__}: {e}); it begins "
-      f"with {first!r}. Delete it and fetch it again."
+      f"with {first!r}. Expected a SavedModel in an archive (.tar.gz, .tar.bz2 or .tar). If this should be one, fetch "
+      "it again."
     ) from e
 
 

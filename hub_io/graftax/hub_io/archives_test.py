@@ -177,7 +177,11 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
   "wrong_checksum": (lambda: b"a" + _good()[1:], DamagedArchiveError, "bad checksum"),
   # Cut off, damaged, something else.
   "empty": (lambda: b"", DamagedArchiveError, "it begins with b''"),
-  "web_page": (lambda: b"<!DOCTYPE html><html></html>" * 50, DamagedArchiveError, "it begins with b'<!D'"),
+  "web_page": (
+    lambda: b"<!DOCTYPE html><html></html>" * 50,
+    DamagedArchiveError,
+    "begins with b'<!D'. Expected a SavedModel in an arch",
+  ),
   "zip": (lambda: b"PK\x03\x04" + bytes(1000), DamagedArchiveError, r"it begins with b'PK\\x03'"),
   "zeros": (lambda: bytes(10240), DamagedArchiveError, "it holds .."),
   "no_end": (lambda: _good()[:-10240].rstrip(b"\0"), DamagedArchiveError, "cut off"),
