@@ -206,7 +206,7 @@ def _folder_hint(directory: str, names: Iterable[str]) -> str:
   if prefixes:
     return _checkpoint_hint(prefixes[-1])
   graphs = [path for path in within if path.endswith(_GRAPH_SUFFIXES)]
-  return f" There are graphs in {graphs[:_NUM_SHOWN]}; pass the path of one." if graphs else ""
+  return f" There are graphs in {graphs[:_NUM_SHOWN]}; pass the path of one." if graphs else " Pass a folder that does."
 
 
 def _frozen_graph_hint(path: str) -> str:

@@ -82,8 +82,9 @@ def rewrite(
   check_new_folder(target, replaces=replaces)
   if not is_saved_model(source):
     raise NotASavedModelError(
-      f"{source}: not the folder of a SavedModel; load it with graftax.savedmodel_io.load, and write a SavedModel with "
-      "graftax.savedmodel_io.save"
+      f"{source}: not the folder of a SavedModel: it has no saved_model.pb. Pass a folder that has one. A graph of "
+      "another form becomes a SavedModel with "
+      "graftax.savedmodel_io.write_saved_model(folder, {'__call__': load(graph).program()})."
     )
   check_apart(source, target)
   folder = ModelFolder.of(os.fspath(source), allow_files_in)

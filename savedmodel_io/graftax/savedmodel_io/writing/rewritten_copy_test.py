@@ -50,6 +50,8 @@ def test_nothing_is_replaced_without_being_asked(tmp_path):
 
 
 def test_another_folder_is_an_error_and_writes_nothing(tmp_path):
-  with pytest.raises(NotASavedModelError, match="not the folder of a SavedModel"):
+  with pytest.raises(
+    NotASavedModelError, match=f"{tmp_path}: not the folder of a SavedModel: it has no saved_model.pb. Pass"
+  ):
     rewrite(tmp_path, tmp_path.parent / "copy")
   assert not (tmp_path.parent / "copy").exists()
