@@ -192,10 +192,10 @@ def node_form(
   if consumer is not None:
     target = None
   given = {"target": target, "platforms": platforms, "disabled_checks": tuple(disabled_checks) or None}
-  unused = [name for name, value in given.items() if value is not None]
+  unused = [f"{name}={value!r}" for name, value in given.items() if value is not None]
   if unused:
     raise ConversionError(
-      f"lowering='tf_ops' makes no StableHLO, so {' and '.join(unused)} would have no effect, except "
-      f"{' or '.join(f'target={name!r}' for name in CONSUMERS)}."
+      f"lowering='tf_ops' makes no StableHLO, so {' and '.join(unused)} would have no effect. Leave it out, or name "
+      f"the converter that will read the ops: {' or '.join(f'target={name!r}' for name in CONSUMERS)}."
     )
   return PlainOps(consumer)
