@@ -91,7 +91,7 @@ def read_function(
 
 def _function(found: Any, text: str) -> Callable[..., Any]:
   if not callable(found):
-    raise PythonObjectError(f"{text} is a {type(found).__name__}, which cannot be called; name a function.")
+    raise PythonObjectError(f"{text} is of type {type(found).__name__}, which cannot be called; name a function.")
   return found
 
 

@@ -102,7 +102,7 @@ def test_a_function_without_parameters_and_another_signature(model, tmp_path):
   [
     (("{model}:predict", "--params", "PARAMS"), "['x'] are not known"),
     (("{model}:predct", "--input", "x=[2,3]"), "no 'predct'"),
-    (("{model}:PARAMS", "--input", "x=[2,3]"), "is a dict, which cannot be called"),
+    (("{model}:PARAMS", "--input", "x=[2,3]"), "is of type dict, which cannot be called"),
     (("{model}:double", "--input", "x=[2,3]", "--params", "no.npz"), "no such file"),
     (("{model}:predict", "--input", "x=[2,3]", "--params", "{model}"), "expected a file of type .npz or .safetensors"),
     (("{model}:double", "--input", "x=[2,3]", "--target", "tensorflow-1.0"), "tensorflow-1.0"),

@@ -8,7 +8,7 @@ __all__ = ["loading_code"]
 _TEMPLATE = '''"""{title}
 
 Needs jax and safetensors; neither graftax nor TensorFlow. Written for jax {jax_version}. JAX reads {program_file} for
-six months; after that, graftax-xla-call-module reads {module_file}, which has no end.
+six months. Every later graftax-xla-call-module reads {module_file}.
 """
 
 from pathlib import Path
