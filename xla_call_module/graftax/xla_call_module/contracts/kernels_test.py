@@ -248,7 +248,7 @@ def test_wrong_calls_of_a_few_kernels_are_refused():
 
 @pytest.mark.slow
 def test_wrong_calls_of_all_kernels_are_refused():
-  assert _child("refused(t.kernels())").count("refused") == len(kernels())
+  assert _child("refused(kernels())").count("refused") == len(kernels())
 
 
 @pytest.mark.slow
