@@ -167,7 +167,10 @@ def read(data: bytes, max_depth: int) -> SavedModule:
   except (zipfile.BadZipFile, EOFError, OSError, OverflowError, NotImplementedError, RuntimeError, ValueError) as error:
     if isinstance(error, errors.StableHloError):
       raise
-    raise errors.DecodeError(f"{len(data)} bytes are not what Module.save writes: {error}") from error
+    raise errors.DecodeError(
+      f"{len(data)} bytes are not what Module.save writes: {str(error).rstrip('.')}. Module.from_exported reads files "
+      "of jax.export, and Module.from_bytes StableHLO."
+    ) from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
