@@ -39,8 +39,8 @@ or the runtime).
 {errors}
 """
 _ABOUT_IREE = """\
-IREE gets StableHLO of fixed sizes, and also the models of `graftax.testing.zoo` that `jit` takes, which come after the
-functions.
+IREE gets StableHLO of fixed sizes. It also gets the models of `graftax.testing.zoo` that run under `jit`; their rows
+follow those of the functions.
 """
 
 
