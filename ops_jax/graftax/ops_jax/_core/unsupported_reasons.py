@@ -28,8 +28,6 @@ _TREES = "decision forests are not lowered; keep this part in TensorFlow, or run
 _REASONS = tuple(
   (re.compile(pattern), reason)
   for pattern, reason in (
-    (r"XlaRemoveDynamicDimensionSize", "JAX's shapes are static, so a dimension that was cut to its size cannot be "
-      "restored to its bound; pad to a fixed shape and mask instead"),
     (r"XlaCustomCall(V2)?", "it calls a compiled function of the program that wrote the graph; register a lowering "
       "that calls jax.ffi.ffi_call with the same target"),
     (r"_?Xla(Launch|Compile|Run|Merge).*", "TensorFlow's compiler creates it while "

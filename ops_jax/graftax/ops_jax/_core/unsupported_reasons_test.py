@@ -13,7 +13,6 @@ from graftax.ops_jax._core.unsupported_reasons import reason_without_lowering
     ("XlaSend", "other devices"),
     ("XlaRecvTPUEmbeddingActivations", "TPU"),
     ("XlaSparseDenseMatmulWithCsrInput", "TPU"),
-    ("XlaRemoveDynamicDimensionSize", "mask instead"),
     ("_XlaRun", "compiler"),
     ("_Retval", "rewrote"),
     ("BlockLSTMGradV2", "jax.grad"),

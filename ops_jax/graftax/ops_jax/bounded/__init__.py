@@ -15,6 +15,8 @@ element in place of the padding:
 - `masks`: Masks, and how arrays of bounded size are aligned, filled and marked as invalid.
 - `concat_split`: Joining and splitting: Concat, ConcatV2, Pack, Unpack, Split, SplitV.
 - `creation`: Arrays of traced size: Range, Fill, BroadcastTo, Tile, OneHot.
+- `dynamic_dimensions`: Dimensions that a graph itself declares as dynamic: XlaSetDynamicDimensionSize,
+  XlaRemoveDynamicDimensionSize.
 - `dynamic_partition`: Rows split by label: DynamicPartition.
 - `elementwise`: Elementwise ops, which broadcast: arithmetic, comparisons, activations, Cast, SelectV2.
 - `forms`: Forms of arrays of bounded size, so that they can be operands of loops and branches, whose structure is
@@ -49,7 +51,8 @@ small, the length is greater than the bound, and what is computed from it is NaN
 (`masks.poisoned`).
 
 A module has the name of the module that it extends: the rule for `array/gather.py` is in `gather`. `elementwise`,
-`rows` and `reduction` extend several. A new rule is a function with the decorator `carries` or `makes` in one of these
-modules. A new module is added to this list, and to `_MODULES` in `rules`. `rules_test.py` has a case for each op, which
-compares it under `jit` with TensorFlow at all sizes. The rule of a user's op is passed to `register(bounded=)`.
+`rows` and `reduction` extend several; `dynamic_dimensions` extends `tf2xla/slicing.py`. A new rule is a function with
+the decorator `carries` or `makes` in one of these modules. A new module is added to this list, and to `_MODULES` in
+`rules`. `rules_test.py` has a case for each op, which compares it under `jit` with TensorFlow at all sizes. The rule of
+a user's op is passed to `register(bounded=)`.
 """

@@ -142,6 +142,7 @@ _RULES: dict[str, BoundedRule] = {}
 _MODULES = (
   "concat_split",
   "creation",
+  "dynamic_dimensions",
   "dynamic_partition",
   "elementwise",
   "gather",

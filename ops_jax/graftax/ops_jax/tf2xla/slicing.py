@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from graftax.ops_jax._core.errors import InvalidInputError
+from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedOpError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSize, StaticSizes, Value
 
@@ -16,6 +16,7 @@ __all__ = [
   "xla_optimization_barrier",
   "xla_pad",
   "xla_reduce_precision",
+  "xla_remove_dynamic_dimension_size",
   "xla_set_bound",
   "xla_set_dynamic_dimension_size",
 ]
@@ -142,6 +143,29 @@ def xla_reduce_precision(operand: Array, *, exponent_bits: int, mantissa_bits: i
   return lax.reduce_precision(jnp.asarray(operand), exponent_bits, mantissa_bits)
 
 
+@register("XlaRemoveDynamicDimensionSize", ignores=("T",))
+def xla_remove_dynamic_dimension_size(input: Array, dim_index: Static[int]) -> Array:
+  """Returns all entries along a dimension that has a dynamic size, under `jit`.
+
+  Source op: `XlaRemoveDynamicDimensionSize` (tf2xla).
+
+  Args:
+    input: any shape and dtype; a `BoundedArray` with a length along the dimension.
+    dim_index: the dimension.
+
+  Returns:
+    `input` with the size of its bound. As in XLA, the values beyond the dynamic size are what earlier ops left there.
+
+  Raises:
+    UnsupportedOpError: the size of the dimension is known.
+  """
+  raise UnsupportedOpError(
+    f"XlaRemoveDynamicDimensionSize: the size of dimension {dim_index} of shape {input.shape} is known, so the array "
+    f"was cut to it, and has no bound to return to. Pass the size as a traced value under jit, or pad to a fixed shape "
+    f"and mask instead."
+  )
+
+
 @register("XlaSetBound")
 def xla_set_bound(input: Value, bound: Value) -> Value:
   """Returns `input`; the bound is a hint to compilers of dynamic shapes and is ignored.
@@ -161,10 +185,9 @@ def xla_set_dynamic_dimension_size(input: Array, dim_index: Static[int], size: S
   Args:
     input: any shape and dtype.
     dim_index: the dimension.
-    size: number of entries. Must be concrete, because shapes are static.
+    size: number of entries. If it is traced, the result is a `BoundedArray`.
 
   Raises:
-    StaticInputError: `size` depends on traced data.
     InvalidInputError: it is larger than the dimension.
   """
   input = jnp.asarray(input)
