@@ -295,6 +295,33 @@ def test_row_splits_of_an_argument_bound_its_rows():
   assert np.isnan(jax.jit(fn)(params, wrong)[0][1]).any()
 
 
+def _gathered(splits, values, rows):
+  found = tf.raw_ops.RaggedGather(
+    params_nested_splits=[splits], params_dense_values=values, indices=rows, OUTPUT_RAGGED_RANK=1
+  )
+  return found.output_nested_splits[0], tf.reduce_sum(found.output_dense_values)
+
+
+def test_ragged_rows_are_none_or_of_no_values_or_marked_where_tensorflow_refuses_them():
+  specs = (tf.TensorSpec([3], tf.int32), tf.TensorSpec([None]), tf.TensorSpec([None], tf.int32))
+  with gc.override_config("max_sizes", {"RaggedGather": 8}):
+    function = tf.function(_gathered, input_signature=specs)
+    fn, params = gc.convert(function)
+    run = jax.jit(lambda *inputs: fn(params, *inputs)[0])
+  values, no_rows = X[:4], np.zeros(0, np.int32)
+  for inputs in (
+    (np.int32([0, 1, 4]), values, no_rows),
+    (np.int32([1, 1, 4]), values, np.int32([1, 0, 1])),
+    (np.int32([0, 0, 0]), values[:0], np.int32([1, 0])),
+  ):
+    for found, expected in zip(run(*inputs), function(*inputs), strict=True):
+      np.testing.assert_allclose(found, expected, rtol=1e-6)
+  for splits in ([-2, 1, 4], [0, 3, 2], [0, 1, 5]):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+      function(np.int32(splits), values, np.int32([0]))
+    assert np.isnan(run(np.int32(splits), values, np.int32([0]))[1])
+
+
 def _position_5_of_rows(x):
   rows = tf.reshape(x, [2, -1])
   return tf.boolean_mask(rows, rows[:, 0] > 0.5)[:, 5]

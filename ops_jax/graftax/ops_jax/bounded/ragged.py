@@ -78,7 +78,7 @@ def ragged_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]
   is_row = (rows >= 0) & (rows < num_rows)
   starts, ends = (splits.at[jnp.where(is_row, rows, 0) + i].get(mode="fill", fill_value=0) for i in (0, 1))
   sizes = jnp.where(is_row, ends - starts, 0)
-  is_wrong = jnp.any(~is_row) | jnp.any(splits[1:] < splits[:-1]) | (splits[-1] > num_values)
+  is_wrong = jnp.any(~is_row) | jnp.any(splits[1:] < splits[:-1]) | (splits[0] < 0) | (splits[-1] > num_values)
   is_bad = any_of(is_wrong, any_overflow(x))
   found = jnp.concatenate([jnp.zeros(1, splits.dtype), jnp.cumsum(sizes, dtype=splits.dtype)])
   total = checked_length(found[-1].astype(jnp.int32), is_bad)
@@ -87,13 +87,11 @@ def ragged_gather(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]
   bound, _ = call.bound(Affine(((total, 1),), 0), natural)
   places = jnp.arange(bound, dtype=splits.dtype)
   row = jnp.searchsorted(found[1:], places, side="right")
-  offsets = (starts - found[:-1]).at[row].get(mode="fill", fill_value=size)
   # Places after the last value are out of range: they are 0, and pass no derivative.
-  gathered = (
-    with_poisoned_derivative(x.padded, is_bad)
-    .at[jnp.where(places < total, places + offsets, size)]
-    .get(mode="fill", fill_value=0)
-  )
+  places += jnp.append(starts - found[:-1], jnp.asarray(size, splits.dtype))[row]
+  # JAX gathers nothing from an array without elements, not even what fills the result.
+  source = with_poisoned_derivative(x.padded, is_bad) if size else jnp.zeros((1, *x.padded.shape[1:]), x.dtype)
+  gathered = source.at[jnp.where(row < rows.size, places, max(size, 1))].get(mode="fill", fill_value=0)
   result = poisoned(found, is_bad)
   call.facts.note_range(result, 0, bound, is_certain=False)
   return [result, call.made(gathered, (total, *[None] * (gathered.ndim - 1)), may_overflow=True)]
