@@ -21,7 +21,7 @@ def call_modules(program: Program, *, limits: Limits | None = None) -> dict[str,
   raises DerivativeError unless the module is lifted with `gradient="primal"`.
 
   Args:
-    program: of `SavedModel.program()` or `convert.program_from_function`, for example.
+    program: of `SavedModel.program()` or `jax_program`, for example.
     limits: how much memory and time a module may ask for while it is read.
 
   Raises:
