@@ -75,5 +75,5 @@ def may_embed_alone(op: ir.Op) -> bool:
   """Returns whether XLA can run this op alone, on one device."""
   return (
     op.name not in (*HOST_TRANSFERS, *COLLECTIVES, PER_DEVICE)
-    and op.attrs.get("call_target_name") not in HOST_CALLBACKS
+    and str(op.attrs.get("call_target_name")) not in HOST_CALLBACKS
   )

@@ -79,7 +79,7 @@ def check_embeds(
   for _, op in ops:
     if op.name in communication.HOST_TRANSFERS:
       _refuse(op, "exchanges data with the process that exported it, and XLA would wait for it forever")
-    if op.attrs.get("call_target_name") in communication.HOST_CALLBACKS:
+    if str(op.attrs.get("call_target_name")) in communication.HOST_CALLBACKS:
       _refuse(op, "calls a function of the process that exported it, so XLA would crash")
     if op.name == communication.PER_DEVICE:
       _refuse(op, "runs separately on each device of a mesh; lift it with that mesh")

@@ -223,10 +223,11 @@ def _check_one(op: ir.Op, call: Call, contract: Contract, is_called: bool) -> No
 
 def _settings(op: ir.Op) -> ir.Attributes:
   """Returns the settings of a call, which are in one of two attributes."""
-  own, other = op.attrs.get("mhlo.backend_config"), op.attrs.get("backend_config")
-  if own and other:
+  given = [op.attrs.get(name) for name in ("mhlo.backend_config", "backend_config")]
+  found = [config for config in given if isinstance(config, np.ndarray) or config]
+  if len(found) > 1:
     raise Mismatch("it has two backend_configs")
-  config: ir.Attribute = own or other or ir.Attributes()
+  config: ir.Attribute = found[0] if found else ir.Attributes()
   if not isinstance(config, ir.Attributes):
     raise Mismatch(f"its backend_config is {config!r}; expected a dictionary")
   return config

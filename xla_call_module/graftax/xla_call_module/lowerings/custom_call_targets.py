@@ -18,9 +18,9 @@ __all__: list[str] = []
 @register_custom_call("tf.call_tf_function", takes_known=True)
 def _call_tf_function(context: Context, op: ir.Op, *operands: Any) -> Any:
   """Calls a TF function of the graph around the XlaCallModule node with the callback that the caller supplied."""
-  config = settings(op)
-  config = op.attrs.fields("tf.backend_config", config.fields("tf.backend_config", config))
-  index = config.get("called_index")
+  # Errors of Python in this call are those of the caller's function, so attributes of other kinds are told apart here.
+  config = op.attrs.get("tf.backend_config", settings(op).get("tf.backend_config", settings(op)))
+  index = config.get("called_index") if isinstance(config, ir.Attributes) else None
   functions = context.options.function_list
   if not isinstance(index, int) or not 0 <= index < len(functions):
     raise context.unsupported(

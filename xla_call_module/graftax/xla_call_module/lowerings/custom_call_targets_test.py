@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from graftax.xla_call_module import ArgumentError, LiftError, Module, lift
+from graftax.xla_call_module import ArgumentError, LiftError, Module, StableHloError, embed, explain, lift
 from graftax.xla_call_module.mlir.bindings import mlir_context, parse
 
 
@@ -69,6 +69,42 @@ def test_tf_function_is_called_by_its_entry_of_the_function_list_and_differentia
 def test_tf_function_that_cannot_be_called_is_an_error_that_names_it(functions, call, error, message):
   with pytest.raises(error, match=message):
     _called(functions, call)(_X)
+
+
+@pytest.mark.parametrize(
+  ("target", "attribute"),
+  [
+    ("tf.call_tf_function", "tf.backend_config = 3 : i32"),
+    ("tf.call_tf_function", 'indices_of_shape_operands = "a"'),
+    ("tf.call_tf_function", "indices_of_shape_operands = {a = 1 : i32}"),
+    ("Qr", "mhlo.backend_config = dense<1.5> : tensor<2xf32>"),
+  ],
+)
+@pytest.mark.parametrize("run", [lift, embed, explain])
+def test_attributes_of_other_kinds_are_typed_errors(target, attribute, run):
+  text = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{
+    %0 = stablehlo.custom_call @{target}(%x) {{{attribute}}} : (tensor<3xf32>) -> tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }}"""
+  module = Module.from_text(text)
+  if run is explain:
+    found = explain(module)
+    assert found.obstacles or found.refusals
+  else:
+    with pytest.raises(StableHloError):
+      run(module)(np.ones(3, np.float32))
+
+
+def test_any_op_may_have_an_attribute_with_the_name_of_targets():
+  text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.add %x, %x {call_target_name = dense<1> : tensor<2xi32>} : tensor<3xf32>
+    %1 = call @f(%0) {call_target_name = dense<1> : tensor<2xi32>} : (tensor<3xf32>) -> tensor<3xf32>
+    return %1 : tensor<3xf32>
+  }
+  func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"""
+  module = Module.from_text(text)
+  assert explain(module).plan == "lift with embedded ops"
+  np.testing.assert_array_equal(embed(module)(np.ones(3, np.float32))[0], np.full(3, 2, np.float32))
 
 
 def test_what_the_importer_of_hlo_adds_does_not_change_values():

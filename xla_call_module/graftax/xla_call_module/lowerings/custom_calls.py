@@ -38,9 +38,7 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   if own is not None:
     return own(op, *operands)
   # The last operands of a call with results of dynamic shape are those shapes.
-  shapes = op.attrs.get("indices_of_shape_operands")
-  if shapes is not None:
-    operands = operands[: min((int(i) for i in np.asarray(shapes).reshape(-1)), default=len(operands))]
+  operands = operands[: min(_shape_operands(context, op), default=len(operands))]
   rule = custom_calls.get(target) or custom_calls.get(_linalg_family(target))
   if contracts.is_kernel(target):
     contracts.check_lifted(op, operands)
@@ -51,6 +49,13 @@ def _custom_call(context: Context, op: ir.Op, *operands: Any) -> Any:
   if target in communication.HOST_CALLBACKS:
     raise context.unsupported(op, f"{target} calls a function of the process that exported it.", embeds=False)
   return ffi_call(context, op, operands)
+
+
+def _shape_operands(context: Context, op: ir.Op) -> tuple[int, ...]:
+  try:
+    return op.attrs.integers("indices_of_shape_operands", ())
+  except TypeError as e:
+    raise context.unsupported(op, str(e)) from e
 
 
 def _linalg_family(target: str) -> str:
