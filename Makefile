@@ -262,6 +262,7 @@ applications: $(READY)  ## every model of keras.applications, including the larg
 
 .PHONY: keras-export
 keras-export: $(READY)  ## Keras's own tests of exporting, on its JAX backend with our jax2tf in place (5 minutes)
+	mkdir -p build
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu $(BIN)/pytest -q -p graftax.testing.keras_export -p no:cacheprovider --rootdir build \
 	  -c /dev/null --pyargs keras.src.export.saved_model_test keras.src.export.tfsm_layer_test
 

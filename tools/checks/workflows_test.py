@@ -63,6 +63,35 @@ def test_a_command_is_a_make_target_that_exists(workflow, command):
   assert all(f"$({name})" in (ROOT / "Makefile").read_text() for name in variables)
 
 
+# Targets that no workflow calls: they write files of the tree, show something, or are part of another target.
+_BY_HAND = frozenset(
+  {
+    "bazel",
+    "bench",
+    "bump",
+    "clean",
+    "conda-recipes",
+    "demo",
+    "error-index",
+    "fix",
+    "help",
+    "lock",
+    "op-index",
+    "public-api",
+    "test-free",
+    "test-slow",
+    "venv",
+  }
+)
+# These check something, and run before a release: they take hours, root, or questions to a registry.
+_BEFORE_RELEASES = frozenset({"applications", "bazel-lint", "bazel7-test", "jax-libraries", "resolve-wheels"})
+
+
+def test_every_target_that_checks_something_is_in_a_workflow():
+  called = {match[1] for _, command in _all_commands() if (match := _MAKE.fullmatch(command))}
+  assert _targets() - called == _BY_HAND | _BEFORE_RELEASES
+
+
 @pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.stem)
 def test_jobs_may_only_do_what_they_need(path):
   workflow = _load(path)
