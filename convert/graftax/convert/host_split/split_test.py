@@ -16,7 +16,7 @@ from graftax.convert import (
   split_program,
 )
 from graftax.convert.host_split.carriers import KnownArray, PackedStrings
-from graftax.graphdef_ir import DType, Result, TensorRef
+from graftax.graphdef_ir import DType, FunctionLibrary, FunctionRef, Result, TensorRef
 from graftax.ops_jax import UnsupportedOpError
 from graftax.testing.graph_builders import const, function, node, program
 
@@ -74,6 +74,34 @@ def test_text_of_results_is_made_after_the_numbers_and_text_passes_through_jit()
   assert joined.tolist() == [b"b=2.0", b"=-2.0"]
   assert lower.tolist() == [b"b", b""]
   np.testing.assert_array_equal(y, [2, -2])
+
+
+def test_a_loop_that_only_reads_its_input_7_is_not_for_the_host():
+  # The position is an attribute, and 7 is also the number of DType.STRING.
+  names = [f"v{i}" for i in range(7)]
+  less = function(
+    "less", [*names, "*w"], [const("three", np.float32(3)), node("go", "Less", "v0", "three", T=DType.FLOAT)], ["go"]
+  )
+  less = dataclasses.replace(less, results=(dataclasses.replace(less.results[0], dtype=DType.BOOL),))
+  nodes = [
+    const("one", np.float32(1)),
+    node("next", "AddV2", "v0", "one", T=DType.FLOAT),
+    node("read", "ReadVariableOp", "w", dtype=DType.FLOAT),
+    node("sum", "AddV2", "v1", "read", T=DType.FLOAT),
+  ]
+  body = function("more", [*names, "*w"], nodes, ["next", "sum", *names[2:], "w"])
+  body = dataclasses.replace(
+    body, results=(*body.results[:7], dataclasses.replace(body.results[7], dtype=DType.RESOURCE))
+  )
+  types = {"T": (DType.FLOAT,) * 7 + (DType.RESOURCE,), "_read_only_resource_inputs": (7,)}
+  loop = node(
+    "loop", "While", "zero", "y", *["zero"] * 5, "w", cond=FunctionRef("less"), body=FunctionRef("more"), **types
+  )
+  whole = _program(_look_up(const("zero", np.float32(0)), loop), ["loop:1"])
+  whole = dataclasses.replace(whole, library=FunctionLibrary({f.name: f for f in (less, body)}))
+  head, fn, params, tail = split_program(whole)
+  np.testing.assert_array_equal(tail(jax.jit(fn)(params, *head(["B", "c"])))[0], [8, 10])
+  assert jax.grad(lambda p: fn(p, *head(["B", "c"]))[0][0].sum())(params)["w"] == 9
 
 
 def test_sizes_that_depend_on_text_are_known_under_jit():
