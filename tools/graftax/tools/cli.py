@@ -546,8 +546,8 @@ def rewrite_command(
     typer.Argument(
       metavar="MODEL",
       help="Folder of a SavedModel; a frozen graph (.pb, .pbtxt); the .meta file of a TF1 checkpoint; a file of "
-      "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text; or FILE.py:FUNCTION, a JAX "
-      "function.",
+      "StableHLO: what Module.save writes or jax.export serializes, a portable artifact, bytecode, or text; or "
+      "FILE.py:FUNCTION, a JAX function.",
     ),
   ],
   out: Annotated[Path, typer.Option("--out", "-o", help="Folder to create.")],

@@ -7,14 +7,16 @@ from graftax.graphdef_ir import read_regular_file
 from graftax.tools.errors import CommandError
 from graftax.xla_call_module import DecodeError, Module, StableHloError
 
-__all__ = ["EXPECTED", "input_names", "is_module_file", "is_saved_model", "read_module"]
+__all__ = ["EXPECTED", "input_names", "is_module_file", "is_saved", "is_saved_model", "read_module"]
 
 _GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
 _BYTECODE = b"ML\xefR"
 EXPECTED = (
   "Expected the folder of a SavedModel, a frozen graph (.pb, .pbtxt), the .meta file of a TF1 checkpoint, or a file of "
-  "StableHLO: what jax.export serializes, a portable artifact, bytecode, or text"
+  "StableHLO: what Module.save writes or jax.export serializes, a portable artifact, bytecode, or text"
 )
+# The first entry of what Module.save writes, in the header of the archive.
+_SAVED = b"module.json"
 # First bytes of other kinds of files that a user may pass by mistake, and what to do with these files.
 _OTHER_FILES = {
   b"\x93NUMPY": "an array of NumPy",
@@ -35,21 +37,16 @@ def is_saved_model(model: str) -> bool:
 
 
 def read_module(path: str) -> Module:
-  """Returns the module of a file: what `jax.export` serialized, a portable artifact, bytecode, or text.
+  """Returns the module of a file: of `Module.save` or `jax.export`, a portable artifact, bytecode, or text.
 
   Raises:
     CommandError: the file holds something else, or a module that this version does not read.
   """
   data = read_regular_file(path, "the model")
-  for beginning, what in _OTHER_FILES.items():
-    if data.startswith(beginning):
-      raise CommandError(f"{path} is {what}. {EXPECTED}.")
-  if _is_safetensors(data):
-    raise CommandError(f"{path} is a file of safetensors, which holds weights without a program. {EXPECTED}.")
-  # Text is UTF-8, and a serialized Exported begins with binary offsets.
-  is_text = b"\0" not in data[:100]
+  if not is_saved(data) and (what := _other(data)):
+    raise CommandError(f"{path} is {what}. {EXPECTED}.")
   try:
-    return Module.from_bytes(data) if is_text or data.startswith(_BYTECODE) else Module.from_exported(data)
+    return _module(data)
   except DecodeError as e:
     raise CommandError(f"{path} cannot be read as StableHLO: {str(e).rstrip('.')}. {EXPECTED}.") from e
   except StableHloError as e:
@@ -60,6 +57,26 @@ def _is_safetensors(data: bytes) -> bool:
   """Returns whether a file begins with the size of a JSON object, and the object follows."""
   size = int.from_bytes(data[:8], "little")
   return data[8:10] == b'{"' and size <= len(data) - 8
+
+
+def _other(data: bytes) -> str | None:
+  """Returns what else a file is, or None if it may be StableHLO."""
+  if _is_safetensors(data):
+    return "a file of safetensors, which holds weights without a program"
+  return next((what for beginning, what in _OTHER_FILES.items() if data.startswith(beginning)), None)
+
+
+def is_saved(data: bytes) -> bool:
+  """Returns whether bytes begin as what `Module.save` writes does."""
+  return data.startswith(b"PK\x03\x04") and data[30 : 30 + len(_SAVED)] == _SAVED
+
+
+def _module(data: bytes) -> Module:
+  if is_saved(data):
+    return Module.load(data)
+  # Text is UTF-8, and a serialized Exported begins with binary offsets.
+  is_text = b"\0" not in data[:100]
+  return Module.from_bytes(data) if is_text or data.startswith(_BYTECODE) else Module.from_exported(data)
 
 
 def input_names(module: Module) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a file of StableHLO holds: what `jax.export` serialized, a portable artifact, bytecode, or text."""
+"""What a file of StableHLO holds: of `Module.save` or `jax.export`, a portable artifact, bytecode, or text."""
 
 import dataclasses
 import os
@@ -6,8 +6,8 @@ from typing import Any
 
 from graftax.graphdef_ir import read_regular_file
 from graftax.tools.model_report import TensorReport
-from graftax.tools.module_files import input_names, read_module
-from graftax.xla_call_module import ArgumentSpec, StableHloError, explain
+from graftax.tools.module_files import input_names, is_saved, read_module
+from graftax.xla_call_module import ArgumentSpec, Module, StableHloError, explain
 from graftax.xla_call_module.rewriting import open_arguments
 
 __all__ = ["ModuleReport", "report_module"]
@@ -28,6 +28,8 @@ _OTHERS = (
   ".cpb",
   ".safetensors",
 )
+# Enough of a file to tell what wrote it.
+_NUM_HEADER_BYTES = 64
 # The last bytes of a table of LevelDB, as which checkpoints in format 1 are stored.
 _TABLE = bytes.fromhex("57fb808b247547db")
 
@@ -70,7 +72,7 @@ def report_module(path: str) -> ModuleReport | None:
   if not os.path.isfile(path) or path.lower().endswith(_OTHERS) or _is_checkpoint(path):
     return None
   module = read_module(path)
-  is_exported = module.signature is not None
+  kind, how = _kind(path, module)
   plan: str
   try:
     explanation = explain(module, *open_arguments(module))
@@ -78,20 +80,30 @@ def report_module(path: str) -> ModuleReport | None:
     problems = (*(f"{o.op}: {o.reason}" for o in explanation.obstacles), *explanation.refusals)
   except StableHloError as e:
     plan, problems = "none", (str(e),)
-  how = "from_exported" if is_exported else "from_bytes"
   return ModuleReport(
     path,
-    "file of jax.export" if is_exported else "StableHLO module",
+    kind,
     tuple(_tensor(name, spec) for name, spec in zip(input_names(module), module.inputs, strict=True)),
     tuple(_tensor(f"output_{i}", spec) for i, spec in enumerate(module.outputs)),
     module.platforms,
     plan,
     problems,
     (
-      f"in JAX: graftax.xla_call_module.lift(Module.{how}(open({path!r}, 'rb').read()))",
+      f"in JAX: graftax.xla_call_module.lift(Module.{how})",
       f"in TensorFlow: graftax rewrite {path} --for tensorflow --out FOLDER",
     ),
   )
+
+
+def _kind(path: str, module: Module) -> tuple[str, str]:
+  """Returns what a file is, and the call that reads it."""
+  with open(path, "rb") as file:
+    if is_saved(file.read(_NUM_HEADER_BYTES)):
+      return "file of Module.save", f"load({path!r})"
+  content = f"open({path!r}, 'rb').read()"
+  if module.signature is not None:
+    return "file of jax.export", f"from_exported({content})"
+  return "StableHLO module", f"from_bytes({content})"
 
 
 def _is_checkpoint(path: str) -> bool:

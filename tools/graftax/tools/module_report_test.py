@@ -10,6 +10,7 @@ from graftax.tools.errors import CommandError
 from graftax.tools.model_view import print_report
 from graftax.tools.module_report import report_module
 from graftax.tools.weights_report import report_weights
+from graftax.xla_call_module import Module
 
 _ADD = (
   "module { func.func public @main(%a: tensor<2xf32>) -> tensor<2xf32> { "
@@ -43,6 +44,17 @@ def test_text_and_what_does_not_lift_are_shown(tmp_path):
   report = report_module(str(tmp_path / "c.mlir"))
   assert report is not None and report.plan != "lift"
   assert any("unknown" in problem for problem in report.problems)
+
+
+def test_a_file_of_module_save_is_shown_and_other_archives_are_refused(tmp_path):
+  path = tmp_path / "m.zip"
+  Module.from_text(_ADD).save(path)
+  report = report_module(str(path))
+  assert report is not None and (report.kind, report.plan) == ("file of Module.save", "lift")
+  assert f"Module.load({str(path)!r})" in report.works[0]
+  np.savez(tmp_path / "arrays.npz", x=np.zeros(2))
+  with pytest.raises(CommandError, match="a zip archive"):
+    report_module(str(tmp_path / "arrays.npz"))
 
 
 def test_other_files_are_named(tmp_path):
