@@ -191,6 +191,10 @@ def test_a_function_and_an_exported_program_become_stablehlo(tmp_path):
   arguments = ["--input", "x=float32[rows,3]", "--params", "TWO", "--weights", "beside"]
   result = _rewrite(f"{tmp_path / 'model.py'}:double", "--for", "stablehlo", *arguments, "-o", tmp_path / "copy")
   assert result.exit_code == 0, result.output
+  refused = _rewrite(
+    f"{tmp_path / 'model.py'}:double", "--for", "stablehlo", *arguments, "--batch", 3, "-o", tmp_path / "b"
+  )
+  assert refused.exit_code == 1 and "--batch and --shape are for models; the sizes" in " ".join(refused.output.split())
   main = _manifest(tmp_path / "copy")["main"]
   assert [(a["kind"], a["shape"]) for a in main["arguments"]] == [("parameter", []), ("input", ["rows", 3])]
   rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 3"), np.float32)

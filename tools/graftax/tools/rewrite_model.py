@@ -16,6 +16,7 @@ from graftax.tools.compiled_files import FileOptions, write_files, write_functio
 from graftax.tools.errors import CommandError
 from graftax.tools.export_function import read_function
 from graftax.tools.module_files import EXPECTED, input_names, is_module_file, is_saved_model, read_module
+from graftax.tools.shape_options import SYMBOLIC
 from graftax.xla_call_module import Module, lift
 from graftax.xla_call_module.rewriting import open_arguments
 
@@ -66,6 +67,8 @@ def rewrite_model(
   written = _MANIFEST if wanted.form == "files" else _MODEL_FILE
   check_new_folder(out, replaces=written if force else None, how_to_replace=_HOW_TO_REPLACE)
   if not os.path.exists(model) and ":" in model:
+    if choices.batch != SYMBOLIC or choices.shapes:
+      raise CommandError("--batch and --shape are for models; the sizes of a JAX function are those of --input.")
     function, values = read_function(model, inputs, params, choices.constraints)
     if wanted.form == "files":
       return write_function(function, values, out, wanted, choices, platforms, force)
