@@ -11,6 +11,8 @@ from graftax.convert.rewriting.consumers import Consumer
 
 __all__ = ["CompiledFunction", "write_module"]
 
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledFunction:
@@ -44,7 +46,7 @@ def write_module(
     platform: "cpu", "cuda", "rocm" or "tpu": the platform whose operations JAX chooses.
 
   Raises:
-    ConversionError: the consumer is another one.
+    ConversionError: the consumer or the platform is another one.
     VersionError: the version is not known, or too old for an op of the function.
     LiftError: the function needs a custom call, which compilers do not have.
     UnsupportedModuleError: it has side effects or communicates between devices.
@@ -60,6 +62,9 @@ def write_module(
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
   if consumer.form != "files":
     raise ConversionError(f"consumer {consumer.name!r} does not read files of StableHLO; expected 'stablehlo'.")
+  if platform not in _PLATFORMS:
+    # JAX takes any name, and writes the code that it has for platforms that it does not know.
+    raise ConversionError(f"platform {platform!r} is not known; expected one of {', '.join(map(repr, _PLATFORMS))}.")
   jitted = jax.jit(function, keep_unused=True)
   written = export_call_module(jitted, specs, target=consumer.target, platforms=(platform,))
   return CompiledFunction(written.attributes["module"], written.target.stablehlo_text, written.outputs)
