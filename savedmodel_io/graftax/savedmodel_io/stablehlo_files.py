@@ -87,7 +87,8 @@ def write_stablehlo(
     overwrite: replace a folder that this function wrote.
 
   Raises:
-    SaveInputError: functions, parameters or shapes do not fit together.
+    SaveInputError: functions, parameters or shapes do not fit together, or there are no functions.
+    ConversionError: the platform or the version is not known.
     UnsupportedOpError: ops of the model have no lowering; one error lists all.
     VersionError: the version is not known to the installed jaxlib, or too old for an op of a function.
     LiftError: a function needs a custom call, which compilers do not have.
@@ -141,7 +142,10 @@ def _entries(functions: Any, params: Any, inputs: Mapping[str, Mapping[str, Any]
   if inputs:
     raise SaveInputError("inputs are given for JAX functions; pass their shapes with the functions")
   tree = None if params is None else parameter_tree(params, True)
-  for name, value in (functions if isinstance(functions, Mapping) else {"main": functions}).items():
+  named = functions if isinstance(functions, Mapping) else {"main": functions}
+  if not named:
+    raise SaveInputError("there are no functions to write")
+  for name, value in named.items():
     what = f"function {name!r}"
     traces = as_traces(value, what)
     if len(traces) != 1 or not isinstance(traces[0], JaxFunction):
@@ -188,6 +192,8 @@ def _of_function(function: JaxFunction, tree: ParameterTree | None, what: str) -
 
   # The path of a leaf begins with 0 for positional arguments, and 1 for keyword arguments.
   names = [_path("" if path[0].idx else "input", path[1:]) for path, _ in leaves]
+  if len(set(names)) < len(names):
+    raise SaveInputError(f"{what}: two of its inputs have the same name in the manifest: {sorted(names)}")
   return _Entry(call, params, dict(zip(names, (_spec(leaf) for _, leaf in leaves), strict=True)))
 
 

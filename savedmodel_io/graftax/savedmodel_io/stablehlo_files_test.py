@@ -116,6 +116,26 @@ def test_wrong_arguments_are_named(model, tmp_path, arguments, message):
     write_stablehlo(tmp_path / "out", model, **arguments)
 
 
+@pytest.mark.parametrize(
+  ("functions", "platform", "error", "message"),
+  [
+    ({}, "cpu", SaveInputError, "no functions"),
+    # The first positional argument, and what a keyword argument of the name "input" has first.
+    (
+      JaxFunction(lambda a, input: a, args=(_X,), kwargs={"input": [_X]}),
+      "cpu",
+      SaveInputError,
+      "same name.*'input/0'",
+    ),
+    ((lambda x: x, _X), "gpu", ConversionError, "platform 'gpu' is not known"),
+  ],
+)
+def test_what_would_be_written_wrong_is_named(functions, platform, error, message, tmp_path):
+  with pytest.raises(error, match=message):
+    write_stablehlo(tmp_path / "out", functions, platform=platform)
+  assert not (tmp_path / "out").exists()
+
+
 def test_a_graph_cannot_be_rewritten_as_stablehlo(model, tmp_path):
   with pytest.raises(ConversionError, match="write_stablehlo"):
     rewrite_graph(schema.GraphDef(), "stablehlo")
