@@ -225,8 +225,8 @@ def inspect_command(
 
   `with split` means that a part of the model, such as text, runs on the host: use `graftax run` or SavedModel.split.
 
-  For a checkpoint, a Keras file (.keras, .h5) or safetensors, it shows the weights; for a file of jax.export or
-  StableHLO, what it takes, and how to run it.
+  For a checkpoint, a Keras file (.keras, .h5) or safetensors, it shows the weights; for a file of jax.export,
+  Module.save or StableHLO, its inputs and how to run it.
 
   Reads no parameter's values, so it is quick for models of any size. With --trace it takes as long as jax.jit needs to
   trace every signature and function.
