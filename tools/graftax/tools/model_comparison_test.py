@@ -3,7 +3,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from graftax import savedmodel_io
 from graftax.savedmodel_io import load
 from graftax.tools.examples.digits import model_path
 from graftax.tools.html import html_report
@@ -11,7 +10,7 @@ from graftax.tools.model_comparison import compare
 from graftax.tools.model_report import report_model
 from graftax.tools.model_view import print_comparison
 
-_TEXT = Path(savedmodel_io.__path__[0]) / "testdata/2026_11_22/text_and_shapes"
+_TEXT = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_22/text_and_shapes"
 
 
 def test_a_model_differs_from_itself_in_nothing():

@@ -5,11 +5,10 @@ import h5py
 import numpy as np
 from rich.console import Console
 
-from graftax import savedmodel_io
 from graftax.tools.model_view import print_report
 from graftax.tools.weights_report import report_weights
 
-_DATA = Path(savedmodel_io.__path__[0]) / "testdata/2026_11_21"
+_DATA = Path(__file__).parents[3] / "savedmodel_io/graftax/savedmodel_io/testdata/2026_11_21"
 
 
 def test_a_checkpoint_is_reported_by_its_index():
