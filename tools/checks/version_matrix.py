@@ -100,17 +100,29 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
   return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
-def _copy_tests(package: str, target: Path) -> None:
-  """Copies the tests of a package and what they read, without its modules, so that only the wheel can be imported."""
-  source = ROOT / package / "graftax" / package
-  patterns = ("*_test.py", "conftest.py", "testdata/**/*", "examples/*")
-  tests = (path for pattern in patterns for path in source.rglob(pattern))
-  copies = {path: target / "tests" / path.relative_to(source) for path in tests if path.is_file()}
-  # conftest.py reads the modules of `testing` to decide which tests need TensorFlow.
-  settings = (ROOT / "conftest.py", ROOT / "pyproject.toml", *ROOT.glob("testing/graftax/testing/*.py"))
-  for path, copy in (copies | {path: target / path.relative_to(ROOT) for path in settings}).items():
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, copy)
+def _copy_tree(target: Path) -> None:
+  """Copies the tree without the modules of the packages, so that tests find all files and import only the wheels.
+
+  The modules of `testing` stay: conftest.py reads them to decide which tests need TensorFlow.
+  """
+  listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+  for name in filter(None, listed.split("\0")):
+    if name.startswith("testing/") or not is_module_of_a_package(name):
+      copy = target / name
+      copy.parent.mkdir(parents=True, exist_ok=True)
+      shutil.copyfile(ROOT / name, copy)
+
+
+def is_module_of_a_package(name: str) -> bool:
+  """Returns whether a file of the tree is a module that a package has and that is not a test.
+
+  Example:
+    >>> [is_module_of_a_package(f"convert/graftax/convert/{name}.py") for name in ("api", "api_test", "examples/text")]
+    [True, False, False]
+  """
+  package, *rest = name.split("/")
+  is_source = rest[:2] == ["graftax", package] and name.endswith(".py") and not {"examples", "testdata"} & {*rest}
+  return is_source and not name.endswith(("_test.py", "conftest.py"))
 
 
 def _add_suites(python: Path, package: str, folder: Path) -> None:
@@ -128,9 +140,12 @@ def _add_suites(python: Path, package: str, folder: Path) -> None:
 
 
 def _tests(python: Path, package: str, folder: Path) -> tuple[bool, str]:
-  _copy_tests(package, folder)
+  if not (folder / "conftest.py").exists():
+    _copy_tree(folder)
   _add_suites(python, package, folder)
-  options = ["--ring=free", "-m", "not slow", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-n", "2", "tests"]
+  options = ["--ring=free", "-m", "not slow", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-n", "2"]
+  # Generators write files of the tree, which an installed module does not find.
+  options += ["--ignore-glob=*/codegen/*", f"{package}/graftax/{package}"]
   run = _run([str(python), "-m", "pytest", *options], folder)
   return run.returncode == 0, summary_of_tests(run.stdout or run.stderr)
 
@@ -204,8 +219,8 @@ def try_package(package: str, environment: Environment, tests: bool) -> Row:
   row = functools.partial(Row, package, environment.version, environment.jax, wheel.stat().st_size)
   if environment.error is not None:
     return row(0, environment.install_s, 0.0, False, environment.error)
-  folder = environment.folder / package
-  folder.mkdir()
+  folder = environment.folder / "tree"
+  folder.mkdir(exist_ok=True)
   start = time.perf_counter()
   imported = _run([str(environment.python), "-I", "-c", _USE_ALL_NAMES.format(package)], folder)
   import_s = time.perf_counter() - start
