@@ -1,16 +1,17 @@
-"""Writes JAX functions and models for other runtimes, runs them there, and prints a table."""
+"""Writes JAX functions and models for other runtimes, runs them there, and prints a table; fails if one is wrong."""
 
 import argparse
 import datetime
 import importlib.metadata
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from graftax.convert.rewriting import Consumer
 from graftax.testing.consumers.functions import CASES
 from graftax.testing.consumers.models import Written, write_functions, write_models, zoo_names
-from graftax.testing.consumers.page import Column, errors_text, table_text
+from graftax.testing.consumers.page import Column, errors_text, table_text, wrong_results
 from graftax.testing.harness.scripts import run_script
 
 _HERE = Path(__file__).parent
@@ -104,6 +105,8 @@ def main() -> None:
       print(table_text([*names, *models], columns[-1:]), errors_text(columns[-1:]), sep="\n", flush=True)
   if arguments.write:
     arguments.write.write_text(_page([*names, *models], columns), encoding="utf-8")
+  if wrong := wrong_results(columns):
+    sys.exit(f"wrong results: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

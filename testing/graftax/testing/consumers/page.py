@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "errors_text", "outcome", "table_text"]
+__all__ = ["Column", "errors_text", "outcome", "table_text", "wrong_results"]
 
 _NOT_RUN = "-"
 _MOST_CHARACTERS = 400
@@ -42,6 +42,11 @@ def table_text(names: Sequence[str], columns: Sequence[Column]) -> str:
   sums = [f"{sum(e is None for e in column.errors.values())} of {len(column.errors)}" for column in columns]
   lines.append(f"| **right** | {' | '.join(sums)} |")
   return "\n".join(lines)
+
+
+def wrong_results(columns: Sequence[Column]) -> list[str]:
+  """Returns what computed something else than JAX, with its consumer."""
+  return [f"{name} in {c.consumer}" for c in columns for name, error in c.errors.items() if outcome(error) == "wrong"]
 
 
 def errors_text(columns: Sequence[Column]) -> str:

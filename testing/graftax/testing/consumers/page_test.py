@@ -1,6 +1,6 @@
 """The table of functions by consumers."""
 
-from graftax.testing.consumers.page import Column, errors_text, outcome, table_text
+from graftax.testing.consumers.page import Column, errors_text, outcome, table_text, wrong_results
 
 _COLUMNS = [
   Column(
@@ -13,6 +13,10 @@ _COLUMNS = [
 def test_errors_are_of_four_kinds():
   assert [outcome(error) for error in _COLUMNS[0].errors.values()] == ["right", "wrong", "refused"]
   assert outcome("ValueError: refused") == "failed"
+
+
+def test_only_other_results_are_wrong():
+  assert wrong_results(_COLUMNS) == ["rem in onnx"]
 
 
 def test_the_table_has_a_row_of_sums_and_a_dash_where_nothing_ran():
