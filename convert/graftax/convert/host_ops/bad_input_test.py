@@ -1,5 +1,6 @@
 """What the host cannot process: the error names the value and what would do."""
 
+import io
 import types
 
 import numpy as np
@@ -12,6 +13,7 @@ from graftax.convert.host_ops.images import decode_image
 from graftax.convert.host_ops.normalization import case_fold_utf8, normalize_utf8
 from graftax.convert.host_ops.regex import regex_split_with_offsets
 from graftax.convert.host_ops.sentencepiece import (
+  sentencepiece_detokenize_op,
   sentencepiece_op,
   sentencepiece_tokenize_op,
   sentencepiece_vocab_size_op,
@@ -136,6 +138,34 @@ def test_pieces_that_are_looked_up_in_a_vocabulary_are_counted():
   assert len(wordpiece_tokenize_with_offsets(words, short, budget=few, **attrs)[0]) == 400
   with pytest.raises(LimitExceededError, match="WordpieceTokenizeWithOffsets needs .* bytes of strings"):
     wordpiece_tokenize_with_offsets(words, long, budget=few, **attrs)
+
+
+def test_honest_texts_of_a_tokenizer_are_not_taken_for_those_of_long_rules():
+  sentencepiece = pytest.importorskip("sentencepiece")
+  file = io.BytesIO()
+  sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter(["hello world", "this is a test"] * 9),
+    model_writer=file,
+    vocab_size=17,
+    normalization_rule_name="nmt_nfkc",
+    minloglevel=2,
+  )
+  model, no, one = sentencepiece_op(model=file.getvalue()), np.asarray(False), np.asarray(1.0, np.float32)
+
+  def tokenized(texts, budget):
+    more = {"out_type": np.dtype(np.int32), "budget": budget}
+    return sentencepiece_tokenize_op(model, string_array(texts), np.asarray(0), one, no, no, no, **more)
+
+  few = Budget(Limits(text_bytes=1 << 16))
+  # The longest rule of nmt_nfkc makes 33 bytes of one character.
+  values, splits = tokenized([b"hello test " * 100] * 20, few)
+  assert len(set(np.diff(splits).tolist())) == 1 and len(values) > 4000
+  texts = sentencepiece_detokenize_op(model, values, splits, no, no, no, budget=few)
+  assert texts.tolist() == [(b"hello test " * 100)[:-1]] * 20
+  with pytest.raises(LimitExceededError, match="one rule of 33 bytes"):
+    tokenized(["\ufdfa".encode() * 1000], few)
+  with pytest.raises(LimitExceededError, match="SentencepieceDetokenizeOp, one piece of"):
+    sentencepiece_detokenize_op(model, values, np.array([0, len(values)]), no, no, no, budget=few)
 
 
 def test_versions_of_sentencepiece_that_a_model_can_crash_are_refused(monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graftax.convert.host_ops.registry import host_op
-from graftax.convert.host_ops.values import NO_BUDGET, num_bytes, string_array
+from graftax.convert.host_ops.values import NO_BUDGET, string_array
 from graftax.convert.host_ops.wire_format import fields
 from graftax.convert.program import SentencePieceModel
 from graftax.graphdef_ir import Budget, LibraryNotFoundError, optional_library
@@ -98,8 +98,12 @@ def sentencepiece_tokenize_with_offsets_op(
     )
   processor = _processor(sp_handle)
   longest = _loaded(sp_handle.data).longest_replacement
-  budget.check_text(num_bytes(input_) * max(longest, 1), f"SentencepieceTokenizeOp, one rule of {longest} bytes,")
-  rows = [_pieces(processor, text) for text in input_.reshape(-1).tolist()]
+  rows, num_made = [], 0
+  for text in input_.reshape(-1).tolist():
+    # The library makes the whole text before it returns a piece. Of earlier texts it is known what they became.
+    budget.check_text(num_made + len(text) * longest, f"SentencepieceTokenizeOp, one rule of {longest} bytes,")
+    rows.append(_pieces(processor, text))
+    num_made += sum(len(piece) for piece, *_ in rows[-1])
   if add_bos:
     rows = [[_control(processor, processor.bos_id()), *row] for row in rows]
   if add_eos:
@@ -150,8 +154,12 @@ def sentencepiece_detokenize_op(
   bounds = zip(input_splits[:-1].tolist(), input_splits[1:].tolist(), strict=True)
   rows = [input_values[start:stop].tolist() for start, stop in bounds]
   longest = _loaded(sp_handle.data).longest_piece
-  budget.check_text(sum(map(len, rows)) * longest, f"SentencepieceDetokenizeOp, one piece of {longest} bytes,")
-  return string_array(_spelled(processor, row[::-1] if reverse else row) for row in rows)
+  texts, num_made = [], 0
+  for row in rows:
+    budget.check_text(num_made + len(row) * longest, f"SentencepieceDetokenizeOp, one piece of {longest} bytes,")
+    texts.append(_spelled(processor, row[::-1] if reverse else row))
+    num_made += len(texts[-1])
+  return string_array(texts)
 
 
 def _spelled(processor: Any, row: Sequence[Any]) -> bytes:
@@ -230,13 +238,21 @@ def _loaded(data: bytes) -> _Loaded:
     processor.load_from_serialized_proto(data)
     pieces = [len(content) for number, content in _parts(data) if number == _OF_PIECES]
     surfaces = [len(content) for _, content in _inner(data, (_OF_TRAINER,), _UNKNOWN_SURFACE)]
-    rules = [
-      max(map(len, content.split(b"\0"))) for _, content in _inner(data, (_OF_NORMALIZER, _OF_DENORMALIZER), _RULES)
-    ]
+    before, after = (_longest_rule(data, options) for options in (_OF_NORMALIZER, _OF_DENORMALIZER))
   except (RuntimeError, ValueError) as e:  # WireError, too
     raise InvalidInputError(f"SentencepieceOp: its model of {len(data)} bytes cannot be read: {e}") from e
-  longest = max(rules, default=1)
-  return _Loaded(processor, max(*pieces, *surfaces, 1) * longest, longest)
+  return _Loaded(processor, max(*pieces, *surfaces, 1) * after, before)
+
+
+def _longest_rule(data: bytes, options: int) -> int:
+  """Returns the bytes of the longest text that a rule for characters writes, at least 1."""
+  longest = 1
+  for _, content in _inner(data, (options,), _RULES):
+    # The size of a trie, the trie, and the texts, each with a zero after it.
+    start = 4 + int.from_bytes(content[:4], "little")
+    texts = content[start:] if start <= len(content) else content
+    longest = max(longest, *map(len, texts.split(b"\0")))
+  return longest
 
 
 def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
