@@ -10,6 +10,7 @@ __all__ = [
   "HOST_TRANSFERS",
   "PER_DEVICE",
   "groups",
+  "has_channel",
   "is_alone",
   "may_embed_alone",
   "num_partitions",
@@ -47,7 +48,13 @@ def is_alone(module_ir: ir.ModuleIR, op: ir.Op) -> bool:
 
 def _num_devices(module_ir: ir.ModuleIR, op: ir.Op) -> int:
   """Returns how many devices participate: all of them if the op has a channel, else the replicas of one partition."""
-  return num_replicas(module_ir) * (num_partitions(module_ir) if "channel_handle" in op.attrs else 1)
+  return num_replicas(module_ir) * (num_partitions(module_ir) if has_channel(op) else 1)
+
+
+def has_channel(op: ir.Op) -> bool:
+  """Returns whether a collective is one of all partitions; channels that are not positive are none."""
+  channel = op.attrs.get("channel_handle")
+  return isinstance(channel, ir.Attributes) and channel.integer("handle", 0) > 0
 
 
 def num_replicas(module_ir: ir.ModuleIR) -> int:

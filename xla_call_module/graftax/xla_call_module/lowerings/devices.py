@@ -74,7 +74,7 @@ def _collective_of_jax(op: ir.Op, mesh: _Mesh, names: Sequence[str]) -> Callable
   attrs = op.attrs
   # Without these, the numbers in the groups are not those of devices.
   numbers_devices = attrs.boolean("use_global_device_ids", False)
-  crosses_partitions = "channel_handle" in attrs
+  crosses_partitions = communication.has_channel(op)
   if op.name == "stablehlo.collective_permute":
     return _permute(op, mesh, names) if crosses_partitions else None
   if op.name == "stablehlo.all_reduce":

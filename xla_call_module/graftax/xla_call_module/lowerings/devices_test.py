@@ -49,7 +49,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from graftax.xla_call_module import Module, lift
+from graftax.xla_call_module import LiftError, Module, lift
 
 mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
@@ -79,6 +79,14 @@ other = jax.sharding.Mesh(mesh.devices.T, ("y", "x"))
 ring = sharded(lambda a: lax.ppermute(a, ("x", "y"), [(0, 1), (1, 2), (3, 0)]))
 found = lift(Module.from_exported(jax.export.export(ring)(x)), mesh=other)(x)[0]
 np.testing.assert_array_equal(found, ring(x))
+# Without a channel the numbers are those of replicas, of which there is one.
+text = str(jax.export.export(ring)(x).mlir_module())
+try:
+  lift(Module.from_text(text.replace("channel_handle<handle = 1", "channel_handle<handle = 0")), mesh=mesh)(x)
+except LiftError as error:
+  assert "has no counterpart here" in str(error)
+else:
+  raise AssertionError("a permutation of replicas was one of partitions")
 # CPUs have no broadcast, so it is exported for another platform.
 broadcast = jax.export.export(sharded(lambda a: lax.pbroadcast(a, "x", 1)), platforms=["cuda"])(x)
 rows = np.concatenate([x[4:], x[4:]])
