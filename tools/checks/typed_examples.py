@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/checks/typed_examples.py dist
 
-The wheels are installed into an environment of their own, so that the checkers see what users see: no source folders
-and no editable installs. Other libraries are those of this environment.
+The wheels are installed into a fresh environment, so that the checkers see what users see: no source folders and no
+editable installs. Other libraries are those of this environment.
 """
 
 import json

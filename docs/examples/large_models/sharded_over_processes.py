@@ -50,7 +50,7 @@ def run(folder, address, process):
   mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
   rules = [("up", P(None, "model")), ("down", P("model", None)), ("", P())]
   model = savedmodel_io.load(folder, sharding=savedmodel_io.partition_rules(mesh, rules))
-  fn, params = model.convert()  # each process reads the parts of its own devices
+  fn, params = model.convert()  # each process reads only what its devices hold
   trainable, rest = split_trainable(params)
   assert trainable["up"].addressable_shards[0].data.shape == (64, 512 // 4)
 

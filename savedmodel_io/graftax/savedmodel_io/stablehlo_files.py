@@ -87,7 +87,7 @@ def write_stablehlo(
     overwrite: replace a folder that this function wrote.
 
   Raises:
-    SaveInputError: functions, parameters or shapes do not fit together, or there are no functions.
+    SaveInputError: `functions` is empty, or parameters or shapes do not fit the functions.
     ConversionError: the platform or the version is not known.
     UnsupportedOpError: ops of the model have no lowering; one error lists all.
     VersionError: the version is not known to the installed jaxlib, or too old for an op of a function.

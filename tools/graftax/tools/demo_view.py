@@ -121,8 +121,8 @@ def print_gradients(console: Console, data: Digits, logits: np.ndarray, norms: n
   code = "norms = jax.vmap(lambda image, label: norm(jax.grad(loss_fn)(params, image, label)))(images, labels)"
   _print_heading(console, 5, "One gradient per example: vmap of grad", code)
   console.print(
-    f"{len(norms)} gradients of all parameters in {_ms(duration_s)}, compilation included. The test images that pull "
-    f"hardest at the model:",
+    f"{len(norms)} gradients of all parameters in {_ms(duration_s)}, compilation included. The test images with "
+    f"the largest gradients:",
     markup=False,
   )
   hardest = np.argsort(norms)[::-1][:_NUM_SHOWN]

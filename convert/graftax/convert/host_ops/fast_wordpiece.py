@@ -64,9 +64,9 @@ class _Model:
   end_to_end: bool
 
   def longest(self, word: bytes, start: int) -> tuple[tuple[int, int] | None, int]:
-    """Returns the end and the number of the longest piece at a position of a word, and how many steps that took.
+    """Returns `((end, number), steps)` of the longest piece that begins at a position of a word.
 
-    The first of them is None if there is no such piece.
+    Returns `(None, steps)` if no piece begins there. `steps` counts the visited nodes of the trie.
     """
     if word == self.suffix_indicator and not start and len(self.of_indicator) == 1:
       # The trie does not have this piece.
