@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,12 +95,18 @@ def _collective_of_jax(op: ir.Op, mesh: _Mesh, names: Sequence[str]) -> Callable
   return None
 
 
-def _permute(op: ir.Op, mesh: _Mesh, names: Sequence[str]) -> Callable[[Array], Any]:
-  """Returns what a permutation does; JAX numbers its devices by the axes in the order of the given mesh alone."""
+def _permute(op: ir.Op, mesh: _Mesh, names: Sequence[str]) -> Callable[[Array], Any] | None:
+  """Returns what a permutation does, or None if it names devices that the mesh does not have.
+
+  JAX numbers its devices by the axes in the order of the given mesh alone.
+  """
   order = sorted(range(len(mesh)), key=lambda i: names.index(mesh[i][0]))
   sizes = [size for _, size in mesh]
   number = np.argsort(np.arange(math.prod(sizes)).reshape(sizes).transpose(order).reshape(-1)).tolist()
-  pairs = [(number[a], number[b]) for a, b in np.asarray(op.attrs["source_target_pairs"]).reshape(-1, 2).tolist()]
+  given = np.asarray(op.attrs["source_target_pairs"]).reshape(-1, 2)
+  if (given < 0).any() or (given >= len(number)).any():
+    return None
+  pairs = [(number[a], number[b]) for a, b in given.tolist()]
   return lambda x: lax.ppermute(x, tuple(mesh[i][0] for i in order), pairs)
 
 
@@ -147,12 +153,16 @@ def _group_axes(op: ir.Op, mesh: _Mesh, *, in_order: bool = False) -> tuple[str,
   if not len(groups):
     return None  # all devices, which have to be listed if they have global numbers
   order: Callable[[Any], list[int]] = list if in_order else sorted
+  choices: Callable[..., Iterable[tuple[int, ...]]] = itertools.permutations if in_order else itertools.combinations
   wanted = sorted(tuple(order(map(int, group))) for group in np.asarray(groups).reshape(len(groups), -1))
   sizes = [size for _, size in mesh]
   devices = np.arange(math.prod(sizes)).reshape(sizes)
   for count in range(1, devices.ndim + 1):
-    for chosen in itertools.permutations(range(devices.ndim), count):
-      moved = np.moveaxis(devices, chosen, range(-count, 0)).reshape(-1, math.prod(sizes[i] for i in chosen))
+    for chosen in choices(range(devices.ndim), count):
+      size = math.prod(sizes[i] for i in chosen)
+      if size != len(wanted[0]):
+        continue
+      moved = np.moveaxis(devices, chosen, range(-count, 0)).reshape(-1, size)
       if sorted(tuple(order(map(int, group))) for group in moved) == wanted:
         return tuple(mesh[i][0] for i in chosen)
   return None

@@ -140,3 +140,15 @@ def test_groups_of_a_collective_are_axes_of_the_mesh(groups, axes):
 def test_the_order_in_a_group_is_that_of_the_axes(groups, axes):
   op = ir.Op("stablehlo.all_gather", (), (), (), ir.Attributes(replica_groups=groups), (), "")
   assert devices._group_axes(op, (("x", 2), ("y", 2)), in_order=True) == axes
+
+
+def _permutation(pairs: list[list[int]]) -> ir.Op:
+  attrs = ir.Attributes(source_target_pairs=np.array(pairs, np.int64))
+  return ir.Op("stablehlo.collective_permute", (), (), (), attrs, (), "")
+
+
+@pytest.mark.parametrize("pairs", [[[0, 4]], [[4, 0]], [[-1, 0]]])
+def test_a_permutation_of_devices_outside_of_the_mesh_has_no_counterpart(pairs):
+  mesh = (("x", 2), ("y", 2))
+  assert devices._permute(_permutation(pairs), mesh, ("x", "y")) is None
+  assert devices._permute(_permutation([[0, 3]]), mesh, ("x", "y")) is not None
