@@ -325,6 +325,8 @@ def _leaf(value: Any) -> Leaf:
   if not _is_readable(dtype):
     raise errors.DecodeError(f"a dtype of a saved module is {dtype[:50]!r}; expected one of JAX, such as 'float32'.")
   shape = _all("shape", found.value("shape", list), int, str)
+  if any(isinstance(size, int) and not 0 <= size < 1 << 63 for size in shape):
+    raise errors.DecodeError(f"a shape of a saved module is {str(shape)[:100]}; expected sizes from 0 to 2**63 - 1.")
   sharding = found.value("sharding", dict, None)
   return Leaf(
     path=found.text("path"),
@@ -339,10 +341,13 @@ def _is_readable(dtype: str) -> bool:
   """Returns whether a dtype is one of arrays, of JAX's random keys, or of what has no derivative."""
   if dtype == "float0" or dtype in KEY_IMPLEMENTATIONS:
     return True
-  try:
-    return jnp.dtype(dtype).name == dtype
-  except TypeError:
+  if not dtype.isidentifier():  # numpy also reads texts of structured dtypes, and fails in other ways there
     return False
+  try:
+    found = jnp.dtype(dtype)
+  except (TypeError, ValueError):
+    return False
+  return found.name == dtype and (dtype == "bool" or bool(jnp.issubdtype(found, jnp.number)))
 
 
 def _sharding(found: _Fields) -> SavedSharding:
