@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import re
-import tempfile
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -133,16 +133,14 @@ class Module:
     versions = {"graftax-xla-call-module": _version(), "jax": jax_versions.INSTALLED}
     data = saved.write(_to_saved(self, 0), versions)
     path = Path(path)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-      try:
+    partial = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+    try:
+      with open(partial, "xb") as file:  # `tempfile` makes files that only their owner can read
         file.write(data)
-        file.close()
-        os.chmod(file.name, 0o666 & ~_umask())
-        os.replace(file.name, path)
-      except BaseException:
-        file.close()
-        os.unlink(file.name)
-        raise
+      os.replace(partial, path)
+    except BaseException:
+      partial.unlink(missing_ok=True)
+      raise
 
   @staticmethod
   def load(source: str | os.PathLike[str] | bytes, *, guard: bool = True, limits: Limits | None = None) -> "Module":
@@ -680,13 +678,6 @@ def _version() -> str:
   from graftax import xla_call_module  # this module is a part of it
 
   return xla_call_module.__version__
-
-
-def _umask() -> int:
-  """Returns which permissions new files lack; temporary ones lack those of others, too."""
-  mask = os.umask(0o22)
-  os.umask(mask)
-  return mask
 
 
 def _to_saved(module: Module, order: int) -> saved.SavedModule:

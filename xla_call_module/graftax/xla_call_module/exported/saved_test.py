@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import os
 import pathlib
 import random
 import struct
@@ -83,6 +84,24 @@ def test_modules_without_a_signature_are_saved(tmp_path):
   assert (str(found), found.function_list, found.has_platform_index) == (str(module), ("f",), True)
   Module.from_text(text).save(tmp_path / "module.zip")
   assert Module.load(tmp_path / "module.zip").version is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no permissions of this kind")
+def test_a_saved_file_has_the_permissions_of_new_files(tmp_path, monkeypatch):
+  module = Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+  path, set_mask = tmp_path / "module.zip", os.umask
+  mask = set_mask(0o027)
+  try:
+    monkeypatch.setattr(os, "umask", None)  # other threads make files at the same time
+    for _ in range(2):
+      module.save(path)
+      assert path.stat().st_mode & 0o777 == 0o640
+  finally:
+    set_mask(mask)
+  (tmp_path / "folder").mkdir()
+  with pytest.raises(OSError, match="folder"):
+    module.save(tmp_path / "folder")
+  assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "module.zip"]
 
 
 def _rounded(x):
