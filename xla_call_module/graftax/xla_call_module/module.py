@@ -511,7 +511,7 @@ def _from_fields(
   key_words = {**{name: (words,) for name, (_, words) in KEY_IMPLEMENTATIONS.items()}, **fields.key_words}
   inputs = tuple(_declared(leaf, kinds.get(i), key_words) for i, leaf in enumerate(fields.signature.inputs))
   outputs = tuple(_declared(leaf, kind, key_words) for leaf, kind in zip(declared, returned, strict=True))
-  stored = None if fields.gradient is None else _GradientOf(fields.gradient, guard, limits)
+  stored = None if fields.gradient is None else _StoredGradient(_from_fields, fields.gradient, guard, limits)
   return Module(
     data,
     module_ir,
@@ -599,18 +599,18 @@ class _Gradient:
     return self
 
 
-class _GradientOf(_Gradient):
-  """The gradient that a file stores."""
+class _StoredGradient(_Gradient):
+  """The gradient that a file stores; `read` makes its module of the arguments."""
 
-  def __init__(self, fields: ExportedFields, guard: bool, limits: Limits | None):
+  def __init__(self, read: Callable[..., Module], *args: Any):
     super().__init__()
-    self._args = fields, guard, limits
+    self._read, self._args = read, args
 
   def _make(self) -> Module:
-    return _from_fields(*self._args)
+    return self._read(*self._args)
 
   def __reduce__(self) -> Any:
-    return _GradientOf, self._args
+    return _StoredGradient, (self._read, *self._args)
 
 
 _PICKLED_ORDERS = 2
@@ -721,7 +721,7 @@ def _fewer_orders(done: str) -> str:
 def _from_saved(found: saved.SavedModule, guard: bool, limits: Limits | None) -> Module:
   gradient: _Gradient | None = None
   if found.gradient is not None:
-    gradient = _GradientOfSaved(found.gradient, guard, limits)
+    gradient = _StoredGradient(_from_saved, found.gradient, guard, limits)
   elif found.no_gradient:
     gradient = _NoGradient(found.no_gradient)
   if found.signature is not None:
@@ -748,17 +748,3 @@ def _from_saved(found: saved.SavedModule, guard: bool, limits: Limits | None) ->
     function_list=found.function_list,
     stored_gradient=gradient,
   )
-
-
-class _GradientOfSaved(_Gradient):
-  """The gradient that a file of `Module.save` has."""
-
-  def __init__(self, found: saved.SavedModule, guard: bool, limits: Limits | None):
-    super().__init__()
-    self._args = found, guard, limits
-
-  def _make(self) -> Module:
-    return _from_saved(*self._args)
-
-  def __reduce__(self) -> Any:
-    return _GradientOfSaved, self._args
