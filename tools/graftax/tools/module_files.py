@@ -80,11 +80,16 @@ def _module(data: bytes) -> Module:
 
 
 def input_names(module: Module) -> list[str]:
-  """Returns a name for each argument of a module: its path in the exported function if that is known."""
+  """Returns a name for each argument of a module: its path in the exported function if that is known.
+
+  No two of them are the same.
+  """
   if module.signature is None:
     return [f"input_{i}" for i in range(len(module.inputs))]
-  names: list[str] = []
+  names: dict[str, None] = {}
   for number, leaf in enumerate(module.signature.inputs):
     name = re.sub(r"\W+", "_", leaf.path).strip("_").lower()
-    names.append(name if name not in names else f"{name}_input_{number}")
-  return names
+    while name in names:
+      name = f"{name}_input_{number}"
+    names[name] = None
+  return list(names)

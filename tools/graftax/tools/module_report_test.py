@@ -8,6 +8,7 @@ from rich.console import Console
 from graftax.savedmodel_io import write_safetensors
 from graftax.tools.errors import CommandError
 from graftax.tools.model_view import print_report
+from graftax.tools.module_files import input_names
 from graftax.tools.module_report import report_module
 from graftax.tools.weights_report import report_weights
 from graftax.xla_call_module import Module
@@ -65,6 +66,14 @@ def test_other_files_are_named(tmp_path):
   assert report_module(str(tmp_path / "frozen.pb")) is None
   (tmp_path / "table").write_bytes(bytes(40) + bytes.fromhex("57fb808b247547db"))
   assert report_module(str(tmp_path / "table")) is None  # a checkpoint in format 1
+
+
+def test_arguments_have_different_names_whatever_their_paths_are():
+  keys = ("X_input_2", "x", "x+")  # the third would be named as the second, and then as the first
+  exported = jax.export.export(jax.jit(lambda tree: [tree[key] for key in keys]))({key: np.float32(0) for key in keys})
+  assert input_names(Module.from_exported(bytes(exported.serialize()))) == [
+    "args_0_x_input_2", "args_0_x", "args_0_x_input_2_input_2",
+  ]  # fmt: skip
 
 
 def test_safetensors_are_weights(tmp_path):
