@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import Any
 
-from graftax.graphdef_ir import read_regular_file
+from graftax.graphdef_ir import open_regular_file
 from graftax.tools.model_report import TensorReport
 from graftax.tools.module_files import input_names, is_saved, read_module
 from graftax.xla_call_module import ArgumentSpec, Module, StableHloError, explain
@@ -109,7 +109,9 @@ def _kind(path: str, module: Module) -> tuple[str, str]:
 def _is_checkpoint(path: str) -> bool:
   if os.path.exists(f"{path}.index") or ".data-" in os.path.basename(path) or ".ckpt" in os.path.basename(path):
     return True
-  return read_regular_file(path, "the model").endswith(_TABLE)
+  with open_regular_file(path, "the model") as file:
+    file.seek(max(file.seek(0, os.SEEK_END) - len(_TABLE), 0))
+    return file.read(len(_TABLE)) == _TABLE
 
 
 def _tensor(name: str, spec: ArgumentSpec) -> TensorReport:

@@ -1,4 +1,5 @@
 import io
+import os
 
 import jax
 import numpy as np
@@ -74,6 +75,17 @@ def test_arguments_have_different_names_whatever_their_paths_are():
   assert input_names(Module.from_exported(bytes(exported.serialize()))) == [
     "args_0_x_input_2", "args_0_x", "args_0_x_input_2_input_2",
   ]  # fmt: skip
+
+
+def test_of_a_file_that_may_be_a_checkpoint_only_the_end_is_read(tmp_path):
+  with (tmp_path / "table").open("wb") as file:
+    if os.name == "posix":
+      file.seek(2**32)  # without blocks on the disk
+    file.write(bytes.fromhex("57fb808b247547db"))
+  assert report_module(str(tmp_path / "table")) is None
+  (tmp_path / "short").touch()
+  with pytest.raises(CommandError, match="short cannot be read as StableHLO"):
+    report_module(str(tmp_path / "short"))
 
 
 def test_safetensors_are_weights(tmp_path):
