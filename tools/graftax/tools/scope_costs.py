@@ -40,7 +40,7 @@ def scope_costs(closed: Any) -> tuple[ScopeCost, ...]:
 
   A `scan` counts all of its iterations, a `while_loop` one, and a conditional its most expensive branch.
   """
-  totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+  totals: dict[str, list[int]] = defaultdict(lambda: [0, 0], {"": [0, 0]})
   for scope, flops, size_bytes in _costs(closed.jaxpr, ""):
     parts = scope.split("/") if scope else []
     for depth in range(len(parts) + 1):

@@ -27,6 +27,11 @@ def test_products_and_convolutions_are_counted_in_their_scopes():
   assert found[""].flops == found["a"].flops + found["b"].flops
 
 
+def test_a_function_without_operations_costs_nothing():
+  (whole,) = _by_scope(lambda x: x, jnp.ones(3)).values()
+  assert (whole.scope, whole.flops, whole.size_bytes) == ("", 0, 0)
+
+
 def test_a_scan_counts_each_iteration_and_a_conditional_one_branch():
   def f(x):
     x, _ = jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=5)
