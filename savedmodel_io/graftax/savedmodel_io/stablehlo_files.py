@@ -28,6 +28,8 @@ __all__ = ["write_stablehlo"]
 _MANIFEST = "manifest.json"
 _PARAMETERS = "parameters.safetensors"
 _SUFFIX = ".mlirbc"
+# File systems take names of 255 bytes.
+_MOST_BYTES_OF_NAME = 100
 _CONSUMER = "stablehlo"
 _RNG = "rng"
 _RNG_SPEC = jax.ShapeDtypeStruct((2,), np.uint32)
@@ -259,7 +261,7 @@ def _path(first: str, path: Sequence[Any]) -> str:
 
 def _file_name(name: str, taken: set[str]) -> str:
   """Returns a file name for a function that every system can hold, and adds it to those that are taken."""
-  stem = re.sub(r"[^\w\-]+", "_", name)[:100] or "_"
+  stem = re.sub(r"[^\w\-]+", "_", name).encode()[:_MOST_BYTES_OF_NAME].decode(errors="ignore") or "_"
   candidates = (f"{stem}{'' if number == 0 else f'_{number}'}{_SUFFIX}" for number in range(len(taken) + 1))
   found = next(file for file in candidates if file.lower() not in taken)
   taken.add(found.lower())

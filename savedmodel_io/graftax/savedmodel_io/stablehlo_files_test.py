@@ -48,6 +48,14 @@ def _call(folder, name, *inputs):
     return [np.asarray(y) for y in xla_call_module.lift(xla_call_module.Module.from_bytes(data))(*values)], record
 
 
+def test_files_have_short_names_in_the_folder_whatever_functions_are_called(tmp_path):
+  names = ("../../x", "..", "", "\N{LATIN SMALL LETTER A WITH DIAERESIS}" * 99, "a" * 999)
+  write_stablehlo(tmp_path / "out", {name: (lambda x: x, _X) for name in names})
+  files = [entry["file"] for entry in json.loads((tmp_path / "out/manifest.json").read_text())["functions"].values()]
+  assert sorted([*files, "manifest.json"]) == sorted(path.name for path in (tmp_path / "out").iterdir())
+  assert files[:3] == ["_x.mlirbc", "_.mlirbc", "__1.mlirbc"] and max(len(file.encode()) for file in files) < 120
+
+
 @pytest.mark.parametrize("weights", ["inside", "beside"])
 def test_each_signature_of_a_model_is_a_file(model, tmp_path, weights):
   versions = write_stablehlo(tmp_path / "out", model, weights=weights)
