@@ -16,7 +16,7 @@ from graftax.savedmodel_io.files.saved_model_pb import (
 )
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundle_writer import write_errors
-from graftax.savedmodel_io.writing.saved_model_copy import check_apart, copy_files
+from graftax.savedmodel_io.writing.saved_model_copy import check_apart, check_checkpoint, copy_files
 
 __all__ = ["rewrite"]
 
@@ -88,7 +88,9 @@ def rewrite(
     )
   check_apart(source, target)
   folder = ModelFolder.of(os.fspath(source), allow_files_in)
-  message = read_saved_model(os.fspath(source), Budget(limits), folder)
+  budget = Budget(limits)
+  message = read_saved_model(os.fspath(source), budget, folder)
+  check_checkpoint(folder, source, budget)
   reports = [
     rewrite_graph(meta_graph.graph_def, wanted, platforms=platforms, limits=limits)
     for meta_graph in message.meta_graphs

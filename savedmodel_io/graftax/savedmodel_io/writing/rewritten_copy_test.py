@@ -1,12 +1,18 @@
 """Golden models with XlaCallModule nodes, rewritten and read again."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graftax.savedmodel_io import load, rewrite
-from graftax.savedmodel_io.errors import NotASavedModelError, OutputExistsError
+from graftax.savedmodel_io.errors import (
+  DamagedCheckpointError,
+  MissingShardError,
+  NotASavedModelError,
+  OutputExistsError,
+)
 
 _TESTDATA = Path(__file__).parent.parent / "testdata"
 _GOLDEN = _TESTDATA / "golden/2026_11_23/tensorflow_2.21.0"
@@ -47,6 +53,19 @@ def test_nothing_is_replaced_without_being_asked(tmp_path):
   with pytest.raises(OutputExistsError):
     rewrite(_WITHOUT_MODULES, tmp_path / "copy")
   rewrite(_WITHOUT_MODULES, tmp_path / "copy", overwrite=True)
+
+
+def test_a_model_whose_variables_are_cut_off_is_not_copied(tmp_path):
+  shutil.copytree(_WITHOUT_MODULES, tmp_path / "model")
+  (shard,) = (tmp_path / "model/variables").glob("*.data-*")
+  data = shard.read_bytes()
+  shard.write_bytes(data[:-1])
+  with pytest.raises(DamagedCheckpointError, match=f"the file has {len(data) - 1} bytes; it is cut off"):
+    rewrite(tmp_path / "model", tmp_path / "copy")
+  shard.unlink()
+  with pytest.raises(MissingShardError, match="data shard 0 of 1 is missing"):
+    rewrite(tmp_path / "model", tmp_path / "copy")
+  assert not (tmp_path / "copy").exists()
 
 
 def test_another_folder_is_an_error_and_writes_nothing(tmp_path):

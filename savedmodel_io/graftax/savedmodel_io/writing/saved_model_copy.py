@@ -10,16 +10,22 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from graftax.graphdef_ir import ModelFolder, schema
+from graftax.graphdef_ir import Budget, ModelFolder, schema
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
-from graftax.savedmodel_io.errors import DamagedSavedModelError, OutputExistsError, UnsupportedSavedModelError
+from graftax.savedmodel_io.checkpoint.reader import CheckpointReader
+from graftax.savedmodel_io.errors import (
+  CheckpointNotFoundError,
+  DamagedSavedModelError,
+  OutputExistsError,
+  UnsupportedSavedModelError,
+)
 from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.model_parts import ModelParts
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
 from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
 from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
 
-__all__ = ["check_apart", "copy_files", "copy_saved_model"]
+__all__ = ["check_apart", "check_checkpoint", "copy_files", "copy_saved_model"]
 
 _FINGERPRINT = "fingerprint.pb"
 _CHECKPOINT = Path("variables", "variables")
@@ -64,6 +70,14 @@ def check_apart(source: Path, target: Path) -> None:
     raise OutputExistsError(
       f"{target}: one of this folder and that of the model, {source}, lies within the other; choose a folder elsewhere."
     )
+
+
+def check_checkpoint(folder: ModelFolder, source: Path, budget: Budget) -> None:
+  """Raises if a model has a checkpoint of which files are missing or cut off. Values are not read."""
+  try:
+    CheckpointReader(str(source / _CHECKPOINT), limits=budget, folder=folder)
+  except CheckpointNotFoundError:
+    return  # a model without variables
 
 
 def copy_files(folder: ModelFolder, source: Path, target: Path, *, without: Callable[[Path], bool]) -> None:
