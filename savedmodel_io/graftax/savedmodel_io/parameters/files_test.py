@@ -122,6 +122,8 @@ def test_values_that_are_not_arrays_of_numbers_raise_and_nothing_is_written(tmp_
 
 
 def test_what_a_format_cannot_hold_raises(tmp_path):
+  with pytest.raises(TensorValueError, match="parameter '__metadata__': safetensors has this name for other things"):
+    write_safetensors(tmp_path / "p.safetensors", {"__metadata__": np.ones(2, np.float32)})
   with pytest.raises(TensorValueError, match="'z' has dtype float8_e5m2, which safetensors cannot hold"):
     write_safetensors(tmp_path / "p", {"z": np.zeros(2, jnp.float8_e5m2)})
   with pytest.raises(TensorValueError, match=r"'z' of shape \(0, 3\) has no elements"):

@@ -27,6 +27,8 @@ __all__ = ["read_safetensors", "write_safetensors"]
 # Any in this module: parameters are arrays of any library, and objects of safetensors.
 
 _EXTRA = "graftax-savedmodel-io[safetensors]"
+# In the header of a file, the key of text; a tensor of this name makes a file that safetensors does not read.
+_METADATA = "__metadata__"
 # The format has float8 as well, but safetensors 0.8 does not read that into NumPy or JAX.
 _DTYPES = {
   "BOOL": "bool",
@@ -65,7 +67,7 @@ def write_safetensors(
 
   Raises:
     LibraryNotFoundError: safetensors is not installed.
-    TensorValueError: a value is not an array of numbers, or the format does not have its dtype.
+    TensorValueError: a value is not an array of numbers, or the format does not have its dtype or name.
     OutputExistsError: there is a file of that name.
     CheckpointWriteError: the disk is full, or the file cannot be written for another reason.
     MissingFolderError: a part of the path in front of the name is a file.
@@ -95,6 +97,8 @@ def write_safetensors(
 
 
 def _array(name: str, value: object) -> np.ndarray:
+  if name == _METADATA:
+    raise TensorValueError(f"parameter {name!r}: safetensors has this name for other things; rename the parameter.")
   value = array_of_numbers(name, value)
   if isinstance(value, jax.Array) and not value.is_fully_addressable:
     raise TensorValueError(
