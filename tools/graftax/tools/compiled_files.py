@@ -1,7 +1,6 @@
 """`graftax rewrite --for stablehlo`: a model of any form as files of StableHLO."""
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +11,7 @@ from graftax.convert.rewriting import Consumer
 from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io import JaxFunction, SavedModel, load, write_stablehlo
 from graftax.tools.errors import CommandError, ShapeOptionError
-from graftax.tools.module_files import input_names, is_module_file, read_module
+from graftax.tools.module_files import folder_of, input_names, is_module_file, is_saved_model, read_module
 from graftax.tools.shape_options import SYMBOLIC, input_shapes
 from graftax.xla_call_module import Module, lift
 from graftax.xla_call_module.rewriting import open_arguments
@@ -57,8 +56,7 @@ def write_files(
   if is_module_file(model):
     with jax.enable_x64(True):  # the types of the file are kept
       return write_function(_function(read_module(model), options), None, out, consumer, options, platforms, force)
-  folder = os.path.dirname(model) or "." if os.path.basename(model).startswith("saved_model.") else model
-  loaded = load(folder, allow_files_in=allow_files_in)
+  loaded = load(folder_of(model) if is_saved_model(model) else model, allow_files_in=allow_files_in)
   inputs = {name: _shapes(signature.inputs, options) for name, signature in loaded.signatures.items()}
   _check_names(options, {name for signature in loaded.signatures.values() for name in signature.inputs})
   return _write(loaded, None, out, consumer, options, platforms, force, inputs=inputs)

@@ -7,7 +7,7 @@ from graftax.graphdef_ir import read_regular_file
 from graftax.tools.errors import CommandError
 from graftax.xla_call_module import DecodeError, Module, StableHloError
 
-__all__ = ["EXPECTED", "input_names", "is_module_file", "is_saved", "is_saved_model", "read_module"]
+__all__ = ["EXPECTED", "folder_of", "input_names", "is_module_file", "is_saved", "is_saved_model", "read_module"]
 
 _GRAPH_SUFFIXES = (".pb", ".pbtxt", ".meta")
 _BYTECODE = b"ML\xefR"
@@ -34,6 +34,11 @@ def is_module_file(model: str) -> bool:
 def is_saved_model(model: str) -> bool:
   """Returns whether a path is that of a SavedModel: of its folder, or of the file in it."""
   return os.path.isdir(model) or os.path.basename(model).startswith("saved_model.")
+
+
+def folder_of(model: str) -> str:
+  """Returns the folder of a SavedModel, of which the path may be that of the file in it."""
+  return model if os.path.isdir(model) else os.path.dirname(model) or "."
 
 
 def read_module(path: str) -> Module:

@@ -177,8 +177,9 @@ def _manifest(folder):
 
 def test_a_model_becomes_stablehlo_of_given_sizes(tmp_path):
   rows = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 3"), np.float32)
-  save(tmp_path / "model", (lambda w, x: x @ w, rows), np.ones((3, 2), np.float32), gradient_order=0)
-  result = _rewrite(tmp_path / "model", "--for", "stablehlo-1.9.1", "--batch", 4, "-o", tmp_path / "copy")
+  model = tmp_path / "saved_model.2"  # a folder that begins as the file in one
+  save(model, (lambda w, x: x @ w, rows), np.ones((3, 2), np.float32), gradient_order=0)
+  result = _rewrite(model, "--for", "stablehlo-1.9.1", "--batch", 4, "-o", tmp_path / "copy")
   assert "StableHLO 1.9.1 for cpu, with weights inside" in " ".join(result.output.split())
   function = _manifest(tmp_path / "copy")["serving_default"]
   assert [argument["shape"] for argument in function["arguments"]] == [[4, 3]]

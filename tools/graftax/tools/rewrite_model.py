@@ -15,7 +15,7 @@ from graftax.savedmodel_io.writing.atomic import check_new_folder
 from graftax.tools.compiled_files import FileOptions, write_files, write_function
 from graftax.tools.errors import CommandError
 from graftax.tools.export_function import read_function
-from graftax.tools.module_files import EXPECTED, input_names, is_module_file, is_saved_model, read_module
+from graftax.tools.module_files import EXPECTED, folder_of, input_names, is_module_file, is_saved_model, read_module
 from graftax.tools.shape_options import SYMBOLIC
 from graftax.xla_call_module import Module, lift
 from graftax.xla_call_module.rewriting import open_arguments
@@ -81,8 +81,9 @@ def rewrite_model(
   if wanted.form == "files":
     return write_files(model, out, wanted, choices, platforms=platforms, force=force, allow_files_in=allow_files_in)
   if is_saved_model(model):
-    folder = model if os.path.isdir(model) else os.path.dirname(model) or "."
-    report = rewrite(folder, out, consumer, platforms=platforms, overwrite=force, allow_files_in=allow_files_in)
+    report = rewrite(
+      folder_of(model), out, consumer, platforms=platforms, overwrite=force, allow_files_in=allow_files_in
+    )
     return str(report)
   if not is_module_file(model):
     return _rewrite_graph(model, out, consumer, platforms, force, allow_files_in)
