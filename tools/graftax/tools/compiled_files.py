@@ -16,7 +16,7 @@ from graftax.tools.shape_options import SYMBOLIC, input_shapes
 from graftax.xla_call_module import Module, lift
 from graftax.xla_call_module.rewriting import open_arguments
 
-__all__ = ["FileOptions", "write_files", "write_function"]
+__all__ = ["FileOptions", "module_function", "write_files", "write_function"]
 
 # Any in this module: parameters are nested structures of arrays.
 
@@ -55,7 +55,9 @@ def write_files(
   """
   if is_module_file(model):
     with jax.enable_x64(True):  # the types of the file are kept
-      return write_function(_function(read_module(model), options), None, out, consumer, options, platforms, force)
+      return write_function(
+        module_function(read_module(model), options), None, out, consumer, options, platforms, force
+      )
   loaded = load(folder_of(model) if is_saved_model(model) else model, allow_files_in=allow_files_in)
   inputs = {name: _shapes(signature.inputs, options) for name, signature in loaded.signatures.items()}
   _check_names(options, {name for signature in loaded.signatures.values() for name in signature.inputs})
@@ -95,8 +97,11 @@ def _write(
   return f"StableHLO {', '.join(written)} for {chosen[0]}, with weights {options.weights}"
 
 
-def _function(module: Module, options: FileOptions) -> JaxFunction:
-  """Returns the function of a module, with the sizes that the options give."""
+def module_function(module: Module, options: FileOptions) -> JaxFunction:
+  """Returns the function of a module by names of its arguments, with the sizes that the options give.
+
+  Types are those of the file; the caller enables 64-bit types while it traces the function.
+  """
   lifted = lift(module, check_platform=False, x64="enable")
   names = input_names(module)
   if options == FileOptions(weights=options.weights):

@@ -12,13 +12,12 @@ import jax
 from graftax.convert.rewriting import Consumer
 from graftax.savedmodel_io import JaxFunction, load, rewrite, save, write_saved_model
 from graftax.savedmodel_io.writing.atomic import check_new_folder
-from graftax.tools.compiled_files import FileOptions, write_files, write_function
+from graftax.tools.compiled_files import FileOptions, module_function, write_files, write_function
 from graftax.tools.errors import CommandError
 from graftax.tools.export_function import read_function
-from graftax.tools.module_files import EXPECTED, folder_of, input_names, is_module_file, is_saved_model, read_module
+from graftax.tools.module_files import EXPECTED, folder_of, is_module_file, is_saved_model, read_module
 from graftax.tools.shape_options import SYMBOLIC
-from graftax.xla_call_module import Module, lift
-from graftax.xla_call_module.rewriting import open_arguments
+from graftax.xla_call_module import Module
 
 __all__ = ["rewrite_model"]
 
@@ -108,16 +107,10 @@ def _rewrite_graph(
 def _save_module(
   module: Module, out: Path, consumer: Consumer, platforms: Sequence[str] | None, gradient_order: int, force: bool
 ) -> None:
-  specs = dict(zip(input_names(module), open_arguments(module), strict=True))
-  # The types of the file are kept, even if 64-bit types are off in this process.
-  lifted = lift(module, check_platform=False, x64="enable")
-
-  def call(**inputs: Any) -> dict[str, Any]:
-    return {f"output_{i}": value for i, value in enumerate(lifted(*(inputs[name] for name in specs)))}
-
+  function = module_function(module, FileOptions())
   chosen = platforms or module.platforms or _ANY_PLATFORM
-  with jax.enable_x64(True):
-    _save(JaxFunction(call, kwargs=specs, takes_params=False), None, out, consumer, chosen, gradient_order, force)
+  with jax.enable_x64(True):  # the types of the file are kept
+    _save(function, None, out, consumer, chosen, gradient_order, force)
 
 
 def _save(
