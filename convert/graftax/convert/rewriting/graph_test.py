@@ -76,6 +76,18 @@ def test_an_error_names_the_node_and_its_function():
     rewrite_graph(graph, "tensorflow-2.16")
 
 
+def test_a_node_whose_inputs_its_module_does_not_take_has_no_plain_form():
+  for change, message in (
+    (lambda node: node.input.append(node.input[0]), "the node has 2 inputs, and its module takes 1"),
+    (lambda node: node.attr["Tin"].list.type.append(1), r"arguments of the node are .* and those of its module"),
+  ):
+    graph, _ = _graph(_function)
+    (node,) = (n for n in graph.library.function[0].node_def if n.op == "XlaCallModule")
+    change(node)
+    with pytest.raises(ConversionError, match=message):
+      rewrite_graph(graph, "plain")
+
+
 @pytest.mark.parametrize("name", ["tensorflow-1", "torch", "tensorflow-2", "", None])
 def test_an_unknown_consumer_is_an_error(name):
   with pytest.raises(ConversionError, match=r"expected 'tensorflow', a release such as 'tensorflow-2\.16'"):

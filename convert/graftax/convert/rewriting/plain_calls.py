@@ -33,7 +33,7 @@ class PlainFunctions:
       for_consumer: use only ops that the consumer has; if false, all of TensorFlow's.
 
     Raises:
-      ConversionError: the module calls functions of TensorFlow, or its results are not those of the node.
+      ConversionError: the module calls functions of TensorFlow, or its arguments and results are not those of the node.
       UnsupportedPrimitiveError: an operation has no plain form; the message lists all of them.
       StableHloError: the module cannot be read or lifted.
     """
@@ -47,9 +47,16 @@ class PlainFunctions:
     if key not in self._made:
       self._made[key] = self._make(node, attributes, consumer)
     signature = self._made[key]
-    declared, made = list(node.attr["Tout"].list.type), [argument.type for argument in signature.output_arg]
-    if declared != made:
-      raise ConversionError(f"the results of the node are {_names(declared)}, and those of its module {_names(made)}.")
+    for what, attribute, arguments in (
+      ("arguments", "Tin", signature.input_arg),
+      ("results", "Tout", signature.output_arg),
+    ):
+      declared, made = list(node.attr[attribute].list.type), [argument.type for argument in arguments]
+      if declared != made:
+        raise ConversionError(f"the {what} of the node are {_names(declared)}, and those of its module {_names(made)}.")
+    num_inputs = sum(not name.startswith("^") for name in node.input)
+    if num_inputs != len(signature.input_arg):
+      raise ConversionError(f"the node has {num_inputs} inputs, and its module takes {len(signature.input_arg)}.")
     for name in [name for name in node.attr if name not in ("Tin", "Tout") and not name.startswith("_")]:
       del node.attr[name]
     node.op = _CALL
