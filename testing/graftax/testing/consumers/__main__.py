@@ -1,4 +1,7 @@
-"""Writes JAX functions and models for other runtimes, runs them there, and prints a table; fails if one is wrong."""
+"""Writes JAX functions and models for other runtimes, runs them there, and prints a table.
+
+Fails if a result is wrong, or if nothing runs in one of them.
+"""
 
 import argparse
 import datetime
@@ -11,7 +14,7 @@ from pathlib import Path
 from graftax.convert.rewriting import Consumer
 from graftax.testing.consumers.functions import CASES
 from graftax.testing.consumers.models import Written, write_functions, write_models, zoo_names
-from graftax.testing.consumers.page import Column, errors_text, table_text, wrong_results
+from graftax.testing.consumers.page import Column, broken_consumers, errors_text, table_text, wrong_results
 from graftax.testing.harness.scripts import run_script
 
 _HERE = Path(__file__).parent
@@ -107,6 +110,8 @@ def main() -> None:
     arguments.write.write_text(_page([*names, *models], columns), encoding="utf-8")
   if wrong := wrong_results(columns):
     sys.exit(f"wrong results: {', '.join(wrong)}")
+  if broken := broken_consumers(columns):
+    sys.exit(f"nothing ran in: {', '.join(broken)}")
 
 
 if __name__ == "__main__":

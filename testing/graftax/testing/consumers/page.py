@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "errors_text", "outcome", "table_text", "wrong_results"]
+__all__ = ["Column", "broken_consumers", "errors_text", "outcome", "table_text", "wrong_results"]
 
 _NOT_RUN = "-"
 _MOST_CHARACTERS = 400
@@ -47,6 +47,12 @@ def table_text(names: Sequence[str], columns: Sequence[Column]) -> str:
 def wrong_results(columns: Sequence[Column]) -> list[str]:
   """Returns what computed something else than JAX, with its consumer."""
   return [f"{name} in {c.consumer}" for c in columns for name, error in c.errors.items() if outcome(error) == "wrong"]
+
+
+def broken_consumers(columns: Sequence[Column]) -> list[str]:
+  """Returns the consumers that ran nothing: something failed there, and nothing is right."""
+  outcomes = {column.consumer: {outcome(error) for error in column.errors.values()} for column in columns}
+  return [name for name, found in outcomes.items() if "failed" in found and not found & {"right", "wrong"}]
 
 
 def errors_text(columns: Sequence[Column]) -> str:

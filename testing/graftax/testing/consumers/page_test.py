@@ -1,6 +1,6 @@
 """The table of functions by consumers."""
 
-from graftax.testing.consumers.page import Column, errors_text, outcome, table_text, wrong_results
+from graftax.testing.consumers.page import Column, broken_consumers, errors_text, outcome, table_text, wrong_results
 
 _COLUMNS = [
   Column(
@@ -17,6 +17,11 @@ def test_errors_are_of_four_kinds():
 
 def test_only_other_results_are_wrong():
   assert wrong_results(_COLUMNS) == ["rem in onnx"]
+
+
+def test_a_consumer_in_which_all_fails_is_broken():
+  failed = Column("tfjs", "tfjs 4", {"mlp": "exit 1: Error: Cannot find module", "sort": "refused: x"})
+  assert broken_consumers([*_COLUMNS, failed, Column("tflite", "", {"sort": "refused: x"})]) == ["tfjs"]
 
 
 def test_the_table_has_a_row_of_sums_and_a_dash_where_nothing_ran():
