@@ -164,6 +164,17 @@ def test_sizes_that_multiply_those_of_arguments_are_checked_before_anything_is_a
     fn(params, np.ones(4, np.float32))
 
 
+def test_bounds_of_sizes_that_depend_on_data_are_checked_as_sizes_are():
+  tile = node("y", "Tile", "found", "sizes", T=DType.INT64, Tmultiples=_I)
+  nodes = [const("sizes", np.array([2**20, 1], np.int32)), node("found", "Where", "x", T=_F), tile]
+  root = function("main", ["x"], nodes, ["y"])
+  root = dataclasses.replace(root, results=(Result("r", TensorRef("y"), DType.INT64),))
+  fn, params = convert_program(program(root), ConvertOptions(limits=Limits(array_bytes=1 << 23, array_ratio=0)))
+  jax.make_jaxpr(lambda x: fn(params, x)[0])(np.ones(1, np.float32))
+  with pytest.raises(LimitExceededError, match=r"Tile node 'y' .* for an array of shape \[4194304, 1\]"):
+    jax.make_jaxpr(lambda x: fn(params, x)[0])(np.ones(4, np.float32))
+
+
 def test_larger_arguments_may_give_larger_results():
   nodes = [_sizes(2**20), node("y", "Tile", "x", "sizes", T=_F, Tmultiples=_I)]
   limits = Limits(array_bytes=0, known_bytes=0, array_ratio=2**20)
