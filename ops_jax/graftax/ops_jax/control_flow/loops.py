@@ -70,9 +70,10 @@ _NEEDS_VALUES = (StaticInputError, ShapeChangeError, InvalidInputError)
 # A loop whose body needs to know its counters is unrolled up to this length.
 _MAX_UNROLLED = 64
 
-# Maps values of variables, loop variables and a PRNG key to a scalar, as `Context.detached` makes it.
 # The values of the variables that iterations change, and of the resources that they write.
 _Carry = tuple[Sequence[Value], Sequence[Value]]
+
+# Maps values of variables, loop variables and a PRNG key to a scalar, as `Context.detached` makes it.
 _Condition = Callable[[Mapping[ResourceHandle, Value], Sequence[Value], jax.Array | None], tuple[Value, ...]]
 
 
