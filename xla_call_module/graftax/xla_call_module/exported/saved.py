@@ -161,8 +161,10 @@ def read(data: bytes, max_depth: int) -> SavedModule:
   try:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
       entries = {info.filename: info for info in archive.infolist()}
-      if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > len(data) for info in entries.values()):
+      if any(info.compress_type != zipfile.ZIP_STORED for info in entries.values()):
         raise errors.DecodeError("a saved module has compressed entries, which Module.save does not write.")
+      if sum(info.file_size for info in entries.values()) > len(data):
+        raise errors.DecodeError("the entries of a saved module are larger than the file, or lie in each other.")
       return _Reader(archive, frozenset(entries), max_depth).module("", 0)
   except (zipfile.BadZipFile, EOFError, OSError, OverflowError, NotImplementedError, RuntimeError, ValueError) as error:
     if isinstance(error, errors.StableHloError):

@@ -216,6 +216,17 @@ def test_an_entry_that_lies_elsewhere_is_a_typed_error(offset):
     Module.load(data[:entry] + directory)
 
 
+def test_entries_that_lie_in_each_other_are_refused():
+  buffer = io.BytesIO()
+  with zipfile.ZipFile(buffer, "w") as archive:
+    for depth in range(3):
+      archive.writestr(zipfile.ZipInfo("gradient/" * depth + "module.mlirbc"), bytes(5000))
+    outer = archive.filelist[0]
+    outer.file_size = outer.compress_size = 10_000
+  with pytest.raises(DecodeError, match="lie in each other"):
+    Module.load(buffer.getvalue(), guard=False)
+
+
 def test_damaged_files_are_typed_errors():
   data = _GOLDEN[0].read_bytes()
   rng = random.Random(20261126)
