@@ -52,7 +52,7 @@ help:  ## list the targets
 $(LOCKED): $(LOCK)
 	$(if $(filter $(MAIN_PYTHONS) $(FLOOR_PYTHONS),$(PYTHON_VERSION)),,$(error PYTHON=$(PYTHON) is $(PYTHON_VERSION); the locks are for Python $(MAIN_PYTHONS) $(FLOOR_PYTHONS)))
 	python=$(or $(PYTHON),$$($(FIND_PYTHON) --install $(MAIN_PYTHONS) $(FLOOR_PYTHONS))); rm -rf $(VENV); "$$python" -m venv $(VENV)
-	@echo "Installing $(LOCK) into $(VENV) (2.4 GB, a few minutes on first use)"
+	@echo "Installing $(LOCK) into $(VENV) (2.5 GB, a few minutes on first use)"
 	$(call install_lock,$(VENV),$(LOCK))
 	touch $@
 

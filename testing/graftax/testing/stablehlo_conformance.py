@@ -57,6 +57,8 @@ Way = Literal["lift", "embed"]
 # The name of a check, what the module computed, and what it says is right.
 _Checked = tuple[str, Any, Any]
 _STATUSES = ("right", "wrong", "error", "unwritable")
+# The line in which a process of one module says what became of it.
+_COUNTS = re.compile("^" + ", ".join(rf"(\d+) {status}" for status in _STATUSES) + "$", re.MULTILINE)
 
 
 def _versions(wanted: str) -> list[str]:
@@ -192,9 +194,10 @@ def _run_alone(path: pathlib.Path, options: Sequence[str]) -> Outcome:
   """Returns the outcome of a module that is the only one of its process."""
   command = [sys.executable, "-m", "graftax.testing.stablehlo_conformance", str(path.parent), *options]
   run = subprocess.run([*command, "--pattern", glob.escape(path.name)], capture_output=True, text=True, check=False)
-  for status in _STATUSES:
-    if f"1 {status}" in run.stdout:
-      return Outcome(path, status, run.stdout.partition(f"{path.name}: ")[2].partition("\n")[0])
+  counts = _COUNTS.search(run.stdout)
+  if counts and run.returncode in (0, 1):
+    status = _STATUSES[counts.groups().index("1")]
+    return Outcome(path, status, run.stdout.partition(f"{path.name}: ")[2].partition("\n")[0])
   return Outcome(path, "error", f"the process ended with {run.returncode}: {run.stderr[-300:]}")
 
 

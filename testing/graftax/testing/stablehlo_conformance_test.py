@@ -1,5 +1,6 @@
 import os
 import pathlib
+import subprocess
 
 import jax
 import numpy as np
@@ -56,6 +57,20 @@ def test_each_module_may_have_a_process_of_its_own(tmp_path, capsys):
   assert stablehlo_conformance.main([str(tmp_path), "--processes", "2", "--way", "embed"]) == 1
   out = capsys.readouterr().out
   assert "0 right, 1 wrong, 0 error" in out and "wrong: b.mlir: 1 of 2 elements differ" in out
+
+
+@pytest.mark.parametrize(
+  "returncode, stdout, status",
+  [
+    (0, "1 right, 0 wrong, 0 error, 0 unwritable\n3 s\n", "right"),
+    (1, "error: m.mlir: 1 right answer is missing\n0 right, 0 wrong, 1 error, 0 unwritable\n", "error"),
+    (-11, "1 right, 0 wrong, 0 error, 0 unwritable\n", "error"),
+  ],
+)
+def test_a_module_that_ends_its_process_is_not_right(monkeypatch, returncode, stdout, status):
+  ended = subprocess.CompletedProcess([], returncode, stdout, "")
+  monkeypatch.setattr(subprocess, "run", lambda *args, **options: ended)
+  assert stablehlo_conformance._run_alone(pathlib.Path("m.mlir"), []).status == status
 
 
 def test_module_is_written_in_the_oldest_version_that_can_express_it(tmp_path):

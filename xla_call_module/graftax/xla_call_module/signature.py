@@ -34,17 +34,23 @@ class SavedSharding:
     """Returns this sharding on a mesh.
 
     Raises:
-      ArgumentError: the mesh has no axes of these names and sizes, or the file did not keep names.
+      ArgumentError: the mesh has no axes of these names and sizes, the file did not keep names, or it names an unknown
+        axis, an axis twice, or a memory that the devices lack.
     """
     if self.hlo:
       raise errors.ArgumentError("the file has a sharding without names of axes; place the array yourself.")
-    used = {name for entry in self.spec for name in entry or ()}
+    used = [name for entry in self.spec for name in entry or ()]
+    if len({*used}) < len(used):
+      raise errors.ArgumentError(f"the file has a sharding that names an axis twice: {self.spec}")
     missing = [f"{name}={size}" for name, size in self.axes if name in used and mesh.shape.get(name) != size]
     if missing:
       raise errors.ArgumentError(f"the mesh has axes {dict(mesh.shape)}; the sharding needs {', '.join(missing)}.")
     entries = [entry[0] if entry and len(entry) == 1 else entry for entry in self.spec]
     kind = None if self.memory_kind == "device" else self.memory_kind  # the default, which CPUs call otherwise
-    return NamedSharding(mesh, PartitionSpec(*entries), memory_kind=kind)
+    try:
+      return NamedSharding(mesh, PartitionSpec(*entries), memory_kind=kind)
+    except ValueError as error:  # JAX compares the names and the memory with the mesh
+      raise errors.ArgumentError(f"the file has a sharding that cannot be placed on the mesh: {error}") from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

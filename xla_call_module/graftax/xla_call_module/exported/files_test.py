@@ -221,3 +221,12 @@ def test_keys_of_a_dict_are_as_many_as_its_children():
   )
   with pytest.raises(DecodeError, match="a dict of a tree has 2 children and 3 keys"):
     files._tree(node)
+
+
+@pytest.mark.parametrize(
+  "spec, kind", [((("e",),), None), ((("d",), ("d",)), None), ((("d",),), "no memory")], ids=["name", "twice", "memory"]
+)
+def test_a_sharding_that_jax_refuses_is_an_argument_error(spec, kind):
+  mesh = jax.sharding.Mesh(jax.devices()[:1], "d")
+  with pytest.raises(errors.ArgumentError, match="cannot be placed on the mesh|an axis twice"):
+    SavedSharding((("d", 1),), spec, kind).on(mesh)
