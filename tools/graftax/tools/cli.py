@@ -562,11 +562,17 @@ def rewrite_command(
   ] = "tensorflow",
   platforms: Annotated[
     str | None,
-    typer.Option(help="Platforms to run on, separated by commas. By default those that the model was made for."),
+    typer.Option(
+      help="Platforms to run on, separated by commas. By default those that the model was made for. Not for tfjs, "
+      "tflite and onnx."
+    ),
   ] = None,
   gradient_order: Annotated[
-    int, typer.Option(min=0, help="Of a StableHLO file or a function: how often TensorFlow can differentiate it.")
-  ] = 1,
+    int | None,
+    typer.Option(
+      min=0, help="Of a StableHLO file or a function: how often TensorFlow can differentiate it; by default 1."
+    ),
+  ] = None,
   inputs: Annotated[
     list[str] | None,
     typer.Option(

@@ -222,10 +222,41 @@ def test_a_function_is_written_for_a_converter(tmp_path):
     (["--for", "stablehlo", "--platforms", "cpu,cuda"], "a file of StableHLO is for one platform"),
     (["--for", "stablehlo", "--check"], "--check runs a copy of a model"),
     (["--for", "onnx", "--params", "w"], "--input and --params are for a JAX function"),
+    (["--for", "onnx", "--platforms", "cpu"], "platforms ['cpu'] cannot be chosen for 'onnx'"),
+    (["--for", "tensorflow", "--gradient-order", 1], "--gradient-order is for files of StableHLO and JAX functions"),
+    (["--for", "stablehlo", "--gradient-order", 2], "a release of it, or plain, not for stablehlo"),
   ],
 )
 def test_options_that_do_not_fit_are_named(cuda_model, tmp_path, arguments, message):
-  result = _rewrite(cuda_model, *arguments, "-o", tmp_path / "copy")
+  _check_refused(cuda_model, arguments, message, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    (["--for", "tflite", "--gradient-order", 0], "a release of it, or plain, not for tflite"),
+    (["--for", "tfjs", "--platforms", "tpu"], "platforms ['tpu'] cannot be chosen for 'tfjs'"),
+    (["--for", "tensorflow", "--allow-files-in", "."], "--allow-files-in is for SavedModels and graphs"),
+    (["--for", "stablehlo", "--weights", "beside"], "Those of a file of StableHLO are constants in its code"),
+  ],
+)
+def test_options_that_do_not_fit_a_file_of_stablehlo_are_named(tmp_path, arguments, message):
+  (tmp_path / "model.mlir").write_text("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+  _check_refused(tmp_path / "model.mlir", arguments, message, tmp_path / "copy")
+
+
+def _check_refused(model, arguments, message, out):
+  result = _rewrite(model, *arguments, "-o", out)
   assert result.exit_code == 1
   assert message in " ".join(result.output.split())
-  assert not (tmp_path / "copy").exists()
+  assert not out.exists()
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_plain_ops_have_as_many_derivatives_as_are_asked_for(tmp_path, order):
+  body = "%0 = stablehlo.tanh %x : tensor<f32> return %0 : tensor<f32>"
+  (tmp_path / "model.mlir").write_text(f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{ {body} }}")
+  arguments = ["--for", "plain", "--platforms", "cpu,tpu", "--gradient-order", order]
+  assert _rewrite(tmp_path / "model.mlir", *arguments, "-o", tmp_path / "copy").exit_code == 0
+  ops = {node.op for function in load(tmp_path / "copy").graph.library.values() for node in function.nodes}
+  assert ("PreventGradient" in ops) == (order == 0)

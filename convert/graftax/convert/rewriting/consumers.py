@@ -2,10 +2,12 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.tf_ops.missing_ops import CONSUMERS
+from graftax.convert.jax2tf.traced_function import PLATFORMS
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.exporting import Target
@@ -43,6 +45,28 @@ class Consumer:
   def converter(self) -> str | None:
     """The consumer whose ops plain ops are limited to; None if it runs all of TensorFlow's."""
     return self.name if self.name in CONSUMERS else None
+
+  def check_platforms(self, platforms: Sequence[str] | None) -> None:
+    """Raises ConversionError unless graphs for this consumer can be written for given platforms.
+
+    Args:
+      platforms: "cpu", "cuda", "rocm", "tpu"; None for the default. Plain ops of TensorFlow run on all of them.
+
+    Example:
+      >>> Consumer.of("tflite").check_platforms(["tpu"])
+      Traceback (most recent call last):
+        ...
+      graftax.convert.errors.ConversionError: platforms ['tpu'] cannot be chosen for 'tflite', ...
+    """
+    if platforms is None:
+      return
+    if self.converter is not None:
+      raise ConversionError(
+        f"platforms {list(platforms)!r} cannot be chosen for {self.name!r}, whose runtime decides where its plain ops "
+        "run. Consumers with platforms are 'tensorflow', its releases, 'plain' and 'stablehlo'."
+      )
+    if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
+      raise ConversionError(f"platforms={platforms!r}; expected None, or a sequence of some of {PLATFORMS}.")
 
   @staticmethod
   def of(name: str) -> "Consumer":

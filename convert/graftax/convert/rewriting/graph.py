@@ -72,11 +72,12 @@ def rewrite_graph(
     graph: the graph. After an error it is incomplete and must not be used.
     consumer: the program that will run the graph, see `Consumer.of`.
     platforms: "cpu", "cuda", "rocm", "tpu": where the modules will run. By default those for which they were made.
-      Plain ops run everywhere.
+      Plain ops of TensorFlow run on all of them; "tfjs", "tflite" and "onnx" have no platforms.
     limits: how much memory and time the modules may ask for; by default `Limits()`.
 
   Raises:
-    ConversionError: a node cannot be rewritten; the message names it, and the cause is the error of its module.
+    ConversionError: a node cannot be rewritten, and the message names it; the cause is the error of its module. Or the
+      consumer has no platforms.
   """
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
   if consumer.form == "files":
@@ -84,6 +85,7 @@ def rewrite_graph(
       f"{consumer.name} has no graphs of TensorFlow; graftax.savedmodel_io.write_stablehlo writes "
       "the functions of a model for it."
     )
+  consumer.check_platforms(platforms)
   functions = PlainFunctions(graph.library, limits, consumer.converter)
   unread = uncalled_functions(graph) if consumer.converter else frozenset()
   counts: collections.Counter[str] = collections.Counter()

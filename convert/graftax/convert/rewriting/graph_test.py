@@ -68,6 +68,16 @@ def test_nodes_with_equal_modules_share_one_plain_function():
   assert len({f.signature.name for f in graph.library.function}) == len(graph.library.function) > before
 
 
+def test_platforms_are_refused_for_a_consumer_that_has_none_and_if_they_are_not_known():
+  for consumer, platforms, message in (
+    ("tflite", ["cpu"], r"platforms \['cpu'\] cannot be chosen for 'tflite'"),
+    ("plain", ["gpu"], r"platforms=\['gpu'\]; expected None"),
+    ("tensorflow-2.16", [], r"platforms=\[\]; expected None"),
+  ):
+    with pytest.raises(ConversionError, match=message):
+      rewrite_graph(schema.GraphDef(), consumer, platforms=platforms)
+
+
 def test_an_error_names_the_node_and_its_function():
   graph, program = _graph(_function)
   (node,) = (n for n in graph.library.function[0].node_def if n.op == "XlaCallModule")

@@ -51,6 +51,7 @@ def rewrite(
     consumer: "tensorflow" for the installed TensorFlow; a release such as "tensorflow-2.16"; "tfjs", "tflite" or "onnx"
       for what converters to these take; "plain" for plain TensorFlow ops. Releases before 2.15 get plain ops, too.
     platforms: "cpu", "cuda", "rocm", "tpu": where the modules will run. By default those for which they were made.
+      Plain ops of TensorFlow run on all of them; "tfjs", "tflite" and "onnx" have no platforms.
     overwrite: replace a SavedModel of that name. Other files and folders are never replaced.
     limits: how much memory and time the model may ask for.
     allow_files_in: folders whose files the model may read, too; see `load`.
@@ -60,7 +61,8 @@ def rewrite(
 
   Raises:
     NotASavedModelError: `model` is something else.
-    ConversionError: the consumer is not known, or a node cannot be written for it; the message names the node.
+    ConversionError: the consumer is not known or has no platforms, or a node cannot be written for it, which the
+      message names.
     UnsupportedSavedModelError: the graph is in chunks, and larger than the 2 GiB of one file.
     OutputExistsError: something of that name exists and may not be replaced.
     Others: as `load` does.
@@ -78,6 +80,7 @@ def rewrite(
   """
   source, target = Path(model), Path(path)
   wanted = Consumer.of(consumer)
+  wanted.check_platforms(platforms)
   replaces = model_file(target) if overwrite else None
   check_new_folder(target, replaces=replaces)
   if not is_saved_model(source):
