@@ -23,6 +23,7 @@ from graftax.xla_call_module.context import (
 )
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import old_lapack, templates
+from graftax.xla_call_module.patterns.largest import with_largest
 from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
 from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.survey import survey
@@ -47,7 +48,8 @@ class Lifted:
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
-    self._ir = templates.recover(with_manual_computations(old_lapack.modernized(module.ir)), found)
+    recovered = templates.recover(with_manual_computations(old_lapack.modernized(module.ir)), found)
+    self._ir = with_largest(recovered, found)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)

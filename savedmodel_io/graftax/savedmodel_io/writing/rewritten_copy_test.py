@@ -3,10 +3,11 @@
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
-from graftax.savedmodel_io import load, rewrite
+from graftax.savedmodel_io import load, rewrite, save
 from graftax.savedmodel_io.errors import (
   DamagedCheckpointError,
   MissingShardError,
@@ -37,6 +38,18 @@ def test_a_rewritten_model_computes_the_same(tmp_path, name, consumer):
   outputs, _ = function(params, **dict(zip(signature.inputs, given, strict=True)))
   for key, value in expected.items():
     np.testing.assert_allclose(outputs[key], value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("consumer", ["tflite", "onnx", "tfjs"])
+def test_top_k_of_an_open_batch_is_written_for_converters(tmp_path, consumer):
+  x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 6"), np.float32)
+  save(tmp_path / "model", (lambda x: jax.lax.top_k(x, 2), x), gradient_order=1)
+  assert rewrite(tmp_path / "model", tmp_path / "copy", consumer).num_plain
+  model = load(tmp_path / "copy")
+  assert "TopKV2" in {node.op for function in model.graph.library.values() for node in function.nodes}
+  function, params = model.convert()
+  values, places = function(params, x=np.array([[1, 3, -0.0, 3, 0, 2]], np.float32))[0].values()
+  assert (values.tolist(), places.tolist()) == ([[3, 3]], [[1, 3]])
 
 
 def test_a_model_without_modules_is_copied_as_it_is(tmp_path):

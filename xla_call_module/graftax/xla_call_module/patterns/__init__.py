@@ -1,6 +1,7 @@
 """Patterns: recognizes code in modules that has a better form in JAX.
 
 - `inlining`: Inlines calls of small functions, so that loop analysis sees the slices inside them.
+- `largest`: The `top_k` that was expanded on export to a sort and a slice.
 - `loops`: Analysis of a `while` loop: trip count, invariant carries, scanned slices and stacked results.
 - `manual_calls`: The `shard_map` of JAX before 0.7, which is a call between two changes of shape.
 - `old_lapack`: LAPACK's custom calls of JAX before 0.4.33, in the form of its typed FFI.
