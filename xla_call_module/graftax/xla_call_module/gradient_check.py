@@ -9,13 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.xla_call_module import arguments
-from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, is_inexact, replaced
 from graftax.xla_call_module.lifting import lift
 from graftax.xla_call_module.module import Module
 
 __all__ = ["GradientDifference", "check_gradients"]
-
-ArrayFunction = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,14 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from graftax.xla_call_module import errors
-from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, is_inexact, replaced
 from graftax.xla_call_module.lax_extras.linear_calls import linear_call
 from graftax.xla_call_module.lax_extras.tangent_rules import call_with_tangents
 from graftax.xla_call_module.module import Module
 
 __all__ = ["stored_pullback", "with_policy"]
-
-ArrayFunction = Callable[..., Any]
 
 
 def stored_pullback(module: Module, gradient: str, run: Callable[[Module], ArrayFunction]) -> ArrayFunction | None:

@@ -17,10 +17,9 @@ from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun, primitives
 
 from graftax.xla_call_module import jax_versions, lax_extras
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction
 
 __all__ = ["reversible"]
-
-ArrayFunction = Callable[..., Any]
 
 
 def reversible(function: ArrayFunction) -> ArrayFunction:

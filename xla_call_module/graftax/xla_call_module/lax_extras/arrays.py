@@ -1,11 +1,14 @@
 """Small helpers for arrays and lists of arrays."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 
-__all__ = ["is_inexact", "replaced"]
+__all__ = ["ArrayFunction", "is_inexact", "replaced"]
+
+ArrayFunction: TypeAlias = Callable[..., Any]
+"""A function of arrays, or of pytrees of arrays; the docstring that names it says what it takes and returns."""
 
 
 def is_inexact(x: Any) -> bool:

@@ -1,15 +1,14 @@
 """Turns closed-over values into arguments, because a parameter of a primitive must not close over tracers."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-__all__ = ["Closed", "closed"]
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction
 
-ArrayFunction = Callable[..., Any]
+__all__ = ["Closed", "closed"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ They support forward mode, reverse mode, `vmap` and derivatives of any order wit
 functions are differentiable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,11 +14,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import mlir
-from graftax.xla_call_module.lax_extras.arrays import replaced
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, replaced
 
 __all__ = ["linear_call"]
-
-ArrayFunction = Callable[..., Any]
 
 
 def linear_call(

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-__all__ = ["mapped", "reduce_arrays"]
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction
 
-Combine = Callable[..., Any]
+__all__ = ["mapped", "reduce_arrays"]
 
 
 def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
@@ -22,7 +22,7 @@ def mapped(function: Callable[..., Any], num_axes: int) -> Callable[..., Any]:
 
 
 def reduce_arrays(
-  combine: Combine, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]
+  combine: ArrayFunction, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]
 ) -> tuple[Any, ...]:
   """Returns arrays reduced together along axes by `lax.reduce`; derivatives are those of an equal reduction by a tree.
 
@@ -52,7 +52,7 @@ def reduce_arrays(
   return tuple(run(tuple(arrays), tuple(inits)))
 
 
-def _tree(combine: Combine, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
+def _tree(combine: ArrayFunction, arrays: Sequence[Any], inits: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
   """Reduces in log2(n) differentiable elementwise steps. Neighbors are combined, which preserves the order."""
   rank = jnp.ndim(arrays[0])
   rest = [axis for axis in range(rank) if axis not in axes]

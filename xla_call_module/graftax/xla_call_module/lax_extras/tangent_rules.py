@@ -16,11 +16,10 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching
 
 from graftax.xla_call_module import jax_versions, mlir
-from graftax.xla_call_module.lax_extras.arrays import is_inexact
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction, is_inexact
 
 __all__ = ["call_with_tangents"]
 
-ArrayFunction = Callable[..., Any]
 Rule = Callable[[Sequence[Array], Sequence[Array], Sequence[Array | None]], Sequence[Array | None]]
 
 

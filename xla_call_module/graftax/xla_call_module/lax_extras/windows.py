@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from graftax.xla_call_module.lax_extras.arrays import ArrayFunction
 from graftax.xla_call_module.lax_extras.monoids import MONOIDS, identity, is_identity
 from graftax.xla_call_module.lax_extras.reductions import mapped
 
@@ -21,7 +22,6 @@ MAX_UNROLLED_CELLS = 4096
 
 _DIFFERENTIABLE = ("add", "maximum", "minimum")
 
-Combine = Callable[..., Any]
 MakeError = Callable[[str], Exception]
 
 
@@ -44,7 +44,7 @@ class Window:
     """Whether it has neither strides nor dilations."""
     return all(n == 1 for n in (*self.strides, *self.base_dilation, *self.window_dilation))
 
-  def reduced(self, x: Any, init: Any, combine: Combine) -> Any:
+  def reduced(self, x: Any, init: Any, combine: ArrayFunction) -> Any:
     """Returns `lax.reduce_window` over this window."""
     return lax.reduce_window(
       x, init, combine, self.sizes, self.strides, self.padding, self.base_dilation, self.window_dilation
@@ -88,7 +88,7 @@ class Window:
 
 
 def reduce_window(
-  combine: Combine,
+  combine: ArrayFunction,
   arrays: Sequence[Array],
   inits: Sequence[Any],
   window: Window,
@@ -139,7 +139,7 @@ def _reduce_monoid(name: str, x: Array, init: Any, window: Window, padding_count
 
 
 def _rolled(
-  combine: Combine, arrays: Sequence[Array], inits: Sequence[Any], window: Window, padding_counts: bool
+  combine: ArrayFunction, arrays: Sequence[Array], inits: Sequence[Any], window: Window, padding_counts: bool
 ) -> tuple[Array, ...]:
   def pairwise(left: Sequence[Array], right: Sequence[Array]) -> tuple[Array, ...]:
     return _as_tuple(combine(*left, *right))
@@ -151,7 +151,7 @@ def _rolled(
 
 
 def _unrolled(
-  combine: Combine,
+  combine: ArrayFunction,
   arrays: Sequence[Array],
   inits: Sequence[Any],
   window: Window,
@@ -186,7 +186,7 @@ def _as_tuple(result: Any) -> tuple[Array, ...]:
 
 
 def select_and_scatter(
-  select: Combine, scatter: Combine, x: Array, source: Array, init: Any, window: Window, *, adds: bool
+  select: ArrayFunction, scatter: ArrayFunction, x: Array, source: Array, init: Any, window: Window, *, adds: bool
 ) -> Array:
   """Scatters the values of `source`, one per window, to the cells that the windows select.
 
@@ -213,7 +213,7 @@ def select_and_scatter(
   return total.reshape(x.shape)
 
 
-def _selected(select: Combine, x: Array, window: Window) -> Array:
+def _selected(select: ArrayFunction, x: Array, window: Window) -> Array:
   """Returns, for each window, the flat position in `x` of the cell that it selects; `x.size` if it selects none."""
   stays = mapped(select, x.ndim)
   places = window.padded(lax.iota(np.int32, x.size).reshape(x.shape), np.int32(x.size))
