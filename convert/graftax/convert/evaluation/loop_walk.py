@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownOnly", "walk_loop"]
 
-# Beyond this, walking the counter in Python costs more than a loop of unknown length does.
+# Beyond this, walking the counter in Python costs more than a loop of unknown length does. Lifting StableHLO
+# allows fewer iterations (`patterns/trip_count.py`), since it counts the common loop in closed form.
 _MAX_ITERATIONS = 50_000
 
 # The known loop variables of all iterations together have at most this size.
@@ -35,9 +36,6 @@ _SKIPPED_STEPS = 8
 
 # A declared bound above this is ignored: the loop would become a scan of that many steps, most of which do nothing.
 _MAX_BOUND = 10_000
-
-# A loop whose inner loops differ from iteration to iteration is unrolled up to this length.
-_MAX_UNROLLED = 64
 
 
 def walk_loop(
@@ -282,7 +280,7 @@ def _counted(loop: _PlannedLoop, walked: Sequence[Sequence[Value]], policy: Know
     i: np.stack([np.asarray(state[i]) for state in states]) if states else np.asarray(final[i])[None][:0]
     for i in moving
   }
-  unroll = len(states) <= _MAX_UNROLLED and _inner_loops_depend_on(moving, loop, states, policy)
+  unroll = len(states) <= CountedLoop.MAX_UNROLLED and _inner_loops_depend_on(moving, loop, states, policy)
   return CountedLoop(len(states), counters, {i: final[i] for i in moving}, unroll)
 
 

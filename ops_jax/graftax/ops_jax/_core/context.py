@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import numpy as np
@@ -52,7 +52,10 @@ class CountedLoop:
     final: maps the same positions to the values after the last iteration.
     unroll: whether the iterations of an inner loop are known only if the counters are known. In a `scan` they would be
       traced.
+    MAX_UNROLLED: a loop that has to be unrolled, for this or another reason, is if it is not longer than this.
   """
+
+  MAX_UNROLLED: ClassVar[int] = 64
 
   num_iterations: int
   counters: Mapping[int, np.ndarray]

@@ -67,9 +67,6 @@ _LOGGER = logging.getLogger("graftax.loops")
 # What a body raises if one compiled body cannot serve all iterations.
 _NEEDS_VALUES = (StaticInputError, ShapeChangeError, InvalidInputError)
 
-# A loop whose body needs to know its counters is unrolled up to this length.
-_MAX_UNROLLED = 64
-
 # The values of the variables that iterations change, and of the resources that they write.
 _Carry = tuple[Sequence[Value], Sequence[Value]]
 
@@ -141,7 +138,7 @@ def _run_counted(loop: "_Loop", counted: CountedLoop, cond: "_Condition | None" 
   except ShapeChangeError:
     reason = "an array changes its shape"
   except _NEEDS_VALUES:
-    if number > _MAX_UNROLLED and not loop.is_concrete:
+    if number > counted.MAX_UNROLLED and not loop.is_concrete:
       raise
     reason = "its body needs to know values or shapes"
   loop.log_form(f"unrolled iterations: {reason}")

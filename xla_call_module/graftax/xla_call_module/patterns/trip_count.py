@@ -14,6 +14,7 @@ from graftax.xla_call_module.budget import Budget
 
 __all__ = ["Counter", "count_trips", "evaluate_scalars", "find_counters", "known_captures", "scalar_slice"]
 
+# A longer loop stays a `while` if its length has no closed form. `convert` has its own limit for TensorFlow's loops.
 _MAX_SIMULATED_TRIPS = 20_000
 
 _SCALAR_OPS = frozenset({
