@@ -1,4 +1,4 @@
-"""Numeric helpers that many lowerings share: rounding, and the limits of dtypes."""
+"""Numeric helpers that many lowerings share: rounding, and finite limits of dtypes."""
 
 from typing import Any
 
@@ -7,9 +7,8 @@ import numpy as np
 from jax import lax
 
 from graftax.ops_jax._core.values import Array
-from graftax.xla_call_module.lax_extras import identity
 
-__all__ = ["highest", "highest_finite", "invalid", "lowest", "lowest_finite", "round_half_away"]
+__all__ = ["highest_finite", "invalid", "lowest_finite", "round_half_away"]
 
 
 def round_half_away(x: Array) -> Array:
@@ -21,22 +20,6 @@ def round_half_away(x: Array) -> Array:
   """
   # Not trunc(x + 0.5): the sum is rounded, so 0.49999997 would become 1.
   return lax.round(jnp.asarray(x), lax.RoundingMethod.AWAY_FROM_ZERO)
-
-
-def lowest(dtype: Any) -> np.ndarray:
-  """Returns the neutral scalar of a maximum: minus infinity, or the least value of a real dtype without infinity."""
-  return _neutral("maximum", dtype)
-
-
-def highest(dtype: Any) -> np.ndarray:
-  """Returns the neutral scalar of a minimum: infinity, or the greatest value of a real dtype without infinity."""
-  return _neutral("minimum", dtype)
-
-
-def _neutral(monoid: str, dtype: Any) -> np.ndarray:
-  found = identity(monoid, np.dtype(dtype))
-  assert found is not None, f"internal: {dtype} has no order"
-  return found
 
 
 def invalid(dtype: Any) -> np.ndarray:

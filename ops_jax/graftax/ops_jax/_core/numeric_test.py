@@ -5,7 +5,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.ops_jax._core.numeric import highest, highest_finite, lowest, lowest_finite, round_half_away
+from graftax.ops_jax._core.numeric import highest_finite, lowest_finite, round_half_away
+from graftax.xla_call_module.lax_extras import highest, lowest
 
 
 def test_only_halves_and_more_round_away_from_zero():

@@ -6,9 +6,9 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.known import INT32, canonical_dtype
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
   "approx_top_k",

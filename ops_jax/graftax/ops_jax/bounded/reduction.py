@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
-from graftax.ops_jax._core.numeric import highest, lowest
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.masks import (
   any_overflow,
@@ -21,21 +20,22 @@ from graftax.ops_jax.bounded.masks import (
 from graftax.ops_jax.bounded.rules import BoundedCall, carries
 from graftax.ops_jax.bounded.values import BoundedArray, is_bounded
 from graftax.ops_jax.math.integer_mean import integer_mean
+from graftax.xla_call_module.lax_extras import highest, identity, lowest
 
 __all__ = ["reduction"]
 
-_NEUTRAL: dict[str, Any] = {
-  "Sum": lambda dtype: 0,
-  "EuclideanNorm": lambda dtype: 0,
-  "Prod": lambda dtype: 1,
-  "Max": lowest,
-  "Min": highest,
-  "All": lambda dtype: True,
-  "Any": lambda dtype: False,
+_MONOIDS = {
+  "Sum": "add",
+  "EuclideanNorm": "add",
+  "Prod": "multiply",
+  "Max": "maximum",
+  "Min": "minimum",
+  "All": "and",
+  "Any": "or",
 }
 
 
-@carries(*_NEUTRAL, "Mean")
+@carries(*_MONOIDS, "Mean")
 def reduction(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   """Reduces along known axes."""
   x, indices = inputs
@@ -49,7 +49,7 @@ def reduction(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
   elif call.node.op == "Mean":
     result = call.run_one(x.padded, indices)
   else:
-    result = call.run_one(filled(x, _NEUTRAL[call.node.op](x.dtype), reduced), indices)
+    result = call.run_one(filled(x, identity(_MONOIDS[call.node.op], x.dtype), reduced), indices)
   lengths = [None if axis in axes else length for axis, length in enumerate(x.lengths) if keep_dims or axis not in axes]
   return [_without(call, x, result, lengths, reduced)]
 

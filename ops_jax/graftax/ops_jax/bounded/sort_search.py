@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.integer_facts import Affine
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.values import Value
 from graftax.ops_jax.bounded.creation import bounded_size
 from graftax.ops_jax.bounded.masks import (
@@ -21,6 +20,7 @@ from graftax.ops_jax.bounded.masks import (
 )
 from graftax.ops_jax.bounded.rules import BoundedCall, makes
 from graftax.ops_jax.bounded.shape_ops import size_entries
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = ["top_k"]
 

@@ -16,10 +16,10 @@ from graftax.ops_jax._core.axes import canonical_axes, canonical_axis
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.integer_facts import NO_FACTS, IntegerFacts
 from graftax.ops_jax._core.known import INT64, keep_known, to_dtype
-from graftax.ops_jax._core.numeric import highest, lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static
 from graftax.ops_jax.math.integer_mean import integer_mean
+from graftax.xla_call_module.lax_extras import highest, lowest
 
 __all__ = ["all_", "any_", "arg_max", "arg_min", "euclidean_norm", "max_", "mean", "min_", "prod", "sum_"]
 

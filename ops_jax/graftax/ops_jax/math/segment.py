@@ -15,9 +15,10 @@ from jax import lax
 
 from graftax.ops_jax._core.derivatives import with_partials
 from graftax.ops_jax._core.errors import InvalidInputError
-from graftax.ops_jax._core.numeric import highest, highest_finite, lowest, lowest_finite
+from graftax.ops_jax._core.numeric import highest_finite, lowest_finite
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSize, is_known
+from graftax.xla_call_module.lax_extras import highest, lowest
 
 __all__ = [
   "segment_max",

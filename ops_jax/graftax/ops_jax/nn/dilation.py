@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
 from graftax.ops_jax.spatial.layouts import layout
 from graftax.ops_jax.spatial.windows import Window, spatial_window, window_views
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = ["dilation2d", "dilation2d_backprop_filter", "dilation2d_backprop_input"]
 

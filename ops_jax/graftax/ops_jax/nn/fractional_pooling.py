@@ -14,10 +14,10 @@ import numpy as np
 from graftax.ops_jax._core.context import Context
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, StaticSizes, is_known
 from graftax.ops_jax.random import philox
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
   "fractional_avg_pool",

@@ -17,12 +17,12 @@ from jax import lax
 
 from graftax.ops_jax._core.errors import InvalidInputError, UnsupportedAttrError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Static, StaticSizes
 from graftax.ops_jax.array.gather import check_bounds
 from graftax.ops_jax.nn.avg_pooling import MAX_UNROLLED_CELLS
 from graftax.ops_jax.spatial.windows import PoolAttrs, Window, full_window, window_views
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
   "max_pool",

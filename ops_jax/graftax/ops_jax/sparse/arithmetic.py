@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.static_inputs import static_value
 from graftax.ops_jax._core.values import Array, Static
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = ["sparse_add", "sparse_add_grad", "sparse_slice_grad"]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from graftax.ops_jax._core.errors import InvalidInputError, StaticInputError
 from graftax.ops_jax._core.known import INT64, canonical_dtype
-from graftax.ops_jax._core.numeric import lowest
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, Namespace, Static, StaticSizes, Value, namespace
 from graftax.ops_jax.array.gather import positions_or_end
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = [
   "sparse_concat",

@@ -8,7 +8,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `linear_calls`: Linear functions with a given transpose.
 - `loop_reversal`: Reverse mode of a loop with a fixed number of checkpoints.
 - `loop_steps`: The body of a loop on flat arrays, and its derivative.
-- `monoids`: Associative functions with a neutral element, by name.
+- `monoids`: Associative functions with a neutral element, by name; the least and greatest values of dtypes.
 - `reductions`: `lax.reduce` with any function, with derivatives.
 - `scan_equations`: The operands of `scan` equations.
 - `symbolic_dims`: Symbolic dimensions of `jax.export` as values.
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
-  from graftax.xla_call_module.lax_extras.monoids import MONOIDS, identity, is_identity, reduce_monoid
+  from graftax.xla_call_module.lax_extras.monoids import (
+    MONOIDS,
+    highest,
+    identity,
+    is_identity,
+    lowest,
+    monoid_of_primitive,
+    only_primitive,
+    reduce_monoid,
+    unwrapped,
+  )
   from graftax.xla_call_module.lax_extras.reductions import mapped, reduce_arrays
   from graftax.xla_call_module.lax_extras.scan_equations import scan_sizes
   from graftax.xla_call_module.lax_extras.symbolic_dims import InconclusiveDimensionOperation, stack_dims
@@ -50,12 +60,16 @@ __all__ = [
   "closed",
   "gather",
   "gather_old",
+  "highest",
   "identity",
   "index_vectors_last",
   "is_identity",
   "is_inexact",
   "linear_call",
+  "lowest",
   "mapped",
+  "monoid_of_primitive",
+  "only_primitive",
   "reduce_arrays",
   "reduce_monoid",
   "reduce_window",
@@ -64,6 +78,7 @@ __all__ = [
   "scatter",
   "select_and_scatter",
   "stack_dims",
+  "unwrapped",
   "while_loop",
 ]
 

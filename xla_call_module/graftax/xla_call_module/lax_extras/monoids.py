@@ -6,18 +6,35 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-__all__ = ["BOOL_FORMS", "MONOIDS", "identity", "is_identity", "reduce_monoid"]
+__all__ = [
+  "BOOL_FORMS",
+  "MONOIDS",
+  "highest",
+  "identity",
+  "is_identity",
+  "lowest",
+  "monoid_of_primitive",
+  "only_primitive",
+  "reduce_monoid",
+  "unwrapped",
+]
 
 MONOIDS: dict[str, Callable[..., Any]] = {
     "add": lax.add, "multiply": lax.mul, "maximum": lax.max, "minimum": lax.min,
     "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor,
 }  # fmt: skip
 
+_OF_PRIMITIVES = {"mul": "multiply", "max": "maximum", "min": "minimum"}
+
 BOOL_FORMS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
 """The logical functions that equal the arithmetic ones on booleans."""
 
 _LOGICAL = ("and", "or", "xor")
+
+_CALLS = ("jit", "pjit", "closed_call", "core_call")
+_CALLS_WITH_RULES = ("custom_jvp_call", "custom_vjp_call", "checkpoint")
 
 
 def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
@@ -39,6 +56,28 @@ def identity(name: str, dtype: np.dtype) -> np.ndarray | None:
   has_inf = bool(np.isinf(np.asarray(np.inf, dtype).astype(np.float32)))
   low, high = (-np.inf, np.inf) if has_inf else (limits.min, limits.max)
   return np.asarray(low if name == "maximum" else high, dtype)
+
+
+def monoid_of_primitive(name: str) -> str | None:
+  """Returns the key of `MONOIDS` for the name of a JAX primitive, or None if the primitive is not one of them."""
+  key = _OF_PRIMITIVES.get(name, name)
+  return key if key in MONOIDS else None
+
+
+def lowest(dtype: Any) -> np.ndarray:
+  """Returns the neutral scalar of a maximum: minus infinity, or the least value of a real dtype without infinity."""
+  return _limit("maximum", dtype)
+
+
+def highest(dtype: Any) -> np.ndarray:
+  """Returns the neutral scalar of a minimum: infinity, or the greatest value of a real dtype without infinity."""
+  return _limit("minimum", dtype)
+
+
+def _limit(name: str, dtype: Any) -> np.ndarray:
+  found = identity(name, np.dtype(dtype))
+  assert found is not None, f"internal: {dtype} has no order"
+  return found
 
 
 def is_identity(name: str, init: Any, dtype: np.dtype) -> bool:
@@ -67,3 +106,31 @@ def reduce_monoid(name: str, x: Array, init: Any, axes: Sequence[int]) -> Array 
   if is_identity(name, init, x.dtype):
     return result
   return MONOIDS[name](result, lax.broadcast(init, result.shape) if result.ndim else init)
+
+
+def only_primitive(function: Jaxpr | ClosedJaxpr, *, ignores_rules: bool = False) -> str | None:
+  """Returns the name of the primitive that a function of two scalars is, in any order of them, or None.
+
+  Args:
+    function: the function.
+    ignores_rules: whether a function with a derivative of its own counts as the function without it.
+  """
+  jaxpr = unwrapped(function, ignores_rules=ignores_rules)
+  if len(jaxpr.invars) != 2 or len(jaxpr.eqns) != 1 or list(jaxpr.outvars) != list(jaxpr.eqns[0].outvars):
+    return None
+  (eqn,) = jaxpr.eqns
+  takes_both = not any(isinstance(atom, Literal) for atom in eqn.invars) and set(eqn.invars) == set(jaxpr.invars)
+  return eqn.primitive.name if takes_both else None
+
+
+def unwrapped(function: Jaxpr | ClosedJaxpr, *, ignores_rules: bool = False) -> Jaxpr:
+  """Returns the jaxpr of a function, without calls that only wrap it; for the arguments see `only_primitive`."""
+  jaxpr = function.jaxpr if isinstance(function, ClosedJaxpr) else function
+  if len(jaxpr.eqns) != 1:
+    return jaxpr
+  (call,) = jaxpr.eqns
+  inner = call.params.get("jaxpr", call.params.get("call_jaxpr"))
+  wraps = call.primitive.name in _CALLS or ignores_rules and call.primitive.name in _CALLS_WITH_RULES
+  if inner is None or not wraps or (list(call.invars), list(call.outvars)) != (list(jaxpr.invars), list(jaxpr.outvars)):
+    return jaxpr
+  return unwrapped(inner, ignores_rules=ignores_rules)

@@ -14,7 +14,6 @@ from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.tensors import MAX_FOLDED_SIZE, Shape, Tensor
 from graftax.graphdef_ir import DType, op_signature
-from graftax.xla_call_module.lax_extras import identity
 
 __all__ = [
   "at_least_float32",
@@ -25,8 +24,6 @@ __all__ = [
   "full",
   "is_nan",
   "joint_shape",
-  "lowest",
-  "highest",
   "pad",
   "reshape",
   "same_shape",
@@ -142,22 +139,6 @@ def compare(b: Builder, op: str, x: Tensor, value: Any) -> Tensor:
 
 def is_nan(b: Builder, x: Tensor) -> Tensor:
   return b.op("IsNan", x, shape=x.shape)
-
-
-def lowest(dtype: "np.dtype[Any]") -> Any:
-  """Returns the neutral value of a maximum: negative infinity, or the smallest value of a dtype without it."""
-  return _neutral("maximum", dtype)
-
-
-def highest(dtype: "np.dtype[Any]") -> Any:
-  """Returns the neutral value of a minimum: infinity, or the largest value of a dtype without it."""
-  return _neutral("minimum", dtype)
-
-
-def _neutral(monoid: str, dtype: "np.dtype[Any]") -> Any:
-  found = identity(monoid, dtype)
-  assert found is not None, f"internal: {dtype} has no order"
-  return int(found) if jnp.issubdtype(dtype, np.integer) else found
 
 
 def reshape(b: Builder, x: Tensor, shape: Shape) -> Tensor:

@@ -14,13 +14,12 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   cast,
   compare,
   full,
-  highest,
   is_nan,
-  lowest,
   select,
 )
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
+from graftax.xla_call_module.lax_extras import highest, lowest
 
 
 @rule("convert_element_type", ignores=("weak_type",))
@@ -50,7 +49,7 @@ def _float_to_integer(b: Builder, x: Tensor, dtype: "np.dtype[Any]") -> Tensor:
   TensorFlow's Cast leaves open what numbers out of range become.
   """
   x = at_least_float32(b, x)
-  low, high = lowest(dtype), highest(dtype)
+  low, high = int(lowest(dtype)), int(highest(dtype))
   dtype = np.dtype(np.int8) if is_short_integer(dtype) else dtype
   # `high + 1` is a power of two, so it is exact in every float dtype.
   above = compare(b, "GreaterEqual", x, float(high) + 1 if float(high) == high else float(high))

@@ -12,13 +12,13 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   cast,
   compare,
   full,
-  highest,
   reshape,
   same_shape,
   select,
 )
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.xla_call_module.lax_extras import highest
 
 __all__ = ["total_order"]
 

@@ -11,9 +11,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   cast,
   compare,
   full,
-  highest,
   is_nan,
-  lowest,
   pad,
   select,
   static_slice,
@@ -21,6 +19,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
 from graftax.convert.jax2tf.tf_ops.rules.control_flow import loop
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.xla_call_module.lax_extras import highest, lowest
 
 
 def _running(primitive: str, op: str, combines: str, neutral: int) -> None:

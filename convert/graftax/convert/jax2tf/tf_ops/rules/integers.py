@@ -6,9 +6,10 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, lowest, select
+from graftax.convert.jax2tf.tf_ops.rules._common import binary, cast, compare, full, joint_shape, select
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
+from graftax.xla_call_module.lax_extras import lowest
 
 __all__ = ["bitcast"]
 

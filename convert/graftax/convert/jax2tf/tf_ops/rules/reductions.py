@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
@@ -17,8 +17,9 @@ from graftax.convert.jax2tf.tf_ops.rules._common import at_least_float32, cast, 
 from graftax.convert.jax2tf.tf_ops.rules.integers import bitcast
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
+from graftax.xla_call_module.lax_extras import only_primitive
 
-__all__ = ["combined", "monoid", "reduced"]
+__all__ = ["combined", "reduced"]
 
 # primitive of two operands -> the op that reduces with it; for bools the second.
 _REDUCTIONS = {
@@ -109,7 +110,7 @@ def _parity(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
 @rule("reduce", ignores=("computation",), folds=False)
 def reduce(b: Builder, *operands: Tensor, jaxpr: Any, dimensions: Sequence[int], consts: Any = ()) -> list[Tensor]:
   """Returns the reduction with a function: at once if that is one of the primitives above, else row by row."""
-  primitive = monoid(jaxpr)
+  primitive = only_primitive(jaxpr)
   if len(operands) != 2 or primitive not in _REDUCTIONS:
     return _row_by_row(b, operands, jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts), dimensions)
   x, initial = operands
@@ -139,18 +140,6 @@ def combined(b: Builder, primitive: str, x: Tensor, y: Tensor) -> Tensor:
   if x.dtype == np.bool_:
     return b.op(bools.get(primitive, "LogicalAnd"), x, y, shape=x.shape)
   return b.op(_OF_TWO[primitive], x, y, shape=x.shape)
-
-
-def monoid(jaxpr: Jaxpr | ClosedJaxpr) -> str | None:
-  """Returns the primitive that a function of two scalars is, or None."""
-  inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-  if len(inner.invars) != 2 or len(inner.eqns) != 1 or len(inner.outvars) != 1:
-    return None
-  (eqn,) = inner.eqns
-  if eqn.primitive.name in ("jit", "pjit") and list(eqn.invars) == list(inner.invars):
-    return monoid(eqn.params["jaxpr"])
-  is_direct = not any(isinstance(atom, Literal) for atom in eqn.invars) and set(eqn.invars) == set(inner.invars)
-  return eqn.primitive.name if is_direct and list(eqn.outvars) == list(inner.outvars) else None
 
 
 @rule("argmax")

@@ -6,9 +6,10 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported, rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, compare, full, highest, is_nan, select, transpose
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, compare, full, is_nan, select, transpose
 from graftax.convert.jax2tf.tf_ops.rules.comparisons import total_order
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
+from graftax.xla_call_module.lax_extras import highest
 
 
 @rule("sort", ignores=("is_stable",))

@@ -14,19 +14,18 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   cast,
   compare,
   full,
-  highest,
   is_nan,
-  lowest,
   pad,
   reshape,
   select,
   static_slice,
   transpose,
 )
-from graftax.convert.jax2tf.tf_ops.rules.reductions import combined, monoid, reduced
+from graftax.convert.jax2tf.tf_ops.rules.reductions import combined, reduced
 from graftax.convert.jax2tf.tf_ops.rules.shaping import dilate
 from graftax.convert.jax2tf.tf_ops.tensors import Tensor
 from graftax.graphdef_ir import DType
+from graftax.xla_call_module.lax_extras import identity, monoid_of_primitive, only_primitive
 
 # A window of more elements along one axis would be too many nodes.
 _MAX_SLICES = 64
@@ -35,14 +34,9 @@ _MAX_PATCHES = 256
 
 def _neutral(primitive: str, x: Tensor) -> Any:
   """Returns what a primitive of two operands leaves unchanged."""
-  match primitive:
-    case "max":
-      return lowest(x.dtype)
-    case "min":
-      return highest(x.dtype)
-    case "and":
-      return np.True_ if x.dtype == np.bool_ else np.asarray(-1).astype(x.dtype)
-  return 1 if primitive == "mul" else 0
+  monoid = monoid_of_primitive(primitive)
+  assert monoid is not None, f"internal: {primitive} is not associative"
+  return identity(monoid, x.dtype)
 
 
 def _register(name: str, by: str | None) -> None:
@@ -71,7 +65,7 @@ def _primitive(jaxpr: Any, num_initial: int) -> str:
   Raises:
     Unsupported: it is another function.
   """
-  primitive = monoid(jaxpr)
+  primitive = only_primitive(jaxpr)
   if num_initial != 1 or primitive not in ("add", "and", "max", "min", "mul", "or"):
     raise Unsupported("windows reduced with a function other than a sum, product, extreme, conjunction or disjunction")
   return primitive
