@@ -107,7 +107,7 @@ def _check_results(context: Context, op: ir.Op, results: Sequence[Any]) -> None:
       continue
     if None in kind.shape:
       _check_size(context, op, value)
-    # While 64-bit types are disabled, 64-bit integers are `BoundedInt64` or `Int64Words`.
+    # While 64-bit types are disabled, 64-bit integers are `BoundedInt64` or `Int64Pair`.
     is_64_bit_integer = context.without_x64 and kind.dtype.itemsize == 8
     if not is_64_bit_integer and not _has_type(value, kind):
       raise _wrong_results(op, results)

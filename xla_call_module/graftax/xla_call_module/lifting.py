@@ -21,6 +21,7 @@ from graftax.xla_call_module.context import (
   checked_limits,
   checked_names,
 )
+from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
 from graftax.xla_call_module.module import Module, check_is_module
 from graftax.xla_call_module.patterns import old_lapack, templates
 from graftax.xla_call_module.patterns.largest import with_largest
@@ -110,7 +111,7 @@ class _Fixed:
 
 
 def _output(context: Context, value: object) -> jax.Array:
-  if isinstance(value, (without_x64.BoundedInt64, without_x64.Int64Words)):
+  if isinstance(value, (without_x64.BoundedInt64, Int64Pair)):
     raise errors.X64Error(
       f"a result of the module has type {value.dtype.name} and 64-bit types are disabled in JAX. Set"
       " jax_enable_x64, or lift with x64='enable'."

@@ -1,21 +1,22 @@
 """Evaluates ops on 64-bit integers in 32 bits while 64-bit types are disabled, if bounds prove that this is exact.
 
 JAX uses 64-bit integers even in modules that are otherwise 32-bit (splitting a random key counts in ui64), so such
-modules must be supported. Each of these values has bounds; an op raises if its result may not fit 32 bits.
+modules must be supported. Most of these values have bounds (`BoundedInt64`); an op raises if its result may not fit 32
+bits. Bit casts, and products of unsigned integers, return all 64 bits (`Int64Pair`), which few ops accept.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from graftax.xla_call_module import errors, ir, registry, values
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
 
-__all__ = ["Int64Words", "BoundedInt64", "concerns", "evaluate", "uses_64_bits"]
+__all__ = ["BoundedInt64", "concerns", "evaluate", "uses_64_bits"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -32,21 +33,6 @@ class BoundedInt64:
     return np.shape(self.value)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int64Words:
-  """A 64-bit integer array stored as two uint32 words along the last axis, low word first.
-
-  Bit casts and products of unsigned 32-bit integers return it.
-  """
-
-  words: Array
-  dtype: np.dtype
-
-  @property
-  def shape(self) -> tuple[int, ...]:
-    return np.shape(self.words)[:-1]
-
-
 def _is_64_bit(kind: Any) -> bool:
   return isinstance(kind, ir.TensorType) and values.is_64_bit(kind.dtype)
 
@@ -61,10 +47,10 @@ def concerns(op: ir.Op, operands: Sequence[Any]) -> bool:
   """Returns whether `evaluate` must run the op, because an operand or a result is a 64-bit value."""
   if any(map(_is_64_bit, op.types)):
     return op.name not in ("stablehlo.constant", "func.call", "stablehlo.get_dimension_size")
-  if op.name in _TAKE_SHAPES and not any(isinstance(value, (BoundedInt64, Int64Words)) for value in operands):
+  if op.name in _TAKE_SHAPES and not any(isinstance(value, (BoundedInt64, Int64Pair)) for value in operands):
     return False
   for value in operands:
-    if isinstance(value, (BoundedInt64, Int64Words)) or (
+    if isinstance(value, (BoundedInt64, Int64Pair)) or (
       isinstance(value, np.ndarray) and value.dtype.itemsize == 8 and value.dtype.kind in "iu"
     ):
       return op.name != "func.call"
@@ -88,9 +74,9 @@ def evaluate(context: Context, op: ir.Op, operands: Sequence[Any]) -> Any:
   if rule is None and op.name in _INDEX_OPS and not any(map(_is_64_bit, op.types)):
     indices = [_index(op, value) for value in operands]
     return registry.ops[op.name].function(context, op, *map(values.materialize, indices))
-  if op.name == "stablehlo.rng_bit_generator" and isinstance(operands[0], Int64Words) and not _is_64_bit(op.types[1]):
+  if op.name == "stablehlo.rng_bit_generator" and isinstance(operands[0], Int64Pair) and not _is_64_bit(op.types[1]):
     return registry.ops[op.name].function(context, op, *operands)
-  if any(isinstance(value, Int64Words) for value in operands) and op.name not in _TAKE_WORDS:
+  if any(isinstance(value, Int64Pair) for value in operands) and op.name not in _TAKE_WORDS:
     raise _error(op)
   if rule is None:
     raise _error(op)
@@ -179,24 +165,24 @@ def _operand(x: BoundedInt64) -> Array:
   return values.materialize(x.value)
 
 
-def _one(x: BoundedInt64) -> int | None:
-  return x.low if x.low == x.high else None
+def _one(x: BoundedInt64 | Int64Pair) -> int | None:
+  return x.low if isinstance(x, BoundedInt64) and x.low == x.high else None
 
 
-def _multiply(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64 | Int64Words:
+def _multiply(op: ir.Op, x: BoundedInt64, y: BoundedInt64) -> BoundedInt64 | Int64Pair:
   """Multiplies; `jax.lax.mulhi`, for example, needs both words of a product of unsigned integers."""
   if x.dtype.kind == "u" and x.high * y.high > np.iinfo(np.uint32).max:
     a, b = _operand(x), _operand(y)
-    return Int64Words(jnp.stack([lax.mul(a, b), lax.mulhi(a, b)], axis=-1), x.dtype)
+    return Int64Pair(lax.mul(a, b), lax.mulhi(a, b), x.dtype)
   return _small_product(op, x, y)
 
 
-def _shift_right_logical(op: ir.Op, x: BoundedInt64 | Int64Words, y: BoundedInt64) -> BoundedInt64:
+def _shift_right_logical(op: ir.Op, x: BoundedInt64 | Int64Pair, y: BoundedInt64 | Int64Pair) -> BoundedInt64:
   shift = _one(y)
-  if isinstance(x, Int64Words):
+  if isinstance(x, Int64Pair):
     if shift != 32 or x.dtype.kind != "u":
       raise _error(op)
-    return BoundedInt64(x.words[..., 1], x.dtype, 0, np.iinfo(np.uint32).max)
+    return BoundedInt64(x.high, x.dtype, 0, np.iinfo(np.uint32).max)
   if x.low < 0 or shift is None or shift < 0:
     raise _error(op)
   narrow = np.dtype(f"{x.dtype.kind}4")
@@ -241,12 +227,12 @@ def _concatenate(op: ir.Op, *xs: BoundedInt64) -> BoundedInt64:
 
 
 def _bitcast(op: ir.Op, x: Any) -> Any:
-  """Converts between pairs of ui32 and 64-bit integers, which are stored as the two words."""
-  if isinstance(x, Int64Words) and op.type.dtype.itemsize == 4:
+  """Converts between two words of 32 bits and 64-bit integers."""
+  if isinstance(x, Int64Pair) and op.type.dtype.itemsize == 4:
     return lax.bitcast_convert_type(x.words, op.type.dtype)
-  if isinstance(x, (BoundedInt64, Int64Words)) or x.dtype.itemsize != 4 or op.type.dtype.kind not in "iu":
+  if isinstance(x, (BoundedInt64, Int64Pair)) or x.dtype.itemsize != 4 or op.type.dtype.kind not in "iu":
     raise _error(op)
-  return Int64Words(lax.bitcast_convert_type(x, np.uint32), op.type.dtype)
+  return Int64Pair.from_words(lax.bitcast_convert_type(x, np.uint32), op.type.dtype)
 
 
 _RULES: dict[str, Callable[..., Any]] = {

@@ -103,3 +103,28 @@ def test_other_bits_of_such_products_are_refused(shift):
     return %r : tensor<2xui32> }} }}""")
   with pytest.raises(X64Error, match="stablehlo.shift_right_logical at .* computes in 64 bits"):
     lift(module)(np.uint32([1, 2]))
+
+
+def test_a_shift_by_words_of_a_bit_cast_is_refused():
+  module = Module.from_text("""module {
+    func.func public @main(%a: tensor<2x2xui32>, %b: tensor<2xui8>) -> tensor<2xui32> {
+    %x = stablehlo.convert %b : (tensor<2xui8>) -> tensor<2xui64>
+    %y = stablehlo.bitcast_convert %a : (tensor<2x2xui32>) -> tensor<2xui64>
+    %s = stablehlo.shift_right_logical %x, %y : tensor<2xui64>
+    %r = stablehlo.convert %s : (tensor<2xui64>) -> tensor<2xui32>
+    return %r : tensor<2xui32> } }""")
+  with pytest.raises(X64Error, match="stablehlo.shift_right_logical at .* computes in 64 bits"):
+    lift(module)(np.zeros((2, 2), np.uint32), np.uint8([4, 5]))
+
+
+def test_bit_casts_to_64_bits_and_back_keep_all_bits():
+  module = Module.from_text("""module {
+    func.func private @same(%x: tensor<3xui64>) -> tensor<3xui64> { return %x : tensor<3xui64> }
+    func.func public @main(%a: tensor<3x2xui32>) -> tensor<3x2xui32> {
+    %x = stablehlo.bitcast_convert %a : (tensor<3x2xui32>) -> tensor<3xui64>
+    %y = func.call @same(%x) : (tensor<3xui64>) -> tensor<3xui64>
+    %r = stablehlo.bitcast_convert %y : (tensor<3xui64>) -> tensor<3x2xui32>
+    return %r : tensor<3x2xui32> } }""")
+  words = np.random.default_rng(0).integers(0, 2**32, (3, 2), np.uint32)
+  for run in (lift(module), jax.jit(lift(module))):
+    np.testing.assert_array_equal(run(words)[0], words, strict=True)

@@ -3,7 +3,7 @@
 JAX then truncates int64 and uint64 to 32 bits. Programs that need the upper bits (random seeds, keys and generator
 states, hashes, constants beyond 32 bits) get them as `Int64Pair`, a pytree of two uint32 arrays.
 
-- `pairs`: Int64Pair, an array of 64-bit integers as two uint32 arrays, and conversions from and to it.
+- `pairs`: `Int64Pair`, an array of 64-bit integers as two uint32 arrays, and conversions from and to it.
 - `arithmetic`: Arithmetic of 64-bit integers given as two uint32 arrays `(low, high)`, numpy or JAX.
 - `dispatch`: Chooses between an op's ordinary lowering, its lowering for pairs, and one run per half.
 - `arithmetic_ops`: Arithmetic and reductions of 64-bit integers, if an input is an `Int64Pair`.

@@ -1,4 +1,4 @@
-"""Int64Pair, an array of 64-bit integers as two uint32 arrays, and conversions from and to it.
+"""`Int64Pair`, an array of 64-bit integers as two uint32 arrays, and conversions from and to it.
 
 A 64-bit integer reaches a lowering in one of four forms, and `split` accepts all of them:
 
@@ -9,7 +9,6 @@ A 64-bit integer reaches a lowering in one of four forms, and `split` accepts al
   dropped them before graftax was called.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from graftax.ops_jax._core.known import canonical_dtype
 from graftax.ops_jax._core.values import Value, is_known
 from graftax.ops_jax.int64_pairs import arithmetic
 from graftax.ops_jax.int64_pairs.arithmetic import Halves
+from graftax.xla_call_module.lax_extras import Int64Pair
 
 __all__ = [
   "Int64Pair",
@@ -36,52 +36,6 @@ __all__ = [
 ]
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int64Pair:
-  """An array of 64-bit integers, stored as two arrays of uint32.
-
-  It is a JAX pytree, so it can be passed through `jit`, `vmap` and checkpoints. `np.asarray` converts it to a numpy
-  array of 64-bit integers.
-
-  Attributes:
-    low: bits 0 to 31, uint32.
-    high: bits 32 to 63, uint32.
-    dtype: int64 or uint64, as in the TensorFlow graph.
-  """
-
-  low: jax.Array
-  high: jax.Array
-  dtype: np.dtype = dataclasses.field(default=np.dtype(np.uint64), metadata={"static": True})
-
-  @property
-  def shape(self) -> tuple[int, ...]:
-    """Shape of the array of 64-bit integers."""
-    return self.low.shape
-
-  @property
-  def ndim(self) -> int:
-    """Rank of the array of 64-bit integers."""
-    return len(self.shape)
-
-  @property
-  def size(self) -> int:
-    """Number of 64-bit integers."""
-    return self.low.size
-
-  def truncated(self) -> jax.Array:
-    """Returns the low halves as int32 or uint32, which is how JAX truncates 64-bit integers."""
-    return self.low if self.dtype == np.uint64 else jax.lax.bitcast_convert_type(self.low, np.int32)
-
-  def reshape(self, shape: tuple[int, ...]) -> "Int64Pair":
-    """Returns the same integers in another shape."""
-    return Int64Pair(self.low.reshape(shape), self.high.reshape(shape), self.dtype)
-
-  def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    value = np.asarray(join(np.asarray(self.low), np.asarray(self.high), self.dtype))
-    return value if dtype is None else value.astype(dtype)
 
 
 def as_int64_pair(value: Any, dtype: Any = None) -> Int64Pair:

@@ -5,6 +5,7 @@ Each name is imported on first use, because some modules are slow to import and 
 - `arrays`: Small helpers for arrays and lists of arrays.
 - `closure_conversion`: Turns closed-over values of a function into arguments.
 - `gather_scatter`: Gather and scatter with HLO's semantics.
+- `int64_pairs`: `Int64Pair`, 64-bit integers as two arrays of 32-bit words.
 - `linear_calls`: Linear functions with a given transpose.
 - `loop_reversal`: Reverse mode of a loop with a fixed number of checkpoints.
 - `loop_steps`: The body of a loop on flat arrays, and its derivative.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.lax_extras.arrays import is_inexact, replaced
   from graftax.xla_call_module.lax_extras.closure_conversion import Closed, closed
   from graftax.xla_call_module.lax_extras.gather_scatter import gather, gather_old, index_vectors_last, scatter
+  from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
   from graftax.xla_call_module.lax_extras.linear_calls import linear_call
   from graftax.xla_call_module.lax_extras.monoids import (
     MONOIDS,
@@ -55,6 +57,7 @@ __all__ = [
   "NUM_SLOTS",
   "Closed",
   "InconclusiveDimensionOperation",
+  "Int64Pair",
   "Window",
   "call_with_tangents",
   "closed",
@@ -84,7 +87,7 @@ __all__ = [
 
 # The modules that are fast to import come first.
 _HOMES = (
-    "arrays", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "gather_scatter",
+    "arrays", "int64_pairs", "scan_equations", "symbolic_dims", "monoids", "reductions", "windows", "gather_scatter",
     "closure_conversion", "linear_calls", "tangent_rules", "while_loops",
 )  # fmt: skip
 

@@ -6,14 +6,15 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
 
-from graftax.xla_call_module import ir, without_x64
+from graftax.xla_call_module import ir
 from graftax.xla_call_module.context import Context
+from graftax.xla_call_module.lax_extras.int64_pairs import Int64Pair
 from graftax.xla_call_module.registry import register
 from graftax.xla_call_module.values import as_dims, materialize
 
 __all__ = ["rng_bit_generator"]
 
-State = Array | without_x64.Int64Words
+State = Array | Int64Pair
 
 _ALGORITHMS = {
   "DEFAULT": lax.RandomAlgorithm.RNG_DEFAULT,
@@ -31,7 +32,7 @@ def _rng_bit_generator(context: Context, op: ir.Op, state: State) -> tuple[State
 def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[int, ...]) -> tuple[State, Array]:
   """Returns the new state and bits of a given shape; JAX's op represents the state as four uint32."""
   algorithm = _ALGORITHMS[op.attrs.text("rng_algorithm")]
-  words = state.words if isinstance(state, without_x64.Int64Words) else state
+  words = state.words if isinstance(state, Int64Pair) else state
   if words.dtype == np.uint64:
     words = lax.bitcast_convert_type(words, np.uint32)
   if words.size != 4:
@@ -40,8 +41,8 @@ def rng_bit_generator(context: Context, op: ir.Op, state: State, shape: tuple[in
   unsigned = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "i" else dtype
   new, bits = _generated(words.reshape(4), shape, unsigned, algorithm)
   bits = bits if dtype == unsigned else lax.bitcast_convert_type(bits, dtype)
-  if isinstance(state, without_x64.Int64Words):
-    return without_x64.Int64Words(new.reshape(2, 2), state.dtype), bits
+  if isinstance(state, Int64Pair):
+    return Int64Pair.from_words(new.reshape(*state.shape, 2), state.dtype), bits
   if state.dtype == np.uint64:
     new = lax.bitcast_convert_type(new.reshape(2, 2), np.uint64)
   return new.reshape(state.shape), bits

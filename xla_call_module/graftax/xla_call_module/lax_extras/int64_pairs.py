@@ -1,0 +1,67 @@
+"""`Int64Pair`, an array of 64-bit integers as two arrays of 32-bit words, for use while `jax_enable_x64` is off."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Int64Pair"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Int64Pair:
+  """An array of 64-bit integers, stored as two arrays of uint32.
+
+  It is a JAX pytree, so it can be passed through `jit`, `vmap` and checkpoints. `np.asarray` converts it to a numpy
+  array of 64-bit integers.
+
+  Attributes:
+    low: bits 0 to 31, uint32.
+    high: bits 32 to 63, uint32.
+    dtype: int64 or uint64.
+  """
+
+  low: jax.Array
+  high: jax.Array
+  dtype: np.dtype = dataclasses.field(default=np.dtype(np.uint64), metadata={"static": True})
+
+  @classmethod
+  def from_words(cls, words: jax.Array, dtype: np.dtype) -> "Int64Pair":
+    """Returns the integers whose words, low ones first, lie along the last axis; this is what a bit cast returns."""
+    return cls(words[..., 0], words[..., 1], dtype)
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """Shape of the array of 64-bit integers."""
+    return self.low.shape
+
+  @property
+  def ndim(self) -> int:
+    """Rank of the array of 64-bit integers."""
+    return len(self.shape)
+
+  @property
+  def size(self) -> int:
+    """Number of 64-bit integers."""
+    return self.low.size
+
+  @property
+  def words(self) -> jax.Array:
+    """The words of each integer along a new last axis, low ones first; uint32."""
+    return jnp.stack([self.low, self.high], axis=-1)
+
+  def truncated(self) -> jax.Array:
+    """Returns the low halves as int32 or uint32, which is how JAX truncates 64-bit integers."""
+    return self.low if self.dtype == np.uint64 else jax.lax.bitcast_convert_type(self.low, np.int32)
+
+  def reshape(self, shape: tuple[int, ...]) -> "Int64Pair":
+    """Returns the same integers in another shape."""
+    return Int64Pair(self.low.reshape(shape), self.high.reshape(shape), self.dtype)
+
+  def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    low, high = np.asarray(self.low, np.uint64), np.asarray(self.high, np.uint64)
+    value = (low | high << np.uint64(32)).astype(self.dtype)
+    return value if dtype is None else value.astype(dtype)
