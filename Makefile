@@ -180,6 +180,10 @@ bazel-analysis: bazel  ## analyse all targets under Bazel for each accelerator, 
 	  for accelerator in $(BAZEL_ACCELERATORS); do echo "== $$accelerator"; \
 	    bazel-4 --output_base=$$base build --config=by_name --config=$$accelerator //...; done
 
+.PHONY: bazel-rooms
+bazel-rooms: $(READY)  ## update the Bazel targets of rooms, <package>/rooms.bzl, after imports or rooms changed
+	$(BIN)/python tools/checks/room_targets.py
+
 .PHONY: bazel-lint
 bazel-lint:  ## format and lint of the Bazel files, with buildifier from npm
 	git ls-files -z '*BUILD' '*.bzl' '*MODULE.bazel' '*WORKSPACE' | xargs -0 npx --yes @bazel/buildifier@8.2.1 -mode=check -lint=warn

@@ -1,4 +1,4 @@
-"""Macro for the targets of one package folder: its library, its tests and its wheel."""
+"""Macro for the targets of one package folder: its rooms, its library, its tests and its wheel."""
 
 load("@rules_python//python:defs.bzl", "py_library", "py_test")
 load("//tools/build_defs:version.bzl", "VERSION")
@@ -43,8 +43,26 @@ def _pytest_target(name, package, ring, srcs, data, deps):
         deps = depset(deps + _TEST_RUNNER).to_list(),
     )
 
-def graftax_package(name, deps, test_deps = [], test_data = [], not_shipped = []):
-    """Declares the library, the wheel and the test targets of a package.
+def _room(package, name, deps):
+    path = "graftax/{}/{}".format(package, name)
+    py_library(
+        name = name,
+        srcs = native.glob([path + ".py", path + "/**/*.py"], allow_empty = True, exclude = _NOT_SHIPPED),
+        # A module beside the subpackages may read any file beside it.
+        data = native.glob(
+            [path + "/**"] if native.glob([path + "/__init__.py"], allow_empty = True) else ["graftax/{}/*".format(package)],
+            allow_empty = True,
+            exclude = _NOT_SHIPPED + ["**/*.py", "**/*.pyc"],
+        ),
+        imports = ["."],
+        deps = deps,
+    )
+
+def graftax_package(name, deps, rooms, test_deps = [], test_data = [], not_shipped = []):
+    """Declares the rooms, the library, the wheel and the test targets of a package.
+
+    A room is a subpackage, or a module beside the subpackages. Its target has the room's name and holds its sources
+    without the `__init__.py` of the package, which imports the rooms. Only this package uses it.
 
     The library and the wheel are public, also for other workspaces. Which package may depend on which is declared in
     pyproject.toml, and a test compares `deps` with it.
@@ -52,20 +70,28 @@ def graftax_package(name, deps, test_deps = [], test_data = [], not_shipped = []
     Args:
       name: name of the folder and of the library.
       deps: dependencies of the library; the same as in pyproject.toml.
+      rooms: what each room imports, `ROOMS` of the `rooms.bzl` that `make bazel-rooms` writes.
       test_deps: additional dependencies of the tests in both rings.
       test_data: additional files that the tests read, such as the `testdata` of another package.
       not_shipped: files and folders below `graftax/<name>` that the library has and the wheel does not; the same as in
         pyproject.toml.
     """
-    sources = native.glob(["graftax/**/*.py"], exclude = _NOT_SHIPPED)
+    in_rooms = [
+        "graftax/{}/{}{}".format(name, room, end)
+        for room in rooms
+        for end in [".py", "/**"]
+    ]
+    sources = native.glob(["graftax/**/*.py"], exclude = _NOT_SHIPPED + in_rooms)
     files = native.glob(["graftax/**"], exclude = _NOT_SHIPPED + ["**/*.py", "**/*.pyc"])
+    for room, imported in rooms.items():
+        _room(name, room, imported)
     py_library(
         name = name,
         srcs = sources,
         data = files,
         imports = ["."],
         visibility = ["//visibility:public"],
-        deps = deps,
+        deps = deps + [":" + room for room in rooms],
     )
     python_wheel(
         name = "wheel",

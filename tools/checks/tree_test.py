@@ -14,6 +14,7 @@ from cleanroom import PACKAGES, ROOT
 from import_arrows import parse_arrows
 from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.utils import canonicalize_name
+from room_targets import imported_modules, is_shipped
 
 # Files of other kinds are not checked in, except below `testdata`: logs, dumps and archives have no place in the tree.
 _TEXT = {
@@ -62,21 +63,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _sources(package: str) -> list[Path]:
   """Returns the modules that ship, without tests."""
   found = (ROOT / package / "graftax").rglob("*.py")
-  return sorted(
-    p for p in found if not p.name.endswith("_test.py") and p.name != "conftest.py" and "testdata" not in p.parts
-  )
-
-
-@cache
-def _imported_modules(path: Path) -> frozenset[str]:
-  """Returns dotted names of all modules imported in the file, those of `from a import b` as `a` and as `a.b`."""
-  names: set[str] = set()
-  for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-    if isinstance(node, ast.Import):
-      names |= {alias.name for alias in node.names}
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-      names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-  return frozenset(names)
+  return sorted(filter(is_shipped, found))
 
 
 @cache
@@ -97,7 +84,8 @@ def _build_call(package: str) -> dict[str, object]:
   """Returns the arguments of `graftax_package` in the BUILD file, which is parsed as Python."""
   for node in ast.walk(ast.parse((ROOT / package / "BUILD").read_text())):
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "graftax_package":
-      return {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords}
+      values = {keyword.arg or "": keyword.value for keyword in node.keywords}
+      return {name: ast.literal_eval(value) for name, value in values.items() if not isinstance(value, ast.Name)}
   raise AssertionError(f"{package}/BUILD does not call graftax_package")
 
 
@@ -148,7 +136,7 @@ def test_no_import_starts_at_the_repository_root(package):
   wrong = {
     f"{path.relative_to(ROOT)}: {name}"
     for path in (ROOT / package).rglob("*.py")
-    for name in _imported_modules(path)
+    for name in imported_modules(path)
     if name.partition(".")[0] in PACKAGES
   }
   assert not wrong
@@ -159,7 +147,7 @@ def test_mlir_is_imported_in_one_module_or_one_folder_at_most(package):
   users = {
     str((path.parent if path.parent.name == "mlir" else path).relative_to(ROOT))
     for path in _sources(package)
-    if any(name.startswith(_MLIR) for name in _imported_modules(path))
+    if any(name.startswith(_MLIR) for name in imported_modules(path))
   }
   assert len(users) <= 1, users
 
@@ -225,7 +213,7 @@ def test_third_party_imports_are_declared(package):
       continue
     # Type checkers have typing_extensions; it is imported for them alone.
     ours = {"graftax", "typing_extensions"}
-    for name in {module.partition(".")[0] for module in _imported_modules(path)} - ours - sys.stdlib_module_names:
+    for name in {module.partition(".")[0] for module in imported_modules(path)} - ours - sys.stdlib_module_names:
       owners = {canonicalize_name(d) for d in distributions.get(name, [name])}
       if not owners & declared:
         undeclared.add(f"{path.relative_to(ROOT)}: {name}")
@@ -265,7 +253,7 @@ def test_what_is_shipped_imports_nothing_that_is_not(package):
   wrong = {
     f"{path.relative_to(ROOT)}: {name}"
     for path in shipped
-    for name in _imported_modules(path)
+    for name in imported_modules(path)
     if any(f"{name}.".startswith(f"{missing}.") for missing in absent)
   }
   assert not wrong

@@ -67,6 +67,7 @@ def test_a_command_is_a_make_target_that_exists(workflow, command):
 _BY_HAND = frozenset(
   {
     "bazel",
+    "bazel-rooms",
     "bench",
     "bump",
     "clean",
