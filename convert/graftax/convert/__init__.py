@@ -11,6 +11,7 @@ Rooms, in the order of a conversion:
 - `host_parts`, `host_split`, `host_ops`: the parts of a model for the host, and what runs in them.
 - `modules`: converted functions as modules of other libraries.
 - `jax2tf`: from JAX to TensorFlow.
+- `source_code`: JAX functions as Python that imports only jax and numpy.
 - `rewriting`: StableHLO in graphs, written for the program that will run it.
 
 A program comes in:
@@ -83,6 +84,7 @@ from graftax.convert.program import (
   StringVariable,
   UnavailableCapture,
 )
+from graftax.convert.source_code import Source, SourceError, to_source
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
@@ -125,6 +127,8 @@ __all__ = [
   "ResourceHandle",
   "SizeBoundError",
   "SparseTensor",
+  "Source",
+  "SourceError",
   "Split",
   "SentencePieceModel",
   "StringTable",
@@ -158,6 +162,7 @@ __all__ = [
   "split_trainable",
   "table_capture",
   "table_dtypes",
+  "to_source",
   "update_config",
   "variable_names",
 ]

@@ -145,6 +145,10 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "Pass the dict that `convert` returned, with the same names.",
   ),
   convert.ForwardModeError: ("", "Use reverse mode, or the option `convert_custom_gradient=False`."),
+  convert.SourceError: (
+    "convert.to_source(lambda x: jax.debug.print('{}', x), jnp.ones(3))",
+    "Write the part without calls of Python, or without debugging calls.",
+  ),
   convert.UnsupportedPrimitiveError: (
     "savedmodel_io.save('m', (jnp.linalg.eigvals, jax.ShapeDtypeStruct((3, 3), 'float32')), lowering='tf_ops')",
     "Use the default lowering, if the consumer runs StableHLO. [Primitives](primitives.md) lists what has a form.",

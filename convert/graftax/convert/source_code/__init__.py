@@ -1,0 +1,22 @@
+"""JAX functions as Python that imports only jax and numpy. See ARCHITECTURE.md.
+
+- `api`: `to_source`, and what it returns.
+- `program`: a program as data that the stages rewrite.
+- `reading`: reads a jaxpr.
+- `derivatives`: traces rules of `jax.custom_jvp` and `jax.custom_vjp` functions.
+- `simplifying`: the normal form.
+- `loops`: leaves out what scans do not need.
+- `comparing`: tells whether two blocks are the same program.
+- `grouping`: makes functions of scopes.
+- `folding`: makes one function of equal ones, and loops of calls.
+- `spelling`: expressions of operations.
+- `printing`: statements of functions.
+- `naming`: names of functions, parameters and values.
+- `layout`: lays out a module.
+- `errors`: the error of a program that is not source.
+"""
+
+from graftax.convert.source_code.api import Source, to_source
+from graftax.convert.source_code.errors import SourceError
+
+__all__ = ["Source", "SourceError", "to_source"]

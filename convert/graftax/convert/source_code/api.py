@@ -1,0 +1,455 @@
+"""`to_source`: a JAX function as a module of Python."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graftax.convert.source_code.errors import SourceError
+from graftax.convert.source_code.folding import Folded
+from graftax.convert.source_code.grouping import Function, Loop, grouped
+from graftax.convert.source_code.layout import laid_out
+from graftax.convert.source_code.naming import function_names, identifier, keys_of, named
+from graftax.convert.source_code.printing import Printed, marked
+from graftax.convert.source_code.program import Block, Value
+from graftax.convert.source_code.reading import read
+from graftax.convert.source_code.spelling.choosing import Speller
+
+__all__ = ["Source", "to_source"]
+
+# Any in this module: pytrees of arguments and results.
+
+ParameterTree = dict[str, "ParameterTree"] | list["ParameterTree"] | tuple[str, ...]
+"""Parameters nested as the text reads them: the path of each in the original parameters."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+  """A program as Python.
+
+  Attributes:
+    text: the module; it imports jax and numpy.
+    name: the function in it.
+    tree: how it nests parameters; leaves are paths in the original parameters, as tuples of keys.
+    constants: arrays that are too large for a text, by name. If there are some, they are the function's first argument
+      after the parameters.
+  """
+
+  text: str
+  name: str
+  tree: ParameterTree
+  constants: dict[str, np.ndarray]
+  _frozen: dict[str, np.ndarray]
+
+  def parameters(self, values: Mapping[str, Any] | None = None) -> Any:
+    """Returns parameters for the function in the text.
+
+    Args:
+      values: those of the original function. It may be left out if that has none.
+    """
+
+    def nested(tree: ParameterTree) -> Any:
+      if isinstance(tree, dict):
+        return {key: nested(inner) for key, inner in tree.items()}
+      if isinstance(tree, list):
+        return [nested(inner) for inner in tree]
+      if tree[0] in self._frozen:
+        return self._frozen[tree[0]]
+      found: Any = values
+      for key in tree:
+        found = found[int(key)] if isinstance(found, list | tuple) else found[key]
+      return found
+
+    return nested(self.tree)
+
+  def function(self) -> Callable[..., Any]:
+    """Returns the function in the text, which this runs."""
+    names: dict[str, Any] = {}
+    exec(compile(self.text, f"<{self.name}>", "exec"), names)
+    found: Callable[..., Any] = names[self.name]
+    return found
+
+
+def to_source(
+  fn: Callable[..., Any], *example_args: Any, style: Literal["jax"] = "jax", name: str = "model", **example_kwargs: Any
+) -> Source:
+  """Returns a JAX function as Python that imports only jax and numpy.
+
+  The function has the values and derivatives of `fn` for arguments with the shapes and dtypes of the examples. If the
+  first argument is a dict, it holds parameters: the text nests them by its functions, see `Source.parameters`. A second
+  result with the structure of the parameters is their new values; the text returns only those that it computes.
+
+  Args:
+    fn: any function that JAX can trace, such as a converted function.
+    *example_args: arrays, `jax.ShapeDtypeStruct`s or pytrees of them. Symbolic sizes stay open.
+    style: "jax": functions of parameters and arrays.
+    name: of the function in the text.
+    **example_kwargs: arguments that are passed by name.
+
+  Raises:
+    SourceError: `fn` calls back to Python, runs what only graftax can run, or has arguments or results that are not
+      dicts, lists, tuples, None and arrays.
+
+  Example:
+    >>> import jax.numpy as jnp
+    >>> print(to_source(lambda x: jnp.tanh(x) + 1, jnp.ones(3)).text)
+    \"\"\"Written by graftax.\"\"\"
+    <BLANKLINE>
+    import jax.numpy as jnp
+    <BLANKLINE>
+    <BLANKLINE>
+    def model(x):
+        return jnp.tanh(x) + 1.0
+    <BLANKLINE>
+  """
+  if style != "jax":
+    raise ValueError(f"style={style!r}: expected 'jax'")
+  program = _Program(fn, example_args, example_kwargs)
+  dissolved: frozenset[tuple[str, ...]] = frozenset()
+  while True:
+    block, constants = program.block()
+    frozen = _named_constants(block, constants, program.has_parameters)
+    function = grouped(block, name, dissolved)
+    folded = Folded(Speller())
+    main, arguments = _main(program, function, folded, constants, frozen)
+    small = _small(folded, main)
+    if small <= dissolved:
+      break
+    dissolved |= small
+  return _written(program, folded, main, arguments, constants, frozen, name)
+
+
+# A function that is called once is written where it is called, if it is this short.
+_MIN_STATEMENTS = 6
+
+
+def _small(folded: Folded, main: Printed) -> frozenset[tuple[str, ...]]:
+  """Returns the scopes of functions that are not worth one."""
+  found: set[tuple[str, ...]] = set()
+  if len(main.callees) == 1 and len(main.tree.body) <= 3:
+    # The outermost scope is the program itself.
+    found.update(f.names for f in main.callees if isinstance(f, Function))
+  for i, printed in enumerate(folded.functions):
+    length = sum(1 for node in ast.walk(printed.tree) if isinstance(node, ast.stmt)) - 1
+    sites = len(folded.instances[i])
+    if length <= 1 or (sites == 1 and length < _MIN_STATEMENTS):
+      found.update(f.names for f in folded.instances[i] if isinstance(f, Function))
+  return frozenset(found)
+
+
+class _Program:
+  """A function with its arguments: what is a parameter, and where each array is in them."""
+
+  def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    self._fn, self._args, self._kwargs = fn, args, kwargs
+    self.has_parameters = bool(args) and isinstance(args[0], Mapping)
+    specs = jax.tree.map(_spec, (tuple(args), dict(kwargs)))
+    flat, self._structure = jax.tree_util.tree_flatten_with_path(specs)
+
+    def call(leaves: Sequence[Any]) -> Any:
+      given, named = jax.tree.unflatten(self._structure, leaves)
+      return fn(*given, **named)
+
+    with warnings.catch_warnings():
+      warnings.simplefilter("ignore")
+      self._closed, results = jax.make_jaxpr(call, return_shape=True)([spec for _, spec in flat])
+    self.results = results
+    self._paths = [path for path, _ in flat]
+    self.names = _argument_names(fn, len(args), list(kwargs))
+    self.inputs: list[Value] = []
+    self.unchanged: frozenset[int] = frozenset()
+
+  def block(self) -> tuple[Block, dict[Value, np.ndarray]]:
+    """Returns the program anew, since stages change it."""
+    self.inputs = []
+    variables: Sequence[Any] = self._closed.jaxpr.invars
+    for variable, path in zip(variables, self._paths, strict=True):
+      value = Value(tuple(variable.aval.shape), variable.aval.dtype)
+      keys = [_key(step) for step in path[1:]]
+      if self.has_parameters and _key(path[0]) == 0 and keys[0] == 0:
+        value.parameter = tuple(str(key) for key in keys[1:])
+      self.inputs.append(value)
+    block, constants = read(self._closed, self.inputs)
+    self.unchanged = self._unchanged(block.results)
+    block.results = [result for i, result in enumerate(block.results) if i not in self.unchanged]
+    return block, constants
+
+  def _unchanged(self, results: Sequence[object]) -> frozenset[int]:
+    """Returns which results are parameters that the program returns as they are, for `_result` to leave out."""
+    if not self._returns_parameters:
+      return frozenset()
+    first = len(jax.tree.leaves(self.results[0]))
+    own = {value: i for i, value in enumerate(v for v in self.inputs if v.parameter is not None)}
+    return frozenset(
+      first + i for i, value in enumerate(results[first:]) if isinstance(value, Value) and own.get(value) == i
+    )
+
+  def _structure_of(self, tree: Any) -> Any:
+    return jax.tree.structure(tree)
+
+  @property
+  def _returns_parameters(self) -> bool:
+    return (
+      self.has_parameters
+      and isinstance(self.results, tuple)
+      and len(self.results) == 2
+      and self._structure_of(self.results[1]) == self._structure_of(self._args[0])
+    )
+
+  def nested_results(self, trees: Sequence[ast.expr]) -> tuple[Any, dict[str, ast.expr]]:
+    """Returns results with the structure that the function gives them, and the new values of parameters."""
+    count = len(jax.tree.leaves(self.results))
+    given = iter(trees)
+    leaves = [_Leaf(ast.Constant(None)) if i in self.unchanged else _Leaf(next(given)) for i in range(count)]
+    results = jax.tree.unflatten(jax.tree.structure(self.results), leaves)
+    if not self._returns_parameters:
+      return results, {}
+    first = len(jax.tree.leaves(self.results[0]))
+    paths = ["/".join(v.parameter) for v in self.inputs if v.parameter is not None]
+    new = {
+      p: leaf.tree
+      for i, (p, leaf) in enumerate(zip(paths, leaves[first:], strict=True))
+      if first + i not in self.unchanged
+    }
+    return results[0], new
+
+  def tensors(self) -> Iterator[tuple[Value, str, list[str | int]]]:
+    """Yields each array that is no parameter, with the argument and the keys where it is."""
+    for value, path in zip(self.inputs, self._paths, strict=True):
+      if value.parameter is None:
+        keys = [_key(step) for step in path[1:]]
+        argument = self.names[int(keys[0])] if _key(path[0]) == 0 else str(keys[0])
+        yield value, argument, keys[1:]
+
+  @property
+  def arguments(self) -> list[str]:
+    """The names of all arguments except parameters."""
+    return [*self.names[self.has_parameters :], *map(str, self._kwargs)]
+
+
+def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
+  if isinstance(leaf, jax.ShapeDtypeStruct):
+    return leaf
+  if isinstance(leaf, jax.Array):
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+  array = np.asarray(leaf)
+  if array.dtype.kind in "OSU":
+    raise SourceError(f"an argument is {leaf!r}, and not an array; bind it with functools.partial first.")
+  return jax.ShapeDtypeStruct(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
+
+
+def _key(step: Any) -> str | int:
+  """Returns the key of a step of a path."""
+  for attribute in ("key", "idx"):
+    if hasattr(step, attribute):
+      found = getattr(step, attribute)
+      return found if isinstance(found, str | int) else str(found)
+  raise SourceError(f"an argument has a node of a type of its own, at {step}; pass dicts, lists and tuples of arrays.")
+
+
+def _argument_names(fn: Callable[..., Any], count: int, named: Sequence[str]) -> list[str]:
+  """Returns names of positional arguments."""
+  found: list[str] = []
+  try:
+    for parameter in inspect.signature(fn).parameters.values():
+      if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and parameter.name not in named:
+        found.append(parameter.name)
+  except (TypeError, ValueError):
+    pass
+  found = found[:count]
+  found += [f"x{i}" if count > 1 else "x" for i in range(len(found), count)]
+  return [identifier(name) for name in found]
+
+
+def _named_constants(block: Block, constants: dict[Value, np.ndarray], has_parameters: bool) -> dict[str, np.ndarray]:
+  """Names constants, and makes those of a program without parameters its parameters, if they are floats."""
+  frozen: dict[str, np.ndarray] = {}
+  for i, (value, array) in enumerate(constants.items()):
+    value.name = "constant" if len(constants) == 1 else f"constant_{i}"
+    if not has_parameters and jnp.issubdtype(array.dtype, np.inexact):
+      value.parameter = (value.name,)
+      frozen[value.name] = array
+    block.inputs.append(value)
+  return frozen
+
+
+def _main(
+  program: _Program,
+  function: Function,
+  folded: Folded,
+  constants: Mapping[Value, np.ndarray],
+  frozen: Mapping[str, np.ndarray],
+) -> tuple[Printed, list[str]]:
+  """Returns the outermost function, and its arguments besides parameters."""
+  prelude: dict[Value, ast.expr] = {}
+  hints: dict[str, str] = {}
+  given = {name: marked("value", "argument", i) for i, name in enumerate(program.arguments)}
+  hints.update({mark: name for name, mark in given.items()})
+  for value, argument, keys in program.tensors():
+    found: ast.expr = ast.Name(given[argument])
+    for key in keys:
+      found = ast.Subscript(found, ast.Constant(key))
+    prelude[value] = found
+  arguments = list(given.values())
+  if any(value.parameter is None for value in constants):
+    arguments.insert(0, "constants")
+    for value in constants:
+      if value.parameter is None:
+        prelude[value] = ast.Subscript(ast.Name("constants"), ast.Constant(value.name))
+  printed = folded.main(function, prelude, arguments)
+  printed.hints.update(hints)
+  _result(program, printed)
+  return printed, arguments
+
+
+def _result(program: _Program, printed: Printed) -> None:
+  """Gives the results their structure."""
+  last = printed.tree.body[-1]
+  assert isinstance(last, ast.Return)
+  count = len(jax.tree.leaves(program.results)) - len(program.unchanged)
+  value = last.value or ast.Constant(None)
+  flat = list(value.elts) if count > 1 and isinstance(value, ast.Tuple) else [value]
+  results, updates = program.nested_results(flat[:count])
+  last.value = _expression(results)
+  if updates:
+    new = ast.Dict([ast.Constant(path) for path in updates], list(updates.values()))
+    last.value = ast.Tuple([last.value, new])
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _Leaf:
+  tree: ast.expr
+
+
+def _expression(tree: Any) -> ast.expr:
+  """Returns the expression of a result."""
+  if isinstance(tree, _Leaf):
+    return tree.tree
+  if tree is None:
+    return ast.Constant(None)
+  if isinstance(tree, Mapping):
+    return ast.Dict([ast.Constant(key) for key in tree], [_expression(value) for value in tree.values()])
+  if isinstance(tree, list):
+    return ast.List([_expression(value) for value in tree])
+  if isinstance(tree, tuple):
+    return ast.Tuple([_expression(value) for value in tree])
+  raise SourceError(f"a result is a {type(tree).__name__}; return dicts, lists and tuples of arrays.")
+
+
+def _written(
+  program: _Program,
+  folded: Folded,
+  main: Printed,
+  arguments: Sequence[str],
+  constants: Mapping[Value, np.ndarray],
+  frozen: dict[str, np.ndarray],
+  name: str,
+) -> Source:
+  """Chooses names and lays out the module."""
+  names = function_names(folded)
+  keys = [keys_of(printed, folded, names) for printed in folded.functions]
+  functions: dict[str, ast.expr] = {marked("function", i): ast.Name(n) for i, n in enumerate(names)}
+  definitions: list[ast.stmt] = []
+  for i, printed in enumerate(folded.functions):
+    definitions.extend(_definitions(printed, names[i], "p", keys[i], functions, names, folded))
+  own_keys = keys_of(main, folded, names)
+  definitions.extend(_definitions(main, name, "params", own_keys, functions, names, folded))
+
+  def tree(printed: Printed, instance: Printed) -> ParameterTree:
+    """Returns the parameters of one function: keys are those of the text, and values those of this instance."""
+    index = folded.functions.index(printed) if printed is not main else -1
+    leaves, subs = keys[index] if printed is not main else own_keys
+    out: dict[str, ParameterTree] = {}
+    for key, leaf in zip(leaves, instance.leaves, strict=True):
+      _put(out, key, leaf.parameter or (leaf.name,))
+    for key, sub in zip(subs, instance.subs, strict=True):
+      if isinstance(sub, Loop):
+        _put(out, key, [tree(folded.resolve(f), folded.by_instance[id(f)]) for f in sub.functions])
+      else:
+        _put(out, key, tree(folded.resolve(sub), folded.by_instance[id(sub)]))
+    return out
+
+  text = laid_out(_imports(definitions), definitions, "Written by graftax.")
+  others = {value.name: array for value, array in constants.items() if value.parameter is None}
+  return Source(text, name, tree(main, main), others, frozen)
+
+
+def _definitions(
+  printed: Printed,
+  name: str,
+  parameters: str,
+  keys: tuple[list[tuple[str, ...]], list[tuple[str, ...]]],
+  functions: Mapping[str, ast.expr],
+  names: Sequence[str],
+  folded: Folded,
+) -> list[ast.stmt]:
+  """Returns the definitions of a function with its names."""
+  expressions = dict(functions)
+  taken = [*names]
+  for kind, some in zip(("leaf", "sub"), keys, strict=True):
+    for i, key in enumerate(some):
+      expressions[marked(kind, i)] = _indexed(parameters, key)
+  for i, sub in enumerate(printed.subs):
+    if isinstance(sub, Loop):
+      item = names[folded.index(sub.functions[0])]
+      item = item if item not in names else f"{item}_params"
+      expressions[marked("item", i)] = ast.Name(item)
+      taken.append(item)
+  for mark, role in (("self", ""), ("self§jvp", "_jvp"), ("self§fwd", "_fwd"), ("self§bwd", "_bwd")):
+    expressions[marked(mark)] = ast.Name(name + role)
+  for node in (n for tree in [printed.tree, *printed.extras] for n in ast.walk(tree)):
+    found = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
+    if found.startswith(marked("dim", "")):
+      size = identifier(found.removeprefix(marked("dim", "")))
+      expressions[found] = ast.Name(size)
+      taken.append(size)
+  trees: list[ast.stmt] = [printed.tree, *printed.extras]
+  printed.tree.name = name
+  if printed.has_parameters:
+    printed.tree.args.args.insert(0, ast.arg(parameters))
+  for tree in trees:
+    if isinstance(tree, ast.FunctionDef):
+      for decorator in tree.decorator_list:
+        named(ast.Expr(decorator), {}, expressions, [])
+      if tree.name in expressions:
+        found_name = expressions[tree.name]
+        assert isinstance(found_name, ast.Name)
+        tree.name = found_name.id
+    named(tree, printed.hints, expressions, taken)
+  return trees
+
+
+def _indexed(name: str, key: Sequence[str]) -> ast.expr:
+  found: ast.expr = ast.Name(name)
+  for part in key:
+    found = ast.Subscript(found, ast.Constant(part))
+  return found
+
+
+def _put(tree: dict[str, ParameterTree], key: Sequence[str], value: ParameterTree) -> None:
+  for part in key[:-1]:
+    inner = tree.setdefault(part, {})
+    assert isinstance(inner, dict)
+    tree = inner
+  tree[key[-1]] = value
+
+
+_IMPORTS = {
+  "jax": "import jax",
+  "jnp": "import jax.numpy as jnp",
+  "np": "import numpy as np",
+  "lax": "from jax import lax",
+}
+
+
+def _imports(definitions: Sequence[ast.stmt]) -> str:
+  read = {n.id for d in definitions for n in ast.walk(d) if isinstance(n, ast.Name)}
+  text = "\n".join(line for name, line in _IMPORTS.items() if name in read)
+  return re.sub(r"\n{3,}", "\n\n", text)

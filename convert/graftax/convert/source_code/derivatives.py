@@ -1,0 +1,132 @@
+"""Traces the derivative rules of functions that have their own."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+__all__ = ["TracedRule", "trace"]
+
+# Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracedRule:
+  """A function with a derivative of its own, as jaxprs.
+
+  Attributes:
+    key: equal for equal functions with equal rules.
+    name: what the function is called.
+    primal: the function.
+    jaxprs: the rule's functions, as in `program.Rule`.
+    num_residuals, differentiable, results_differentiable: as in `program.Rule`.
+  """
+
+  key: str
+  name: str
+  primal: ClosedJaxpr
+  jaxprs: dict[str, ClosedJaxpr]
+  num_residuals: int
+  differentiable: tuple[bool, ...]
+  results_differentiable: tuple[bool, ...]
+
+
+def trace(equation: Any, kind: str) -> TracedRule:
+  """Returns the rule of an equation that calls a function with a derivative of its own."""
+  inputs = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, Literal)))
+  specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
+  moving = tuple(_is_inexact(v.aval) for v in inputs)
+  results_moving = tuple(_is_inexact(v.aval) for v in equation.outvars)
+  params = equation.params
+  whole = _function(equation, inputs)
+  primal = jax.make_jaxpr(_primal(equation, inputs))(*specs)
+  if kind == "jvp":
+    jaxprs, num_residuals = {"jvp": _jvp(whole, specs, moving, results_moving)}, 0
+  else:
+    jaxprs, num_residuals = _vjp(whole, specs, moving, results_moving)
+  inner = params.get("call_jaxpr")
+  debug = getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
+  name = str(params.get("name") or getattr(debug, "func_name", "") or "function")
+  key = "\n".join([name, str(primal), *map(str, jaxprs.values())])
+  return TracedRule(key, name, primal, jaxprs, num_residuals, moving, results_moving)
+
+
+def _function(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+  """Returns the function that is one equation."""
+  jaxpr = equation.params.get("call_jaxpr", equation.params.get("jaxpr"))
+  debug = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+  if debug is None:
+    debug = jax.make_jaxpr(lambda: 0)().jaxpr.debug_info
+  one = Jaxpr((), inputs, equation.outvars, [equation], debug_info=debug)
+  return jaxpr_as_fun(ClosedJaxpr(one, ()))
+
+
+def _primal(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+  params = equation.params
+  if "forward" in params:
+    run = params["forward"]
+  else:
+    jaxpr = params.get("call_jaxpr", params.get("jaxpr"))
+    run = jaxpr_as_fun(jaxpr if hasattr(jaxpr, "consts") and hasattr(jaxpr, "jaxpr") else ClosedJaxpr(jaxpr, ()))
+
+  def call(*arrays: jax.Array) -> Any:
+    given = dict(zip(inputs, arrays, strict=True))
+    return run(*[v.val if isinstance(v, Literal) else given[v] for v in equation.invars])
+
+  return call
+
+
+def _jvp(
+  function: Callable[..., Any], specs: Sequence[Any], moving: Sequence[bool], results_moving: Sequence[bool]
+) -> ClosedJaxpr:
+  """Returns the rule as a function of primals and tangents of the arguments that have some."""
+
+  def rule(primals: Sequence[jax.Array], tangents: Sequence[jax.Array]) -> Any:
+    results, moved = jax.jvp(function, primals, _with_float0(tangents, primals, moving))
+    return results, [tangent for tangent, wanted in zip(moved, results_moving, strict=True) if wanted]
+
+  return jax.make_jaxpr(rule)(tuple(specs), tuple(s for s, m in zip(specs, moving, strict=True) if m))
+
+
+def _vjp(
+  function: Callable[..., Any], specs: Sequence[Any], moving: Sequence[bool], results_moving: Sequence[bool]
+) -> tuple[dict[str, ClosedJaxpr], int]:
+  def some(primals: Sequence[jax.Array]) -> Callable[..., Any]:
+    def call(*moved: jax.Array) -> Any:
+      values = iter(moved)
+      results = function(*[next(values) if m else p for p, m in zip(primals, moving, strict=True)])
+      return [r for r, m in zip(results, results_moving, strict=True) if m], [
+        r for r, m in zip(results, results_moving, strict=True) if not m
+      ]
+
+    return call
+
+  def forward(*primals: jax.Array) -> Any:
+    given = [p for p, m in zip(primals, moving, strict=True) if m]
+    results, pullback, others = jax.vjp(some(primals), *given, has_aux=True)
+    first, second = iter(results), iter(others)
+    return [next(first) if m else next(second) for m in results_moving], pullback
+
+  traced, shapes = jax.make_jaxpr(forward, return_shape=True)(*specs)
+  residuals, structure = jax.tree.flatten(shapes[1])
+  cotangents = [s for s, m in zip(shapes[0], results_moving, strict=True) if m]
+
+  def backward(leaves: Sequence[jax.Array], cotangents: Sequence[jax.Array]) -> Any:
+    return jax.tree.unflatten(structure, leaves)(list(cotangents))
+
+  return {"fwd": traced, "bwd": jax.make_jaxpr(backward)(residuals, cotangents)}, len(residuals)
+
+
+def _with_float0(
+  tangents: Sequence[jax.Array], primals: Sequence[jax.Array], moving: Sequence[bool]
+) -> tuple[Any, ...]:
+  given = iter(tangents)
+  return tuple(next(given) if m else np.zeros(p.shape, jax.dtypes.float0) for p, m in zip(primals, moving, strict=True))
+
+
+def _is_inexact(aval: Any) -> bool:
+  return bool(jnp.issubdtype(aval.dtype, np.inexact))

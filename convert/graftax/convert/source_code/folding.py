@@ -1,0 +1,156 @@
+"""Prints functions and makes one of equal ones; calls that follow each other become loops."""
+
+import ast
+import copy
+from collections import Counter
+
+from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.printing import Printed, Printer, marked
+from graftax.convert.source_code.program import Block, Equation, Rule, Value, uses
+from graftax.convert.source_code.spelling.choosing import Speller
+
+__all__ = ["Folded"]
+
+
+class Folded:
+  """The functions of a text.
+
+  Attributes:
+    functions: each once, callees first.
+    instances: the functions and rules that each of them is.
+    calls: how often each is called in the text.
+    by_instance: what was printed for each `Function`, by its `id`.
+  """
+
+  def __init__(self, speller: Speller) -> None:
+    self.functions: list[Printed] = []
+    self.instances: list[list[Function | Rule]] = []
+    self.calls: Counter[int] = Counter()
+    self._printer = Printer(speller, self.resolve)
+    self._index: dict[int, int] = {}
+    self._by_key: dict[str, int] = {}
+    self.by_instance: dict[int, Printed] = {}
+
+  def index(self, source: object) -> int:
+    """Returns the number of the function that is written for a `Function` or a `Rule`."""
+    self.resolve(source)
+    return self._index[id(source)]
+
+  def resolve(self, source: object) -> Printed:
+    """Returns the function that is written for a `Function` or a `Rule`."""
+    if id(source) not in self._index:
+      assert isinstance(source, Function | Rule)
+      self._add(source, self._print(source))
+    return self.functions[self._index[id(source)]]
+
+  def main(self, function: Function, prelude: dict[Value, ast.expr], arguments: list[str]) -> Printed:
+    """Returns the outermost function, which is no other function's equal."""
+    self._loops(function.block)
+    printed = self._printer.function(function, prelude, arguments)
+    self._number(printed, function)
+    return printed
+
+  def _print(self, source: Function | Rule) -> Printed:
+    if isinstance(source, Rule):
+      printed = self._printer.rule(source)
+    else:
+      self._loops(source.block)
+      printed = self._printer.function(source)
+    self._number(printed, source)
+    return printed
+
+  def _number(self, printed: Printed, source: object) -> None:
+    """Gives the functions that a function calls their numbers."""
+    numbers = {
+      marked("function", id(callee)): marked("self") if callee is source else marked("function", self.index(callee))
+      for callee in printed.callees
+    }
+    for tree in [printed.tree, *printed.extras]:
+      for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in numbers:
+          node.id = numbers[node.id]
+    for callee in printed.callees:
+      if callee is not source:
+        self.calls[self.index(callee)] += 1
+
+  def _add(self, source: Function | Rule, printed: Printed) -> None:
+    key = _key(printed)
+    if key not in self._by_key:
+      self._by_key[key] = len(self.functions)
+      self.functions.append(printed)
+      self.instances.append([])
+    self._index[id(source)] = self._by_key[key]
+    self.instances[self._by_key[key]].append(source)
+    # Each instance has parameters of its own.
+    if isinstance(source, Function):
+      self.by_instance[id(source)] = printed
+
+  def _loops(self, block: Block) -> None:
+    """Makes loops of calls in a block."""
+    for equation in block.equations:
+      for body in equation.bodies.values():
+        self._loops(body)
+    counts = Counter(uses(block))
+    out: list[Equation] = []
+    for equation in block.equations:
+      previous = out[-1] if out else None
+      joined = self._joined(previous, equation, counts) if previous is not None else None
+      if joined is not None:
+        out[-1] = joined
+      else:
+        out.append(equation)
+    block.equations = out
+
+  def _joined(self, first: Equation, second: Equation, counts: Counter[Value]) -> Equation | None:
+    """Returns the loop that is a call, or a loop, and the call after it."""
+    if second.op != "call" or first.op not in ("call", "loop"):
+      return None
+    loop = first.settings["loop"] if first.op == "loop" else Loop([_callee(first)], ())
+    assert isinstance(loop, Loop)
+    callee = _callee(second)
+    if self.index(callee) != self.index(loop.functions[0]):
+      return None
+    carried: list[tuple[int, int]] = []
+    for i in range(callee.num_tensors):
+      operand, before = second.inputs[i], first.inputs[i]
+      if isinstance(operand, Value) and operand in first.outputs:
+        carried.append((i, first.outputs.index(operand)))
+      elif operand is not before:
+        return None
+    used = Counter(o for o in second.inputs if isinstance(o, Value))
+    outside = [v for v in first.outputs if counts[v] > used[v]]
+    if outside or not carried or len({o for _, o in carried}) != len(carried):
+      return None
+    if first.op == "loop" and tuple(carried) != loop.carried:
+      return None
+    joined = Loop([*loop.functions, callee], tuple(carried))
+    # Parameters of the calls are read where the loop is.
+    inputs = [*first.inputs, *second.inputs[callee.num_tensors :]]
+    return Equation("loop", inputs, second.outputs, {"loop": joined}, {}, first.scope)
+
+
+def _callee(equation: Equation) -> Function:
+  callee = equation.settings["function"]
+  assert isinstance(callee, Function)
+  return callee
+
+
+def _key(printed: Printed) -> str:
+  """Returns a text that equal functions share: names of values are numbers."""
+  trees = copy.deepcopy([printed.tree, *printed.extras])
+  numbers: dict[str, str] = {}
+
+  def numbered(name: str) -> str:
+    if name.startswith((marked("value", ""), marked("local", ""))):
+      return numbers.setdefault(name, f"n{len(numbers)}")
+    return name
+
+  for tree in trees:
+    for node in ast.walk(tree):
+      if isinstance(node, ast.Name):
+        node.id = numbered(node.id)
+      elif isinstance(node, ast.arg):
+        node.arg = numbered(node.arg)
+      elif isinstance(node, ast.FunctionDef):
+        node.name = numbered(node.name)
+  return "\n".join(ast.dump(tree) for tree in trees)

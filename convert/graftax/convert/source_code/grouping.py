@@ -1,0 +1,275 @@
+"""Groups the equations of a block into functions, by their scopes."""
+
+import dataclasses
+import heapq
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from graftax.convert.source_code.program import Block, Equation, Literal, Operand, Value, free_values, uses
+
+__all__ = ["Function", "Loop", "functions_of", "grouped"]
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Function:
+  """A function of the text that is written.
+
+  Attributes:
+    names: the scope that it was made of, from outside to inside.
+    block: what it computes. Its inputs are tensors first, and then the parameters that only it reads.
+    num_tensors: how many inputs are tensors.
+    parts: the scopes in it, without their paths.
+  """
+
+  names: tuple[str, ...]
+  block: Block
+  num_tensors: int
+  parts: tuple[str, ...] = ()
+
+  @property
+  def parameters(self) -> list[Value]:
+    """The parameters that only this function, and those it calls, read."""
+    return self.block.inputs[self.num_tensors :]
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Loop:
+  """Calls of equal functions, each with results of the call before.
+
+  Attributes:
+    functions: the functions, one of each call.
+    carried: `(input, output)`: which results of a call are tensors of the next.
+  """
+
+  functions: list[Function]
+  carried: tuple[tuple[int, int], ...]
+
+
+_MIN_EQUATIONS = 4
+
+
+def grouped(block: Block, name: str, dissolved: frozenset[tuple[str, ...]] = frozenset()) -> Function:
+  """Returns a program as a function that calls functions.
+
+  Args:
+    block: the program. Values with a `parameter` are parameters.
+    name: of the function.
+    dissolved: scopes that are no functions.
+  """
+  totals = Counter(value for value in uses(block))
+  paths = _token_paths(block)
+  _group_block(block, totals, paths, dissolved, ())
+  parameters = [value for value in block.inputs if value.parameter is not None]
+  tensors = [value for value in block.inputs if value.parameter is None]
+  block.inputs = tensors + parameters
+  return Function((name,), block, len(tensors))
+
+
+def functions_of(function: Function) -> list[Function]:
+  """Returns a function and all that it calls, callees first."""
+  found: list[Function] = []
+
+  def visit(block: Block) -> None:
+    for equation in block.equations:
+      for body in equation.bodies.values():
+        visit(body)
+      callee = equation.settings.get("function")
+      if isinstance(callee, Function):
+        visit(callee.block)
+        found.append(callee)
+
+  visit(function.block)
+  return [*found, function]
+
+
+def _group_block(
+  block: Block,
+  totals: Counter[Value],
+  paths: dict[int, tuple[str, ...]],
+  dissolved: frozenset[tuple[str, ...]],
+  outer: tuple[str, ...],
+) -> None:
+  for equation in block.equations:
+    for body in equation.bodies.values():
+      _group_block(body, totals, paths, dissolved, outer)
+  ordered = _scheduled(block, paths)
+  read_outside = Counter(uses(block))
+  block.equations = _group(ordered, 0, totals, read_outside, paths, dissolved)
+
+
+def _group(
+  equations: list[Equation],
+  depth: int,
+  totals: Counter[Value],
+  block_uses: Counter[Value],
+  paths: dict[int, tuple[str, ...]],
+  dissolved: frozenset[tuple[str, ...]],
+) -> list[Equation]:
+  """Returns equations in which runs of a scope at this depth are calls."""
+  out: list[Equation] = []
+  start = 0
+  while start < len(equations):
+    path = paths[id(equations[start])]
+    stop = start + 1
+    if len(path) <= depth:
+      out.append(equations[start])
+      start = stop
+      continue
+    while stop < len(equations) and paths[id(equations[stop])][: depth + 1] == path[: depth + 1]:
+      stop += 1
+    inner = _group(equations[start:stop], depth + 1, totals, block_uses, paths, dissolved)
+    parts = dict.fromkeys(p[depth + 1] for e in equations[start:stop] if len(p := paths[id(e)]) > depth + 1)
+    out.extend(_called(inner, path[: depth + 1], tuple(parts), totals, block_uses, dissolved))
+    start = stop
+  return out
+
+
+def _called(
+  equations: list[Equation],
+  path: tuple[str, ...],
+  parts: tuple[str, ...],
+  totals: Counter[Value],
+  block_uses: Counter[Value],
+  dissolved: frozenset[tuple[str, ...]],
+) -> list[Equation]:
+  """Returns a call of a function that has the equations, or the equations if no function is made of them."""
+  calls = [e for e in equations if e.op == "call"]
+  numbered = len(calls) > 1 and all(_is_number(e.scope[-1]) for e in calls)
+  if (
+    len(equations) < _MIN_EQUATIONS
+    or path in dissolved
+    or numbered
+    or _is_number(path[-1])
+    and len(calls) == 1 == len(equations)
+  ):
+    return equations
+  inside = Counter(value for value in uses(Block([], equations, [])))
+  defined = [value for e in equations for value in e.outputs]
+  results: list[Operand] = [value for value in defined if block_uses[value] > inside[value]]
+  block = Block([], equations, results)
+  free = free_values(block)
+  own = [value for value in free if value.parameter is not None and totals[value] == inside[value]]
+  tensors = [value for value in free if value not in own]
+  if not results:
+    return equations
+  block_uses.subtract(inside)
+  block_uses.update(free)
+  totals.subtract({value: count - 1 for value, count in inside.items() if value in set(free)})
+  fresh: dict[Value, Operand] = {value: Value(value.shape, value.dtype, value.name, value.parameter) for value in free}
+  for value in tensors:
+    replacement = fresh[value]
+    assert isinstance(replacement, Value)
+    replacement.parameter = None
+  _replace(block, fresh)
+  block.inputs = [v for v in (fresh[value] for value in [*tensors, *own]) if isinstance(v, Value)]
+  for value, given in zip(own, block.inputs[len(tensors) :], strict=True):
+    totals[given] = totals[value]
+  for value, given in zip(tensors, block.inputs[: len(tensors)], strict=True):
+    totals[given] = inside[value]
+  function = Function(path, block, len(tensors), parts)
+  return [Equation("call", [*tensors, *own], _split_results(block), {"function": function}, {}, path)]
+
+
+def _split_results(block: Block) -> list[Value]:
+  """Gives a block results of its own, and returns the values that its caller has instead."""
+  outer = [value for value in block.results if isinstance(value, Value)]
+  inner: dict[Value, Operand] = {value: Value(value.shape, value.dtype, value.name) for value in outer}
+  for equation in block.equations:
+    equation.outputs = [v if not isinstance(v2 := inner.get(v, v), Value) else v2 for v in equation.outputs]
+  _replace(block, inner)
+  return outer
+
+
+def _replace(block: Block, values: dict[Value, Operand]) -> None:
+  """Replaces values in a block and in its bodies; functions that it calls have inputs of their own."""
+
+  def new(operand: Operand) -> Operand:
+    return operand if isinstance(operand, Literal) else values.get(operand, operand)
+
+  for equation in block.equations:
+    equation.inputs = [new(operand) for operand in equation.inputs]
+    for body in equation.bodies.values():
+      _replace(body, values)
+  block.results = [new(operand) for operand in block.results]
+
+
+def _is_number(name: str) -> bool:
+  return name.isdigit()
+
+
+def _scheduled(block: Block, paths: dict[int, tuple[str, ...]]) -> list[Equation]:
+  """Returns the equations in an order that leaves scopes as late as it can."""
+  producers = {value: i for i, e in enumerate(block.equations) for value in e.outputs}
+  waits: list[set[int]] = []
+  readers: dict[int, list[int]] = {}
+  for i, equation in enumerate(block.equations):
+    read = set(uses(Block([], [equation], [])))
+    waits.append({producers[value] for value in read if value in producers})
+    for j in waits[-1]:
+      readers.setdefault(j, []).append(i)
+  ready: dict[tuple[str, ...], list[int]] = {}
+  for i, before in enumerate(waits):
+    if not before:
+      heapq.heappush(ready.setdefault(paths[id(block.equations[i])], []), i)
+  out: list[Equation] = []
+  last: tuple[str, ...] = ()
+  while ready:
+    path = min(ready, key=lambda p: (-_common(p, last), ready[p][0]))
+    i = heapq.heappop(ready[path])
+    if not ready[path]:
+      del ready[path]
+    out.append(block.equations[i])
+    last = path
+    for j in readers.get(i, ()):
+      waits[j].discard(i)
+      if not waits[j]:
+        heapq.heappush(ready.setdefault(paths[id(block.equations[j])], []), j)
+  return out
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+  count = 0
+  for x, y in zip(a, b, strict=False):
+    if x != y:
+      break
+    count += 1
+  return count
+
+
+def _token_paths(block: Block) -> dict[int, tuple[str, ...]]:
+  """Returns the scope of each equation, with names cut at underscores, so that common prefixes are scopes as well."""
+  children: dict[tuple[str, ...], dict[str, None]] = {}
+  found: dict[int, tuple[str, ...]] = {}
+
+  def collect(inner: Block) -> None:
+    for equation in inner.equations:
+      for depth, name in enumerate(equation.scope):
+        children.setdefault(equation.scope[:depth], {}).setdefault(name)
+      for body in equation.bodies.values():
+        collect(body)
+
+  def assign(inner: Block) -> None:
+    for equation in inner.equations:
+      tokens: list[str] = []
+      for depth, name in enumerate(equation.scope):
+        tokens.extend(_tokens(name, list(children[equation.scope[:depth]])))
+      found[id(equation)] = tuple(tokens)
+      for body in equation.bodies.values():
+        assign(body)
+
+  collect(block)
+  assign(block)
+  return found
+
+
+def _tokens(name: str, siblings: list[str]) -> list[str]:
+  """Returns a name in parts; a number that TensorFlow appended to all siblings is left out."""
+  endings = Counter(match.group() for s in siblings if (match := re.search(r"_\d+$", s)))
+  if endings:
+    ending, count = endings.most_common(1)[0]
+    if name.endswith(ending) and count > 0.8 * len(siblings):
+      name = name.removesuffix(ending)
+  if len(siblings) == 1:
+    return [name]
+  return [part for part in name.split("_") if part] or [name]

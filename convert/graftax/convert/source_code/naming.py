@@ -1,0 +1,273 @@
+"""Chooses names: of functions, of parameters and of values."""
+
+import ast
+import builtins
+import keyword
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from graftax.convert.source_code.folding import Folded
+from graftax.convert.source_code.grouping import Function, Loop
+from graftax.convert.source_code.printing import Printed
+from graftax.convert.source_code.program import Rule
+
+__all__ = ["function_names", "identifier", "keys_of", "named"]
+
+_RESERVED = frozenset(("jax", "jnp", "lax", "np", "nnx", "p", "params", "constants", *keyword.kwlist, *dir(builtins)))
+_GENERIC = ("x", "y", "z", "u", "v", "w")
+
+
+def identifier(text: str, default: str = "x") -> str:
+  """Returns a name of Python that is like a text."""
+  name = re.sub(r"\W+", "_", text).strip("_")
+  if not name or name[0].isdigit():
+    name = f"{default}_{name}".rstrip("_")
+  return name + "_" if name in _RESERVED else name
+
+
+def _unique(name: str, taken: Iterable[str]) -> str:
+  taken = set(taken)
+  if name not in taken and name not in _RESERVED:
+    return name
+  number = 2
+  while f"{name}_{number}" in taken:
+    number += 1
+  return f"{name}_{number}"
+
+
+# --- functions
+
+
+def function_names(folded: Folded) -> list[str]:
+  """Returns a name for each function."""
+  names: list[str] = []
+  for instances in folded.instances:
+    names.append(_unique(_function_name(instances), [*names, "model"]))
+  return names
+
+
+def _function_name(instances: Sequence[Function | Rule]) -> str:
+  first = instances[0]
+  if isinstance(first, Rule):
+    return identifier(re.sub(r"[^\w]+", "_", first.name).strip("_").lower(), "function")
+  paths = [_words(i.names) for i in instances if isinstance(i, Function)]
+  common = _common_ending(paths)
+  if not all(i.names[-1].isdigit() for i in instances if isinstance(i, Function)) and common:
+    return identifier(common[-1].lower(), "layer")
+  parts = [w for w in dict.fromkeys(w for part in first.parts for w in _words((part,))) if w]
+  if 1 < len(parts) <= 3:
+    return identifier("_".join(parts).lower(), "layer")
+  if common:
+    return identifier(common[-1].lower(), "layer")
+  words = Counter(path[-1] for path in paths if path)
+  return identifier(words.most_common(1)[0][0].lower(), "layer") if words else "layer"
+
+
+def _words(path: Sequence[str]) -> tuple[str, ...]:
+  """Returns the words of a scope, without numbers."""
+  words = (re.sub(r"\d+$", "", re.sub(r"\W+", "_", token)).strip("_") for token in path)
+  return tuple(word for word in words if word)
+
+
+def _common_ending(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+  count = 0
+  while all(len(path) > count for path in paths) and len({path[-1 - count] for path in paths}) == 1:
+    count += 1
+  return paths[0][len(paths[0]) - count :]
+
+
+# --- parameters
+
+
+def keys_of(
+  printed: Printed, folded: Folded, names: Sequence[str]
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+  """Returns the keys of a function's own parameters, and those of the functions that it calls."""
+  leaf_paths = [_tokens(leaf.parameter or ("constant",)) for leaf in printed.leaves]
+  sub_paths: list[list[str]] = []
+  for sub in printed.subs:
+    function = sub.functions[0] if isinstance(sub, Loop) else sub
+    sub_paths.append(_prefix([_tokens(v.parameter or ()) for v in function.parameters]))
+  taken: set[tuple[str, ...]] = set()
+  common = len(_prefix([*leaf_paths, *sub_paths]))
+  leaves = [_free(_components(path[min(common, len(path) - 1) :]), taken) for path in leaf_paths]
+  subs: list[tuple[str, ...]] = []
+  for sub, path in zip(printed.subs, sub_paths, strict=True):
+    if isinstance(sub, Loop):
+      subs.append(_free((_plural(names[folded.index(sub.functions[0])]),), taken))
+    else:
+      key = _components(path[common:]) or (names[folded.index(sub)],)
+      subs.append(_free(key, taken))
+  return leaves, subs
+
+
+def _plural(name: str) -> str:
+  return name if name.endswith("s") else name + "s"
+
+
+def _tokens(path: Sequence[str]) -> list[str]:
+  """Returns a path in pieces that end with the separators after them."""
+  return re.findall(r"[^/_.]+[/_.]?|[/_.]", "/".join(path))
+
+
+def _prefix(paths: Sequence[Sequence[str]]) -> list[str]:
+  if not paths:
+    return []
+  first, last = min(map(list, paths)), max(map(list, paths))
+  count = 0
+  while count < min(len(first), len(last)) and first[count].rstrip("/_.") == last[count].rstrip("/_."):
+    count += 1
+  if len(paths) == 1:
+    count = max(0, count - 1)
+  return list(first[:count])
+
+
+def _components(tokens: Sequence[str]) -> tuple[str, ...]:
+  parts = re.split(r"[/.]", "".join(tokens))
+  named = [part.strip("_") for part in parts]
+  return tuple(part for part in named if part)
+
+
+def _free(key: tuple[str, ...], taken: set[tuple[str, ...]]) -> tuple[str, ...]:
+  """Returns a key such that no key is another one's beginning."""
+  number = 1
+  tried = key or ("w",)
+  while any(tried[: len(t)] == t or t[: len(tried)] == tried for t in taken):
+    number += 1
+    tried = (*key[:-1], f"{(key or ('w',))[-1]}_{number}")
+  taken.add(tried)
+  return tried
+
+
+# --- values
+
+
+def named(
+  tree: ast.FunctionDef | ast.stmt,
+  hints: dict[str, str],
+  expressions: dict[str, ast.expr],
+  taken: Iterable[str],
+) -> None:
+  """Puts names in the place of marks, in place.
+
+  Args:
+    tree: a definition.
+    hints: what values may be called.
+    expressions: of other marks.
+    taken: names that no value may have.
+  """
+  if isinstance(tree, ast.FunctionDef):
+    _Names(hints, expressions, set(taken)).function(tree, {})
+  else:
+    _Placed(expressions).visit(tree)
+
+
+class _Names:
+  def __init__(self, hints: dict[str, str], expressions: dict[str, ast.expr], taken: set[str]) -> None:
+    self._hints, self._expressions, self._taken = hints, expressions, taken
+
+  def function(self, tree: ast.FunctionDef, outer: dict[str, str]) -> None:
+    """Names the values of a function."""
+    names = dict(outer)
+    last = _last_uses(tree)
+    live = set(outer.values())
+    own: set[str] = set()
+    for argument in tree.args.args:
+      if argument.arg.startswith("§"):
+        if argument.arg in self._expressions:
+          found = self._expressions[argument.arg]
+          assert isinstance(found, ast.Name)
+          argument.arg = found.id
+          continue
+        own.add(argument.arg)
+        names[argument.arg] = self._choose(argument.arg, [], live)
+        live.add(names[argument.arg])
+        argument.arg = names[argument.arg]
+      else:
+        live.add(argument.arg)
+    for i, statement in enumerate(tree.body):
+      dying = [mark for mark in _marks(statement) if mark in own and last.get(mark, -1) <= i]
+      free = [names[mark] for mark in dying]
+      if isinstance(statement, ast.FunctionDef):
+        names[statement.name] = self._choose(statement.name, [], live)
+        live.add(names[statement.name])
+        statement.name = names[statement.name]
+        self.function(statement, names)
+        continue
+      targets = [mark for mark in _targets(statement) if mark not in self._expressions]
+      for mark in targets:
+        own.add(mark)
+      new = [mark for mark in targets if mark not in names]
+      live -= set(free)
+      for mark in new:
+        names[mark] = self._choose(mark, free, live)
+        live.add(names[mark])
+        free = [name for name in free if name not in live]
+      unused = [mark for mark in new if last.get(mark, -1) <= i]
+      live -= {names[mark] for mark in unused}
+      _Placed({**self._expressions, **{mark: ast.Name(name) for mark, name in names.items()}}).visit(statement)
+
+  def _choose(self, mark: str, free: Sequence[str], live: set[str]) -> str:
+    hint = self._hints.get(mark, "")
+    avoided = live | self._taken
+    if hint:
+      return _unique(identifier(hint), avoided)
+    for name in free:
+      if name in _GENERIC and name not in avoided:
+        return name
+    for name in _GENERIC:
+      if name not in avoided:
+        return name
+    return _unique("x", avoided)
+
+
+def _marks(node: ast.AST) -> list[str]:
+  """Returns the marks that a statement reads, in order."""
+  found: list[str] = []
+
+  class Visitor(ast.NodeVisitor):
+    def visit_Name(self, name: ast.Name) -> None:
+      if name.id.startswith("§"):
+        found.append(name.id)
+
+  if isinstance(node, ast.Assign):
+    Visitor().visit(node.value)
+  else:
+    Visitor().visit(node)
+  return list(dict.fromkeys(found))
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+  nodes: list[ast.AST] = []
+  if isinstance(statement, ast.Assign):
+    nodes = [n for target in statement.targets for n in ast.walk(target)]
+  elif isinstance(statement, ast.For):
+    nodes = list(ast.walk(statement.target))
+    nodes += [
+      n for inner in statement.body if isinstance(inner, ast.Assign) for t in inner.targets for n in ast.walk(t)
+    ]
+  return list(dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and n.id.startswith("§")))
+
+
+def _last_uses(tree: ast.FunctionDef) -> dict[str, float]:
+  """Returns the last statement that reads each value. What nested functions read lives on, as they run later."""
+  last: dict[str, float] = {}
+  for i, statement in enumerate(tree.body):
+    for node in ast.walk(statement):
+      if isinstance(node, ast.FunctionDef | ast.Lambda):
+        for inner in ast.walk(node):
+          if isinstance(inner, ast.Name):
+            last[inner.id] = math.inf
+    for mark in _marks(statement):
+      last[mark] = max(last.get(mark, -1), i)
+  return last
+
+
+class _Placed(ast.NodeTransformer):
+  def __init__(self, expressions: dict[str, ast.expr]) -> None:
+    self._expressions = expressions
+
+  def visit_Name(self, node: ast.Name) -> ast.expr:
+    return self._expressions.get(node.id, node)

@@ -1,0 +1,260 @@
+"""Reads a jaxpr as a `Block`: calls are inlined, and bodies read what is around them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Literal as JaxLiteral
+
+from graftax.convert.source_code import derivatives
+from graftax.convert.source_code.errors import SourceError
+from graftax.convert.source_code.program import Block, Equation, Literal, Operand, Rule, Settings, Value
+from graftax.convert.source_code.simplifying import simplify
+from graftax.xla_call_module import lax_extras
+
+__all__ = ["Reader", "read"]
+
+# Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
+
+# Calls whose function is compiled, differentiated or named by itself, and means no other numbers.
+_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+_RULES = {
+  "custom_jvp_call": "jvp",
+  "custom_vjp_call": "vjp",
+  "graftax_linear_call": "vjp",
+  "graftax_call_with_tangents": "jvp",
+}
+# Arrays of this many elements are written into the text.
+_MAX_ELEMENTS = 16
+_SCOPE_PARTS = re.compile(r"/(?![^()]*\))")
+_HOST = ("pure_callback", "io_callback", "debug_callback", "debug_print", "python_callback", "infeed", "outfeed")
+
+
+def read(closed: ClosedJaxpr, inputs: Sequence[Value]) -> tuple[Block, dict[Value, np.ndarray]]:
+  """Returns a program as a block, and the constants that are too large for a text.
+
+  Raises:
+    SourceError: the program calls back to Python, or calls what only graftax can run.
+  """
+  reader = Reader()
+  block = reader.block(closed, list(inputs), ())
+  return simplify(block), reader.constants
+
+
+class Reader:
+  """Reads one program.
+
+  Attributes:
+    constants: arrays that are not written into the text.
+  """
+
+  def __init__(self) -> None:
+    self.constants: dict[Value, np.ndarray] = {}
+    self._rules: dict[tuple[str, str], Rule] = {}
+    self._seen: dict[int, tuple[object, Operand]] = {}
+
+  def block(self, closed: ClosedJaxpr, inputs: Sequence[Operand], scope: tuple[str, ...]) -> Block:
+    """Returns a closed jaxpr as a block, with these operands for its inputs."""
+    env: dict[Any, Operand] = {}
+    equations: list[Equation] = []
+    for variable, constant in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+      env[variable] = self._constant(constant, equations)
+    env.update(zip(closed.jaxpr.invars, inputs, strict=True))
+    results = self._equations(closed.jaxpr, env, scope, equations)
+    return Block([value for value in inputs if isinstance(value, Value)], equations, results)
+
+  def _equations(
+    self, jaxpr: Jaxpr, env: dict[Any, Operand], scope: tuple[str, ...], into: list[Equation]
+  ) -> list[Operand]:
+    """Appends the equations of a jaxpr, and returns its results."""
+
+    def read(atom: Any) -> Operand:
+      return self._constant(atom.val, into, atom.aval) if isinstance(atom, JaxLiteral) else env[atom]
+
+    for equation in jaxpr.eqns:
+      name = equation.primitive.name
+      path = (*scope, *_parts(str(equation.source_info.name_stack)))
+      operands = [read(atom) for atom in equation.invars]
+      if name in _CALLS:
+        closed = _closed(equation.params[_CALLS[name]])
+        inner = dict(zip(closed.jaxpr.invars, operands, strict=True))
+        inner.update((v, self._constant(c, into)) for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        called = str(equation.params.get("name", ""))
+        results = self._equations(closed.jaxpr, inner, (*path, called) if _is_scope(called, closed) else path, into)
+        env.update(zip(equation.outvars, results, strict=True))
+        continue
+      outputs = [_value(variable.aval) for variable in equation.outvars]
+      env.update(zip(equation.outvars, outputs, strict=True))
+      into.append(self._equation(equation, operands, outputs, path))
+    return [read(atom) for atom in jaxpr.outvars]
+
+  def _equation(self, equation: Any, operands: list[Operand], outputs: list[Value], path: tuple[str, ...]) -> Equation:
+    name, params = equation.primitive.name, dict(equation.params)
+    if name in _HOST or "callback" in name:
+      raise SourceError(
+        f"{name} in scope {'/'.join(path)!r}: calls back to Python, which is not source of this program. "
+        "Convert the part without callbacks, or remove debugging calls."
+      )
+    if name in _RULES:
+      rule = self._rule(equation, _RULES[name])
+      distinct = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, JaxLiteral)))
+      inputs = [operands[equation.invars.index(v)] for v in distinct]
+      return Equation("custom_" + rule.kind, inputs, outputs, {"rule": rule}, {}, path)
+    if name == "scan":
+      return self._scan(params, operands, outputs, path)
+    if name == "while":
+      return self._while(params, operands, outputs, path)
+    if name == "cond":
+      branches = {f"branch{i}": self._closing(branch, operands[1:], ()) for i, branch in enumerate(params["branches"])}
+      return Equation("cond", operands[:1], outputs, {}, branches, path)
+    if name in ("remat2", "checkpoint", "remat"):
+      inputs = [_like(operand) for operand in operands]
+      body = self.block(_closed(params["jaxpr"]), inputs, ())
+      settings = {"policy": params["policy"], "prevent_cse": params["prevent_cse"]}
+      return Equation("checkpoint", operands, outputs, settings, {"body": body}, path)
+    if name == "custom_linear_solve":
+      return self._linear_solve(params, operands, outputs, path)
+    return Equation(name, operands, outputs, _normal(params), {}, path)
+
+  def _closing(self, jaxpr: Any, operands: Sequence[Operand], path: tuple[str, ...]) -> Block:
+    """Returns a block without inputs, which reads the operands where it is."""
+    block = self.block(_closed(jaxpr), operands, path)
+    block.inputs = []
+    return block
+
+  def _scan(
+    self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
+  ) -> Equation:
+    closed = _closed(params["jaxpr"])
+    num_consts, num_carry = lax_extras.scan_sizes(params)
+    carried = [_value(v.aval) for v in closed.jaxpr.invars[num_consts:]]
+    body = self.block(closed, [*operands[:num_consts], *carried], ())
+    body.inputs = carried
+    settings: Settings = {
+      "num_carry": num_carry,
+      "length": params["length"],
+      "reverse": params["reverse"],
+      "unroll": params["unroll"],
+    }
+    return Equation("scan", operands[num_consts:], outputs, settings, {"body": body}, path)
+
+  def _while(
+    self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
+  ) -> Equation:
+    first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    bodies: dict[str, Block] = {}
+    for role, name, consts in (
+      ("condition", "cond_jaxpr", operands[:first]),
+      ("body", "body_jaxpr", operands[first:second]),
+    ):
+      closed = _closed(params[name])
+      carried = [_value(v.aval) for v in closed.jaxpr.invars[len(consts) :]]
+      bodies[role] = self.block(closed, [*consts, *carried], ())
+      bodies[role].inputs = carried
+    return Equation("while", operands[second:], outputs, {}, bodies, path)
+
+  def _linear_solve(
+    self, params: Mapping[str, Any], operands: list[Operand], outputs: list[Value], path: tuple[str, ...]
+  ) -> Equation:
+    bodies: dict[str, Block] = {}
+    start = 0
+    for role in ("matvec", "vecmat", "solve", "transpose_solve"):
+      count = getattr(params["const_lengths"], role)
+      jaxpr = getattr(params["jaxprs"], role)
+      if jaxpr is not None and role != "vecmat":
+        closed = _closed(jaxpr)
+        given = [_value(v.aval) for v in closed.jaxpr.invars[count:]]
+        bodies[role] = self.block(closed, [*operands[start : start + count], *given], ())
+        bodies[role].inputs = given
+      start += count
+    settings: Settings = {"symmetric": params["jaxprs"].solve is params["jaxprs"].transpose_solve}
+    if settings["symmetric"]:
+      del bodies["transpose_solve"]
+    return Equation("custom_linear_solve", operands[start:], outputs, settings, bodies, path)
+
+  def _rule(self, equation: Any, kind: str) -> Rule:
+    traced = derivatives.trace(equation, kind)
+    key = (traced.key, kind)
+    if key in self._rules:
+      return self._rules[key]
+    rule = self._rules[key] = Rule(kind, traced.name, Block([], [], []))
+    # The rule may call the function itself, so it is known before its blocks are read.
+    rule.num_residuals = traced.num_residuals
+    rule.differentiable, rule.results_differentiable = traced.differentiable, traced.results_differentiable
+    rule.primal = self._closed_block(traced.primal)
+    rule.blocks = {role: self._closed_block(jaxpr) for role, jaxpr in traced.jaxprs.items()}
+    return rule
+
+  def _closed_block(self, closed: ClosedJaxpr) -> Block:
+    return simplify(self.block(closed, [_value(v.aval) for v in closed.jaxpr.invars], ()))
+
+  def _constant(self, value: Any, into: list[Equation], aval: Any = None) -> Operand:
+    """Returns a constant: a literal, the result of an equation that makes it, or a value if it is large."""
+    if isinstance(value, (bool, int, float, complex)) and aval is not None:
+      return Literal(np.asarray(value, aval.dtype))
+    if id(value) in self._seen:
+      return self._seen[id(value)][1]
+    if hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.extended):
+      raise SourceError("a random key is a constant of the program; pass keys as arguments.")
+    array = np.asarray(value)
+    made = _made(array)
+    if made is not None:
+      into.append(made)
+      return made.outputs[0]
+    operand: Operand = Literal(array)
+    if array.size > _MAX_ELEMENTS:
+      operand = Value(array.shape, array.dtype, "constant")
+      self.constants[operand] = array
+    self._seen[id(value)] = (value, operand)
+    return operand
+
+
+def _made(array: np.ndarray) -> Equation | None:
+  """Returns the equation that makes an array which is all one number, or counts from 0."""
+  out = Value(array.shape, array.dtype)
+  if array.ndim == 0 or array.size == 0:
+    return None
+  if array.tobytes() == np.full_like(array, array.reshape(-1)[0]).tobytes():
+    return Equation(
+      "broadcast_in_dim", [Literal(array.reshape(-1)[0].reshape(()))], [out], {"broadcast_dimensions": ()}
+    )
+  if array.ndim == 1 and array.dtype.kind in "iu" and (array == np.arange(array.size)).all():
+    settings: Settings = {"dtype": array.dtype, "shape": array.shape, "dimension": 0}
+    return Equation("iota", [], [out], settings)
+  return None
+
+
+def _closed(jaxpr: Any) -> ClosedJaxpr:
+  return jaxpr if hasattr(jaxpr, "jaxpr") and hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
+
+
+def _value(aval: Any) -> Value:
+  return Value(tuple(aval.shape), aval.dtype)
+
+
+def _like(operand: Operand) -> Value:
+  return Value(operand.shape, operand.dtype)
+
+
+def _parts(stack: str) -> list[str]:
+  return [part for part in _SCOPE_PARTS.split(stack) if part]
+
+
+def _is_scope(name: str, closed: ClosedJaxpr) -> bool:
+  """Returns whether a compiled function is a level of its own: helpers of jnp are not."""
+  return len(closed.jaxpr.eqns) > 8 and not name.startswith("_")
+
+
+_IGNORED = frozenset(("sharding", "out_sharding", "weak_type", "algorithm"))
+
+
+def _normal(params: Mapping[str, Any]) -> dict[str, object]:
+  """Returns the parameters of a primitive without what says nothing: None, and shardings that are not set."""
+  for name in ("sharding", "out_sharding"):
+    if params.get(name) is not None:
+      raise SourceError(f"a {name} of an operation is not written; remove sharding constraints first.")
+  return {name: value for name, value in sorted(params.items()) if name not in _IGNORED and value is not None}
