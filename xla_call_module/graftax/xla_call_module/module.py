@@ -143,7 +143,12 @@ class Module:
       raise
 
   @staticmethod
-  def load(source: str | os.PathLike[str] | bytes, *, guard: bool = True, limits: Limits | None = None) -> "Module":
+  def load(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    guard: bool = True,
+    limits: Limits | None = None,
+  ) -> "Module":
     """Returns a module that `save` wrote.
 
     Args:
@@ -152,6 +157,7 @@ class Module:
       limits: see `from_text`.
 
     Raises:
+      ArgumentError: `source` is neither the name of a file nor bytes.
       DecodeError: the file is damaged, or not what `save` writes.
       VersionError: a newer version of this package wrote the file, in a newer form.
       GuardError: the helper process does not start.
@@ -165,7 +171,10 @@ class Module:
       ...   Module.load(f"{folder}/identity.zip")
       Module(float32[3]) -> (float32[3])
     """
-    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    if isinstance(source, (str, os.PathLike)):
+      data = Path(source).read_bytes()
+    else:
+      data = input_checks.as_bytes(source, "load")
     return _from_saved(saved.read(data, (limits or Limits()).depth), guard, limits)
 
   @staticmethod

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from graftax.xla_call_module import (
+  ArgumentError,
   DecodeError,
   LimitExceededError,
   Limits,
@@ -47,6 +48,16 @@ def _check_same(found, expected):
     assert one.data == other.data
     for field in ("inputs", "outputs", "platforms", "version", "disabled_checks", "kept", "dim_args", "signature"):
       assert getattr(one, field) == getattr(other, field), field
+
+
+def test_a_saved_module_is_read_from_a_file_and_from_bytes_of_any_kind(tmp_path):
+  module = Module.from_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+  module.save(tmp_path / "module.zip")
+  data = (tmp_path / "module.zip").read_bytes()
+  for source in (tmp_path / "module.zip", data, bytearray(data), memoryview(data)):
+    assert str(Module.load(source, guard=False)) == str(module)
+  with pytest.raises(ArgumentError, match="Module.load: got None; expected bytes"):
+    Module.load(None)
 
 
 @pytest.mark.parametrize("name", _NAMES)
