@@ -10,6 +10,7 @@ from jax import lax
 from graftax.xla_call_module import arguments, costs, errors, evaluate, gradients, platforms, values, without_x64
 from graftax.xla_call_module import lowerings as lowerings  # registers the built-in lowerings
 from graftax.xla_call_module.budget import Limits
+from graftax.xla_call_module.communication import PER_DEVICE
 from graftax.xla_call_module.context import (
   Context,
   GradientOption,
@@ -27,6 +28,7 @@ from graftax.xla_call_module.patterns import old_lapack, templates
 from graftax.xla_call_module.patterns.largest import with_largest
 from graftax.xla_call_module.patterns.manual_calls import with_manual_computations
 from graftax.xla_call_module.patterns.platform_cases import for_platform
+from graftax.xla_call_module.patterns.renaming import without_scalar_constraints
 from graftax.xla_call_module.survey import survey
 
 __all__ = ["Lifted", "lift"]
@@ -49,8 +51,10 @@ class Lifted:
     self._contexts: dict[tuple[bool, int | None], Context] = {}
     self._records: dict[Any, Record] = {}
     self._uses_64_bits = without_x64.uses_64_bits(module.ir, (kind for kind, _ in found.types))
-    recovered = templates.recover(with_manual_computations(old_lapack.modernized(module.ir)), found)
-    self._ir = with_largest(recovered, found)
+    modern = with_manual_computations(old_lapack.modernized(module.ir))
+    if PER_DEVICE in found.names:
+      modern = without_scalar_constraints(modern)
+    self._ir = with_largest(templates.recover(modern, found), found)
     self._jitted = jax.jit(self._run)
     pullback = gradients.stored_pullback(module, gradient, lambda stored: Lifted(stored, options, "auto"))
     self._call = gradients.with_policy(self._jitted, module, pullback, gradient)

@@ -49,7 +49,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from graftax.xla_call_module import LiftError, Module, lift
+from graftax.xla_call_module import ArgumentError, LiftError, Module, lift
 
 mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
@@ -91,6 +91,36 @@ else:
 broadcast = jax.export.export(sharded(lambda a: lax.pbroadcast(a, "x", 1)), platforms=["cuda"])(x)
 rows = np.concatenate([x[4:], x[4:]])
 np.testing.assert_array_equal(lift(Module.from_text(broadcast.mlir_module()), mesh=mesh)(x)[0], rows)
+
+
+def partly(function):
+  return jax.jit(
+    jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}, check_vma=False)
+  )
+
+
+def over_x(a):
+  over_y = jax.sharding.NamedSharding(jax.sharding.get_abstract_mesh(), P(None, "y"))
+  b = lax.with_sharding_constraint(jnp.sin(a), over_y)
+  return (lax.psum(b * b, "x") + lax.ppermute(b * lax.axis_index("x"), "x", [(0, 1), (1, 0)])).sum() + a.max() * b
+
+
+original = partly(over_x)
+lifted = lift(Module.from_exported(jax.export.export(original)(x)), mesh=mesh)
+np.testing.assert_allclose(lifted(x)[0], original(x), rtol=1e-6)
+assert any("along the mesh axes ['y']" in record.note for record in lifted.records), lifted.records
+found, expected = (jax.grad(lambda x: (f(x) ** 2).sum())(x) for f in (lambda x: lifted(x)[0], original))
+np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+specs = {"in_specs": P(None, "y"), "out_specs": P(), "axis_names": {"y"}, "check_vma": False}
+nested = jax.export.export(partly(lambda a: jax.shard_map(lambda b: lax.psum(b, "y"), **specs)(a)))(x)
+for given, text in ((mesh, "in the body of another; export one"), (jax.sharding.Mesh(
+  mesh.devices, ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2), "types (Explicit, Explicit). Give one")):
+  try:
+    lift(Module.from_exported(nested), mesh=given)(x)
+  except (ArgumentError, LiftError) as error:
+    assert text in str(error), error
+  else:
+    raise AssertionError("a shard_map was lifted over a mesh that does not fit it")
 """
 
 

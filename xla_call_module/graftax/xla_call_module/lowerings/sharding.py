@@ -3,11 +3,12 @@
 import dataclasses
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 from jax import Array, lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from graftax.xla_call_module import errors, ir
 from graftax.xla_call_module.context import Context
@@ -66,6 +67,9 @@ def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
   if mesh is None:
     context.record("sharding", op, f"dropped {text}: no mesh was given")
     return x
+  if context.manual_axes is not None:
+    context.record("sharding", op, f"dropped {text}: each device computes all of the body of its shard_map")
+    return x
   spec = _partition_spec(context, op, text)
   names = _axis_names(spec)
   if not names <= set(mesh.axis_names):
@@ -78,18 +82,54 @@ def _constrain(context: Context, op: ir.Op, x: Any, text: str) -> Any:
 
 @register("sdy.manual_computation", attributes=("in_shardings", "manual_axes", "out_shardings"))
 def _manual_computation(context: Context, op: ir.Op, *operands: Array, environment: dict[int, Any]) -> Any:
-  """Lowers a region that runs per device to `shard_map` over the given mesh; inlines it for a single device."""
+  """Lowers a region that runs per device to `shard_map` over the given mesh; inlines it for a single device.
+
+  Along axes of the mesh that the region leaves to the compiler, each device computes the same.
+
+  Raises:
+    LiftError: the region is inside of another, or needs a mesh, or its shardings have no counterpart.
+    ArgumentError: the given mesh does not fit.
+  """
   mesh = context.options.mesh
   region = op.regions[0]
-  if mesh is None or mesh.size == 1:
+  # JAX computes the place along an axis in a region over the other axes, without operands.
+  is_inside = context.manual_axes is not None and not operands and not _names_axes(str(op.attrs["out_shardings"]))
+  if mesh is None or mesh.size == 1 or is_inside:
     local = [kind.shape for kind in region.types]
     if any(tuple(x.shape) != shape for x, shape in zip(operands, local, strict=True)):
       raise context.unsupported(op, f"it runs per device on shapes {local}; give a mesh with its axes.")
     return run_region(context, region, environment, operands)
+  if context.manual_axes is not None:
+    raise context.unsupported(
+      op, "it is a shard_map in the body of another; export one shard_map over the axes of both.", embeds=False
+    )
+  if any(kind != AxisType.Auto for kind in mesh.axis_types):
+    raise errors.ArgumentError(
+      f"{op.place} is a shard_map, and the mesh given has axes of types {mesh.axis_types}. Give one with axes of type"
+      " Auto: jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))."
+    )
   body = region_function(context.inside_of(_manual_axes(context, op, mesh)), region, environment)
-  ins, outs = (_specs(context, op, op.attrs[name]) for name in ("in_shardings", "out_shardings"))
-  mapped = jax.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs if len(outs) > 1 else outs[0], check_vma=False)
+  given = (_specs(context, op, op.attrs[name]) for name in ("in_shardings", "out_shardings"))
+  names = _names_of_manual_axes(op, mesh)
+  if rest := [name for name in mesh.axis_names if name not in names]:
+    context.record("sharding", op, f"each device along the mesh axes {rest} computes the same")
+  ins, outs = ([_over(spec, names) for spec in specs] for specs in given)
+  mapped = jax.shard_map(
+    body, mesh=mesh, in_specs=tuple(ins), out_specs=tuple(outs) if len(outs) > 1 else outs[0], check_vma=False
+  )
   return mapped(*operands)
+
+
+def _names_of_manual_axes(op: ir.Op, mesh: Mesh) -> tuple[str, ...]:
+  """Returns the axes of the mesh along which devices compute different parts; all if the op does not say."""
+  named = re.findall(r'"([^"]+)"', str(op.attrs.get("manual_axes", "")))
+  return tuple(named) or tuple(mesh.axis_names)
+
+
+def _over(spec: PartitionSpec, names: Sequence[str]) -> PartitionSpec:
+  """Returns a sharding along some axes of a mesh only."""
+  entries = (entry if isinstance(entry, tuple) else (entry,) for entry in spec)
+  return PartitionSpec(*(tuple(name for name in entry if name in names) or None for entry in entries))
 
 
 def _specs(context: Context, op: ir.Op, shardings: ir.Attribute) -> tuple[PartitionSpec, ...]:

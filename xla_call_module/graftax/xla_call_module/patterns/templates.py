@@ -22,6 +22,7 @@ from jax import lax
 
 from graftax.xla_call_module import analysis, ir, mlir
 from graftax.xla_call_module.context import Context, Options
+from graftax.xla_call_module.patterns.renaming import renamed
 from graftax.xla_call_module.patterns.template_functions import (
   CHAIN_ENTRIES,
   COMPLEX_ENTRIES,
@@ -131,34 +132,7 @@ def _without_empty_conversions(index: _Index) -> ir.ModuleIR:
   for op in index.named("stablehlo.convert"):
     if index.type_of(op.operands[0]) == op.types[0]:
       names[op.results[0]] = names.get(op.operands[0], op.operands[0])
-  if not names:
-    return index.module_ir
-  functions = {
-    name: dataclasses.replace(function, body=_renamed_region(function.body, names))
-    for name, function in index.module_ir.functions.items()
-  }
-  return dataclasses.replace(index.module_ir, functions=functions)
-
-
-def _renamed_region(region: ir.Region, names: Mapping[int, int]) -> ir.Region:
-  """Returns the region without the ops whose results have another name."""
-  ops = [
-    dataclasses.replace(
-      op,
-      operands=tuple(names.get(number, number) for number in op.operands),
-      regions=tuple(_renamed_region(inner, names) for inner in op.regions),
-    )
-    for op in region.ops
-    if not names.keys() & set(op.results)
-  ]
-  own = {*region.args, *(number for op in ops for number in op.results)}
-  captures = (names.get(number, number) for number in region.captures)
-  return dataclasses.replace(
-    region,
-    ops=tuple(ops),
-    returns=tuple(names.get(number, number) for number in region.returns),
-    captures=tuple(dict.fromkeys(number for number in captures if number not in own)),
-  )
+  return renamed(index.module_ir, names)
 
 
 def _candidates(index: _Index) -> Iterator[tuple[Entry, tuple[ir.TensorType, ...]]]:
