@@ -3,19 +3,24 @@
     python generate_missing_ops.py CPU_KERNELS_TXT > missing_ops.txt
 
 runs in an interpreter with TensorFlow, tf2onnx and tensorflowjs, and reads the ops that plain ops may use. Converters
-to ONNX and TensorFlow.js have lists of ops. For TFLite each op of one or a few tensors of the same dtype is converted.
+to ONNX and TensorFlow.js have lists of ops. For TFLite each op of one or a few tensors of the same dtype, and each
+Fourier transform, is converted.
 """
 
 import importlib.util
+import itertools
 import json
+import re
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
 _OPSET = 18
+_FOURIER = re.compile(r"I?R?FFT([23]D)?")
 # TFLite has no form of these for float32 or int32. Their inputs are not of one dtype, so that they are not tried.
-_NOT_TRIED = {"tflite": {"Cumprod", "CumulativeLogsumexp"}, "onnx": set(), "tfjs": set()}
+_NOT_IN_TFLITE = {"Cumprod", "CumulativeLogsumexp", "TensorScatterMax", "TensorScatterMin"}
+_NOT_TRIED = {"tflite": _NOT_IN_TFLITE, "onnx": set(), "tfjs": set()}
 # tf2onnx 1.17 writes a ScatterND without reduction, which loses all but one of the numbers added to one place.
 _WRONG = {"tflite": set(), "onnx": {"ScatterNd"}, "tfjs": set()}
 
@@ -38,10 +43,12 @@ def _tflite(ops: Iterable[str]) -> set[str]:
 
 
 def _converts(op: str) -> bool:
-  """Returns whether TFLite has the op for float32 or int32, or the op cannot be tried."""
+  """Returns whether TFLite has the op for float32, int32 or complex64, or the op cannot be tried."""
   import tensorflow as tf
   from tensorflow.python.framework import op_def_registry
 
+  if _FOURIER.fullmatch(op):
+    return _runs(_transform(op))
   definition = op_def_registry.get(op)
   inputs = list(definition.input_arg)
   required = {attr.name for attr in definition.attr if not attr.HasField("default_value")}
@@ -49,13 +56,27 @@ def _converts(op: str) -> bool:
   if not same or not 1 <= len(inputs) <= 3 or required - {"T"}:
     return True
   functions = []
-  for dtype in (tf.float32, tf.int32):
-    signature = [tf.TensorSpec([4], dtype) for _ in inputs]
+  for dtype, shape in itertools.product((tf.float32, tf.int32, tf.complex64), ([4], [2, 2])):
+    signature = [tf.TensorSpec(shape, dtype) for _ in inputs]
     try:
       functions.append(_function(op, [x.name for x in inputs], signature))
     except (TypeError, ValueError):
-      continue  # not an op of this dtype, or of vectors
+      continue  # not an op of this dtype, or of this rank
   return not functions or any(map(_runs, functions))
+
+
+def _transform(op: str) -> object:
+  import tensorflow as tf
+
+  is_real, rank = op.startswith("RFFT"), int(op[-2]) if op.endswith("D") else 1
+  lengths = {"fft_length": [4] * rank} if "R" in op else {}
+
+  def call(x: object) -> object:
+    # TFLite takes no complex arguments.
+    return getattr(tf.raw_ops, op)(input=x if is_real else tf.cast(x, tf.complex64), **lengths)
+
+  signature = [tf.TensorSpec([4, 4, 4], tf.float32)]
+  return tf.function(call, input_signature=signature, autograph=False).get_concrete_function()
 
 
 def _function(op: str, names: list[str], signature: list[object]) -> object:

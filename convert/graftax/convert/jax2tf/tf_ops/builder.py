@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.cpu_kernels import has_kernel
-from graftax.convert.jax2tf.tf_ops.missing_ops import missing_ops
+from graftax.convert.jax2tf.tf_ops.missing_ops import lacks_complex, missing_ops
 from graftax.convert.jax2tf.tf_ops.refusals import Refusals
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
 from graftax.convert.jax2tf.tf_ops.symbols import expression
@@ -55,6 +55,9 @@ class Library:
   def unique_name(self, kind: str) -> str:
     """Returns the name of the next function; `kind` is a word in it."""
     return f"{self.prefix}_{kind}_{len(self.functions)}"
+
+
+_COMPLEX = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 
 
 class Builder:
@@ -112,6 +115,9 @@ class Builder:
     name = self._name(op)
     self.nodes.append(Node(name, op, tuple(refs), attrs=attrs))
     dtypes = [_numpy(dtype) for dtype in signature.output_types(complete)]
+    is_complex = not _COMPLEX.isdisjoint(value for value in complete.values() if isinstance(value, DType))
+    if is_complex and self.library.consumer is not None and lacks_complex(self.library.consumer, op):
+      raise Unsupported(f"the converter to {self.library.consumer} does not read the op {op} of complex numbers")
     return [
       Tensor(tuple(shape), dtype, TensorRef(name, i))
       for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))

@@ -3,10 +3,23 @@
 import functools
 from importlib import resources
 
-__all__ = ["CONSUMERS", "missing_ops"]
+__all__ = ["CONSUMERS", "lacks_complex", "missing_ops"]
 
 CONSUMERS = ("onnx", "tflite", "tfjs")
 """What plain ops can be written for, besides TensorFlow: tf2onnx, and the converters to TFLite and TensorFlow.js."""
+
+
+# Tried with TensorFlow 2.18 and 2.21: TFLite needs other ops of complex numbers from TensorFlow's runtime.
+_COMPLEX_OPS = {
+  "tflite": frozenset(
+    "BroadcastTo Cast ComplexAbs Const ExpandDims Identity Imag Mul RFFT RFFT2D Real Reshape Squeeze".split()
+  )
+}
+
+
+def lacks_complex(consumer: str, op: str) -> bool:
+  """Returns whether a consumer has an op for real numbers only."""
+  return consumer in _COMPLEX_OPS and op not in _COMPLEX_OPS[consumer]
 
 
 @functools.cache

@@ -115,6 +115,30 @@ def test_tflite_gets_operands_of_one_shape_and_no_reserved_rows_of_open_sizes():
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+def test_tflite_gets_no_integers_between_0_and_6_as_its_converter_reads_relu6():
+  x, at = np.arange(-3, 10, dtype=np.int32), np.int32([-1, 0, 3, 6, 9])
+
+  def function(x, at):
+    relu6 = jnp.maximum(jnp.minimum(x, 6), 0)
+    taken = lax.gather(x[:7], at[:, None], lax.GatherDimensionNumbers((), (0,), (0,)), (1,), mode="clip")
+    return relu6, taken, lax.dynamic_slice(x[:7], (at[3],), (1,)), jnp.asarray(x[:7]).at[at].add(1, mode="clip")
+
+  _check(function, x, at, consumers=["tflite"])
+  program = _program(function, [x, at], "tflite")
+  of_minima = {node.name for node in program.function.nodes if node.op == "Minimum"}
+  read = {operand.node for node in program.function.nodes if node.op == "Maximum" for operand in node.inputs}
+  assert of_minima and not of_minima & read
+
+
+def test_tflite_gets_complex_numbers_only_for_their_parts():
+  x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+  _check(lambda x: jnp.abs(jnp.fft.rfft(x)), x, consumers=["tflite"], atol=1e-6)
+  with pytest.raises(UnsupportedPrimitiveError, match="does not read the op StridedSlice of complex numbers"):
+    _program(lambda x: jnp.fft.rfft(x)[:, :2].real, [x], "tflite")
+  with pytest.raises(UnsupportedPrimitiveError, match="to tflite does not read the op IRFFT"):
+    _program(lambda x: jnp.fft.irfft(jnp.fft.rfft(x)), [x], "tflite")
+
+
 def test_the_largest_floats():
   x = np.float32([[1, np.nan, np.inf, 0, -0.0, 7, np.inf], [-0.0, 0.0, -np.inf, -1, np.nan, -0.0, 0.0]])
   _check(lambda x: (lax.top_k(x, 3), lax.top_k(x, 7)), x)

@@ -137,6 +137,14 @@ def compare(b: Builder, op: str, x: Tensor, value: Any) -> Tensor:
   return b.op(op, x, full(b, x, value), shape=x.shape)
 
 
+def clip(b: Builder, x: Tensor, low: Input, high: Tensor) -> Tensor:
+  """Returns a tensor between two scalars; the lower one if they are in the wrong order."""
+  if high.value is not None and isinstance(low, np.generic | np.ndarray) and low <= high.value:
+    # In the other order TFLite's converter makes a Relu6 of [0, 6], which it does not have for integers.
+    return b.op("Minimum", b.op("Maximum", x, low, shape=x.shape), high, shape=x.shape)
+  return b.op("Maximum", b.op("Minimum", x, high, shape=x.shape), low, shape=x.shape)
+
+
 def is_nan(b: Builder, x: Tensor) -> Tensor:
   return b.op("IsNan", x, shape=x.shape)
 

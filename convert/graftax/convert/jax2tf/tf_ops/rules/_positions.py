@@ -9,7 +9,15 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import Unsupported
-from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, cast, compare, joint_shape, reshape, static_slice
+from graftax.convert.jax2tf.tf_ops.rules._common import (
+  broadcast,
+  cast,
+  clip,
+  compare,
+  joint_shape,
+  reshape,
+  static_slice,
+)
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Shape, Tensor
 
@@ -84,8 +92,7 @@ def clamped(b: Builder, at: Sequence[Tensor], indexed: IndexedAxes) -> list[Tens
         start = b.constant(np.clip(start.value, 0, last), np.int32)
       else:
         limit = cast(b, b.size(last), start.dtype)
-        upper = b.op("Minimum", start, limit, shape=start.shape)
-        start = b.op("Maximum", upper, np.zeros((), start.dtype), shape=start.shape)
+        start = clip(b, start, np.zeros((), start.dtype), limit)
     found.append(cast(b, start, np.int32))
   return found
 

@@ -114,6 +114,12 @@ def minimum(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 def _extreme(b: Builder, op: str, of_bools: str, x: Tensor, y: Tensor) -> Tensor:
   if x.dtype.kind == "c":
     raise Unsupported("complex numbers have no order in TensorFlow")
+  if op == "Maximum" and b.library.consumer == "tflite" and x.dtype.kind in "iu":
+    # With a minimum with 6, TFLite's converter makes a Relu6 of it, which it does not have for integers.
+    for zero, other in ((x, y), (y, x)):
+      value = (zero.narrow or zero).value
+      if value is not None and not np.any(value) and other.shape == joint_shape(x, y):
+        return select(b, compare(b, "Greater", other, 0), other, full(b, other, 0), other.shape)
   return binary(b, of_bools if x.dtype == np.bool_ else op, x, y)
 
 

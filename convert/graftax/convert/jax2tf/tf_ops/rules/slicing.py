@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, reshape, static_slice
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, clip, reshape, static_slice
 from graftax.convert.jax2tf.tf_ops.rules._positions import IndexedAxes, flat_positions, product
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor
 
@@ -44,7 +44,7 @@ def clamped_start(b: Builder, start: Tensor, size: Dim, length: Dim) -> Tensor:
     return b.constant(np.clip(start.value, 0, last.value), np.int32)
   if last.value is not None and not last.value:
     return b.constant(0, np.int32)
-  return b.op("Maximum", b.op("Minimum", start, last, shape=()), np.int32(0), shape=())
+  return clip(b, start, np.int32(0), last)
 
 
 @rule("dynamic_update_slice")
