@@ -3,7 +3,7 @@
     python -m graftax.testing.consumers FOLDER --tflite PYTHON --onnx PYTHON --tfjs PYTHON --iree PYTHON
 
 writes the functions for each consumer, runs them there, and prints a table; `--write FILE` writes a page of it. `make
-consumers` makes the environments, too. IREE also gets the models of the zoo that `jit` takes.
+consumers` makes the environments, too.
 
 - `functions`: The JAX functions, and their inputs.
 - `models`: Writes functions and models of the zoo for a consumer, with their inputs and results.

@@ -29,9 +29,10 @@ _CONSUMERS = {
 _PAGE = """\
 # Functions and models by consumers
 
-Each function of `graftax.testing.consumers` is written for the consumer, run there, and compared with JAX: right
-(within 1e-5 of the size of the result), refused (by graftax, while it was written), wrong, or failed (in the converter
-or the runtime).
+Each function of `graftax.testing.consumers`, and below them each model of `graftax.testing.zoo` that runs under `jit`,
+is written for the consumer, run there, and compared with JAX: right (within 1e-5 of the size of the result), refused
+(by graftax, while it was written), wrong, or failed (in the converter or the runtime). TensorFlow saved the models, and
+graftax read them as JAX functions.
 {about_iree}Errors are listed below the table. `make consumers` writes this page.
 
 {date}, JAX {jax}; {versions}.
@@ -43,8 +44,7 @@ or the runtime).
 {errors}
 """
 _ABOUT_IREE = """\
-IREE gets StableHLO of fixed sizes. It also gets the models of `graftax.testing.zoo` that run under `jit`; their rows
-follow those of the functions.
+IREE gets StableHLO of fixed sizes.
 """
 
 
@@ -67,8 +67,7 @@ def _column(consumer: str, python: str, folder: Path, names: Sequence[str], mode
     name = title = f"tensorflow-{'.'.join(next(iter(versions.values())).split('.')[:2])}"
   reader = Consumer.of(name)
   written: list[Written] = list(write_functions(folder / title, names, reader))
-  if reader.form == "files":
-    written += write_models(folder / f"{title}_models", models, reader)
+  written += write_models(folder / f"{title}_models", models, reader)
   paths = [path for _, path, refusal in written if refusal is None]
   rows = run_script(python, _HERE / f"run_{consumer}.py", paths)
   errors = {
@@ -100,7 +99,7 @@ def main() -> None:
   arguments = parser.parse_args()
   is_wanted = {*(arguments.only or [])}
   names = [name for name in CASES if not is_wanted or name in is_wanted]
-  models = [name for name in zoo_names() if not is_wanted or name in is_wanted] if arguments.iree else []
+  models = [name for name in zoo_names() if not is_wanted or name in is_wanted]
   columns = []
   for consumer in _CONSUMERS:
     for python in getattr(arguments, consumer):

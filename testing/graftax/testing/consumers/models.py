@@ -36,7 +36,7 @@ def write_functions(folder: Path, names: Sequence[str], consumer: Consumer) -> I
 
 
 def write_models(folder: Path, names: Sequence[str], consumer: Consumer) -> Iterator[Written]:
-  """Writes models of the zoo, which TensorFlow saved and graftax read, as files of StableHLO."""
+  """Writes models of the zoo, which TensorFlow saved and graftax read as JAX functions."""
   models = installed_models()
   return _written(folder, names, lambda name, path: _write_model(models[name], path, consumer))
 
@@ -54,42 +54,45 @@ def _written(folder: Path, names: Sequence[str], write: Callable[[str, Path], No
 
 
 def _write_case(case: Case, path: Path, consumer: Consumer) -> None:
-  def function(*args: jax.Array) -> dict[str, jax.Array]:
-    return {f"y{i}": y for i, y in enumerate(jax.tree.leaves(case.function(*args)))}
-
   arrays = {f"x{i}": np.asarray(x) for i, x in enumerate(case.inputs)}
+
+  def function(**inputs: jax.Array) -> dict[str, jax.Array]:
+    return {f"y{i}": y for i, y in enumerate(jax.tree.leaves(case.function(*(inputs[name] for name in arrays))))}
+
   scope = jax.export.SymbolicScope()
   # IREE 3.13 does not compile broadcasts of arrays with open sizes.
   open_shapes = case.shapes if consumer.form != "files" else None
   shapes = open_shapes or [str(tuple(x.shape)).strip("()") for x in arrays.values()]
-  specs = [
-    jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), x.dtype)
-    for shape, x in zip(shapes, arrays.values(), strict=True)
-  ]
-  named = {1: lambda x0: function(x0), 2: lambda x0, x1: function(x0, x1), 3: lambda x0, x1, x2: function(x0, x1, x2)}
-  _save_results(path, arrays, jax.jit(function)(*arrays.values()))
-  written = (named[len(specs)], *specs)
+  specs = {
+    name: jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), x.dtype)
+    for shape, (name, x) in zip(shapes, arrays.items(), strict=True)
+  }
+  _save_results(path, arrays, jax.jit(function)(**arrays))
+  _write(path, JaxFunction(function, kwargs=specs), None, consumer)
+
+
+def _write(path: Path, function: JaxFunction, params: Mapping[str, Any] | None, consumer: Consumer) -> None:
   if consumer.form == "files":
-    write_stablehlo(path, {"main": written}, overwrite=True)
+    write_stablehlo(path, {"main": function}, params, overwrite=True)
     return
   target = consumer.converter if consumer.form == "tf_ops" else consumer.target
-  save(path, written, lowering=consumer.form, target=target, gradient_order=0, overwrite=True)
+  save(path, {"__call__": function}, params, lowering=consumer.form, target=target, gradient_order=0, overwrite=True)
 
 
 def _write_model(model: ConversionCase, path: Path, consumer: Consumer) -> None:
-  if consumer.form != "files":
-    raise ValueError(f"models of the zoo are written as StableHLO, not for {consumer.name}")
   oracle = Oracle(model)
   with saved_copies() as copies, jax.enable_x64(model.x64):
     converted, params = copies.converter.convert(oracle.function, oracle.specs(model.inputs))
 
-    def function(values: Mapping[str, Any], *args: Any) -> Any:
-      return converted(values, *args)[0]
+    leaves, structure = jax.tree.flatten(model.inputs)
+    arrays = {f"x{i}": np.asarray(jax.numpy.asarray(x)) for i, x in enumerate(leaves)}
 
-    results = jax.tree.leaves(jax.jit(function)(params, *model.inputs))
-    write_stablehlo(path, {model.name: JaxFunction(function, model.inputs)}, dict(params), overwrite=True)
-  arrays = {f"x{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(model.inputs))}
-  _save_results(path, arrays, {f"y{i}": y for i, y in enumerate(results)})
+    def function(values: Mapping[str, Any], **inputs: Any) -> dict[str, Any]:
+      results = converted(values, *jax.tree.unflatten(structure, [inputs[name] for name in arrays]))[0]
+      return {f"y{i}": y for i, y in enumerate(jax.tree.leaves(results))}
+
+    _save_results(path, arrays, jax.jit(function)(params, **arrays))
+    _write(path, JaxFunction(function, kwargs=arrays), dict(params), consumer)
 
 
 def _save_results(path: Path, inputs: Mapping[str, np.ndarray], results: Mapping[str, Any]) -> None:

@@ -27,14 +27,15 @@ def run(path: str, inputs: Mapping[str, np.ndarray], folder: str) -> Mapping[str
   module = runtime.VmModule.copy_buffer(context.instance, code)
   context.add_vm_module(module)
   parameters = load_file(os.path.join(path, manifest["parameters_file"])) if "parameters_file" in manifest else {}
-  given = iter(inputs.values())
   arguments = [
-    parameters[argument["name"]] if argument["kind"] == "parameter" else next(given).astype(argument["dtype"])
+    parameters[argument["name"]]
+    if argument["kind"] == "parameter"
+    else inputs[os.path.basename(argument["name"])].astype(argument["dtype"])
     for argument in function["arguments"]
   ]
   found = context.modules[module.name]["main"](*arguments)
   results = found if isinstance(found, (list, tuple)) else [found]
-  return {f"y{i}": np.asarray(y) for i, y in enumerate(results)}
+  return {named["name"]: np.asarray(y) for named, y in zip(function["results"], results, strict=True)}
 
 
 if __name__ == "__main__":
