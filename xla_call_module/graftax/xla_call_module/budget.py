@@ -7,10 +7,11 @@ names are those of `graphdef_ir.Limits`, which this package does not import.
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Self
 
 from graftax.xla_call_module.errors import LimitExceededError
 
-__all__ = ["Budget", "Limits"]
+__all__ = ["Budget", "Limits", "SharedLimits"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +35,30 @@ class Limits:
   depth: int = 100
 
   def __post_init__(self) -> None:
-    for field in dataclasses.fields(self):
+    for field in dataclasses.fields(Limits):
       value = getattr(self, field.name)
       if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"Limits: {field.name}={value!r}; expected an integer of at least 0.")
 
   @classmethod
-  def like(cls, limits: object) -> "Limits":
+  def like(cls, limits: object) -> Self:
     """Returns the limits that another object has under the same names, such as a `graphdef_ir.Limits`."""
-    return cls(**{field.name: getattr(limits, field.name) for field in dataclasses.fields(cls)})
+    return cls(**{field.name: getattr(limits, field.name) for field in dataclasses.fields(Limits)})
+
+
+@dataclasses.dataclass(slots=True)
+class _Spent:
+  """What several modules needed together, beyond `steps_per_node` for each of their ops."""
+
+  steps: int = 0
+  simulated: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLimits(Limits):
+  """Limits of several modules that are lifted one after the other: `steps` is for all of them together."""
+
+  spent: _Spent = dataclasses.field(default_factory=_Spent, compare=False, repr=False)
 
 
 class Budget:
@@ -54,13 +70,15 @@ class Budget:
     given_bytes: size of the arguments and stored constants.
   """
 
-  __slots__ = ("_num_given", "_simulated", "_steps", "_steps_allowed", "limits")
+  __slots__ = ("_num_given", "_own_steps", "_shared", "_steps", "_steps_allowed", "limits")
 
   def __init__(self, limits: Limits, *, num_nodes: int = 0, given_bytes: int = 0):
     self.limits = limits
-    self._steps_allowed = limits.steps + limits.steps_per_node * num_nodes
+    self._own_steps = limits.steps_per_node * num_nodes
+    self._steps_allowed = limits.steps + self._own_steps
     self._num_given = _RATIO * given_bytes
-    self._steps = self._simulated = 0
+    self._steps = 0
+    self._shared = limits.spent if isinstance(limits, SharedLimits) else _Spent()
 
   def check_array(self, shape: Sequence[int], itemsize_bytes: int, where: str) -> None:
     """Raises LimitExceededError if one array of this shape has more than `array_bytes`."""
@@ -76,8 +94,13 @@ class Budget:
 
   def spend_steps(self, num_steps: int, where: str) -> None:
     """Counts ops that are evaluated; raises LimitExceededError if they are more than `steps` allows."""
+    before = max(self._steps, self._own_steps)
     self._steps += num_steps
+    self._shared.steps += max(0, self._steps - before)
     self.check_steps(self._steps, where)
+    if self._shared.steps > self.limits.steps:
+      what = f"{num_steps} steps, and with the modules before it {self._shared.steps} beyond those for each op"
+      raise _exceeded("steps", self._shared.steps, self.limits.steps, where, what)
 
   def check_steps(self, num_steps: int, where: str) -> None:
     """Raises LimitExceededError if a number of ops is above what `steps` and `steps_per_node` allow."""
@@ -90,8 +113,8 @@ class Budget:
 
     If not, the loop is one whose length is not known, which is correct, too.
     """
-    self._simulated += num_ops
-    return self._simulated <= _MAX_SIMULATED_OPS
+    self._shared.simulated += num_ops
+    return self._shared.simulated <= _MAX_SIMULATED_OPS
 
   def check_depth(self, depth: int, where: str) -> None:
     """Raises LimitExceededError if functions and regions are too deep inside each other."""

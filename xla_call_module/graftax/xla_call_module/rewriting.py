@@ -10,14 +10,14 @@ from typing import Any, Literal
 import jax
 
 from graftax.xla_call_module import communication, errors, ir, mlir
-from graftax.xla_call_module.budget import Limits
+from graftax.xla_call_module.budget import Limits, SharedLimits
 from graftax.xla_call_module.exporting.custom_calls import call_check
 from graftax.xla_call_module.exporting.export import export_call_module
 from graftax.xla_call_module.exporting.target import Target
 from graftax.xla_call_module.lifting import Lifted, lift
 from graftax.xla_call_module.module import Module
 
-__all__ = ["RewrittenModule", "open_arguments", "rewrite_call_module"]
+__all__ = ["RewrittenModule", "SharedLimits", "open_arguments", "rewrite_call_module"]
 
 # Nodes of older versions pass sizes as arguments, or have modules that are not portable artifacts.
 _OLDEST_KEPT_VERSION = 5
@@ -69,7 +69,8 @@ def rewrite_call_module(
     target: the TensorFlow that will run the node, see `Target.of`.
     platforms: "cpu", "cuda", "rocm", "tpu": where it will run; None keeps those of the module, or if it names none,
       which only old nodes do, "cpu".
-    limits: how much memory and time the module may ask for; by default `Limits()`.
+    limits: how much memory and time the module may ask for; by default `Limits()`. With `SharedLimits`, several modules
+      share the steps.
 
   Raises:
     VersionError: the node is of an unknown version, or the target is too old for an op of the module.

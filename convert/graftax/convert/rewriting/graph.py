@@ -1,9 +1,9 @@
-"""`rewrite_graph`: all XlaCallModule nodes of a graph, for another consumer."""
+"""`rewrite_graph` and `rewrite_graphs`: all XlaCallModule nodes of graphs, for another consumer."""
 
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.rewriting.call_module_nodes import attributes_of, call_module_nodes, set_attributes
@@ -12,7 +12,10 @@ from graftax.convert.rewriting.plain_calls import PlainFunctions
 from graftax.convert.rewriting.uncalled_functions import uncalled_functions
 from graftax.graphdef_ir import Limits, schema
 
-__all__ = ["RewriteReport", "rewrite_graph"]
+if TYPE_CHECKING:
+  from graftax.xla_call_module.rewriting import SharedLimits
+
+__all__ = ["RewriteReport", "rewrite_graph", "rewrite_graphs"]
 
 # The errors of reading, lifting or lowering a module. Errors of other classes are bugs and are not caught.
 _REFUSALS = (NotImplementedError, ValueError, LookupError, TypeError)
@@ -73,12 +76,26 @@ def rewrite_graph(
     consumer: the program that will run the graph, see `Consumer.of`.
     platforms: "cpu", "cuda", "rocm", "tpu": where the modules will run. By default those for which they were made.
       Plain ops of TensorFlow run on all of them; "tfjs", "tflite" and "onnx" have no platforms.
-    limits: how much memory and time the modules may ask for; by default `Limits()`.
+    limits: how much memory and time the modules may ask for, all of them together; by default `Limits()`.
 
   Raises:
     ConversionError: a node cannot be rewritten, and the message names it; the cause is the error of its module. Or the
       consumer has no platforms.
   """
+  (report,) = rewrite_graphs([graph], consumer, platforms=platforms, limits=limits)
+  return report
+
+
+def rewrite_graphs(
+  graphs: Sequence[schema.GraphDef],
+  consumer: Consumer | str,
+  *,
+  platforms: Sequence[str] | None = None,
+  limits: Limits | None = None,
+) -> list[RewriteReport]:
+  """Rewrites several graphs of one file, with the same limits for all of them together; see `rewrite_graph`."""
+  from graftax.xla_call_module.rewriting import SharedLimits
+
   consumer = Consumer.of(consumer) if isinstance(consumer, str) else consumer
   if consumer.form == "files":
     raise ConversionError(
@@ -86,6 +103,13 @@ def rewrite_graph(
       "the functions of a model for it."
     )
   consumer.check_platforms(platforms)
+  shared = SharedLimits.like(Limits() if limits is None else limits)
+  return [_rewrite_graph(graph, consumer, platforms, shared) for graph in graphs]
+
+
+def _rewrite_graph(
+  graph: schema.GraphDef, consumer: Consumer, platforms: Sequence[str] | None, limits: "SharedLimits"
+) -> RewriteReport:
   functions = PlainFunctions(graph.library, limits, consumer.converter)
   unread = uncalled_functions(graph) if consumer.converter else frozenset()
   counts: collections.Counter[str] = collections.Counter()
@@ -106,18 +130,16 @@ def _rewrite(
   consumer: Consumer,
   functions: PlainFunctions,
   platforms: Sequence[str] | None,
-  limits: Limits | None,
+  limits: "SharedLimits",
 ) -> str:
   """Rewrites one node and returns how."""
-  from graftax.xla_call_module import Limits as ModuleLimits
   from graftax.xla_call_module.rewriting import rewrite_call_module
 
   attributes: dict[str, Any] = attributes_of(node)
   if consumer.form == "tf_ops":
     functions.replace(node, attributes)
     return "plain"
-  module_limits = None if limits is None else ModuleLimits.like(limits)
-  rewritten = rewrite_call_module(attributes, target=consumer.target, platforms=platforms, limits=module_limits)
+  rewritten = rewrite_call_module(attributes, target=consumer.target, platforms=platforms, limits=limits)
   set_attributes(node, rewritten.attributes)
   return rewritten.how
 

@@ -6,7 +6,7 @@ import pytest
 
 from graftax.convert import ConversionError, convert_program, jax_program
 from graftax.convert.rewriting import Consumer, rewrite_graph
-from graftax.graphdef_ir import function_to_proto, graph_from_proto, schema
+from graftax.graphdef_ir import Limits, function_to_proto, graph_from_proto, schema
 
 _X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
@@ -76,6 +76,26 @@ def test_platforms_are_refused_for_a_consumer_that_has_none_and_if_they_are_not_
   ):
     with pytest.raises(ConversionError, match=message):
       rewrite_graph(schema.GraphDef(), consumer, platforms=platforms)
+
+
+def test_nodes_share_one_budget():
+  graph, _ = _graph(_function)
+  (node,) = (n for n in graph.library.function[0].node_def if n.op == "XlaCallModule")
+  limits = Limits(steps=400, steps_per_node=0)
+  rewrite_graph(_copied(graph), "plain", limits=limits)
+  for number in range(40):
+    copy = graph.library.function[0].node_def.add()
+    copy.CopyFrom(node)
+    copy.name = f"again_{number}"
+    copy.attr["disabled_checks"].list.s.append(b"custom_call:%d" % number)  # so that it is another module
+  with pytest.raises(ConversionError, match=r"node 'again_\d+'.* steps, and with the modules before it \d+ beyond"):
+    rewrite_graph(graph, "plain", limits=limits)
+
+
+def _copied(graph):
+  copy = schema.GraphDef()
+  copy.CopyFrom(graph)
+  return copy
 
 
 def test_an_error_names_the_node_and_its_function():

@@ -1,13 +1,16 @@
 """XlaCallModule nodes as calls of functions of plain TensorFlow ops."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.program import jax_program
-from graftax.graphdef_ir import DType, Limits, function_to_proto, schema
+from graftax.graphdef_ir import DType, function_to_proto, schema
+
+if TYPE_CHECKING:
+  from graftax.xla_call_module.rewriting import SharedLimits
 
 __all__ = ["PlainFunctions"]
 
@@ -17,7 +20,7 @@ _CALL = "PartitionedCall"
 class PlainFunctions:
   """The functions of plain ops that were made for one graph, which replace its modules."""
 
-  def __init__(self, library: schema.FunctionDefLibrary, limits: Limits | None = None, consumer: str | None = None):
+  def __init__(self, library: schema.FunctionDefLibrary, limits: "SharedLimits", consumer: str | None = None):
     self._consumer = consumer
     self._library = library
     self._limits = limits
@@ -64,13 +67,11 @@ class PlainFunctions:
 
   def _make(self, node: schema.NodeDef, attributes: Mapping[str, Any], consumer: str | None) -> schema.OpDef:
     """Adds the functions for a module to the library and returns the signature of the one to call."""
-    from graftax.xla_call_module import Limits as ModuleLimits
     from graftax.xla_call_module import Module, lift
     from graftax.xla_call_module.rewriting import open_arguments
 
-    limits = None if self._limits is None else ModuleLimits.like(self._limits)
-    module = Module.from_call_module(**attributes, limits=limits)
-    lifted = lift(module, check_platform=False, gradient="primal", x64="enable", limits=limits)
+    module = Module.from_call_module(**attributes, limits=self._limits)
+    lifted = lift(module, check_platform=False, gradient="primal", x64="enable", limits=self._limits)
     with jax.enable_x64(True):
       program = jax_program(
         lambda *args: lifted(*args),

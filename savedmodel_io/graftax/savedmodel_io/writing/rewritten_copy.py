@@ -6,7 +6,7 @@ from pathlib import Path
 
 from google.protobuf.message import EncodeError
 
-from graftax.convert.rewriting import CALL_MODULE, Consumer, RewriteReport, rewrite_graph
+from graftax.convert.rewriting import CALL_MODULE, Consumer, RewriteReport, rewrite_graphs
 from graftax.graphdef_ir import Budget, FolderPaths, Limits, ModelFolder, schema
 from graftax.savedmodel_io.errors import NotASavedModelError, UnsupportedSavedModelError
 from graftax.savedmodel_io.files.saved_model_pb import (
@@ -53,7 +53,7 @@ def rewrite(
     platforms: "cpu", "cuda", "rocm", "tpu": where the modules will run. By default those for which they were made.
       Plain ops of TensorFlow run on all of them; "tfjs", "tflite" and "onnx" have no platforms.
     overwrite: replace a SavedModel of that name. Other files and folders are never replaced.
-    limits: how much memory and time the model may ask for.
+    limits: how much memory and time the model may ask for, with all of its nodes together.
     allow_files_in: folders whose files the model may read, too; see `load`.
 
   Returns:
@@ -94,10 +94,8 @@ def rewrite(
   budget = Budget(limits)
   message = read_saved_model(os.fspath(source), budget, folder)
   check_checkpoint(folder, source, budget)
-  reports = [
-    rewrite_graph(meta_graph.graph_def, wanted, platforms=platforms, limits=limits)
-    for meta_graph in message.meta_graphs
-  ]
+  graphs = [meta_graph.graph_def for meta_graph in message.meta_graphs]
+  reports = rewrite_graphs(graphs, wanted, platforms=platforms, limits=limits)
   for meta_graph in message.meta_graphs:
     _without_definition(meta_graph)
   try:
