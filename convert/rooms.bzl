@@ -198,6 +198,12 @@ ROOMS = {
         "@pypi//jax",
     ],
     "shown_names": [],
+    "source_code": [
+        "//graphdef_ir",
+        "//xla_call_module",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
     "sources": [
         ":_saved_model",
         ":annotated",

@@ -35,6 +35,12 @@ ROOMS = {
         ":ir",
         "@pypi//numpy",
     ],
+    "compute_dtype": [
+        ":errors",
+        ":jax_versions",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
     "context": [
         ":budget",
         ":errors",
@@ -162,6 +168,7 @@ ROOMS = {
     "lifting": [
         ":arguments",
         ":budget",
+        ":communication",
         ":context",
         ":costs",
         ":errors",

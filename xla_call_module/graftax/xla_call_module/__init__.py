@@ -11,6 +11,7 @@ from graftax.xla_call_module import _lazy
 
 if TYPE_CHECKING:
   from graftax.xla_call_module.budget import Limits
+  from graftax.xla_call_module.compute_dtype import with_compute_dtype
   from graftax.xla_call_module.context import LiftOptions, Record
   from graftax.xla_call_module.dispatch import Explanation, Obstacle, call, explain
   from graftax.xla_call_module.embedding import Embedded, embed
@@ -89,6 +90,7 @@ __all__ = [
   "register_composite",
   "register_custom_call",
   "structured",
+  "with_compute_dtype",
   "with_jax_primitives",
 ]
 
@@ -99,6 +101,7 @@ _HOMES = (
   "module",
   "errors",
   "budget",
+  "compute_dtype",
   "context",
   "dispatch",
   "embedding",

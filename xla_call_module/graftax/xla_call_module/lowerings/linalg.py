@@ -228,15 +228,18 @@ def _geev(context: Context, op: ir.Op, x: Array) -> Any:
 @register("stablehlo.triangular_solve", attributes=("left_side", "lower", "transpose_a", "unit_diagonal"))
 def _triangular_solve(context: Context, op: ir.Op, a: Array, b: Array) -> Array:
   transpose = op.attrs.text("transpose_a")
-  return lax.linalg.triangular_solve(
-    a,
-    b,
+  # XLA has no solver for float16 on GPUs.
+  dtype = np.float32 if a.dtype == np.float16 else a.dtype
+  found = lax.linalg.triangular_solve(
+    a.astype(dtype),
+    b.astype(dtype),
     left_side=op.attrs.boolean("left_side"),
     lower=op.attrs.boolean("lower"),
     unit_diagonal=op.attrs.boolean("unit_diagonal"),
     transpose_a=transpose in ("TRANSPOSE", "ADJOINT"),
     conjugate_a=transpose == "ADJOINT",
   )
+  return found.astype(b.dtype)
 
 
 @register_custom_call("linalg.trsm")

@@ -1,0 +1,292 @@
+"""`with_compute_dtype`: a function that computes its matrix products and convolutions in a narrow dtype."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+from jax.typing import DTypeLike
+
+from graftax.xla_call_module import errors, jax_versions
+
+__all__ = ["with_compute_dtype"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Any in this module: parameters of equations, whose types depend on the primitive.
+
+_NARROW = (jnp.dtype("bfloat16"), jnp.dtype("float16"))
+_WIDE = jnp.dtype("float32")
+_PRODUCTS = ("dot_general", "conv_general_dilated")
+# Primitives whose results are elements of their operands. They run on narrow operands as they are; others compute in
+# float32 what they return in the narrow dtype.
+_EXACT = frozenset({
+  "broadcast_in_dim", "concatenate", "copy", "dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "max",
+  "min", "neg", "pad", "reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min", "reshape", "rev",
+  "select_n", "slice", "split", "squeeze", "stop_gradient", "transpose",
+})  # fmt: skip
+
+
+def with_compute_dtype(function: Callable[P, T], dtype: DTypeLike = jnp.bfloat16) -> Callable[P, T]:
+  """Returns the function with matrix products and convolutions of float32 computed in a narrow dtype.
+
+  A converted program computes in the dtypes of the TensorFlow graph, so parameters that were loaded in bfloat16 are
+  widened before they are used. Here they stay as they are. An operation whose operands are all narrow has a narrow
+  result. Sums, exponentials, and whatever else rounds are computed in float32 and rounded once. Loops carry the dtypes
+  of their initial values. Results have the dtypes that they had. Integers, float64 and complex numbers do not change.
+
+  The function can be differentiated; derivatives are computed in the same dtypes. With `float16` they can underflow, so
+  scale the loss.
+
+  Args:
+    function: a function of pytrees of arrays, such as a converted or lifted one.
+    dtype: bfloat16 or float16.
+
+  Raises:
+    ArgumentError: another dtype.
+
+  Example:
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from graftax.xla_call_module import with_compute_dtype
+    >>> def dense(w, x):
+    ...   return jnp.tanh(x @ w)
+    >>> narrow = with_compute_dtype(dense)
+    >>> narrow(jnp.ones((2, 3)), jnp.ones((1, 2))).dtype
+    dtype('float32')
+    >>> "bf16[1,3] = dot_general" in str(jax.make_jaxpr(narrow)(jnp.ones((2, 3)), jnp.ones((1, 2))))
+    True
+  """
+  narrow = jnp.dtype(dtype)
+  if narrow not in _NARROW:
+    raise errors.ArgumentError(f"dtype={narrow}; expected one of {', '.join(map(str, _NARROW))}.")
+
+  @functools.wraps(function)
+  def computed(*args: P.args, **kwargs: P.kwargs) -> T:
+    closed, shapes = jax.make_jaxpr(lambda args, kwargs: function(*args, **kwargs), return_shape=True)(args, kwargs)
+    results = _Narrowed(narrow).run(closed, jax.tree.leaves((args, kwargs)))
+    found: T = jax.tree.unflatten(jax.tree.structure(shapes), _with_dtypes_of(closed, results))
+    return found
+
+  return computed
+
+
+def _with_dtypes_of(closed: ClosedJaxpr, results: Sequence[Any]) -> list[Any]:
+  return [_cast(x, aval.dtype) for x, aval in zip(results, closed.out_avals, strict=True)]
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+  return x if jnp.result_type(x) == dtype else lax.convert_element_type(x, dtype)
+
+
+class _Narrowed:
+  """Runs jaxprs; a value that is float32 in the jaxpr may be held in the narrow dtype."""
+
+  def __init__(self, dtype: np.dtype):
+    self._dtype = dtype
+
+  def run(self, closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    """Returns the results, each in its dtype or in the narrow one."""
+    jaxpr = closed.jaxpr
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values |= dict(zip(jaxpr.invars, operands, strict=True))
+
+    def read(atom: Any) -> Any:
+      return atom.val if isinstance(atom, Literal) else values[atom]
+
+    # Numbers such as epsilons, and arrays of them, do not decide on a dtype.
+    numbers = {var for var in jaxpr.constvars if not np.shape(values[var])}
+    for equation in jaxpr.eqns:
+      decides = [not isinstance(atom, Literal) and atom not in numbers for atom in equation.invars]
+      if not any(decides):
+        numbers.update(equation.outvars)
+      results = self._equation(equation, [read(atom) for atom in equation.invars], decides)
+      values.update(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+  def _equation(self, equation: JaxprEqn, operands: list[Any], decides: Sequence[bool]) -> Sequence[Any]:
+    name = equation.primitive.name
+    if name in _PRODUCTS:
+      return self._product(equation, operands)
+    if name == "convert_element_type" and equation.params["new_dtype"] == _WIDE and self._is_narrow(operands[0]):
+      return operands
+    rule = _NESTED.get(name)
+    if rule is not None:
+      return rule(self, equation, operands)
+    return self._other(equation, operands, decides)
+
+  def _is_narrow(self, x: Any) -> bool:
+    return bool(jnp.result_type(x) == self._dtype)
+
+  def _product(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    (out,) = equation.outvars
+    if _dtype_of(out) != _WIDE or any(jnp.result_type(x) not in (_WIDE, self._dtype) for x in operands):
+      return _bound(equation, _wide(equation, operands))
+    # The precision is one of float32. XLA adds up in float32 whatever the dtype of the result is.
+    params = equation.params | {"precision": None, "preferred_element_type": self._dtype}
+    return _bound(equation, [_cast(x, self._dtype) for x in operands], params)
+
+  def _other(self, equation: JaxprEqn, operands: list[Any], decides: Sequence[bool] | None = None) -> Sequence[Any]:
+    """Returns the results of an operation, narrow if all float32 operands are that decide (all without `decides`)."""
+    deciding = [True] * len(operands) if decides is None else decides
+    kinds = [_dtype_of(atom) == _WIDE for atom in equation.invars]
+    floats = [x for x, is_float, counts in zip(operands, kinds, deciding, strict=True) if is_float and counts]
+    if not floats or not all(map(self._is_narrow, floats)):
+      return _bound(equation, _wide(equation, operands))
+    if equation.primitive.name in _EXACT:
+      return _bound(equation, [_cast(x, self._dtype) if f else x for x, f in zip(operands, kinds, strict=True)])
+    results = _bound(equation, _wide(equation, operands))
+    return [_cast(y, self._dtype) if y.dtype == _WIDE else y for y in results]
+
+  def call(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Runs what a `jit` or `remat` equation calls."""
+    params = equation.params
+    closed = _closed(params["jaxpr"])
+    if equation.primitive.name in ("jit", "pjit"):
+      if not all(_is_unspecified(x) for x in (*params["in_shardings"], *params["out_shardings"])):
+        return _bound(equation, _wide(equation, operands))
+      return jax.jit(lambda *operands: self.run(closed, operands), inline=params["inline"])(*operands)
+    kept = jax.checkpoint(
+      lambda *operands: self.run(closed, operands), prevent_cse=params["prevent_cse"], policy=params["policy"]
+    )
+    return kept(*operands)
+
+  def custom_jvp(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Runs a function with a rule of forward mode. The rule itself is that of the equation."""
+
+    def original(*operands: Array) -> Sequence[Any]:
+      return self._other(equation, list(operands))
+
+    closed = _closed(equation.params["call_jaxpr"])
+    if not _has_products(closed):
+      return original(*operands)
+    function = jax.custom_jvp(lambda *operands: self.run(closed, operands))
+    function.defjvp(lambda primals, tangents: _jvp_as(function, original, primals, tangents))
+    return function(*operands)
+
+  def custom_vjp(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Runs a function with a rule of reverse mode. The rule itself is that of the equation."""
+
+    def original(*operands: Array) -> list[Any]:
+      return list(self._other(equation, list(operands)))
+
+    closed = _closed(next(equation.params[key] for key in ("call_jaxpr", "fun_jaxpr") if key in equation.params))
+    if not _has_products(closed):
+      return original(*operands)
+    dtypes = [x.dtype for x in jax.eval_shape(lambda *xs: self.run(closed, xs), *operands)]
+
+    def forward(*operands: Array) -> tuple[list[Array], Any]:
+      results, pull = jax.vjp(lambda *xs: [_cast(y, d) for y, d in zip(original(*xs), dtypes, strict=True)], *operands)
+      return results, pull
+
+    function = jax.custom_vjp(lambda *operands: self.run(closed, operands))
+    function.defvjp(forward, lambda pull, cotangents: pull(cotangents))
+    return function(*operands)
+
+  def scan(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Runs a scan. Its carry has the dtypes of the initial values."""
+    params = equation.params
+    num_consts, num_carry = jax_versions.scan_operand_counts(params)
+    consts, carry, rows = operands[:num_consts], operands[num_consts:][:num_carry], operands[num_consts + num_carry :]
+    dtypes = [jnp.result_type(x) for x in carry]
+
+    def step(carry: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+      results = self.run(_closed(params["jaxpr"]), [*consts, *carry, *row])
+      return [_cast(x, d) for x, d in zip(results[:num_carry], dtypes, strict=True)], results[num_carry:]
+
+    options = {key: params[key] for key in ("length", "reverse", "unroll")}
+    last, stacked = lax.scan(step, [_cast(x, d) for x, d in zip(carry, dtypes, strict=True)], rows, **options)
+    return [*last, *stacked]
+
+  def while_loop(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Runs a loop. It carries the dtypes of the initial values."""
+    params = equation.params
+    num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
+    of_cond, of_body, carry = operands[:num_cond], operands[num_cond:][:num_body], operands[num_cond + num_body :]
+    dtypes = [jnp.result_type(x) for x in carry]
+
+    def body(carry: list[Any]) -> list[Any]:
+      results = self.run(_closed(params["body_jaxpr"]), [*of_body, *carry])
+      return [_cast(x, d) for x, d in zip(results, dtypes, strict=True)]
+
+    start = [_cast(jnp.asarray(x), d) for x, d in zip(carry, dtypes, strict=True)]
+    return lax.while_loop(lambda carry: self.run(_closed(params["cond_jaxpr"]), [*of_cond, *carry])[0], body, start)
+
+  def cond(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Runs a branch. A result is narrow if it is narrow in all branches."""
+    branches = [_closed(branch) for branch in equation.params["branches"]]
+    index, *others = operands
+    found = [jax.eval_shape(lambda *xs, b=branch: self.run(b, xs), *others) for branch in branches]
+    dtypes = [
+      self._dtype if all(y.dtype == self._dtype for y in ys) else _dtype_of(var)
+      for var, ys in zip(equation.outvars, zip(*found, strict=True), strict=True)
+    ]
+
+    def run(branch: ClosedJaxpr, *operands: Any) -> list[Any]:
+      return [_cast(y, d) for y, d in zip(self.run(branch, operands), dtypes, strict=True)]
+
+    return lax.switch(index, [functools.partial(run, branch) for branch in branches], *others)
+
+
+_NESTED: dict[str, Callable[[_Narrowed, JaxprEqn, list[Any]], Sequence[Any]]] = {
+  "cond": _Narrowed.cond,
+  "custom_jvp_call": _Narrowed.custom_jvp,
+  "custom_vjp_call": _Narrowed.custom_vjp,
+  "custom_vjp_call_jaxpr": _Narrowed.custom_vjp,
+  "checkpoint": _Narrowed.call,
+  "jit": _Narrowed.call,
+  "pjit": _Narrowed.call,
+  "remat2": _Narrowed.call,
+  "scan": _Narrowed.scan,
+  "while": _Narrowed.while_loop,
+}
+
+
+def _jvp_as(function: Callable[..., Any], original: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+  """Returns the value of `function` and the tangents of `original`, in the dtypes of the value."""
+  values = function(*primals)
+  _, found = jax.jvp(original, primals, tangents)
+  return values, [_cast(t, y.dtype) for t, y in zip(found, values, strict=True)]
+
+
+def _dtype_of(atom: Any) -> Any:
+  """Returns the dtype of a variable or literal; tokens and references have none."""
+  return getattr(atom.aval, "dtype", None)
+
+
+def _wide(equation: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
+  """Returns the operands with those that are held in a narrow dtype as float32."""
+  return [_cast(x, _WIDE) if _dtype_of(a) == _WIDE else x for x, a in zip(operands, equation.invars, strict=True)]
+
+
+def _bound(equation: JaxprEqn, operands: Sequence[Any], params: dict[str, Any] | None = None) -> Sequence[Any]:
+  results = jax_versions.bind_equation(equation.primitive, operands, equation.params if params is None else params)
+  found: Sequence[Any] = results if equation.primitive.multiple_results else [results]
+  return found
+
+
+def _closed(jaxpr: Any) -> ClosedJaxpr:
+  return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
+
+
+def _is_unspecified(sharding: Any) -> bool:
+  return not isinstance(sharding, jax.sharding.Sharding)
+
+
+def _has_products(closed: ClosedJaxpr) -> bool:
+  """Returns whether a jaxpr or one within it has a product."""
+  return any(
+    equation.primitive.name in _PRODUCTS
+    or any(
+      _has_products(_closed(value))
+      for parameter in equation.params.values()
+      for value in (parameter if isinstance(parameter, list | tuple) else [parameter])
+      if hasattr(value, "eqns") or isinstance(value, ClosedJaxpr)
+    )
+    for equation in closed.jaxpr.eqns
+  )
