@@ -21,30 +21,8 @@ What is written, checked and complete before a message is made:
 - `model_content`: The content of a SavedModel before it is put into messages, and the checks of what a user passes.
 - `new_values`: The checkpoint of a model whose variables get new values: which tensor takes its bytes from where.
 
-From programs to the messages of a SavedModel:
+Rooms:
 
-- `prepared_program`: Makes programs ready to be saved: variables become resources that the function captures.
-- `merged_library`: Brings the functions of several programs into one function library, without two functions of one
-  name.
-- `object_builder`: Builds the two object graphs of a SavedModel: the saved objects, and the checkpoint's objects that
-  hold values.
-- `captured_objects`: The objects and graph nodes of what functions capture: variables, constants, assets, tables,
-  forward tensors.
-- `function_records`: The records of functions in a SavedModel: how concrete functions, gradients and `tf.function`s are
-  called.
-- `signature_functions`: Makes the functions of signatures: tensors in by name, tensors out by name, around the function
-  of a program.
-- `table_functions`: The functions that make, fill, save, restore and delete a lookup table in a loaded SavedModel.
-- `graph_nodes`: Builds the graph of a SavedModel for loaders without objects: variables, constants, signatures, saving,
-  restoring.
-- `model_messages`: Puts the content of a SavedModel into messages: objects, functions, graph and signatures.
-
-From values to the files of a checkpoint:
-
-- `stored_tensor`: Values as tensors to store: which element type and shape they have, and in which parts they are
-  written.
-- `array_bytes`: Arrays as chunks of bytes in C order, with little memory beside the array.
-- `part_sources`: Where the bytes of a stored tensor, or of one stored slice of it, come from when they are written.
-- `bundle_writer`: Writer of checkpoints in format 2: an index table and data shards, `<prefix>.index` and
-  `<prefix>.data-*-of-*`.
+- `messages`: from programs to the messages of a SavedModel.
+- `bundles`: from values to the files of a checkpoint.
 """

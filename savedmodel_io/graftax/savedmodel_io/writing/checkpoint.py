@@ -11,14 +11,14 @@ from typing import Any
 from graftax.savedmodel_io.checkpoint.bundle_reader import index_path, shard_path
 from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_file, scratch_folder
-from graftax.savedmodel_io.writing.bundle_writer import (
+from graftax.savedmodel_io.writing.bundles.bundle_writer import (
   MAX_SHARD_BYTES,
   Progress,
   plan_bundle,
   write_bundle,
   write_errors,
 )
-from graftax.savedmodel_io.writing.stored_tensor import stored_tensor
+from graftax.savedmodel_io.writing.bundles.stored_tensor import stored_tensor
 
 __all__ = ["write_checkpoint"]
 

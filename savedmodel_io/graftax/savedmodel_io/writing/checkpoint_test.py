@@ -21,9 +21,9 @@ from graftax.savedmodel_io.errors import (
   OutputExistsError,
   TensorValueError,
 )
-from graftax.savedmodel_io.writing import bundle_writer
-from graftax.savedmodel_io.writing.array_bytes import CHUNK_BYTES
 from graftax.savedmodel_io.writing.atomic import PARTIAL_SUFFIX
+from graftax.savedmodel_io.writing.bundles import bundle_writer
+from graftax.savedmodel_io.writing.bundles.array_bytes import CHUNK_BYTES
 
 _NUMERIC = [t for t in DType if not t.is_ref and t not in (DType.INVALID, DType.STRING, DType.RESOURCE, DType.VARIANT)]
 _VALUES = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "words": np.array([b"a", b"bc"], object)}

@@ -14,7 +14,7 @@ from graftax.graphdef_ir import DType, PartialShape, TensorSpec
 from graftax.savedmodel_io.errors import SaveInputError, VariableValueError
 from graftax.savedmodel_io.objects.spec_text import listed, structure_text
 from graftax.savedmodel_io.signatures import RESERVED_SIGNATURES
-from graftax.savedmodel_io.writing.stored_tensor import StoredTensor, stored_tensor
+from graftax.savedmodel_io.writing.bundles.stored_tensor import StoredTensor, stored_tensor
 
 __all__ = [
   "ModelContent",

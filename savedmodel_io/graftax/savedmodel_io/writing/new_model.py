@@ -16,7 +16,14 @@ from graftax.savedmodel_io.checkpoint.bundle_reader import index_path
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
-from graftax.savedmodel_io.writing.bundle_writer import BundlePlan, Progress, plan_bundle, write_bundle, write_errors
+from graftax.savedmodel_io.writing.bundles.bundle_writer import (
+  BundlePlan,
+  Progress,
+  plan_bundle,
+  write_bundle,
+  write_errors,
+)
+from graftax.savedmodel_io.writing.messages.model_messages import ModelMessages, model_messages
 from graftax.savedmodel_io.writing.model_content import (
   ModelContent,
   checked_assets,
@@ -26,7 +33,6 @@ from graftax.savedmodel_io.writing.model_content import (
   checked_signatures,
   collected_variables,
 )
-from graftax.savedmodel_io.writing.model_messages import ModelMessages, model_messages
 
 __all__ = ["write_saved_model"]
 

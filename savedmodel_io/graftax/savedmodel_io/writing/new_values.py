@@ -16,9 +16,9 @@ from graftax.savedmodel_io.checkpoint.tensor_entry import TensorEntry
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import UnsupportedCheckpointError, VariableValueError
 from graftax.savedmodel_io.variables.variables import VariableInfo, Variables
-from graftax.savedmodel_io.writing.array_bytes import cast_array
-from graftax.savedmodel_io.writing.part_sources import ArraySource, PartSource
-from graftax.savedmodel_io.writing.stored_tensor import Array, StoredTensor, array_of, array_parts, string_part
+from graftax.savedmodel_io.writing.bundles.array_bytes import cast_array
+from graftax.savedmodel_io.writing.bundles.part_sources import ArraySource, PartSource
+from graftax.savedmodel_io.writing.bundles.stored_tensor import Array, StoredTensor, array_of, array_parts, string_part
 
 __all__ = ["tensors_with_new_values"]
 

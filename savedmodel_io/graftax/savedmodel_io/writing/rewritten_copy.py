@@ -15,7 +15,7 @@ from graftax.savedmodel_io.files.saved_model_pb import (
   read_saved_model,
 )
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
-from graftax.savedmodel_io.writing.bundle_writer import write_errors
+from graftax.savedmodel_io.writing.bundles.bundle_writer import write_errors
 from graftax.savedmodel_io.writing.saved_model_copy import check_apart, check_checkpoint, copy_files
 
 __all__ = ["rewrite"]

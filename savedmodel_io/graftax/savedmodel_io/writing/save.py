@@ -9,7 +9,7 @@ from graftax.convert import Program, jax_program
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.writing.atomic import check_new_folder
-from graftax.savedmodel_io.writing.bundle_writer import Progress
+from graftax.savedmodel_io.writing.bundles.bundle_writer import Progress
 from graftax.savedmodel_io.writing.jax_function import JaxFunction, as_traces, symbolic_arguments
 from graftax.savedmodel_io.writing.new_model import write_saved_model
 from graftax.savedmodel_io.writing.parameter_tree import ParameterTree, parameter_tree

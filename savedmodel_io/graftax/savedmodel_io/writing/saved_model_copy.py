@@ -22,7 +22,7 @@ from graftax.savedmodel_io.errors import (
 from graftax.savedmodel_io.files.saved_model_pb import model_file
 from graftax.savedmodel_io.model_parts import ModelParts
 from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
-from graftax.savedmodel_io.writing.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
+from graftax.savedmodel_io.writing.bundles.bundle_writer import Progress, plan_bundle, write_bundle, write_errors
 from graftax.savedmodel_io.writing.new_values import tensors_with_new_values
 
 __all__ = ["check_apart", "check_checkpoint", "copy_files", "copy_saved_model"]
@@ -73,7 +73,7 @@ def check_apart(source: Path, target: Path) -> None:
 
 
 def check_checkpoint(folder: ModelFolder, source: Path, budget: Budget) -> None:
-  """Raises if a model has a checkpoint of which files are missing or cut off. Values are not read."""
+  """Raises if files of the model's checkpoint are missing or cut off. Values are not read."""
   try:
     CheckpointReader(str(source / _CHECKPOINT), limits=budget, folder=folder)
   except CheckpointNotFoundError:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from graftax.convert import jax_program
-from graftax.savedmodel_io.writing.signature_functions import signature_function
+from graftax.savedmodel_io.writing.messages.signature_functions import signature_function
 
 
 def test_each_result_is_the_first_output_of_a_node_of_its_own():

@@ -25,7 +25,7 @@ from graftax.graphdef_ir import (
   TensorSpec,
 )
 from graftax.savedmodel_io.errors import SaveInputError
-from graftax.savedmodel_io.writing.function_records import flat_arguments
+from graftax.savedmodel_io.writing.messages.function_records import flat_arguments
 
 __all__ = ["SignatureFunction", "call_node", "signature_function"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from graftax.savedmodel_io.checkpoint.crc32c import crc32c, mask
 from graftax.savedmodel_io.checkpoint.varint import encode_varint
 from graftax.savedmodel_io.errors import TensorValueError
-from graftax.savedmodel_io.writing.array_bytes import CHUNK_BYTES, array_bytes
+from graftax.savedmodel_io.writing.bundles.array_bytes import CHUNK_BYTES, array_bytes
 
 __all__ = ["ArraySource", "Chunk", "PartSource", "StringSource", "make_string_source"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graftax.graphdef_ir import DType, Node, PartialShape, Tensor, TensorRef, TensorSpec, schema, shape_to_proto
 from graftax.savedmodel_io.signatures import INIT_SIGNATURE
-from graftax.savedmodel_io.writing.signature_functions import SignatureFunction, call_node
+from graftax.savedmodel_io.writing.messages.signature_functions import SignatureFunction, call_node
 
 __all__ = ["GraphBuilder", "collections", "init_signature", "table_keys"]
 

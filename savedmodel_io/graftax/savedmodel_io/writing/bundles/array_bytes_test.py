@@ -3,8 +3,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graftax.savedmodel_io.writing import array_bytes as module
-from graftax.savedmodel_io.writing.array_bytes import CHUNK_BYTES, array_bytes, cast_array
+from graftax.savedmodel_io.writing.bundles import array_bytes as module
+from graftax.savedmodel_io.writing.bundles.array_bytes import CHUNK_BYTES, array_bytes, cast_array
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7, 300_001), (2, 3, 500_000), (3 * CHUNK_BYTES + 1,)])

@@ -9,20 +9,20 @@ from graftax.graphdef_ir import Function, function_to_proto, node_to_proto, sche
 from graftax.savedmodel_io.errors import SaveInputError
 from graftax.savedmodel_io.objects.structured_encoding import encode_structure
 from graftax.savedmodel_io.objects.trackable_graph import OBJECT_GRAPH_KEY
-from graftax.savedmodel_io.writing.captured_objects import CapturedObjects
-from graftax.savedmodel_io.writing.function_records import (
+from graftax.savedmodel_io.writing.bundles.stored_tensor import StoredTensor, stored_tensor
+from graftax.savedmodel_io.writing.messages.captured_objects import CapturedObjects
+from graftax.savedmodel_io.writing.messages.function_records import (
   concrete_function,
   function_spec,
   gradient_function,
   keyword_spec,
 )
-from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder, collections, init_signature, table_keys
-from graftax.savedmodel_io.writing.merged_library import MergedLibrary, merge_libraries
+from graftax.savedmodel_io.writing.messages.graph_nodes import GraphBuilder, collections, init_signature, table_keys
+from graftax.savedmodel_io.writing.messages.merged_library import MergedLibrary, merge_libraries
+from graftax.savedmodel_io.writing.messages.object_builder import ROOT, ObjectBuilder
+from graftax.savedmodel_io.writing.messages.prepared_program import prepared_program
+from graftax.savedmodel_io.writing.messages.signature_functions import SignatureFunction, signature_function
 from graftax.savedmodel_io.writing.model_content import ModelContent
-from graftax.savedmodel_io.writing.object_builder import ROOT, ObjectBuilder
-from graftax.savedmodel_io.writing.prepared_program import prepared_program
-from graftax.savedmodel_io.writing.signature_functions import SignatureFunction, signature_function
-from graftax.savedmodel_io.writing.stored_tensor import StoredTensor, stored_tensor
 
 __all__ = ["ModelMessages", "model_messages"]
 

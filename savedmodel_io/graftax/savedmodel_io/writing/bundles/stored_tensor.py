@@ -11,7 +11,7 @@ from graftax.graphdef_ir import DType
 from graftax.graphdef_ir.errors import UnsupportedError
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice
 from graftax.savedmodel_io.errors import TensorValueError
-from graftax.savedmodel_io.writing.part_sources import ArraySource, PartSource, make_string_source
+from graftax.savedmodel_io.writing.bundles.part_sources import ArraySource, PartSource, make_string_source
 
 __all__ = ["Array", "StoredTensor", "array_of", "array_part", "array_parts", "stored_tensor", "string_part"]
 

@@ -21,7 +21,7 @@ from graftax.graphdef_ir import (
   schema,
 )
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
-from graftax.savedmodel_io.writing.table_functions import table_key
+from graftax.savedmodel_io.writing.messages.table_functions import table_key
 
 __all__ = ["MergedLibrary", "gradient_functions_of", "merge_libraries"]
 

@@ -11,8 +11,8 @@ from graftax.savedmodel_io.checkpoint.crc32c import crc32c, mask
 from graftax.savedmodel_io.checkpoint.table_writer import write_table
 from graftax.savedmodel_io.checkpoint.tensor_slice import TensorSlice, slice_key
 from graftax.savedmodel_io.errors import CheckpointWriteError, TensorValueError
-from graftax.savedmodel_io.writing.part_sources import Chunk, PartSource
-from graftax.savedmodel_io.writing.stored_tensor import StoredTensor
+from graftax.savedmodel_io.writing.bundles.part_sources import Chunk, PartSource
+from graftax.savedmodel_io.writing.bundles.stored_tensor import StoredTensor
 
 __all__ = ["MAX_SHARD_BYTES", "BundlePlan", "Progress", "plan_bundle", "write_bundle", "write_errors"]
 

@@ -12,12 +12,12 @@ from graftax.convert import CapturedTensor, LookupTable, ResourceHandle, StringT
 from graftax.graphdef_ir import DType, Function, PartialShape, TensorRef, TensorSpec, schema, shape_to_proto
 from graftax.savedmodel_io.errors import UnsupportedSavedModelError
 from graftax.savedmodel_io.objects.trackable_graph import TABLE_CONTENTS
-from graftax.savedmodel_io.writing.function_records import bare_function, function_spec, plain_record
-from graftax.savedmodel_io.writing.graph_nodes import GraphBuilder, table_keys
+from graftax.savedmodel_io.writing.bundles.stored_tensor import StoredTensor, stored_tensor
+from graftax.savedmodel_io.writing.messages.function_records import bare_function, function_spec, plain_record
+from graftax.savedmodel_io.writing.messages.graph_nodes import GraphBuilder, table_keys
+from graftax.savedmodel_io.writing.messages.object_builder import ObjectBuilder
+from graftax.savedmodel_io.writing.messages.table_functions import TableFunctions, table_functions, table_key
 from graftax.savedmodel_io.writing.model_content import SavedVariable
-from graftax.savedmodel_io.writing.object_builder import ObjectBuilder
-from graftax.savedmodel_io.writing.stored_tensor import StoredTensor, stored_tensor
-from graftax.savedmodel_io.writing.table_functions import TableFunctions, table_functions, table_key
 
 __all__ = ["CapturedObjects", "ChangingTable"]
 
