@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from graftax.graphdef_ir import DType, TensorSpec
+from graftax.savedmodel_io.errors import OutputExistsError
 from graftax.savedmodel_io.writing.atomic import check_new_file, new_file
 from graftax.tools.errors import ArrayFileError
 from graftax.tools.string_files import as_strings, holds_strings, read_strings
@@ -74,10 +75,16 @@ def fit_to_spec(name: str, array: np.ndarray, spec: TensorSpec) -> tuple[np.ndar
   return fitted, f"input {name!r}: {array.dtype.name} was converted to {wanted.name}"
 
 
-def check_output_path(path: Path, output_names: Sequence[str]) -> None:
+def check_output_path(path: Path, output_names: Sequence[str], *, force: bool = False) -> None:
   """Returns when `save_outputs` can write these outputs there.
 
+  Args:
+    path: the file to write.
+    output_names: the names of the outputs.
+    force: whether a file that is there may be replaced.
+
   Raises:
+    OutputExistsError: a file is there and may not be replaced.
     ArrayFileError: the suffix is another one, or a .npy file is asked for with several outputs.
     OSError: there can be no file of that name.
   """
@@ -88,6 +95,8 @@ def check_output_path(path: Path, output_names: Sequence[str]) -> None:
     raise ArrayFileError(
       f"--output {path}: a .npy file holds one array, but the outputs are {list(output_names)}; write a .npz file."
     )
+  if path.exists() and not force:
+    raise OutputExistsError(f"{path} exists already; pass --force to replace it, or choose another name.")
 
 
 def save_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> list[str]:

@@ -313,6 +313,7 @@ def run_command(
     RunHeadWith,
     typer.Option(help="What runs the part of the model for text and files; tensorflow has ops that graftax lacks."),
   ] = RunHeadWith.NUMPY,
+  force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file of --output, if it is there.")] = False,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
   allow_http: AllowHttp = False,
@@ -340,6 +341,7 @@ def run_command(
     seed=seed,
     max_sizes=_sizes(max_sizes or ()),
     run_head_with="tensorflow" if run_head_with is RunHeadWith.TENSORFLOW else "numpy",
+    force=force,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
 

@@ -225,6 +225,12 @@ def test_run_writes_tensorflows_numbers(tmp_path, images):
   with np.load(tmp_path / "y.npz") as outputs:
     assert sorted(outputs) == ["logits", "probabilities"]
     np.testing.assert_allclose(outputs["logits"], load_digits().tensorflow_logits[:5], atol=1e-4)
+  (tmp_path / "y.npz").write_bytes(b"mine")
+  again = _run("run", _MODEL, "-i", f"images={images}", "-o", tmp_path / "y.npz")
+  assert again.exit_code == 1 and "exists already; pass --force" in " ".join(again.output.split())
+  assert (tmp_path / "y.npz").read_bytes() == b"mine"
+  assert _run("run", _MODEL, "-i", f"images={images}", "-o", tmp_path / "y.npz", "--force").exit_code == 0
+  assert (tmp_path / "y.npz").read_bytes() != b"mine"
 
 
 def test_run_in_batches_gives_the_same(tmp_path, images):

@@ -34,6 +34,7 @@ def run_model(
   max_sizes: Mapping[str, int] | None = None,
   run_head_with: Literal["numpy", "tensorflow"] = "numpy",
   load_options: Mapping[str, Any] | None = None,
+  force: bool = False,
 ) -> None:
   """Runs a signature once over the inputs and writes or shows its outputs; see the command's help.
 
@@ -52,7 +53,7 @@ def run_model(
   specs = model.signatures[signature].inputs
   arrays = read_inputs(inputs, [name for name, spec in specs.items() if _is_text(spec)])
   if output is not None:
-    check_output_path(output, list(model.signatures[signature].outputs))
+    check_output_path(output, list(model.signatures[signature].outputs), force=force)
   with bar:
     bar.update(task, description=f"converting {signature}")
     parts = _parts(model, signature, ConvertOptions(max_sizes=max_sizes or None), run_head_with)

@@ -96,9 +96,10 @@ def argument_layout(
   try:
     signature.bind(*[None] * num_bound, *args, **kwargs)
   except TypeError as e:
+    positional = f"{len(args)} positional argument{'' if len(args) == 1 else 's'}"
     bound = "the parameters" if num_bound else "no parameters"
     raise ConversionError(
-      f"{name}{signature}: {e}; it was given {bound}, {len(args)} positional arguments and the keyword arguments "
+      f"{name}{signature}: {e}; it was given {bound}, {positional} and the keyword arguments "
       f"{list(kwargs)!r}. Give a jax.ShapeDtypeStruct or an array for each argument"
       f"{' after the parameters' if num_bound else ''}."
     ) from None

@@ -38,16 +38,17 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
   """Returns the ConcreteFunction of `function` for these arguments, and the function that TensorFlow traced.
 
   Args:
-    function: a `tf.function`, a ConcreteFunction (already traced, so arguments are ignored), a function restored from a
-      SavedModel, or any Python callable that TensorFlow can trace: a Keras model, a method, a `tf.Module`. AutoGraph is
-      used if a plain Python function has conditions on tensors.
+    function: a `tf.function`, a ConcreteFunction (already traced, so that arguments are ignored), a function restored
+      from a SavedModel, or any Python callable that TensorFlow can trace: a Keras model, a method, a `tf.Module`.
+      AutoGraph is used if a plain Python function has conditions on tensors.
     args: example arguments: arrays, `tf.TensorSpec`s or JAX shape structs, nested as the function expects. A Python
       float or complex number becomes a float32 or complex64 input; other Python values are fixed. A Keras model that
       was built needs no arguments.
     kwargs: example arguments by keyword.
 
   Raises:
-    ConversionError: `function` is not a TensorFlow function, or an argument has no spec.
+    ConversionError: `function` is not a TensorFlow function, or an argument has no spec, or a ConcreteFunction has no
+      argument of that name.
   """
   if not callable(function):
     raise ConversionError(
@@ -57,6 +58,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     _PURPOSE, instead="save the model and read it with graftax.savedmodel_io, which does not need TensorFlow"
   )
   if isinstance(function, tf.types.experimental.ConcreteFunction):
+    _check_names(function, kwargs)
     return function, None
   if not args and not kwargs:
     args = keras_arguments(function)
@@ -67,6 +69,18 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     return tf.function(traced, autograph=False).get_concrete_function(*specs, **named_specs), function
   except tf.errors.OperatorNotAllowedInGraphError:
     return tf.function(traced).get_concrete_function(*specs, **named_specs), function
+
+
+def _check_names(concrete: Any, kwargs: Mapping[str, Any]) -> None:
+  """Raises ConversionError if a ConcreteFunction has no argument of a given name, such as a misplaced option."""
+  _, named = concrete.structured_input_signature
+  known = {*named, *getattr(getattr(concrete, "function_type", None), "parameters", ())}
+  unknown = sorted(kwargs.keys() - known)
+  if unknown:
+    raise ConversionError(
+      f"convert: the ConcreteFunction {concrete.name!r} has the arguments {sorted(known)}; got {unknown}. Options are "
+      "given with graftax.convert.override_config, or to convert_subgraph as options=."
+    )
 
 
 def _parts(function: Any) -> str:

@@ -54,6 +54,17 @@ def test_all_kinds_of_callables_convert():
     np.testing.assert_allclose(jax.jit(fn)(params, *call)[0], expected, rtol=1e-6)
 
 
+def test_keywords_that_a_concrete_function_does_not_have_are_an_error():
+  module = Scale()
+  concrete = module.decorated.get_concrete_function(tf.TensorSpec([2, 3]))
+  with pytest.raises(gc.ConversionError, match=r"has the arguments \['x'\]; got \['options'\]. Options are given with"):
+    gc.convert(concrete, options=gc.ConvertOptions())
+  fn, params = gc.convert(concrete, x=X)
+  with pytest.raises(gc.InputError, match="it was called with 3 positional arguments, and takes"):
+    fn(params, X, X, X)
+  np.testing.assert_allclose(fn(params, X)[0], X * 3 + 1, rtol=1e-6)
+
+
 def test_a_python_function_with_conditions_on_tensors_is_converted_through_autograph():
   def tf_fn(x):
     if tf.reduce_sum(x) > 0:

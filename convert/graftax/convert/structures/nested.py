@@ -237,8 +237,9 @@ def _bind(structure: InputStructure, args: Sequence[Any], kwargs: Mapping[str, A
     unknown = [name for name in kwargs if name not in expected]
     hint = f", of which {unknown!r} are unknown" if unknown else ""
     named_too = f" and {list(kwargs)!r}{hint}" if kwargs else ""
+    positional = f"{len(args)} positional argument{'' if len(args) == 1 else 's'}"
     raise error(
-      f"{function}{signature}: {e}; it was called with {len(args)} positional arguments{named_too}, and takes "
+      f"{function}{signature}: {e}; it was called with {positional}{named_too}, and takes "
       f"{list(expected)!r}{_by_name(signature)}."
     ) from None
   # Arguments within *args and **kwargs have no default; what was fixed by the conversion, as `training=True`, has one.

@@ -189,6 +189,8 @@ def _file_hint(path: str) -> str:
       f" The weights of a Keras file are read with graftax.savedmodel_io.read_weights({path!r}). Its program is "
       "written as a SavedModel with keras.models.load_model(path).export(folder)."
     )
+  if path.endswith(".safetensors"):
+    return f" Weights without a program are read with graftax.savedmodel_io.read_safetensors({path!r})."
   if path.endswith((".tar.gz", ".tgz", ".tar")):
     return f" An archive of one is read with graftax.hub_io.load({path!r})."
   if path.endswith(".index"):
