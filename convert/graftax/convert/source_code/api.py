@@ -15,11 +15,12 @@ import numpy as np
 from graftax.convert.source_code.errors import SourceError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop, grouped
+from graftax.convert.source_code.idioms.rewriting import Recovery
 from graftax.convert.source_code.layout import laid_out
 from graftax.convert.source_code.naming import function_names, identifier, keys_of, named
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Block, Value
-from graftax.convert.source_code.reading import read
+from graftax.convert.source_code.reading import Reader, read
 from graftax.convert.source_code.spelling.choosing import Speller
 
 __all__ = ["Source", "to_source"]
@@ -113,11 +114,12 @@ def to_source(
     raise ValueError(f"style={style!r}: expected 'jax'")
   program = _Program(fn, example_args, example_kwargs)
   dissolved: frozenset[tuple[str, ...]] = frozenset()
+  recovery, speller = Recovery(), Speller()
   while True:
     block, constants = program.block()
     frozen = _named_constants(block, constants, program.has_parameters)
-    function = grouped(block, name, dissolved)
-    folded = Folded(Speller())
+    function = grouped(recovery.recover(block), name, dissolved)
+    folded = Folded(speller)
     main, arguments = _main(program, function, folded, constants, frozen)
     small = _small(folded, main)
     if small <= dissolved:
@@ -164,6 +166,7 @@ class _Program:
     self._paths = [path for path, _ in flat]
     self.names = _argument_names(fn, len(args), list(kwargs))
     self.inputs: list[Value] = []
+    self._reader = Reader()
     self.unchanged: frozenset[int] = frozenset()
 
   def block(self) -> tuple[Block, dict[Value, np.ndarray]]:
@@ -176,7 +179,7 @@ class _Program:
       if self.has_parameters and _key(path[0]) == 0 and keys[0] == 0:
         value.parameter = tuple(str(key) for key in keys[1:])
       self.inputs.append(value)
-    block, constants = read(self._closed, self.inputs)
+    block, constants = read(self._closed, self.inputs, self._reader)
     self.unchanged = self._unchanged(block.results)
     block.results = [result for i, result in enumerate(block.results) if i not in self.unchanged]
     return block, constants

@@ -1,10 +1,10 @@
-"""Leaves out what a scan carries, reads and makes without use."""
+"""Leaves out what a scan carries, reads and makes without use, and lets it read rows that it indexed itself."""
 
 from collections import Counter
 
-from graftax.convert.source_code.program import Equation, Operand, Value, uses
+from graftax.convert.source_code.program import Block, Equation, Operand, Value, uses
 
-__all__ = ["prune_scan"]
+__all__ = ["direct_rows", "prune_scan", "shorter_carry"]
 
 
 def prune_scan(equation: Equation, counts: Counter[Value]) -> bool:
@@ -49,3 +49,68 @@ def uses_of(equation: Equation) -> list[Value]:
 def _read_by_others(results: list[Operand], index: int, value: Value) -> bool:
   """Returns whether a carried value is also another result."""
   return any(result is value for i, result in enumerate(results) if i != index)
+
+
+_ROW = "lax.dynamic_index_in_dim(_0, _1, 0, keepdims=False)"
+
+
+def direct_rows(equation: Equation, producers: dict[Value, Equation]) -> None:
+  """Lets a scan over 0, 1, 2 and so on that indexes arrays with these scan over the arrays, in place."""
+  body = equation.bodies["body"]
+  num_carry = int(equation.settings["num_carry"])
+  counted = {
+    inner
+    for inner, outer in zip(body.inputs[num_carry:], equation.inputs[num_carry:], strict=True)
+    if isinstance(outer, Value) and outer in producers and producers[outer].op == "iota"
+  }
+  inside = {value for e in body.equations for value in e.outputs} | set(body.inputs)
+  kept: list[Equation] = []
+  rows: dict[Value, Value] = {}
+  for e in body.equations:
+    if e.op == "idiom" and e.settings["text"] == _ROW and e.inputs[1] in counted:
+      array, row = e.inputs[0], e.outputs[0]
+      if isinstance(array, Value) and array not in inside and array.shape[0] == equation.settings["length"]:
+        if array in rows:
+          _replace_reads(body, row, rows[array])
+        else:
+          rows[array] = row
+          body.inputs.append(row)
+          equation.inputs.append(array)
+        continue
+    kept.append(e)
+  body.equations = kept
+
+
+def _replace_reads(block: Block, old: Value, new: Value) -> None:
+  for equation in block.equations:
+    equation.inputs = [new if operand is old else operand for operand in equation.inputs]
+    for body in equation.bodies.values():
+      _replace_reads(body, old, new)
+  block.results = [new if operand is old else operand for operand in block.results]
+
+
+def shorter_carry(equation: Equation) -> list[Equation]:
+  """Leaves out values that are carried only to be returned, if they are another carried value with another shape.
+
+  Returns:
+    The equations after the scan that compute them instead.
+  """
+  body = equation.bodies["body"]
+  num_carry = int(equation.settings["num_carry"])
+  length = equation.settings["length"]
+  if not isinstance(length, int) or length < 1:
+    return []
+  made = {value: e for e in body.equations for value in e.outputs}
+  read = Counter(uses(body))
+  after: list[Equation] = []
+  for i in range(num_carry):
+    result = body.results[i]
+    producer = made.get(result) if isinstance(result, Value) else None
+    if read[body.inputs[i]] or producer is None or producer.op != "reshape" or producer.settings:
+      continue
+    for j in range(num_carry):
+      if j != i and body.results[j] is producer.inputs[0]:
+        after.append(Equation("reshape", [equation.outputs[j]], [equation.outputs[i]], {}, {}, equation.scope))
+        equation.outputs[i] = Value(equation.outputs[i].shape, equation.outputs[i].dtype)
+        break
+  return after

@@ -1,7 +1,7 @@
 """A JAX program as data that the stages of `to_source` rewrite: values, equations and blocks."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,7 @@ class Rule:
     num_residuals: how many residuals there are.
     differentiable: which arguments have tangents.
     results_differentiable: which results have tangents.
+    jvp: the rule of a "jvp" as a function of JAX, on primals and then tangents.
   """
 
   kind: str
@@ -130,6 +131,7 @@ class Rule:
   num_residuals: int = 0
   differentiable: tuple[bool, ...] = ()
   results_differentiable: tuple[bool, ...] = ()
+  jvp: Callable[..., Any] | None = None
 
 
 def uses(block: Block) -> Iterator[Value]:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jax.extend.core import Literal as JaxLiteral
 
 from graftax.convert.source_code import derivatives
@@ -34,13 +34,21 @@ _SCOPE_PARTS = re.compile(r"/(?![^()]*\))")
 _HOST = ("pure_callback", "io_callback", "debug_callback", "debug_print", "python_callback", "infeed", "outfeed")
 
 
-def read(closed: ClosedJaxpr, inputs: Sequence[Value]) -> tuple[Block, dict[Value, np.ndarray]]:
+def read(
+  closed: ClosedJaxpr, inputs: Sequence[Value], reader: "Reader | None" = None
+) -> tuple[Block, dict[Value, np.ndarray]]:
   """Returns a program as a block, and the constants that are too large for a text.
+
+  Args:
+    closed: the program.
+    inputs: values for its arguments.
+    reader: has read the program before, so that rules are not traced again.
 
   Raises:
     SourceError: the program calls back to Python, or calls what only graftax can run.
   """
-  reader = Reader()
+  reader = Reader() if reader is None else reader
+  reader.restart()
   block = reader.block(closed, list(inputs), ())
   return simplify(block), reader.constants
 
@@ -55,7 +63,13 @@ class Reader:
   def __init__(self) -> None:
     self.constants: dict[Value, np.ndarray] = {}
     self._rules: dict[tuple[str, str], Rule] = {}
+    self._known: dict[int, tuple[object, Rule]] = {}
     self._seen: dict[int, tuple[object, Operand]] = {}
+
+  def restart(self) -> None:
+    """Forgets the values of a program, but not its rules."""
+    self.constants = {}
+    self._seen = {}
 
   def block(self, closed: ClosedJaxpr, inputs: Sequence[Operand], scope: tuple[str, ...]) -> Block:
     """Returns a closed jaxpr as a block, with these operands for its inputs."""
@@ -177,15 +191,20 @@ class Reader:
     return Equation("custom_linear_solve", operands[start:], outputs, settings, bodies, path)
 
   def _rule(self, equation: Any, kind: str) -> Rule:
+    if id(equation) in self._known:
+      return self._known[id(equation)][1]
     traced = derivatives.trace(equation, kind)
     key = (traced.key, kind)
     if key in self._rules:
+      self._known[id(equation)] = (equation, self._rules[key])
       return self._rules[key]
     rule = self._rules[key] = Rule(kind, traced.name, Block([], [], []))
     # The rule may call the function itself, so it is known before its blocks are read.
     rule.num_residuals = traced.num_residuals
     rule.differentiable, rule.results_differentiable = traced.differentiable, traced.results_differentiable
     rule.primal = self._closed_block(traced.primal)
+    if kind == "jvp":
+      rule.jvp = jaxpr_as_fun(traced.jaxprs["jvp"])
     rule.blocks = {role: self._closed_block(jaxpr) for role, jaxpr in traced.jaxprs.items()}
     return rule
 

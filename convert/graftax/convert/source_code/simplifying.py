@@ -102,6 +102,8 @@ def _replacement(equation: Equation, producers: dict[Value, Equation]) -> Operan
     return inputs[0]
   if op in ("slice", "concatenate") and len(inputs) == 1 and same_shape(inputs[0].shape, out.shape):
     return inputs[0]
+  if op == "dynamic_update_slice" and same_shape(inputs[0].shape, inputs[1].shape):
+    return inputs[1]
   if op in ("mul", "add") and len(inputs) == 2:
     neutral = 1 if op == "mul" else 0
     for this, other in (inputs, inputs[::-1]):
@@ -166,6 +168,8 @@ def _canonical(equation: Equation, producers: dict[Value, Equation]) -> None:
       _joined_reshape(equation, first)
   if equation.op == "convert_element_type":
     equation.settings = {"new_dtype": equation.outputs[0].dtype}
+  if equation.op == "slice" and all(s == 1 for s in equation.settings.get("strides") or ()):
+    equation.settings = {k: v for k, v in equation.settings.items() if k != "strides"}
   if equation.op == "dot_general":
     if equation.settings.get("preferred_element_type") == equation.inputs[0].dtype == equation.inputs[1].dtype:
       equation.settings = {k: v for k, v in equation.settings.items() if k != "preferred_element_type"}

@@ -20,7 +20,7 @@ from graftax.convert.source_code.reading import read
 from graftax.convert.source_code.spelling.registry import proposals
 from graftax.convert.source_code.spelling.texts import array_text, dim_names, number_text
 
-__all__ = ["Speller", "namespace", "traced"]
+__all__ = ["Speller", "dims_of", "namespace", "traced"]
 
 _ = spelling  # the modules of the room register their spellings
 
@@ -55,6 +55,8 @@ class Speller:
     Raises:
       SourceError: JAX's public functions do not have the operation.
     """
+    if equation.op == "idiom":
+      return ast.parse(_with_literals(equation.settings["text"], equation, bare=False), mode="eval").body
     key = _key(equation)
     if key not in self._found:
       self._found[key] = _chosen(equation)
@@ -116,7 +118,7 @@ class _Substitution(ast.NodeTransformer):
 
 def _function(text: str, equation: Equation, inputs: list[Value]) -> Callable[..., object]:
   code = compile(text, "<spelling>", "eval")
-  known = {**namespace(), **_dims(equation)}
+  known = {**namespace(), **dims_of(equation)}
 
   def function(*arrays: jax.Array) -> object:
     given = dict(zip(inputs, arrays, strict=True))
@@ -127,7 +129,7 @@ def _function(text: str, equation: Equation, inputs: list[Value]) -> Callable[..
   return function
 
 
-def _dims(equation: Equation) -> dict[str, Any]:
+def dims_of(equation: Equation) -> dict[str, Any]:
   """Returns the symbolic dimensions that a text may name."""
   shapes = [o.shape for o in [*equation.inputs, *equation.outputs]]
   found: dict[str, Any] = {}

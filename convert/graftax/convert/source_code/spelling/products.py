@@ -73,11 +73,17 @@ def conv_general_dilated(e: Call) -> Iterator[str]:
       rest[name] = e.settings[name]
   ordinary = rest.keys() <= {"feature_group_count"}
   layouts = f", dimension_numbers=({', '.join(chr(34) + name + chr(34) for name in names)})"
-  padded = [['"VALID"'] if all(p == (0, 0) for p in padding) else [], ['"SAME"'], [text(padding)]]
+  padded = [['"SAME"'], ['"VALID"'] if all(p == (0, 0) for p in padding) else [], [text(padding)]]
   for pads in (p for some in padded for p in some):
     if pads == '"SAME"' and not ordinary:
       continue
-    yield f"lax.conv_general_dilated(_0, _1, {text(strides)}, {pads}{layouts}{settings_text(rest)})"
+    start = f"lax.conv_general_dilated(_0, _1, {text(strides)}, {pads}{layouts}"
+    channels = names[0].index("C")
+    if rest.get("feature_group_count") == e.in_shape()[channels]:
+      others = {k: v for k, v in rest.items() if k != "feature_group_count"}
+      last = -1 if channels == len(names[0]) - 1 else channels
+      yield f"{start}, feature_group_count=_0.shape[{last}]{settings_text(others)})"
+    yield f"{start}{settings_text(rest)})"
 
 
 def _layout(spec: tuple[int, ...], letters: str) -> str:

@@ -30,6 +30,8 @@ def reshape(e: Call) -> Iterator[str]:
         lead = "_0.shape[0]" if kept == 1 else f"*_0.shape[:{kept}]"
         rest = after[kept:]
         sizes = ["-1"] if len(rest) == 1 else [text(size) for size in rest]
+        if len(rest) > 1 and all(_is_one(size) for size in rest[:-1]):
+          yield f"_0.reshape({', '.join([lead, *sizes[:-1], '-1'])})"
         yield f"_0.reshape({', '.join([lead, *sizes])})"
     if after and isinstance(after[0], int) and len(after) > 1:
       yield f"_0.reshape({', '.join(['-1', *map(text, after[1:])])})"
@@ -158,11 +160,16 @@ def static_slice(e: Call) -> Iterator[str]:
   for d, (start, limit, stride) in enumerate(zip(starts, limits, strides, strict=True)):
     if d in squeezed:
       full = e.in_shape()[d]
-      items.append("-1" if isinstance(full, int) and full > 1 and start == full - 1 else text(start))
+      items.append("-1" if isinstance(full, int) and full > 8 and start == full - 1 else text(start))
       continue
     first = "" if isinstance(start, int) and start == 0 else text(start)
     last = "" if same_shape((limit,), (e.in_shape()[d],)) else text(limit)
     items.append(f"{first}:{last}" + (f":{stride}" if stride != 1 else ""))
+    size = e.in_shape()[d]
+    near = isinstance(size, int) and isinstance(limit, int) and 0 < size - limit <= 3 and size - limit < limit
+    if last and near:
+      # Counted from the end, so that the text is right for other sizes as well.
+      items[-1] = f"{first}:{limit - size}" + (f":{stride}" if stride != 1 else "")
   while len(items) > 1 and items[-1] == ":":
     items.pop()
   full_items = ", ".join(items)

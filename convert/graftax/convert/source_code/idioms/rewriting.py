@@ -1,0 +1,145 @@
+"""Puts recovered calls in the place of their parts."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+
+from graftax.convert.source_code.errors import SourceError
+from graftax.convert.source_code.idioms import helpers
+from graftax.convert.source_code.idioms.matching import Match, matched
+from graftax.convert.source_code.idioms.rule_checks import same_rule
+from graftax.convert.source_code.idioms.table import IDIOMS, Candidate, Idiom
+from graftax.convert.source_code.loops import direct_rows, shorter_carry
+from graftax.convert.source_code.program import Block, Equation, Value
+from graftax.convert.source_code.simplifying import simplify
+from graftax.convert.source_code.spelling.choosing import dims_of, namespace, traced
+from graftax.convert.source_code.spelling.texts import number_text
+
+__all__ = ["Recovery", "helper_source"]
+
+# Open numbers stand in patterns as these, which no program has.
+_NUMBERS = (0.0123456, 0.0234567)
+
+
+class Recovery:
+  """Recovers calls in a program.
+
+  Attributes:
+    found: `(name, number of equations)` of each call.
+  """
+
+  def __init__(self) -> None:
+    self.found: list[tuple[str, int]] = []
+    self._rules: dict[tuple[int, str], bool] = {}
+    self._patterns: dict[tuple[object, ...], Block | None] = {}
+
+  def recover(self, block: Block) -> Block:
+    """Returns the block with calls, in place."""
+    for idiom in IDIOMS:
+      self._visit(block, idiom, {})
+      simplify(block)
+    _shorter_loops(block, {})
+    return simplify(block)
+
+  def _visit(self, block: Block, idiom: Idiom, around: dict[Value, Equation]) -> None:
+    producers = dict(around)
+    for equation in block.equations:
+      producers.update((value, equation) for value in equation.outputs)
+    for equation in reversed(block.equations):
+      for body in equation.bodies.values():
+        self._visit(body, idiom, producers)
+      if equation.op in idiom.roots and len(equation.outputs) == 1:
+        self._replace(equation, idiom, producers)
+
+  def _replace(self, equation: Equation, idiom: Idiom, producers: dict[Value, Equation]) -> None:
+    for candidate in idiom.propose(equation, producers):
+      pattern = self._pattern(candidate, equation)
+      if pattern is None:
+        continue
+      match = matched(pattern, equation, producers, frozenset(_NUMBERS))
+      if match is None and "rule" in equation.settings and self._same_rule(pattern, equation, candidate):
+        match = Match(dict(zip(pattern.inputs, equation.inputs, strict=True)))
+      if match is None or any(value not in match.operands for value in pattern.inputs):
+        continue
+      self.found.append((idiom.name, len(pattern.equations)))
+      if candidate.scope:
+        _scoped(match, pattern, producers, candidate.scope)
+        return
+      equation.op, equation.bodies = "idiom", {}
+      equation.settings = {"text": _with_numbers(candidate.text, match), "name": idiom.name}
+      equation.inputs = [match.operands[value] for value in pattern.inputs]
+      return
+
+  def _same_rule(self, pattern: Block, equation: Equation, candidate: Candidate) -> bool:
+    """Returns whether a call has the values and derivatives of a function with a rule; equal ones are run once."""
+    key = (id(equation.settings["rule"]), candidate.text)
+    if key not in self._rules:
+      self._rules[key] = same_rule(pattern, equation, _function(candidate, equation))
+    return self._rules[key]
+
+  def _pattern(self, candidate: Candidate, equation: Equation) -> Block | None:
+    """Returns the program of a call; None if there is none, or if it is only one operation."""
+    key = (candidate.text, *((str(v.shape), str(v.dtype)) for v in candidate.operands))
+    if key not in self._patterns:
+      try:
+        block = traced(_function(candidate, equation), list(candidate.operands))
+      except SourceError:
+        block = None
+      except Exception:  # JAX refuses a call that does not fit.
+        block = None
+      if block is not None and (len(block.results) != 1 or not _worth(block)):
+        block = None
+      self._patterns[key] = block
+    return self._patterns[key]
+
+
+def _shorter_loops(block: Block, around: dict[Value, Equation]) -> None:
+  producers = {**around, **{value: equation for equation in block.equations for value in equation.outputs}}
+  equations: list[Equation] = []
+  for equation in block.equations:
+    for body in equation.bodies.values():
+      _shorter_loops(body, producers)
+    equations.append(equation)
+    if equation.op == "scan":
+      direct_rows(equation, producers)
+      equations.extend(shorter_carry(equation))
+  block.equations = equations
+
+
+def _scoped(match: Match, pattern: Block, producers: dict[Value, Equation], name: str) -> None:
+  """Gives the parts of a call a scope of their own."""
+  inputs = set(pattern.inputs)
+  found = [producers[v] for p, v in match.operands.items() if p not in inputs and isinstance(v, Value)]
+  paths = [equation.scope for equation in found]
+  common = 0
+  while all(len(path) > common for path in paths) and len({path[common] for path in paths}) == 1:
+    common += 1
+  for equation in found:
+    equation.scope = (*paths[0][:common], name)
+
+
+def _worth(block: Block) -> bool:
+  simple = ("reduce_window_max",)
+  return len(block.equations) > 1 or any("rule" in e.settings or e.op in simple for e in block.equations)
+
+
+def _function(candidate: Candidate, equation: Equation) -> Callable[..., object]:
+  numbers = {f"_k{i}": number for i, number in enumerate(_NUMBERS)}
+  known = {**namespace(), **vars(helpers), **numbers, **dims_of(equation)}
+  code = compile(candidate.text, "<idiom>", "eval")
+  return lambda *arrays: eval(code, {**known, **{f"_{i}": array for i, array in enumerate(arrays)}})
+
+
+def _with_numbers(text: str, match: Match) -> str:
+  for i, number in enumerate(_NUMBERS):
+    if number in match.numbers:
+      literal = match.numbers[number]
+      text = re.sub(rf"\b_k{i}\b", number_text(literal.array[()], literal.dtype), text)
+  return text
+
+
+def helper_source(name: str) -> str:
+  """Returns the source of a helper, with the indentation of ruff and without annotations."""
+  source = textwrap.dedent(inspect.getsource(getattr(helpers, name)))
+  return re.sub(r"^( +)", lambda m: m.group(1) * 2, source, flags=re.MULTILINE)

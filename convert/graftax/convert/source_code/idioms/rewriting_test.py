@@ -1,0 +1,132 @@
+"""Each call of the table is found in the program that JAX makes of it, and in TensorFlow's forms of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from graftax.convert.source_code import to_source
+from graftax.ops_jax import lowering
+
+_X = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+_C = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
+_IDS = np.array([[1, 0, 3], [2, 2, 1]])
+_KEY = jax.random.key(0)
+
+_CALLS = {
+  "jax.nn.softmax(x, axis=-1)": _X,
+  "jax.nn.softmax(x, axis=0)": _X,
+  "jax.nn.log_softmax(x, axis=-1)": _X,
+  "jax.nn.logsumexp(x, axis=-1)": _X,
+  "jnp.mean(x, axis=-1)": _X,
+  "jnp.mean(x, axis=0, keepdims=True)": _X,
+  "jnp.mean(x)": _X,
+  "jnp.var(x, axis=-1)": _X,
+  "jax.nn.gelu(x)": _X,
+  "jax.nn.gelu(x, approximate=False)": _X,
+  "jax.nn.relu(x)": _X,
+  "jax.nn.relu6(x)": _X,
+  "jax.nn.silu(x)": _X,
+  "jax.nn.softplus(x)": _X,
+  "jax.nn.elu(x)": _X,
+  "jax.nn.selu(x)": _X,
+  "jax.nn.leaky_relu(x, 0.2)": _X,
+  "jax.nn.hard_swish(x)": _X,
+  "jax.nn.log_sigmoid(x)": _X,
+  "jax.random.normal(x, (3, 2))": _KEY,
+  "jax.random.uniform(x, (3,))": _KEY,
+  "jax.nn.one_hot(x, 5)": _IDS,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", _CALLS)
+def test_a_call_is_recovered(call):
+  x = _CALLS[call]
+  names = {"jax": jax, "jnp": jnp}
+  source = to_source(lambda x: eval(call, {**names, "x": x}), x)
+  assert f"return {call}" in source.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["jnp.take(x, i, axis=0)", 'jnp.take(x, i, axis=1, mode="clip")', "x[i]"])
+def test_a_look_up_is_recovered(call):
+  source = to_source(lambda x, i: eval(call, {"jnp": jnp, "x": x, "i": i}), _X, _IDS)
+  assert f"return {call}" in source.text
+
+
+def _relu_of_its_result():
+  """Returns relu with TensorFlow's rule, which looks at the result."""
+
+  @jax.custom_jvp
+  def relu(x):
+    return jnp.maximum(x, 0)
+
+  @relu.defjvp
+  def _(primals, tangents):
+    y = relu(*primals)
+    return y, jnp.where(y > 0, tangents[0], 0)
+
+  return relu
+
+
+def test_a_rule_that_is_that_of_relu_is_relu():
+  assert "jax.nn.relu(x)" in to_source(_relu_of_its_result(), _X).text
+
+
+def test_a_rule_that_differs_from_that_of_relu_is_not_relu():
+  @jax.custom_jvp
+  def relu(x):
+    return jnp.maximum(x, 0)
+
+  @relu.defjvp
+  def _(primals, tangents):
+    y = relu(*primals)
+    return y, jnp.where(y >= 0, tangents[0], 0)
+
+  text = to_source(relu, _X).text
+  assert "jax.nn.relu" not in text
+  assert "@relu.defjvp" in text
+
+
+def test_tensorflows_batch_normalization_is_a_function():
+  def normalized(p, x):
+    scale = lax.rsqrt(p["bn/variance"].reshape(1, 8) + 0.001) * p["bn/gamma"].reshape(1, 8)
+    return x * scale + (p["bn/beta"].reshape(1, 8) - p["bn/mean"].reshape(1, 8) * scale)
+
+  def fn(p, x):
+    return normalized(p["a"], jnp.tanh(normalized(p["b"], x)))
+
+  some = {f"bn/{name}": np.abs(_C[i]) for i, name in enumerate(("variance", "gamma", "beta", "mean"))}
+  source = to_source(fn, {"a": some, "b": some}, _X)
+  assert "def batch_norm(p, x):" in source.text
+  assert source.text.count('p["variance"] + 0.001') == 1
+  assert "reshape" not in source.text
+
+
+def test_a_loop_over_indices_is_a_loop_over_rows():
+  def fn(x):
+    def step(carry, i):
+      return carry * 0.5 + lax.dynamic_index_in_dim(x, i, 0, keepdims=False), None
+
+    return lax.scan(step, jnp.zeros(8), jnp.arange(4))[0]
+
+  source = to_source(fn, _X)
+  assert "lax.scan(step, jnp.zeros((8,), jnp.float32), x)" in source.text
+  np.testing.assert_array_equal(source.function()(_X), fn(_X))
+
+
+def test_max_pooling_with_a_rule_of_its_own_is_one_reduction():
+  pool = lowering("MaxPool").function
+  images = np.random.default_rng(0).integers(0, 4, (1, 6, 6, 2)).astype(np.float32)
+
+  def fn(x):
+    return pool(x, ksize=(1, 3, 3, 1), strides=(1, 2, 2, 1), padding="VALID")
+
+  source = to_source(fn, images)
+  assert "defjvp" not in source.text and "lax.reduce_window(" in source.text
+  cotangents = jnp.ones((1, 2, 2, 2))
+  np.testing.assert_array_equal(
+    jax.vjp(fn, images)[1](cotangents)[0], jax.vjp(source.function(), images)[1](cotangents)[0]
+  )
