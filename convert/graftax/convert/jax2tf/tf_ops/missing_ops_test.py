@@ -115,6 +115,24 @@ def test_tflite_gets_operands_of_one_shape_and_no_reserved_rows_of_open_sizes():
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+def test_tfjs_gets_copies_of_what_it_writes_into():
+  x, at = np.arange(6, dtype=np.float32).reshape(3, 2), np.int32([2, 0])
+
+  def function(x, at):
+    zeros = jnp.zeros_like(x)
+    slices = [lax.dynamic_update_slice(y, x[:1], (at[0], 0)) for y in (x, zeros)]
+    return slices, x.at[1].set(9.0), x.at[at].set(x[:2]), (x > 2).at[at].set(True), jnp.arange(4).at[at].set(7)
+
+  _check(function, x, at, consumers=["tfjs"])
+  nodes = {node.name: node for node in _program(function, [x, at], "tfjs").function.nodes}
+  scatters = [node for node in nodes.values() if node.op == "TensorScatterUpdate"]
+  assert len(scatters) == 6
+  for node in scatters:
+    copy = nodes[node.inputs[0].node]
+    assert copy.op in ("Maximum", "LogicalOr")
+    assert [r.node for other in nodes.values() for r in other.inputs].count(copy.name) == 1
+
+
 def test_tflite_gets_no_integers_between_0_and_6_as_its_converter_reads_relu6():
   x, at = np.arange(-3, 10, dtype=np.int32), np.int32([-1, 0, 3, 6, 9])
 

@@ -239,6 +239,36 @@ def static_slice(
   )
 
 
+def scatter_update(b: Builder, x: Tensor, positions: Tensor, updates: Tensor) -> Tensor:
+  """Returns a tensor with rows replaced: those at positions, which have one axis more than the updates have rows."""
+  if b.library.consumer == "tfjs":
+    x = _own_copy(b, x, positions, updates)
+  return b.op("TensorScatterUpdate", x, positions, updates, shape=x.shape)
+
+
+def _own_copy(b: Builder, x: Tensor, positions: Tensor, updates: Tensor) -> Tensor:
+  """Returns a tensor that nothing else reads: TF.js writes into the operand of TensorScatterUpdate on its CPU backend.
+
+  The copy must not be a constant, nor be simplified by TensorFlow's optimizer when the model is converted, if any of
+  the three is not a constant.
+  """
+  if x.dtype.kind == "c":
+    raise Unsupported("updates of complex numbers, which TF.js writes into the operand")
+  one = b.constant(1, np.int32)
+  for other in (positions, updates):
+    numbers = other if other.dtype.kind == "f" else cast(b, other, np.int32)
+    if numbers.rank:
+      axes = np.arange(numbers.rank, dtype=np.int32)
+      numbers = b.op("Max", numbers, axes, shape=(), keep_dims=False)
+    one = b.op("AddV2", cast(b, compare(b, "Greater", numbers, 0), np.int32), one, shape=())
+  one = b.op("Sign", one, shape=())  # of 1, 2 or 3
+  if x.dtype == np.bool_:
+    copy = b.op("LogicalAnd", x, cast(b, one, np.bool_), shape=x.shape)
+    return b.op("LogicalOr", copy, copy, shape=x.shape)
+  copy = b.op("Mul", x, cast(b, one, x.dtype), shape=x.shape)
+  return b.op("Maximum", copy, copy, shape=x.shape)
+
+
 def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
   """Returns whether two shapes are known to be equal."""
   return len(a) == len(b) and all(

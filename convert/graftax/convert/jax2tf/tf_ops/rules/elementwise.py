@@ -66,6 +66,9 @@ _BINARY = {
 def _register_unary(primitive: str, op: str) -> None:
   @rule(primitive)
   def unary(b: Builder, x: Tensor) -> Tensor:
+    if op == "Tanh" and x.is_float and b.library.consumer == "tfjs":
+      # The converter fuses a Tanh with the product and sum before it, which the CPU backend of TF.js does not have.
+      return through(b, "Neg", [through(b, op, [through(b, "Neg", [x])])])
     return through(b, op, [x])
 
 

@@ -24,6 +24,7 @@ from graftax.convert.jax2tf.tf_ops.rules._common import (
   pad,
   reshape,
   same_shape,
+  scatter_update,
   select,
   static_slice,
   transpose,
@@ -228,7 +229,7 @@ def scatter(
       "GatherV2", operand, reshape(b, rows.positions, rows.positions.shape[:1]), np.int32(0), shape=values.shape
     )
     values = _elementwise(b, update_jaxpr, update_consts, before, values)
-  return rows.restored(b, b.op("TensorScatterUpdate", operand, rows.positions, values, shape=operand.shape))
+  return rows.restored(b, scatter_update(b, operand, rows.positions, values))
 
 
 def _replaces(jaxpr: Jaxpr | None) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.registry import rule
-from graftax.convert.jax2tf.tf_ops.rules._common import cast, clip, reshape, static_slice
+from graftax.convert.jax2tf.tf_ops.rules._common import cast, clip, reshape, scatter_update, static_slice
 from graftax.convert.jax2tf.tf_ops.rules._positions import IndexedAxes, flat_positions, product
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor
 
@@ -66,12 +66,11 @@ def _with_updated_slice(b: Builder, x: Tensor, update: Tensor, begin: Sequence[T
   rest = x.shape[num_indexed:]
   indexed = IndexedAxes(tuple(range(num_indexed)), x.shape[:num_indexed], update.shape[:num_indexed], 0, ())
   number = product(indexed.lengths)
-  found = b.op(
-    "TensorScatterUpdate",
+  found = scatter_update(
+    b,
     reshape(b, x, (product(indexed.sizes), *rest)),
     reshape(b, flat_positions(b, begin[:num_indexed], indexed), (number, 1)),
     reshape(b, update, (number, *rest)),
-    shape=(product(indexed.sizes), *rest),
   )
   return reshape(b, found, x.shape)
 
