@@ -85,7 +85,7 @@ def _parameters(program: Program, generators: frozenset[str]) -> dict[str, Any]:
 
 
 def _plan(program: Program, options: ConvertOptions, read_checks: bool) -> "_Call":
-  with recursion_as_limit(program.name):
+  with recursion_as_limit(program.name), without_garbage_collection():
     return _planned(program, options, read_checks)
 
 
@@ -101,8 +101,7 @@ def _planned(program: Program, options: ConvertOptions, read_checks: bool) -> "_
   planner = Planner(program.library, program.signatures, options, program.gradients)
   # The caller gets the values of the variables, so the function must not keep them alive.
   kept = dataclasses.replace(program, variables={name: _of_shape(v) for name, v in program.variables.items()})
-  with without_garbage_collection():
-    plan = planner.plan_root(program.function)
+  plan = planner.plan_root(program.function)
   constants = [value for value in (*plan.constants.values(), *program.captures) if isinstance(value, np.ndarray)]
   num_bytes = argument_bytes(constants)
   return _Call(kept, planner, plan, options, read_checks, generator_variables(program), found.num_nodes, num_bytes)

@@ -16,8 +16,8 @@ _was_enabled = False
 def without_garbage_collection() -> Iterator[None]:
   """Disables cyclic garbage collection until this block, and every such block in other threads, has ended.
 
-  Planning and tracing allocate many objects and keep all of them. Each full collection would walk all objects of JAX
-  and TensorFlow and free nothing. Measured, that took two thirds of the time to plan 2,000 nodes.
+  Parsing, planning and tracing allocate many objects and keep all of them. Each full collection would walk all objects
+  of JAX and TensorFlow and free nothing. Measured, that took two thirds of the time to plan 2,000 nodes.
   """
   global _num_pauses, _was_enabled
   with _lock:

@@ -65,7 +65,7 @@ class AttrDecoder:
   several times faster than decoding it, and keeps the garbage collector quiet.
   """
 
-  __slots__ = ("_budget", "_graph_bytes", "_known")
+  __slots__ = ("_budget", "_graph_bytes", "_known", "_known_notes")
 
   def __init__(self, budget: Budget | None = None, graph_bytes: Callable[[], int] = lambda: 0) -> None:
     """Creates a decoder.
@@ -74,7 +74,8 @@ class AttrDecoder:
       budget: limits what constants of few values expand to.
       graph_bytes: returns the size of the graph, which takes time.
     """
-    self._known: dict[bytes, AttrValue] = {}
+    self._known: dict[bytes, AttrValue | None] = {}
+    self._known_notes: dict[bytes, AttrValue | None] = {}
     self._budget = Budget.of(budget)
     self._graph_bytes = graph_bytes
 
@@ -88,24 +89,27 @@ class AttrDecoder:
     decoded = {}
     for name in sorted(messages):
       message = messages[name]
-      if _is_empty_note(name, message):
-        continue
+      # Other dicts for notes, because the same value counts under another name.
+      known = self._known_notes if name[:1] == "_" else self._known
       try:
         size = message.ByteSize()
-        decoded[name] = value = self._small(message) if size <= _MAX_REMEMBERED_BYTES else attr_from_proto(message)
+        if size > _MAX_REMEMBERED_BYTES:
+          value = _decoded(name, message)
+        else:
+          key = message.SerializeToString()
+          try:
+            value = known[key]
+          except KeyError:
+            value = known[key] = _decoded(name, message)
+        if value is None:
+          continue
+        decoded[name] = value
         if value.__class__ is Tensor and (expanded := value.expanded_bytes(size)):
           where = f"{value!r} of few values, one of the graph's constants,"
           self._budget.spend_unpacked_bytes(expanded, self._graph_bytes(), where)
       except ParseError as e:
         raise ParseError(f"attribute {name!r}: {e}") from e
     return decoded
-
-  def _small(self, message: schema.AttrValue) -> AttrValue:
-    key = message.SerializeToString()
-    value = self._known.get(key)
-    if value is None:
-      value = self._known[key] = attr_from_proto(message)
-    return value
 
 
 def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -> dict[str, AttrValue]:
@@ -116,23 +120,26 @@ def attrs_from_proto(messages: Mapping[str, schema.AttrValue], depth: int = 0) -
   """
   decoded = {}
   for name in sorted(messages):
-    if _is_empty_note(name, messages[name]):
-      continue
     try:
-      decoded[name] = attr_from_proto(messages[name], depth)
+      value = _decoded(name, messages[name], depth)
     except ParseError as e:
       raise ParseError(f"attribute {name!r}: {e}") from e
+    if value is not None:
+      decoded[name] = value
   return decoded
 
 
-def _is_empty_note(name: str, message: schema.AttrValue) -> bool:
-  """Returns whether the attribute is a note of TensorFlow without meaning here.
+def _decoded(name: str, message: schema.AttrValue, depth: int = 0) -> AttrValue | None:
+  """Returns the value of an attribute, or None if it is a note without meaning here."""
+  return None if name[:1] == "_" and _is_empty_note(message) else attr_from_proto(message, depth)
+
+
+def _is_empty_note(message: schema.AttrValue) -> bool:
+  """Returns whether an attribute whose name begins with "_" is a note of TensorFlow without meaning here.
 
   It is an empty `_input_shapes`, as of functions without parameters, or one with the numbers below -1 by which Grappler
   tells unknown sizes that are equal.
   """
-  if not name.startswith("_"):
-    return False
   kind = message.WhichOneof("value")
   shapes = message.list.shape if kind == "list" else [message.shape] if kind == "shape" else ()
   # Not a generator: most functions have such notes, and most of these are long.

@@ -119,8 +119,13 @@ def referenced_functions(node: Node, library: Mapping[str, Function]) -> Iterato
   if node.op in library:
     yield node.op
   for value in node.attrs.values():
-    if value.__class__ not in _WITHOUT_FUNCTIONS:
-      yield from (reference.name for reference in function_references(value) if reference.name in library)
+    if value.__class__ in _WITHOUT_FUNCTIONS or (
+      value.__class__ is tuple and _WITHOUT_FUNCTIONS.issuperset(map(type, value))
+    ):
+      continue
+    for reference in function_references(value):
+      if reference.name in library:
+        yield reference.name
 
 
 def follow_calls(names: Iterable[str], callees: Callable[[str], Iterable[str]]) -> Iterator[str]:
