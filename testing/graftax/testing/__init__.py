@@ -4,7 +4,8 @@
 """
 
 from graftax.testing.differential.case import CHECKS, ConversionCase
-from graftax.testing.differential.runner import CheckResult, ConversionMismatchError, check_conversion, run_case
+from graftax.testing.differential.runner import ConversionMismatchError, check_conversion, run_case
+from graftax.testing.harness.results import CheckResult
 
 __version__ = "0.1.0"
 

@@ -4,17 +4,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from graftax.testing.call_tf.check import Result, check
+from graftax.testing.call_tf.check import check
 from graftax.testing.call_tf.converters import CONVERTERS
 from graftax.testing.call_tf.functions import FUNCTIONS
-from graftax.testing.call_tf.report import failures, functions_table, summary_table
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
+from graftax.testing.harness.results import CheckResult, counts_table, failures, signs_table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit status: 1 if a check of the first converter failed."""
   options = _parser().parse_args(arguments)
-  found: dict[str, list[Result]] = {}
+  found: dict[str, list[CheckResult]] = {}
   for converter in options.converter or list(CONVERTERS):
     found[converter] = []
     for name in options.function or FUNCTIONS:
@@ -23,13 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
       text = failures(results)
       if text:
         print(f"{converter}: {text}", file=sys.stderr, flush=True)
-  tables = [summary_table(found)] + ([functions_table(found)] if options.rows else [])
+  tables = [counts_table(found, column="check")] + ([signs_table(found)] if options.rows else [])
   print("\n\n".join(tables))
-  worst = {
-    name: max((r.error for r in results if r.outcome == "equal"), default=0.0) for name, results in found.items()
-  }
+  worst = {name: max((r.error for r in results if r.passed), default=0.0) for name, results in found.items()}
   print("\nlargest difference of equal results:", ", ".join(f"{name} {error:.1g}" for name, error in worst.items()))
-  return int(any(result.outcome != "equal" for result in next(iter(found.values()))))
+  return int(any(not result.passed for result in next(iter(found.values()))))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,10 +6,10 @@ import dataclasses
 import pytest
 
 from graftax.testing.call_tf.__main__ import main
-from graftax.testing.call_tf.check import Result, check
+from graftax.testing.call_tf.check import check
 from graftax.testing.call_tf.functions import FUNCTIONS
-from graftax.testing.call_tf.report import failures, functions_table, summary_table
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
+from graftax.testing.harness.results import failures
 
 pytestmark = pytest.mark.tensorflow
 
@@ -39,9 +39,9 @@ def test_the_command_prints_both_converters(capsys):
   status = main(["--function", "sine_of_cosine", "--transformation", "vmap", "--transformation", "remat", "--rows"])
   printed = capsys.readouterr()
   assert status == 0
-  assert "| all | 1 of 1 | 0 of 1 | 1 of 1 |" in printed.out
-  assert "| sine_of_cosine | yes | fails | yes |" in printed.out
-  assert "jax2tf: sine_of_cosine vmap: raised: NotImplementedError" in printed.err
+  assert "| all | 1 | 1 of 1 | 0 of 1 | 1 of 1 |" in printed.out
+  assert "| operations/sine_of_cosine | yes | fails | yes |" in printed.out
+  assert "jax2tf: operations/sine_of_cosine vmap: raised: NotImplementedError" in printed.err
 
 
 def test_result_of_another_dtype_is_wrong(monkeypatch):
@@ -49,13 +49,3 @@ def test_result_of_another_dtype_is_wrong(monkeypatch):
   shorter = dataclasses.replace(transformation, in_jax=lambda f, x: [transformation.in_jax(f, x)[0].astype("float32")])
   monkeypatch.setitem(TRANSFORMATIONS, "vmap", shorter)
   assert failures(check(FUNCTIONS["affine"], "graftax", ["vmap"])).endswith("wrong: dtype float32 instead of float64")
-
-
-def test_wrong_numbers_are_told_from_errors():
-  results = [
-    Result("affine", "vmap", "equal", "", 1e-9, 0.1),
-    Result("affine", "jvp", "wrong", "off by 0.1 of the largest value", 0.1, 0.1),
-  ]
-  assert failures(results) == "affine jvp: wrong: off by 0.1 of the largest value"
-  assert "| variables | 1 of 1 | 0 of 1 |" in summary_table({"graftax": results})
-  assert "| affine | yes | WRONG |" in functions_table({"graftax": results})

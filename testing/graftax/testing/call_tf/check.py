@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,8 +12,9 @@ from graftax.testing.call_tf.converters import CONVERTERS
 from graftax.testing.call_tf.functions import Row
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
 from graftax.testing.harness.compare import largest_error
+from graftax.testing.harness.results import CheckResult
 
-__all__ = ["TOLERANCE", "Result", "check"]
+__all__ = ["TOLERANCE", "check"]
 
 # Any in this module: functions of tensors or arrays.
 
@@ -24,28 +24,7 @@ TOLERANCE = 1e-5
 _MAX_DETAIL = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-  """What came of one comparison.
-
-  Attributes:
-    function: the name of the row.
-    transformation: a key of `TRANSFORMATIONS`.
-    outcome: "equal", "wrong" or "raised".
-    detail: the difference or the error.
-    error: the largest difference, relative to the largest value.
-    duration_s: time of JAX's part, with tracing and compiling.
-  """
-
-  function: str
-  transformation: str
-  outcome: str
-  detail: str
-  error: float
-  duration_s: float
-
-
-def check(row: Row, converter: str, transformations: Sequence[str] = tuple(TRANSFORMATIONS)) -> list[Result]:
+def check(row: Row, converter: str, transformations: Sequence[str] = tuple(TRANSFORMATIONS)) -> list[CheckResult]:
   """Returns the results of a function under transformations.
 
   Args:
@@ -60,7 +39,7 @@ def check(row: Row, converter: str, transformations: Sequence[str] = tuple(TRANS
     return [_check(tf, row, function, converted, name) for name in transformations]
 
 
-def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Result:
+def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> CheckResult:
   transformation, x = TRANSFORMATIONS[name], row.input()
   expected = [np.asarray(value) for value in transformation.in_tensorflow(tf, function, x)]
   start = time.perf_counter()
@@ -76,4 +55,5 @@ def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Resul
     outcome, detail = "raised", f"{type(e).__name__}: {' '.join(str(e).split())}"[:_MAX_DETAIL]
   if not error <= TOLERANCE:
     outcome, detail = "wrong", f"off by {error:.2g} of the largest value"
-  return Result(row.name, name, outcome, detail, error, time.perf_counter() - start)
+  seconds = time.perf_counter() - start
+  return CheckResult(row.name, row.kind, name, outcome == "equal", detail, seconds, outcome, error)

@@ -10,7 +10,8 @@ from typing import Any
 
 from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.converters import CONVERTERS, Converter
-from graftax.testing.differential.runner import CheckResult, ConversionMismatchError, check_conversion, run_case
+from graftax.testing.differential.runner import ConversionMismatchError, check_conversion, run_case
+from graftax.testing.harness.results import CheckResult
 
 __all__ = [
   "CHECKS",

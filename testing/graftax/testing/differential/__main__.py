@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Sequence
 
+from graftax.testing.differential.case import CHECKS
 from graftax.testing.differential.catalogue import KINDS, all_cases
 from graftax.testing.differential.converters import CONVERTERS
-from graftax.testing.differential.report import failures, table, totals
-from graftax.testing.differential.runner import CheckResult
 from graftax.testing.differential.worker import run_isolated
+from graftax.testing.harness.results import CheckResult, counts_table, failures, totals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,14 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for result in run_isolated(cases, name, options.timeout, ("circle",) if options.circle else None):
       results[name].append(result)
       if not result.passed:
-        print(f"{name}: {result.kind}/{result.case} {result.check}: {result.detail}", file=sys.stderr)
+        print(f"{name}: {failures([result])}", file=sys.stderr)
   if options.json:
     found = {
       name: {**totals(own), "results": [dataclasses.asdict(result) for result in own]} for name, own in results.items()
     }
     print(json.dumps(found, indent=2))
   else:
-    print("\n\n".join([table(results), table(results, by="check"), failures(results["graftax"])]).rstrip())
+    print(
+      "\n\n".join(
+        [counts_table(results), counts_table(results, "check", order=CHECKS), failures(results["graftax"])]
+      ).rstrip()
+    )
   return int(any(not result.passed for result in results["graftax"]))
 
 

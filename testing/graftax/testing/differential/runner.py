@@ -1,6 +1,5 @@
 """Runs all checks of a case and describes each failure."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,8 +11,9 @@ from graftax.testing.differential.checks import RUN_CHECK, Subject
 from graftax.testing.differential.converters import CONVERTERS, Converter
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.harness.compare import Difference
+from graftax.testing.harness.results import CheckResult
 
-__all__ = ["CheckResult", "ConversionMismatchError", "check_conversion", "run_case"]
+__all__ = ["ConversionMismatchError", "check_conversion", "run_case"]
 
 # Any in this module: arguments of the caller's own program.
 
@@ -22,27 +22,6 @@ _MAX_DETAIL = 400
 
 class ConversionMismatchError(AssertionError):
   """Raised if a converted program differs from the original; the message lists every check that failed."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckResult:
-  """The result of one check of one case.
-
-  Attributes:
-    case: the case's name.
-    kind: the case's kind.
-    check: the check's name.
-    passed: whether the converted program agrees with TensorFlow.
-    detail: the difference or the error; empty if the check passed.
-    seconds: duration of the check.
-  """
-
-  case: str
-  kind: str
-  check: str
-  passed: bool
-  detail: str = ""
-  seconds: float = 0.0
 
 
 def check_conversion(

@@ -7,8 +7,9 @@ from typing import Any
 from graftax.testing.differential.case import CHECKS, ConversionCase
 from graftax.testing.differential.catalogue import all_cases
 from graftax.testing.differential.converters import CONVERTERS
-from graftax.testing.differential.runner import CheckResult, run_case
+from graftax.testing.differential.runner import run_case
 from graftax.testing.harness.children import Answer, answer_cases, run_in_children
+from graftax.testing.harness.results import CheckResult
 
 __all__ = ["main", "run_isolated"]
 

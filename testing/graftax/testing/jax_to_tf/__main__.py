@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from graftax.testing.harness.results import CheckResult, counts_table, failures, signs_table
 from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
-from graftax.testing.jax_to_tf.check import FORMS, Result
+from graftax.testing.jax_to_tf.check import FORMS
 from graftax.testing.jax_to_tf.converters import CONVERTERS
-from graftax.testing.jax_to_tf.report import failures, functions_table, kinds_table, routes_table
 from graftax.testing.jax_to_tf.routes import ROUTES
 from graftax.testing.jax_to_tf.worker import run_isolated
 
@@ -26,35 +26,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
   if not names:
     print("no function matches --kind and --function", file=sys.stderr)
     return 2
-  found: dict[str, dict[str, list[Result]]] = {}
+  found: dict[str, list[CheckResult]] = {}
   for converter in options.converter or list(CONVERTERS):
     routes = [route for route in options.route or ROUTES if converter in ROUTES[route].converters]
-    found[converter] = {}
+    found[converter] = []
     for name, results in run_isolated(names, converter, routes, options.form or FORMS, options.timeout):
-      found[converter][name] = results
+      found[converter] += results
       _report_progress(converter, name, results, options.verbose)
   if options.json:
-    options.json.write_text(_as_json(found), encoding="utf-8")
-  tables = [kinds_table(found), routes_table(found)] + ([functions_table(found)] if options.rows else [])
+    plain = {name: [dataclasses.asdict(result) for result in results] for name, results in found.items()}
+    options.json.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+  tables = [counts_table(found), counts_table(found, "check")] + ([signs_table(found)] if options.rows else [])
   print("\n\n".join(tables))
-  first = next(iter(found.values()))
-  return int(any(not result.passed for results in first.values() for result in results))
+  return int(any(not result.passed for result in next(iter(found.values()))))
 
 
-def _report_progress(converter: str, name: str, results: Sequence[Result], verbose: bool) -> None:
-  text = failures({name: results})
+def _report_progress(converter: str, name: str, results: Sequence[CheckResult], verbose: bool) -> None:
+  text = failures(results)
   if verbose and not text:
-    text = f"{name}: {len(results)} checks in {sum(result.duration_s for result in results):.1f} s"
+    text = f"{name}: {len(results)} checks in {sum(result.seconds for result in results):.1f} s"
   if text:
     print(f"{converter}: {text}", file=sys.stderr, flush=True)
-
-
-def _as_json(found: dict[str, dict[str, list[Result]]]) -> str:
-  plain = {
-    converter: {name: [dataclasses.asdict(result) for result in results] for name, results in by_case.items()}
-    for converter, by_case in found.items()
-  }
-  return json.dumps(plain, indent=1) + "\n"
 
 
 def _parser() -> argparse.ArgumentParser:

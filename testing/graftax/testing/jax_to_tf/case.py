@@ -34,6 +34,7 @@ class Case:
       errors. The measured error is in a comment beside it.
     refusal: "" if the function must convert; "may" if raising an error while converting is right too; "must" if
       only that is.
+    kind: the name of its module; the catalogue sets it.
   """
 
   name: str
@@ -47,6 +48,7 @@ class Case:
   oracle: Callable[..., Any] | None = None
   loose: float = 1.0
   refusal: str = ""
+  kind: str = ""
 
 
 def f32(*shape: int) -> jax.ShapeDtypeStruct:

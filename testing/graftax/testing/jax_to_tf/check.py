@@ -1,8 +1,8 @@
 """Checks one function along every route: its value and its gradient."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -11,46 +11,18 @@ from graftax.convert import UnsupportedPrimitiveError
 from graftax.graphdef_ir import GraftaxError
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.harness.compare import Difference
+from graftax.testing.harness.results import CheckResult
 from graftax.testing.jax_to_tf.case import Case, arguments, needs_x64
 from graftax.testing.jax_to_tf.converters import CONVERTERS
 from graftax.testing.jax_to_tf.oracle import Oracle
 from graftax.testing.jax_to_tf.routes import ROUTES, Conversion, Runnable
 
-__all__ = ["CHECKS", "FORMS", "Result", "check_case"]
+__all__ = ["CHECKS", "FORMS", "check_case"]
 
 CHECKS = ("value", "gradient")
 FORMS = ("static", "symbolic")
 
 _MAX_DETAIL = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-  """What came of a check.
-
-  Attributes:
-    form: "static" or "symbolic" shapes.
-    route: a key of `ROUTES`.
-    check: "value" or "gradient".
-    outcome: "equal"; "refused", a typed error while converting where one is right; "wrong" numbers, shapes or dtypes;
-      "accepted" where an error was the only right answer; "raised" for every other error.
-    detail: what differs, or the error; empty for a gradient whose value raised.
-    error: the largest difference over the largest value, or over 1 if that is smaller.
-    duration_s: time of the check.
-  """
-
-  form: str
-  route: str
-  check: str
-  outcome: str
-  detail: str = ""
-  error: float = 0.0
-  duration_s: float = 0.0
-
-  @property
-  def passed(self) -> bool:
-    """Whether the outcome is right."""
-    return self.outcome in ("equal", "refused")
 
 
 def check_case(
@@ -59,8 +31,8 @@ def check_case(
   routes: Sequence[str] = tuple(ROUTES),
   forms: Sequence[str] = FORMS,
   on_start: Callable[[str], None] = lambda what: None,
-) -> Iterator[Result]:
-  """Yields the results of a case in every form that it has, along every route.
+) -> Iterator[CheckResult]:
+  """Yields the results of a case in every form that it has, along every route; "static eager value" is one check.
 
   Args:
     case: the function.
@@ -82,7 +54,7 @@ def check_case(
 
 def _check_route(
   case: Case, converter: str, form: str, route: str, oracle: Oracle | None, flat: Sequence[np.ndarray]
-) -> Iterator[Result]:
+) -> Iterator[CheckResult]:
   shapes = case.polymorphic_shapes if form == "symbolic" else None
   conversion = Conversion(converter, case.function, arguments(case), shapes, case.gradient)
   state: dict[str, Runnable] = {}
@@ -99,23 +71,24 @@ def _check_route(
     found = _arrays(state["runnable"].gradient(_tensors(flat), _tensors(cotangents)))
     return oracle.compare_gradients(_in_convention_of(converter, found))
 
-  first = _result(case, converter, (form, route, "value"), value)
+  first = _result(case, converter, f"{form} {route} value", value)
   yield first
   if oracle is not None and oracle.gradients is not None:
     if first.outcome in ("refused", "raised"):  # there is nothing to differentiate
-      yield Result(form, route, "gradient", first.outcome)
+      yield dataclasses.replace(first, check=f"{form} {route} gradient", detail="", seconds=0.0)
     else:
-      yield _result(case, converter, (form, route, "gradient"), gradient)
+      yield _result(case, converter, f"{form} {route} gradient", gradient)
 
 
-def _result(case: Case, converter: str, names: tuple[str, str, str], check: Callable[[], float]) -> Result:
+def _result(case: Case, converter: str, name: str, check: Callable[[], float]) -> CheckResult:
   start = time.perf_counter()
   try:
     error, failure = check(), None
   except Exception as e:
     error, failure = 0.0, e
   outcome = _outcome(case, converter, failure)
-  return Result(*names, outcome, _detail(outcome, failure), error, time.perf_counter() - start)
+  passed, detail = outcome in ("equal", "refused"), _detail(outcome, failure)
+  return CheckResult(case.name, case.kind, name, passed, detail, time.perf_counter() - start, outcome, error)
 
 
 def _detail(outcome: str, failure: Exception | None) -> str:

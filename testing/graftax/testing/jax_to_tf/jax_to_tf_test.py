@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from graftax.testing.harness.results import counts_table, failures, signs_table
 from graftax.testing.jax_to_tf.case import Case, f32
 from graftax.testing.jax_to_tf.catalogue import KINDS, all_cases
-from graftax.testing.jax_to_tf.check import FORMS, Result, check_case
-from graftax.testing.jax_to_tf.report import failures, functions_table, kinds_table, routes_table
+from graftax.testing.jax_to_tf.check import FORMS, check_case
 from graftax.testing.jax_to_tf.routes import ROUTES
 from graftax.testing.jax_to_tf.worker import run_isolated
 
@@ -48,20 +48,21 @@ def test_an_unknown_kind_is_an_error():
 def test_the_runner_tells_right_from_rejected_from_failed():
   names = ["elementwise/sin", "linear_algebra/cholesky", "refused/psum"]
   # Of symbolic shapes, jax2tf of JAX 0.12 writes modules that TensorFlow 2.21 refuses.
-  found: dict[str, dict[str, list[Result]]] = {"jax2tf": dict(run_isolated(names, "jax2tf", ["graph"], ["static"]))}
-  by_name = {name: [r.outcome for r in results] for name, results in found["jax2tf"].items()}
+  results = dict(run_isolated(names, "jax2tf", ["graph"], ["static"]))
+  by_name = {name: [r.outcome for r in own] for name, own in results.items()}
   assert by_name["elementwise/sin"] == ["equal"] * 2
   assert by_name["linear_algebra/cholesky"] == ["raised"] * 2
   assert by_name["refused/psum"] == ["raised"]  # by TensorFlow, when it runs
-  assert "| elementwise | 1 | 1 (2 of 2 checks) |" in kinds_table(found)
-  assert "| static | graph | value | 1 of 3 |" in routes_table(found)
-  assert "| elementwise/sin | yes" in functions_table(found)
+  found = {"jax2tf": [result for own in results.values() for result in own]}
+  assert "| elementwise | 1 | 2 of 2 |" in counts_table(found)
+  assert "| static graph value | 3 | 1 of 3 |" in counts_table(found, "check")
+  assert "| elementwise/sin | yes | yes |" in signs_table(found)
   assert failures(found["jax2tf"]).count("\n") == 1  # a line for each of two functions
 
 
 def _outcomes(case: Case) -> tuple[list[str], str]:
   results = list(check_case(case, "graftax", ("eager",), ("static",)))
-  return [result.outcome for result in results], failures({case.name: results})
+  return [result.outcome for result in results], failures(results)
 
 
 def test_wrong_values_gradients_and_dtypes_and_missing_errors_fail():
@@ -93,7 +94,7 @@ def test_converted_functions_equal_jax(name):
   form = "static" if case.polymorphic_shapes is None else "symbolic"
   results = list(check_case(case, "graftax", ("eager", "written"), (form,)))
   assert len(results) == 4
-  assert not failures({name: results})
+  assert not failures(results)
 
 
 @pytest.mark.slow
@@ -102,12 +103,14 @@ def test_every_fourth_function_equals_jax_along_one_route(name, way):
   # The command runs every function along every route, which takes longer than all other tests together.
   case, (form, route) = all_cases()[name], way
   form = "static" if case.polymorphic_shapes is None else form
-  assert not failures({name: list(check_case(case, "graftax", (route,), (form,)))})
+  assert not failures(check_case(case, "graftax", (route,), (form,)))
 
 
 @pytest.mark.slow
 def test_functions_that_no_graph_can_hold_raise_while_converting():
   # In a process of its own, which has two devices.
-  found = dict(run_isolated(list(all_cases(["refused"])), "graftax", ["eager"], FORMS))
+  found = [
+    result for _, own in run_isolated(list(all_cases(["refused"])), "graftax", ["eager"], FORMS) for result in own
+  ]
   assert not failures(found)
-  assert {result.outcome for results in found.values() for result in results} == {"refused"}
+  assert {result.outcome for result in found} == {"refused"}

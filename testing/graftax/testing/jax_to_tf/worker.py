@@ -7,8 +7,9 @@ from typing import Any
 import jax
 
 from graftax.testing.harness.children import Answer, answer_cases, run_in_children
+from graftax.testing.harness.results import CheckResult
 from graftax.testing.jax_to_tf.catalogue import all_cases
-from graftax.testing.jax_to_tf.check import Result, check_case
+from graftax.testing.jax_to_tf.check import check_case
 
 __all__ = ["main", "run_isolated"]
 
@@ -23,7 +24,7 @@ _ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_
 
 def run_isolated(
   cases: Sequence[str], converter: str, routes: Sequence[str], forms: Sequence[str], timeout_s: float = 120.0
-) -> Iterator[tuple[str, list[Result]]]:
+) -> Iterator[tuple[str, list[CheckResult]]]:
   """Yields the name of each case and its results, in order.
 
   Args:
@@ -39,7 +40,7 @@ def run_isolated(
     return {"cases": share, "converter": converter, "routes": routes, "forms": forms}
 
   for name, answer in run_in_children(__name__, cases, request, _ENVIRONMENT, timeout_s, _CASES_PER_CHILD):
-    yield name, _results(answer)
+    yield name, _results(name, answer)
 
 
 def main() -> None:
@@ -63,16 +64,21 @@ def _run(request: Any, say: Callable[[Any], None]) -> Iterator[str]:
         say({"done": dataclasses.asdict(result)})
     except Exception as e:
       problem = " ".join(f"JAX itself fails: {type(e).__name__}: {e}".split())
-      say({"done": dataclasses.asdict(Result("static", "oracle", "value", "raised", problem[:400]))})
+      say({"done": dataclasses.asdict(_raised(name, "static oracle value", problem[:400]))})
     yield name
 
 
-def _results(answer: Answer) -> list[Result]:
+def _results(name: str, answer: Answer) -> list[CheckResult]:
   """Returns the results of one case; the check at which the child died or hung counts as raised."""
-  results = [Result(**note["done"]) for note in answer.notes if "done" in note]
+  results = [CheckResult(**note["done"]) for note in answer.notes if "done" in note]
   if not answer.lost:
     return results
   started = [note["start"] for note in answer.notes if "start" in note]
-  form, _, route = (started[-1] if started else "static start").partition(" ")
-  check = "gradient" if results and (results[-1].form, results[-1].route) == (form, route) else "value"
-  return [*results, Result(form, route, check, "raised", answer.lost)]
+  way = started[-1] if started else "static start"
+  check = "gradient" if results and results[-1].check.startswith(f"{way} ") else "value"
+  return [*results, _raised(name, f"{way} {check}", answer.lost)]
+
+
+def _raised(name: str, check: str, detail: str) -> CheckResult:
+  kind, _, case = name.partition("/")
+  return CheckResult(case, kind, check, False, detail, outcome="raised")

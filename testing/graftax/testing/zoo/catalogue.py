@@ -1,15 +1,14 @@
 """All models of the zoo by domain; each domain is a module of `models`."""
 
-import importlib
 import importlib.util
-import pkgutil
 
-from graftax.testing.differential.case import Collector, ConversionCase
+from graftax.testing.differential.case import ConversionCase
+from graftax.testing.harness.catalogue import cases_of, kinds_of
 from graftax.testing.zoo import models
 
 __all__ = ["DOMAINS", "REFUSED", "all_models", "installed_models"]
 
-DOMAINS: tuple[str, ...] = tuple(sorted(module.name for module in pkgutil.iter_modules(models.__path__)))
+DOMAINS: tuple[str, ...] = kinds_of(models)
 """The domains: the names of the modules of `graftax.testing.zoo.models`."""
 
 REFUSED: tuple[str, ...] = ("gradient_boosted_trees",)
@@ -29,8 +28,4 @@ def installed_models() -> dict[str, ConversionCase]:
 
 def all_models() -> dict[str, ConversionCase]:
   """Returns the models by name, without importing TensorFlow."""
-  found: dict[str, ConversionCase] = {}
-  for domain in DOMAINS:
-    collector: Collector = importlib.import_module(f"{models.__name__}.{domain}").define
-    found.update({case.name: case for case in collector.cases})
-  return found
+  return {case.name: case for _, case in cases_of(models, DOMAINS, ConversionCase)}

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from graftax.testing.differential.runner import CheckResult
-from graftax.testing.harness import tables
+from graftax.testing.harness import results, tables
+from graftax.testing.harness.results import CheckResult
 from graftax.testing.harness.tables import count
 from graftax.testing.zoo.catalogue import REFUSED
 from graftax.testing.zoo.check import CHECKS, Row
@@ -31,7 +31,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def failures(row: Row) -> str:
   """Returns a line for each check that failed, and for a trace that says something else than `jit`."""
-  lines = [f"{row.name} {r.check}: {r.detail}" for r in row.results.values() if not r.passed]
+  lines = [text] if (text := results.failures(row.results.values())) else []
   if row.split is not None and _split(row) == "FAILS":
     lines.append(f"{row.name} split: {row.split.detail or 'it should be refused'}")
   if not row.trace_agrees:

@@ -3,7 +3,7 @@
 import pytest
 
 from graftax.testing.differential.case import ConversionCase
-from graftax.testing.differential.runner import CheckResult
+from graftax.testing.harness.results import CheckResult
 from graftax.testing.zoo.catalogue import DOMAINS, all_models, installed_models
 from graftax.testing.zoo.check import Row, check_model
 from graftax.testing.zoo.layers import HOST
@@ -46,5 +46,5 @@ def test_every_domain_has_models():
 def test_a_failed_check_and_a_wrong_trace_are_reported():
   results = {check: CheckResult("net", "vision", check, check != "jit", "off") for check in ("value", "jit")}
   row = Row("net", "vision", 3, (), results, 0.5, None, "", {})
-  assert failures(row) == "net jit: off\nnet trace does not agree with jit: no problem"
+  assert failures(row) == "vision/net jit: off\nnet trace does not agree with jit: no problem"
   assert table([row]).splitlines()[2] == "| vision: net | 3 |  | yes | FAILS |  |  |  |  | yes, WRONG | 0.5 |"
