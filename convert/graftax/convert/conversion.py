@@ -242,7 +242,7 @@ def _with_other_bounds(error: MissingBoundError, others: Sequence[str]) -> Missi
 
 
 def _note_ragged_rows(program: Program, flat: Sequence[Value], facts: IntegerFacts) -> None:
-  """Notes that row splits of ragged arguments lie between 0 and the number of values, or of rows, that they divide.
+  """Adds to the facts that row splits of ragged arguments are between 0 and the number of what they divide.
 
   The caller may pass other splits. Results whose rows exceed the range are marked, as with a bound from `max_sizes`.
   """

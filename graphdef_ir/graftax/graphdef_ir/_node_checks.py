@@ -99,7 +99,7 @@ def _fits(node: Node, form: _Form, outputs: Mapping[str, tuple[DType, ...]], nam
 
 
 def _deciding_attrs(signature: OpSignature | None) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-  """Returns the attributes whose values and whose classes decide; None if each node of the op has to be checked."""
+  """Returns attributes whose values, and others whose classes, decide; None if each node of the op must be checked."""
   if signature is None or any("func" in attr.type for attr in signature.attrs.values()):
     return None
   used = {

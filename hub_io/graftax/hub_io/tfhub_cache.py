@@ -75,7 +75,7 @@ class TfHubEntry:
     return self.folder
 
   def _put(self, fresh: Path, scratch: Path) -> None:
-    """Renames a folder to that of the entry. What is there, or is put there meanwhile, is moved to `scratch`."""
+    """Renames a folder to the folder of the entry. One that exists, or appears meanwhile, is moved to `scratch`."""
     for attempt in range(_MAX_ATTEMPTS):
       if self.folder.exists():
         os.rename(self.folder, scratch / f"old-{attempt}")

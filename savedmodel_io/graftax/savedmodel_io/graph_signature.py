@@ -84,7 +84,7 @@ def _readers(graph: Graph) -> dict[str, list[str]]:
 
 
 def _ends(graph: Graph, nodes: Mapping[str, Node]) -> Iterator[tuple[TensorRef, TensorSpec]]:
-  """Yields the tensors of nodes of which no output is read, with their specs."""
+  """Yields the tensors, with their specs, of nodes that have no reader."""
   values = {node.name: _values(node, graph) for node in graph.nodes if not _is_training(node)}
   read = {ref.node for node in graph.nodes if values.get(node.name) for ref in node.inputs}
   in_loops = _in_loops(graph)
@@ -120,7 +120,7 @@ def _values(node: Node, graph: Graph) -> dict[TensorRef, TensorSpec]:
   """Returns the outputs of a node that are numbers; none if they are references, as of ops that assign to variables."""
   signature = graph.library.signature(node.op) or graph.signatures.get(node.op)
   if signature is None:
-    # An op of a user, of which a graph by itself has no declaration.
+    # A user's op, which the graph by itself does not declare.
     ref = TensorRef(node.name)
     return {ref: TensorSpec(PartialShape(None), DType.INVALID, node.name)}
   if any(output.is_ref for output in signature.outputs):

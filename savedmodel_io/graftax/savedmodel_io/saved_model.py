@@ -52,7 +52,7 @@ class SavedModel(ModelParts):
     path: the folder of a SavedModel, or the file.
     kind: `"SavedModel"`; `"GraphDef"`, such as a frozen graph; or `"MetaGraph"`, the graph of a checkpoint of TF1.
     tags: the tags of the MetaGraph that was chosen.
-    tag_sets: the tags of each MetaGraph in the file, any of which `load(path, tags)` chooses.
+    tag_sets: the tags of each MetaGraph in the file; `load(path, tags)` chooses one of these.
     tensorflow_version: the TensorFlow that wrote it, or "".
     checkpoint: the model's variables as a checkpoint; None if the model has none.
     variables: variable name -> array: memory-mapped, or on the devices that `load` was given.
@@ -258,7 +258,7 @@ def load(
 
   Args:
     path: the folder of a SavedModel; a GraphDef, such as a frozen graph (`.pb` or `.pbtxt`); or the `.meta` file of a
-      TF1 checkpoint, or the folder with such checkpoints, of which the newest is read.
+      TF1 checkpoint, or a folder with such checkpoints, where the newest is read.
     tags: the tags of the MetaGraph to read, one or several; by default the only one, or "serve" if there are several.
     verify: check the checksum of each variable, once, when its value is first asked for, as `convert` does for the
       variables of a function. This reads all bytes of the variable. Without it a damaged file gives wrong numbers. By

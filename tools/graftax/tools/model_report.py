@@ -32,7 +32,7 @@ Graphs = Sequence[tuple[Function, Sequence[Node]]]
 # Nodes that are named for each blocker.
 _NUM_PLACES = 3
 
-# Any in this module: specs of composite tensors share no base class.
+# Any in this module: specs of composite tensors have no common base class.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

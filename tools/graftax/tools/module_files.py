@@ -37,7 +37,7 @@ def is_saved_model(model: str) -> bool:
 
 
 def folder_of(model: str) -> str:
-  """Returns the folder of a SavedModel, of which the path may be that of the file in it."""
+  """Returns the folder of a SavedModel, given its path or the path of the file in it."""
   return model if os.path.isdir(model) else os.path.dirname(model) or "."
 
 

@@ -64,7 +64,7 @@ class ModuleReport:
 
 
 def report_module(path: str) -> ModuleReport | None:
-  """Returns a report on a file of StableHLO, or None if `path` is no file, or by its name something else.
+  """Returns a report on a file of StableHLO; None if `path` is not a file, or if its name says that it is another kind.
 
   Raises:
     CommandError: the file holds something else.

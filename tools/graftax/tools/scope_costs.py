@@ -63,7 +63,7 @@ def _costs(jaxpr: Any, outer: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _bodies(equation: Any) -> list[Any]:
-  """Returns the jaxprs of which a call runs one."""
+  """Returns the jaxprs of an equation; a call runs one of them."""
   params = equation.params
   if "branches" in params:
     return [branch.jaxpr for branch in params["branches"]]

@@ -126,7 +126,7 @@ def _parse(option: str, specs: Mapping[str, TensorSpec]) -> tuple[str, list[str]
 
 
 def _beside(sizes: Sequence[str], spec: TensorSpec) -> list[tuple[str, int | None]]:
-  """Sizes that were given with those of the signature; of another number of these, as many as there are."""
+  """Pairs the given sizes with those of the signature; stops at the end of the shorter list."""
   return list(zip(sizes, spec.shape.dims or (None,) * len(sizes), strict=False))
 
 

@@ -185,7 +185,7 @@ def _dims(kind: Type) -> tuple[int | None, ...]:
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
-  """Returns whether a shape has the wanted sizes, of which None is any."""
+  """Returns whether a shape has the wanted sizes; None matches any size."""
   return len(shape) == len(wanted) and all(want in (None, size) for size, want in zip(shape, wanted, strict=True))
 
 

@@ -42,7 +42,7 @@ class Survey:
     sizes: the size of each function.
     names: the names of all ops.
     types: each type of a result, with the first op that has it. Types are decoded once per module.
-    ops: the ops of which more is checked than their types, each with its function: those that call functions, have
+    ops: the ops for which types are not the only check, each with its function: those that call functions, have
       windows, communicate, or draw random bits.
     constants: the constants.
   """

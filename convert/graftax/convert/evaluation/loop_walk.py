@@ -287,7 +287,7 @@ def _counted(loop: _PlannedLoop, walked: Sequence[Sequence[Value]], policy: Know
 def _inner_loops_depend_on(
   counters: Sequence[int], loop: _PlannedLoop, states: Sequence[Sequence[Value]], policy: KnownOnly
 ) -> bool:
-  """Returns whether the iterations of some inner loop are known only as long as the counters of this loop are."""
+  """Returns whether the iterations of an inner loop are known only if the counters of this loop are known."""
   if not (policy.counted and states):
     return False
   without_counters = KnownOnly()

@@ -194,7 +194,7 @@ def sentencepiece_id_to_string_op(sp_handle: SentencePieceModel, input_: np.ndar
 
 @host_op("SentencepieceStringToIdOp")
 def sentencepiece_string_to_id_op(sp_handle: SentencePieceModel, input_: np.ndarray) -> np.ndarray:
-  """Returns the numbers of pieces; that of the unknown piece for what is not a piece."""
+  """Returns the number of each piece; of anything that is not a piece, the number of the unknown piece."""
   processor = _processor(sp_handle)
   pieces = (item.decode("utf-8", "replace") for item in input_.reshape(-1).tolist())
   return np.array([processor.piece_to_id(piece) for piece in pieces], np.int32).reshape(input_.shape)

@@ -161,7 +161,7 @@ def tensor_list_scatter_v2(
 ) -> TensorList:
   """Returns a list with the rows of a tensor at some positions.
 
-  Its length is `num_elements`, or if that is -1, as many as the positions need.
+  Its length is `num_elements`, or just enough for all positions if that is -1.
 
   Raises:
     InvalidInputError: an index is out of range.

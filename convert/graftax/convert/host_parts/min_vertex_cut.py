@@ -15,7 +15,7 @@ _SOURCE, _SINK = (None, "source"), (None, "sink")
 def minimum_vertex_cut(
   starts: Sequence[_Vertex], following: Mapping[_Vertex, Sequence[_Vertex]], ends: AbstractSet[_Vertex]
 ) -> tuple[_Vertex, ...]:
-  """Returns the fewest vertices that all paths from a start to an end pass; of several sets, that nearest the starts.
+  """Returns the smallest set of vertices that cuts all paths from starts to ends, as near the starts as possible.
 
   Args:
     starts: first vertices of paths.

@@ -51,7 +51,7 @@ def differentiable_body(
   Args:
     traced: the traced function.
     operands: the tensors for its inputs.
-    inside: the name of the function of which this is the body.
+    inside: the name of the function that has this body.
     found: the gradient functions are added to this.
     order: how many orders of derivatives there are. Beyond these, TensorFlow raises an error that names
       `gradient_order`, or differentiates the nodes itself, depending on their form. The form also decides what

@@ -32,9 +32,9 @@ def traceable(tf: Any, argument: Any) -> Any:
 def with_marked_arguments(tf: Any, function: Any, arguments: Any) -> tuple[Any, Any]:
   """Returns a function that closes over some arguments of `function`, and its arguments, with marks in place of them.
 
-  Those are `tf.Variable`s, each of which then becomes a parameter, as captured variables do, and dtypes of NumPy, which
-  TensorFlow does not keep in the signature of a function. A mark keeps the position of an argument, so the signature
-  does not change; `marked_argument` recognizes the mark.
+  Each `tf.Variable` among the arguments becomes a parameter, as captured variables do. Dtypes of NumPy are closed over
+  because TensorFlow does not keep them in the signature of a function. A mark keeps the position of an argument, so the
+  signature does not change; `marked_argument` recognizes the mark.
 
   Args:
     tf: TensorFlow.

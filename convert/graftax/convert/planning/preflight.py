@@ -43,7 +43,7 @@ class Preflight:
     functions: the program's function and every function that it calls, each with the nodes that a call must run.
     unsupported_ops: maps op names to (node, function) of every needed node that has no lowering. With a fallback, ops
       that it compiles are left out.
-    on_host: the names among them of which the host runs every node, if the program is split.
+    on_host: those of these ops whose nodes all run on the host, if the program is split.
     not_compiled: why TensorFlow does not compile an unsupported op; empty without the fallback.
     num_stored: the number of nodes of the program and all functions that it calls, as the file has them.
     unavailable: what a capture is that JAX cannot hold -> (node, function) of every needed node that reads it.

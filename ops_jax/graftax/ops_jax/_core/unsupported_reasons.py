@@ -23,8 +23,8 @@ _QUANTIZED = (
 _GRADIENT = "it belongs to a gradient graph built by TensorFlow; convert the forward function and use jax.grad"
 _TREES = "decision forests are not lowered; keep this part in TensorFlow, or run the forest with the library ydf"
 
-# The first pattern that matches an op's whole name gives the reason, if the op has no lowering: some patterns are for
-# the rest of a family of which other ops are lowered.
+# The first pattern that matches an op's whole name gives the reason, if the op has no lowering: some patterns
+# match a whole family, and other ops of it are lowered.
 _REASONS = tuple(
   (re.compile(pattern), reason)
   for pattern, reason in (

@@ -29,7 +29,7 @@ __all__ = ["BoundedCall", "Rule", "carries", "bounded_rule", "makes", "ops_with_
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundedCall:
-  """One run of a node of which an input, or the result, has a size that depends on data.
+  """One run of a node with an input or a result whose size depends on data.
 
   Attributes:
     context: the program that contains the node.

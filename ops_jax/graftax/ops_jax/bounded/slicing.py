@@ -115,7 +115,7 @@ def _cut_box(cutter: _Cutter, axis: int, begin: Affine, size: Affine, dim: Affin
 
 @makes("StridedSlice")
 def strided_slice(call: BoundedCall, inputs: Sequence[Value]) -> Sequence[Value]:
-  """Cuts ranges and positions out of an array, some of which are traced."""
+  """Cuts ranges and positions out of an array; some of them are traced."""
   if any(map(is_bounded, inputs[1:])):
     call.refuse("the number of its positions depends on data")
   x = as_bounded(inputs[0])

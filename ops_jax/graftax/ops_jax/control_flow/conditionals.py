@@ -92,7 +92,7 @@ def case(
 
 
 class _Switch:
-  """Branches of which one runs, and the common form of their results.
+  """The branches of a conditional, and the common form of their results.
 
   Attributes:
     statics: for each branch that was traced, its results that are not arrays, by position.

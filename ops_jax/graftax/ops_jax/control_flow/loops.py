@@ -191,7 +191,7 @@ def for_loop(
   pure = ctx.pure(body, args)
 
   # `_Loop` expects a body that returns all loop variables. So the counter becomes variable 0, which passes through,
-  # and the body's results move up by one; `passes_through` counts arguments, of which the counter is already one.
+  # and the body's results move up by one; `passes_through` counts arguments; the counter is already one of them.
   def with_counter(state: Sequence[Value], loop_vars: Sequence[Value], key: Any) -> Any:
     results, new_state = pure.apply(state, loop_vars, key)
     return (loop_vars[0], *results), new_state

@@ -37,7 +37,7 @@ def extract_glimpse(ctx: Context, input: Array, size: StaticSizes, offsets: Arra
   Source op: `tf.raw_ops.ExtractGlimpse`.
 
   Args:
-    ctx: the program, for its random key.
+    ctx: the program, which has the random key.
     input: `[batch, height, width, channels]` float32.
     size: `[2]`, height and width of the windows.
     offsets: `[batch, 2]` float32, the place of the window's center; vertical first.
@@ -61,7 +61,7 @@ def extract_glimpse(ctx: Context, input: Array, size: StaticSizes, offsets: Arra
 
 @register("ExtractGlimpseV2")
 def extract_glimpse_v2(ctx: Context, input: Array, size: StaticSizes, offsets: Array, **attrs: Unpack[_Attrs]) -> Array:
-  """Computes `ExtractGlimpse` with other places: offsets are those of the upper left corner in most cases.
+  """Computes `ExtractGlimpse`, except that offsets are of the upper left corner in most cases.
 
   They are those of the center if they are both centered and normalized. If they are centered but not normalized, the
   corner is at the center of the image plus the offset.

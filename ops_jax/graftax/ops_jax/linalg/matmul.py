@@ -97,7 +97,7 @@ def _product(x: Array, y: Array, adj_x: bool, adj_y: bool, dtype: np.dtype | Non
 
 @register("SparseMatMul", ignores=("Ta", "Tb", "a_is_sparse", "b_is_sparse"))
 def sparse_mat_mul(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool = False) -> Array:
-  """Multiplies two densely stored matrices, of which many entries are expected to be zero.
+  """Multiplies two dense matrices, many of whose entries are expected to be zero.
 
   Source op: `tf.raw_ops.SparseMatMul`.
 

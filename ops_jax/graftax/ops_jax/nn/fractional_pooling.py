@@ -68,7 +68,7 @@ def fractional_max_pool(
   Source op: `tf.raw_ops.FractionalMaxPool`.
 
   Args:
-    ctx: the program, for its random key if `deterministic` is false.
+    ctx: the program, whose random key is used if `deterministic` is false.
     value: `[batch, height, width, channels]`, float32, float64, int32 or int64.
     **attrs: see `_FractionalAttrs`.
 

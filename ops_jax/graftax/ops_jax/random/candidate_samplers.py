@@ -53,7 +53,7 @@ def uniform_candidate_sampler(
   Source op: `tf.raw_ops.UniformCandidateSampler`.
 
   Args:
-    ctx: the program, for its random key.
+    ctx: the program, which has the random key.
     true_classes: `[batch, num_true]` int64.
     range_max: number of classes.
     **attrs: see `_Attrs`.
@@ -117,7 +117,7 @@ def fixed_unigram_candidate_sampler(
   Source op: `tf.raw_ops.FixedUnigramCandidateSampler`.
 
   Args:
-    ctx: the program, for its random key.
+    ctx: the program, which has the random key.
     true_classes: `[batch, num_true]` int64.
     range_max: number of classes.
     vocab_file: must be empty.

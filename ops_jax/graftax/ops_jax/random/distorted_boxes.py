@@ -75,7 +75,7 @@ def sample_distorted_bounding_box_v2(
   Source op: `tf.raw_ops.SampleDistortedBoundingBoxV2`.
 
   Args:
-    ctx: the program, for its random key.
+    ctx: the program, which has the random key.
     image_size: `[3]`, height, width and channels; any integer dtype.
     bounding_boxes: `[batch, boxes, 4]` float32, `y1, x1, y2, x2` between 0 and 1.
     min_object_covered: scalar float32, the part of a box that the crop must cover.

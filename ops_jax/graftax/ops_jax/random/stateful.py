@@ -42,7 +42,7 @@ def _register_distribution(op: str, draw: Callable[[jax.Array, tuple[int, ...], 
     Source ops: `tf.raw_ops.RandomUniform`, `RandomStandardNormal` and `TruncatedNormal`.
 
     Args:
-      ctx: the program, for its random key.
+      ctx: the program, which has the random key.
       shape: shape of the result. Must be concrete.
       dtype: float16, bfloat16, float32 or float64.
 
@@ -68,7 +68,7 @@ def random_uniform_int(ctx: Context, shape: StaticSizes, minval: Array, maxval: 
   Source op: `tf.raw_ops.RandomUniformInt`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     shape: of the result.
     minval: scalar, int32 or int64.
     maxval: scalar, dtype of `minval`.
@@ -89,7 +89,7 @@ def random_shuffle(ctx: Context, value: Array) -> Array:
   Source op: `tf.raw_ops.RandomShuffle`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     value: `[n, ...]`, any dtype.
 
   Returns:
@@ -108,7 +108,7 @@ def multinomial(ctx: Context, logits: Array, num_samples: StaticSize, *, output_
   Source op: `tf.raw_ops.Multinomial`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     logits: `[batch, classes]`, any real dtype; need not be normalized.
     num_samples: how many for each row.
     output_dtype: int32 or int64.
@@ -133,7 +133,7 @@ def random_gamma(ctx: Context, shape: StaticSizes, alpha: Array) -> Array:
   Source op: `tf.raw_ops.RandomGamma`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     shape: how many for each `alpha`.
     alpha: shape parameters, positive; float16, float32 or float64.
 
@@ -154,7 +154,7 @@ def random_poisson_v2(ctx: Context, shape: StaticSizes, rate: Array, *, dtype: n
   Source op: `tf.raw_ops.RandomPoissonV2`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     shape: how many for each `rate`.
     rate: means, not negative; float16, float32, float64, int32 or int64.
     dtype: of the result: the same choice.
@@ -179,7 +179,7 @@ def random_poisson(ctx: Context, shape: StaticSizes, rate: Array, *, dtype: np.d
   Source op: `tf.raw_ops.RandomPoisson`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     shape: how many for each `rate`.
     rate: means, not negative; float16, float32 or float64.
     dtype: that of `rate`.
@@ -208,7 +208,7 @@ def parameterized_truncated_normal(
   Source op: `tf.raw_ops.ParameterizedTruncatedNormal`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     shape: `[batch, ...]` of the result.
     means: scalar or `[batch]`, of `dtype`.
     stdevs: likewise, positive.
@@ -247,7 +247,7 @@ def random_crop(ctx: Context, image: Array, size: StaticSizes) -> Array:
   Source op: `tf.raw_ops.RandomCrop`.
 
   Args:
-    ctx: the program, for its key.
+    ctx: the program, which has the random key.
     image: `[height, width, channels]`, any real dtype.
     size: `[2]`, height and width of the window.
 

@@ -158,5 +158,5 @@ def _merge(entries: dict[str, TensorEntry], entry: TensorEntry, path: str) -> No
   try:
     check_slices(slices, entry.shape)
   except ValueError as e:
-    raise DamagedCheckpointError(f"{path}: {entry.key!r}, of which another shard has slices too: {e}") from e
+    raise DamagedCheckpointError(f"{path}: {entry.key!r} has slices in several shards: {e}") from e
   entries[entry.key] = TensorEntry(key=entry.key, dtype=entry.dtype, shape=entry.shape, slices=slices)

@@ -98,7 +98,7 @@ def _weights(groups: Sequence[Group], path: tuple[str, ...], kind: str, walk: Wa
 
 
 def _label(groups: Sequence[Group], configured: Any, key: str) -> str:
-  """Returns the name of a layer: the one that Keras 3.10 and later store, that of the configuration, or the group's."""
+  """Returns the name of a layer: as Keras 3.10 and later store it, else from the configuration, else from the group."""
   stored = [name for group in groups if _WEIGHTS in group and (name := name_attribute(group[_WEIGHTS]))]
   return stored[0] if stored else configured if isinstance(configured, str) else key
 

@@ -28,7 +28,7 @@ _HDF5_START = b"\x89HDF"
 
 
 def is_keras_file(path: str | os.PathLike[str]) -> bool:
-  """Returns whether a path is that of a `.keras`, `.h5`, `.hdf5` or `.weights.json` file, by its name alone."""
+  """Returns whether a path has the name of a `.keras`, `.h5`, `.hdf5` or `.weights.json` file."""
   return os.path.isfile(path) and os.fspath(path).endswith((*_H5_SUFFIXES, _ARCHIVE_SUFFIX, _SHARDED_SUFFIX))
 
 

@@ -123,7 +123,7 @@ def read_safetensors(
     path: the file.
     dtype: the type to read real numbers in, as for `load`.
     keep: patterns of names that keep their own type.
-    sharding: the devices to place parameters on, as for `load`: they are then `jax.Array`s, of which each process reads
+    sharding: the devices to place parameters on, as for `load`: they are then `jax.Array`s, and each process reads
       only what its devices hold. By default they are NumPy arrays.
 
   Raises:

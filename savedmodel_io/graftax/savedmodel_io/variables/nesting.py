@@ -66,7 +66,7 @@ def unnest(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns parameters by name: nested dicts as `unnest` does, and others, whose names may hold slashes, unchanged."""
+  """Returns parameters by name: nested dicts as `unnest` does, flat ones (with or without slashes) as they are."""
   return unnest(params) if any(isinstance(value, Mapping) for value in params.values()) else dict(params)
 
 

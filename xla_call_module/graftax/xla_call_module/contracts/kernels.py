@@ -260,7 +260,7 @@ _GPU_ROUTINES = ("geqrf", "getrf", "orgqr", "ormqr")
 
 @functools.cache
 def contracts(target: str) -> tuple[Contract, ...]:
-  """Returns the contracts of a kernel, of which a call has to fulfil one; none if the target is not in the table."""
+  """Returns the contracts of a kernel; a call must fulfil one of them. None if the target is not in the table."""
   if target in _OTHERS:
     return _OTHERS[target]
   if match := re.fullmatch(r"lapack_([sdcz])([a-z0-9]+)_ffi", target):

@@ -144,7 +144,7 @@ def _leaves(
     fields: of arrays, of shardings, of the numbers of arrays, and of the numbers of shardings.
     tree: has one leaf for each.
     arrays: those that the numbers name.
-    shardings: those that the numbers name; 0 is no sharding.
+    shardings: those that the numbers name; 0 means that there is none.
     meshes: those that shardings name.
   """
   numbers, places = table.numbers(fields[2], "u4"), table.numbers(fields[3], "u4")

@@ -243,7 +243,7 @@ def _frozen_control_flow(tf: Any, recorder: Any, name: str) -> None:
 
 
 def _training(tf: Any, recorder: Any, name: str) -> None:
-  """A training folder: two checkpoints with their MetaGraphs, of which the second is the newest."""
+  """A training folder: two checkpoints with their MetaGraphs; the second is the newest."""
   graph = _Graph(tf)
   y = _dense(graph)
   loss = tf.reduce_sum(y, name="loss")

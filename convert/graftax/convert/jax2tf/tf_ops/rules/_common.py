@@ -61,7 +61,7 @@ def binary(b: Builder, op: str, x: Tensor, y: Tensor) -> Tensor:
 
 
 def joint_shape(x: Tensor, y: Tensor) -> Shape:
-  """Returns the shape of an operation of two tensors, of which one may be a scalar or have axes of size 1."""
+  """Returns the shape of the result of an op on two tensors; one may be a scalar or have axes of size 1."""
   if not x.rank or not y.rank:
     return x.shape or y.shape
   return tuple(m if isinstance(n, int) and n == 1 else n for m, n in zip(x.shape, y.shape, strict=True))

@@ -113,7 +113,7 @@ def _traced(
   operands: Sequence[Tensor],
   ranks: Sequence[int],
 ) -> Tensor:
-  """Returns what a function of the generator computes, for each element of arrays of keys, seeds or numbers.
+  """Applies a function of the generator to each element of arrays of keys, seeds or numbers.
 
   Args:
     b: the builder.

@@ -105,7 +105,7 @@ def _rows(b: Builder, x: Tensor, starts: Tensor, updates: Tensor, numbers: Any, 
 
 
 def _indexed_axes(x: Tensor, lengths: Mapping[int, Dim], numbers: Any) -> tuple[IndexedAxes, int]:
-  """Returns the axes along which updates have positions; the last ones, as many as returned, have position zero.
+  """Returns the axes along which updates have positions, and how many of them, the last ones, have position zero.
 
   Args:
     x: the operand.
