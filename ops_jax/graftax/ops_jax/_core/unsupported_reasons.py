@@ -21,6 +21,18 @@ _QUANTIZED = (
   "it is a kernel of graphs quantized for old CPU runtimes; convert the float graph, or its fake quantization"
 )
 _GRADIENT = "it belongs to a gradient graph built by TensorFlow; convert the forward function and use jax.grad"
+_CONTROL_FLOW = (
+  "control flow of TensorFlow 1 becomes If and While before ops are lowered; a node that is left over is not part of a "
+  "conditional or loop of the usual form, so build the graph with control flow v2"
+)
+_OLD_ARRAYS = (
+  "it belongs to a version of TensorArrays that TensorFlow replaced; build the graph again, which makes tensor lists"
+)
+_TRAINERS = "its kernel trains a model by itself; train in JAX, or convert the model that it made"
+_SERVERS = "it collects requests of a server, or orders its threads; convert the function that it calls"
+_OBSERVERS = "it observes values for a debugger or for calibration; save the graph without it"
+_TENSORFLOW_TESTS = "only TensorFlow's own tests use it"
+_EXPERIMENTAL = "it belongs to an experimental set of ops that no function of TensorFlow's Python API makes"
 _TREES = "decision forests are not lowered; keep this part in TensorFlow, or run the forest with the library ydf"
 
 # The first pattern that matches an op's whole name gives the reason, if the op has no lowering: some patterns
@@ -52,6 +64,30 @@ _REASONS = tuple(
       "a lowering that calls it with jax.pure_callback"),
     (r"(EditDistance|.*SetOperation|SetSize|Sparse.*|Ragged.*|.*SparseOutput|DenseToCSR.*|CSR.*|"
       r"GenerateBoundingBoxProposals|ComputeAccidentalHits)", _SHAPE),
+    (r"(Ref)?(Enter|Exit|Merge|NextIteration|Switch)|_SwitchN|LoopCond", _CONTROL_FLOW),
+    (r"TensorArray(?!.*V3).*", _OLD_ARRAYS),
+    (r"Sdca.*|KMC2.*|KmeansPlusPlus.*|NearestNeighbors|NegTrain|Skipgram", _TRAINERS),
+    (r"Batch|BatchFunction|Unbatch|UnbatchGrad|MutexV2|MutexLock|ConsumeMutexLock", _SERVERS),
+    (r"Debug.*|DumpTensor|CalibrationStatisticsSaver|CustomAggregator|CheckPinned|_?DebugNumericSummary.*", _OBSERVERS),
+    (r".*(MemoryCache|SeedGenerator|StatsAggregatorHandle.*|ThreadPoolHandle|IterationCounter)|(Unc|C)ompressElement|"
+      r"ComputeBatchSize|GetElementAtIndex|GetOptions|MapDefun|WindowOp", _PIPELINE),
+    (r"(Ordered)?Map(Clear|IncompleteSize|Peek|Size)", _QUEUE),
+    (r"Rpc.*|DeleteRpc.*|RemoteCall|SyncDevice|WorkerHeartbeat|DistributedSave|GetDeadline|GlobalIterId|"
+      r"(StoreMinibatchStatisticsIn|UpdateTaskIdAndGlobalCore).*", _DEVICES),
+    (r"_ParallelConcat.*|_ScopedAllocator.*|_HostCast|XlaClusterOutput|MlirPassthroughOp", "it occurs only in graphs "
+      "that TensorFlow rewrote for execution; save the function before that"),
+    (r"(EmptyTensorMap|TensorMap.*)", "its keys are compared by value, which depends on data; keep the map in Python, "
+      "and pass its tensors as arguments"),
+    (r"ImmutableConst|LoadAndRemapMatrix|GenerateVocabRemapping|ImportEvent|Timestamp|AudioMicrofrontend|Fingerprint|"
+      r"ExtractJpegShape", _HOST),
+    (r"(AddMany|Add|TakeMany)Sparse.*TensorsMap", _QUEUE),
+    (r"Risc.*", _EXPERIMENTAL),
+    (r"[AB]|Abort|Attr\w*|Binary|Unary|Simple(Struct)?|ComplexStruct|MixedStruct|ConstructionFails|CopyOp|DefaultAttrs|"
+      r"DevicePlacementOp|DtypeWithDefaultOp|Fact|Five\w+|Float(In|Out)put\w*|Foo[123]|Func(List)?Attr|GraphDefVersion|"
+      r"StringListAttr|Int64Output|Int(Attr|Input|Output)\w*|KernelLabel(Required)?|List(In|Out)put|N?(In)?Polymorphic\w*|N(Ints|InT)\w+|"
+      r"(Namespace>)?TestStringOutput|None|Old|OpWith\w+|Out(T|Type)\w*|Ref(In|Out)\w*|RequiresOlderGraphVersion|"
+      r"Reserved\w+|Resource(Create|Initialized|Using)(Op)?|Restrict|Sleep(Identity)?Op|StubResourceHandleOp|TestAttr|"
+      r"Two(Float|Int|Ref)\w+|TypeList\w*", _TENSORFLOW_TESTS),
     (r"(Decode|Encode|Parse|Read|Write|Save|Restore|Serialize|Deserialize|String|Unicode|Regex|StaticRegex|ReduceJoin)"
       r".*|(Fast)?Wordpiece.*|Sentencepiece.*|CaseFoldUTF8|NormalizeUTF8|.*(Summary|Checkpoint|File).*|AsString|Substr|ReduceJoin|.*Join|.*Session.*|.*HashBucket.*|"
       r"InitializeTable.*|LookupTable.*|.*HashTable.*", _HOST),
