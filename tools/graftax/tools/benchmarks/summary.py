@@ -1,5 +1,6 @@
 """Measurements as a table and as JSON."""
 
+import datetime
 import os
 import platform
 import statistics
@@ -88,6 +89,7 @@ def machine() -> dict[str, Any]:
     except PackageNotFoundError:
       continue
   return {
+    "date": datetime.date.today().isoformat(),
     "processor": _processor(),
     "num_processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     "load": os.getloadavg(),

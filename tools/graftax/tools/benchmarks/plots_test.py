@@ -1,0 +1,48 @@
+"""Tests the page of benchmarks and its pictures."""
+
+import json
+
+import pytest
+
+from graftax.tools.benchmarks.plots import main, page, pictures
+from graftax.tools.benchmarks.stored import store, stored_runs
+
+_ROW = {
+  "name": "import",
+  "title": "importing the package",
+  "goal": {},
+  "medians": {
+    "graftax": {"time": 1.5, "cpu": 1.4, "peak_memory": 2e8},
+    "tf2jax": {"time": 9e-3, "cpu": 1, "peak_memory": 5e9},
+  },
+}
+_MACHINE = {"num_processors": 2, "load": [0.25, 1, 1], "python": "3.13.0", "libraries": {"jax": "0.12.0"}}
+
+
+def test_page_and_pictures_are_made_from_the_stored_results(capsys):
+  assert main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_medians_of_a_run_are_kept_and_shown_with_day_load_and_versions(tmp_path):
+  assert store([_ROW], _MACHINE, "2026-11-26", tmp_path).name == "2026-11-26-make-bench.json"
+  (run,) = stored_runs(tmp_path)
+  text = page([run])
+  assert "- **day**: 2026-11-26\n- **machine**: 2 cores, 0.2 processes waited for 2 cores" in text
+  assert "Python 3.13.0, jax 0.12.0" in text
+  text = text.replace("\N{NO-BREAK SPACE}", " ")
+  assert "| importing the package | graftax | 1.5 s | 200 MB |\n|  | tf2jax | 9 ms | 5 GB |" in text
+  assert "goal" not in json.loads((tmp_path / "2026-11-26-make-bench.json").read_text())["benchmarks"][0]
+
+
+def test_a_picture_has_the_figures_as_text(tmp_path):
+  pytest.importorskip("matplotlib")
+  store([_ROW], _MACHINE, "2026-11-26", tmp_path)
+  (run,) = stored_runs(tmp_path)
+  for scheme in ("light", "dark"):
+    pictures(run, scheme, tmp_path / f"{scheme}.svg")
+  light, dark = ((tmp_path / f"{scheme}.svg").read_text() for scheme in ("light", "dark"))
+  assert all(
+    text in light
+    for text in ("1.5\N{NO-BREAK SPACE}s", "9\N{NO-BREAK SPACE}ms", "5 GB", "importing the package: peak memory")
+  )
+  assert light != dark
