@@ -3,7 +3,7 @@
 project = "graftax"
 copyright = "2026, the authors of graftax"
 extensions = ["myst_nb", "sphinx_copybutton"]
-myst_enable_extensions = ["html_image", "colon_fence"]
+myst_enable_extensions = ["attrs_inline", "html_image", "colon_fence"]
 myst_heading_anchors = 4
 # Notebooks and examples run as tests, and their outputs are checked in.
 nb_execution_mode = "off"
@@ -18,6 +18,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "sphinx_book_theme"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["filter_tables.js"]
 html_title = "graftax"
 html_theme_options = {
   "repository_url": "https://github.com/graftax/graftax",

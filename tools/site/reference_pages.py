@@ -1,21 +1,29 @@
 """The pages of the reference, made from docstrings, signatures and `graftax --help`."""
 
+import ast
+import dataclasses
 import enum
+import functools
 import importlib
 import inspect
+import itertools
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["markdown_of_docstring", "pages"]
+__all__ = ["markdown_of_docstring", "missing_names", "pages"]
 
 # Any in this module: what a public name may be.
 
 ROOT = Path(__file__).resolve().parents[2]
+_LONG_VALUE = 100
+# A module, a name in it, or a member of that in a golden list of public names.
+_PUBLIC = re.compile(r"^(?P<indent> *)(?!module )(?:def |class )?(?P<name>[A-Za-z_][\w.]*)", re.MULTILINE)
+_OF_A_MODULE = 2
 _SECTION = re.compile(r"^(Args|Attributes|Example|Examples|Raises|Returns|Yields|Differs from TF|Source op):(.*)$")
 _ENTRY = re.compile(r"^  (\S[^:]*): (.*)$")
 _NO_VALUE = re.compile(r"<[^<>]*(?:<[^<>]*>)?[^<>]*>")
@@ -34,6 +42,30 @@ def pages() -> dict[str, str]:
   listed = "\n".join(f"{name}" for name in modules)
   made["reference/index.md"] = f"# Python\n\nThe public modules.\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
   return made
+
+
+def missing_names(made: Mapping[str, str]) -> list[str]:
+  """Returns the names of the golden lists of public names, and their members, that no page of the reference has.
+
+  Args:
+    made: the text of each page, by its name.
+  """
+  missing: list[str] = []
+  for golden in sorted(ROOT.glob("*/public_api.txt")):
+    module, owner, text = "", "", ""
+    for entry in _PUBLIC.finditer(golden.read_text(encoding="utf-8")):
+      indent, name = len(entry["indent"]), entry["name"]
+      if not indent:
+        module, text = name, made.get(f"reference/{name}.md", "")
+      elif indent == _OF_A_MODULE:
+        owner = name
+        if f"{module}.{name}" not in text and f"`{name}`: see" not in text:
+          missing.append(f"{module}.{name}")
+      elif not getattr(getattr(importlib.import_module(module), owner), "__module__", "graftax").startswith("graftax"):
+        continue  # a class of JAX
+      elif f"`{owner}`: see" not in text and f"{module}.{owner}.{name}" not in text and f"`{name}`" not in text:
+        missing.append(f"{module}.{owner}.{name}")
+  return missing
 
 
 def _public_modules() -> list[str]:
@@ -69,21 +101,63 @@ def _described(module: str, name: str, value: Any) -> str:
     kind = "py:exception" if issubclass(value, BaseException) else "py:class"
     hidden = issubclass(value, (BaseException, enum.Enum))
     signature = "" if hidden else _signature(value)
-    body = [_markdown(value) if value.__doc__ else "", *_members(path, value)]
+    body = [_markdown(value) if value.__doc__ else "", _undescribed(value), *_members(path, value)]
     return _directive(kind, path + signature, "\n\n".join(filter(None, body)), fence=5)
   if callable(value):
     return _directive("py:function", path + _signature(value), _markdown(value), fence=5)
-  return _directive("py:data", path, "", fence=5)
+  text, shown = _comment_on(importlib.import_module(module), name), repr(value)
+  is_short = isinstance(value, (bool, int, float, str, tuple)) and len(shown) < _LONG_VALUE
+  return _directive(
+    "py:data", path, "\n\n".join([*([f"Value: `{shown}`."] if is_short else []), _escaped(text)]), fence=5
+  )
+
+
+def _undescribed(cls: type[Any]) -> str:
+  """Returns a list of the members of an enumeration, or of the fields of a dataclass that its docstring leaves out."""
+  if issubclass(cls, enum.Enum):
+    return "**Members** " + ", ".join(f"`{name}`" for name in cls.__members__)
+  if not dataclasses.is_dataclass(cls):
+    return ""
+  docstring = inspect.getdoc(cls) or ""
+  fields = [field for field in dataclasses.fields(cls) if not field.name.startswith("_")]
+  left = [field for field in fields if not re.search(rf"^  {field.name}\b", docstring, re.MULTILINE)]
+  if not left:
+    return ""
+  heading = "**Attributes**" if len(left) == len(fields) else "**Further attributes**"
+  types = {
+    field.name: field.type if isinstance(field.type, str) else inspect.formatannotation(field.type) for field in left
+  }
+  return "\n".join([heading, "", *(f"- `{name}`: `{_plain_names(text)}`" for name, text in types.items())])
+
+
+def _comment_on(module: ModuleType, name: str) -> str:
+  """Returns what is said about a constant where it is assigned: the string after it, or the comment before it."""
+  source = inspect.getsource(module)
+  tree = ast.parse(source)
+  imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+  for node in imports:
+    if any(alias.name == name for alias in node.names):
+      return _comment_on(importlib.import_module("." * node.level + (node.module or ""), module.__package__), name)
+  for position, node in enumerate(tree.body):
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+      following = tree.body[position + 1] if position + 1 < len(tree.body) else None
+      if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+        return str(following.value.value)
+      lines = source.splitlines()[: node.lineno - 1]
+      comment = list(itertools.takewhile(lambda line: line.startswith("# "), reversed(lines)))
+      return " ".join(line.removeprefix("# ") for line in reversed(comment))
+  return ""
 
 
 def _members(path: str, cls: type[Any]) -> Iterator[str]:
   """Yields descriptions of the public methods and properties that a class of ours defines, or inherits from one."""
-  for name in sorted(set(dir(cls))):
+  for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
     owner = next((base for base in cls.__mro__ if name in vars(base)), None)
     if name.startswith("_") or owner is None or not owner.__module__.startswith("graftax."):
       continue
     value = inspect.getattr_static(cls, name)
-    if isinstance(value, property):
+    if isinstance(value, (property, functools.cached_property)):
       yield _directive("py:property", f"{path}.{name}", _markdown(value), fence=4)
     elif isinstance(value, (classmethod, staticmethod)) or inspect.isfunction(value):
       kind = {classmethod: "py:method", staticmethod: "py:method"}.get(type(value), "py:method")

@@ -14,13 +14,15 @@ from pathlib import Path
 
 import reference_pages
 
-__all__ = ["BrokenLinkError", "page_names", "site_text", "stage"]
+__all__ = ["BrokenLinkError", "MissingNameError", "page_names", "site_text", "stage"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _REPOSITORY = "https://github.com/graftax/graftax/blob/main/"
 _CODE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<before>\]\(|<img src=\"|^\[[^\]]+\]: )(?P<target>[^)\s\"]+)", re.MULTILINE)
 _IMAGES = (".svg", ".png")
+# A picture for one color scheme, as GitHub marks it and as the theme does.
+_OF_A_SCHEME = re.compile(r"(!\[[^\]]*\]\([^)#]+)#gh-(light|dark)-mode-only\)")
 # Pages outside of docs/, by their names in the site.
 _ELSEWHERE = {
   "README.md": "start.md",
@@ -32,11 +34,18 @@ _ELSEWHERE = {
   "xla_call_module/LIMITATIONS.md": "packages/xla_call_module_limitations.md",
   "testing/DIFFERENTIAL.md": "packages/testing_differential.md",
 }
+# Pages with a wide table have no list of headings beside it.
+_WIDE = ("ops.md", "op_sources.md")
+_WITHOUT_HEADINGS = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n"
 _PACKAGES = ("xla_call_module", "graphdef_ir", "ops_jax", "convert", "savedmodel_io", "hub_io", "testing", "tools")
 
 
 class BrokenLinkError(Exception):
   """A page links to a file that does not exist."""
+
+
+class MissingNameError(Exception):
+  """The reference lacks a public name."""
 
 
 def page_names() -> dict[str, str]:
@@ -61,7 +70,8 @@ def site_text(path: str, names: dict[str, str]) -> str:
   def replaced(link: re.Match[str]) -> str:
     return link["before"] + _site_target(path, link["target"], names)
 
-  return "".join(part if is_code else _LINK.sub(replaced, part) for part, is_code in _parts(text))
+  linked = "".join(part if is_code else _LINK.sub(replaced, part) for part, is_code in _parts(text))
+  return _OF_A_SCHEME.sub(r"\1){.only-\2}", linked)
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
@@ -83,7 +93,7 @@ def _site_target(path: str, target: str, names: dict[str, str]) -> str:
     raise BrokenLinkError(f"{path}: link to {target!r}, which does not exist")
   readme = f"{found}/README.md"
   page = names.get(found) or names.get(readme)
-  if page is None and found.endswith(_IMAGES):
+  if page is None and found.endswith(_IMAGES):  # pictures are where they are in docs/
     page = os.path.relpath(found, "docs")
   if page is None:
     return _REPOSITORY + found + (f"#{anchor}" if anchor else "")
@@ -96,11 +106,15 @@ def stage(folder: Path) -> int:
   shutil.rmtree(folder, ignore_errors=True)
   names = page_names()
   pages = {name: site_text(path, names) if path.endswith(".md") else "" for path, name in names.items()}
-  pages |= reference_pages.pages()
+  reference = reference_pages.pages()
+  missing = reference_pages.missing_names(reference)
+  if missing:
+    raise MissingNameError(f"the reference lacks public names: {', '.join(missing)}")
+  pages |= reference
   for name, text in pages.items():
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    target.write_text((_WITHOUT_HEADINGS if name in _WIDE else "") + text, encoding="utf-8")
   for path in (ROOT / "docs").rglob("*"):
     if path.suffix in (*_IMAGES, ".ipynb"):
       target = folder / path.relative_to(ROOT / "docs")
@@ -108,7 +122,8 @@ def stage(folder: Path) -> int:
       shutil.copyfile(path, target)
   shutil.copyfile(Path(__file__).with_name("conf.py"), folder / "conf.py")
   (folder / "static").mkdir()
-  shutil.copyfile(Path(__file__).with_name("site.css"), folder / "static/site.css")
+  for name in ("site.css", "filter_tables.js"):
+    shutil.copyfile(Path(__file__).with_name(name), folder / "static" / name)
   return len(pages)
 
 

@@ -92,6 +92,7 @@ class SentencePieceModel(HostCapture):
 
 
 Capture = ResourceHandle | np.ndarray | UnavailableCapture
+"""What a program captures: a variable or table, a constant, or an object that cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

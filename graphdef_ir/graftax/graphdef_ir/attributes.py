@@ -56,6 +56,7 @@ class AttrPlaceholder:
 AttrValue: TypeAlias = (
   bytes | int | float | bool | DType | PartialShape | Tensor | FunctionRef | AttrPlaceholder | tuple["AttrValue", ...]
 )
+"""The value of an attribute of a node. A string is `bytes`, as in the file, and a list is a tuple."""
 
 
 class AttrDecoder:

@@ -33,6 +33,7 @@ class Case:
 
 
 CASES: list[Case] = []
+"""JAX functions to export and lift again."""
 
 
 def _case(name: str, function: Callable[..., Any], *specs: Any, **settings: Any) -> None:

@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 Array: TypeAlias = jax.Array | np.ndarray
+"""An array of a lowering: a NumPy array is known while tracing, a JAX array is not."""
 
 
 class Namespace(Protocol):

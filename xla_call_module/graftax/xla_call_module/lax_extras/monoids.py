@@ -25,6 +25,7 @@ MONOIDS: dict[str, Callable[..., Any]] = {
     "add": lax.add, "multiply": lax.mul, "maximum": lax.max, "minimum": lax.min,
     "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor,
 }  # fmt: skip
+"""Associative functions with an identity, by name."""
 
 _OF_PRIMITIVES = {"mul": "multiply", "max": "maximum", "min": "minimum"}
 
