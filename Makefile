@@ -41,9 +41,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Tests spend most of their time compiling small XLA programs, so runs (Bazel's too) share a compilation cache: a file of op
 # tests then takes a quarter of the time. The key holds program, versions and flags, so a hit never changes a result.
 JAX_CACHE := $(CURDIR)/.jax_cache
-test test-free test-slow test-all bazel-test mutation-check: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
-test test-free test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
-test test-free test-slow test-all bazel-test mutation-check: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
+test test-free test-slow test-all bazel-test mutation-check op-checks: export JAX_COMPILATION_CACHE_DIR = $(JAX_CACHE)
+test test-free test-slow test-all bazel-test mutation-check op-checks: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test test-free test-slow test-all bazel-test mutation-check op-checks: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = 0
 
 .PHONY: help
 help:  ## list the targets
@@ -290,9 +290,24 @@ public-api: $(READY)  ## update the golden lists of public names, <package>/publ
 	$(BIN)/python tools/checks/public_api.py
 
 .PHONY: op-index
-op-index: $(READY)  ## update docs/ops.md and docs/primitives.md, which list where each op and primitive is
+op-index: $(READY)  ## update the pages of ops and primitives in docs, from the registries and the table of `make op-checks`
+	$(BIN)/python -m graftax.tools.codegen.generate_outward_ops
+	$(BIN)/python -m graftax.tools.codegen.generate_op_sources
 	$(BIN)/python -m graftax.tools.codegen.generate_op_index
 	$(BIN)/python -m graftax.tools.codegen.generate_primitive_index
+	$(BIN)/python -m graftax.tools.codegen.generate_stablehlo_index
+
+OP_EVIDENCE := build/op_evidence
+
+.PHONY: op-checks
+op-checks: $(READY)  ## check ops and programs against TensorFlow, and renew the table that docs/ops.md shows (an hour)
+	rm -rf $(OP_EVIDENCE)
+	GRAFTAX_OP_EVIDENCE=$(OP_EVIDENCE) $(BIN)/pytest -q --ring=tensorflow -m "not slow" -n $(WORKERS) --dist loadfile \
+	  -p graftax.testing.op_facts.recording $$(git grep -l check_raw_op -- 'ops_jax/*_test.py') \
+	  testing/graftax/testing/symbolic_shapes_test.py
+	$(BIN)/python -m graftax.testing.op_facts $(OP_EVIDENCE) --jobs $(WORKERS) \
+	  --functions tools/graftax/tools/codegen/function_checks.json --write tools/graftax/tools/op_checks.json
+	$(MAKE) op-index
 
 $(DOCS_READY): $(READY) $(DOCS_LOCK)
 	rm -rf $(DOCS_VENV)
@@ -313,6 +328,10 @@ error-index: $(READY)  ## update docs/errors.md, which shows when each public er
 .PHONY: bench
 bench: $(READY)  ## measure speed and memory
 	$(BIN)/python -m graftax.tools.benchmarks
+
+.PHONY: bench-page
+bench-page: $(READY)  ## keep the medians of the last `make bench` in docs/benchmarks, and draw docs/benchmarks.md again
+	$(BIN)/python -m graftax.tools.benchmarks.plots $(if $(wildcard build/benchmarks/results.json),--add build/benchmarks/results.json)
 
 .PHONY: typed-examples
 typed-examples: wheels  ## check the types of docs/examples with pyright and mypy against the wheels

@@ -22,6 +22,7 @@ _TEXT = {
   ".pyi",
   ".md",
   ".toml",
+  ".json",
   ".bazel",
   ".bzl",
   ".bzlmod",

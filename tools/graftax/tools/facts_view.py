@@ -12,24 +12,25 @@ from graftax.tools.op_report import OpFacts
 
 __all__ = ["op_table", "print_diagnosis", "print_op"]
 
-_NO_LOWERING = (
-  "nobody has written its lowering; register one with @graftax.ops_jax.register, or have TensorFlow compile it with "
-  "the option fallback='tensorflow'"
-)
-
 
 def op_table(facts: Sequence[OpFacts]) -> Table:
   """Returns one row per op."""
-  table = _table("op", "JAX", "must be known", "bounded", "host")
+  table = _table("op", "JAX", "must be known", "dtypes", "gradient", "vmap", "symbolic", "bounded", "host")
   for fact in facts:
     table.add_row(
       Text(fact.op, "cyan"),
-      Text("yes", "green") if fact.function else Text("no", "red" if fact.host is None else "dim"),
+      Text("yes", "green") if fact.function else Text("raised") if fact.raised else Text("no", "dim"),
       ", ".join(fact.must_be_known),
+      fact.dtypes,
+      *(_short(result) for result in (fact.gradient, fact.vmap, fact.symbolic)),
       "yes" if fact.bounded else "",
       fact.host or "",
     )
   return table
+
+
+def _short(result: str | None) -> str:
+  return {None: "", "yes": "yes", "none": "none", "in programs": "programs"}.get(result, "no")
 
 
 def print_op(fact: OpFacts, console: Console) -> None:
@@ -39,17 +40,39 @@ def print_op(fact: OpFacts, console: Console) -> None:
   table.add_row("inputs", ", ".join(fact.inputs) or "none")
   table.add_row("outputs", ", ".join(fact.outputs) or "none")
   table.add_row("attributes", ", ".join(fact.attributes) or "none")
+  if fact.reason is not None:
+    table.add_row("JAX", Text(f"no: {fact.reason}", "red"))
+    console.print(table)
+    return
   if fact.function is not None:
     table.add_row("JAX", Text(f"yes, {fact.function}", "green"))
     table.add_row("must be known while tracing", ", ".join(fact.must_be_known) or "nothing")
     table.add_row("sizes that depend on data", "carried under jit" if fact.bounded else "not carried under jit")
     if fact.pairs is not None:
       table.add_row("64-bit integers while 64-bit types are off", fact.pairs)
+  elif fact.raised:
+    table.add_row("JAX", "becomes If and While before it is lowered")
   else:
-    table.add_row("JAX", Text(f"no: {fact.reason or _NO_LOWERING}", "red"))
+    table.add_row("JAX", "no, only on the host")
   with_jax = "with the JAX lowering" if fact.function else "no"
   table.add_row("on the host, in split models", f"yes, {fact.host}" if fact.host else with_jax)
+  table.add_row("written for JAX primitives", ", ".join(fact.outward) or "no")
+  _add_checks(table, fact)
   console.print(table)
+
+
+def _add_checks(table: Table, fact: OpFacts) -> None:
+  alone = sum(count for kind, count in fact.checks.items() if kind != "program")
+  table.add_row("checks against TensorFlow", f"{alone} of the op alone, {fact.checks.get('program', 0)} of programs")
+  untried = f"; TensorFlow also declares {fact.dtypes_without_check}" if fact.dtypes_without_check else ""
+  table.add_row("dtypes with a check" if alone else "declared dtypes", (fact.dtypes or "none") + untried)
+  for dtypes, error in fact.dtypes_refused.items():
+    table.add_row(f"refused: {dtypes}", error)
+  table.add_row("gradient", "TensorFlow has none" if fact.gradient == "none" else fact.gradient or "not compared")
+  for name, result in {"jit": fact.jit, "vmap": fact.vmap, "symbolic shapes": fact.symbolic}.items():
+    table.add_row(name, result or "not compared")
+  for difference in fact.differs:
+    table.add_row("differs from TensorFlow", difference)
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
   from graftax.xla_call_module.gradient_check import GradientDifference, check_gradients
   from graftax.xla_call_module.ir import Attributes, Op, TensorType
   from graftax.xla_call_module.jax_primitives import with_jax_primitives
-  from graftax.xla_call_module.lifting import Lifted, lift
+  from graftax.xla_call_module.lifting import Lifted, lift, lowered_ops
   from graftax.xla_call_module.module import ArgumentSpec, Module
   from graftax.xla_call_module.plugins import CustomCall
   from graftax.xla_call_module.registry import register, register_composite, register_custom_call
@@ -86,6 +86,7 @@ __all__ = [
   "embed",
   "explain",
   "lift",
+  "lowered_ops",
   "register",
   "register_composite",
   "register_custom_call",

@@ -7,7 +7,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from graftax.xla_call_module import arguments, costs, errors, evaluate, gradients, platforms, values, without_x64
+from graftax.xla_call_module import (
+  arguments,
+  costs,
+  errors,
+  evaluate,
+  gradients,
+  platforms,
+  registry,
+  values,
+  without_x64,
+)
 from graftax.xla_call_module import lowerings as lowerings  # registers the built-in lowerings
 from graftax.xla_call_module.budget import Limits
 from graftax.xla_call_module.communication import PER_DEVICE
@@ -31,7 +41,7 @@ from graftax.xla_call_module.patterns.platform_cases import for_platform
 from graftax.xla_call_module.patterns.renaming import without_scalar_constraints
 from graftax.xla_call_module.survey import survey
 
-__all__ = ["Lifted", "lift"]
+__all__ = ["Lifted", "lift", "lowered_ops"]
 
 
 class Lifted:
@@ -215,3 +225,16 @@ def lift(
     limits=checked_limits(limits),
   )
   return Lifted(module, options, gradient)
+
+
+def lowered_ops() -> dict[str, str]:
+  """Returns the ops of StableHLO, CHLO and Shardy that have a lowering, sorted, each with the module of the lowering.
+
+  Those of the module `unsupported` always raise, with the reason. `register` adds others.
+
+  Example:
+    >>> lowered_ops()["stablehlo.dot_general"]
+    'contraction'
+  """
+  found = {name: rule.function.__module__.rpartition(".")[2] for name, rule in sorted(registry.ops.items())}
+  return {name: module for name, module in found.items() if name.startswith(("stablehlo.", "chlo.", "sdy."))}
