@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from graftax.convert.source_code.program import Block, Equation, Literal, Operand, Value, free_values, uses
+from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Operand, Value, free_values, uses
 
 __all__ = ["Function", "Loop", "functions_of", "grouped"]
 
@@ -270,6 +270,6 @@ def _tokens(name: str, siblings: list[str]) -> list[str]:
     ending, count = endings.most_common(1)[0]
     if name.endswith(ending) and count > 0.8 * len(siblings):
       name = name.removesuffix(ending)
-  if len(siblings) == 1:
+  if len(siblings) == 1 or INSTANCE in name:
     return [name]
   return [part for part in name.split("_") if part] or [name]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+  "INSTANCE",
   "Block",
   "DType",
   "Dim",
@@ -23,6 +24,8 @@ __all__ = [
 
 # Any in this module: JAX does not type symbolic dimensions, extended dtypes and parameters of primitives.
 
+INSTANCE = "§"
+"""Stands in a scope before the number of a call, so that calls of one function are scopes of their own."""
 Dim = Any
 """A size: an `int`, or a symbolic dimension of `jax.export`."""
 DType = Any

@@ -12,7 +12,7 @@ from jax.extend.core import Literal as JaxLiteral
 
 from graftax.convert.source_code import derivatives
 from graftax.convert.source_code.errors import SourceError
-from graftax.convert.source_code.program import Block, Equation, Literal, Operand, Rule, Settings, Value
+from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Operand, Rule, Settings, Value
 from graftax.convert.source_code.simplifying import simplify
 from graftax.xla_call_module import lax_extras
 
@@ -63,6 +63,7 @@ class Reader:
   def __init__(self) -> None:
     self.constants: dict[Value, np.ndarray] = {}
     self._rules: dict[tuple[str, str], Rule] = {}
+    self._calls = 0
     self._known: dict[int, tuple[object, Rule]] = {}
     self._seen: dict[int, tuple[object, Operand]] = {}
 
@@ -70,6 +71,7 @@ class Reader:
     """Forgets the values of a program, but not its rules."""
     self.constants = {}
     self._seen = {}
+    self._calls = 0
 
   def block(self, closed: ClosedJaxpr, inputs: Sequence[Operand], scope: tuple[str, ...]) -> Block:
     """Returns a closed jaxpr as a block, with these operands for its inputs."""
@@ -98,7 +100,10 @@ class Reader:
         inner = dict(zip(closed.jaxpr.invars, operands, strict=True))
         inner.update((v, self._constant(c, into)) for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True))
         called = str(equation.params.get("name", ""))
-        results = self._equations(closed.jaxpr, inner, (*path, called) if _is_scope(called, closed) else path, into)
+        if _is_scope(called, closed):
+          self._calls += 1
+          path = (*path, f"{called}{INSTANCE}{self._calls}")
+        results = self._equations(closed.jaxpr, inner, path, into)
         env.update(zip(equation.outvars, results, strict=True))
         continue
       outputs = [_value(variable.aval) for variable in equation.outvars]

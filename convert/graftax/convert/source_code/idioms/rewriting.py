@@ -11,7 +11,7 @@ from graftax.convert.source_code.idioms.matching import Match, matched
 from graftax.convert.source_code.idioms.rule_checks import same_rule
 from graftax.convert.source_code.idioms.table import IDIOMS, Candidate, Idiom
 from graftax.convert.source_code.loops import direct_rows, shorter_carry
-from graftax.convert.source_code.program import Block, Equation, Value
+from graftax.convert.source_code.program import INSTANCE, Block, Equation, Value
 from graftax.convert.source_code.simplifying import simplify
 from graftax.convert.source_code.spelling.choosing import dims_of, namespace, traced
 from graftax.convert.source_code.spelling.texts import number_text
@@ -64,7 +64,7 @@ class Recovery:
         continue
       self.found.append((idiom.name, len(pattern.equations)))
       if candidate.scope:
-        _scoped(match, pattern, producers, candidate.scope)
+        _scoped(match, pattern, producers, f"{candidate.scope}{INSTANCE}{len(self.found)}")
         return
       equation.op, equation.bodies = "idiom", {}
       equation.settings = {"text": _with_numbers(candidate.text, match), "name": idiom.name}
