@@ -412,6 +412,60 @@ def convert_command(
   remarks().print(f"{exported.folder}: {sizes}. The code above is in {exported.folder / 'load.py'}.", markup=False)
 
 
+@app.command("source")
+@_reports_errors
+def source_command(
+  model: Model,
+  out: Annotated[Path, typer.Option("--out", "-o", help="The folder to create.")],
+  signature: OptionalSignatureName = None,
+  tags: Tags = None,
+  batch: Annotated[
+    str, typer.Option(help="Size of first dimensions that the signature leaves open: a number, or symbolic.")
+  ] = "symbolic",
+  shapes: Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=SIZES", help="Sizes of an input, such as images=batch,224,224,3."),
+  ] = None,
+  constraints: Annotated[
+    list[str] | None,
+    typer.Option("--constraint", metavar="CONDITION", help="What holds for sizes, such as 'width>=2'."),
+  ] = None,
+  force: Annotated[bool, typer.Option("--force", "-f", help="Replace source that is in the folder.")] = False,
+  allow_files_in: AllowFilesIn = None,
+  sha256: Sha256 = None,
+  allow_http: AllowHttp = False,
+  allow_host: AllowHost = None,
+) -> None:
+  """Writes a signature as Python that imports only jax and numpy, to read, change and own.
+
+  The folder holds model.py, params.safetensors, README.md, params.py, which reads the parameters, and check.py, which
+  runs the model on stored inputs and compares its results with those of the original.
+
+  - `graftax source my_model -o my_model_source`
+
+  - `graftax source my_model -o my_model_source --shape images=batch,224,224,3`
+  """
+  from graftax.tools.console import remarks
+  from graftax.tools.source_folder import write_source
+
+  written = write_source(
+    model,
+    out,
+    signature=signature,
+    tags=tags,
+    batch=batch,
+    shapes=shapes or (),
+    constraints=constraints or (),
+    force=force,
+    load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
+  )
+  remarks().print(
+    f"{written.folder / 'model.py'}: {written.num_lines} lines, {written.num_functions} functions. "
+    f"`python {written.folder / 'check.py'}` compares it with the original.",
+    markup=False,
+  )
+
+
 @app.command("export")
 @_reports_errors
 def export_command(

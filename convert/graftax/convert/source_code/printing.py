@@ -118,7 +118,10 @@ class Printer:
         for moving, value in zip(rule.results_differentiable, rule.primal.results, strict=True)
       ]
       statements.append(ast.Return(ast.Tuple([_packed(results), _packed(zeros)])))
-      definition = _definition(marked("self", "jvp"), ["primals", "tangents"], [*unpack, *statements])
+      given_names = ["primals", "tangents"]
+      whole = inner.printed(given_names, [*unpack, *statements], block.inputs, (rule.name,), len(unpack))
+      definition = whole.tree
+      definition.name = marked("self", "jvp")
       definition.decorator_list = [expression("x.defjvp")]
       _rename(definition.decorator_list[0], {"x": own})
       printed.extras = [definition]
@@ -165,7 +168,7 @@ class Printer:
     found = iter(writer.operands(block.results))
     results = [next(found) if moving else ast.Constant(None) for moving in rule.differentiable]
     statements.append(ast.Return(ast.Tuple(results)))
-    return writer.printed(arguments, statements, block.inputs, (rule.name,))
+    return writer.printed(arguments, statements, block.inputs, (rule.name,), len(unpack))
 
 
 class _Writer:
@@ -186,9 +189,17 @@ class _Writer:
   # --- the finished function
 
   def printed(
-    self, arguments: list[str], body: list[ast.stmt], inputs: Sequence[Value], names: tuple[str, ...]
+    self, arguments: list[str], body: list[ast.stmt], inputs: Sequence[Value], names: tuple[str, ...], unpacked: int = 0
   ) -> Printed:
-    """Returns the function; sizes that its body names are read from its inputs, or become arguments."""
+    """Returns the function; sizes that its body names are read from its inputs, or become arguments.
+
+    Args:
+      arguments: names.
+      body: statements.
+      inputs: values that the arguments hold.
+      names: the scope.
+      unpacked: how many statements take arguments apart.
+    """
     tree = _definition("", arguments, body)
     dims: dict[str, None] = {}
     missing: list[str] = []
@@ -203,7 +214,7 @@ class _Writer:
         missing.append(name)
       else:
         prelude.append(_assign([ast.Name(mark)], where))
-    tree.body = [*prelude, *tree.body]
+    tree.body = [*tree.body[:unpacked], *prelude, *tree.body[unpacked:]]
     tree.args.args += [ast.arg(marked("dim", name)) for name in missing]
     leaves = _numbered_leaves(tree, self.leaves)
     printed = Printed(tree, leaves, self._subs, self._hints, self._callees, missing, names)

@@ -137,7 +137,8 @@ class Reader:
       return Equation("checkpoint", operands, outputs, settings, {"body": body}, path)
     if name == "custom_linear_solve":
       return self._linear_solve(params, operands, outputs, path)
-    return Equation(name, operands, outputs, _normal(params), {}, path)
+    # Sums of cotangents are sums.
+    return Equation("add" if name == "add_any" else name, operands, outputs, _normal(params), {}, path)
 
   def _closing(self, jaxpr: Any, operands: Sequence[Operand], path: tuple[str, ...]) -> Block:
     """Returns a block without inputs, which reads the operands where it is."""

@@ -107,7 +107,7 @@ def _replacement(equation: Equation, producers: dict[Value, Equation]) -> Operan
   if op in ("mul", "add") and len(inputs) == 2:
     neutral = 1 if op == "mul" else 0
     for this, other in (inputs, inputs[::-1]):
-      if isinstance(this, Literal) and np.dtype(this.array.dtype).kind in "iu" and (this.array == neutral).all():
+      if isinstance(this, Literal) and _is_neutral(op, this.array, neutral):
         if same_shape(other.shape, out.shape):
           return other
   if op == "select_n" and len(inputs) == 3 and isinstance(inputs[0], Literal) and inputs[0].array.shape == ():
@@ -115,6 +115,11 @@ def _replacement(equation: Equation, producers: dict[Value, Equation]) -> Operan
     if same_shape(chosen.shape, out.shape):
       return chosen
   return _folded(equation)
+
+
+def _is_neutral(op: str, array: np.ndarray, neutral: int) -> bool:
+  """Returns whether an operation with a constant changes no bit; a sum with 0.0 changes -0.0."""
+  return (array.dtype.kind in "iu" or op == "mul") and bool((array == neutral).all())
 
 
 def _folded(equation: Equation) -> Literal | None:

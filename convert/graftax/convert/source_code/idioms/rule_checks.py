@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+from jax import export
 
 from graftax.convert.source_code.idioms.matching import matched
 from graftax.convert.source_code.idioms.table import default_blocks
 from graftax.convert.source_code.program import Block, Equation, Rule, Value
+from graftax.convert.source_code.spelling.texts import dim_names, text
 
 __all__ = ["same_rule"]
 
@@ -33,9 +35,18 @@ def same_rule(pattern: Block, equation: Equation, call: Callable[..., object]) -
   if not any(_same_program(theirs, ours) for ours in default_blocks(rule.primal)):
     return False
   shape, dtype = rule.primal.inputs[0].shape, rule.primal.inputs[0].dtype
+  jvp = rule.jvp
   if not all(isinstance(size, int) for size in shape):
-    return False
-  return all(_same_at(rule.jvp, call, x, dtype) for x in _points(shape))
+    # A traced program has symbolic sizes in it; what is exported runs for all sizes.
+    spec = jax.ShapeDtypeStruct(shape, dtype)
+    jvp = export.export(jax.jit(jvp))(spec, spec).call
+    shape = tuple(_size(size) for size in shape)
+  return all(_same_at(jvp, call, x, dtype) for x in _points(shape))
+
+
+def _size(size: object) -> int:
+  """Returns a size in which each symbolic dimension is 2."""
+  return int(eval(text(size), dict.fromkeys(dim_names(size), 2)))
 
 
 def _same_program(theirs: Block, ours: Block) -> bool:

@@ -1,0 +1,152 @@
+"""`graftax source`: a signature as Python that imports only jax and numpy, with its parameters and a check."""
+
+import dataclasses
+import importlib.metadata
+import os
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from graftax.convert import MissingInputError, Source, to_source
+from graftax.hub_io import load
+from graftax.savedmodel_io import write_safetensors
+from graftax.savedmodel_io.errors import OutputExistsError
+from graftax.savedmodel_io.writing.atomic import check_new_folder, new_folder
+from graftax.tools.console import progress
+from graftax.tools.shape_options import example_size, input_shapes
+
+__all__ = ["CHECK_FILE", "MODEL_FILE", "WrittenSource", "write_source"]
+
+# Any in this module: nested parameters and results.
+
+MODEL_FILE = "model.py"
+CHECK_FILE = "check.py"
+_HOW_TO_REPLACE = "pass --force"
+_TEMPLATES = files("graftax.tools") / "source_templates"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WrittenSource:
+  """Source on disk.
+
+  Attributes:
+    folder: where.
+    num_lines: of model.py.
+    num_functions: in model.py.
+  """
+
+  folder: Path
+  num_lines: int
+  num_functions: int
+
+
+def write_source(
+  handle: str | os.PathLike[str],
+  out: Path,
+  *,
+  signature: str | None,
+  tags: Sequence[str] | None,
+  batch: str,
+  shapes: Sequence[str],
+  constraints: Sequence[str] = (),
+  force: bool,
+  load_options: Mapping[str, Any] | None = None,
+) -> WrittenSource:
+  """Writes a folder with model.py, its parameters and a check; see the command's help.
+
+  Raises:
+    GraftaxError: the model cannot be read or converted, or is not source.
+  """
+  replaces = MODEL_FILE if force else None
+  check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
+  bar = progress()
+  with bar:
+    bar.add_task(f"reading {handle}", total=None)
+    model = load(handle, tags or None, **(load_options or {}))
+    if Path(model.path).resolve().is_relative_to(out.resolve()):
+      raise OutputExistsError(f"{out} holds the model {model.path!r} itself; choose another folder to write to.")
+    signature = model.default_entry if signature is None else signature
+    inputs = model.signatures[signature].inputs
+    arguments: dict[str, Any] = dict(input_shapes(inputs, batch=batch, shapes=shapes, constraints=constraints))
+    fn, variables = model.convert(signature)
+    bar.add_task("writing source", total=None)
+    keys: dict[str, Any] = {}
+    try:
+      source = to_source(fn, dict(variables), **arguments)
+    except MissingInputError:
+      keys = {fn.rng_name: jax.random.key(0)}
+      source = to_source(fn, dict(variables), **arguments, **keys)
+    examples = {name: _example(spec, seed) for seed, (name, spec) in enumerate(arguments.items())}
+    outputs = jax.tree.leaves(jax.jit(fn)(variables, **examples, **keys)[0])
+    with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
+      _write(folder, source, variables, examples, outputs, _readme(str(handle), signature, arguments, source))
+  definitions = [line for line in source.text.splitlines() if line.startswith("def ")]
+  return WrittenSource(out, len(source.text.splitlines()), len(definitions))
+
+
+def _write(
+  folder: Path,
+  source: Source,
+  variables: Mapping[str, Any],
+  examples: Mapping[str, np.ndarray],
+  outputs: Sequence[Any],
+  readme: str,
+) -> None:
+  (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
+  for name in ("check.py", "params.py"):
+    (folder / name).write_text((_TEMPLATES / f"{name}.txt").read_text(encoding="utf-8"), encoding="utf-8")
+  (folder / "README.md").write_text(readme, encoding="utf-8")
+  parameters = dict(_flat(source.parameters(variables), ""))
+  write_safetensors(folder / "params.safetensors", parameters, metadata={"format": "jax"})
+  if source.constants:
+    write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
+  stored = {f"input/{name}": value for name, value in examples.items()}
+  stored |= {f"output/{i}": np.asarray(value) for i, value in enumerate(outputs)}
+  np.savez(folder / "example.npz", allow_pickle=False, **stored)
+
+
+def _flat(tree: Any, path: str) -> list[tuple[str, Any]]:
+  """Returns arrays by their paths; positions in lists are numbers."""
+  if isinstance(tree, Mapping):
+    return [leaf for key, inner in tree.items() for leaf in _flat(inner, f"{path}/{key}" if path else str(key))]
+  if isinstance(tree, list):
+    return [leaf for i, inner in enumerate(tree) for leaf in _flat(inner, f"{path}/[{i}]")]
+  return [(path, np.asarray(tree))]
+
+
+def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
+  """Returns an array of random numbers; open sizes are small."""
+  rng = np.random.default_rng(seed)
+  shape = [size if isinstance(size, int) else example_size(str(size)) for size in spec.shape]
+  if spec.dtype.kind == "b":
+    return rng.integers(0, 2, shape).astype(bool)
+  if spec.dtype.kind in "iu":
+    return rng.integers(0, 2, shape).astype(spec.dtype)
+  return rng.normal(size=shape).astype(spec.dtype)
+
+
+def _readme(handle: str, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], source: Source) -> str:
+  inputs = "\n".join(f"- `{name}`: {spec.dtype.name}{list(map(str, spec.shape))}" for name, spec in arguments.items())
+  first = ["weights"] * bool(source.tree) + ["constants"] * bool(source.constants)
+  names = "\n".join(f"| `{new}` | `{old}` |" for new, old in _names(source.tree, ""))
+  text = (_TEMPLATES / "README.md.txt").read_text(encoding="utf-8")
+  return text.format(
+    model=Path(handle).name,
+    signature=signature,
+    inputs=inputs,
+    arguments=", ".join([*first, *arguments]),
+    names=names,
+    jax=importlib.metadata.version("jax"),
+  )
+
+
+def _names(tree: Any, path: str) -> list[tuple[str, str]]:
+  if isinstance(tree, Mapping):
+    return [leaf for key, inner in tree.items() for leaf in _names(inner, f"{path}/{key}" if path else str(key))]
+  if isinstance(tree, list):
+    return [leaf for i, inner in enumerate(tree) for leaf in _names(inner, f"{path}/[{i}]")]
+  return [(path, "/".join(tree))]

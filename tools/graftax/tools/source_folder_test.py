@@ -1,0 +1,64 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from graftax.savedmodel_io import read_safetensors
+from graftax.tools.cli import app
+from graftax.tools.examples.digits import model_path
+from graftax.tools.source_folder import write_source
+
+# Fails if anything of graftax or of TensorFlow is imported.
+_ALONE = (
+  "import sys, runpy; sys.modules.update(dict.fromkeys(('graftax', 'tensorflow'))); "
+  "sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[1] + '/check.py', run_name='__main__')"
+)
+_RANDOM = [
+  ("x", "Placeholder", []),
+  ("shape", "Shape", ["x"]),
+  ("noise", "RandomStandardNormal", ["shape"]),
+  ("y", "AddV2", ["x", "noise"]),
+]
+
+
+def _check(folder):
+  return subprocess.run([sys.executable, "-c", _ALONE, str(folder)], capture_output=True, text=True, check=False)
+
+
+def test_the_folder_runs_with_jax_alone_and_equals_the_model(tmp_path):
+  result = CliRunner().invoke(app, ["source", str(model_path()), "-o", str(tmp_path / "out")])
+  assert result.exit_code == 0, result.output
+  checked = _check(tmp_path / "out")
+  assert checked.returncode == 0, checked.stderr
+  assert checked.stdout.startswith("equal: 2 results")
+  assert "graftax" not in (tmp_path / "out" / "model.py").read_text().split('"""')[2]
+
+
+def test_the_check_notices_other_parameters(tmp_path):
+  written = write_source(
+    model_path(), tmp_path / "out", signature=None, tags=None, batch="symbolic", shapes=(), force=False
+  )
+  path = written.folder / "params.safetensors"
+  stored = path.read_bytes()
+  path.write_bytes(stored[:-64] + np.full(16, 3, np.float32).tobytes())
+  checked = _check(written.folder)
+  assert checked.returncode != 0
+  assert "Not equal to tolerance" in checked.stderr
+  assert len(read_safetensors(path)) == (written.folder / "README.md").read_text().count("\n| `")
+
+
+def test_a_model_that_draws_random_numbers_takes_a_key(write_model, tmp_path):
+  model = write_model(_RANDOM, {"x": "x:0"}, {"y": "y:0"})
+  write_source(model, tmp_path / "out", signature=None, tags=None, batch="symbolic", shapes=(), force=False)
+  assert "def model(x, rng):" in (tmp_path / "out" / "model.py").read_text()
+  assert _check(tmp_path / "out").returncode == 0
+
+
+def test_source_is_replaced_only_if_asked(tmp_path):
+  options = {"signature": None, "tags": None, "batch": "2", "shapes": ()}
+  write_source(model_path(), tmp_path / "out", force=False, **options)
+  with pytest.raises(FileExistsError):
+    write_source(model_path(), tmp_path / "out", force=False, **options)
+  write_source(model_path(), tmp_path / "out", force=True, **options)
