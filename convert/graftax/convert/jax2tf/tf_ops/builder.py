@@ -68,6 +68,7 @@ class Builder:
     library: the functions that they call.
     symbols: name of a symbolic dimension -> its size, an int32 scalar.
     scope: the first part of the names of new nodes.
+    is_in_loop: whether the function is the body of a loop, or called in one.
   """
 
   def __init__(self, library: Library, symbols: Mapping[str, Tensor] | None = None):
@@ -75,6 +76,7 @@ class Builder:
     self.library = library
     self.symbols: dict[str, Tensor] = dict(symbols or {})
     self.scope = "arguments"
+    self.is_in_loop = False
     self._names: dict[str, int] = {}
     self._constants: dict[Any, TensorRef] = {}
     self._sizes: dict[str, Tensor] = {}
@@ -188,6 +190,7 @@ class Builder:
     names = [f"arg_{i}" for i in range(len(specs))]
     arguments = [Tensor(s.shape, s.dtype, TensorRef(name)) for s, name in zip(specs, names, strict=True)]
     inner = Builder(self.library, dict(zip(symbols, arguments[len(parameters) :], strict=True)))
+    inner.is_in_loop = self.is_in_loop or kind == "body"
     results = list(body(inner, arguments[: len(parameters)]))
     inner.scope = "results"
     results += inner.symbol_sizes() if returns_sizes else []

@@ -133,6 +133,25 @@ def test_tfjs_gets_copies_of_what_it_writes_into():
     assert [r.node for other in nodes.values() for r in other.inputs].count(copy.name) == 1
 
 
+def test_tfjs_gets_no_lists_in_the_bodies_of_loops():
+  x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+
+  def function(x):
+    def rows(v):
+      return lax.scan(lambda c, row: (c + 1, row * 10 + c), 0.0, v)[1]
+
+    def step(carry, v):
+      return carry * 2 + rows(v), carry > 3
+
+    return lax.scan(step, rows(x[0]), x), lax.fori_loop(0, 2, lambda i, y: y * 2 + rows(x[i]).sum(0), x[0, 0])
+
+  _check(function, x, consumers=["tfjs"])
+  program = _program(function, [x], "tfjs")
+  num_lists = {f.name: sum(node.op == "TensorListReserve" for node in f.nodes) for f in program.library.values()}
+  assert len(num_lists) >= 8 and not any(num_lists.values())
+  assert sum(node.op == "TensorListReserve" for node in program.function.nodes) == 2
+
+
 def test_tflite_gets_no_integers_between_0_and_6_as_its_converter_reads_relu6():
   x, at = np.arange(-3, 10, dtype=np.int32), np.int32([-1, 0, 3, 6, 9])
 

@@ -8,7 +8,7 @@ import numpy as np
 from graftax.convert.jax2tf.tf_ops.builder import Builder
 from graftax.convert.jax2tf.tf_ops.interpreter import run_jaxpr
 from graftax.convert.jax2tf.tf_ops.registry import rule
-from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, reshape, select
+from graftax.convert.jax2tf.tf_ops.rules._common import broadcast, compare, reshape, scatter_update, select
 from graftax.convert.jax2tf.tf_ops.rules.shaping import positions
 from graftax.convert.jax2tf.tf_ops.tensors import Dim, Tensor, partial_shape
 from graftax.graphdef_ir import DType
@@ -173,7 +173,9 @@ def scan(
   row_specs = outs[num_carry:]
   if isinstance(length, int) and length == 0:
     return [*init, *(_zeros(b, spec) for spec in row_specs)]
-  lists = [_reserved(b, spec, length) for spec in row_specs]
+  # In TF.js, all runs of a loop in the body of another have the rows of the last one, if they are those of a list.
+  without_lists = b.is_in_loop and b.library.consumer == "tfjs"
+  lists = [_zeros(b, spec) if without_lists else _reserved(b, spec, length) for spec in row_specs]
   num_fixed = 1 + len(consts) + len(rows)
 
   def test(inner: Builder, given: list[Tensor]) -> Sequence[Tensor]:
@@ -185,16 +187,25 @@ def scan(
     carry, made = given[num_fixed : num_fixed + num_carry], given[num_fixed + num_carry :]
     results = run_jaxpr(inner, jaxpr, [*_joined(known, fixed[: len(consts)]), *carry, *of_step])
     filled = [
-      inner.op("TensorListSetItem", handle, count, item, shape=())
-      for handle, item in zip(made, results[num_carry:], strict=True)
+      _with_row(inner, rows, count, item)
+      if without_lists
+      else inner.op("TensorListSetItem", rows, count, item, shape=())
+      for rows, item in zip(made, results[num_carry:], strict=True)
     ]
     return [inner.op("AddV2", count, np.int32(1), shape=()), *fixed, *results[:num_carry], *filled]
 
   start = b.constant(0, np.int32)
   variables = [start, *consts, *rows, *init, *lists]
   final = loop(b, variables, test, step, max_iterations=b.size(length))[num_fixed:]
-  stacked = [_stacked(b, handle, spec, length) for handle, spec in zip(final[num_carry:], row_specs, strict=True)]
+  stacked = [
+    handle if without_lists else _stacked(b, handle, spec, length)
+    for handle, spec in zip(final[num_carry:], row_specs, strict=True)
+  ]
   return [*final[:num_carry], *(_reversed(b, rows, reverse) for rows in stacked)]
+
+
+def _with_row(b: Builder, rows: Tensor, count: Tensor, item: Tensor) -> Tensor:
+  return scatter_update(b, rows, reshape(b, count, (1, 1)), reshape(b, item, (1, *item.shape)))
 
 
 def _reversed(b: Builder, rows: Tensor, reverse: bool) -> Tensor:
