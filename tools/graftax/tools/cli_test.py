@@ -143,6 +143,10 @@ def test_ops_says_what_is_known_of_an_op():
   (facts,) = json.loads(_run("ops", "Reshape", "--json").output)
   assert facts["function"] == "graftax.ops_jax.array.shape_ops.reshape"
   assert facts["must_be_known"] == ["shape"]
+  assert (facts["gradient"], facts["jit"], facts["vmap"], facts["symbolic"]) == ("yes",) * 4
+  assert facts["dtypes"].startswith("floats, ints, uints, complex")
+  assert json.loads(_run("ops", "Switch", "--json").output)[0]["raised"]
+  assert "experimental set of ops" in " ".join(_run("ops", "RiscAdd").output.split())
   assert "jax.lax.psum" in " ".join(_run("ops", "CollectiveGatherV2").output.split())
   assert "ScatterNdNonAliasingAdd" in _run("ops", "*scatternd*").output
   wrong = _run("ops", "Conv3")

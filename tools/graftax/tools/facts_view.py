@@ -42,6 +42,7 @@ def print_op(fact: OpFacts, console: Console) -> None:
   table.add_row("attributes", ", ".join(fact.attributes) or "none")
   if fact.reason is not None:
     table.add_row("JAX", Text(f"no: {fact.reason}", "red"))
+    table.add_row("on the host, in split models", "no")
     console.print(table)
     return
   if fact.function is not None:

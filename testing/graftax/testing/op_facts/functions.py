@@ -34,12 +34,12 @@ def functions_text() -> str:
     stablehlo.update(f"{op} functions" for op in found)
     stablehlo.update(f"{op} gradients" for op in found if case.order)
     stablehlo.update(f"{op} batches" for op in found if case.batches)
-  for case in all_cases().values():
-    if not case.refusal:
-      with jax.enable_x64(needs_x64(case)):
-        found = set(_primitives(jax.make_jaxpr(case.function)(*arguments(case)).jaxpr))
+  for converted in all_cases().values():
+    if not converted.refusal:
+      with jax.enable_x64(needs_x64(converted)):
+        found = set(_primitives(jax.make_jaxpr(converted.function)(*arguments(converted)).jaxpr))
       primitives.update(f"{name} functions" for name in found)
-      primitives.update(f"{name} gradients" for name in found if case.gradient)
+      primitives.update(f"{name} gradients" for name in found if converted.gradient)
   tables = {"stablehlo": _rows(stablehlo), "primitives": _rows(primitives)}
   return json.dumps(tables, indent=1, sort_keys=True) + "\n"
 
@@ -61,8 +61,10 @@ def _primitives(jaxpr: jax.extend.core.Jaxpr) -> Iterator[str]:
   for equation in jaxpr.eqns:
     yield equation.primitive.name
     for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr):
-      if _is_jaxpr(inner):
-        yield from _primitives(getattr(inner, "jaxpr", inner))
+      if isinstance(inner, jax.extend.core.ClosedJaxpr):
+        yield from _primitives(inner.jaxpr)
+      elif isinstance(inner, jax.extend.core.Jaxpr):
+        yield from _primitives(inner)
 
 
 def _is_jaxpr(value: object) -> bool:
