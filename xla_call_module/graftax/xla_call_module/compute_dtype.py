@@ -40,8 +40,8 @@ def with_compute_dtype(function: Callable[P, T], dtype: DTypeLike = jnp.bfloat16
   result. Sums, exponentials, and whatever else rounds are computed in float32 and rounded once. Loops carry the dtypes
   of their initial values. Results have the dtypes that they had. Integers, float64 and complex numbers do not change.
 
-  The function can be differentiated; derivatives are computed in the same dtypes. With `float16` they can underflow, so
-  scale the loss.
+  The function is traced, as by `jax.jit`. It can be differentiated; derivatives are computed in the same dtypes. With
+  `float16` they can underflow, so scale the loss.
 
   Args:
     function: a function of pytrees of arrays, such as a converted or lifted one.
