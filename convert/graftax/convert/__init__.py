@@ -4,7 +4,9 @@ All names of TF2JAX's API are here, so its users can write `import graftax.conve
 
 Rooms, in the order of a conversion:
 
+- `sources`: makes a `Program` of anything that can be converted.
 - `live`: reads live TensorFlow functions as a `Program`.
+- `tables`: lookup tables as constants.
 - `planning`: a program as a plan, and what it needs.
 - `evaluation`: walks a plan.
 - `structures`: nested inputs and outputs.
@@ -17,8 +19,6 @@ Rooms, in the order of a conversion:
 A program comes in:
 
 - `api`: The functions that convert TensorFlow functions to JAX functions; names and results are those of TF2JAX.
-- `sources`: Makes a `Program` of anything that can be converted: live functions, graphs and files.
-- `from_graph_def`: Makes a `Program` of a GraphDef, such as a frozen graph.
 - `program`: `Program`, the input of a conversion: a TensorFlow function with its library, captures and variables.
 - `variable`: `Variable`, a parameter value with the name and trainability of the TensorFlow variable.
 
@@ -27,8 +27,6 @@ It is converted:
 - `conversion`: Converts a `Program` to a JAX function and its parameters.
 - `support_check`: The error that lists everything in a program that JAX does not have, before anything runs.
 - `subgraph`: Cuts a program down to the part between some of its tensors.
-- `tables`: Turns lookup tables into constants, also tables that a graph creates and fills itself.
-- `table_files`: Reads tables from text files, one entry per line, as `tf.lookup.TextFileInitializer` describes them.
 - `generator_variables`: Finds the variables that hold states of random generators; no bit of their 64-bit integers may
   be lost.
 
@@ -88,7 +86,7 @@ from graftax.convert.source_code import Source, SourceError, to_source
 from graftax.convert.structures.composite import CompositeTensor, IndexedSlices, RaggedTensor, SparseTensor
 from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
-from graftax.convert.tables import filled_table, graph_filled_tables, table_capture, table_dtypes
+from graftax.convert.tables.graph_tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
 from graftax.graphdef_ir import LibraryNotFoundError, LimitExceededError, Limits
 from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError

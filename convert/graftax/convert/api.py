@@ -11,7 +11,7 @@ from graftax.convert.errors import ConversionError
 from graftax.convert.live.function import program_from_concrete_function
 from graftax.convert.options import ConvertOptions
 from graftax.convert.shown_names import shown
-from graftax.convert.sources import program_from
+from graftax.convert.sources.programs import program_from
 from graftax.convert.subgraph import TensorNames, cut
 from graftax.convert.variable import Variable
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from jax.experimental import checkify
 
 import graftax.convert as gc
-from graftax.convert.from_graph_def import program_from_graph_def
+from graftax.convert.sources.graph_def import program_from_graph_def
 from graftax.graphdef_ir import parse_graph
 
 tf1 = tf.compat.v1

@@ -30,7 +30,7 @@ from graftax.convert.host_ops.unicode import unicode_decode
 from graftax.convert.host_ops.values import as_strings, string_array
 from graftax.convert.host_ops.wordpiece import wordpiece_tokenize_with_offsets
 from graftax.convert.program import StringTable
-from graftax.convert.tables import table_capture
+from graftax.convert.tables.graph_tables import table_capture
 from graftax.graphdef_ir import Budget, DType, GraftaxError, LibraryNotFoundError, LimitExceededError, Limits
 
 _CTX = types.SimpleNamespace(budget=Budget(), node_name="x", function_name="f")

@@ -9,7 +9,7 @@ from graftax.convert.live.tables import table_contents
 from graftax.convert.live.variables import LiveVariables
 from graftax.convert.planning.parameter_uses import parameter_uses
 from graftax.convert.program import Capture, UnavailableCapture
-from graftax.convert.tables import table_capture
+from graftax.convert.tables.graph_tables import table_capture
 from graftax.graphdef_ir import DType, Function, Graph, Node
 
 __all__ = ["read_capture", "read_captures"]

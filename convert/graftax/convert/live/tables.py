@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from graftax.convert.program import Capture, Program
-from graftax.convert.tables import capture_tables, fills_of, table_capture, table_makers
+from graftax.convert.tables.graph_tables import capture_tables, fills_of, table_capture, table_makers
 from graftax.convert.variable import variable_name
 from graftax.graphdef_ir import DType, Node, PartialShape
 

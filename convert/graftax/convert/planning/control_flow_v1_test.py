@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import graftax.convert as gc
-from graftax.convert.from_graph_def import program_from_graph_def
+from graftax.convert.sources.graph_def import program_from_graph_def
 from graftax.graphdef_ir import parse_graph
 from graftax.graphdef_ir.errors import DeadBranchError
 

@@ -9,7 +9,7 @@ from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
 from graftax.convert.jax2tf.tf_calls.calls import Calls
 from graftax.convert.jax2tf.tf_calls.declared_results import DeclaredResults, UnspecifiedOutputShapeDtype
-from graftax.convert.sources import is_jax_function
+from graftax.convert.sources.programs import is_jax_function
 
 __all__ = ["FunctionOfVariables", "call_tf"]
 

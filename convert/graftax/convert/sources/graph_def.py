@@ -12,7 +12,7 @@ from graftax.convert.program import Program
 from graftax.convert.shown_names import shown
 from graftax.convert.structures.nested import InputStructure, OutputStructure
 from graftax.convert.subgraph import TensorNames, cut
-from graftax.convert.tables import with_tables
+from graftax.convert.tables.graph_tables import with_tables
 from graftax.convert.variable import Variable, variable_name
 from graftax.graphdef_ir import Function, Graph, ModelFolder, Node, traits_of, validate_nodes
 

@@ -9,10 +9,10 @@ from typing import Any
 from graftax.convert._saved_model import program_from_saved_model
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.errors import ConversionError
-from graftax.convert.from_graph_def import program_from_graph_def
 from graftax.convert.live.function import EXPECTED, program_from_concrete_function, trace
 from graftax.convert.options import current_options
 from graftax.convert.program import Program
+from graftax.convert.sources.graph_def import program_from_graph_def
 from graftax.convert.subgraph import cut
 from graftax.graphdef_ir import Graph, ModelFolder, ParseError, graph_from_proto, parse_graph, read_regular_file
 

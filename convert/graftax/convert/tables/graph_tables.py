@@ -7,7 +7,7 @@ import numpy as np
 
 from graftax.convert.evaluation.known_values import known_values
 from graftax.convert.program import Capture, Program, StringTable, UnavailableCapture, UnsafeCapture
-from graftax.convert.table_files import TableFileError, read_table_file
+from graftax.convert.tables.text_files import TableFileError, read_table_file
 from graftax.graphdef_ir import (
   DType,
   Function,
