@@ -25,6 +25,7 @@ ROOMS = {
     ],
     "benchmarks": [
         "//convert",
+        "//graphdef_ir",
         "//savedmodel_io",
         "//testing",
         "//xla_call_module",
@@ -60,6 +61,7 @@ ROOMS = {
         ":op_report",
         ":rewrite_model",
         ":run_model",
+        ":source_folder",
         ":weights_report",
         "//graphdef_ir",
         "//hub_io",
@@ -68,6 +70,8 @@ ROOMS = {
         "@pypi//typer",
     ],
     "codegen": [
+        ":op_report",
+        ":outward_ops",
         "//convert",
         "//graphdef_ir",
         "//hub_io",
@@ -113,6 +117,7 @@ ROOMS = {
         "@pypi//rich",
     ],
     "doctor": ["@pypi//jax"],
+    "dtype_names": ["//graphdef_ir"],
     "errors": ["//graphdef_ir"],
     "examples": ["@pypi//numpy"],
     "export_function": [
@@ -188,12 +193,17 @@ ROOMS = {
         "//graphdef_ir",
         "//xla_call_module",
     ],
+    "op_checks": [],
     "op_report": [
+        ":dtype_names",
         ":errors",
+        ":op_checks",
+        ":outward_ops",
         "//convert",
         "//graphdef_ir",
         "//ops_jax",
     ],
+    "outward_ops": [],
     "parameter_files": [
         ":errors",
         "//savedmodel_io",
@@ -227,6 +237,15 @@ ROOMS = {
         ":errors",
         "//graphdef_ir",
         "@pypi//jax",
+    ],
+    "source_folder": [
+        ":console",
+        ":shape_options",
+        "//convert",
+        "//hub_io",
+        "//savedmodel_io",
+        "@pypi//jax",
+        "@pypi//numpy",
     ],
     "string_files": [
         ":errors",

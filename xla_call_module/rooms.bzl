@@ -179,6 +179,7 @@ ROOMS = {
         ":module",
         ":patterns",
         ":platforms",
+        ":registry",
         ":survey",
         ":values",
         ":without_x64",
