@@ -8,7 +8,8 @@ these and from Keras files.
 values, `write_saved_model` any programs, and `write_checkpoint` a checkpoint. `rewrite` writes a model for another
 TensorFlow or a converter, and `write_stablehlo` models and JAX functions for compilers.
 
-`nest`, `unnest` and `rename` bring parameters into the form that other programs take. `read_safetensors`,
+`nest`, `unnest` and `rename` bring parameters into the form that other programs take, and `match` into a model that
+somebody else wrote. `read_safetensors`,
 `write_safetensors`, `read_orbax` and `write_orbax` are for files of other libraries.
 
 `JaxModule`, `ExportManager` and the names around them are those of orbax.export. They use TensorFlow if it is imported.
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
   from graftax.savedmodel_io.export.jax_module import JaxModule
   from graftax.savedmodel_io.export.serving_config import ServingConfig
   from graftax.savedmodel_io.keras_files.read import is_keras_file, read_weights
+  from graftax.savedmodel_io.matching.comparison import Comparison, LayerDifference
+  from graftax.savedmodel_io.matching.layouts import Recipe
+  from graftax.savedmodel_io.matching.match import Ambiguity, Matching, Placement, match
   from graftax.savedmodel_io.parameters.orbax_checkpoints import read_orbax, write_orbax
   from graftax.savedmodel_io.parameters.safetensors_files import read_safetensors, write_safetensors
   from graftax.savedmodel_io.stablehlo_files import write_stablehlo
@@ -63,15 +67,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+  "Ambiguity",
   "CallableSignatures",
   "CheckpointReader",
+  "Comparison",
   "ConcreteFunction",
   "ExportManager",
   "JaxFunction",
   "JaxModule",
+  "LayerDifference",
   "LimitExceededError",
   "Limits",
+  "Matching",
   "Mesh",
+  "Placement",
+  "Recipe",
   "Renaming",
   "Resource",
   "RestoredFunction",
@@ -95,6 +105,7 @@ __all__ = [
   "latest_checkpoint",
   "load",
   "make_auto_batching_function",
+  "match",
   "maybe_enable_dtensor_export_on",
   "nest",
   "partition_rules",
@@ -117,11 +128,17 @@ __all__ = [
 ]
 
 _LAZY = {
+  "Ambiguity": "matching.match",
   "CallableSignatures": "export.callable_signatures",
+  "Comparison": "matching.comparison",
   "ExportManager": "export.export_manager",
   "JaxFunction": "writing.jax_function",
   "JaxModule": "export.jax_module",
+  "LayerDifference": "matching.comparison",
+  "Matching": "matching.match",
   "Mesh": "export.dtensor",
+  "Placement": "matching.match",
+  "Recipe": "matching.layouts",
   "ServingConfig": "export.serving_config",
   "TensorSpecWithDefault": "export.input_specs",
   "dtensor_initialized": "export.dtensor",
@@ -133,6 +150,7 @@ _LAZY = {
   "jax_array_to_dtensor": "export.dtensor_arrays",
   "jax_mesh_to_dtensor_mesh": "export.dtensor",
   "make_auto_batching_function": "export.batching",
+  "match": "matching.match",
   "maybe_enable_dtensor_export_on": "export.dtensor",
   "read_weights": "keras_files.read",
   "read_orbax": "parameters.orbax_checkpoints",

@@ -13,6 +13,7 @@ __all__ = [
   "DamagedCheckpointError",
   "DamagedSavedModelError",
   "DamagedWeightsError",
+  "MatchError",
   "MissingFolderError",
   "MissingShardError",
   "NotASavedModelError",
@@ -147,6 +148,10 @@ class ParameterFileError(SavedModelError, ValueError):
 
 class ParameterNameError(SavedModelError, ValueError):
   """Names of parameters contradict each other, or cannot be nested or renamed."""
+
+
+class MatchError(SavedModelError, ValueError):
+  """A model has nothing that parameters could be matched with, or what was matched is not complete or is wrong."""
 
 
 class SaveInputError(SavedModelError, ValueError):

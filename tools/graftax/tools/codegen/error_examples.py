@@ -198,6 +198,10 @@ EXAMPLES: Mapping[type[BaseException], tuple[str, str]] = {
     "savedmodel_io.nest({'kernel//0': 1})",
     "Rename one of them with `savedmodel_io.rename` first.",
   ),
+  files.MatchError: (
+    "savedmodel_io.match({'kernel': np.zeros((2, 3))}, {'steps': np.zeros(1, np.int32)})",
+    "Pass the parameters of the model, or decide what is ambiguous with `Matching.choose`.",
+  ),
   files.ParameterFileError: (
     "Path('p.safetensors').touch()\nsavedmodel_io.read_safetensors('p.safetensors')",
     "Read the file with the function of its format.",

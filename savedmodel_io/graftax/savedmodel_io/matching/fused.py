@@ -1,0 +1,96 @@
+"""Layers that one side has as one and the other as several: the projections to query, key and value."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+
+from graftax.savedmodel_io.matching.layers import Layer, Leaf
+from graftax.savedmodel_io.matching.layouts import Recipe, Step
+from graftax.savedmodel_io.matching.words import split_name
+
+__all__ = ["with_fused_layers"]
+
+_PARTS = ("query", "key", "value")
+# Letters and words in names of layers that hold all three.
+_FUSED = re.compile(r"qkv|c_attn|in_proj|query_key_value|attn_in|kqv")
+
+
+def with_fused_layers(sources: Sequence[Layer], targets: Sequence[Layer]) -> list[Layer]:
+  """Returns the layers of TensorFlow's side as the target has them, together or apart.
+
+  The order in which a fused layer holds its parts is not in its name, so all the usual ones are `variants`.
+  """
+  fused_targets = [layer for layer in targets if _is_fused(layer)]
+  fused_sources = [layer for layer in sources if _is_fused(layer)]
+  if fused_targets and not fused_sources:
+    return _together(sources)
+  if fused_sources and not fused_targets:
+    return [part for layer in sources for part in (_apart(layer) if _is_fused(layer) else [layer])]
+  return list(sources)
+
+
+def _is_fused(layer: Layer) -> bool:
+  return layer.main.role == "kernel" and _FUSED.search("_".join(split_name(layer.scope))) is not None
+
+
+def _together(layers: Sequence[Layer]) -> list[Layer]:
+  groups: dict[str, dict[str, Layer]] = {}
+  for layer in layers:
+    part = _part(layer)
+    if part is not None:
+      groups.setdefault(_without(layer.scope), {})[part] = layer
+  whole = {scope: [group[part] for part in _PARTS] for scope, group in groups.items() if len(group) == len(_PARTS)}
+  found: dict[int, Layer] = {}
+  for layer in layers:
+    scope = _without(layer.scope)
+    if _part(layer) is None or scope not in whole:
+      found[id(layer)] = layer
+    elif layer is whole[scope][0]:
+      found[id(layer)] = _joined(f"{scope}/qkv", whole[scope])
+  return list(found.values())
+
+
+def _part(layer: Layer) -> str | None:
+  """Returns which projection a layer is."""
+  parts = [part for part in _PARTS if part in layer.words]
+  return parts[0] if len(parts) == 1 and layer.main.role == "kernel" else None
+
+
+def _without(scope: str) -> str:
+  return re.sub(r"(?i)(query|key|value|(?<![a-z])[qkv](?![a-z]))", "*", scope)
+
+
+def _joined(scope: str, layers: Sequence[Layer]) -> Layer:
+  leaves = {}
+  for role, first in layers[0].leaves.items():
+    parts = [layer.leaves.get(role) for layer in layers]
+    if any(part is None or part.shape != first.shape for part in parts):
+      continue
+    names = tuple(name for part in parts if part is not None for name in part.recipe.names)
+    shape = first.shape if role == "bias" or len(first.shape) < 2 else (first.shape[0], math.prod(first.shape[1:]))
+    shape = shape if role != "bias" else (math.prod(first.shape),)
+    before: tuple[Step, ...] = () if shape == first.shape else (("reshape", shape),)
+    axis = len(shape) - 1
+    whole = (*shape[:-1], 3 * shape[-1])
+    heads = first.shape[-2] if len(first.shape) == (2 if role == "bias" else 3) else 1
+    recipes = [Recipe(names, before, axis)]
+    if heads > 1:
+      recipes.append(Recipe(names, before, axis, (("interleave", (axis, 3, heads)),)))
+    leaves[role] = Leaf(first.name, whole, role, recipes[0], tuple(recipes))
+  return Layer(scope, leaves)
+
+
+def _apart(layer: Layer) -> list[Layer]:
+  found = []
+  for index, part in enumerate(_PARTS):
+    leaves = {}
+    for role, leaf in layer.leaves.items():
+      axis = len(leaf.shape) - 1
+      if leaf.shape[axis] % 3:
+        return [layer]
+      shape = (*leaf.shape[:-1], leaf.shape[axis] // 3)
+      recipe = dataclasses.replace(leaf.recipe, before=(*leaf.recipe.before, ("part", (axis, index, 3))))
+      leaves[role] = Leaf(leaf.name, shape, role, recipe, (recipe,))
+    found.append(Layer(f"{layer.scope}/{part}", leaves))
+  return found
