@@ -117,6 +117,21 @@ jax-libraries: $(LIBRARIES_READY)  ## write programs of JAX libraries as SavedMo
 	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) JAX_PLATFORMS=cpu $(LIBRARIES_VENV)/bin/python -m graftax.testing.jax_libraries \
 	  build/jax_libraries --tensorflow $(LIBRARIES_VENV)/bin/python $(TENSORFLOW)
 
+MATCHED := testing/graftax/testing/matched_models/requirements.txt
+MATCHED_VENV := .venv-matched-models
+MATCHED_READY := $(MATCHED_VENV)/.locked-$(call hash,cat $(MATCHED) third_party/locks/main.txt)
+
+$(MATCHED_READY): $(MATCHED)
+	python=$$($(FIND_PYTHON) --install $(firstword $(MAIN_PYTHONS))); rm -rf $(MATCHED_VENV); "$$python" -m venv $(MATCHED_VENV)
+	$(MATCHED_VENV)/bin/python -m pip install --quiet --no-deps -r third_party/locks/main.txt
+	$(MATCHED_VENV)/bin/python -m pip install --quiet --no-deps -r $<
+	touch $@
+
+.PHONY: matched-models
+matched-models: $(MATCHED_READY)  ## put Keras's weights into models that others wrote for JAX, and print a table (20 minutes)
+	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) JAX_PLATFORMS=cpu KERAS_BACKEND=tensorflow \
+	  $(MATCHED_VENV)/bin/python -m graftax.testing.matched_models
+
 LARGE_DATA_VENV := .venv-large-data
 LARGE_DATA := docs/examples/large_data/requirements.txt
 LARGE_DATA_READY := $(LARGE_DATA_VENV)/.locked-$(call hash,cat $(LARGE_DATA))

@@ -193,6 +193,7 @@ def test_a_line_that_asks_for_the_version_of_jax_is_found(line, asks):
 _RUN_ELSEWHERE = (
   "jax_consumers/run_jax2onnx.py",
   "jax_libraries/programs",
+  "matched_models/pairs",
   "consumers/run_iree.py",
   "consumers/run_onnx.py",
   "consumers/run_tensorflow.py",
