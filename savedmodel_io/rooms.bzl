@@ -45,6 +45,14 @@ ROOMS = {
         "//graphdef_ir",
         "@pypi//numpy",
     ],
+    "matching": [
+        ":errors",
+        ":parameters",
+        ":variables",
+        "//convert",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
     "model_parts": [
         ":checkpoint",
         ":errors",

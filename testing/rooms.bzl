@@ -131,6 +131,13 @@ ROOMS = {
         "//convert",
         "@pypi//jax",
     ],
+    "matched_models": [
+        ":_tensorflow",
+        "//convert",
+        "//savedmodel_io",
+        "@pypi//jax",
+        "@pypi//numpy",
+    ],
     "op_facts": [
         ":cotangents",
         ":differential",
