@@ -1,10 +1,8 @@
 """Groups the equations of a block into functions, by their scopes."""
 
 import dataclasses
-import heapq
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 from graftax.convert.source_code.program import INSTANCE, Block, Equation, Literal, Operand, Value, free_values, uses
 
@@ -93,7 +91,7 @@ def _group_block(
   for equation in block.equations:
     for body in equation.bodies.values():
       _group_block(body, totals, paths, dissolved, outer)
-  ordered = _scheduled(block, paths)
+  ordered = _scheduled(block)
   read_outside = Counter(uses(block))
   block.equations = _group(ordered, 0, totals, read_outside, paths, dissolved)
 
@@ -198,43 +196,28 @@ def _is_number(name: str) -> bool:
   return name.isdigit()
 
 
-def _scheduled(block: Block, paths: dict[int, tuple[str, ...]]) -> list[Equation]:
-  """Returns the equations in an order that leaves scopes as late as it can."""
-  producers = {value: i for i, e in enumerate(block.equations) for value in e.outputs}
-  waits: list[set[int]] = []
-  readers: dict[int, list[int]] = {}
-  for i, equation in enumerate(block.equations):
-    read = set(uses(Block([], [equation], [])))
-    waits.append({producers[value] for value in read if value in producers})
-    for j in waits[-1]:
-      readers.setdefault(j, []).append(i)
-  ready: dict[tuple[str, ...], list[int]] = {}
-  for i, before in enumerate(waits):
-    if not before:
-      heapq.heappush(ready.setdefault(paths[id(block.equations[i])], []), i)
+def _scheduled(block: Block) -> list[Equation]:
+  """Returns the equations such that each stands as late as it can, and operands in the order in which they are read."""
+  producers = {value: equation for equation in block.equations for value in equation.outputs}
   out: list[Equation] = []
-  last: tuple[str, ...] = ()
-  while ready:
-    path = min(ready, key=lambda p: (-_common(p, last), ready[p][0]))
-    i = heapq.heappop(ready[path])
-    if not ready[path]:
-      del ready[path]
-    out.append(block.equations[i])
-    last = path
-    for j in readers.get(i, ()):
-      waits[j].discard(i)
-      if not waits[j]:
-        heapq.heappush(ready.setdefault(paths[id(block.equations[j])], []), j)
+  done: set[int] = set()
+  stack: list[tuple[Equation, bool]] = []
+  roots = [producers[v] for v in block.results if isinstance(v, Value) and v in producers]
+  for root in [*roots, *block.equations]:
+    stack.append((root, False))
+    while stack:
+      equation, ready = stack.pop()
+      if id(equation) in done:
+        continue
+      if ready:
+        done.add(id(equation))
+        out.append(equation)
+        continue
+      stack.append((equation, True))
+      before = dict.fromkeys(id(producers[v]) for v in uses(Block([], [equation], [])) if v in producers)
+      found = {id(producers[v]): producers[v] for v in uses(Block([], [equation], [])) if v in producers}
+      stack.extend((found[i], False) for i in reversed(before) if i not in done and found[i] is not equation)
   return out
-
-
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-  count = 0
-  for x, y in zip(a, b, strict=False):
-    if x != y:
-      break
-    count += 1
-  return count
 
 
 def _token_paths(block: Block) -> dict[int, tuple[str, ...]]:

@@ -280,7 +280,7 @@ class _Writer:
       if equation.op in _CONTROL:
         out.extend(_CONTROL[equation.op](self, equation))
         continue
-      tree = self._spelled(equation)
+      tree = self._spelled(equation, out)
       if len(equation.outputs) == 1:
         value = equation.outputs[0]
         if self._count[value] == 1 and here[value] == 1 and len(ast.unparse(tree)) <= _MAX_INLINE:
@@ -292,9 +292,13 @@ class _Writer:
     self._here = around
     return out
 
-  def _spelled(self, equation: Equation) -> ast.expr:
+  def _spelled(self, equation: Equation, before: list[ast.stmt]) -> ast.expr:
     tree = _dims_marked(self._printer.speller.spell(equation), _names_of(equation))
     placeholders = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.startswith("_"))
+    for i, operand in enumerate(equation.inputs):
+      if isinstance(operand, Value) and placeholders[f"_{i}"] > 1 and not _is_name(self.env[operand]):
+        value = self.env[operand]
+        before.append(_assign([ast.Name(self.define(operand))], value))
     given = {
       f"_{i}": self.operand(o) for i, o in enumerate(equation.inputs) if isinstance(o, Value) and placeholders[f"_{i}"]
     }
@@ -618,6 +622,13 @@ def _target(names: list[str], always: bool = False) -> ast.expr:
   if len(names) == 1 and not always:
     return ast.Name(names[0])
   return ast.Tuple([ast.Name(name) for name in names])
+
+
+def _is_name(tree: ast.expr) -> bool:
+  """Returns whether an expression is a name, or a parameter."""
+  while isinstance(tree, ast.Subscript):
+    tree = tree.value
+  return isinstance(tree, ast.Name)
 
 
 def _packed(values: Sequence[ast.expr]) -> ast.expr:

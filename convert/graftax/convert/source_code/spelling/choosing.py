@@ -117,7 +117,10 @@ class _Substitution(ast.NodeTransformer):
 
 
 def _function(text: str, equation: Equation, inputs: list[Value]) -> Callable[..., object]:
-  code = compile(text, "<spelling>", "eval")
+  with warnings.catch_warnings():
+    # Of a proposal that indexes a number, which fails below.
+    warnings.simplefilter("ignore", SyntaxWarning)
+    code = compile(text, "<spelling>", "eval")
   known = {**namespace(), **dims_of(equation)}
 
   def function(*arrays: jax.Array) -> object:

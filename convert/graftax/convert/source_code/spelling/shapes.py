@@ -33,7 +33,7 @@ def reshape(e: Call) -> Iterator[str]:
         if len(rest) > 1 and all(_is_one(size) for size in rest[:-1]):
           yield f"_0.reshape({', '.join([lead, *sizes[:-1], '-1'])})"
         yield f"_0.reshape({', '.join([lead, *sizes])})"
-    if after and isinstance(after[0], int) and len(after) > 1:
+    if len(after) > 1:
       yield f"_0.reshape({', '.join(['-1', *map(text, after[1:])])})"
     yield f"_0.reshape({', '.join(map(text, after))})" if after else "_0.reshape(())"
   yield f"lax.reshape(_0, {shape_text(after)}{_dimensions(e)})"
