@@ -5,7 +5,7 @@ from fnmatch import fnmatch
 
 import pytest
 from cleanroom import ROOT
-from reference_pages import markdown_of_docstring
+from reference_pages import markdown_of_docstring, missing_names
 from stage_pages import BrokenLinkError, page_names, site_text
 
 
@@ -40,6 +40,20 @@ def test_every_page_is_in_the_table_of_contents():
   listed = re.findall(r"^(?:[\w ]+ <)?([\w./*-]+)>?$", index, re.MULTILINE)
   pages = [name.rpartition(".")[0] for name in page_names().values()]
   assert [page for page in pages if not any(fnmatch(page, pattern) for pattern in listed)] == ["index"]
+
+
+def test_a_picture_for_one_color_scheme_is_marked_for_the_theme():
+  text = site_text("docs/benchmarks.md", page_names())
+  assert "-light.svg){.only-light}" in text
+  assert "-dark.svg){.only-dark}" in text
+  assert "mode-only" not in text
+
+
+def test_public_names_that_the_reference_lacks_are_found():
+  page = "`````{py:class} graftax.hub_io.HubModule\n````{py:property} graftax.hub_io.HubModule.assets\n"
+  missing = missing_names({"reference/graftax.hub_io.md": page})
+  assert {"graftax.hub_io.HubModule.folder", "graftax.hub_io.load", "graftax.savedmodel_io.load"} <= set(missing)
+  assert not {"graftax.hub_io.HubModule", "graftax.hub_io.HubModule.assets"} & set(missing)
 
 
 def test_a_docstring_becomes_markdown():

@@ -36,10 +36,10 @@ of a graph that have none.
 - **dtypes**: those of its data with which a check agreed with TensorFlow. *Untried* are further dtypes of numbers
   that TensorFlow declares; often it has no CPU kernel for them. In italics, without any check, are those that it
   declares.
-- **gradient**, **jit**, **vmap**, **symbolic** (exported with symbolic shapes and called): `yes` if a check of the op
-  alone agreed with TensorFlow, or for `vmap` with a loop; `programs` if only programs that contain the op did; `none`
-  if TensorFlow has no gradient; `no` if each check was refused with an error; empty if nothing was compared, as the
-  gradient of integers.
+- **gradient**, **jit**, **vmap**, **symbolic** (exported with symbolic shapes and called): `yes` if a check of
+  the op alone agreed with TensorFlow, or for `vmap` with a loop; `programs` if only programs that contain the
+  op did; `none` if TensorFlow has no gradient; `no` if each check was refused with an error, for symbolic
+  shapes in a few choices of open sizes; empty if nothing was compared, as the gradient of integers.
 - **remarks**: inputs that must be known while tracing (constants, shapes, or arguments that are not traced), and
   known differences from TensorFlow.
 
