@@ -78,13 +78,18 @@ def main() -> None:
   assert result.saved_difference < 1e-3, result.saved_difference
 
 
-def run_demo(console: Console, *, num_steps: int = _NUM_STEPS) -> DemoResult:
+def run_demo(console: Console, *, num_steps: int = _NUM_STEPS, show_times: bool = True) -> DemoResult:
   """Runs the six steps and prints each.
 
   Args:
     console: where to print.
     num_steps: steps of fine-tuning.
+    show_times: whether to print how long each step took.
   """
+
+  def shown(duration_s: float) -> float | None:
+    return duration_s if show_times else None
+
   start = time.perf_counter()
   data = load_digits()
   view.print_title(console)
@@ -94,26 +99,26 @@ def run_demo(console: Console, *, num_steps: int = _NUM_STEPS) -> DemoResult:
 
   converted = _timed(lambda: model.convert("serving_default"))
   predict, params = converted.value
-  view.print_conversion(console, predict, params, converted.duration_s)
+  view.print_conversion(console, predict, params, shown(converted.duration_s))
 
   ran = _timed(lambda: jax.jit(predict)(params, images=data.test_images)[0]["logits"])
   logits = np.asarray(ran.value)
   accuracy = _accuracy(logits, data.test_labels)
   difference = float(np.abs(logits - data.tensorflow_logits).max())
-  view.print_predictions(console, data, logits, accuracy, difference, ran.duration_s)
+  view.print_predictions(console, data, logits, accuracy, difference, shown(ran.duration_s))
 
   tuned = _timed(lambda: _fine_tune(console, predict, params, data, num_steps))
   tuned_params, losses, before, after = tuned.value
-  view.print_fine_tuning(console, losses, before, after, tuned.duration_s)
+  view.print_fine_tuning(console, losses, before, after, shown(tuned.duration_s))
 
   gradients = _timed(lambda: gradient_norms(predict, params, data.test_images, data.test_labels))
-  view.print_gradients(console, data, logits, gradients.value, gradients.duration_s)
+  view.print_gradients(console, data, logits, gradients.value, shown(gradients.duration_s))
 
-  saved_difference = _save_and_compare(console, predict, tuned_params, data)
+  saved_difference = _save_and_compare(console, predict, tuned_params, data, show_times)
 
   duration_s = time.perf_counter() - start
   result = DemoResult(accuracy, difference, (before, after), losses, gradients.value, saved_difference, duration_s)
-  view.print_end(console, result.duration_s)
+  view.print_end(console, shown(result.duration_s))
   return result
 
 
@@ -168,7 +173,9 @@ def _fine_tune(
   return trainable | fixed, np.asarray(losses), before, _accuracy(logits(trainable), data.test_labels)
 
 
-def _save_and_compare(console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits) -> float:
+def _save_and_compare(
+  console: Console, predict: AnnotatedFunction, params: dict[str, Any], data: Digits, show_times: bool
+) -> float:
   """Writes the tuned model as a SavedModel, reads it again, and returns the largest difference of the logits."""
 
   def logits(params: dict[str, Any], images: jax.Array) -> dict[str, jax.Array]:
@@ -182,7 +189,7 @@ def _save_and_compare(console: Console, predict: AnnotatedFunction, params: dict
     found = jax.jit(read)(read_params, images=data.test_images)[0]["logits"]
     size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
   difference = float(jnp.abs(found - jax.jit(logits)(params, data.test_images)["logits"]).max())
-  view.print_saving(console, size_bytes, difference, saved.duration_s)
+  view.print_saving(console, size_bytes, difference, saved.duration_s if show_times else None)
   return difference
 
 

@@ -1,6 +1,7 @@
 """Draws what `make demo` prints as docs/images/demo.svg: `python -m graftax.tools.demo_picture`.
 
-The picture holds measured times, so it changes with each run. Renew it when the demo prints something else.
+The picture leaves out how long each step took, which depends on the machine. Renew it when the demo prints something
+else.
 """
 
 import io
@@ -24,7 +25,7 @@ _FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monos
 def demo_picture() -> str:
   """Runs the demo and returns its output as an SVG."""
   console = Console(width=_WIDTH, record=True, file=io.StringIO(), highlight=False, color_system="truecolor")
-  run_demo(console)
+  run_demo(console, show_times=False)
   svg = console.export_svg(title="make demo", theme=DIMMED_MONOKAI, unique_id="demo")
   return _FONT_FACES.sub("", svg).replace("Fira Code, monospace", _FONTS)
 

@@ -72,19 +72,19 @@ def print_inspection(console: Console, report: ModelReport) -> None:
 
 
 def print_conversion(
-  console: Console, predict: AnnotatedFunction, params: Mapping[str, Any], duration_s: float
+  console: Console, predict: AnnotatedFunction, params: Mapping[str, Any], duration_s: float | None
 ) -> None:
   _print_heading(console, 2, "Convert it", 'predict, params = model.convert("serving_default")')
   size = filesize.decimal(sum(value.nbytes for value in params.values()))
   console.print(
-    f"An ordinary JAX function and a dict of {len(params)} arrays ({size}, memory-mapped), in {_ms(duration_s)}.",
+    f"An ordinary JAX function and a dict of {len(params)} arrays ({size}, memory-mapped){_in(duration_s, ',')}.",
     markup=False,
   )
   console.print(Text(repr(predict), "dim"))
 
 
 def print_predictions(
-  console: Console, data: Digits, logits: np.ndarray, accuracy: float, difference: float, duration_s: float
+  console: Console, data: Digits, logits: np.ndarray, accuracy: float, difference: float, duration_s: float | None
 ) -> None:
   _print_heading(console, 3, "Run it", "outputs, _ = jax.jit(predict)(params, images=test_images)")
   labels = logits.argmax(-1)
@@ -94,7 +94,7 @@ def print_predictions(
     )
   )
   table = _facts()
-  table.add_row("test images", f"{len(labels)}, compiled and run in {_ms(duration_s)}")
+  table.add_row("test images", f"{len(labels)}, compiled and run{_in(duration_s)}")
   table.add_row("accuracy", f"{accuracy:.1%}, TensorFlow {_tensorflow_accuracy(data):.1%}")
   table.add_row(
     "largest difference to TensorFlow's logits", f"{difference:.1e}, of logits up to {np.abs(logits).max():.0f}"
@@ -102,7 +102,9 @@ def print_predictions(
   console.print(table)
 
 
-def print_fine_tuning(console: Console, losses: np.ndarray, before: float, after: float, duration_s: float) -> None:
+def print_fine_tuning(
+  console: Console, losses: np.ndarray, before: float, after: float, duration_s: float | None
+) -> None:
   code = (
     "loss, gradient = jax.value_and_grad(loss_fn)(params, turned_images, labels)\n"
     "updates, state = adam.update(gradient, state)"
@@ -110,39 +112,40 @@ def print_fine_tuning(console: Console, losses: np.ndarray, before: float, after
   _print_heading(console, 4, "Train it on: digits turned by a quarter, with optax", code)
   table = _facts()
   table.add_row("loss", Text.assemble((_sparkline(losses), "cyan"), f"  {losses[0]:.2f} to {losses[-1]:.2f}"))
-  table.add_row("steps", f"{len(losses)} of Adam in {duration_s:.1f} s, compilation included")
+  table.add_row("steps", f"{len(losses)} of Adam{_compiled_in(duration_s)}")
   table.add_row(
     "accuracy on turned digits", Text.assemble(f"{before:.1%} before, ", (f"{after:.1%} after", "bold green"))
   )
   console.print(table)
 
 
-def print_gradients(console: Console, data: Digits, logits: np.ndarray, norms: np.ndarray, duration_s: float) -> None:
+def print_gradients(
+  console: Console, data: Digits, logits: np.ndarray, norms: np.ndarray, duration_s: float | None
+) -> None:
   code = "norms = jax.vmap(lambda image, label: norm(jax.grad(loss_fn)(params, image, label)))(images, labels)"
   _print_heading(console, 5, "One gradient per example: vmap of grad", code)
   console.print(
-    f"{len(norms)} gradients of all parameters in {_ms(duration_s)}, compilation included. The test images with "
-    f"the largest gradients:",
+    f"{len(norms)} gradients of all parameters{_compiled_in(duration_s)}. The test images with the largest gradients:",
     markup=False,
   )
   hardest = np.argsort(norms)[::-1][:_NUM_SHOWN]
   console.print(Columns([_hard_picture(data, logits, norms, i) for i in hardest], padding=(0, 2)))
 
 
-def print_saving(console: Console, size_bytes: int, difference: float, duration_s: float) -> None:
+def print_saving(console: Console, size_bytes: int, difference: float, duration_s: float | None) -> None:
   spec = 'ShapeDtypeStruct(symbolic_shape("batch, 8, 8, 1"), np.float32)'
   code = f'savedmodel_io.save("turned_digits", (logits, {spec}), params)'
   _print_heading(console, 6, "Save it as a SavedModel, which TensorFlow serves and trains on", code)
   table = _facts()
-  table.add_row("written", f"{filesize.decimal(size_bytes)} in {_ms(duration_s)}, with the gradients of two orders")
+  table.add_row("written", f"{filesize.decimal(size_bytes)}{_in(duration_s)}, with the gradients of two orders")
   table.add_row("read again, largest difference of logits", f"{difference:.1e}")
   console.print(table)
 
 
-def print_end(console: Console, duration_s: float) -> None:
+def print_end(console: Console, duration_s: float | None) -> None:
   console.print(
     Panel(
-      f"All of that in {duration_s:.1f} s, without TensorFlow in the process. With a model of yours:\n\n"
+      f"All of that{_in(duration_s)}, without TensorFlow in the process. With a model of yours:\n\n"
       "  graftax inspect PATH            what is in it, and whether it converts\n"
       "  graftax run PATH -i x=x.npy     run it\n"
       "  graftax convert PATH -o DIR     a program that plain JAX loads\n"
@@ -151,6 +154,15 @@ def print_end(console: Console, duration_s: float) -> None:
     ),
     markup=False,
   )
+
+
+def _in(duration_s: float | None, before: str = "") -> str:
+  """Returns the end of a phrase with a duration; nothing without one."""
+  return "" if duration_s is None else f"{before} in {_ms(duration_s)}"
+
+
+def _compiled_in(duration_s: float | None) -> str:
+  return "" if duration_s is None else f"{_in(duration_s)}, compilation included"
 
 
 def _print_heading(console: Console, number: int, title: str, code: str) -> None:

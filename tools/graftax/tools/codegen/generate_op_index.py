@@ -43,9 +43,10 @@ of a graph that have none.
 - **remarks**: inputs that must be known while tracing (constants, shapes, or arguments that are not traced), and
   known differences from TensorFlow.
 
-{checked} of the ops were checked, alone or in programs: in the tests of `check_raw_op`, in generated cases of all
-dtypes, and in the programs of the [differential suite](../testing/DIFFERENTIAL.md). `make op-checks` runs these and
-writes the table that this page is made from.
+{checked} of the ops were checked, alone or in programs: in the tests of `check_raw_op`, in generated cases of
+all dtypes, and in the programs of the [differential suite](../testing/DIFFERENTIAL.md). `make op-checks` runs
+these and writes the table that this page is made from. The other lowerings, such as those of optimizers and of
+XLA's own ops, have tests of another kind, which [op sources](op_sources.md) names.
 
 | op | forms | dtypes | gradient | jit | vmap | symbolic | remarks |
 | --- | --- | --- | --- | --- | --- | --- | --- |
