@@ -89,7 +89,18 @@ def vit_equinox():
   )
   x = images(32)
   fn, params = model_of_images(model, x)
-  target = VisionTransformer(32, 3, 64, 8, 4, [3], key=jax.random.key(0), reg_tokens=0, num_classes=0)
+  target = VisionTransformer(
+    32,
+    3,
+    64,
+    8,
+    4,
+    [3],
+    key=jax.random.key(0),
+    reg_tokens=0,
+    num_classes=0,
+    act_layer=lambda x: jax.nn.gelu(x, approximate=False),
+  )
 
   def one(target, image):
     features = target.features(image.transpose(2, 0, 1), key=jax.random.key(0), inference=True)
