@@ -532,7 +532,8 @@ def _names_of(equation: Equation) -> set[str]:
 
 def _numbered_leaves(tree: ast.AST, leaves: list[Value]) -> list[Value]:
   """Returns the parameters that a function reads itself, and gives them numbers in this order."""
-  nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.startswith(marked("leaf", ""))]
+  names = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.startswith(marked("leaf", ""))]
+  nodes = {id(node): node for node in names}.values()  # a node can be in several places of the tree
   read = sorted({int(node.id.split(_MARK)[-1]) for node in nodes})
   for node in nodes:
     node.id = marked("leaf", read.index(int(node.id.split(_MARK)[-1])))

@@ -281,7 +281,13 @@ def _check_abstractly(run: Run, context: Context, inputs: Sequence[Value], stati
   except (jax.errors.JAXTypeError, UnsupportedError, _WritesError):
     return  # the lowering needs values, of arrays that exist; or it changes an array that exists
   for shape in shapes:
-    context.budget.check_array(shape.shape, getattr(shape.dtype, "itemsize", 1), where)
+    if _is_known(shape.shape):
+      context.budget.check_array(shape.shape, getattr(shape.dtype, "itemsize", 1), where)
+
+
+def _is_known(shape: Sequence[int]) -> bool:
+  """Returns whether no size is symbolic."""
+  return all(isinstance(size, (int, np.integer)) for size in shape)
 
 
 def _is_large(leaf: Value) -> bool:
@@ -327,7 +333,8 @@ def check_results(results: Iterable[Value], budget: Budget, where: str) -> None:
       if (padded := getattr(result, "padded", None)) is not None:
         check_results((padded,), budget, where)
       continue
-    if not is_small:
+    # Of a symbolic size JAX knows that it is at least 1, so the number of elements can be known to be large.
+    if not is_small and _is_known(result.shape):
       itemsize_bytes = getattr(result.dtype, "itemsize", 1)
       budget.check_array(result.shape, itemsize_bytes, where)
       if isinstance(result, (jax.Array, np.ndarray)) and not isinstance(result, jax.core.Tracer):

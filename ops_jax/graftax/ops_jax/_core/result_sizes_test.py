@@ -2,8 +2,9 @@ import jax
 import numpy as np
 import pytest
 
+from graftax.graphdef_ir import Budget, Limits
 from graftax.ops_jax import lowering
-from graftax.ops_jax._core.result_sizes import CheckSizes, _key, _ReadOnly, _WritesError, growth_of
+from graftax.ops_jax._core.result_sizes import CheckSizes, _key, _ReadOnly, _WritesError, check_results, growth_of
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.bool_])
@@ -52,3 +53,9 @@ def test_a_context_without_effects_has_only_what_is_listed():
   assert context.node_name == "node"
   with pytest.raises(_WritesError):
     context.something_new()
+
+
+def test_sizes_with_a_symbolic_factor_are_not_compared_with_the_limit():
+  # JAX knows that 4,000,000 b is more than a million, and not whether it is more than the limit.
+  shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 2000, 2000"), np.float32)
+  check_results([shape], Budget(Limits()), "node")
