@@ -1,4 +1,4 @@
-"""Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, base64."""
+"""Strings by bytes: StringLower, StringSplit, StringJoin, Substr, AsString, StringToNumber, n-grams, base64."""
 
 import base64
 import binascii
@@ -18,6 +18,7 @@ __all__ = [
   "as_string",
   "decode_base64",
   "encode_base64",
+  "ngrams_string_join",
   "reduce_join",
   "string_join",
   "string_length",
@@ -391,6 +392,58 @@ def _check_grams(
     padding = max(_padding(width, pad_width), 0)
     total += width * (num_bytes(data) + num_rows * 2 * padding * (pad_bytes + _ITEM_BYTES) + data.size * len(separator))
   budget.check_text(total, "StringNGrams")
+
+
+@host_op("TFText>NgramsStringJoin", ignores=("RAGGED_RANK", "Tsplits"))
+def ngrams_string_join(
+  input_values: np.ndarray,
+  input_row_splits: list[np.ndarray],
+  *,
+  width: int,
+  axis: int = -1,
+  string_separator: bytes = b"",
+  budget: Budget = NO_BUDGET,
+) -> tuple[np.ndarray, ...]:
+  """Returns the joined n-grams of each row without padding, then the row splits.
+
+  Without row splits, rows are those of the last axis.
+
+  Raises:
+    InvalidInputError: the axis is not -1, as in TensorFlow. Or the rows have no last axis, row splits do not divide
+      them, or the width is not positive: TensorFlow Text 2.21 ends the process, or returns a part.
+  """
+  if axis != -1:
+    raise InvalidInputError(f"NgramsStringJoin: axis={axis!r}; expected -1.")
+  if width < 1 or input_values.ndim == 0 or (input_row_splits and input_values.ndim > 1):
+    raise InvalidInputError(
+      f"NgramsStringJoin: width={width!r}, strings of shape {input_values.shape}, {len(input_row_splits)} row splits; "
+      "expected a width of at least 1, and with row splits strings of rank 1."
+    )
+  if not input_row_splits:
+    *outer, length = input_values.shape
+    # A size of 0 before the last axis leaves no row.
+    borders = np.arange(0, input_values.size + 1, length) if input_values.size else np.zeros(1, np.int64)
+    grams, _ = _joined_grams(input_values.reshape(-1), borders, width, string_separator, budget)
+    return (grams.reshape(*outer, max(length - width + 1, 0)),)
+  *outer_splits, inner = input_row_splits
+  grams, splits = _joined_grams(input_values, inner, width, string_separator, budget)
+  return (grams, *outer_splits, splits)
+
+
+def _joined_grams(
+  data: np.ndarray, splits: np.ndarray, width: int, separator: bytes, budget: Budget
+) -> tuple[np.ndarray, np.ndarray]:
+  return string_n_grams(
+    data,
+    splits,
+    separator=separator,
+    ngram_widths=(width,),
+    left_pad=b"",
+    right_pad=b"",
+    pad_width=0,
+    preserve_short_sequences=False,
+    budget=budget,
+  )
 
 
 def _padding(width: int, pad_width: int) -> int:

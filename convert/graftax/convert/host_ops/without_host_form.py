@@ -32,7 +32,6 @@ WITHOUT_HOST_FORM: dict[str, str] = {
   "TFText>FastSentencepieceDetokenize": _TFLITE,
   "TFText>FastSentencepieceTokenize": _TFLITE,
   "TFText>FastWordpieceDetokenize": _TFLITE,
-  "TFText>NgramsStringJoin": "tf.strings.ngrams (StringNGrams) is implemented",
   "TFText>OffsetsToBoiseTags": _METRIC,
   "TFText>PhraseDetokenize": _TFLITE,
   "TFText>Utf8Binarize": "its bits of characters are not implemented",
