@@ -113,7 +113,7 @@ $(LIBRARIES_READY): $(LIBRARIES)/requirements.txt
 	touch $@
 
 .PHONY: jax-libraries
-jax-libraries: $(LIBRARIES_READY)  ## write programs of JAX libraries as SavedModels and run them in TensorFlow (an hour)
+jax-libraries: $(LIBRARIES_READY)  ## write programs of JAX libraries as SavedModels and run them in TensorFlow (half an hour)
 	PYTHONPATH=$(subst $() ,:,$(PACKAGES)) JAX_PLATFORMS=cpu $(LIBRARIES_VENV)/bin/python -m graftax.testing.jax_libraries \
 	  build/jax_libraries --tensorflow $(LIBRARIES_VENV)/bin/python $(TENSORFLOW)
 
@@ -159,7 +159,7 @@ $(CONSUMERS_READY): $(wildcard $(CONSUMERS)/requirements-*.txt)
 	touch $@
 
 .PHONY: consumers
-consumers: $(READY) $(CONSUMERS_READY)  ## run functions and models in TFLite, ONNX Runtime, TF.js and IREE, docs/consumers.md (30 minutes)
+consumers: $(READY) $(CONSUMERS_READY)  ## run functions and models in TFLite, ONNX Runtime, TF.js and IREE, docs/consumers.md (16 minutes)
 	NODE_PATH=$(CURDIR)/$(CONSUMERS_VENV)/node_modules JAX_PLATFORMS=cpu $(BIN)/python -m graftax.testing.consumers \
 	  build/consumers $(foreach name,tensorflow tflite onnx tfjs,--$(name) $(CONSUMERS_VENV)/converters/bin/python) \
 	  --iree $(CONSUMERS_VENV)/iree/bin/python $(addprefix --tensorflow ,$(TENSORFLOW)) --write docs/consumers.md
