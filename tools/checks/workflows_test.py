@@ -69,6 +69,7 @@ _BY_HAND = frozenset(
     "bazel",
     "bazel-rooms",
     "bench",
+    "bench-page",
     "bump",
     "clean",
     "conda-recipes",
@@ -85,7 +86,9 @@ _BY_HAND = frozenset(
   }
 )
 # These check something, and run before a release: they take hours, root, or questions to a registry.
-_BEFORE_RELEASES = frozenset({"applications", "bazel-lint", "bazel7-test", "jax-libraries", "resolve-wheels"})
+_BEFORE_RELEASES = frozenset(
+  {"applications", "bazel-lint", "bazel7-test", "jax-libraries", "matched-models", "op-checks", "resolve-wheels"}
+)
 
 
 def test_every_target_that_checks_something_is_in_a_workflow():
