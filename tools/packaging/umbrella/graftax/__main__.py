@@ -9,7 +9,9 @@ def main() -> None:
   except ModuleNotFoundError as e:
     if e.name != "graftax.tools":
       raise
-    sys.exit("The graftax command is in the package graftax-tools, which is not installed: pip install graftax[tools]")
+    sys.exit(
+      'The graftax command is in the package graftax-tools, which is not installed: pip install "graftax[tools]"'
+    )
   cli.main()
 
 
