@@ -203,8 +203,8 @@ class SavedModel(ModelParts):
         `overwrite=True`: this object then keeps the old values.
       params: variable name -> new value, such as the parameters of `convert` after some steps of training: numpy or JAX
         arrays, or strings. A sharded `jax.Array` is written shard by shard and not gathered. Also what
-        `graftax.convert.modules` made of the model: the module of flax.nnx, the layer of Keras, and of equinox the pair
-        `(module, state)`.
+        `graftax.convert.modules` made of the model: the module of flax.nnx or its `nnx.state`, the layer of Keras, and
+        of equinox the pair `(module, state)`.
       cast: convert values of another precision to the variable's dtype: float to float, integer to integer, complex to
         complex. A value that does not fit is an error.
       overwrite: replace a SavedModel of that name. Other files and folders are never replaced.

@@ -274,6 +274,8 @@ def test_names_that_are_not_there_are_answered_with_near_ones(module):
 def test_options_that_are_no_options_are_told_what_they_are(module):
   with pytest.raises(AmbiguousFunctionError, match=r"no inputs \['options'\].*options=ConvertOptions"):
     module.convert("serving_default", options={"strict_shape_check": False})
+  with pytest.raises(AmbiguousFunctionError, match=r"no inputs \['training'\].* a single trace"):
+    module.convert("serving_default", training=True)
 
 
 def test_a_loaded_model_given_to_convert_is_told_how_it_is_converted(module):

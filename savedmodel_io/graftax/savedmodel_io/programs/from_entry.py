@@ -104,6 +104,10 @@ def _program_from_signature(
   if unknown or args:
     problem = f"has no inputs {unknown}" if unknown else f"takes its inputs by name, got {len(args)} positional specs"
     hint = ". Choices for the conversion come as options=ConvertOptions(...)" if "options" in unknown else ""
+    if "training" in unknown:
+      several = [path for path, function in model.functions.items() if len(function.concrete_functions) > 1]
+      hint += ". A signature is a single trace, for inference or for training as it was saved"
+      hint += f". Functions with several traces: {several}" if several else "; no function of the model has another one"
     raise AmbiguousFunctionError(
       f"signature {signature.name!r} {problem}; its inputs are {list(signature.inputs)}{hint}"
     )

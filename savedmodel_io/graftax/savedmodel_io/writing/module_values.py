@@ -14,7 +14,8 @@ def values_of_module(params: object) -> Mapping[str, Any]:
   """Returns values by variable name, from a dict, from None, or from a module that `graftax.convert.modules` made.
 
   Args:
-    params: the module, or `(module, state)` if the library keeps the state beside the module, as equinox does.
+    params: the module, its `nnx.state` (also as a pure dict, and of some kinds of variables only), or `(module, state)`
+      if the library keeps the state beside the module, as equinox does.
 
   Raises:
     SaveInputError: it is something else.
@@ -22,7 +23,9 @@ def values_of_module(params: object) -> Mapping[str, Any]:
   if params is None:
     return {}
   if isinstance(params, Mapping):
-    return params
+    inner = params["variables"] if set(params) == {"variables"} else None
+    # No variable has a dict as its value: this is the state of a module of `nnx_module`.
+    return inner if isinstance(inner, Mapping) else params
   module, *state = params if isinstance(params, tuple) else (params,)
   read = getattr(module, "variable_values", None)
   if read is None:

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from flax import nnx
 
+from graftax.convert.modules import nnx_module
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import SavedModel, load, read_checkpoint, write_checkpoint
 from graftax.savedmodel_io.errors import (
@@ -281,3 +283,22 @@ def test_saved_models_with_damage_give_typed_errors_or_the_right_values(tmp_path
         num_refused += 1
     path.write_bytes(contents)
   assert num_refused >= 30
+
+
+@pytest.mark.parametrize(
+  "state",
+  [
+    nnx.state,
+    lambda module: nnx.state(module, nnx.Param),
+    lambda module: nnx.split(module)[1],
+    lambda module: nnx.to_pure_dict(nnx.state(module)),
+    lambda module: nnx.state(module)["variables"],
+  ],
+)
+def test_the_state_of_a_module_of_nnx_is_saved(tmp_path, state):
+  model = load(_DATA / "keras_export")
+  predict, params = model.convert("serving_default")
+  module = nnx_module(predict, params)
+  module.variables[_BIAS].set_value(jnp.float32([7]))
+  model.save(tmp_path / "tuned", state(module), cast=True)
+  assert load(tmp_path / "tuned").variables[_BIAS] == 7
