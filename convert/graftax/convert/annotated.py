@@ -10,7 +10,7 @@ import tree
 
 from graftax.convert._tensorflow import without_autograph
 from graftax.convert.errors import ParameterError
-from graftax.convert.structures.nested import InputStructure, OutputStructure
+from graftax.convert.structures.nested import InputStructure, OutputStructure, leaf_specs
 from graftax.convert.variable import VariableSpec
 
 __all__ = ["AnnotatedFunction"]
@@ -91,6 +91,18 @@ class AnnotatedFunction:
     return f"<table><caption>converted function <code>{name}</code></caption>{body}</table>"
 
   def __repr__(self) -> str:
-    specs = ", ".join(str(spec) for spec in self.inputs.specs)
-    results = ", ".join(str(leaf) for leaf in tree.flatten(self.outputs.nested))
-    return f"<AnnotatedFunction {self.name}{self.signature}: ({specs}) -> ({results})>"
+    given = [*map(_nested, self.inputs.args), *(f"{name}={_nested(spec)}" for name, spec in self.inputs.kwargs.items())]
+    return f"<AnnotatedFunction {self.name}{self.signature}: ({', '.join(given)}) -> {_nested(self.outputs.nested)}>"
+
+
+def _nested(structure: object) -> str:
+  """Returns `{x: float32[?, 3], y: [int32[], None]}`."""
+  if isinstance(structure, Mapping):
+    return f"{{{', '.join(f'{key}: {_nested(inner)}' for key, inner in structure.items())}}}"
+  if isinstance(structure, list | tuple):
+    items = ", ".join(map(_nested, structure))
+    return f"[{items}]" if isinstance(structure, list) else f"({items}{',' * (len(structure) == 1)})"
+  specs = leaf_specs(structure)
+  if len(specs) == 1:
+    return str(specs[0])
+  return f"{type(structure).__name__}({', '.join(map(str, specs))})" if specs else f"{structure!r:.80}"

@@ -78,6 +78,8 @@ def test_nested_structures_go_in_and_come_out():
   assert isinstance(got["pair"], Pair)
   np.testing.assert_allclose(got["pair"].second, 3.0)
   assert str(fn.signature) == "(batch, scale=2.0, *, extra=None, flag=True)"
+  assert "({x: float32[2, 3], pair: (float32[], float32[])}, 2.0, " in repr(fn)
+  assert "flag=True) -> {out: (float32[2, 3], None), " in repr(fn)
 
 
 def test_nested_function_calls_share_variables():

@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import dataclasses
+import difflib
 import inspect
 import threading
 import types
@@ -145,4 +146,6 @@ def _check_value(name: str, value: Any) -> None:
 
 def _check_name(name: str) -> None:
   if name not in _NAMES:
-    raise ValueError(f"Unknown option {name!r}; expected one of {list(_NAMES)}.")
+    near = difflib.get_close_matches(str(name), _NAMES, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"Unknown option {name!r}; expected one of {list(_NAMES)}.{hint}")

@@ -45,7 +45,7 @@ def test_update_config_is_seen_by_other_threads():
   "call", [get_config, lambda n: update_config(n, 1), lambda n: override_config(n, 1).__enter__()]
 )
 def test_an_unknown_option_raises_with_the_known_ones(call):
-  with pytest.raises(ValueError, match=r"'strict_shape_chek'.*'strict_shape_check'"):
+  with pytest.raises(ValueError, match=r"'strict_shape_chek'.*Did you mean 'strict_shape_check'"):
     call("strict_shape_chek")
 
 

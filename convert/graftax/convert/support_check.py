@@ -1,6 +1,6 @@
 """The error that lists everything in a program that JAX does not have, before anything runs."""
 
-from graftax.convert.host_parts.boundary import host_boundary
+from graftax.convert.host_parts.boundary import CALLS_PYTHON, host_boundary
 from graftax.convert.planning.preflight import Preflight, check_files, preflight
 from graftax.convert.program import Program
 from graftax.graphdef_ir import Limits
@@ -34,9 +34,9 @@ def check_program(
 def _missing(found: Preflight, boundary: tuple[str, ...]) -> list[MissingOp]:
   """Returns what the message lists, as data."""
   if boundary:
-    remedy = (
-      f"SavedModel.split, graftax.convert.split_program, or {found.program.part_code}, inputs={list(boundary)!r})"
-    )
+    remedy = f"{found.program.part_code}, inputs={list(boundary)!r})"
+    if CALLS_PYTHON.isdisjoint(found.unsupported_ops):
+      remedy = f"SavedModel.split, graftax.convert.split_program, or {remedy}"
   else:
     remedy = "@graftax.ops_jax.register(op), or convert a part of the graph that does not need it"
   ops = []
@@ -65,12 +65,19 @@ def _message(found: Preflight, boundary: tuple[str, ...]) -> str:
     lines.append(f"{name!r} uses what JAX cannot hold:")
     lines += (f"  {what}; read by {_places(places)}" for what, places in unavailable.items())
   if boundary:
-    lines.append(
-      "All of this is work for the host. SavedModel.split and graftax.convert.split_program run it without TensorFlow. "
-      "Or convert only what comes after it, which takes the values of these tensors (a dict in place of the list gives "
-      "them names of your own), with\n"
-      f"  {part}, inputs={list(boundary)!r})"
+    after = (
+      "convert only what comes after it, which takes the values of these tensors (a dict in place of the list gives "
+      f"them names of your own), with\n  {part}, inputs={list(boundary)!r})"
     )
+    if CALLS_PYTHON.isdisjoint(missing):
+      lines.append(
+        "All of this is work for the host. SavedModel.split and graftax.convert.split_program run it without "
+        f"TensorFlow. Or {after}"
+      )
+    else:
+      lines.append(
+        f"The Python functions are in no file, so that nothing else can run them. Run them yourself, and {after}"
+      )
   else:
     lines.append(
       "Register a lowering with @graftax.ops_jax.register(op), or convert a part of the graph that does not need them "

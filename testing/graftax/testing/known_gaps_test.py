@@ -208,8 +208,9 @@ def test_placeholder_with_default_and_print():
 def test_py_function_raises_with_its_name_before_anything_runs():
   ran = []
   tf_fn = tf.function(lambda x: tf.py_function(lambda v: ran.append(1) or v, [x], tf.float32))
-  with pytest.raises(NotImplementedError, match="EagerPyFunc x1"):
+  with pytest.raises(NotImplementedError, match="EagerPyFunc x1") as refused:
     gc.convert_functional(tf_fn, X)
+  assert "Run them yourself" in str(refused.value) and "SavedModel.split" not in str(refused.value)
   assert not ran
 
 

@@ -9,7 +9,10 @@ from graftax.convert.program import Program
 from graftax.convert.subgraph import inlined
 from graftax.graphdef_ir import GraftaxError, Node
 
-__all__ = ["host_boundary"]
+__all__ = ["CALLS_PYTHON", "host_boundary"]
+
+CALLS_PYTHON = frozenset(("EagerPyFunc", "PyFunc", "PyFuncStateless"))
+"""Ops that call a function of the Python process that made the graph; files only have the number of the function."""
 
 # Parts of the names of host ops without strings: Python code and input pipelines.
 _HOST_WORDS = ("PyFunc", "Dataset", "Iterator", "Queue", "Reader", "Barrier", "Stage", "Decode", "Encode")

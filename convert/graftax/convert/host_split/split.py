@@ -10,6 +10,7 @@ import numpy as np
 from graftax.convert.annotated import AnnotatedFunction
 from graftax.convert.conversion import convert_program
 from graftax.convert.host_ops.without_host_form import WITHOUT_HOST_FORM
+from graftax.convert.host_parts.boundary import CALLS_PYTHON
 from graftax.convert.host_parts.parts import Parts, find_parts
 from graftax.convert.host_split.carriers import KnownArray, PackedStrings
 from graftax.convert.host_split.host_function import HostFunction, host_obstacles, plan_host_function
@@ -248,6 +249,17 @@ def _check(flat: Program, on_host: Collection[str]) -> None:
   found = host_obstacles(flat, on_host)
   check_files(flat, found)
   if found:
+    advice = (
+      "If this is before the numbers, let TensorFlow run it: SavedModel.split(..., run_head_with='tensorflow'). Or "
+      "convert what comes after it with graftax.convert.convert_subgraph, and run the rest in TensorFlow."
+    )
+    remedy = "run_head_with='tensorflow'"
+    if not CALLS_PYTHON.isdisjoint(found):
+      advice = (
+        "The Python functions are in no file, so that TensorFlow cannot run them from a file either. Convert what "
+        "comes after them with graftax.convert.convert_subgraph, and run them yourself."
+      )
+      remedy = "graftax.convert.convert_subgraph, from the results of the Python function on"
     lines = []
     for what, places in found.items():
       reason = f" ({WITHOUT_HOST_FORM[what]})" if what in WITHOUT_HOST_FORM else ""
@@ -257,14 +269,10 @@ def _check(flat: Program, on_host: Collection[str]) -> None:
         [
           f"{flat.name!r} cannot be split, because its host part needs what graftax does not implement:",
           *lines,
-          "If this is before the numbers, let TensorFlow run it: SavedModel.split(..., run_head_with='tensorflow'). Or "
-          "convert what comes after it with graftax.convert.convert_subgraph, and run the rest in TensorFlow.",
+          advice,
         ]
       ),
-      ops=[
-        MissingOp(what, tuple(places), WITHOUT_HOST_FORM.get(what, ""), "run_head_with='tensorflow'")
-        for what, places in found.items()
-      ],
+      ops=[MissingOp(what, tuple(places), WITHOUT_HOST_FORM.get(what, ""), remedy) for what, places in found.items()],
     )
 
 

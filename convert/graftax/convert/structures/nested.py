@@ -382,7 +382,7 @@ def _as_array(value: object, spec: TensorSpec, where: str) -> Any:
   """Returns a value as a JAX array of its dtype; short integer arrays stay in NumPy, so that they are known."""
   array = np.asarray(value)
   if array.dtype.kind in "OSU":
-    raise InputError(f"{where}: got {_short(value)}; expected an array like {spec}.")
+    raise InputError(f"{where}: got {_short(value)} of dtype {array.dtype}; expected an array like {spec}.")
   wanted = spec.dtype.base.numpy
   is_integral = array.dtype.kind in "iub" and wanted.kind in "iub"
   if is_integral:

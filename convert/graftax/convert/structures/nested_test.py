@@ -215,8 +215,9 @@ def test_one_string_is_a_scalar():
     (TEXT, np.zeros(2, np.float32), r"'x': got .*; expected text, as str or bytes, like string\[\?\]"),
     (TEXT, ["a\ud800"], r"'x': 'a\\ud800' is not text that UTF-8 can encode: surrogates not allowed"),
     (TEXT, [["a"]], r"'x': incompatible input shape: got shape \[1, 1\]"),
-    (VECTOR, ["a", "b"], r"'x': got \['a', 'b'\]; expected an array like float32\[\?\]"),
+    (VECTOR, ["a", "b"], r"'x': got \['a', 'b'\] of dtype <U1; expected an array like float32\[\?\]"),
     (VECTOR, np.array([b"a"], object), r"'x': got .*; expected an array like float32\[\?\]"),
+    (VECTOR, np.array(["1.25"] * 99), r"'x': got a ndarray of dtype <U4; expected an array like float32\[\?\]"),
   ],
 )
 def test_text_and_numbers_are_not_mixed(spec, value, message):
