@@ -221,6 +221,8 @@ def test_run_takes_text_from_the_lines_of_files(tmp_path):
     assert {name: values.tolist() for name, values in outputs.items()} == {k: v.tolist() for k, v in again.items()}
   missing = _run(*command, "-i", f"words={tmp_path / 'none.txt'}")
   assert missing.exit_code == 1 and "cannot be read: No such file" in missing.output.replace("\n", " ")
+  given = _run(*command, "-i", "words=The quick fox")
+  assert given.exit_code == 1 and "lines of a .txt file" in given.output.replace("\n", " ")
 
 
 def test_run_writes_tensorflows_numbers(tmp_path, images):

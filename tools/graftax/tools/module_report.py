@@ -89,7 +89,7 @@ def report_module(path: str) -> ModuleReport | None:
     plan,
     problems,
     (
-      f"in JAX: graftax.xla_call_module.lift(Module.{how})",
+      f"in JAX: graftax.xla_call_module.lift(graftax.xla_call_module.Module.{how})",
       f"in TensorFlow: graftax rewrite {path} --for tensorflow --out FOLDER",
     ),
   )
@@ -100,7 +100,7 @@ def _kind(path: str, module: Module) -> tuple[str, str]:
   with open(path, "rb") as file:
     if is_saved(file.read(_NUM_HEADER_BYTES)):
       return "file of Module.save", f"load({path!r})"
-  content = f"open({path!r}, 'rb').read()"
+  content = f"pathlib.Path({path!r}).read_bytes()"
   if module.signature is not None:
     return "file of jax.export", f"from_exported({content})"
   return "StableHLO module", f"from_bytes({content})"

@@ -1,11 +1,13 @@
 import io
 import os
+import pathlib
 
 import jax
 import numpy as np
 import pytest
 from rich.console import Console
 
+import graftax.xla_call_module
 from graftax.savedmodel_io import write_safetensors
 from graftax.tools.errors import CommandError
 from graftax.tools.model_view import print_report
@@ -33,6 +35,9 @@ def test_a_file_of_jax_export_shows_what_it_takes_and_how_to_run_it(tmp_path):
   print_report(report, Console(file=text, width=100), num_rows=None)
   assert "float32[?, 3]" in text.getvalue() and "Module.from_exported" in text.getvalue()
   assert report.to_json()["inputs"][0]["shape"] == (None, 3)
+  line = report.works[0].removeprefix("in JAX: ")
+  (total,) = eval(line, {"graftax": graftax, "pathlib": pathlib})(np.ones((2, 3), np.float32))
+  np.testing.assert_array_equal(total, [3, 3])
 
 
 def test_text_and_what_does_not_lift_are_shown(tmp_path):

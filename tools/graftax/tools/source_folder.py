@@ -130,7 +130,9 @@ def _example(spec: jax.ShapeDtypeStruct, seed: int) -> np.ndarray:
 
 
 def _readme(handle: str, signature: str, arguments: Mapping[str, jax.ShapeDtypeStruct], source: Source) -> str:
-  inputs = "\n".join(f"- `{name}`: {spec.dtype.name}{list(map(str, spec.shape))}" for name, spec in arguments.items())
+  inputs = "\n".join(
+    f"- `{name}`: {spec.dtype.name}[{', '.join(map(str, spec.shape))}]" for name, spec in arguments.items()
+  )
   first = ["weights"] * bool(source.tree) + ["constants"] * bool(source.constants)
   names = "\n".join(f"| `{new}` | `{old}` |" for new, old in _names(source.tree, ""))
   text = (_TEMPLATES / "README.md.txt").read_text(encoding="utf-8")

@@ -46,6 +46,7 @@ def test_the_check_notices_other_parameters(tmp_path):
   checked = _check(written.folder)
   assert checked.returncode != 0
   assert "Not equal to tolerance" in checked.stderr
+  assert "'" not in (written.folder / "README.md").read_text().split("`: ", 1)[1].splitlines()[0]
   assert len(read_safetensors(path)) == (written.folder / "README.md").read_text().count("\n| `")
 
 

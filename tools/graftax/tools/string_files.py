@@ -29,7 +29,10 @@ def read_strings(location: str, argument: str) -> list[bytes]:
   try:
     data = path.read_bytes()
   except OSError as e:
-    raise ArrayFileError(f"--input {argument}: {location!r} cannot be read: {e.strerror}.") from e
+    raise ArrayFileError(
+      f"--input {argument}: {location!r} cannot be read: {e.strerror}. It is the name of a file: write the strings as "
+      "the lines of a .txt file, one for each element."
+    ) from e
   return data.splitlines() if path.suffix in _LINES else [data]
 
 

@@ -275,6 +275,11 @@ class Module:
         format, or the calling convention is not one of versions 2 to 10.
     """
     if isinstance(exported, (bytes, bytearray, memoryview)):
+      if bytecode.is_bytecode(bytes(exported[:4])):
+        raise errors.DecodeError(
+          "bytes are not a serialized jax.export.Exported, but MLIR bytecode or a StableHLO portable artifact, such as "
+          "`mlir_module_serialized` of an Exported; read them with Module.from_bytes."
+        )
       fields = files.read(bytes(exported), (limits or Limits()).depth)
       return _from_fields(fields, guard, limits)
     if not isinstance(exported, jax.export.Exported):

@@ -183,6 +183,13 @@ def test_bytes_that_are_no_file_of_jax_are_a_decode_error(data):
     Module.from_exported(data)
 
 
+def test_a_portable_artifact_is_for_from_bytes():
+  data = jax.export.export(jax.jit(jax.numpy.sin))(np.float32(1)).mlir_module_serialized
+  with pytest.raises(StableHloError, match="Module.from_bytes"):
+    Module.from_exported(data)
+  assert Module.from_bytes(data).inputs[0].shape == ()
+
+
 def test_module_whose_types_differ_from_the_declared_ones_is_refused():
   data = _data("symbolic-0.12.0")
   assert data.count(b"\x01\0\0\x003\0\0\0") >= 2
