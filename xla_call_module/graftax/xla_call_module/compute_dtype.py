@@ -37,11 +37,13 @@ def with_compute_dtype(function: Callable[P, T], dtype: DTypeLike = jnp.bfloat16
 
   A converted program computes in the dtypes of the TensorFlow graph, so parameters that were loaded in bfloat16 are
   widened before they are used. Here they stay as they are. An operation whose operands are all narrow has a narrow
-  result. Sums, exponentials, and whatever else rounds are computed in float32 and rounded once. Loops carry the dtypes
-  of their initial values. Results have the dtypes that they had. Integers, float64 and complex numbers do not change.
+  result, unless a number in it, such as the -1e9 of a mask, would be infinite or zero in the narrow dtype. Sums,
+  exponentials, and whatever else rounds are computed in float32 and rounded once. Loops carry the dtypes of their
+  initial values. Results have the dtypes that they had. Integers, float64 and complex numbers do not change.
 
-  The function is traced, as by `jax.jit`. It can be differentiated; derivatives are computed in the same dtypes. With
-  `float16` they can underflow, so scale the loss.
+  The function is traced, as by `jax.jit`. It can be differentiated; derivatives of products are computed in the same
+  dtypes. With `float16` they can underflow, so scale the loss. These stay in float32: products in the rules of custom
+  derivatives, in `shard_map`, in `jit` with shardings, in loops that `vmap` gave several conditions, and `ragged_dot`.
 
   Args:
     function: a function of pytrees of arrays, such as a converted or lifted one.
@@ -77,7 +79,8 @@ def with_compute_dtype(function: Callable[P, T], dtype: DTypeLike = jnp.bfloat16
 
 
 def _with_dtypes_of(closed: ClosedJaxpr, results: Sequence[Any]) -> list[Any]:
-  return [_cast(x, aval.dtype) for x, aval in zip(results, closed.out_avals, strict=True)]
+  arrays = [x if isinstance(x, Array) else jnp.asarray(x) for x in results]
+  return [_cast(x, aval.dtype) for x, aval in zip(arrays, closed.out_avals, strict=True)]
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -99,10 +102,12 @@ class _Narrowed:
     def read(atom: Any) -> Any:
       return atom.val if isinstance(atom, Literal) else values[atom]
 
-    # Numbers such as epsilons, and arrays of them, do not decide on a dtype.
-    numbers = {var for var in jaxpr.constvars if not np.shape(values[var])}
+    # Numbers such as epsilons, and arrays of them, do not decide on a dtype, unless the narrow one cannot hold them.
+    numbers = {var for var in jaxpr.constvars if not np.shape(values[var]) and self._holds(values[var])}
     for equation in jaxpr.eqns:
-      decides = [not isinstance(atom, Literal) and atom not in numbers for atom in equation.invars]
+      decides = [
+        not self._holds(atom.val) if isinstance(atom, Literal) else atom not in numbers for atom in equation.invars
+      ]
       if not any(decides):
         numbers.update(equation.outvars)
       results = self._equation(equation, [read(atom) for atom in equation.invars], decides)
@@ -119,6 +124,15 @@ class _Narrowed:
     if rule is not None:
       return rule(self, equation, operands)
     return self._other(equation, operands, decides)
+
+  def _holds(self, number: Any) -> bool:
+    """Returns whether a number is neither infinite nor zero in the narrow dtype unless it is in its own."""
+    if isinstance(number, jax.core.Tracer) or jnp.result_type(number) != _WIDE:
+      return True
+    wide = np.asarray(number, _WIDE)
+    with np.errstate(over="ignore", under="ignore"):
+      narrow = wide.astype(self._dtype).astype(_WIDE)
+    return bool(((np.isinf(narrow) == np.isinf(wide)) & ((narrow == 0) == (wide == 0))).all())
 
   def _is_narrow(self, x: Any) -> bool:
     return bool(jnp.result_type(x) == self._dtype)
@@ -158,35 +172,36 @@ class _Narrowed:
 
   def custom_jvp(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
     """Runs a function with a rule of forward mode. The rule itself is that of the equation."""
+    constants, others = _split(equation, operands)
 
-    def original(*operands: Array) -> Sequence[Any]:
-      return self._other(equation, list(operands))
+    def original(*others: Array) -> Sequence[Any]:
+      return self._other(equation, [*constants, *others])
 
     closed = _closed(equation.params["call_jaxpr"])
     if not _has_products(closed):
-      return original(*operands)
-    function = jax.custom_jvp(lambda *operands: self.run(closed, operands))
+      return original(*others)
+    function = jax.custom_jvp(lambda *others: self.run(closed, [*constants, *others]))
     function.defjvp(lambda primals, tangents: _jvp_as(function, original, primals, tangents))
-    return function(*operands)
+    return function(*others)
 
   def custom_vjp(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
     """Runs a function with a rule of reverse mode. The rule itself is that of the equation."""
+    constants, others = _split(equation, operands)
 
-    def original(*operands: Array) -> list[Any]:
-      return list(self._other(equation, list(operands)))
+    def original(*others: Array) -> list[Any]:
+      return list(self._other(equation, [*constants, *others]))
 
     closed = _closed(next(equation.params[key] for key in ("call_jaxpr", "fun_jaxpr") if key in equation.params))
     if not _has_products(closed):
-      return original(*operands)
-    dtypes = [x.dtype for x in jax.eval_shape(lambda *xs: self.run(closed, xs), *operands)]
+      return original(*others)
+    dtypes = [x.dtype for x in jax.eval_shape(lambda *xs: self.run(closed, [*constants, *xs]), *others)]
 
-    def forward(*operands: Array) -> tuple[list[Array], Any]:
-      results, pull = jax.vjp(lambda *xs: [_cast(y, d) for y, d in zip(original(*xs), dtypes, strict=True)], *operands)
-      return results, pull
+    def forward(*others: Array) -> tuple[list[Array], Any]:
+      return jax.vjp(lambda *xs: [_cast(y, d) for y, d in zip(original(*xs), dtypes, strict=True)], *others)
 
-    function = jax.custom_vjp(lambda *operands: self.run(closed, operands))
+    function = jax.custom_vjp(lambda *others: self.run(closed, [*constants, *others]))
     function.defvjp(forward, lambda pull, cotangents: pull(cotangents))
-    return function(*operands)
+    return function(*others)
 
   def scan(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
     """Runs a scan. Its carry has the dtypes of the initial values."""
@@ -206,6 +221,8 @@ class _Narrowed:
   def while_loop(self, equation: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
     """Runs a loop. It carries the dtypes of the initial values."""
     params = equation.params
+    if params["cond_jaxpr"].out_avals[0].shape:  # conditions of several loops, which only the primitive takes
+      return _bound(equation, _wide(equation, operands))
     num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body, carry = operands[:num_cond], operands[num_cond:][:num_body], operands[num_cond + num_body :]
     dtypes = [jnp.result_type(x) for x in carry]
@@ -251,7 +268,13 @@ def _jvp_as(function: Callable[..., Any], original: Callable[..., Any], primals:
   """Returns the value of `function` and the tangents of `original`, in the dtypes of the value."""
   values = function(*primals)
   _, found = jax.jvp(original, primals, tangents)
-  return values, [_cast(t, y.dtype) for t, y in zip(found, values, strict=True)]
+  return values, [t if t.dtype == jax.dtypes.float0 else _cast(t, y.dtype) for t, y in zip(found, values, strict=True)]
+
+
+def _split(equation: JaxprEqn, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+  """Returns the constants that a function with a rule closed over, which have no derivative there, and its operands."""
+  count = equation.params.get("num_consts", 0)
+  return operands[:count], operands[count:]
 
 
 def _dtype_of(atom: Any) -> Any:

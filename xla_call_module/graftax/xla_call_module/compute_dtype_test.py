@@ -131,6 +131,65 @@ def test_derivatives_follow_the_rules_of_the_function(function):
   np.testing.assert_allclose(loss(with_compute_dtype(function)), loss(function), atol=6e-2)
 
 
+@jax.custom_vjp
+def _closing(x):
+  return x @ _W
+
+
+_closing.defvjp(lambda x: (x @ _W, ()), lambda _, ct: (3 * ct @ _W.T,))
+
+
+@jax.custom_jvp
+def _counting(x, n):
+  return x @ _W, n + 1, jnp.argmax(x)
+
+
+@_counting.defjvp
+def _counting_jvp(primals, tangents):
+  zero = np.zeros((), jax.dtypes.float0)
+  return _counting(*primals), (2 * tangents[0] @ _W, zero, zero)
+
+
+@pytest.mark.parametrize("function", [_closing, lambda x: _counting(x, 3)[0]], ids=["constant", "integers"])
+def test_rules_may_close_over_constants_and_return_integers(function):
+  found = jax.grad(lambda x: with_compute_dtype(function)(x).sum())(_X)
+  np.testing.assert_allclose(found, jax.grad(lambda x: function(x).sum())(_X), atol=0.2)
+
+
+def test_loops_with_several_conditions_run():
+  def loops(x):
+    return jax.vmap(lambda x, n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] @ _W / 3), (0, x))[1])(
+      x, jnp.arange(4)
+    )
+
+  np.testing.assert_allclose(with_compute_dtype(loops)(_X), loops(_X), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype, hidden", [(jnp.bfloat16, np.finfo(np.float32).min), (jnp.float16, -1e9)])
+@pytest.mark.parametrize("masked", [jnp.where, lax.select], ids=["where", "select"])
+def test_numbers_of_masks_stay_finite(dtype, hidden, masked):
+  mask = np.arange(32).reshape(4, 8) % 8 < np.arange(4)[:, None]  # the first row has nothing
+
+  def attend(x):
+    y = x @ _W
+    return jax.nn.softmax(masked(mask, y, jnp.full(y.shape, hidden, y.dtype)))
+
+  np.testing.assert_allclose(with_compute_dtype(attend, dtype)(_X), attend(_X), atol=3e-2)
+
+
+def test_small_numbers_do_not_become_zero():
+  def normalized(x):
+    y = x @ _W
+    return y * lax.rsqrt(jnp.maximum((y * y).sum(-1, keepdims=True), 1e-12))
+
+  np.testing.assert_array_equal(with_compute_dtype(normalized, jnp.float16)(0 * _X), 0 * _X)
+
+
+def test_results_are_arrays_of_jax():
+  found = with_compute_dtype(lambda w: (w, 1.0))(_W)
+  assert all(isinstance(x, jax.Array) for x in found)
+
+
 def test_other_dtypes_stay():
   with jax.enable_x64(True):
     x = np.ones((2, 2))
