@@ -60,7 +60,7 @@ def test_a_run_with_random_numbers_depends_on_the_seed(write_model, tmp_path):
   np.save(tmp_path / "x.npy", np.zeros(4, np.float32))
   drawn = []
   for seed in (0, 0, 1):
-    output = tmp_path / "y.npy"
+    output = tmp_path / f"y{len(drawn)}.npy"
     run_model(
       model, [f"x={tmp_path / 'x.npy'}"], output, signature="serving_default", tags=None, batch_size=None, seed=seed
     )

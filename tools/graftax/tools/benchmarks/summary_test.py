@@ -41,7 +41,7 @@ def test_the_json_holds_ratios_medians_and_runs():
 
 
 def test_the_machine_is_described():
-  assert {"processor", "num_processors", "load", "python", "libraries"} == set(machine())
+  assert {"date", "processor", "num_processors", "load", "python", "libraries"} == set(machine())
 
 
 def test_a_report_is_found_among_other_lines():
