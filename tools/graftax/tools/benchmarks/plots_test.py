@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from graftax.tools.benchmarks.plots import main, page, pictures
+from graftax.tools.benchmarks.plots import page, pictures
 from graftax.tools.benchmarks.stored import store, stored_runs
 
 _ROW = {
@@ -17,10 +17,6 @@ _ROW = {
   },
 }
 _MACHINE = {"num_processors": 2, "load": [0.25, 1, 1], "python": "3.13.0", "libraries": {"jax": "0.12.0"}}
-
-
-def test_page_and_pictures_are_made_from_the_stored_results(capsys):
-  assert main(["--check"]) == 0, capsys.readouterr().out
 
 
 def test_medians_of_a_run_are_kept_and_shown_with_day_load_and_versions(tmp_path):
