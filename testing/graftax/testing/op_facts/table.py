@@ -19,7 +19,7 @@ class OpRow(TypedDict, total=False):
     dtypes: the dtypes of each type attribute with which a check agreed with TensorFlow.
     refused: errors of dtypes that TensorFlow runs and graftax refuses, by the dtypes.
     transforms: `jit`, `vmap`, `symbolic`: True if a check agreed, or the error if all refused.
-    gradient: dtypes with which gradients agreed with TensorFlow's.
+    gradient: True if a gradient agreed with TensorFlow's, or the error if all refused.
     no_gradient: whether TensorFlow has no gradient of its floating-point inputs.
     deviations: known differences from TensorFlow.
     checks: how many checks there are, by source.
@@ -43,12 +43,19 @@ def table(evidence: Iterable[Evidence]) -> dict[str, OpRow]:
 
 
 def _row(lines: Sequence[Evidence]) -> OpRow:
+  """Returns the row of an op from all its evidence.
+
+  Programs count only if no check calls the op alone. The gradient of a program shows nothing about an op in it that no
+  gradient passes, such as one of integers.
+  """
   dtypes: dict[str, set[str]] = defaultdict(set)
   refused: dict[str, str] = {}
   counts: dict[str, int] = defaultdict(int)
   deviations: set[str] = set()
   for line in lines:
     counts[line["source"]] += 1
+  lines = [line for line in lines if line["source"] != "program"] or lines
+  for line in lines:
     deviations.update(line.get("deviations", ()))
     if "value" in line["passed"]:
       for attr, dtype in line.get("dtypes", {}).items():

@@ -28,6 +28,24 @@ def test_a_row_has_what_any_check_showed_and_errors_only_if_all_were_refused():
   assert rows["If"] == {"dtypes": {}, "transforms": {}, "gradient": True, "checks": {"program": 1}}
 
 
+def test_the_gradient_of_a_program_is_not_one_of_an_op_that_is_checked_alone():
+  rows = table(
+    [
+      {"op": "BitwiseOr", "source": "raw_op", "dtypes": {"T": "int32"}, "passed": ["value", "jit"]},
+      {"op": "BitwiseOr", "source": "program", "passed": ["value", "vmap", "gradient"]},
+      {"op": "Where", "source": "program", "passed": ["value", "gradient"]},
+      {"op": "Where", "source": "generated", "dtypes": {"T": "float32"}, "passed": ["value"], "no_gradient": True},
+    ]
+  )
+  assert rows["BitwiseOr"] == {
+    "dtypes": {"T": ["int32"]},
+    "transforms": {"jit": True},
+    "checks": {"program": 1, "raw_op": 1},
+  }
+  assert rows["Where"]["no_gradient"]
+  assert "gradient" not in rows["Where"]
+
+
 def test_a_wrong_value_is_a_fault_and_no_dtype():
   assert faults(_LINES) == ["Sin {'T': 'half'}: value: 1, not 2"]
   assert table(_LINES)["Sin"]["dtypes"] == {}
