@@ -103,6 +103,7 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "jax_libraries": [
+        ":harness",
         "//graphdef_ir",
         "//savedmodel_io",
         "@pypi//jax",

@@ -12,6 +12,7 @@ from graftax.testing.call_tf.converters import CONVERTERS
 from graftax.testing.call_tf.functions import Row
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
 from graftax.testing.harness.compare import largest_error
+from graftax.testing.harness.errors import error_text
 from graftax.testing.harness.results import CheckResult
 
 __all__ = ["TOLERANCE", "check"]
@@ -52,7 +53,7 @@ def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Check
     detail = next((f"dtype {got.dtype} instead of {want.dtype}" for got, want in pairs if got.dtype != want.dtype), "")
     outcome = "wrong" if detail else "equal"
   except Exception as e:
-    outcome, detail = "raised", f"{type(e).__name__}: {' '.join(str(e).split())}"[:_MAX_DETAIL]
+    outcome, detail = "raised", error_text(e, _MAX_DETAIL)
   if not error <= TOLERANCE:
     outcome, detail = "wrong", f"off by {error:.2g} of the largest value"
   seconds = time.perf_counter() - start

@@ -17,6 +17,7 @@ from graftax.testing.generated.case import Case, CaseId
 from graftax.testing.generated.compare import Difference, differences
 from graftax.testing.generated.draw import Draw
 from graftax.testing.generated.recipes import recipe_of
+from graftax.testing.harness.errors import error_text
 from graftax.testing.raw_ops import RawOp, raw_op, tensorflow_op
 
 __all__ = ["Outcome", "Runner", "draw_case"]
@@ -74,7 +75,7 @@ class Runner:
       try:
         expected = [np.asarray(y.numpy()) for y in oracle(flat)]
       except Exception as e:
-        return Outcome(rejected=_text(e))
+        return Outcome(rejected=error_text(e, _MAX_DETAIL))
       cotangents = _cotangents(case.id, expected)
       gradient = _tensorflow_gradient(oracle, flat, cotangents) if cotangents else None
       self._on_oracle_done()
@@ -193,11 +194,7 @@ def _cotangents(case_id: CaseId, outputs: Sequence[np.ndarray]) -> list[np.ndarr
 
 def _failure(prefix: str, error: Exception) -> Difference:
   kind = "refused" if isinstance(error, GraftaxError) else "raised"
-  return Difference(prefix + kind, _text(error))
-
-
-def _text(error: Exception) -> str:
-  return f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_DETAIL]
+  return Difference(prefix + kind, error_text(error, _MAX_DETAIL))
 
 
 def _first(value: Any) -> np.ndarray:

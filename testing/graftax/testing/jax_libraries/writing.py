@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import JaxFunction, load, save
+from graftax.testing.harness.errors import error_text
 from graftax.testing.jax_libraries.program import DOORS, Program, door, vectors
 
 __all__ = ["write_outcomes", "write_program"]
@@ -45,9 +46,9 @@ def write_program(program: Program, folder: Path) -> dict[str, str]:
   try:
     save(folder / "model", {"f": JaxFunction(flat, specs, takes_params=False)}, target=_TARGET, overwrite=True)
   except GraftaxError as e:
-    return outcomes | {"write": f"refused: {_text(e)}"}
+    return outcomes | {"write": f"refused: {error_text(e, _MAX_DETAIL)}"}
   except Exception as e:
-    return outcomes | {"write": f"untyped: {_text(e)}"}
+    return outcomes | {"write": f"untyped: {error_text(e, _MAX_DETAIL)}"}
   outcomes["write"] = "right"
   return outcomes | _read_back(folder, program, numbers)
 
@@ -60,7 +61,7 @@ def _numbers(flat: Any, program: Program, outcomes: dict[str, str]) -> dict[str,
     try:
       found = [np.asarray(x) for x in jax.jit(door(flat, order, directions))(*program.args)]
     except Exception as e:
-      outcomes[name] = f"not in JAX: {_text(e)}"
+      outcomes[name] = f"not in JAX: {error_text(e, _MAX_DETAIL)}"
       break
     numbers |= {f"{name}_{i}": x for i, x in enumerate(found)}
     directions.append(vectors(found, order))
@@ -87,9 +88,11 @@ def _read_back(folder: Path, program: Program, numbers: dict[str, np.ndarray]) -
       got = jax.jit(door(flat, order, directions))(*program.args)
       outcomes[f"read back: {name}"] = _difference([np.asarray(x) for x in got], want)
     except LookupError as e:  # of PreventGradient, which saving wrote with the reason
-      outcomes[f"read back: {name}"] = f"{'refused' if 'PreventGradient' in str(e) else 'raised'}: {_text(e)}"
+      outcomes[f"read back: {name}"] = (
+        f"{'refused' if 'PreventGradient' in str(e) else 'raised'}: {error_text(e, _MAX_DETAIL)}"
+      )
     except Exception as e:
-      outcomes[f"read back: {name}"] = f"raised: {_text(e)}"
+      outcomes[f"read back: {name}"] = f"raised: {error_text(e, _MAX_DETAIL)}"
   return outcomes
 
 
@@ -106,10 +109,6 @@ def _difference(got: list[np.ndarray], want: list[np.ndarray], rtol: float = 5e-
     if not np.allclose(x, y, rtol=rtol, atol=rtol * scale, equal_nan=True):
       return f"wrong: {np.nanmax(np.abs(np.asarray(x, np.float64) - np.asarray(y, np.float64)))} off at scale {scale}"
   return "right"
-
-
-def _text(error: Exception) -> str:
-  return f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_DETAIL]
 
 
 def write_outcomes(folder: Path, outcomes: dict[str, str]) -> None:

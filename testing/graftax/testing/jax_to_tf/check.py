@@ -11,6 +11,7 @@ from graftax.convert import UnsupportedPrimitiveError
 from graftax.graphdef_ir import GraftaxError
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.harness.compare import Difference
+from graftax.testing.harness.errors import error_text
 from graftax.testing.harness.results import CheckResult
 from graftax.testing.jax_to_tf.case import Case, arguments, needs_x64
 from graftax.testing.jax_to_tf.converters import CONVERTERS
@@ -94,7 +95,7 @@ def _result(case: Case, converter: str, name: str, check: Callable[[], float]) -
 def _detail(outcome: str, failure: Exception | None) -> str:
   if failure is None:
     return "converted, but should have raised an error" if outcome == "accepted" else ""
-  return f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:_MAX_DETAIL]
+  return error_text(failure, _MAX_DETAIL)
 
 
 def _outcome(case: Case, converter: str, failure: Exception | None) -> str:

@@ -12,6 +12,7 @@ from graftax.ops_jax import BoundedArray
 from graftax.testing.generated.case import Case, CaseId
 from graftax.testing.generated.run import draw_case
 from graftax.testing.harness.children import answer_cases, run_in_children
+from graftax.testing.harness.errors import error_text
 from graftax.testing.op_facts.evidence import Evidence
 from graftax.testing.raw_ops import RawOp, raw_op
 from graftax.testing.raw_ops.batching import check_vmap
@@ -57,12 +58,12 @@ def _shown(case: Case) -> Evidence:
         if check(raw, expected):
           evidence["passed"].append(name)
       except GraftaxError as e:
-        evidence["refused"][name] = _text(e)
+        evidence["refused"][name] = error_text(e, _MAX_DETAIL)
       except AssertionError as e:
-        evidence["wrong"][name] = f"{case.id}: {_text(e)}"
+        evidence["wrong"][name] = f"{case.id}: {error_text(e, _MAX_DETAIL)}"
       except Exception as e:
         # JAX's own errors, such as those of comparisons of symbolic dimensions.
-        evidence["refused"][name] = _text(e)
+        evidence["refused"][name] = error_text(e, _MAX_DETAIL)
   return evidence
 
 
@@ -135,7 +136,3 @@ def _symbols(raw: RawOp) -> Iterator[dict[str, list[str]]]:
 
 def _first(value: np.ndarray | list[np.ndarray]) -> np.ndarray:
   return value[0] if isinstance(value, list) else value
-
-
-def _text(error: Exception) -> str:
-  return f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_DETAIL]
