@@ -144,6 +144,9 @@ def _tests(python: Path, package: str, folder: Path) -> tuple[bool, str]:
     _copy_tree(folder)
   _add_suites(python, package, folder)
   options = ["--ring=free", "-m", "not slow", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-n", "2"]
+  # The modules of `testing` that conftest.py reads are copies of the installed ones. Their examples would import them a
+  # second time, and each registry would get each of its entries twice.
+  options += ["-o", "addopts=--import-mode=importlib --strict-markers"]
   # Generators write files of the tree, which an installed module does not find.
   options += ["--ignore-glob=*/codegen/*", f"{package}/graftax/{package}"]
   run = _run([str(python), "-m", "pytest", *options], folder)
