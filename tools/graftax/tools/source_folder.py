@@ -25,6 +25,9 @@ __all__ = ["CHECK_FILE", "MODEL_FILE", "WrittenSource", "write_source"]
 
 MODEL_FILE = "model.py"
 CHECK_FILE = "check.py"
+_PARAMETERS_FILE = "params.safetensors"
+# The first line of every text of `to_source`.
+_FIRST_LINE = '"""Written by graftax."""'
 _HOW_TO_REPLACE = "pass --force"
 _TEMPLATES = files("graftax.tools") / "source_templates"
 
@@ -63,6 +66,7 @@ def write_source(
   """
   replaces = MODEL_FILE if force else None
   check_new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE)
+  _check_ours(out)
   bar = progress()
   with bar:
     bar.add_task(f"reading {handle}", total=None)
@@ -88,6 +92,19 @@ def write_source(
   return WrittenSource(out, len(source.text.splitlines()), len(definitions))
 
 
+def _check_ours(out: Path) -> None:
+  """Returns if a folder may be replaced: it is empty, there is none, or `write_source` wrote it."""
+  if not out.is_dir() or not any(out.iterdir()):
+    return
+  with (out / MODEL_FILE).open(encoding="utf-8", errors="replace") as file:
+    ours = file.readline().rstrip() == _FIRST_LINE
+  if not ours or not all((out / name).is_file() for name in (CHECK_FILE, _PARAMETERS_FILE)):
+    raise OutputExistsError(
+      f"{out} exists already, and its {MODEL_FILE} is not one that this command wrote, so it is something else and is "
+      "not replaced; choose another name."
+    )
+
+
 def _write(
   folder: Path,
   source: Source,
@@ -97,11 +114,11 @@ def _write(
   readme: str,
 ) -> None:
   (folder / MODEL_FILE).write_text(source.text, encoding="utf-8")
-  for name in ("check.py", "params.py"):
+  for name in (CHECK_FILE, "params.py"):
     (folder / name).write_text((_TEMPLATES / f"{name}.txt").read_text(encoding="utf-8"), encoding="utf-8")
   (folder / "README.md").write_text(readme, encoding="utf-8")
   parameters = dict(_flat(source.parameters(variables), ""))
-  write_safetensors(folder / "params.safetensors", parameters, metadata={"format": "jax"})
+  write_safetensors(folder / _PARAMETERS_FILE, parameters, metadata={"format": "jax"})
   if source.constants:
     write_safetensors(folder / "constants.safetensors", source.constants, metadata={"format": "jax"})
   stored = {f"input/{name}": value for name, value in examples.items()}

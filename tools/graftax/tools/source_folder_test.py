@@ -63,3 +63,11 @@ def test_source_is_replaced_only_if_asked(tmp_path):
   with pytest.raises(FileExistsError):
     write_source(model_path(), tmp_path / "out", force=False, **options)
   write_source(model_path(), tmp_path / "out", force=True, **options)
+
+
+@pytest.mark.parametrize("text", ["class Model: ...\n", '"""Written by graftax."""\n'])
+def test_a_folder_of_another_program_is_never_replaced(text, tmp_path):
+  (tmp_path / "model.py").write_text(text)
+  with pytest.raises(FileExistsError, match="is not one that this command wrote"):
+    write_source(model_path(), tmp_path, signature=None, tags=None, batch="2", shapes=(), force=True)
+  assert (tmp_path / "model.py").read_text() == text

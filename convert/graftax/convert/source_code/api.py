@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop, grouped
 from graftax.convert.source_code.idioms.rewriting import Recovery
 from graftax.convert.source_code.layout import laid_out
-from graftax.convert.source_code.naming import function_names, identifier, keys_of, named
+from graftax.convert.source_code.naming import checked_name, function_names, identifier, keys_of, named, unique
 from graftax.convert.source_code.printing import Printed, marked
 from graftax.convert.source_code.program import Block, Value
 from graftax.convert.source_code.reading import Reader, read
@@ -85,7 +86,8 @@ def to_source(
 
   The function has the values and derivatives of `fn` for arguments with the shapes and dtypes of the examples. If the
   first argument is a dict, it holds parameters: the text nests them by its functions, see `Source.parameters`. A second
-  result with the structure of the parameters is their new values; the text returns only those that it computes.
+  result with the structure of the parameters is their new values; the text returns only those that it computes. Checks
+  of the platform in lifted modules are left out.
 
   Args:
     fn: any function that JAX can trace, such as a converted function.
@@ -95,8 +97,9 @@ def to_source(
     **example_kwargs: arguments that are passed by name.
 
   Raises:
-    SourceError: `fn` calls back to Python, runs what only graftax can run, or has arguments or results that are not
-      dicts, lists, tuples, None and arrays.
+    InputError: `name` is no name that a function may have.
+    SourceError: `fn` calls back to Python, runs what only graftax can run, is nested too deep, or has arguments or
+      results that are not dicts, lists, tuples, None and arrays.
 
   Example:
     >>> import jax.numpy as jnp
@@ -112,7 +115,18 @@ def to_source(
   """
   if style != "jax":
     raise ValueError(f"style={style!r}: expected 'jax'")
-  program = _Program(fn, example_args, example_kwargs)
+  name = checked_name(name)
+  try:
+    return _source(_Program(fn, example_args, example_kwargs), name)
+  except RecursionError as e:
+    raise SourceError(
+      f"the program is nested deeper than Python's recursion limit of {sys.getrecursionlimit()} calls allows; "
+      "sys.setrecursionlimit raises it."
+    ) from e
+
+
+def _source(program: "_Program", name: str) -> Source:
+  """Returns the source, with functions of the scopes that are worth one."""
   dissolved: frozenset[tuple[str, ...]] = frozenset()
   recovery, speller = Recovery(), Speller()
   while True:
@@ -157,7 +171,10 @@ class _Program:
 
     def call(leaves: Sequence[Any]) -> Any:
       given, named = jax.tree.unflatten(self._structure, leaves)
-      return fn(*given, **named)
+      results = fn(*given, **named)
+      for leaf in jax.tree.leaves(results):
+        _check_result(leaf)
+      return results
 
     with warnings.catch_warnings():
       warnings.simplefilter("ignore")
@@ -248,6 +265,14 @@ def _spec(leaf: Any) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
+def _check_result(leaf: Any) -> None:
+  """Raises if a result is no array."""
+  if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+    raise SourceError(f"a result is {leaf!r}, a {type(leaf).__name__}, and not an array; return arrays alone.")
+  if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "OSUV" and not jnp.issubdtype(leaf.dtype, np.number):
+    raise SourceError(f"a result has the dtype {leaf.dtype}, which JAX does not have; return arrays of numbers alone.")
+
+
 def _key(step: Any) -> str | int:
   """Returns the key of a step of a path."""
   for attribute in ("key", "idx"):
@@ -268,7 +293,10 @@ def _argument_names(fn: Callable[..., Any], count: int, named: Sequence[str]) ->
     pass
   found = found[:count]
   found += [f"x{i}" if count > 1 else "x" for i in range(len(found), count)]
-  return [identifier(name) for name in found]
+  names: list[str] = []
+  for name in found:
+    names.append(unique(identifier(name), [*named, *names]))
+  return names
 
 
 def _named_constants(block: Block, constants: dict[Value, np.ndarray], has_parameters: bool) -> dict[str, np.ndarray]:
@@ -356,7 +384,7 @@ def _written(
   name: str,
 ) -> Source:
   """Chooses names and lays out the module."""
-  names = function_names(folded)
+  names = function_names(folded, name)
   keys = [keys_of(printed, folded, names) for printed in folded.functions]
   functions: dict[str, ast.expr] = {marked("function", i): ast.Name(n) for i, n in enumerate(names)}
   definitions: list[ast.stmt] = []

@@ -1,12 +1,17 @@
 """Programs are written, run from their text and compared with the functions that they were written from."""
 
+import inspect
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
+from graftax.convert.errors import InputError
 from graftax.convert.source_code import SourceError, to_source
+from graftax.xla_call_module import Module, lift
 
 _X = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
 _IMAGES = np.random.default_rng(1).normal(size=(2, 9, 9, 3)).astype(np.float32)
@@ -249,3 +254,108 @@ def test_only_new_parameters_are_returned():
   value, new = source.function()(source.parameters({"scale": np.float32(2), "count": np.int32(4)}), _X)
   np.testing.assert_array_equal(value, 2 * _X)
   assert new == {"count": 5}
+
+
+def test_checks_of_the_platform_are_left_out():
+  exported = jax.export.export(jax.jit(lambda x: jnp.tanh(x) * 2))(jax.ShapeDtypeStruct(_X.shape, _X.dtype))
+  lifted = lift(Module.from_exported(exported))
+  assert "stablehlo_platform_check" in str(jax.make_jaxpr(lifted)(_X))
+  assert "jnp.tanh" in _check(lambda x: lifted(x)[0], _X).text
+
+
+@pytest.mark.parametrize("result", ["text", np.array(["a"], object), np.array([b"a"])])
+def test_results_that_are_no_arrays_are_refused(result):
+  with pytest.raises(SourceError, match="a result"):
+    to_source(lambda x: (x, [result]), _X)
+
+
+def test_a_program_that_is_nested_too_deep_is_refused():
+  def nested(x, depth):
+    return lax.cond(x > depth, lambda: nested(x, depth - 1) + 1, lambda: x) if depth else x
+
+  limit = sys.getrecursionlimit()
+  closed = jax.make_jaxpr(lambda x: nested(x, 25))(1.0)
+  try:
+    sys.setrecursionlimit(len(inspect.stack(0)) + 120)
+    with pytest.raises(SourceError, match="nested deeper"):
+      to_source(jax.extend.core.jaxpr_as_fun(closed), 1.0)
+  finally:
+    sys.setrecursionlimit(limit)
+
+
+def test_a_stored_gradient_is_the_rule_of_a_function():
+  exported = jax.export.export(jax.jit(lambda x: jnp.sum(jax.nn.relu(x) ** 3)))(jax.ShapeDtypeStruct((3,), np.float32))
+  lifted = lift(Module.from_exported(exported))
+  source = to_source(lambda x: lifted(x)[0], np.ones(3, np.float32))
+  assert source.text.count("custom_vjp") == 1
+  points = np.array([-1.0, 0.0, 2.0], np.float32)
+  for function in (jax.grad, jax.hessian):
+    np.testing.assert_array_equal(function(source.function())(points), function(lambda x: lifted(x)[0])(points))
+
+
+def test_a_sharding_over_no_axes_is_left_out():
+  @jax.custom_jvp
+  def cast(x):
+    return x.astype(jnp.bfloat16)
+
+  cast.defjvp(lambda primals, tangents: jax.jvp(lambda x: x.astype(jnp.bfloat16), primals, tangents))
+  nothing = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((), ()), jax.sharding.PartitionSpec())
+
+  def fn(x):
+    y = jax.lax.convert_element_type_p.bind(x, new_dtype=np.dtype(jnp.bfloat16), weak_type=False, sharding=nothing)
+    return y + cast(x)
+
+  assert "AbstractMesh" in str(jax.make_jaxpr(fn)(_X).eqns[0].params)
+  _check(fn, _X, gradient=False)
+
+
+@pytest.mark.parametrize("name", ["x²", "½", "ｊｎｐ", "ﬁ", "1", "a/b", "日本", "e\u0301", "℘", "·"])
+def test_names_of_arguments_are_names_of_python(name):
+  source = to_source(lambda **given: jnp.tanh(given[name]) - given["fi_"], **{name: _X, "fi_": 2 * _X})
+  np.testing.assert_allclose(source.function()(_X, 2 * _X), np.tanh(_X) - 2 * _X, rtol=1e-6, atol=1e-6)
+
+
+def test_arguments_whose_names_become_the_same_stay_apart():
+  source = to_source(lambda jnp, jnp_: jnp - 2 * jnp_, _X, _X + 1)
+  np.testing.assert_array_equal(source.function()(_X, _X + 1), _X - 2 * (_X + 1))
+
+
+@pytest.mark.parametrize("name", ["class", "a b", "jnp", "ｊｎｐ", "1", "", "range", "f(x):\n pass\ndef g"])
+def test_a_name_that_no_function_may_have_is_refused(name):
+  with pytest.raises(InputError, match="name="):
+    to_source(jnp.tanh, _X, name=name)
+
+
+def test_the_name_may_be_that_of_a_scope():
+  def fn(x):
+    for _ in range(2):
+      with jax.named_scope("block"):
+        x = jnp.tanh(x) * jnp.exp(x) + x
+    return x
+
+  source = to_source(fn, _X, name="block")
+  np.testing.assert_allclose(source.function()(_X), fn(_X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [complex("nan+1j"), complex(1, float("-inf")), complex(-0.0, 1), complex(1, -0.0)])
+def test_complex_constants_are_exact(value):
+  source = to_source(lambda x: (x, np.complex64(value)), _X)
+  got = np.asarray(source.function()(_X)[1])
+  np.testing.assert_array_equal(np.array([got.real, got.imag]).view(np.int32), _words(np.complex64(value)))
+
+
+def _words(value):
+  return np.array([value.real, value.imag], np.float32).view(np.int32)
+
+
+def test_empty_constants_keep_their_shapes():
+  _check(lambda x: (x, np.zeros((0, 3), np.float32), np.zeros((2, 0), np.int32)), _X)
+
+
+def test_nothing_in_the_working_directory_runs(tmp_path, monkeypatch):
+  (tmp_path / "ruff").mkdir()
+  (tmp_path / "ruff" / "__init__.py").touch()
+  (tmp_path / "ruff" / "__main__.py").write_text("open('ran', 'w').close()")
+  monkeypatch.chdir(tmp_path)
+  assert "jnp.tanh(x)" in to_source(lambda x: jnp.tanh(x), _X).text
+  assert not (tmp_path / "ran").exists()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-__all__ = ["TracedRule", "trace"]
+__all__ = ["TracedRule", "is_stored", "primal", "trace"]
 
 # Any in this module: jaxprs, their variables and parameters of primitives, which JAX does not type.
 
@@ -35,15 +35,40 @@ class TracedRule:
   results_differentiable: tuple[bool, ...]
 
 
+_LINEAR_CALL = "graftax_linear_call"
+
+
+def is_stored(equation: Any) -> bool:
+  """Returns whether an equation calls a function whose gradient is a function that an artifact stores."""
+  if equation.primitive.name == _LINEAR_CALL:
+    return True
+  if equation.primitive.name not in ("custom_jvp_call", "graftax_call_with_tangents"):
+    return False
+  inputs, specs = _inputs(equation)
+  moving = tuple(_is_inexact(v.aval) for v in inputs)
+  closed = _jvp(_function(equation, inputs), specs, moving, tuple(_is_inexact(v.aval) for v in equation.outvars))
+  return any(e.primitive.name == _LINEAR_CALL for e in closed.jaxpr.eqns)
+
+
+def primal(equation: Any) -> ClosedJaxpr:
+  """Returns the function that such an equation calls, without its rule, of the inputs that are no literals."""
+  inputs, specs = _inputs(equation)
+  return jax.make_jaxpr(_primal(equation, inputs))(*specs)
+
+
+def _inputs(equation: Any) -> tuple[list[Any], list[jax.ShapeDtypeStruct]]:
+  inputs = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, Literal)))
+  return inputs, [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
+
+
 def trace(equation: Any, kind: str) -> TracedRule:
   """Returns the rule of an equation that calls a function with a derivative of its own."""
-  inputs = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, Literal)))
-  specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
+  inputs, specs = _inputs(equation)
   moving = tuple(_is_inexact(v.aval) for v in inputs)
   results_moving = tuple(_is_inexact(v.aval) for v in equation.outvars)
   params = equation.params
   whole = _function(equation, inputs)
-  primal = jax.make_jaxpr(_primal(equation, inputs))(*specs)
+  closed = primal(equation)
   if kind == "jvp":
     jaxprs, num_residuals = {"jvp": _jvp(whole, specs, moving, results_moving)}, 0
   else:
@@ -51,8 +76,8 @@ def trace(equation: Any, kind: str) -> TracedRule:
   inner = params.get("call_jaxpr")
   debug = getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
   name = str(params.get("name") or getattr(debug, "func_name", "") or "function")
-  key = "\n".join([name, str(primal), *map(str, jaxprs.values())])
-  return TracedRule(key, name, primal, jaxprs, num_residuals, moving, results_moving)
+  key = "\n".join([name, str(closed), *map(str, jaxprs.values())])
+  return TracedRule(key, name, closed, jaxprs, num_residuals, moving, results_moving)
 
 
 def _function(equation: Any, inputs: Sequence[Any]) -> Callable[..., Any]:

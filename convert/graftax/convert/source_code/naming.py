@@ -5,29 +5,48 @@ import builtins
 import keyword
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from graftax.convert.errors import InputError
 from graftax.convert.source_code.folding import Folded
 from graftax.convert.source_code.grouping import Function, Loop
 from graftax.convert.source_code.printing import Printed
 from graftax.convert.source_code.program import Rule
 
-__all__ = ["function_names", "identifier", "keys_of", "named"]
+__all__ = ["checked_name", "function_names", "identifier", "keys_of", "named", "unique"]
 
 _RESERVED = frozenset(("jax", "jnp", "lax", "np", "nnx", "p", "params", "constants", *keyword.kwlist, *dir(builtins)))
 _GENERIC = ("x", "y", "z", "u", "v", "w")
 
 
 def identifier(text: str, default: str = "x") -> str:
-  """Returns a name of Python that is like a text."""
-  name = re.sub(r"\W+", "_", text).strip("_")
-  if not name or name[0].isdigit():
+  """Returns a name of Python that is like a text, in the form (NFKC) that Python reads names in."""
+  known = unicodedata.normalize("NFKC", text)
+  name = re.sub("\0+", "_", "".join(c if f"a{c}".isidentifier() else "\0" for c in known)).strip("_")
+  if not name.isidentifier():
     name = f"{default}_{name}".rstrip("_")
   return name + "_" if name in _RESERVED else name
 
 
-def _unique(name: str, taken: Iterable[str]) -> str:
+def checked_name(name: str) -> str:
+  """Returns the name of a function as Python reads it.
+
+  Raises:
+    InputError: Python has no such names, or the text may read something else by it.
+  """
+  normal = unicodedata.normalize("NFKC", name)
+  if not normal.isidentifier() or normal in _RESERVED:
+    raise InputError(
+      f"name={name!r}: expected a name of Python that is no keyword, and neither a builtin nor a name that the text "
+      "uses for modules and parameters."
+    )
+  return normal
+
+
+def unique(name: str, taken: Iterable[str]) -> str:
+  """Returns a name that is not taken: the given one, or one with a number."""
   taken = set(taken)
   if name not in taken and name not in _RESERVED:
     return name
@@ -40,11 +59,11 @@ def _unique(name: str, taken: Iterable[str]) -> str:
 # --- functions
 
 
-def function_names(folded: Folded) -> list[str]:
-  """Returns a name for each function."""
+def function_names(folded: Folded, main: str) -> list[str]:
+  """Returns a name for each function except the outermost one, which is called `main`."""
   names: list[str] = []
   for instances in folded.instances:
-    names.append(_unique(_function_name(instances), [*names, "model"]))
+    names.append(unique(_function_name(instances), [*names, main]))
   return names
 
 
@@ -213,14 +232,14 @@ class _Names:
     hint = self._hints.get(mark, "")
     avoided = live | self._taken
     if hint:
-      return _unique(identifier(hint), avoided)
+      return unique(identifier(hint), avoided)
     for name in free:
       if name in _GENERIC and name not in avoided:
         return name
     for name in _GENERIC:
       if name not in avoided:
         return name
-    return _unique("x", avoided)
+    return unique("x", avoided)
 
 
 def _marks(node: ast.AST) -> list[str]:

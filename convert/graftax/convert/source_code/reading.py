@@ -31,6 +31,8 @@ _RULES = {
 # Arrays of this many elements are written into the text.
 _MAX_ELEMENTS = 16
 _SCOPE_PARTS = re.compile(r"/(?![^()]*\))")
+# Of a lifted module: returns its operands, and refuses other platforms. Source is for all of them.
+_PLATFORM_CHECK = "stablehlo_platform_check"
 _HOST = ("pure_callback", "io_callback", "debug_callback", "debug_print", "python_callback", "infeed", "outfeed")
 
 
@@ -64,7 +66,9 @@ class Reader:
     self.constants: dict[Value, np.ndarray] = {}
     self._rules: dict[tuple[str, str], Rule] = {}
     self._calls = 0
+    self._within_rules = 0
     self._known: dict[int, tuple[object, Rule]] = {}
+    self._stored: dict[int, tuple[object, bool]] = {}
     self._seen: dict[int, tuple[object, Operand]] = {}
 
   def restart(self) -> None:
@@ -95,11 +99,18 @@ class Reader:
       name = equation.primitive.name
       path = (*scope, *_parts(str(equation.source_info.name_stack)))
       operands = [read(atom) for atom in equation.invars]
+      if name == _PLATFORM_CHECK:
+        env.update(zip(equation.outvars, operands, strict=True))
+        continue
+      closed, called = None, ""
       if name in _CALLS:
-        closed = _closed(equation.params[_CALLS[name]])
+        closed, called = _closed(equation.params[_CALLS[name]]), str(equation.params.get("name", ""))
+      elif name in _RULES and self._within_rules and self._is_stored(equation):
+        # Each stored gradient has a stored gradient, without an end. From the second order on, code is differentiated.
+        closed, operands = derivatives.primal(equation), _distinct(equation, operands)
+      if closed is not None:
         inner = dict(zip(closed.jaxpr.invars, operands, strict=True))
         inner.update((v, self._constant(c, into)) for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        called = str(equation.params.get("name", ""))
         if _is_scope(called, closed):
           self._calls += 1
           path = (*path, f"{called}{INSTANCE}{self._calls}")
@@ -119,10 +130,9 @@ class Reader:
         "Convert the part without callbacks, or remove debugging calls."
       )
     if name in _RULES:
-      rule = self._rule(equation, _RULES[name])
-      distinct = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, JaxLiteral)))
-      inputs = [operands[equation.invars.index(v)] for v in distinct]
-      return Equation("custom_" + rule.kind, inputs, outputs, {"rule": rule}, {}, path)
+      # A stored gradient is for reverse mode alone, whatever JAX can do with it.
+      rule = self._rule(equation, "vjp" if self._is_stored(equation) else _RULES[name])
+      return Equation("custom_" + rule.kind, _distinct(equation, operands), outputs, {"rule": rule}, {}, path)
     if name == "scan":
       return self._scan(params, operands, outputs, path)
     if name == "while":
@@ -196,6 +206,11 @@ class Reader:
       del bodies["transpose_solve"]
     return Equation("custom_linear_solve", operands[start:], outputs, settings, bodies, path)
 
+  def _is_stored(self, equation: Any) -> bool:
+    if id(equation) not in self._stored:
+      self._stored[id(equation)] = (equation, derivatives.is_stored(equation))
+    return self._stored[id(equation)][1]
+
   def _rule(self, equation: Any, kind: str) -> Rule:
     if id(equation) in self._known:
       return self._known[id(equation)][1]
@@ -211,7 +226,9 @@ class Reader:
     rule.primal = self._closed_block(traced.primal)
     if kind == "jvp":
       rule.jvp = jaxpr_as_fun(traced.jaxprs["jvp"])
+    self._within_rules += 1
     rule.blocks = {role: self._closed_block(jaxpr) for role, jaxpr in traced.jaxprs.items()}
+    self._within_rules -= 1
     return rule
 
   def _closed_block(self, closed: ClosedJaxpr) -> Block:
@@ -253,6 +270,12 @@ def _made(array: np.ndarray) -> Equation | None:
   return None
 
 
+def _distinct(equation: Any, operands: Sequence[Operand]) -> list[Operand]:
+  """Returns the operands that are no literals, each once."""
+  distinct = dict.fromkeys(v for v in equation.invars if not isinstance(v, JaxLiteral))
+  return [operands[equation.invars.index(v)] for v in distinct]
+
+
 def _closed(jaxpr: Any) -> ClosedJaxpr:
   return jaxpr if hasattr(jaxpr, "jaxpr") and hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
 
@@ -274,12 +297,17 @@ def _is_scope(name: str, closed: ClosedJaxpr) -> bool:
   return len(closed.jaxpr.eqns) > 8 and not name.startswith("_")
 
 
+def _is_trivial(sharding: Any) -> bool:
+  """Returns whether a sharding says nothing: casts in derivatives have one over no axes at all."""
+  return sharding is None or bool(getattr(getattr(sharding, "mesh", None), "empty", False))
+
+
 _IGNORED = frozenset(("sharding", "out_sharding", "weak_type", "algorithm"))
 
 
 def _normal(params: Mapping[str, Any]) -> dict[str, object]:
   """Returns the parameters of a primitive without what says nothing: None, and shardings that are not set."""
   for name in ("sharding", "out_sharding"):
-    if params.get(name) is not None:
+    if not _is_trivial(params.get(name)):
       raise SourceError(f"a {name} of an operation is not written; remove sharding constraints first.")
   return {name: value for name, value in sorted(params.items()) if name not in _IGNORED and value is not None}
