@@ -20,7 +20,8 @@ def laid_out(imports: str, definitions: list[ast.stmt], docstring: str) -> str:
   text = f'"""{docstring}"""\n\n{imports}\n\n\n{_double_quoted(body)}\n'
   if importlib.util.find_spec("ruff") is None:
     return text
-  command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", str(_WIDTH), "-"]
+  # -I keeps the working directory, which is often a model's folder, off the search path.
+  command = [sys.executable, "-I", "-m", "ruff", "format", "--isolated", "--line-length", str(_WIDTH), "-"]
   done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
   return done.stdout if done.returncode == 0 else text
 

@@ -33,6 +33,7 @@ KINDS = (
   "host_ops",
   "tokenizers",
   "tracing",
+  "source",
   "changing_files",
 )
 

@@ -2,6 +2,7 @@
 
 import ast
 import enum
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +27,7 @@ def number_text(value: Any, dtype: DType) -> str:
   if kind in "iu":
     return str(int(value))
   if kind == "c":
-    return repr(complex(value))
+    return _complex_text(complex(value))
   number = float(value)
   if number != number:
     return "jnp.nan"
@@ -41,12 +42,22 @@ def number_text(value: Any, dtype: DType) -> str:
   return repr(number)
 
 
+def _complex_text(value: complex) -> str:
+  """Returns a complex number; the sum that Python prints for it has no NaN, no infinity and no negative zero."""
+  parts = (value.real, value.imag)
+  if all(math.isfinite(part) and (part or math.copysign(1, part) > 0) for part in parts):
+    return repr(value)
+  return f"complex({', '.join(number_text(part, np.float64) for part in parts)})"
+
+
 def array_text(literal: Literal) -> str:
   """Returns an expression of a constant with its dtype."""
   array = literal.array
   if array.shape == ():
     return f"{_constructor(array.dtype)}({number_text(array[()], array.dtype)})"
-  return f"jnp.array({_nested(array)}, {dtype_text(array.dtype)})"
+  # A list without numbers has no sizes after the first.
+  items = f"np.zeros({shape_text(array.shape)})" if array.size == 0 and array.ndim > 1 else _nested(array)
+  return f"jnp.array({items}, {dtype_text(array.dtype)})"
 
 
 def _constructor(dtype: DType) -> str:
