@@ -10,11 +10,12 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array
+from graftax.ops_jax.nn.conv_forms import canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import depthwise_convolve
 from graftax.ops_jax.spatial.layouts import Layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, layout_and_window
 
-__all__ = ["conv", "conv2d", "conv3d", "convolve"]
+__all__ = ["check_channels", "conv", "conv2d", "conv3d", "convolve"]
 
 
 def convolve(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> Array:
@@ -33,34 +34,33 @@ def convolve(x: jax.Array, kernel: jax.Array, window: Window, place: Layout) -> 
     InvalidInputError: the channels of `x` are not a multiple of the kernel's input channels, or its output channels
       are not a multiple of the number of groups.
   """
-  channels, kernel_channels = x.shape[place.channel_axis], kernel.shape[-2]
-  if kernel_channels == 0 or channels % kernel_channels:
-    raise InvalidInputError(
-      f"convolution: the input has {channels} channels (shape {x.shape}, data_format={place.name!r}), which is "
-      f"not a multiple of the filter's {kernel_channels} (shape {kernel.shape})."
-    )
-  groups = channels // kernel_channels
-  if kernel.shape[-1] % groups:
-    raise InvalidInputError(
-      f"convolution: the filter's {kernel.shape[-1]} output channels (shape {kernel.shape}) cannot be divided among "
-      f"{groups} groups (an input of {channels} channels); expected a multiple of {groups}."
-    )
-  if kernel_channels == 1 and groups > 1:
+  groups = check_channels(x.shape, kernel.shape, place)
+  if kernel.shape[-2] == 1 and groups > 1:
     multiplier = kernel.shape[-1] // groups
     return depthwise_convolve(x, kernel.reshape(*window.size, groups, multiplier), window, place)
-  return lax.conv_general_dilated(
-    x,
-    kernel,
-    window.strides,
-    window.lax_padding,
-    rhs_dilation=window.dilations,
-    dimension_numbers=(place.spec, _kernel_spec(place), place.spec),
-    feature_group_count=groups,
+  form = cpu_form(x, kernel, window, place, groups)
+  if form is None:
+    return canonical_form(x, kernel, window, place, groups)
+  return lax.platform_dependent(
+    x, kernel, cpu=form, default=lambda x, kernel: canonical_form(x, kernel, window, place, groups)
   )
 
 
-def _kernel_spec(place: Layout) -> str:
-  return "".join(str(i) for i in range(len(place.spatial_axes))) + "IO"
+def check_channels(x_shape: Sequence[Any], kernel_shape: Sequence[Any], place: Layout) -> Any:
+  """Returns the number of groups of a convolution; see `convolve`."""
+  channels, kernel_channels = x_shape[place.channel_axis], kernel_shape[-2]
+  if kernel_channels == 0 or channels % kernel_channels:
+    raise InvalidInputError(
+      f"convolution: the input has {channels} channels (shape {tuple(x_shape)}, data_format={place.name!r}), which is "
+      f"not a multiple of the filter's {kernel_channels} (shape {kernel_shape})."
+    )
+  groups = channels // kernel_channels
+  if kernel_shape[-1] % groups:
+    raise InvalidInputError(
+      f"convolution: the filter's {kernel_shape[-1]} output channels (shape {kernel_shape}) cannot be divided among "
+      f"{groups} groups (an input of {channels} channels); expected a multiple of {groups}."
+    )
+  return groups
 
 
 def _convolution(op: str, x: Any, kernel: Any, **attrs: Unpack[Conv2DAttrs]) -> Array:

@@ -10,7 +10,8 @@ from jax import lax
 from graftax.ops_jax._core.errors import InvalidInputError
 from graftax.ops_jax._core.registry import register
 from graftax.ops_jax._core.values import Array, StaticSizes
-from graftax.ops_jax.nn.conv import convolve
+from graftax.ops_jax.nn.conv import check_channels
+from graftax.ops_jax.nn.conv_forms import INPUT_GRADIENT_FORMS, canonical_form, cpu_form
 from graftax.ops_jax.nn.depthwise import grouped_form, shifted_form
 from graftax.ops_jax.spatial.layouts import Layout, layout
 from graftax.ops_jax.spatial.windows import Conv2DAttrs, ConvAttrs, Window, WindowAttrs, layout_and_window
@@ -57,7 +58,23 @@ def _input_gradient(
   if kernel.shape[-2] == 1 and input_shape[place.channel_axis] != 1:
     kernel = kernel.reshape(*window.size, input_shape[place.channel_axis], -1)
     return _depthwise_input_gradient(op, input_shape, kernel, out_backprop, place, window)
-  return _transposed(op, lambda x: convolve(x, kernel, window, place), input_shape, out_backprop)
+  return _dense_input_gradient(op, input_shape, kernel, out_backprop, place, window)
+
+
+def _dense_input_gradient(
+  op: str, input_shape: _Shape, kernel: jax.Array, out_backprop: jax.Array, place: Layout, window: Window
+) -> Array:
+  x = jax.ShapeDtypeStruct(tuple(input_shape), kernel.dtype)
+  groups = check_channels(x.shape, kernel.shape, place)
+
+  def of(form: Callable[[jax.Array, jax.Array], Array]) -> Callable[[jax.Array, jax.Array], Array]:
+    return lambda kernel, dy: _transposed(op, lambda x: form(x, kernel), input_shape, dy)
+
+  default = of(lambda x, kernel: canonical_form(x, kernel, window, place, groups))
+  form = cpu_form(x, kernel, window, place, groups, INPUT_GRADIENT_FORMS)
+  if form is None:
+    return default(kernel, out_backprop)
+  return lax.platform_dependent(kernel, out_backprop, cpu=of(form), default=default)
 
 
 def _integer_input_gradient(
@@ -104,7 +121,23 @@ def _filter_gradient(
   if filter_shape[-2] == 1 and channels != 1:
     by_channel = (*window.size, channels, filter_shape[-1] // channels)
     return _depthwise_filter_gradient(op, x, by_channel, out_backprop, place, window).reshape(tuple(filter_shape))
-  return _transposed(op, lambda kernel: convolve(x, kernel, window, place), filter_shape, out_backprop)
+  return _dense_filter_gradient(op, x, filter_shape, out_backprop, place, window)
+
+
+def _dense_filter_gradient(
+  op: str, x: jax.Array, filter_shape: _Shape, out_backprop: jax.Array, place: Layout, window: Window
+) -> Array:
+  kernel = jax.ShapeDtypeStruct(tuple(filter_shape), x.dtype)
+  groups = check_channels(x.shape, kernel.shape, place)
+
+  def of(form: Callable[[jax.Array, jax.Array], Array]) -> Callable[[jax.Array, jax.Array], Array]:
+    return lambda x, dy: _transposed(op, lambda kernel: form(x, kernel), filter_shape, dy)
+
+  default = of(lambda x, kernel: canonical_form(x, kernel, window, place, groups))
+  form = cpu_form(x, kernel, window, place, groups)
+  if form is None:
+    return default(x, out_backprop)
+  return lax.platform_dependent(x, out_backprop, cpu=of(form), default=default)
 
 
 def _depthwise_input_gradient(

@@ -1,0 +1,122 @@
+"""The forms of convolutions for CPUs against XLA's own convolution: values, derivatives, and when each is chosen."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from graftax.ops_jax.nn.conv import convolve
+from graftax.ops_jax.nn.conv_forms import FORMS, INPUT_GRADIENT_FORMS, Shapes, canonical_form, cpu_form
+from graftax.ops_jax.nn.conv_gradients import conv2d_backprop_filter_v2, conv2d_backprop_input
+from graftax.ops_jax.spatial.layouts import layout
+from graftax.ops_jax.spatial.windows import layout_and_window
+
+_RNG = np.random.default_rng(0)
+
+# input shape, filter shape, strides, dilations, padding -> name of the form, in `FORMS` and in `INPUT_GRADIENT_FORMS`
+_CASES = {
+  "pointwise": ((2, 5, 4, 3), (1, 1, 3, 6), (1, 1), (1, 1), "SAME", "patches", "patches"),
+  "pointwise_with_strides": ((2, 5, 4, 3), (1, 1, 3, 6), (2, 3), (1, 1), "VALID", "patches", "patches"),
+  "patches_with_rest": ((2, 7, 9, 3), (2, 3, 3, 5), (2, 3), (1, 1), "VALID", "patches", "patches"),
+  "one_row": ((2, 1, 9, 3), (1, 3, 3, 5), (1, 3), (1, 1), "SAME", "patches", "patches"),
+  "volumes": ((1, 4, 5, 6, 2), (2, 1, 3, 2, 3), (2, 2, 3), (1, 1, 1), "VALID", "patches", "patches"),
+  "few_pixels": ((1, 4, 3, 130), (3, 2, 130, 128), (1, 1), (1, 2), "SAME", "rows of cells, few pixels", None),
+  "few_pixels_with_strides": (
+    (2, 7, 6, 128),
+    (3, 3, 128, 129),
+    (2, 2),
+    (1, 1),
+    "SAME",
+    "rows of cells, few pixels",
+    "rows of cells, with strides",
+  ),
+  "strides": ((2, 7, 6, 4), (3, 3, 4, 5), (2, 2), (1, 1), "SAME", None, "rows of cells, with strides"),
+  "long_strides": ((2, 9, 8, 4), (2, 3, 4, 5), (3, 2), (1, 1), "SAME", None, "rows of cells, with strides"),
+  "many_cells_per_pixel": ((1, 15, 15, 3), (5, 5, 3, 4), (2, 2), (1, 1), "SAME", None, None),
+  "groups": ((2, 6, 5, 48), (3, 3, 16, 9), (2, 1), (1, 1), "SAME", "blocks of groups", "blocks of groups"),
+  "narrow_groups": ((2, 6, 5, 64), (3, 2, 4, 32), (1, 1), (2, 1), "SAME", "blocks of groups", "blocks of groups"),
+  "all_groups_in_one": ((1, 4, 4, 12), (1, 1, 2, 6), (1, 1), (1, 1), "VALID", "blocks of groups", "blocks of groups"),
+  "dense": ((1, 8, 8, 4), (3, 3, 4, 5), (1, 1), (1, 1), "SAME", None, None),
+  "empty": ((0, 4, 4, 3), (1, 1, 3, 6), (1, 1), (1, 1), "SAME", None, None),
+}
+
+
+def _case(name):
+  x_shape, kernel_shape, strides, dilations, padding, *names = _CASES[name]
+  place, window = layout_and_window(
+    name, x_shape, kernel_shape, strides=(1, *strides, 1), dilations=(1, *dilations, 1), padding=padding
+  )
+  x, kernel = (jnp.asarray(_RNG.normal(size=shape), jnp.float32) for shape in (x_shape, kernel_shape))
+  return x, kernel, window, place, x_shape[-1] // kernel_shape[-2], names
+
+
+def _chosen(x, kernel, window, groups, forms):
+  shapes = Shapes(x.shape, kernel.shape, window, groups)
+  return next((form.name for form in forms if x.size and form.fits(shapes)), None)
+
+
+def _check_close(got, expected):
+  for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+    assert a.shape == b.shape
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * float(jnp.max(jnp.abs(b), initial=1)))
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_a_form_equals_the_convolution_and_so_do_its_derivatives(name):
+  x, kernel, window, place, groups, (chosen, for_gradients) = _case(name)
+  assert _chosen(x, kernel, window, groups, FORMS) == chosen
+  assert _chosen(x, kernel, window, groups, INPUT_GRADIENT_FORMS) == for_gradients
+
+  def canonical(x, kernel):
+    return canonical_form(x, kernel, window, place, groups)
+
+  expected, pull = jax.vjp(canonical, x, kernel)
+  cotangent = jnp.asarray(_RNG.normal(size=expected.shape), jnp.float32)
+  for forms in (FORMS, INPUT_GRADIENT_FORMS):
+    form = cpu_form(x, kernel, window, place, groups, forms)
+    if form is not None:
+      got, pull_form = jax.jit(lambda x, kernel: jax.vjp(form, x, kernel))(x, kernel)  # noqa: B023
+      _check_close((got, pull_form(cotangent)), (expected, pull(cotangent)))
+  chosen_for_cpu = jax.jit(lambda x, kernel: jax.jvp(lambda *a: convolve(*a, window, place), (x, kernel), (x, kernel)))
+  _check_close(chosen_for_cpu(x, kernel), jax.jvp(canonical, (x, kernel), (x, kernel)))
+  attrs = {"strides": (1, *window.strides, 1), "dilations": (1, *window.dilations, 1), "padding": window.padding_name}
+  if len(window.size) == 2:
+    _check_close(
+      (
+        conv2d_backprop_input(x.shape, kernel, cotangent, **attrs),
+        conv2d_backprop_filter_v2(x, kernel, cotangent, **attrs),
+      ),
+      pull(cotangent),
+    )
+
+
+@pytest.mark.parametrize("name", ["patches_with_rest", "few_pixels_with_strides", "groups"])
+def test_forms_can_be_mapped_over_inputs_and_filters(name):
+  x, kernel, window, place, _, _ = _case(name)
+  xs, kernels = jnp.stack([x, 2 * x]), jnp.stack([kernel, kernel + 1])
+  got = jax.jit(jax.vmap(lambda x, kernel: convolve(x, kernel, window, place)))(xs, kernels)
+  for i in range(2):
+    _check_close(got[i], convolve(xs[i], kernels[i], window, place))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "few_pixels", "groups"])
+def test_other_platforms_keep_the_convolution(name):
+  x, kernel, window, place, _, _ = _case(name)
+  traced = jax.jit(lambda x, kernel: convolve(x, kernel, window, place)).trace(x, kernel)
+  gpu = traced.lower(lowering_platforms=("cuda",)).as_text()
+  assert gpu.count("stablehlo.convolution") == 1
+  assert "stablehlo.dot_general" not in gpu
+  cpu = traced.lower(lowering_platforms=("cpu",)).as_text()
+  assert cpu.count("stablehlo.convolution") == (3 if name == "groups" else 0)
+
+
+def test_symbolic_sizes_other_types_and_channels_first_keep_the_convolution():
+  place, window = layout_and_window("test", (2, 4, 4, 3), (1, 1, 3, 6), strides=(1, 1, 1, 1), padding="SAME")
+  kernel = jax.ShapeDtypeStruct((1, 1, 3, 6), jnp.float32)
+  (batch,) = jax.export.symbolic_shape("b")
+  assert cpu_form(jax.ShapeDtypeStruct((2, 4, 4, 3), jnp.float32), kernel, window, place, 1) is not None
+  assert cpu_form(jax.ShapeDtypeStruct((batch, 4, 4, 3), jnp.float32), kernel, window, place, 1) is None
+  half = jax.ShapeDtypeStruct((1, 1, 3, 6), jnp.bfloat16)
+  assert cpu_form(jax.ShapeDtypeStruct((2, 4, 4, 3), jnp.bfloat16), half, window, place, 1) is None
+  x = jax.ShapeDtypeStruct((2, 3, 4, 4), jnp.float32)
+  assert cpu_form(x, kernel, window, layout("test", "NCHW", 4), 1) is None
