@@ -291,6 +291,12 @@ def test_errors_are_typed():
   assert isinstance(pickle.loads(pickle.dumps(MatchError("x"))), MatchError)
 
 
+def test_arrays_of_the_same_name_are_refused():
+  twice = {"x/y": {"kernel": np.zeros((4, 5))}, "x": {"y": {"kernel": np.zeros((4, 5))}}}
+  with pytest.raises(MatchError, match="2 arrays of the name 'x/y/kernel'"):
+    match({"x/y/kernel": _random(4, 5)}, twice)
+
+
 def test_recipes_are_readable():
   recipe = Recipe(("q", "k"), (("reshape", (4, 6)),), 1, (("transpose", (1, 0)),))
   assert str(recipe) == "q + k | reshape(4, 6) | concatenate(1) | transpose(1, 0)"

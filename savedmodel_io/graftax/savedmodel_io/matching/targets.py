@@ -1,5 +1,6 @@
 """The parameters of a model that somebody else wrote: names, shapes, and the way back into the model."""
 
+import collections
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ def read_target(model: object) -> Target:
   """Returns the parameters of a module of flax.nnx or equinox, of variables of linen or haiku, or of any pytree.
 
   Raises:
-    MatchError: it has no arrays of floating-point numbers.
+    MatchError: it has no arrays of floating-point numbers, or two arrays whose paths are the same name.
   """
   nnx = sys.modules.get("flax.nnx")
   if nnx is not None and isinstance(model, nnx.Module):
@@ -50,6 +51,13 @@ def _read(tree: object, state_names: Mapping[int, str], finish: Callable[[object
     raise MatchError(
       f"match: the target, a {type(tree).__name__}, has no arrays of floating-point numbers. Pass a module of flax.nnx "
       "or equinox, the variables of a linen module, or haiku's parameters."
+    )
+  counts = collections.Counter(name for name, leaf in zip(names, leaves, strict=True) if hasattr(leaf, "shape"))
+  twice = [name for name in arrays if counts[name] > 1]
+  if twice:
+    raise MatchError(
+      f"match: the target has {counts[twice[0]]} arrays of the name {twice[0]!r}: keys with slashes and nested keys "
+      "give the same name. Rename one of them."
     )
   others = tuple(
     name for name, leaf in zip(names, leaves, strict=True) if name not in arrays and hasattr(leaf, "shape")
