@@ -117,7 +117,7 @@ class Matching:
       partial: whether parameters of the target without a placement may keep their own values.
 
     Raises:
-      MatchError: a parameter of the target is ambiguous or missing, or `params` lacks one.
+      MatchError: a parameter of the target is ambiguous or missing, or `params` lacks one or has it in another shape.
     """
     open_names = [*self.ambiguous, *self.missing]
     if open_names and not partial:
@@ -128,6 +128,12 @@ class Matching:
     return self._target.rebuild(self._values(self._params if params is None else flat(params)))
 
   def _values(self, params: Mapping[str, Array]) -> dict[str, Array]:
+    for name in dict.fromkeys(name for placement in self.placed.values() for name in placement.recipe.names):
+      if name in params and np.shape(params[name]) != np.shape(self._params[name]):
+        raise MatchError(
+          f"apply: {name!r} has shape {np.shape(params[name])}, but match() had it of shape "
+          f"{np.shape(self._params[name])}. Match these parameters anew."
+        )
     try:
       arrays = {name: placement.recipe.make(params) for name, placement in self.placed.items()}
     except KeyError as e:

@@ -291,6 +291,13 @@ def test_errors_are_typed():
   assert isinstance(pickle.loads(pickle.dumps(MatchError("x"))), MatchError)
 
 
+@pytest.mark.parametrize("shape", [(5, 4), (20,), (40, 5)])
+def test_parameters_of_another_shape_than_those_matched_are_refused(shape):
+  matching = match({"d/kernel": _random(4, 5)}, {"d": {"weight": np.zeros((5, 4))}})
+  with pytest.raises(MatchError, match="'d/kernel' has shape"):
+    matching.apply({"d/kernel": _random(*shape)})
+
+
 def test_arrays_of_the_same_name_are_refused():
   twice = {"x/y": {"kernel": np.zeros((4, 5))}, "x": {"y": {"kernel": np.zeros((4, 5))}}}
   with pytest.raises(MatchError, match="2 arrays of the name 'x/y/kernel'"):
