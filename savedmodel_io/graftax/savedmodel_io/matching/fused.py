@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from graftax.savedmodel_io.matching.layers import Layer, Leaf
 from graftax.savedmodel_io.matching.layouts import Recipe, Step
@@ -16,18 +16,28 @@ _PARTS = ("query", "key", "value")
 _FUSED = re.compile(r"qkv|c_attn|in_proj|query_key_value|attn_in|kqv")
 
 
-def with_fused_layers(sources: Sequence[Layer], targets: Sequence[Layer]) -> list[Layer]:
+def with_fused_layers(sources: Sequence[Layer], targets: Sequence[Layer], given: Collection[str]) -> list[Layer]:
   """Returns the layers of TensorFlow's side as the target has them, together or apart.
 
   The order in which a fused layer holds its parts is not in its name, so all the usual ones are `variants`.
+
+  Args:
+    sources, targets: the layers.
+    given: names on both sides that the caller's table decides: these layers stay as they are.
   """
-  fused_targets = [layer for layer in targets if _is_fused(layer)]
-  fused_sources = [layer for layer in sources if _is_fused(layer)]
+  alone = [layer for layer in sources if _has(layer, given)]
+  free = [layer for layer in sources if not _has(layer, given)]
+  fused_targets = [layer for layer in targets if _is_fused(layer) and not _has(layer, given)]
+  fused_sources = [layer for layer in free if _is_fused(layer)]
   if fused_targets and not fused_sources:
-    return _together(sources)
+    return [*alone, *_together(free)]
   if fused_sources and not fused_targets:
-    return [part for layer in sources for part in (_apart(layer) if _is_fused(layer) else [layer])]
+    return [*alone, *(part for layer in free for part in (_apart(layer) if _is_fused(layer) else [layer]))]
   return list(sources)
+
+
+def _has(layer: Layer, names: Collection[str]) -> bool:
+  return any(leaf.name in names for leaf in layer.leaves.values())
 
 
 def _is_fused(layer: Layer) -> bool:

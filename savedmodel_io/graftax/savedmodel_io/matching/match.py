@@ -1,7 +1,8 @@
 """`match`: TensorFlow's parameters for a model that somebody else wrote."""
 
+import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import jax
@@ -17,6 +18,7 @@ from graftax.savedmodel_io.matching.search import search
 from graftax.savedmodel_io.matching.targets import Target, read_target
 from graftax.savedmodel_io.matching.trials import try_ways
 from graftax.savedmodel_io.matching.words import COUNTERS, split_name
+from graftax.savedmodel_io.parameters.renaming import Renaming, rename
 from graftax.savedmodel_io.variables.nesting import flat
 
 __all__ = ["Ambiguity", "Matching", "Placement", "match"]
@@ -247,7 +249,8 @@ def match(
     tolerance: the largest difference of a layer's results that counts as none, relative to the largest number.
 
   Raises:
-    MatchError: the target has no parameters, or only one of the functions is given.
+    MatchError: the target has no parameters, or two of the same name, only one of the functions is given, or a row of
+      the table names no parameter or no place, or a place that the parameter does not fit.
 
   Example:
       >>> params = {"dense/kernel": np.ones((3, 4)), "dense/bias": np.zeros(4)}
@@ -269,14 +272,15 @@ def match(
     for name, array in model.arrays.items()
     if split_name(name.rpartition("/")[2])[-1:] and not _is_counter(name)
   }
+  learned = {name: value for name, value in arrays.items() if not _is_counter(name)}
+  rows = _read_table(table or {}, flat(params), learned, places)
   targets = read_layers(places)
-  sources = with_fused_layers(
-    read_layers({name: value for name, value in arrays.items() if not _is_counter(name)}), targets
-  )
+  given = {*rows.matched, *rows.matched.values(), *rows.dropped}
+  sources = with_fused_layers(read_layers(learned), targets, given)
   functions = None
   if fn is not None and target_fn is not None:
     functions = trace_functions(fn, flat(params), target_fn, model, args)
-  ways = search(sources, targets, functions, table or {})
+  ways = search(sources, targets, functions, rows)
   if functions is not None:
     ways = try_ways(ways, functions, perturbed(flat(params), _roles(sources)), _own_values(model), tolerance)
   placed = {name: Placement(recipe, evidence) for way in ways for name, (recipe, evidence) in way.decided().items()}
@@ -291,6 +295,32 @@ def match(
     _target=model,
     _sources=tuple(sources),
   )
+
+
+def _read_table(
+  table: Mapping[str, str | None], params: Mapping[str, Array], learned: Collection[str], places: Collection[str]
+) -> Renaming:
+  """Returns which parameter each row is for.
+
+  Raises:
+    MatchError: a row fits no parameter, or maps one to what is no place of the target.
+  """
+  report = rename(params, table)[1]
+  if report.unused:
+    raise MatchError(f"match: no parameter has the name of the row {report.unused[0]!r} of table.")
+  for old, new in report.matched.items():
+    if old in learned and new not in places:
+      names = ", ".join(map(repr, difflib.get_close_matches(new, places, cutoff=0.3)))
+      raise MatchError(
+        f"match: table maps {old!r} to {new!r}, which is not a parameter of the target. Give one of its names, such "
+        f"as {names or repr(next(iter(places)))}."
+      )
+    if old not in learned and old in table:
+      raise MatchError(
+        f"match: table maps {old!r} to {new!r}, but match places arrays of floating-point numbers alone. Leave out the "
+        "row, or map it to None."
+      )
+  return report
 
 
 def _is_real(value: Array) -> bool:

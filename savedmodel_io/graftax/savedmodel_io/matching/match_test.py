@@ -291,6 +291,31 @@ def test_errors_are_typed():
   assert isinstance(pickle.loads(pickle.dumps(MatchError("x"))), MatchError)
 
 
+@pytest.mark.parametrize(
+  ("table", "message"),
+  [
+    ({"nope": "d/weight"}, "no parameter has the name of the row 'nope' of table"),
+    ({"d/kernel": "d/wait"}, "maps 'd/kernel' to 'd/wait', which is not a parameter .* such as 'd/weight'"),
+    ({"d/kernel": "d/weight"}, r"maps 'd/kernel' of shape \(4, 5\) to 'd/weight' of shape \(3, 4\)"),
+    ({"step": "d/weight"}, "maps 'step' to 'd/weight', but match places arrays of floating-point numbers alone"),
+  ],
+)
+def test_rows_of_the_table_that_fit_nothing_are_refused(table, message):
+  params = {"d/kernel": _random(4, 5), "step": np.zeros((3, 4), np.int32)}
+  with pytest.raises(MatchError, match=message):
+    match(params, {"d": {"weight": np.zeros((3, 4))}}, table=table)
+
+
+def test_a_row_of_the_table_is_for_a_whole_kernel():
+  parts = ("query", "key", "value")
+  target = {name: {"kernel": np.zeros((4, 4))} for name in parts}
+  with pytest.raises(MatchError, match=r"of shape \(4, 12\) to 'query/kernel' of shape \(4, 4\)"):
+    match({"qkv/kernel": _random(4, 12)}, target, table={"qkv/kernel": "query/kernel"})
+  params = {f"{name}/kernel": _random(4, 4) for name in parts}
+  together = {"qkv": {"kernel": np.zeros((4, 12))}}
+  assert not match(params, together, table={"key/kernel": None}).placed
+
+
 @pytest.mark.parametrize("shape", [(5, 4), (20,), (40, 5)])
 def test_parameters_of_another_shape_than_those_matched_are_refused(shape):
   matching = match({"d/kernel": _random(4, 5)}, {"d": {"weight": np.zeros((5, 4))}})

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from graftax.savedmodel_io.errors import MatchError
 from graftax.savedmodel_io.matching.assignment import Pairs, align_by_use, likenesses, pair_by_names
 from graftax.savedmodel_io.matching.layers import Layer, Leaf, leaf_layouts
 from graftax.savedmodel_io.matching.layouts import Recipe, Step, axis_order
 from graftax.savedmodel_io.matching.running import Functions
 from graftax.savedmodel_io.matching.words import split_name
-from graftax.savedmodel_io.parameters.renaming import rename
+from graftax.savedmodel_io.parameters.renaming import Renaming
 
 __all__ = ["Choice", "Way", "layer_ways", "search"]
 
@@ -68,11 +69,11 @@ def search(
   sources: Sequence[Layer],
   targets: Sequence[Layer],
   functions: Functions | None,
-  table: Mapping[str, str | None],
+  rows: Renaming,
 ) -> list[Choice]:
   """Returns what is known of each layer of the target that has a candidate."""
-  choices = _by_table(sources, targets, table)
-  dropped = _dropped(sources, table)
+  choices = _by_table(sources, targets, rows.matched)
+  dropped = {*rows.dropped}
   for _ in range(2):  # the second time, what the first one left of layers
     left_sources = _left(sources, _used(choices) | dropped)
     left_targets = _left(targets, {name for choice in choices for name in choice.options()})
@@ -99,25 +100,23 @@ def _left(layers: Sequence[Layer], gone: set[str]) -> list[Layer]:
   return found
 
 
-def _by_table(sources: Sequence[Layer], targets: Sequence[Layer], table: Mapping[str, str | None]) -> list[Choice]:
+def _by_table(sources: Sequence[Layer], targets: Sequence[Layer], rows: Mapping[str, str]) -> list[Choice]:
   old_leaves = {leaf.name: (layer, leaf) for layer in sources for leaf in layer.leaves.values()}
   new_leaves = {leaf.name: (layer, leaf) for layer in targets for leaf in layer.leaves.values()}
-  _, report = rename({name: np.zeros(()) for name in old_leaves}, table)
   choices = []
-  for old, new in report.matched.items():
-    if new in new_leaves:
+  for old, new in rows.items():
+    if old in old_leaves:
       layer, leaf = old_leaves[old]
       target, place = new_leaves[new]
       one, other = replace(layer, leaves={leaf.role: leaf}), replace(target, leaves={place.role: place})
       ways = _leaf_ways(one, other, [(leaf, place)])
-      if ways:
-        choices.append(Choice(other, ways, ("table",), "several layouts have this shape"))
+      if not ways:
+        raise MatchError(
+          f"match: table maps {old!r} of shape {leaf.shape} to {new!r} of shape {place.shape}, which no layout makes "
+          "of it. Give rows for parameters that fit."
+        )
+      choices.append(Choice(other, ways, ("table",), "several layouts have this shape"))
   return choices
-
-
-def _dropped(sources: Sequence[Layer], table: Mapping[str, str | None]) -> set[str]:
-  names = {leaf.name: np.zeros(()) for layer in sources for leaf in layer.leaves.values()}
-  return set(rename(names, table)[1].dropped)
 
 
 def _pair(sources: Sequence[Layer], targets: Sequence[Layer], functions: Functions | None) -> list[Choice]:
