@@ -12,6 +12,9 @@ from graftax.savedmodel_io.matching.words import split_name
 __all__ = ["with_fused_layers"]
 
 _PARTS = ("query", "key", "value")
+# The most heads that are tried if no shape tells how many there are, and the size that most models' heads have.
+_MAX_HEADS = 64
+_USUAL_HEAD = 64
 # Letters and words in names of layers that hold all three.
 _FUSED = re.compile(r"qkv|c_attn|in_proj|query_key_value|attn_in|kqv")
 
@@ -83,12 +86,18 @@ def _joined(scope: str, layers: Sequence[Layer]) -> Layer:
     before: tuple[Step, ...] = () if shape == first.shape else (("reshape", shape),)
     axis = len(shape) - 1
     whole = (*shape[:-1], 3 * shape[-1])
-    heads = first.shape[-2] if len(first.shape) == (2 if role == "bias" else 3) else 1
+    by_heads = len(first.shape) == (2 if role == "bias" else 3)
+    counts = [first.shape[-2]] if by_heads else _head_counts(shape[-1])
     recipes = [Recipe(names, before, axis)]
-    if heads > 1:
-      recipes.append(Recipe(names, before, axis, (("interleave", (axis, 3, heads)),)))
+    recipes.extend(Recipe(names, before, axis, (("interleave", (axis, 3, heads)),)) for heads in counts if heads > 1)
     leaves[role] = Leaf(first.name, whole, role, recipes[0], tuple(recipes))
   return Layer(scope, leaves)
+
+
+def _head_counts(size: int) -> list[int]:
+  """Returns how many heads, more than one, a projection to so many numbers may have, heads of usual sizes first."""
+  counts = [heads for heads in range(2, min(size, _MAX_HEADS) + 1) if size % heads == 0]
+  return sorted(counts, key=lambda heads: abs(math.log2(size / heads / _USUAL_HEAD)))
 
 
 def _apart(layer: Layer) -> list[Layer]:
@@ -100,7 +109,11 @@ def _apart(layer: Layer) -> list[Layer]:
       if leaf.shape[axis] % 3:
         return [layer]
       shape = (*leaf.shape[:-1], leaf.shape[axis] // 3)
-      recipe = dataclasses.replace(leaf.recipe, before=(*leaf.recipe.before, ("part", (axis, index, 3))))
-      leaves[role] = Leaf(leaf.name, shape, role, recipe, (recipe,))
+      third: Step = ("part", (axis, index, 3))
+      orders: list[tuple[Step, ...]] = [(("interleave", (axis, heads, 3)),) for heads in _head_counts(shape[axis])]
+      recipes = [
+        dataclasses.replace(leaf.recipe, before=(*leaf.recipe.before, *order, third)) for order in [(), *orders]
+      ]
+      leaves[role] = Leaf(leaf.name, shape, role, recipes[0], tuple(recipes))
     found.append(Layer(f"{layer.scope}/{part}", leaves))
   return found

@@ -217,6 +217,55 @@ def test_check_says_after_which_layer_two_models_differ_first():
   assert matching.check(_norms, changed, x).first.target == "l2"
 
 
+def _attend_with_merged_heads(query, key, value):
+  scores = jax.nn.softmax(jnp.einsum("nhd,mhd->hnm", query, key))
+  return jnp.einsum("hnm,mhd->nhd", scores, value).reshape(-1, 8)
+
+
+_PROJECTIONS = ("query", "key", "value")
+
+
+def _fused_by_heads(tree, x):
+  y = (x @ tree["qkv"]["kernel"]).reshape(-1, 2, 3, 4)
+  return _attend_with_merged_heads(*y.transpose(2, 0, 1, 3)) @ tree["out"]["kernel"]
+
+
+def _apart(tree, x):
+  parts = [(x @ tree[name]["kernel"]).reshape(-1, 2, 4) for name in _PROJECTIONS]
+  return _attend_with_merged_heads(*parts) @ tree["out"]["kernel"]
+
+
+_APART = {name: {"kernel": _random(8, 8)} for name in _PROJECTIONS} | {"out": {"kernel": _random(8, 6)}}
+_TOGETHER = {"qkv": {"kernel": _random(8, 24)}, "out": {"kernel": _random(8, 6)}}
+
+
+def _flat(tree):
+  return {f"{name}/kernel": layer["kernel"] for name, layer in tree.items()}
+
+
+def _of_flat(function):
+  return lambda params, x: function({name.split("/")[0]: {"kernel": value} for name, value in params.items()}, x)
+
+
+def test_merged_heads_go_into_a_fused_kernel_by_a_run_alone():
+  assert "qkv/kernel" in match(_flat(_APART), _TOGETHER).ambiguous
+  x = _random(5, 8)
+  matching = match(_flat(_APART), _TOGETHER, fn=_of_flat(_apart), target_fn=_fused_by_heads, args=(x,))
+  assert matching.is_complete, str(matching)
+  np.testing.assert_allclose(_fused_by_heads(matching.apply(), x), _apart(_APART, x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_fused_kernel_is_taken_apart_by_a_run_alone():
+  params = _flat(_TOGETHER) | {"qkv/bias": _random(24)}
+  target = {**_APART, **{name: {**_APART[name], "bias": _random(8)} for name in _PROJECTIONS}}
+  names = {f"{name}/{kind}" for name in _PROJECTIONS for kind in ("kernel", "bias")}
+  assert names <= match(params, target).ambiguous.keys()
+  x = _random(5, 8)
+  matching = match(_flat(_TOGETHER), _APART, fn=_of_flat(_fused_by_heads), target_fn=_apart, args=(x,))
+  assert matching.is_complete, str(matching)
+  np.testing.assert_allclose(_apart(matching.apply(), x), _fused_by_heads(_TOGETHER, x), rtol=1e-4, atol=1e-5)
+
+
 # --- models of libraries
 
 

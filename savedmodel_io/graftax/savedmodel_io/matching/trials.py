@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graftax.savedmodel_io.matching.layouts import Array
+from graftax.savedmodel_io.matching.layouts import Array, Recipe, Step
 from graftax.savedmodel_io.matching.running import Functions, Runner, difference, parameter_names
 from graftax.savedmodel_io.matching.search import Choice, Way, layer_ways
 from graftax.savedmodel_io.matching.uses import nearest_followers
@@ -73,6 +73,8 @@ class _Trials:
     tolerance: float,
   ):
     self.params, self.own, self.tolerance = params, own, tolerance
+    self.made: dict[str, tuple[Recipe, Array]] = {}
+    self.orders: set[tuple[Step, ...]] = set()  # that fused kernels of layers that are decided have
     self.ways = [choice.ways[0] for choice in choices]
     self.evidence = [choice.evidence for choice in choices]
     self.open = {k for k, choice in enumerate(choices) if len(choice.ways) > 1}
@@ -91,11 +93,17 @@ class _Trials:
     values = dict(self.own)
     for way in taken:
       for name, recipe in way.recipes.items():
-        values[name] = recipe.make(self.params).astype(self.own[name].dtype)
+        values[name] = self._made(name, recipe)
     outputs, found = self.run(values)
     gaps = [difference(one, other, ordered=True) for one, other in zip(self.expected_outputs, outputs, strict=False)]
     same = len(outputs) == len(self.expected_outputs) and all(gap is not None and gap <= self.tolerance for gap in gaps)
     return _Outcome(tuple(self._agrees(k, way, found) for k, way in enumerate(taken)), same)
+
+  def _made(self, name: str, recipe: Recipe) -> Array:
+    """Returns a parameter of the target; that of the last run if it is made in the same way."""
+    if name not in self.made or self.made[name][0] != recipe:
+      self.made[name] = recipe, recipe.make(self.params).astype(self.own[name].dtype)
+    return self.made[name][1]
 
   def _agrees(self, k: int, way: Way, found: Mapping[int, np.ndarray]) -> bool | None:
     wanted, number = self.results.get(id(way.source)), self.numbers[k]
@@ -108,25 +116,41 @@ class _Trials:
       self._decide(k)
 
   def _decide(self, k: int) -> None:
-    """Takes the way of a layer with which it agrees; of several, the one with which the next layers do."""
-    free = [way for way in self.choices[k].ways if way.recipes and self._is_free(k, way)]
-    outcomes = [self.outcome({k: way}) for way in free]
-    right = [(way, outcome) for way, outcome in zip(free, outcomes, strict=True) if outcome.layers[k] is not False]
-    if len(right) > 1:
-      later = [j for j in range(k + 1, len(self.ways)) if j not in self.open][:_LATER]
-      best = max(sum(outcome.layers[j] is True for j in later) for _, outcome in right)
-      right = [(way, outcome) for way, outcome in right if sum(outcome.layers[j] is True for j in later) == best]
-    if right:
-      self.ways[k] = right[0][
-        0
-      ]  # if there are several, `exchange` may find another one, and `confirmed` has the last word
-      self.open.discard(k)
+    """Takes the way of a layer with which it agrees; of several, the one with which most of the next layers do."""
+    if k not in self.open:
+      return
+    parts = self._parts(k)
+    later = [j for j in range(k + 1, len(self.ways)) if j not in self.open][:_LATER]
+    best, most = None, -1
+    for ways in self._candidates(parts):
+      outcome = self.outcome(ways)
+      number = sum(outcome.layers[j] is True for j in later)
+      if number > most and all(outcome.layers[j] is not False for j in parts):
+        best, most = ways, number
+      if later and most == len(later):
+        break
+    if best is not None:  # others may be as good: `exchange` may take one of them, and `confirmed` has the last word
+      for j, way in best.items():
+        self.ways[j] = way
+        self.orders.add(_order(way))
+        self.open.discard(j)
 
-  def _is_free(self, k: int, way: Way) -> bool:
-    """Returns whether no layer that is decided is made of the same parameters."""
-    names = {name for recipe in way.recipes.values() for name in recipe.names}
-    others = (other for j, other in enumerate(self.ways) if j != k and j not in self.open)
-    return all(names.isdisjoint(recipe.names) for other in others for recipe in other.recipes.values())
+  def _parts(self, k: int) -> list[int]:
+    """Returns a layer, and if it is a part of a fused one, the other parts, which have the same order."""
+    if not _is_part(self.ways[k]):
+      return [k]
+    names, count = _names(self.ways[k]), len(self.choices[k].ways)
+    parts = [j for j in self.open if _is_part(self.ways[j]) and len(self.choices[j].ways) == count]
+    return [j for j in sorted(parts) if _names(self.ways[j]) == names]
+
+  def _candidates(self, parts: Sequence[int]) -> list[dict[int, Way]]:
+    """Returns the ways to make layers in the same order of their parts, orders that other layers have first."""
+    together = [
+      dict(zip(parts, ways, strict=True)) for ways in zip(*(self.choices[j].ways for j in parts), strict=True)
+    ]
+    taken = set[str]().union(*(_names(way) for j, way in enumerate(self.ways) if j not in self.open))
+    free = [ways for ways in together if all(way.recipes and taken.isdisjoint(_names(way)) for way in ways.values())]
+    return sorted(free, key=lambda ways: not any(_order(way) in self.orders for way in ways.values()))
 
   def exchange(self) -> None:
     """Exchanges layers for each other if more of them then agree."""
@@ -230,3 +254,17 @@ class _Trials:
   def _are_parallel(self, k: int, j: int) -> bool:
     """Returns whether results of two layers go to the same one, and neither of them to the other."""
     return bool(self.followers[k] & self.followers[j]) and j not in self.reached[k] and k not in self.reached[j]
+
+
+def _names(way: Way) -> set[str]:
+  return {name for recipe in way.recipes.values() for name in recipe.names}
+
+
+def _is_part(way: Way) -> bool:
+  return any(name == "part" for recipe in way.recipes.values() for name, _ in recipe.before)
+
+
+def _order(way: Way) -> tuple[Step, ...]:
+  """Returns in which order a way takes the parts of a fused kernel."""
+  steps = (step for recipe in way.recipes.values() for step in (*recipe.before, *recipe.after))
+  return tuple((name, numbers[1:]) for name, numbers in steps if name == "interleave")
