@@ -65,6 +65,8 @@ class Matching:
     missing: names in the target for which there is no parameter.
     unused: names of parameters that are in no place.
     kept: names in the target that are not numbers to be learned, such as counters and keys, and keep their values.
+    contradicted: names in the target that are placed, but with which the target function, as far as it was run, returns
+      other outputs than TensorFlow's, and that no run confirms. Choices of the caller do not change it: run `check`.
   """
 
   placed: Mapping[str, Placement]
@@ -72,14 +74,15 @@ class Matching:
   missing: tuple[str, ...]
   unused: tuple[str, ...]
   kept: tuple[str, ...]
+  contradicted: tuple[str, ...]
   _params: Mapping[str, Array] = field(repr=False)
   _target: Target = field(repr=False)
   _sources: tuple[Layer, ...] = field(repr=False)
 
   @property
   def is_complete(self) -> bool:
-    """Whether every parameter of the target has its place and none of TensorFlow's is left over."""
-    return not (self.ambiguous or self.missing or self.unused)
+    """Whether every parameter of the target has its place, none of TensorFlow's is left over, no run contradicts."""
+    return not (self.ambiguous or self.missing or self.unused or self.contradicted)
 
   @property
   def table(self) -> dict[str, str]:
@@ -191,7 +194,12 @@ class Matching:
         more = f"; and {len(way.options) - _SHOWN} more" if len(way.options) > _SHOWN else ""
         options = "; ".join(f"{i}: {option}" for i, option in enumerate(way.options[:_SHOWN]))
         lines.append(f"  {name}: {way.reason}: {options}{more}")
-    for title, names in (("without a value", self.missing), ("not used", self.unused), ("kept", self.kept)):
+    for title, names in (
+      ("placed, but a run gives other outputs", self.contradicted),
+      ("without a value", self.missing),
+      ("not used", self.unused),
+      ("kept", self.kept),
+    ):
       if names:
         lines.append(f"{len(names)} {title}: {', '.join(names)}")
     return "\n".join(lines)
@@ -236,7 +244,8 @@ def match(
 
   The words and numbers in names, shapes, and what parameters are to their layers decide. With both functions, the order
   in which they use parameters does, too, and ways between which nothing else decides are tried: one is taken if the
-  layer then returns the same numbers. What nothing decides is `ambiguous`, and no way is taken.
+  layer then returns the same numbers. What nothing decides is `ambiguous`, and no way is taken. Placements that the run
+  of both functions speaks against are `contradicted`, and the matching is not complete.
 
   Args:
     params: name -> array, such as the parameters of `SavedModel.convert` or what `read_weights` returns.
@@ -277,12 +286,18 @@ def match(
   targets = read_layers(places)
   given = {*rows.matched, *rows.matched.values(), *rows.dropped}
   sources = with_fused_layers(read_layers(learned), targets, given)
-  functions = None
-  if fn is not None and target_fn is not None:
+  contradicted: frozenset[str] = frozenset()
+  if fn is None or target_fn is None:
+    ways = search(sources, targets, None, rows)
+  else:
     functions = trace_functions(fn, flat(params), target_fn, model, args)
-  ways = search(sources, targets, functions, rows)
-  if functions is not None:
-    ways = try_ways(ways, functions, perturbed(flat(params), _roles(sources)), _own_values(model), tolerance)
+    ways, contradicted = try_ways(
+      search(sources, targets, functions, rows),
+      functions,
+      perturbed(flat(params), _roles(sources)),
+      _own_values(model),
+      tolerance,
+    )
   placed = {name: Placement(recipe, evidence) for way in ways for name, (recipe, evidence) in way.decided().items()}
   ambiguous = {name: Ambiguity(*rest) for way in ways for name, rest in way.undecided().items()}
   return Matching(
@@ -290,6 +305,7 @@ def match(
     ambiguous={name: ambiguous[name] for name in places if name in ambiguous},
     missing=tuple(name for name in places if name not in placed and name not in ambiguous),
     unused=_unused(sources, placed),
+    contradicted=tuple(name for name in places if name in placed and name in contradicted),
     kept=(*(name for name in model.arrays if name not in places), *model.others),
     _params=flat(params),
     _target=model,

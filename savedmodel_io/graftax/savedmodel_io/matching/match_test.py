@@ -217,6 +217,26 @@ def test_check_says_after_which_layer_two_models_differ_first():
   assert matching.check(_norms, changed, x).first.target == "l2"
 
 
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_a_run_that_cannot_tell_is_no_evidence(tokens):
+  def fn(params, x):
+    return jax.nn.softmax((x @ params["aa/kernel"]) @ (x @ params["bb/kernel"]).T) @ (x @ params["vv/kernel"])
+
+  def target_fn(tree, x):
+    second = x @ tree["foo"]["kernel"]
+    return jax.nn.softmax((x @ tree["bar"]["kernel"]) @ second.T) @ (x @ tree["baz"]["kernel"])
+
+  params = {f"{name}/kernel": _random(4, 4) for name in ("aa", "bb", "vv")}
+  target = {name: {"kernel": _random(4, 4)} for name in ("foo", "bar", "baz")}
+  # The softmax of one token is 1, whatever the query and the key are.
+  matching = match(params, target, fn=fn, target_fn=target_fn, args=(_random(tokens, 4),))
+  if tokens == 1:
+    assert {"foo/kernel", "bar/kernel"} <= matching.ambiguous.keys()
+  else:
+    assert matching.is_complete, str(matching)
+    assert _names(matching)["bar/kernel"] == ("aa/kernel",)
+
+
 def _attend_with_merged_heads(query, key, value):
   scores = jax.nn.softmax(jnp.einsum("nhd,mhd->hnm", query, key))
   return jnp.einsum("hnm,mhd->nhd", scores, value).reshape(-1, 8)
@@ -264,6 +284,42 @@ def test_a_fused_kernel_is_taken_apart_by_a_run_alone():
   matching = match(_flat(_TOGETHER), _APART, fn=_of_flat(_fused_by_heads), target_fn=_apart, args=(x,))
   assert matching.is_complete, str(matching)
   np.testing.assert_allclose(_apart(matching.apply(), x), _fused_by_heads(_TOGETHER, x), rtol=1e-4, atol=1e-5)
+
+
+def test_placements_that_a_run_contradicts_are_not_complete():
+  params = {f"dense_{k}/kernel": _random(4, 4) for k in (1, 2)} | {"o/kernel": _random(4, 3)}
+
+  def apply(activation):
+    def fn(tree, x):
+      x = activation(activation(x @ tree["dense_1/kernel"]) @ tree["dense_2/kernel"])
+      return x @ tree["o/kernel"]
+
+    return fn
+
+  args = (_random(3, 4),)
+  assert match(params, params, fn=apply(jnp.tanh), target_fn=apply(jnp.tanh), args=args).is_complete
+  matching = match(params, params, fn=apply(jnp.tanh), target_fn=apply(jax.nn.relu), args=args)
+  assert not matching.is_complete
+  assert set(matching.contradicted) == matching.placed.keys()
+  assert "3 placed, but a run gives other outputs: " in str(matching)
+
+
+@pytest.mark.parametrize("order", ["uvw", "vwu", "wvu"])
+def test_three_parallel_layers_in_any_order_are_told_apart_by_a_run(order):
+  params = {f"{name}/kernel": _random(4, 4) for name in ("aa", "bb", "cc", "dd")}
+  target = {name: np.zeros((4, 4)) for name in "uvwz"}
+
+  def fn(params, x):
+    gated = jax.nn.silu(x @ params["aa/kernel"]) * (x @ params["bb/kernel"]) * jnp.tanh(x @ params["cc/kernel"])
+    return gated @ params["dd/kernel"]
+
+  def target_fn(tree, x):
+    one, other, third = (x @ tree[name] for name in order)
+    return (jnp.tanh(one) * jax.nn.silu(other) * third) @ tree["z"]
+
+  matching = match(params, target, fn=fn, target_fn=target_fn, args=(_random(5, 4),))
+  assert matching.is_complete, str(matching)
+  assert [_names(matching)[name][0] for name in order] == ["cc/kernel", "aa/kernel", "bb/kernel"]
 
 
 # --- models of libraries

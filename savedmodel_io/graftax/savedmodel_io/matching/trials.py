@@ -1,5 +1,6 @@
 """Ways between which nothing else decides, tried: the right one gives what TensorFlow's layer gives."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,11 +26,11 @@ def try_ways(
   params: Mapping[str, Array],
   own: Mapping[str, Array],
   tolerance: float,
-) -> list[Choice]:
-  """Returns the choices with those decided that a run decides, and with "run" as evidence where it agrees.
+) -> tuple[list[Choice], frozenset[str]]:
+  """Returns the choices with those decided that a run decides, and names of parameters that a run speaks against.
 
-  A layer's own numbers tell its layout. They do not tell which of several layers with the same input it is, so a layer
-  is confirmed only if the layers after it agree, too.
+  The choices have "run" as evidence where it agrees. A layer's own numbers tell its layout. They do not tell which of
+  several layers with the same input it is, so a layer is confirmed only if the layers after it agree, too.
 
   Args:
     choices: of the layers of the target.
@@ -39,13 +40,14 @@ def try_ways(
     tolerance: the largest difference that counts as none.
   """
   if not choices:
-    return []
+    return [], frozenset()
   position = functions.target.position
   ordered = sorted(choices, key=lambda choice: position(choice.target) or 0)
   trials = _Trials(functions, params, own, ordered, tolerance)
   trials.decide_open()
   trials.exchange()
-  return trials.confirmed(ordered)
+  found = trials.confirmed(ordered)
+  return found, trials.contradicted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,28 @@ class _Trials:
         if j > k and not {"names", "table"} & {*self.evidence[k], *self.evidence[j]}:
           ways = [(one, other) for one in self._other(k, j) for other in self._other(j, k)]
           found.extend({k: one, j: other} for one, other in ways[:4])
-    return sorted(found, key=lambda pair: sum(abs(k - place) for k in pair))
+    found.sort(key=lambda pair: sum(abs(k - place) for k in pair))
+    return [*found, *self._permutations(near)]
+
+  def _permutations(self, near: Sequence[int]) -> list[dict[int, Way]]:
+    """Returns the exchanges of three or four parallel layers in which none keeps its place."""
+    pairs = {(k, j) for k, j in itertools.combinations(near, 2) if self._are_exchangeable(k, j)}
+    groups = [
+      group
+      for size in (3, 4)
+      for group in itertools.combinations(near, size)
+      if pairs.issuperset(itertools.combinations(group, 2))
+    ]
+    return [
+      {k: self._other(k, j)[0] for k, j in zip(group, other, strict=True)}
+      for group in groups
+      for other in itertools.permutations(group)
+      if all(k != j for k, j in zip(group, other, strict=True))
+    ]
+
+  def _are_exchangeable(self, k: int, j: int) -> bool:
+    named = {"names", "table"} & {*self.evidence[k], *self.evidence[j]}
+    return not named and self._are_parallel(k, j) and bool(self._other(k, j)) and bool(self._other(j, k))
 
   def _with_open(self, place: int, pairs: Sequence[dict[int, Way]]) -> list[dict[int, Way]]:
     """Returns exchanges, each with every way of the layer after them if that is open."""
@@ -207,7 +230,8 @@ class _Trials:
     found = []
     for k, choice in enumerate(choices):
       way = self.ways[k]
-      if k not in self.open and outcome.layers[k] is not False and self._later_agree(k, outcome):
+      agrees = k not in self.open and outcome.layers[k] is not False and self._later_agree(k, outcome)
+      if agrees and not self._exchange_agrees(k, outcome):
         found.append(replace(choice, ways=(way,), evidence=(*self.evidence[k], "run")))
         continue
       if self._only_layouts(choice, outcome, k):
@@ -217,6 +241,28 @@ class _Trials:
       reason = "layers that go to the same place fit, too" if others else choice.reason
       found.append(replace(choice, ways=(*choice.ways, *others), reason=reason))
     return found
+
+  def contradicted(self, choices: Sequence[Choice]) -> frozenset[str]:
+    """Returns the parameters in use that no run confirms, if the outputs differ with all layers as they are now."""
+    if self.outcome({}).outputs:
+      return frozenset()
+    return frozenset(
+      name
+      for choice, number in zip(choices, self.numbers, strict=True)
+      if number is not None and "run" not in choice.evidence
+      for name in choice.options()
+    )
+
+  def _exchange_agrees(self, k: int, outcome: _Outcome) -> bool:
+    """Returns whether a layer exchanged for a parallel one agrees as well, so that a run tells nothing about them."""
+    if {"names", "table"} & {*self.evidence[k]}:
+      return False
+    for j in self._siblings(k):
+      other = self.outcome({k: self._other(k, j)[0], j: self._other(j, k)[0]})
+      wrong = other.layers[k] is False or other.layers[j] is False or other.outputs != outcome.outputs
+      if not wrong and self._later_agree(k, other):
+        return True
+    return False
 
   def _only_layouts(self, choice: Choice, outcome: _Outcome, k: int) -> bool:
     """Returns whether the ways differ in layout alone, and the layer's own numbers tell which one is right."""
