@@ -9,9 +9,12 @@ import numpy as np
 from graftax.graphdef_ir.schema import Message
 from graftax.testing.hostile.case import CaseId
 
-__all__ = ["Draw"]
+__all__ = ["INT32", "Draw"]
 
 _T = TypeVar("_T")
+
+INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
+"""The range of an int32, for `Draw.size`."""
 
 # Sizes, counts and positions at which readers go wrong: signs, powers of two, and what overflows when it is multiplied.
 _SIZES = (

@@ -5,11 +5,22 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from graftax.testing.hostile.draw import Draw
 
-__all__ = ["KINDS", "Attempt", "Box", "Expectation", "Template", "family", "find_template", "template", "templates"]
+__all__ = [
+  "KINDS",
+  "Attempt",
+  "Box",
+  "Expectation",
+  "Template",
+  "family",
+  "find_template",
+  "template",
+  "template_of",
+  "templates",
+]
 
 # Any in this module: what reading a file returns.
 
@@ -85,6 +96,7 @@ class Attempt:
 
 
 Template = Callable[[Draw, Box], Attempt]
+_Change = TypeVar("_Change", bound=Callable[..., Any])
 
 _TEMPLATES: dict[str, dict[str, Template]] = {kind: {} for kind in KINDS}
 
@@ -94,6 +106,21 @@ def template(kind: str) -> Callable[[Template], Template]:
 
   def register(function: Template) -> Template:
     return _add(kind, function.__name__.strip("_"), function)
+
+  return register
+
+
+def template_of(kind: str, make: Callable[[_Change, Draw, Box], Attempt]) -> Callable[[_Change], _Change]:
+  """Registers functions that change or fill an honest file as templates of a kind, under their own names.
+
+  Args:
+    kind: their kind.
+    make: calls the function and writes the file.
+  """
+
+  def register(change: _Change) -> _Change:
+    _add(kind, change.__name__.strip("_"), lambda draw, box: make(change, draw, box))
+    return change
 
   return register
 

@@ -4,6 +4,7 @@ import collections
 import re
 from collections.abc import Sequence
 
+from graftax.testing.harness.tables import table
 from graftax.testing.hostile.registry import KINDS
 from graftax.testing.hostile.run import OUTCOMES, Answer
 
@@ -33,8 +34,7 @@ class Report:
     columns = ["kind", "templates", "cases", *OUTCOMES, "seconds", "most s", "most MiB"]
     rows = [self._row(kind, by_kind[kind]) for kind in KINDS if kind in by_kind]
     rows.append(self._row("all", self.answers))
-    lines = [columns, ["---", *["--:"] * (len(columns) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table(columns, rows, num_left=1)
 
   def _row(self, kind: str, answers: Sequence[Answer]) -> list[str]:
     counts = collections.Counter(answer.outcome for answer in answers)

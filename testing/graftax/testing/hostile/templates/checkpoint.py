@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from graftax.graphdef_ir import schema
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.protos import Shape, attr
 from graftax.testing.hostile.grammar.readers import use_checkpoint
 from graftax.testing.hostile.grammar.tables import Bundle, TableLies, new_bundle, slice_key, table, varint, write_bundle
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template, template_of
 
 _KIND = "checkpoint"
 _VALUES: dict[str, np.ndarray] = {
@@ -18,7 +18,6 @@ _VALUES: dict[str, np.ndarray] = {
   "c": np.zeros((2, 2), np.float16),
 }
 Change = Callable[[Draw, Bundle], None]
-_INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 
 
 def _check(value: dict[str, np.ndarray]) -> None:
@@ -32,17 +31,12 @@ def _written(box: Box, bundle: Bundle, expectation: Expectation = "typed", lies:
 
 
 def _bundle(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def register(change: Change) -> Change:
-    def make(draw: Draw, box: Box) -> Attempt:
-      bundle = new_bundle(_VALUES)
-      change(draw, bundle)
-      return _written(box, bundle, expectation)
+  def make(change: Change, draw: Draw, box: Box) -> Attempt:
+    bundle = new_bundle(_VALUES)
+    change(draw, bundle)
+    return _written(box, bundle, expectation)
 
-    make.__name__ = change.__name__
-    template(_KIND)(make)
-    return change
-
-  return register
+  return template_of(_KIND, make)
 
 
 @_bundle("loaded")
@@ -52,10 +46,10 @@ def honest(draw: Draw, bundle: Bundle) -> None:
 
 @_bundle()
 def header(draw: Draw, bundle: Bundle) -> None:
-  bundle.header.num_shards = draw.size(1, **_INT32)
+  bundle.header.num_shards = draw.size(1, **INT32)
   bundle.header.endianness = draw.lie(0, 1, 2, probability=0.3)
-  bundle.header.version.producer = draw.size(1, **_INT32)
-  bundle.header.version.min_consumer = draw.size(0, **_INT32)
+  bundle.header.version.producer = draw.size(1, **INT32)
+  bundle.header.version.min_consumer = draw.size(0, **INT32)
 
 
 @_bundle()
@@ -102,7 +96,7 @@ def sizes_and_shapes(draw: Draw, bundle: Bundle) -> None:
 def shard_numbers(draw: Draw, bundle: Bundle) -> None:
   bundle.header.num_shards = draw.pick([1, 2, 100_000])
   for entry in bundle.entries.values():
-    entry.shard_id = draw.size(0, 1, **_INT32)
+    entry.shard_id = draw.size(0, 1, **INT32)
 
 
 @_bundle("refused")

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from graftax.graphdef_ir import schema
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.protos import Shape, attr
 from graftax.testing.hostile.grammar.readers import use_checkpoint
 from graftax.testing.hostile.grammar.tables import TableLies, slice_key, varint, write_v1
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template, template_of
 
 # Any in this module: repeated fields of several types.
 
 _KIND = "checkpoint_v1"
-_INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 Records = dict[bytes, schema.SavedTensorSlices]
 Change = Callable[[Draw, schema.SavedTensorSlices, Records], None]
 
@@ -53,17 +52,12 @@ def _attempt(
 
 
 def _change(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def register(change: Change) -> Change:
-    def make(draw: Draw, box: Box) -> Attempt:
-      meta, records = _honest()
-      change(draw, meta, records)
-      return _attempt(box, meta, records, expectation, None)
+  def make(change: Change, draw: Draw, box: Box) -> Attempt:
+    meta, records = _honest()
+    change(draw, meta, records)
+    return _attempt(box, meta, records, expectation, None)
 
-    make.__name__ = change.__name__
-    template(_KIND)(make)
-    return change
-
-  return register
+  return template_of(_KIND, make)
 
 
 @_change("loaded")
@@ -155,8 +149,8 @@ def names(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
 
 @_change()
 def versions(draw: Draw, meta: schema.SavedTensorSlices, records: Records) -> None:
-  meta.meta.versions.producer = draw.size(1, **_INT32)
-  meta.meta.versions.min_consumer = draw.size(0, **_INT32)
+  meta.meta.versions.producer = draw.size(1, **INT32)
+  meta.meta.versions.min_consumer = draw.size(0, **INT32)
 
 
 _TABLE_LIES = {

@@ -9,7 +9,7 @@ import jax
 import jax.export
 import jax.numpy as jnp
 
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.readers import use_module
 from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
 from graftax.testing.hostile.templates import saved_module as saved_module  # registers templates of this kind
@@ -122,9 +122,7 @@ def table_of_fields(draw: Draw, box: Box) -> Attempt:
   data = bytearray(_export(draw))
   root, _ = _table(data)
   if draw.chance(0.5):
-    struct.pack_into(
-      "<i", data, root, draw.size(struct.unpack_from("<i", data, root)[0], low=-(1 << 31), high=(1 << 31) - 1)
-    )
+    struct.pack_into("<i", data, root, draw.size(struct.unpack_from("<i", data, root)[0], **INT32))
   else:
     vtable = root - struct.unpack_from("<i", data, root)[0]
     struct.pack_into("<H", data, vtable, draw.size(40, low=0, high=65_535))

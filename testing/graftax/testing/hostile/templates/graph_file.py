@@ -7,11 +7,11 @@ import numpy as np
 from google.protobuf import text_format
 
 from graftax.graphdef_ir import DType, schema
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import object_model
 from graftax.testing.hostile.grammar.protos import Func, Shape, add, attr, const, function, graph
 from graftax.testing.hostile.grammar.readers import use_model
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
 
 # Any in this module: typeshed's and our own type of messages differ.
 
@@ -23,20 +23,15 @@ Build = Callable[[Draw, schema.GraphDef], None]
 def _graph(expectation: Expectation = "typed", *, can_jit: bool = True) -> Callable[[Build], Build]:
   """Registers a template that changes or extends the graph `out = relu(x @ w + b)`."""
 
-  def register(build: Build) -> Build:
-    def make(draw: Draw, box: Box) -> Attempt:
-      made = honest_graph()
-      build(draw, made)
-      path = box.model / "graph.pb"
-      path.write_bytes(made.SerializeToString())
-      jit = can_jit and draw.chance(0.3)
-      return Attempt(lambda: use_model(path, jit=jit), expectation, graph=path)
+  def make(build: Build, draw: Draw, box: Box) -> Attempt:
+    made = honest_graph()
+    build(draw, made)
+    path = box.model / "graph.pb"
+    path.write_bytes(made.SerializeToString())
+    jit = can_jit and draw.chance(0.3)
+    return Attempt(lambda: use_model(path, jit=jit), expectation, graph=path)
 
-    make.__name__ = build.__name__
-    template(_KIND)(make)
-    return build
-
-  return register
+  return template_of(_KIND, make)
 
 
 def honest_graph() -> schema.GraphDef:
@@ -166,8 +161,8 @@ def names(draw: Draw, made: schema.GraphDef) -> None:
 
 @_graph()
 def versions(draw: Draw, made: schema.GraphDef) -> None:
-  made.versions.producer = draw.size(2200, 5, 21, low=-(1 << 31), high=(1 << 31) - 1)
-  made.versions.min_consumer = draw.size(0, low=-(1 << 31), high=(1 << 31) - 1)
+  made.versions.producer = draw.size(2200, 5, 21, **INT32)
+  made.versions.min_consumer = draw.size(0, **INT32)
 
 
 @_graph("refused")
@@ -322,7 +317,7 @@ def host_ops_between(draw: Draw, made: schema.GraphDef) -> None:
     "AsString",
     "out",
     T=_F,
-    precision=draw.size(-1, 5, low=-(1 << 31), high=(1 << 31) - 1),
+    precision=draw.size(-1, 5, **INT32),
     width=draw.size(-1, 5, low=-(1 << 31), high=1000),
     fill=draw.name(""),
   )

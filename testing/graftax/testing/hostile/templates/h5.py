@@ -10,7 +10,7 @@ import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_weights
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
 
 # Any in this module: files and groups of h5py, which is imported when a template runs.
 
@@ -35,17 +35,12 @@ def honest_h5(file: Any) -> None:
 
 
 def _file(expectation: Expectation = "typed") -> Callable[[Write], Write]:
-  def register(write: Write) -> Write:
-    def make(draw: Draw, box: Box) -> Attempt:
-      path = box.model / draw.pick(["m.weights.h5", "m.h5"])
-      path.write_bytes(h5_bytes(lambda file: write(draw, box, file)))
-      return Attempt(lambda: use_weights(path), expectation)
+  def make(write: Write, draw: Draw, box: Box) -> Attempt:
+    path = box.model / draw.pick(["m.weights.h5", "m.h5"])
+    path.write_bytes(h5_bytes(lambda file: write(draw, box, file)))
+    return Attempt(lambda: use_weights(path), expectation)
 
-    make.__name__ = write.__name__
-    template(_KIND)(make)
-    return write
-
-  return register
+  return template_of(_KIND, make)
 
 
 def _layer(file: Any, name: str = "dense") -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graftax.graphdef_ir import DType, schema
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
 from graftax.testing.hostile.grammar.protos import Func, Shape, add, const, function
 from graftax.testing.hostile.grammar.readers import use_split
@@ -62,7 +62,7 @@ def _draw_gif(draw: Draw) -> bytes:
 
 
 def _draw_bmp(draw: Draw) -> bytes:
-  width, height = (draw.size(2, low=-(1 << 31), high=(1 << 31) - 1) for _ in range(2))
+  width, height = (draw.size(2, **INT32) for _ in range(2))
   info = struct.pack(
     "<IiiHHIIiiII",
     draw.pick([40, 0, 1 << 30]),
@@ -194,7 +194,7 @@ def raw_numbers(draw: Draw, box: Box) -> Attempt:
   dtype = draw.pick([_F, DType.INT8, DType.COMPLEX128, DType.BOOL, _S, DType.HALF, DType.VARIANT])
   op = draw.pick(["DecodeRaw", "DecodePaddedRaw"])
   data = draw.data(draw.pick([8, 7, 0, 1]))
-  length = draw.size(8, low=-(1 << 31), high=(1 << 31) - 1)
+  length = draw.size(8, **INT32)
 
   def build(nodes: Any) -> None:
     inputs = ["x"]

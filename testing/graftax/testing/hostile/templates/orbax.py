@@ -14,7 +14,7 @@ import numpy as np
 from graftax.savedmodel_io import write_orbax
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_orbax
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, template_of
 
 # Any in this module: JSON.
 
@@ -33,20 +33,15 @@ def _honest_files() -> dict[str, bytes]:
 
 
 def _change(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def register(change: Change) -> Change:
-    def make(draw: Draw, box: Box) -> Attempt:
-      folder = box.model / "checkpoint"
-      for name, data in _honest_files().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-      change(draw, box, folder)
-      return Attempt(lambda: use_orbax(folder), expectation)
+  def make(change: Change, draw: Draw, box: Box) -> Attempt:
+    folder = box.model / "checkpoint"
+    for name, data in _honest_files().items():
+      (folder / name).parent.mkdir(parents=True, exist_ok=True)
+      (folder / name).write_bytes(data)
+    change(draw, box, folder)
+    return Attempt(lambda: use_orbax(folder), expectation)
 
-    make.__name__ = change.__name__
-    template(_KIND)(make)
-    return change
-
-  return register
+  return template_of(_KIND, make)
 
 
 def _edited(path: Path, draw: Draw, values: list[Any], chance: float = 0.15) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_safetensors
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
 
 # Any in this module: JSON, in which anything may be.
 
@@ -39,17 +39,12 @@ def _file(
 
 
 def _header(expectation: Expectation = "typed") -> Callable[[Change], Change]:
-  def register(change: Change) -> Change:
-    def make(draw: Draw, box: Box) -> Attempt:
-      header = _honest()
-      change(draw, header)
-      return _file(box, json.dumps(header).encode(errors="surrogatepass"), expectation=expectation)
+  def make(change: Change, draw: Draw, box: Box) -> Attempt:
+    header = _honest()
+    change(draw, header)
+    return _file(box, json.dumps(header).encode(errors="surrogatepass"), expectation=expectation)
 
-    make.__name__ = change.__name__
-    template(_KIND)(make)
-    return change
-
-  return register
+  return template_of(_KIND, make)
 
 
 @_header("loaded")

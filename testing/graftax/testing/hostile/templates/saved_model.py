@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graftax.graphdef_ir import DType, schema
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import object_model, write_object_model
 from graftax.testing.hostile.grammar.protos import Shape, add, attr, const, tensor
 from graftax.testing.hostile.grammar.readers import use_model
 from graftax.testing.hostile.grammar.tables import new_bundle, varint, write_bundle
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, template, template_of
 
 # Any in this module: protocol buffers, whose fields are chosen by name.
 
@@ -33,19 +33,14 @@ Edit = Callable[[Draw, schema.SavedModel], Any]
 def _edit(expectation: Expectation = "typed", *, can_jit: bool = True) -> Callable[[Edit], Edit]:
   """Registers a template that changes the message of an honest model."""
 
-  def register(change: Edit) -> Edit:
-    def make(draw: Draw, box: Box) -> Attempt:
-      model = object_model()
-      change(draw, model)
-      write_object_model(box.model, model)
-      jit = can_jit and draw.chance(0.3)
-      return Attempt(lambda: use_model(box.model, jit=jit), expectation)
+  def make(change: Edit, draw: Draw, box: Box) -> Attempt:
+    model = object_model()
+    change(draw, model)
+    write_object_model(box.model, model)
+    jit = can_jit and draw.chance(0.3)
+    return Attempt(lambda: use_model(box.model, jit=jit), expectation)
 
-    make.__name__ = change.__name__
-    template(_KIND)(make)
-    return change
-
-  return register
+  return template_of(_KIND, make)
 
 
 def _meta(model: schema.SavedModel) -> schema.MetaGraphDef:
@@ -94,8 +89,8 @@ def meta_graphs(draw: Draw, model: schema.SavedModel) -> None:
 @_edit()
 def versions(draw: Draw, model: schema.SavedModel) -> None:
   found = _meta(model).graph_def.versions
-  found.producer = draw.size(2200, low=-(1 << 31), high=(1 << 31) - 1)
-  found.min_consumer = draw.size(0, low=-(1 << 31), high=(1 << 31) - 1)
+  found.producer = draw.size(2200, **INT32)
+  found.min_consumer = draw.size(0, **INT32)
   found.bad_consumers.extend([found.producer] * draw.integer(0, 3))
 
 
@@ -103,7 +98,7 @@ def versions(draw: Draw, model: schema.SavedModel) -> None:
 def object_children(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for child in draw.pick(list(nodes)).children:
-    child.node_id = draw.size(child.node_id, 0, len(nodes), low=-(1 << 31), high=(1 << 31) - 1)
+    child.node_id = draw.size(child.node_id, 0, len(nodes), **INT32)
     child.local_name = draw.name(child.local_name, "a.b", "a[0]", "0")
 
 
@@ -157,7 +152,7 @@ def user_objects(draw: Draw, model: schema.SavedModel) -> None:
       node.user_object.identifier, "_tf_keras_model", "signature_map", "trackable_list_wrapper"
     )
     node.user_object.metadata = draw.name("", "{", "[[[[" * 50_000, '{"class_name": 1, "config": []}')
-    node.user_object.version.producer = draw.size(1, low=-(1 << 31), high=(1 << 31) - 1)
+    node.user_object.version.producer = draw.size(1, **INT32)
 
 
 @_edit()
@@ -183,9 +178,9 @@ def slot_variables(draw: Draw, model: schema.SavedModel) -> None:
   nodes = _meta(model).object_graph_def.nodes
   for _ in range(draw.integer(1, 5)):
     draw.pick(list(nodes)).slot_variables.add(
-      original_variable_node_id=draw.size(1, low=-(1 << 31), high=(1 << 31) - 1),
+      original_variable_node_id=draw.size(1, **INT32),
       slot_name=draw.name("m"),
-      slot_variable_node_id=draw.size(2, low=-(1 << 31), high=(1 << 31) - 1),
+      slot_variable_node_id=draw.size(2, **INT32),
     )
 
 
@@ -193,8 +188,8 @@ def slot_variables(draw: Draw, model: schema.SavedModel) -> None:
 def saveable_objects(draw: Draw, model: schema.SavedModel) -> None:
   node = draw.pick(list(_meta(model).object_graph_def.nodes))
   saveable = node.saveable_objects[draw.name("VARIABLE_VALUE")]
-  saveable.save_function = draw.size(1, low=-(1 << 31), high=(1 << 31) - 1)
-  saveable.restore_function = draw.size(1, low=-(1 << 31), high=(1 << 31) - 1)
+  saveable.save_function = draw.size(1, **INT32)
+  saveable.restore_function = draw.size(1, **INT32)
   node.registered_saver = draw.name("")
 
 
@@ -221,7 +216,7 @@ def bound_inputs(draw: Draw, model: schema.SavedModel) -> None:
   nodes = len(_meta(model).object_graph_def.nodes)
   for concrete in _meta(model).object_graph_def.concrete_functions.values():
     for i, node in enumerate(concrete.bound_inputs):
-      concrete.bound_inputs[i] = draw.size(node, 0, nodes, nodes - 1, low=-(1 << 31), high=(1 << 31) - 1)
+      concrete.bound_inputs[i] = draw.size(node, 0, nodes, nodes - 1, **INT32)
     concrete.bound_inputs.extend([draw.integer(0, nodes)] * draw.pick([0, 1, 500]))
 
 
@@ -245,7 +240,7 @@ def _structure(draw: Draw, depth: int) -> schema.StructuredValue:
     spec = value.type_spec_value
     spec.type_spec_class = draw.integer(0, 14)
     spec.type_spec_class_name = draw.name("os.system", "RaggedTensorSpec")
-    spec.num_flat_components = draw.size(2, low=-(1 << 31), high=(1 << 31) - 1)
+    spec.num_flat_components = draw.size(2, **INT32)
     spec.type_state.CopyFrom(
       _structure(draw, depth - 1 if depth else 0) if draw.chance(0.8) else schema.StructuredValue()
     )
@@ -570,7 +565,7 @@ def asset_records(draw: Draw, model: schema.SavedModel) -> None:
     asset.filename = draw.name(asset.filename, "nothing.txt", "variables")
     asset.tensor_info.name = draw.name(asset.tensor_info.name)
   for node in _objects(model, "asset"):
-    node.asset.asset_file_def_index = draw.size(0, low=-(1 << 31), high=(1 << 31) - 1)
+    node.asset.asset_file_def_index = draw.size(0, **INT32)
 
 
 @_edit()
@@ -646,15 +641,13 @@ def checkpoint_objects(draw: Draw, box: Box) -> Attempt:
   graph = schema.TrackableObjectGraph()
   for i in range(draw.integer(1, 6)):
     node = graph.nodes.add()
-    node.children.add(node_id=draw.size(i, 0, low=-(1 << 31), high=(1 << 31) - 1), local_name=draw.name("w", "v", "0"))
+    node.children.add(node_id=draw.size(i, 0, **INT32), local_name=draw.name("w", "v", "0"))
     node.attributes.add(
       name=draw.name("VARIABLE_VALUE"),
       full_name=draw.name("w"),
       checkpoint_key=draw.name("w", "w/.ATTRIBUTES/VARIABLE_VALUE"),
     )
-    node.slot_variables.add(
-      original_variable_node_id=draw.size(0, low=-(1 << 31), high=(1 << 31) - 1), slot_name=draw.name("m")
-    )
+    node.slot_variables.add(original_variable_node_id=draw.size(0, **INT32), slot_name=draw.name("m"))
     node.has_checkpoint_values.value = draw.chance(0.5)
   bundle = new_bundle({"w": np.ones((), np.float32), "v": np.ones((), np.float32)})
   bundle.add_string("_CHECKPOINTABLE_OBJECT_GRAPH", graph.SerializeToString()[: draw.size(10_000, 5, low=0)])

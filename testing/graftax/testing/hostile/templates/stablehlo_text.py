@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.readers import use_module
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, family, template_of
 from graftax.xla_call_module import Module
 
 _KIND = "stablehlo_text"
@@ -26,6 +26,7 @@ _TYPES = (
   "index",
   "!stablehlo.token",
 )
+MakeText = Callable[[Draw], str]
 
 
 def text_attempt(draw: Draw, box: Box, text: str, expectation: Expectation = "typed") -> Attempt:
@@ -41,23 +42,12 @@ def main(body: str, arguments: str = "%x: tensor<4xf32>", results: str = "tensor
 
 
 def _size(draw: Draw, honest: int = 4) -> int:
-  return draw.size(honest, low=-(1 << 63), high=(1 << 63) - 1)
+  return draw.size(honest)
 
 
-def _body(kind: str) -> Callable[[Callable[[Draw], str]], Callable[[Draw], str]]:
+def _body(expectation: Expectation) -> Callable[[MakeText], MakeText]:
   """Registers a template whose function returns the text of a module."""
-
-  def register(make_text: Callable[[Draw], str]) -> Callable[[Draw], str]:
-    def make(draw: Draw, box: Box) -> Attempt:
-      return text_attempt(
-        draw, box, make_text(draw), "loaded" if kind == "loaded" else "refused" if kind == "refused" else "typed"
-      )
-
-    make.__name__ = make_text.__name__
-    template(_KIND)(make)
-    return make_text
-
-  return register
+  return template_of(_KIND, lambda make_text, draw, box: text_attempt(draw, box, make_text(draw), expectation))
 
 
 _ADD = "    %0 = stablehlo.add %x, %x : tensor<4xf32>\n    return %0 : tensor<4xf32>"

@@ -8,7 +8,7 @@ from graftax.graphdef_ir import DType, schema
 from graftax.testing.hostile.draw import Draw
 from graftax.testing.hostile.grammar.protos import Shape, add, attr, const, graph
 from graftax.testing.hostile.grammar.readers import use_model
-from graftax.testing.hostile.registry import Attempt, Box, Expectation, template
+from graftax.testing.hostile.registry import Attempt, Box, Expectation, template_of
 
 _KIND = "tf1_control_flow"
 _F, _I = DType.FLOAT, DType.INT32
@@ -23,17 +23,12 @@ def _attempt(draw: Draw, box: Box, made: schema.GraphDef, expectation: Expectati
 
 
 def _register(make_graph: Callable[[], schema.GraphDef], expectation: Expectation) -> Callable[[Change], Change]:
-  def register(change: Change) -> Change:
-    def make(draw: Draw, box: Box) -> Attempt:
-      made = make_graph()
-      change(draw, made)
-      return _attempt(draw, box, made, expectation)
+  def make(change: Change, draw: Draw, box: Box) -> Attempt:
+    made = make_graph()
+    change(draw, made)
+    return _attempt(draw, box, made, expectation)
 
-    make.__name__ = change.__name__
-    template(_KIND)(make)
-    return change
-
-  return register
+  return template_of(_KIND, make)
 
 
 def _loop(expectation: Expectation = "typed") -> Callable[[Change], Change]:

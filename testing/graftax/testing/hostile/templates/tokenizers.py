@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graftax.graphdef_ir import DType, schema
-from graftax.testing.hostile.draw import Draw
+from graftax.testing.hostile.draw import INT32, Draw
 from graftax.testing.hostile.grammar.models import graph_model, write_graph_model
 from graftax.testing.hostile.grammar.protos import add, const
 from graftax.testing.hostile.grammar.readers import use_split
@@ -256,7 +256,7 @@ def fast_wordpiece_fields(draw: Draw, box: Box) -> Attempt:
     trie(),
     suffix_indicator=draw.pick([b"##", b"", b"a", b"\xff", b"#" * 70_000]),
     unknown=draw.pick([b"[UNK]", b"", b"\xff", b"u" * 70_000]),
-    unknown_id=draw.size(0, low=-(1 << 31), high=(1 << 31) - 1),
+    unknown_id=draw.size(0, **INT32),
     of_indicator=draw.pick([[], [1 << 8], [0xFFFFFFFF], [1, 2]]),
     num_units=draw.lie(None, 0, 1, 513, 1 << 20, (1 << 31) - 1, -1),
     root=draw.lie(0, 2, -4, 1 << 20, -1, 1 << 31),
