@@ -9,8 +9,8 @@ import numpy as np
 
 from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.call_tf.converters import CONVERTERS
-from graftax.testing.call_tf.functions import Row
 from graftax.testing.call_tf.transformations import TRANSFORMATIONS
+from graftax.testing.differential.case import ConversionCase
 from graftax.testing.harness.compare import largest_error
 from graftax.testing.harness.errors import error_text
 from graftax.testing.harness.results import CheckResult
@@ -25,23 +25,25 @@ TOLERANCE = 1e-5
 _MAX_DETAIL = 300
 
 
-def check(row: Row, converter: str, transformations: Sequence[str] = tuple(TRANSFORMATIONS)) -> list[CheckResult]:
+def check(
+  case: ConversionCase, converter: str, transformations: Sequence[str] = tuple(TRANSFORMATIONS)
+) -> list[CheckResult]:
   """Returns the results of a function under transformations.
 
   Args:
-    row: the function.
+    case: the function.
     converter: a key of `CONVERTERS`.
     transformations: keys of `TRANSFORMATIONS`.
   """
   tf = import_tensorflow()
-  function = row.build()
+  function = case.build()
   with jax.enable_x64(True):
     converted = CONVERTERS[converter](function)
-    return [_check(tf, row, function, converted, name) for name in transformations]
+    return [_check(tf, case, function, converted, name) for name in transformations]
 
 
-def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> CheckResult:
-  transformation, x = TRANSFORMATIONS[name], row.input()
+def _check(tf: Any, case: ConversionCase, function: Any, converted: Any, name: str) -> CheckResult:
+  transformation, x = TRANSFORMATIONS[name], case.inputs[0]
   expected = [np.asarray(value) for value in transformation.in_tensorflow(tf, function, x)]
   start = time.perf_counter()
   error, outcome, detail = 0.0, "equal", ""
@@ -57,4 +59,4 @@ def _check(tf: Any, row: Row, function: Any, converted: Any, name: str) -> Check
   if not error <= TOLERANCE:
     outcome, detail = "wrong", f"off by {error:.2g} of the largest value"
   seconds = time.perf_counter() - start
-  return CheckResult(row.name, row.kind, name, outcome == "equal", detail, seconds, outcome, error)
+  return CheckResult(case.name, case.kind, name, outcome == "equal", detail, seconds, outcome, error)

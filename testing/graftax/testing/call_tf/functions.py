@@ -1,54 +1,22 @@
 """The table: TensorFlow functions from an array to an array of the same shape."""
 
-import dataclasses
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from graftax.testing._tensorflow import import_tensorflow
+from graftax.testing.differential.case import Collector
 
-__all__ = ["FUNCTIONS", "Row"]
+__all__ = ["FUNCTIONS"]
 
 # Any in this module: TensorFlow ships no type information.
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-  """A TensorFlow function of one float64 array.
-
-  Attributes:
-    name: unique in the table.
-    kind: "operations", "loops", "custom_gradients", "variables" or "saved".
-    make: returns the function, with new variables.
-    shape: the shape of its argument and of its result.
-  """
-
-  name: str
-  kind: str
-  make: Callable[[Any], Callable[[Any], Any]]
-  shape: tuple[int, ...]
-
-  def build(self) -> Callable[[Any], Any]:
-    """Returns the function."""
-    return self.make(import_tensorflow())
-
-  def input(self, seed: int = 0) -> np.ndarray:
-    """Returns an argument."""
-    return np.random.default_rng(seed).uniform(-1.0, 1.0, self.shape)
-
-
-FUNCTIONS: dict[str, Row] = {}
-"""All rows by name."""
+_COLLECTORS = {kind: Collector(kind) for kind in ("operations", "loops", "custom_gradients", "variables", "saved")}
 
 
 def _row(kind: str, *shape: int) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-  def add(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    FUNCTIONS[make.__name__] = Row(make.__name__, kind, make, shape or (4,))
-    return make
-
-  return add
+  return _COLLECTORS[kind](np.random.default_rng(0).uniform(-1.0, 1.0, shape or (4,)))
 
 
 _operation = _row("operations")
@@ -326,3 +294,7 @@ def saved_custom_gradient(tf: Any) -> Any:
     return tf.identity(x), lambda dy: dy * 0.5
 
   return _saved_and_loaded(tf, lambda x: tf.sin(half(x) * x))
+
+
+FUNCTIONS = {case.name: case for define in _COLLECTORS.values() for case in define.cases}
+"""All functions by name, each of one float64 array."""
