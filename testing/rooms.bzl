@@ -21,6 +21,7 @@ ROOMS = {
     ],
     "call_tf": [
         ":_tensorflow",
+        ":differential",
         ":harness",
         "//convert",
         "@pypi//jax",
@@ -81,6 +82,7 @@ ROOMS = {
         ":_tensorflow",
         ":child_process",
         ":graph_builders",
+        ":harness",
         "//graphdef_ir",
         "//hub_io",
         "//savedmodel_io",
@@ -134,6 +136,7 @@ ROOMS = {
     ],
     "matched_models": [
         ":_tensorflow",
+        ":harness",
         "//convert",
         "//savedmodel_io",
         "@pypi//jax",
@@ -187,6 +190,7 @@ ROOMS = {
         "@pypi//numpy",
     ],
     "stablehlo_conformance": [
+        ":harness",
         "//xla_call_module",
         "@pypi//jax",
         "@pypi//numpy",

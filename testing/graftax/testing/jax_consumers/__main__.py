@@ -14,6 +14,7 @@ from graftax.testing._tensorflow import import_tensorflow
 from graftax.testing.differential.case import ConversionCase
 from graftax.testing.differential.oracle import Oracle
 from graftax.testing.harness.scripts import run_script
+from graftax.testing.harness.tables import table
 from graftax.testing.jax_consumers.primitives import own_primitives
 from graftax.testing.keras_applications import APPLICATIONS, Application
 from graftax.testing.zoo.catalogue import installed_models
@@ -45,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, path in paths.items():
       rows[name].append("right" if found[path]["right"] else found[path]["error"][:200])
     print(f"jax2onnx: {sum(row['right'] for row in found.values())} of {len(found)} right")
-  print("| model | primitives of graftax | jax2onnx |\n| --- | --- | --- |")
-  for name, row in rows.items():
-    print(f"| {name} | {' | '.join([*row, '', ''][:2])} |")
+  print(table(["model", "primitives of graftax", "jax2onnx"], ([name, *row, ""][:3] for name, row in rows.items())))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,6 +4,8 @@ import collections
 import json
 from pathlib import Path
 
+from graftax.testing.harness import tables
+
 __all__ = ["failures", "table"]
 
 
@@ -37,8 +39,6 @@ def table(work: Path) -> str:
       doors.setdefault(door)
       counts[library][f"{door} {text.split(':', 1)[0]}"] += 1
   shown = [door for door in sorted(doors) if ": " in door]
-  lines = ["| library | programs | refused | " + " | ".join(shown) + " |", "|---" * (3 + len(shown)) + "|"]
-  for library, found in counts.items():
-    cells = [f"{found[f'{door} right']}" for door in shown]
-    lines.append(f"| {library} | {found['programs']} | {found['write refused']} | " + " | ".join(cells) + " |")
-  return "\n".join(lines) + "\n"
+  columns = ["programs", "write refused", *(f"{door} right" for door in shown)]
+  rows = [(library, *(found[column] for column in columns)) for library, found in counts.items()]
+  return tables.table(["library", "programs", "refused", *shown], rows, num_left=1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import JaxFunction, load, save
+from graftax.testing.harness.compare import difference, is_inexact, scale_of
 from graftax.testing.harness.errors import error_text
 from graftax.testing.jax_libraries.program import DOORS, Program, door, vectors
 
@@ -101,13 +102,11 @@ def _group(numbers: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
 
 
 def _difference(got: list[np.ndarray], want: list[np.ndarray], rtol: float = 5e-3) -> str:
-  """Returns "right", or how the arrays differ; `run_in_tensorflow.py` has the same comparison."""
+  """Returns "right", or how the arrays differ."""
   for x, y in zip(got, want, strict=True):
-    if x.shape != y.shape:
-      return f"wrong: shape {x.shape} in place of {y.shape}"
-    scale = max(1.0, float(np.max(np.abs(y), initial=0, where=np.isfinite(y)))) if y.dtype.kind == "f" else 1
-    if not np.allclose(x, y, rtol=rtol, atol=rtol * scale, equal_nan=True):
-      return f"wrong: {np.nanmax(np.abs(np.asarray(x, np.float64) - np.asarray(y, np.float64)))} off at scale {scale}"
+    bound = rtol if is_inexact(y.dtype) else 0.0
+    if wrong := difference(x, y, bound, bound * scale_of(y)):
+      return f"wrong: {wrong}"
   return "right"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graftax.savedmodel_io import Matching, match
+from graftax.testing.harness import tables
 from graftax.testing.matched_models.pair import Pair
 
 __all__ = ["Outcome", "is_right", "match_pair", "table"]
@@ -98,14 +99,10 @@ def is_right(outcome: Outcome) -> bool:
 
 def table(outcomes: Sequence[Outcome]) -> str:
   """Returns the table in Markdown."""
-  rows = [
-    "| Keras | target | parameters | placed | by names alone | of these wrong | difference | exchanges noticed |",
-    "| --- | --- | --: | --: | --: | --: | --: | --: |",
-  ]
+  titles = "target, parameters, placed, by names alone, of these wrong, difference, exchanges noticed".split(", ")
+  rows = []
   for o in outcomes:
     bound = "" if o.tolerance == 2e-5 else f" (tolerance {o.tolerance:g})"
-    rows.append(
-      f"| {o.name} | {o.library} | {o.parameters} | {o.placed} | {o.by_names} | {o.wrong_names} | "
-      f"{o.difference:.1e}{bound} | {o.noticed} of {o.exchanged} |"
-    )
-  return "\n".join(rows)
+    figures = o.parameters, o.placed, o.by_names, o.wrong_names, f"{o.difference:.1e}{bound}"
+    rows.append((o.name, o.library, *figures, f"{o.noticed} of {o.exchanged}"))
+  return tables.table(["Keras", *titles], rows, num_left=2)

@@ -10,6 +10,7 @@ from pathlib import Path
 from graftax.graphdef_ir import GraftaxError
 from graftax.savedmodel_io import rewrite
 from graftax.testing.harness.scripts import run_script
+from graftax.testing.harness.tables import table
 
 _HERE = Path(__file__).parent
 _VERSION = "import tensorflow as tf; print(tf.__version__)"
@@ -59,9 +60,8 @@ def main() -> None:
         counts[kind]["right" if row["right"] else "wrong"] += 1
         if not row["right"]:
           problems.append(f"{kind}: {re.sub('.*/(?=[^/]*/[^/]*$)', '', row['path'])}: {row}")
-  print("| run in | right | wrong or failed | refused |\n| --- | --: | --: | --: |")
-  for kind, count in counts.items():
-    print(f"| {kind} | {count['right']} | {count['wrong']} | {count['refused']} |")
+  rows = [(kind, count["right"], count["wrong"], count["refused"]) for kind, count in counts.items()]
+  print(table(["run in", "right", "wrong or failed", "refused"], rows, num_left=1))
   print("\n".join(problems))
 
 
