@@ -244,4 +244,5 @@ ROOMS = {
         "@pypi//jax",
         "@pypi//numpy",
     ],
+    "xla_options": ["@pypi//jax"],
 }

@@ -36,6 +36,11 @@ What a conversion returns, takes and raises:
 - `options`: Options of a conversion, and the three functions of TF2JAX that read and change their defaults.
 - `errors`: Errors raised by conversions and by calls of converted functions.
 
+It is compiled:
+
+- `xla_options`: Options of XLA that were measured to make compiled programs faster: for a platform, this jaxlib, and a
+  program.
+
 Helpers:
 
 - `gc_pause`: Pauses Python's cyclic garbage collector.
@@ -88,6 +93,7 @@ from graftax.convert.structures.named_tuples import named_tuple_class
 from graftax.convert.structures.nested import InputStructure, OutputStructure, bind_names, keyword_structure
 from graftax.convert.tables.graph_tables import filled_table, graph_filled_tables, table_capture, table_dtypes
 from graftax.convert.variable import PlacedVariable, Variable, VariableSpec, split_trainable
+from graftax.convert.xla_options import compiler_options
 from graftax.graphdef_ir import LibraryNotFoundError, LimitExceededError, Limits
 from graftax.ops_jax import BoundedArray, LookupTable, ResourceHandle, SizeBoundError
 
@@ -137,6 +143,7 @@ __all__ = [
   "VariableSpec",
   "VariableWriteError",
   "bind_names",
+  "compiler_options",
   "convert",
   "convert_from_restored",
   "convert_functional",

@@ -114,6 +114,12 @@ AllowFilesIn = Annotated[
 Sha256 = Annotated[
   str | None, typer.Option("--sha256", metavar="DIGEST", help="The SHA-256 digest that the archive must have.")
 ]
+WithCompilerOptions = Annotated[
+  bool,
+  typer.Option(
+    "--compiler-options/--no-compiler-options", help="Compile with the options of XLA that were measured to be faster."
+  ),
+]
 AllowHttp = Annotated[bool, typer.Option("--allow-http", help="Download over plain http, which others can change.")]
 AllowHost = Annotated[
   list[str] | None,
@@ -313,6 +319,7 @@ def run_command(
     RunHeadWith,
     typer.Option(help="What runs the part of the model for text and files; tensorflow has ops that graftax lacks."),
   ] = RunHeadWith.NUMPY,
+  with_compiler_options: WithCompilerOptions = True,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file of --output, if it is there.")] = False,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
@@ -342,6 +349,7 @@ def run_command(
     max_sizes=_sizes(max_sizes or ()),
     run_head_with="tensorflow" if run_head_with is RunHeadWith.TENSORFLOW else "numpy",
     force=force,
+    with_compiler_options=with_compiler_options,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
 
@@ -374,6 +382,7 @@ def convert_command(
     ),
   ] = None,
   gradient: Annotated[bool, typer.Option("--gradient", help="Include the derivative, for jax.grad.")] = False,
+  with_compiler_options: WithCompilerOptions = True,
   force: Annotated[bool, typer.Option("--force", "-f", help="Replace the folder if it exists.")] = False,
   allow_files_in: AllowFilesIn = None,
   sha256: Sha256 = None,
@@ -405,6 +414,7 @@ def convert_command(
     platforms=None if platforms is None else _platform_names(platforms),
     gradient=gradient,
     force=force,
+    with_compiler_options=with_compiler_options,
     load_options=_load_options(allow_files_in, sha256, allow_http, allow_host),
   )
   typer.echo(exported.code, nl=False)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import export
 
-from graftax.convert import AnnotatedFunction, MissingInputError, Variable
+from graftax.convert import AnnotatedFunction, MissingInputError, Variable, compiler_options
 from graftax.graphdef_ir import GraftaxError, TensorSpec
 from graftax.hub_io import load
 from graftax.ops_jax import InconclusiveError, InvalidInputError
@@ -65,6 +65,7 @@ def export_model(
   platforms: Sequence[str] | None,
   gradient: bool,
   force: bool,
+  with_compiler_options: bool = True,
   load_options: Mapping[str, Any] | None = None,
 ) -> ExportedModel:
   """Writes a folder that JAX loads without graftax; see the command's help.
@@ -96,11 +97,12 @@ def export_model(
     task = bar.add_task("exporting", total=None)
     parameters = {name: _as_jax_holds_it(name, value) for name, value in variables.items()}
     with _without_source_locations():
-      exported = _export_for(fn, parameters, arguments, platforms)
+      exported, options = _export_for(fn, parameters, arguments, platforms)
       program = bytes(exported.serialize(vjp_order=1 if gradient else 0))
     _note_narrowed("output", model.signatures[signature].outputs, _unflattened(exported)[1])
     bar.update(task, description="writing parameters")
     manifest = _manifest(model, signature, exported, variables, gradient)
+    manifest["compiler_options"] = {"cpu": options} if options and with_compiler_options else {}
     code = loading_code(manifest)
     with new_folder(out, replaces=replaces, how_to_replace=_HOW_TO_REPLACE) as folder:
       (folder / PROGRAM_FILE).write_bytes(program)
@@ -128,7 +130,7 @@ def _export_for(
   parameters: Mapping[str, np.ndarray],
   arguments: Mapping[str, jax.ShapeDtypeStruct],
   platforms: Sequence[str] | None,
-) -> export.Exported:
+) -> tuple[export.Exported, dict[str, str]]:
   """Exports for the given platforms; for None, for the usual ones that the model has code for."""
   if platforms is not None:
     return _export(fn, parameters, arguments, platforms)
@@ -162,8 +164,11 @@ def _export(
   parameters: Mapping[str, np.ndarray],
   arguments: Mapping[str, jax.ShapeDtypeStruct],
   platforms: Sequence[str],
-) -> export.Exported:
-  """Exports `(params, inputs) -> outputs`, or `(params, inputs, rng)` for a function that draws random numbers."""
+) -> tuple[export.Exported, dict[str, str]]:
+  """Exports `(params, inputs) -> outputs`, or `(params, inputs, rng)` for a function that draws random numbers.
+
+  Returns what was exported, and the options with which XLA should compile it for the CPU.
+  """
 
   def call(params: Mapping[str, Any], inputs: Mapping[str, Any], *rng: jax.Array) -> dict[str, Any]:
     key = jax.random.wrap_key_data(rng[0]) if rng else None
@@ -173,12 +178,15 @@ def _export(
 
   assigned: list[str] = []
   specs = {name: jax.ShapeDtypeStruct(value.shape, value.dtype) for name, value in parameters.items()}
-  exporter = export.export(jax.jit(call), platforms=tuple(platforms) or None)
+  compiled = jax.jit(call)
+  exporter = export.export(compiled, platforms=tuple(platforms) or None)
+  given: tuple[Any, ...] = (specs, dict(arguments))
   try:
     try:
-      exported = exporter(specs, dict(arguments))
+      exported = exporter(*given)
     except MissingInputError:
-      exported = exporter(specs, dict(arguments), jax.ShapeDtypeStruct((2,), np.uint32))
+      given = (*given, jax.ShapeDtypeStruct((2,), np.uint32))
+      exported = exporter(*given)
   except InvalidInputError as e:
     # Sizes that JAX cannot decide look to a lowering like inputs that do not fit; with numbers they may.
     advice = _advice(e, call, specs, arguments, platforms)
@@ -193,7 +201,9 @@ def _export(
     raise _export_error(e, fn.name, arguments, _advice(e, call, specs, arguments, platforms)) from e
   if assigned:
     _note(f"the signature assigns the variables {assigned}; the exported program does not return their new values")
-  return exported
+  # JAX keeps the trace that was exported.
+  runs_on_cpu = "cpu" in exported.platforms
+  return exported, compiler_options("cpu", compiled.trace(*given).jaxpr) if runs_on_cpu else {}
 
 
 def _export_error(

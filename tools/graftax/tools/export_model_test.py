@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from jax import export
 
+import graftax.tools.run_model as run_module
+from graftax.convert import compiler_options
 from graftax.graphdef_ir import DType
 from graftax.ops_jax import lowering, register
 from graftax.savedmodel_io import load, save
@@ -150,3 +152,37 @@ def test_a_model_of_one_platform_says_to_name_it(tmp_path):
   _export(tmp_path / "m", tmp_path / "out")
   _export(tmp_path / "m", tmp_path / "by_default", platforms=None)  # for those that there is code for
   assert json.loads((tmp_path / "by_default/manifest.json").read_text())["platforms"] == ["cpu"]
+
+
+@pytest.mark.skipif(not compiler_options("cpu"), reason="nothing is measured here")
+def test_the_written_code_compiles_with_options_that_this_jax_knows(tmp_path):
+  exported = _export(model_path(), tmp_path / "out")
+  options = compiler_options("cpu")
+  assert json.loads((tmp_path / "out" / "manifest.json").read_text())["compiler_options"] == {"cpu": options}
+  loaded = runpy.run_path(str(tmp_path / "out" / "load.py"), run_name="__main__")
+  assert loaded["options"] == options
+  assert loaded["known_options"]({"xla_no_such_option": "1"}) is None
+  plain = _export(model_path(), tmp_path / "plain", with_compiler_options=False)
+  assert "compiler_options" in exported.code and "compiler_options" not in plain.code
+  outputs = runpy.run_path(str(tmp_path / "plain" / "load.py"), run_name="__main__")["outputs"]
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5, 1e-6), loaded["outputs"], outputs)
+
+
+@pytest.mark.skipif(not compiler_options("cpu"), reason="nothing is measured here")
+def test_a_run_compiles_each_shape_once_with_the_options(tmp_path, monkeypatch):
+  (name,) = load(model_path()).signatures["serving_default"].inputs
+  np.save(tmp_path / "x.npy", np.random.default_rng(0).random((5, 8, 8, 1), np.float32))
+  programs = []
+  monkeypatch.setattr(run_module, "compiler_options", lambda program: programs.append(program) or compiler_options())
+
+  def run(output, **options):
+    inputs = [f"{name}={tmp_path / 'x.npy'}"]
+    run_model(model_path(), inputs, tmp_path / output, signature=None, tags=None, batch_size=2, seed=0, **options)
+    return np.load(tmp_path / output)
+
+  found = run("y.npz")
+  assert len(programs) == 2  # of 2, 2 and 1 images
+  plain = run("z.npz", with_compiler_options=False)
+  assert len(programs) == 2
+  for key in plain:
+    np.testing.assert_allclose(found[key], plain[key], 1e-5, 1e-6)

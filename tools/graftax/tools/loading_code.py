@@ -33,7 +33,7 @@ def read_program():
     return structured(lift(Module.load(folder / "{module_file}")))
 
 
-predict = jax.jit(read_program())
+{compiled}
 
 if __name__ == "__main__":
   inputs = {{
@@ -45,8 +45,23 @@ if __name__ == "__main__":
 '''
 
 
+_PLAIN = "predict = jax.jit(read_program())"
+_WITH_OPTIONS = """def known_options(options):
+  try:
+    jax.jit(lambda: 0, compiler_options=options)()
+  except jax.errors.JaxRuntimeError:  # another version of XLA
+    return None
+  return options
+
+
+# Measured to be faster on CPUs. XLA's own choices: compiler_options=None.
+options = known_options({options}) if jax.default_backend() == "cpu" else None
+predict = jax.jit(read_program(), compiler_options=options)"""
+
+
 def loading_code(manifest: Mapping[str, Any]) -> str:
   """Returns the text of `load.py` for an export with this manifest. Any: the manifest is JSON."""
+  options = manifest.get("compiler_options", {}).get("cpu")
   inputs = [_input_line(name, tensor) for name, tensor in manifest["inputs"].items()]
   return _TEMPLATE.format(
     title=f"Signature {manifest['signature']!r} of a TensorFlow SavedModel, as a JAX function.",
@@ -56,6 +71,7 @@ def loading_code(manifest: Mapping[str, Any]) -> str:
     parameters_file=manifest["parameters_file"],
     x64='jax.config.update("jax_enable_x64", True)\n' if manifest["x64"] else "",
     inputs="\n".join(inputs) or "    # takes none",
+    compiled=_WITH_OPTIONS.format(options=options) if options else _PLAIN,
     rng=", jnp.zeros(2, jnp.uint32)" if manifest["rng"] else "",
   )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from graftax.convert import BoundedArray, ConvertOptions, Split
+from graftax.convert import BoundedArray, ConvertOptions, Split, compiler_options
 from graftax.graphdef_ir import DType, TensorSpec
 from graftax.hub_io import load
 from graftax.savedmodel_io import SavedModel
@@ -35,6 +35,7 @@ def run_model(
   run_head_with: Literal["numpy", "tensorflow"] = "numpy",
   load_options: Mapping[str, Any] | None = None,
   force: bool = False,
+  with_compiler_options: bool = True,
 ) -> None:
   """Runs a signature once over the inputs and writes or shows its outputs; see the command's help.
 
@@ -58,7 +59,9 @@ def run_model(
     bar.update(task, description=f"converting {signature}")
     parts = _parts(model, signature, ConvertOptions(max_sizes=max_sizes or None), run_head_with)
   fitted = _fit(arrays, specs, frozenset(model.signatures[signature].defaults))
-  outputs = _run(parts, [fitted] if batch_size is None else _batches(fitted, specs, batch_size), seed)
+  outputs = _run(
+    parts, [fitted] if batch_size is None else _batches(fitted, specs, batch_size), seed, with_compiler_options
+  )
   if output is None:
     _show(outputs)
     return
@@ -131,7 +134,9 @@ def _batches(
   return [{name: array[start : start + batch_size] for name, array in arrays.items()} for start in starts]
 
 
-def _run(parts: "Split | _Parts", batches: Sequence[Mapping[str, np.ndarray]], seed: int) -> dict[str, np.ndarray]:
+def _run(
+  parts: "Split | _Parts", batches: Sequence[Mapping[str, np.ndarray]], seed: int, with_compiler_options: bool
+) -> dict[str, np.ndarray]:
   assigned: list[str] = []
   head, body, params, tail = parts
 
@@ -142,12 +147,24 @@ def _run(parts: "Split | _Parts", batches: Sequence[Mapping[str, np.ndarray]], s
     assigned[:] = [name for name in new_params if new_params[name] is not params[name]]
     return results
 
+  compiled: dict[Any, Callable[..., Any]] = {}
+
+  def compiled_for(*args: Any) -> Callable[..., Any]:
+    # The last batch may be smaller than the others.
+    shapes = (jax.tree.structure(args), *map(np.shape, jax.tree.leaves(args)))
+    if shapes not in compiled:
+      traced = call.trace(*args)
+      options = compiler_options(program=traced.jaxpr) if with_compiler_options else {}
+      compiled[shapes] = traced.lower().compile(compiler_options=options)
+    return compiled[shapes]
+
   key = jax.random.key(seed)
   placed = jax.device_put({name: np.asarray(value) for name, value in params.items()})
   done = []
   with progress() as bar:
     for index, batch in enumerate(bar.track(batches, description="running")):
-      results = call(placed, jax.random.fold_in(key, index), head(**batch))
+      args = (placed, jax.random.fold_in(key, index), head(**batch))
+      results = compiled_for(*args)(*args)
       outputs = tail((results, {}))
       done.append({name: _array(name, value) for name, value in outputs.items()})
   if assigned:
