@@ -91,6 +91,7 @@ _FUNCTIONS = {
     _X,
   ),
   "splitting": (lambda x: (*jnp.split(x, 2, -1), *jnp.split(x, [1, 3], 0), jnp.flip(x, 0), jnp.roll(x, 1, 1)), _X),
+  "only parts": (lambda x: jnp.unstack(x[:, :1], axis=1)[0] * 2 + lax.split(x[:, :1], [1], axis=1)[0][:, 0], _X),
   "products": (
     lambda x: (x @ x.T, jnp.einsum("ij,kj->ik", x, x), jnp.einsum("bi,bj->bij", x, x), jnp.dot(x, x[0])),
     _X,
@@ -150,6 +151,20 @@ _QUICK = ("elementwise", "softmax", "shapes", "scan", "cond", "custom vjp", "cus
 def test_the_text_is_the_function(name):
   fn, *args = _FUNCTIONS[name]
   _check(fn, *args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "name", ["constants", "convolutions", "scan", "cond", "custom vjp", "checkpoint", "parameters"]
+)
+def test_the_module_is_the_function(name):
+  nnx = pytest.importorskip("flax.nnx")
+  fn, *args = _FUNCTIONS[name]
+  source = to_source(fn, *args, style="nnx")
+  parameters = source.parameters(args[0] if isinstance(args[0], dict) else None)
+  module = source.function()(*[tree for tree in (parameters, source.constants) if tree])
+  got = nnx.jit(lambda m, *xs: m(*xs))(module, *args[isinstance(args[0], dict) :])
+  jax.tree.map(np.testing.assert_array_equal, jax.jit(fn)(*args), got)
 
 
 _WITHOUT_GRADIENT = {

@@ -127,7 +127,11 @@ def _function(text: str, equation: Equation, inputs: list[Value]) -> Callable[..
     given = dict(zip(inputs, arrays, strict=True))
     operands = {f"_{i}": given[o] for i, o in enumerate(equation.inputs) if isinstance(o, Value)}
     result = eval(code, {**known, **operands})
-    return tuple(result) if len(equation.outputs) > 1 else result
+    if len(equation.outputs) > 1:
+      return tuple(result)
+    if isinstance(result, list | tuple):
+      raise TypeError("the result is in a tuple")
+    return result
 
   return function
 

@@ -134,7 +134,8 @@ def stack(e: Call) -> Iterator[str]:
 
 @spelled("unstack")
 def unstack(e: Call) -> Iterator[str]:
-  yield f"jnp.unstack(_0{_axis(int(e.settings['axis']))})"
+  only = "[0]" if len(e.equation.outputs) == 1 else ""
+  yield f"jnp.unstack(_0{_axis(int(e.settings['axis']))}){only}"
 
 
 @spelled("tile")
@@ -148,7 +149,8 @@ def split(e: Call) -> Iterator[str]:
   last = -1 if axis == len(e.in_shape()) - 1 else axis
   if all(same_shape((size,), sizes[:1]) for size in sizes):
     yield f"jnp.split(_0, {len(sizes)}{_axis(last)})"
-  yield f"lax.split(_0, {text(sizes)}{_axis(axis)})"
+  only = "[0]" if len(sizes) == 1 else ""
+  yield f"lax.split(_0, {text(sizes)}{_axis(axis)}){only}"
 
 
 @spelled("slice")
